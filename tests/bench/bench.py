@@ -4,45 +4,45 @@
 
 usage: bench.py [--quick] [--allow-missing] [--only PART,...] [--markdown FILE]
 
-Everything is measured in rounds in which each candidate has its turn, so that whatever else the
-machine does hits all alike; what is printed is the median over the rounds and their extremes.
+Everything is measured in rounds. In each round every candidate has its turn, so that other load on
+the machine hits all alike. The medians over the rounds and their extremes are printed.
 
 1. ns per malloc+free pair of a tight loop (build/progs/churn), on-CPU time of its thread: untraced;
    two empty BPF programs on the same instructions (the floor of every uprobe tracer); memtrace with
    each kind of probe; bpftrace's mallocs.bt; heaptrack, injected (elapsed time: it makes the loop
    wait).
-2. SET/s of a redis-server on glibc's malloc, pinned to one core with redis-benchmark on the other;
-   once as clients usually talk (50 of them, one request at a time, over TCP), which is what the bar
-   is about, and once with pipelining, where the server does little else than allocate. Beside it,
-   how busy the server kept its core, and how many SETs it did per second of CPU: what the rate
-   would be if the clients were never the slower side.
+2. SET/s of a redis-server on glibc's malloc, pinned to one core, with redis-benchmark on the other.
+   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is about this.
+   And once with pipelining, where the server does little else than allocate. Also printed: how busy
+   the server kept its core, and its SETs per second of CPU time, which would be the rate
+   if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
    (build/progs/deep): a pair at -i 1, where every call is sampled, less one at an interval so large
-   that none is.
+   that no call is sampled.
 5. How long the unwind table of a library takes to build, and its size in the kernel.
 6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether both
-   name the same functions. Like 5. in CPU time: both work alone, in one thread.
+   name the same functions. In CPU time, as in 5.: both work alone, in one thread.
 
 7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
-   empty programs on the same instructions; memtrace. What is added is compared with what two empty
-   programs on glibc's malloc and free add, and with the former, which differ where probes must sit
-   on a ret instruction.
-8. How long it takes until 1 to 1,000 sleeping processes are traced, named or selected, until they
-   are rid of the probes again, and what memtrace takes for that of memory and CPU time.
-9. What a loop of pairs, and redis-server, have left of their throughput when memtrace is held to a share
-   of their CPU time; that 20,000 pairs a second are traced continuously and counted to the last; and
+   empty programs on the same instructions; memtrace. The time that memtrace adds is compared with that
+   of two empty programs on glibc's malloc and free, and with that of the empty programs on the same
+   instructions. These differ where probes must be on a ret instruction.
+8. For 1 to 1,000 sleeping processes, named or selected: how long it takes until they are traced,
+   and until their probes are gone, and memtrace's memory and CPU time for that.
+9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is limited to a
+   share of their CPU time; that 20,000 pairs a second are traced continuously and all counted; and
    whether the cost that memtrace prints is the one that loops feel which do 1,000 to 200 million pairs a
    second. In CPU time of the target, so that other processes on its core do not count.
-10. How long threads wait for what takes microseconds, in the neighbourhood of a window's opening and of
-   its closing (build/progs/stalls), beside such waits at other times of the same run.
+10. How long threads wait in operations of microseconds, near a window's opening and near its
+    closing (build/progs/stalls), beside such waits at other times of the same run.
 11. What 20 clients of a redis-server notice, who make one request at a time: SET/s and how long the slowest in
-   100 and in 1,000 wait, by the limit, beside rounds without memtrace.
+    100 and in 1,000 wait, by the limit, beside rounds without memtrace.
 
 The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls and clients.
 
-Probes that another tracer has in all processes would spoil everything: no measurement begins while
-there are such, and one that ends with such is repeated.
+Probes that another tracer has in all processes would falsify every figure. So no measurement begins while
+there are such probes, and one that ends with them is repeated.
 
 Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
 --allow-missing), 2 usage.
@@ -83,17 +83,17 @@ KINDS = ("session", "multi", "perf")
 # The bars.
 OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
 OF_BARE_TRAPS = 1.15  # times the cost that two empty programs add
-OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, each a little different inside
+OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, whose code differs a little
 OF_REDIS = 0.60  # of the untraced rate
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # at 5
 OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
-FELT = 1.5  # between the cost printed and the one felt
-STALL_US = 10_000  # the longest wait that a window may cause, of 99 in 100 windows
+FELT = 1.5  # between the printed cost and the cost that a loop feels
+STALL_US = 10_000  # the longest wait that a window may cause, in 99 of 100 windows
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
-OF_ADDR2LINE = 1 / 20  # of its time
+OF_ADDR2LINE = 1 / 20  # of addr2line's time
 LARGE_LIBRARY = "libLLVM-14.so.1"
-# Of many processes: what people will wait for, and what a busy machine has left.
+# For many processes: the time that people will wait, and the memory that a busy machine has left.
 ATTACH_S, DETACH_S, ATTACH_KIB = 3, 1, 100 << 10
 
 UNTRACED_PAIRS = 5_000_000  # a round of some 50 ms
@@ -108,16 +108,16 @@ class Missing(Exception):
 
 
 class Disturbed(Missing):
-    """Somebody else spoiled this one measurement."""
+    """Another tracer spoiled this one measurement."""
 
 
-# --- processes: whatever is started here ends here ---
+# --- processes: each process that is started here is ended here ---
 
 children = []
 
 
 class Child:
-    """A process whose output (stderr included) is read line by line, with a limit to every wait."""
+    """A process whose output (stderr included) is read line by line; every wait is bounded."""
 
     def __init__(self, argv, cpu=None, env=None):
         self.name = os.path.basename(argv[0])
@@ -134,7 +134,7 @@ class Child:
         children.append(self)
 
     def line_like(self, pattern, patience_s=PATIENCE_S):
-        """The match of the first line that fits; Missing when the process ends before."""
+        """The match of the first line that fits; Missing if the process ends before."""
         end = time.monotonic() + patience_s
         while True:
             line = self.line(end - time.monotonic())
@@ -145,7 +145,7 @@ class Child:
                 return match
 
     def line(self, patience_s):
-        """The next line, None at the end."""
+        """The next line; None at the end of the output."""
         fd = self.process.stdout.fileno()
         end = time.monotonic() + patience_s
         while b"\n" not in self.buffer:
@@ -164,15 +164,15 @@ class Child:
         self.process.stdin.flush()
 
     def end(self, sig=None, patience_s=PATIENCE_S):
-        """Lets it end - by a signal, or by the end of its input; its exit status."""
-        if self not in children:  # ended before
+        """Lets the process end, by a signal or by the end of its input; returns its exit status."""
+        if self not in children:  # it has ended before
             return self.process.returncode
         if sig and self.process.poll() is None:
             self.process.send_signal(sig)
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         end = time.monotonic() + patience_s
-        with contextlib.suppress(Missing):  # a full pipe would keep it from ending
+        with contextlib.suppress(Missing):  # its output is read: a full pipe would keep it from ending
             while self.line(end - time.monotonic()) is not None:
                 pass
         try:
@@ -185,7 +185,7 @@ class Child:
     def kill(self):
         if self in children:
             children.remove(self)
-        with contextlib.suppress(ProcessLookupError):  # its own group: helpers of it, too
+        with contextlib.suppress(ProcessLookupError):  # the process's own group, with its helpers
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdout.close()
@@ -194,7 +194,7 @@ class Child:
 
 
 def run(argv, cpu=None, patience_s=PATIENCE_S):
-    """Runs a command to its end; its output."""
+    """Runs a command to its end; returns its output."""
     child = Child(argv, cpu)
     child.end(patience_s=patience_s)
     if child.process.returncode:
@@ -214,7 +214,7 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 # --- what the kernel says about a process ---
 
 def code_of(pid):
-    """(address, file offset, length, path) of the code that the process has mapped from files."""
+    """(address, file offset, length, path) of each mapping of code from a file."""
     with open(f"/proc/{pid}/maps") as maps:
         for line in maps:
             field = line.split()
@@ -224,12 +224,12 @@ def code_of(pid):
 
 
 def libc_path():
-    """Of the libc.so.6 that we run on ourselves."""
+    """The path of the libc.so.6 that this process uses."""
     return next(path for _, _, _, path in code_of(os.getpid()) if path.endswith("/libc.so.6"))
 
 
 def changed_bytes(pid):
-    """How many bytes of its code differ from the files: the probes in it."""
+    """How many bytes of the process's code differ from the files: these are probes."""
     changed = 0
     for start, offset, length, path in code_of(pid):
         with open(path, "rb") as file, open(f"/proc/{pid}/mem", "rb") as memory:
@@ -244,7 +244,7 @@ def changed_bytes(pid):
 
 
 def undisturbed(measure):
-    """What measure() gives when nobody else has probes in all processes, our own among them."""
+    """The result of measure(), during which no other tracer has probes in all processes (this one included)."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if changed_bytes(os.getpid()):
@@ -257,7 +257,7 @@ def undisturbed(measure):
 
 
 def on_cpu_ns(pid):
-    """CPU time of all threads, to the nanosecond; None where the kernel does not count it."""
+    """CPU time of all threads, to the nanosecond; None if the kernel does not count it."""
     total = 0
     try:
         for tid in os.listdir(f"/proc/{pid}/task"):
@@ -274,7 +274,7 @@ def memory_kib(pid, field):
 
 
 def maps_kib(pid):
-    """Kernel memory of the BPF maps that the process holds."""
+    """Kernel memory of the BPF maps that the process has open."""
     sizes = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}") as info:
@@ -302,7 +302,7 @@ def traced_by(child, ready, sig, pid):
         yield child
     finally:
         child.end(sig)
-    # A probe left behind would be charged to the next candidate.
+    # A probe that is left behind would slow the next candidate.
     wait_until(lambda: not changed_bytes(pid), f"{child.name} takes its probes out of {pid}")
 
 
@@ -336,7 +336,7 @@ def bare_traps(pid, *functions):
 
 
 def bpftrace(pid):
-    # It says "Attaching" before it attaches; malloc's and free's first bytes say when it has.
+    # bpftrace says "Attaching" before it attaches; changed first bytes of malloc and free show that it has attached.
     child = Child(["bpftrace", "-p", str(pid), MALLOCS_BT], OTHER_CPU,
                   {"BPFTRACE_MAP_KEYS_MAX": "1000000"})
 
@@ -349,10 +349,10 @@ def bpftrace(pid):
     return traced_by(child, ready, signal.SIGINT, pid)
 
 
-# --- work that is done alone ---
+# --- work of a single process ---
 
 def cpu_s(argv, feed, out):
-    """Runs a command with files as its input and output; the CPU time that it took."""
+    """Runs a command with files as its input and output; returns its CPU time."""
     if not shutil.which(argv[0]):
         raise Missing(f"{os.path.basename(argv[0])} is not installed")
     with open(feed, "rb") as stdin, open(out, "wb") as stdout:
@@ -374,7 +374,7 @@ def cpu_s(argv, feed, out):
 
 
 def library(name):
-    """The path of a shared library by the name that the dynamic linker knows it by."""
+    """The path of a shared library by the name that the dynamic linker uses."""
     for line in run([shutil.which("ldconfig") or "/sbin/ldconfig", "-p"]).splitlines():
         match = re.match(rf"\s*{re.escape(name)} \(libc6,x86-64.*=> (/.*)$", line)
         if match:
@@ -396,8 +396,8 @@ class Candidate:
 
 
 def interleave(candidates, rounds, budget_s):
-    """One measurement of each candidate per round, in another order each time; no further round
-    once the budget is spent, as on a busy machine."""
+    """Measures each candidate once per round, in another order each time. Once the budget is spent, as on a
+    busy machine, no further round begins."""
     begin = time.monotonic()
     for i in range(rounds):
         if time.monotonic() - begin > budget_s:
@@ -431,14 +431,14 @@ class Churn:
         self.child.tell("go")
         wall = json.loads(self.child.line_like(r"^\{.*\}$")[0])["ns_per_pair"]
         after = on_cpu_ns(self.pid)
-        # Time on the CPU: another process on this core costs the loop no time of its own. Not so
-        # where the loop is made to wait, for the reader of heaptrack's pipe: that is its cost, too.
+        # CPU time: another process on this core adds nothing to it. heaptrack makes the loop wait
+        # for the reader of its pipe; this is its cost as well, so elapsed time counts there.
         if self.wall or not before or not after:
             return wall
         return (after - before) / self.pairs
 
     def measure(self):
-        self.once()  # caches, and the tracer's maps, are warm
+        self.once()  # warms up caches and the tracer's maps
         return statistics.median(self.once() for _ in range(3))
 
 
@@ -476,7 +476,7 @@ def pair_candidates(scratch):
 # --- 2. redis ---
 
 class Redis:
-    """A server of its own on 127.0.0.1, with glibc's malloc in the place of jemalloc's."""
+    """A redis-server of its own on 127.0.0.1, with glibc's malloc instead of jemalloc's."""
 
     def __init__(self, scratch, wrap=()):
         with socket.socket() as probe:
@@ -484,7 +484,7 @@ class Redis:
             self.port = probe.getsockname()[1]
         if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
             raise Missing("redis-server or redis-benchmark is not installed")
-        # taskset would be injected into as well, so redis is pinned from outside once it runs
+        # a tool would be injected into taskset as well, so redis is pinned from outside once it runs
         argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
                 "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch]
         self.child = Child(argv, env={"LD_PRELOAD": libc_path()})
@@ -492,11 +492,11 @@ class Redis:
         self.pid = int(re.search(r"process_id:(\d+)", self.ask("INFO server"))[1])
         for tid in os.listdir(f"/proc/{self.pid}/task"):
             os.sched_setaffinity(int(tid), {TARGET_CPU})
-        self.load(100_000, 16)  # every key is there, so that a SET replaces
+        self.load(100_000, 16)  # sets every key, so that later SETs replace values
 
     def serve(self, clients, requests):
-        """SET/s, and the milliseconds below which 99 % and 99.9 % of the requests were, and the longest, of
-        clients that make one request at a time."""
+        """For clients that make one request at a time: SET/s; the milliseconds within which 99 % and 99.9 % of the
+        requests were answered; and the longest."""
         out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-c", str(clients), "-n",
                    str(requests), "-r", "60000", "-d", "100"], OTHER_CPU, 3 * PATIENCE_S)
         waits = [(float(share), float(ms)) for share, ms in
@@ -510,7 +510,7 @@ class Redis:
             return connection.recv(65536).decode()
 
     def load(self, requests, pipeline):
-        """(SET/s, the server's CPU time per second, SET per second of it)"""
+        """(SET/s, the server's CPU time per second, SETs per second of CPU time)"""
         cpu, begin = on_cpu_ns(self.pid), time.monotonic()
         out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-n",
                    str(requests), "-r", "100000", "-P", str(pipeline), "--csv"], OTHER_CPU,
@@ -520,17 +520,17 @@ class Redis:
         return rate, cpu / 1e9 / wall, requests / max(cpu / 1e9, 1e-9)
 
     def busy(self, pipeline):
-        """SETs until the bench ends, from wherever there is a CPU."""
+        """Sends SETs until the bench ends, from any CPU that is free."""
         return Child(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-n", "2000000000",
                       "-r", "100000", "-P", str(pipeline), "--csv"])
 
     def count(self):
-        """Commands served, CPU time (ns) and the clock (s), all so far."""
+        """Commands served, CPU time (ns) and the clock (s), all until now."""
         served = int(re.search(r"total_commands_processed:(\d+)", self.ask("INFO stats"))[1])
         return served, on_cpu_ns(self.pid) or 0, time.monotonic()
 
     def since(self, served, cpu_ns, clock_s):
-        """Commands served, seconds of CPU time and of the clock since it was counted so."""
+        """Commands served, seconds of CPU time and of the clock since count() returned these values."""
         now = self.count()
         return now[0] - served, max(now[1] - cpu_ns, 1) / 1e9, now[2] - clock_s
 
@@ -542,7 +542,7 @@ REDIS_TALKS = {1: "one request at a time", 16: "pipelines of 16"}
 
 
 def redis_candidates(scratch):
-    """By pipeline and tool. A round costs each about a second: requests are chosen by rate."""
+    """Candidates by pipeline and tool. The numbers of requests follow from the rates: each takes about a second a round."""
     server = Redis(scratch)
     requests = {
         ("untraced", 1): 120_000, ("untraced", 16): 1_500_000,
@@ -579,7 +579,7 @@ def redis_candidates(scratch):
 
 # --- 3. memtrace itself ---
 
-# Blocks of malloc, one by one, from an interpreter that anyone has.
+# Allocates blocks with malloc, one by one, in an interpreter that is installed everywhere.
 HOLDER = """
 import sys
 n = int(sys.argv[1])
@@ -592,8 +592,8 @@ sys.stdin.readline()
 
 
 def write_profile(blocks, scratch):
-    """With so many blocks: seconds from SIGTERM to the end of memtrace, the most memory it had, and
-    that of its maps."""
+    """With so many blocks: seconds from SIGTERM to the end of memtrace, its peak memory, and
+    the memory of its maps."""
     holder = Child([sys.executable, "-c", HOLDER, str(blocks)], TARGET_CPU,
                    {"PYTHONMALLOC": "malloc"})
     try:
@@ -609,7 +609,7 @@ def write_profile(blocks, scratch):
         begin = time.monotonic()
         tracer.process.send_signal(signal.SIGTERM)
         while tracer.process.poll() is None and time.monotonic() < begin + 60:
-            with contextlib.suppress(OSError, TypeError):  # it has ended meanwhile
+            with contextlib.suppress(OSError, TypeError):  # memtrace has ended meanwhile
                 peak = memory_kib(tracer.pid, "VmHWM")
             time.sleep(0.003)
         seconds = time.monotonic() - begin
@@ -678,10 +678,10 @@ NEVER = "4G"  # the largest interval: a round allocates 1.3 MB
 
 
 class Deep(Churn):
-    """A loop whose stacks have so many frames, which a profile of it confirms."""
+    """A loop whose stacks have so many frames; a profile of the loop confirms the number."""
 
     def __init__(self, frames, scratch):
-        others = self.frames_at(1, scratch) - 1  # malloc's, main's, libc's, _start's
+        others = self.frames_at(1, scratch) - 1  # the frames of malloc, main, libc, _start
         self.calls = frames - others
         found = self.frames_at(self.calls, scratch)
         if found != frames:
@@ -704,7 +704,7 @@ class Deep(Churn):
 
 
 def unwinding_candidates(scratch):
-    """By depth: a pair whose allocation is sampled, and one where nothing is."""
+    """By depth: a candidate whose allocations are all sampled, and one with none sampled."""
     candidates = {}
     for frames in DEPTHS:
         deep = Deep(frames, scratch)
@@ -736,7 +736,7 @@ ADDRESSES = 10_000
 
 
 def functions_of(path):
-    """(address, size, name) of every function that has all three, as nm tells."""
+    """(address, size, name) of every function for which nm prints all three."""
     found = []
     for line in run(["nm", "-D", "-S", "--defined-only", path]).splitlines():
         field = line.split()
@@ -746,7 +746,7 @@ def functions_of(path):
 
 
 def write_addresses(functions, path):
-    """Distinct addresses, each within a function; the same in every run."""
+    """Writes distinct addresses, each within a function; they are the same in every run."""
     dice, addresses = random.Random(10_000), {}
     while len(addresses) < ADDRESSES:
         start, size, _ = dice.choice(functions)
@@ -760,7 +760,7 @@ AGREE = ("the same name", "another name of the same function")
 
 
 def compare_names(functions, addresses, ours, theirs):
-    """How many addresses are in which class, by what nm says of the names."""
+    """How many addresses are in which class; nm decides whether a name is right."""
     spans = {}
     for start, size, name in functions:
         spans.setdefault(name, []).append(range(start, start + size))
@@ -770,7 +770,7 @@ def compare_names(functions, addresses, ours, theirs):
                           0)
 
     def at(name, address):
-        """Where the functions of that name begin that cover the address."""
+        """The start addresses of the functions of that name that contain the address."""
         return {span.start for span in spans.get(name, ()) if address in span}
 
     for address, a, b in zip(addresses, ours, theirs, strict=True):
@@ -792,7 +792,7 @@ def compare_names(functions, addresses, ours, theirs):
 
 
 def naming_candidates(scratch):
-    """The two, and a function that compares their names and gives the count by class."""
+    """Candidates for memtrace and addr2line, and a function that compares their names and returns the count by class."""
     path = library(LARGE_LIBRARY)
     functions = functions_of(path)
     feed, out = (os.path.join(scratch, f"addresses{e}") for e in ("", ".named"))
@@ -817,9 +817,9 @@ ANY_PAIRS, ANY_UNTRACED_PAIRS = 10_000, 500_000
 POOL = ("pool_alloc", "pool_free")
 
 # (name, program, preloaded library, functions that have to be named, what the bar goes by)
-# The last is a number of traps like those on glibc's malloc and free - a pool's allocations trap at
-# their return as well, for what they call meanwhile does not count - or None: empty programs on the
-# same instructions, for probes on the ret of a function that may throw cost anybody ten times more.
+# The last is a number of traps like those on glibc's malloc and free, or None. A pool's allocations trap
+# at their return as well, because calls made meanwhile do not count. None: the bar goes by empty programs on
+# the same instructions, because a probe on the ret of a function that may throw costs ten times more.
 ALLOCATORS = (
     ("glibc", "churn", None, (), 2),
     ("glibc, static", "churn_static", None, (), 2),
@@ -837,7 +837,7 @@ ALLOCATORS = (
 
 
 def allocator_candidates():
-    """By allocator: untraced, empty programs, memtrace, memtrace -i 1."""
+    """By allocator: candidates for untraced, empty programs, memtrace, memtrace -i 1."""
     found = {}
     for name, program, preload, functions, _ in ALLOCATORS:
         argv = (os.path.join(PROGS, program),)
@@ -864,12 +864,12 @@ def allocator_candidates():
 
 # --- 8. many processes ---
 
-SLEEPER = "mt-bench-sleep"  # a name that nobody else has
-SEPARATE, NAMED = 16, 256  # pids that get probes of their own; that -p takes at all
+SLEEPER = "mt-bench-sleep"  # a name that no other process has
+SEPARATE, NAMED = 16, 256  # up to so many pids get probes of their own; -p takes so many at most
 
 
 class Sleepers:
-    """Processes that do nothing, have malloc, and end with us."""
+    """Processes that sleep, have malloc, and end with the bench."""
 
     def __init__(self, scratch):
         self.program = os.path.join(scratch, SLEEPER)
@@ -898,7 +898,7 @@ class Sleepers:
 
 
 def others_trace():
-    """Does a new process find probes in place? What a tracer has left behind is in older ones."""
+    """Does a new process find probes in place? Probes that a tracer has left behind are only in older processes."""
     child = Child(["sleep", str(PATIENCE_S)])
     try:
         wait_until(lambda: any("/libc" in path for *_, path in code_of(child.pid)), "sleep starts")
@@ -914,8 +914,8 @@ def cpu_of_ended():
 
 def attach_once(options, pids, scratch):
     """One short run. {"attach": s until it traces, "gone": s from SIGTERM until the last of pids
-    has no probe, "end": s until memtrace has ended, "cpu": s of it and its helpers, "kib": most
-    memory, "maps_kib"}. Missing when not all of pids are in its report."""
+    has no probe, "end": s until memtrace has ended, "cpu": CPU s of memtrace and its helpers, "kib": peak
+    memory, "maps_kib"}. Missing if not all of pids are in its report."""
     report = os.path.join(scratch, "attach.json")
     cpu = cpu_of_ended()
     tracer = Child([MEMTRACE, *options, "-f", "none", "-q", "-v", f"--json={report}"], OTHER_CPU)
@@ -927,7 +927,7 @@ def attach_once(options, pids, scratch):
     begin = time.monotonic()
     tracer.process.send_signal(signal.SIGTERM)
     while tracer.process.poll() is None and time.monotonic() < begin + PATIENCE_S:
-        with contextlib.suppress(OSError, TypeError):  # it has ended meanwhile
+        with contextlib.suppress(OSError, TypeError):  # memtrace has ended meanwhile
             found["kib"] = memory_kib(tracer.pid, "VmHWM")
         if found["gone"] is None and not changed_bytes(pids[-1]):
             found["gone"] = time.monotonic() - begin
@@ -949,7 +949,7 @@ def attach_once(options, pids, scratch):
 
 
 def attach_candidates(sleepers, n, scratch):
-    """By how they are chosen, for n processes."""
+    """Candidates for n processes, by the option that selects them."""
     sleepers.grow(n)
     pids = sleepers.pids()
     found = {}
@@ -980,7 +980,7 @@ verdicts = []
 
 
 def table(header, rows):
-    """The rows as aligned text and as markdown."""
+    """Prints the rows as aligned text; returns them as markdown."""
     widths = [max(len(str(row[i])) for row in [header, *rows]) for i in range(len(header))]
 
     def line(row):
@@ -1036,7 +1036,7 @@ def report_redis(candidates, pipeline):
 
 
 def report_unwinding(candidates):
-    """By depth, microseconds; what one frame adds is the slope between this depth and the first."""
+    """By depth, in microseconds. What one frame adds is the slope between this depth and the first."""
     rows, first = [], None
     for frames, (sampled, plain) in candidates.items():
         if sampled.missing or plain.missing:
@@ -1100,7 +1100,7 @@ def report_allocators(found):
 
 
 def medians_added(candidates):
-    """(untraced, added by each of the others)"""
+    """[the untraced median, what each other candidate adds]"""
     base = candidates[0].median
     return [base] + [c.median - base if c.median and base else None for c in candidates[1:]]
 
@@ -1168,7 +1168,7 @@ def judge_attach(candidates):
     for c in candidates:
         if not c.values:
             continue
-        # The best round: these are times by the clock, and a busy machine is no fault of ours.
+        # The best round: these are times by the clock, which other load on the machine lengthens.
         attach, gone, end = (min(v[k] for v in c.values) for k in ("attach", "gone", "end"))
         kib = max(v["kib"] for v in c.values)
         verdict(attach < ATTACH_S and gone < DETACH_S and end < ATTACH_S and kib < ATTACH_KIB,
@@ -1213,19 +1213,19 @@ def judge_names(candidates, classes):
 
 class Loop:
     """A loop of pairs with so much other work between them, and its twin, which is never traced. Both run at the
-    same time on the same CPU: whatever else the machine does in those seconds meets both. Rates are pairs per
-    second of CPU time."""
+    same time on the same CPU, so that other load on the machine meets both. Rates are pairs per second of CPU
+    time."""
 
     def __init__(self, between=0, seconds=2):
         argv = [CHURN, "--seconds", str(seconds), "--between", str(between)]
         self.child, self.twin = Child(argv, TARGET_CPU), Child(argv, TARGET_CPU)
         self.pid, self.twin_pid = (int(child.line_like(r"^ready (\d+)")[1])
                                    for child in (self.child, self.twin))
-        self.pairs = 0  # of the last measurement
+        self.pairs = 0  # in the last measurement
         self.twin_rates = []
 
     def left(self, rounds):
-        """Its rate as a share of the twin's."""
+        """The loop's rate as a share of the twin's."""
         before, pairs = [on_cpu_ns(pid) for pid in (self.pid, self.twin_pid)], [0, 0]
         for _ in range(rounds):
             for child in (self.child, self.twin):
@@ -1244,8 +1244,8 @@ class Loop:
 
 
 def limited_candidates():
-    """A limit of 1 % is one over half a minute of CPU time: what is spent until the first window is closed is
-    worked off for ten seconds. Two seconds by the clock are one of each loop's."""
+    """A limit of 1 % holds over half a minute of CPU time: the cost until the first window is closed takes
+    ten seconds to pay. Two seconds by the clock are one of each loop's CPU time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
 
@@ -1281,17 +1281,17 @@ def judge_limited(candidates):
                     f"throughput (bar: {bar:.0%})")
 
 
-LIMITED_REDIS_S = 8  # of each measurement: the first windows and some more
+LIMITED_REDIS_S = 8  # for each measurement: the first windows and some more
 
 
 class LimitedRedis:
-    """A server and its twin, which is never traced, on the same CPU, which both want more of than there is; each
-    has a load that goes on all the time. What is compared are SETs per second of CPU time."""
+    """A server and its twin, which is never traced, on the same CPU. Both have a load that goes on all the time, and
+    together want more CPU time than there is. SETs per second of CPU time are compared."""
 
     def __init__(self, scratch, pipeline, rounds):
         self.servers = [Redis(scratch) for _ in range(2)]
         self.loads = [server.busy(pipeline) for server in self.servers]
-        self.rates = []  # (SET/s, of a core) of both together
+        self.rates = []  # (SET/s, share of a core) of both together
         self.said = []  # overhead_pct
         self.json = os.path.join(scratch, "redis.json")
         self.untraced = Candidate(f"untraced, {REDIS_TALKS[pipeline]}", self.left)
@@ -1303,7 +1303,7 @@ class LimitedRedis:
             server.end()
 
     def left(self):
-        """What the server does as a share of what its twin does."""
+        """The server's SETs per CPU time as a share of its twin's."""
         counted = [server.count() for server in self.servers]
         time.sleep(LIMITED_REDIS_S)
         (served, cpu, wall), twin = (server.since(*before) for server, before in zip(self.servers, counted))
@@ -1343,7 +1343,7 @@ BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work, of a fract
 
 
 def steps_for(pairs):
-    """The steps of other work that make so many pairs per second of CPU time, on this machine as it is now."""
+    """The steps of other work with which a loop does so many pairs per second of CPU time, on this machine now."""
     steps = 190_000
     loop = Loop(steps)
     loop.left(1)
@@ -1359,7 +1359,7 @@ def median_and_interval(values):
 
 
 def ratio_and_interval(values, others):
-    """The ratio of two medians, and the same of it."""
+    """The ratio of two medians, and an interval that holds it in 95 of 100 cases (bootstrap)."""
     dice = random.Random(1)
     ratios = sorted(statistics.median(dice.choices(values, k=len(values))) /
                     statistics.median(dice.choices(others, k=len(others))) for _ in range(1000))
@@ -1367,7 +1367,7 @@ def ratio_and_interval(values, others):
 
 
 class Felt:
-    """Such a loop, untraced and traced: what it loses against its twin, and the cost printed."""
+    """A loop, untraced and traced: what it loses against its twin, and the cost that memtrace prints."""
 
     def __init__(self, between, scratch):
         self.json = os.path.join(scratch, "felt.json")
@@ -1419,7 +1419,7 @@ def judge_felt(loops):
             (lost, low, high), printed = felt.lost_pct(candidate), felt.printed_pct(limit)
             _, from_, noise = felt.lost_pct(felt.untraced)
             where = f"{rate} pairs/s, limit {limit}: memtrace says {printed:.1f} %, felt are"
-            if low <= max(0, noise):  # as much as the machine's own noise
+            if low <= max(0, noise):  # the felt cost is within the machine's own noise
                 verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %, untraced {from_:.1f} to "
                         f"{noise:.1f} %: as much (bar: below the upper end, and a factor of {FELT})")
             else:
@@ -1437,7 +1437,7 @@ def judge_felt(loops):
 
 STALLS = os.path.join(PROGS, "stalls")
 STALL_THREADS = (1, 8, 64)
-NEAR_US = 5_000  # before and after the first or last change that is seen: what the kernel does for it
+NEAR_US = 5_000  # around the first or last change that is seen: the kernel's work for it
 OPS = {"spin": "reading the clock", "alloc": "32 pairs", "map": "mmap, touch, munmap"}
 MOMENTS = ("opening", "window", "closing", "gap")
 
@@ -1448,9 +1448,9 @@ def percentile(values, share):
 
 
 class Stalls:
-    """What one run of it shows: the longest wait by operation near each opening and closing, and at moments
-    that are near to neither, in windows and in the gaps between. Waits in which the thread was preempted are
-    not counted anywhere: with more threads than CPUs they are the scheduler's."""
+    """The waits of one run: the longest wait by operation near each opening and closing, and at moments
+    near neither, in windows and in the gaps between. Waits in which the thread was preempted are
+    never counted: with more threads than CPUs the scheduler causes them."""
 
     def __init__(self, said):
         self.said, last, stretches, since = said, 0, [], 0
@@ -1468,7 +1468,7 @@ class Stalls:
                 t += 4 * NEAR_US
 
     def longest(self, what, op):
-        """At each moment, us; 0: none above the threshold."""
+        """The longest wait at each moment, us; 0: none above the threshold."""
         waits = sorted((start, start + us, us) for start, us, o, _, preempted in self.said["waits"]
                        if o == op and not preempted)
         found = []
@@ -1527,12 +1527,12 @@ def judge_stalls(runs):
 # --- 11. clients ---
 
 CLIENTS = 20
-CLIENTS_S = 8  # of each round: some windows
+CLIENTS_S = 8  # for each round: some windows
 CLIENTS_LIMITS = ("1", "2", "5")
 
 
 class Clients:
-    """Rounds without memtrace and by limit, in turn; what is compared are rounds that follow each other."""
+    """Rounds without memtrace and with each limit, in turn; rounds that follow each other are compared."""
 
     def __init__(self, scratch, rounds):
         server = Redis(scratch)
@@ -1555,7 +1555,7 @@ class Clients:
         server.end()
 
     def ratio(self, limit, i):
-        """To the same round's untraced one: the median, and an interval that holds it in 95 of 100 cases."""
+        """Ratio to the untraced figure of the same round: the median, and an interval that holds it in 95 of 100 cases."""
         return median_and_interval([a[i] / b[i] for a, b in zip(self.traced[limit].values, self.untraced.values)])
 
 
@@ -1657,7 +1657,7 @@ def part_windows(args, scratch):
     loop.end()
     redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 12) for pipeline in REDIS_TALKS}
     loops = []
-    for between in BETWEEN:  # each by itself: rounds that are compared follow each other
+    for between in BETWEEN:  # each loop by itself, so that compared rounds follow each other
         loops.append(Felt(between, scratch))
         interleave([loops[-1].untraced, *loops[-1].traced.values()], 3 if args.quick else 5, 120)
         loops[-1].loop.end()

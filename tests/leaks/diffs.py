@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does memtrace diff call growth what is none, and does it find a leak? Compares pairs of real profiles of
-tests/progs/leaking.c, and keeps each pair's verdict, or all of one traced run, as one line of JSON in
-build/leaks/diffs.jsonl: what is there is not run again. Needs root, and `make all progs` before.
+"""Does memtrace diff report growth where there is none, and does it find a leak? Compares pairs of real profiles of
+tests/progs/leaking.c. Keeps the verdict of each pair, or of all pairs of one traced run, as one line of JSON in
+build/leaks/diffs.jsonl: a run that is in this file is not run again. Needs root, and `make all progs` before.
 
 usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
        tests/leaks/diffs.py tables [FILE]         make diffs-tables: FILE (docs/diff.md) from what is kept
@@ -13,11 +13,10 @@ usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
   JOBS=1             runs at a time: programs take a core each
   RESULTS=FILE       another file of results
 
-Of a program that does not grow, a pair is two processes, one after the other, each traced from before its
-first allocation. Of the one that leaks, a pair is two snapshots one after the other of one traced run, of
-ten such pairs: what lies between the two of one pair lies between those of no other, and what came and went
-between them is what they are judged by. Everything is started and ended here, by pid; every wait is
-bounded."""
+A pair of a program that does not grow is two processes, one after the other, each traced from before its
+first allocation. A pair of the program that leaks is two consecutive snapshots of one traced run, which has
+ten such pairs. The times between the two snapshots do not overlap from pair to pair. A pair is judged by what
+came and went in that time. Each process is started and ended here, by pid; every wait is bounded."""
 import collections
 import glob
 import os
@@ -31,9 +30,9 @@ from harness import ROOT, Failure, end, expect_equal, memtrace, place, wait_unti
 RESULTS = os.path.join(ROOT, "build", "leaks", "diffs.jsonl")
 RATE = 20000  # pairs of malloc and free a second
 RUN_PAIRS = 10
-WAIT_S = 120  # for a snapshot that is due
+WAIT_S = 120  # the longest wait for a snapshot that is due
 
-# Scenarios, in their table's words.
+# Scenarios, in the words of their table.
 STILL = {
     "store": "churn of 50 MB, blocks of 200 to 1,800 bytes",
     "cache": "full caches, random replacement (40 s, 8 s)",
@@ -50,7 +49,7 @@ def compared(*paths):
 
 
 def growing(diff):
-    """[frames that are not the allocator's, from, to] of the stacks that are said to grow."""
+    """[frames without the allocator's, from, to] of the stacks that diff says grow."""
     return [[[f for f in stack["frames"] if f not in leaks.ALLOCATORS][:3], stack["from"], stack["to"]]
             for stack in diff["stacks"] if stack["grows"]]
 
@@ -81,10 +80,10 @@ def measure_still(program, seconds):
         return verdict(compared(*(profile_of(directory, name, program, seconds) for name in ("one", "other"))))
 
 
-# --- one that leaks ---
+# --- a program that leaks ---
 
 def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_RATE):
-    """Snapshots until there are so many pairs of them."""
+    """Takes snapshots until there are so many pairs of them."""
     with place() as directory, Leaking("store", "--leak", leak_rate, "--rate", store_rate, go=False) as target:
         recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
                               "--every", f"{every:g}", "-o", os.path.join(directory, "out"))
@@ -109,14 +108,14 @@ def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_R
     return verdicts
 
 
-# --- all of them ---
+# --- all runs ---
 
 def claims(record):
     return record["total_grows"] or bool(record["stacks_grow"])
 
 
 def missing_runs(settings, results):
-    """Keys (program, seconds, number). The programs by turns, so that they have as many pairs each."""
+    """Keys (program, seconds, number). The programs take turns, so that each has as many pairs."""
     have = {(r["program"], r["asked_s"], r["number"]) for r in results}
     pairs, only = int(settings["PAIRS"]), settings["ONLY"].split(",")
     still = [program for program in STILL if program in only]

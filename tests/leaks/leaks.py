@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Does memtrace find the leak, how sure is it of the rate, and what does that cost? Runs the scenarios of
-tests/progs/leaking.c under every method, again and again, and keeps each run as one line of JSON in
-build/leaks/results.jsonl: what is there is not run again. Needs root, and `make all progs` before.
+tests/progs/leaking.c under every method, again and again. Keeps each run as one line of JSON in
+build/leaks/results.jsonl: a run that is in this file is not run again. Needs root, and `make all progs` before.
 
 usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
        tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from what is kept
@@ -11,8 +11,8 @@ usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
   JOBS=1             runs at a time: programs take a core each, and threads two
   RESULTS=FILE       another file of results
 
-A run: the program has its way for two seconds, is watched for three, traced, and watched for three
-again. Truth is what the program says when tracing begins and when it ends. Everything is started and
+A run: the program runs alone for two seconds, is watched for three, traced, and watched for three
+again. The truth is what the program says when tracing begins and when it ends. Each process is started and
 ended here, by pid; every wait is bounded."""
 import collections
 import concurrent.futures
@@ -34,10 +34,10 @@ from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all, 
 
 RESULTS = os.path.join(ROOT, "build", "leaks", "results.jsonl")
 WARM_S, WATCH_S = 2, 3
-EVENT_S = 3  # into tracing
+EVENT_S = 3  # seconds from the begin of tracing
 ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
 
-# What each program is, in its table's words, and whether something happens to it while it is traced.
+# What each program does, in the words of its table, and whether an event happens to it while it is traced.
 PROGRAMS = {
     "churn": ("fast churn of the same and other sizes", False),
     "cache": ("full caches, random replacement (40 ms, 8 s)", False),
@@ -77,7 +77,7 @@ class Leaking(Target):
 
 
 class Recording:
-    """memtrace on a process, its output in files; what it took is the kernel's word, children included."""
+    """memtrace on a process, its output in files. Its CPU time is what the kernel counts, children included."""
 
     def __init__(self, directory, *args):
         self.err_path = os.path.join(directory, "err")
@@ -102,7 +102,7 @@ class Recording:
         return self.process.returncode is not None
 
     def stop(self):
-        """The profiles as JSON, the log and the CPU time it has taken."""
+        """Ends memtrace; returns the profiles as JSON, the log and its CPU time."""
         self.process.send_signal(signal.SIGINT)
         wait_until(self.ended, "memtrace ended")
         if self.process.returncode:
@@ -113,7 +113,7 @@ class Recording:
 
 
 def rates_between(before, after):
-    """What the program did, per second of the clock."""
+    """What the program did, per second of wall-clock time."""
     seconds = after["seconds"] - before["seconds"]
     cpu = after["cpu_s"] - before["cpu_s"]
     return {"seconds": seconds, "cpu_s": cpu, "pairs_per_s": (after["pairs"] - before["pairs"]) / seconds,
@@ -121,13 +121,13 @@ def rates_between(before, after):
 
 
 def leak_rate(name, before, after):
-    """Bytes per second of a leak from when it began."""
+    """Bytes per second that the leak has lost since it began, or since before."""
     old, new = before["leaks"][name], after["leaks"][name]
     return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
 
 
 def sum_of(a, b):
-    """Of two figures [estimate, low, high] whose errors are independent; ends may be unknown."""
+    """The sum of two figures [estimate, low, high] whose errors are independent; ends may be unknown."""
     if None in a or None in b:
         return [(a[0] or 0) + (b[0] or 0), None, None]
     down, up = (sum((x[i] - x[0]) ** 2 for x in (a, b)) ** 0.5 for i in (1, 2))
@@ -135,9 +135,9 @@ def sum_of(a, b):
 
 
 def rows_of(profiles, method):
-    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks that read
-    the same are one; what an allocator takes from the kernel is left out, for it stands there for its
-    blocks. Method faults knows no rates: what has become resident, per second."""
+    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks with the same
+    frames are one row. An allocator's own regions are left out: its blocks are in them.
+    Method faults knows no rates; its figure is what has become resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
@@ -154,12 +154,12 @@ def rows_of(profiles, method):
 
 
 def short(row):
-    """The row with a name in the place of its frames."""
+    """The row with a short name instead of its frames."""
     return [" < ".join([f for f in row[0] if "+0x" not in f][:3]), *row[1:]]
 
 
 def judge(profiles, log, method, truths):
-    """What was found of each leak, and who else is said to grow."""
+    """What was found of each leak, and which other stacks are said to grow."""
     before, after = truths
     rows, found = rows_of(profiles, method), {}
     for name in after["leaks"]:
@@ -186,7 +186,7 @@ def options_of(program, method):
 
 
 def measure(program, method, seconds, warm_s=WARM_S, watch_s=WATCH_S):
-    """One run: its record, but for what is asked of the whole."""
+    """One run: its record, without the fields that run_all() adds."""
     options = options_of(program, method)
     with place() as directory, Leaking(program) as target:
         time.sleep(warm_s)
@@ -239,7 +239,7 @@ def read_results(path):
     except FileNotFoundError:
         return []
     for record in records:
-        if record.get("method") == "growth":  # as older files call it
+        if record.get("method") == "growth":  # the method's name in older files
             record["method"] = "faults"
     return records
 
@@ -261,7 +261,7 @@ def describe(record):
 
 def missing_runs(settings, results):
     have = {key_of(record) for record in results}
-    for number in range(1, int(settings["RUNS"]) + 1):  # a round of all before the next of any
+    for number in range(1, int(settings["RUNS"]) + 1):  # all programs and methods once, then all again
         for program in settings["ONLY"].split(","):
             for method in settings["METHODS"].split(","):
                 key = (program, method, float(settings["SECONDS"]), number)
@@ -270,7 +270,7 @@ def missing_runs(settings, results):
 
 
 def keep_all(path, jobs, keys, measure_one, describe_one):
-    """Measures every key and keeps each record as a line of a file, as soon as it is there."""
+    """Measures every key; writes each record as a line of a file as soon as it exists."""
     lock, failed = threading.Lock(), []
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     commit = run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"]).out.strip()
@@ -292,7 +292,7 @@ def keep_all(path, jobs, keys, measure_one, describe_one):
         list(pool.map(one, keys))
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        end_all()  # so that what has begun fails soon
+        end_all()  # runs that have begun then fail soon
         raise
     return 1 if failed else 0
 
@@ -452,8 +452,8 @@ memory the leaked blocks then take.
 
 
 def command(usage, settings, known, document, tables_of, run_them):
-    """A command with settings NAME=VALUE, of which those in known take only some values, that runs what is missing
-    or, with the word tables, writes the document from what is kept."""
+    """A command with settings NAME=VALUE; for those in known only some values are allowed. It runs what is missing
+    or, with the word tables, writes the document from the kept results."""
     own, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     for word in [w for w in words if "=" in w]:
         name, value = word.split("=", 1)
@@ -474,7 +474,7 @@ def command(usage, settings, known, document, tables_of, run_them):
         return 0
     if words:
         sys.exit(usage)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     try:
         return run_them(settings)
     finally:

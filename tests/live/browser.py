@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real browser without a screen: Chromium, told what to do through chromedriver (the W3C's WebDriver protocol)."""
+"""A real browser without a screen: Chromium, driven through chromedriver (the W3C's WebDriver protocol)."""
 import base64
 import contextlib
 import json
@@ -17,7 +17,7 @@ BACKSPACE, ENTER, ESCAPE, RIGHT, DOWN = map(chr, (0xe003, 0xe007, 0xe00c, 0xe014
 
 
 def need(name):
-    """Its path. Not having a browser is no reason to leave out what only a browser can tell."""
+    """Returns the program's path. A missing browser fails the test: only a browser can check these things."""
     path = shutil.which(name)
     expect(path, f"{name} is not installed: scripts/install-deps installs it")
     return path
@@ -34,13 +34,13 @@ def descendants(pid):
 
 
 class Browser:
-    """directory: for what it keeps. dark: as of one who prefers dark pages."""
+    """directory: for the browser's files. dark: the browser says that its user prefers dark pages."""
 
     def __init__(self, directory, width=1280, height=900, dark=False):
         self.pids = []
         self.url = None
         need("chromium")  # the driver starts it
-        # Its own warnings go to a file: nobody reads them, and a full pipe would stop it.
+        # The driver's warnings go to a file: nobody reads them, and a full pipe would stop the driver.
         with open(f"{directory}/chromedriver.log", "w", encoding="utf-8") as log:
             self.driver = start([need("chromedriver"), "--port=0"], stderr=log,
                                 env={**os.environ, "HOME": directory, "TMPDIR": directory})
@@ -78,7 +78,7 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # One of ours that did not end: another process may have the number by now.
+                # A browser process that did not end; its number may belong to another process by now.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)
@@ -97,14 +97,14 @@ class Browser:
         self.ask("POST", "/url", {"url": url})
 
     def run(self, script, *args):
-        """What a function with this body returns."""
+        """Runs a function with this body in the page; returns its result."""
         return self.ask("POST", "/execute/sync", {"script": script, "args": args})
 
     def actions(self, *sources):
         self.ask("POST", "/actions", {"actions": list(sources)})
 
     def move(self, x, y, click=False):
-        """The pointer, to a point of the window."""
+        """Moves the pointer to a point of the window."""
         steps = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
         if click:
             steps += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
@@ -115,7 +115,7 @@ class Browser:
         self.actions({"type": "key", "id": "keyboard", "actions": steps})
 
     def until(self, script, *args, what):
-        """Waits for the function to return what is true."""
+        """Waits until the function returns a true value."""
         deadline = time.monotonic() + PATIENCE_S
         while not (value := self.run(script, *args)):
             expect(time.monotonic() < deadline, f"{what}: not after {PATIENCE_S} s")
@@ -127,5 +127,5 @@ class Browser:
             file.write(base64.b64decode(self.ask("GET", "/screenshot")))
 
     def log(self):
-        """What pages have written to the console since the last time, errors among it."""
+        """What pages have written to the console since the last call, errors included."""
         return [entry["message"] for entry in self.ask("POST", "/se/log", {"type": "browser"})]

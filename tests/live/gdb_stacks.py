@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs inside gdb, not in the tests: every call of the allocator, with the stack that gdb unwinds.
+"""Runs inside gdb, not in the tests: records every call of the allocator, with the stack that gdb unwinds.
 
-The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out.
-Written to out, as JSON: calls, in order: [function, rdi, rsi, rsp, pcs (leaf first), outermost];
-outermost: gdb ended there because the unwind information says so, not because it knew no further.
+The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out (path).
+The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first), outermost];
+outermost: gdb ended the stack because the unwind information says so, not because it could not go on.
 start: the address where the dynamic linker, and so the process, begins. status: the exit status."""
 import json
 import os
@@ -15,13 +15,13 @@ import gdb
 AT_BASE = 7
 E_ENTRY = 24  # offset in an ELF header of 64 bits
 UINT64 = (1 << 64) - 1
-NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)  # gdb shows them; no return address is theirs
+NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)  # gdb shows them, but they have no return address
 
 result = {"calls": [], "start": 0, "status": None}
 
 
 class Function(gdb.Breakpoint):
-    """On the first instruction, where nothing of the frame is made yet."""
+    """A breakpoint on a function's first instruction, before the function sets up its frame."""
 
     def __init__(self, name, addr):
         super().__init__(f"*{addr:#x}", internal=True)
@@ -49,7 +49,7 @@ def process_start(pid):
 
 
 def on_new_objfile(event):
-    """Before anything of libc has run."""
+    """Sets the breakpoints when libc is mapped, before any of its code has run."""
     if os.path.realpath(event.new_objfile.filename) != config["libc"]:
         return
     pid = gdb.selected_inferior().pid
@@ -68,7 +68,7 @@ for setting in ("disable-randomization on", "startup-with-shell off", "debuginfo
                 "pagination off", "backtrace past-main on", "backtrace past-entry on",
                 "backtrace limit 1000"):
     gdb.execute("set " + setting)
-for name in ("LINES", "COLUMNS"):  # gdb adds them
+for name in ("LINES", "COLUMNS"):  # gdb adds them to the program's environment
     gdb.execute("unset environment " + name)
 gdb.events.new_objfile.connect(on_new_objfile)
 gdb.events.exited.connect(on_exited)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the live tests share: the list of tests, target programs, runs of memtrace.
 
-Everything started here is ended here, by pid, also when a test fails; everything written is in a
-directory of its own, which is removed. Every wait is bounded."""
+This module ends each process that it started, by pid, also when a test fails. Everything is written
+into a directory of the test's own, which is removed. Every wait is bounded."""
 import contextlib
 import functools
 import importlib
@@ -20,9 +20,9 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
-# No wait is a measurement: machines are slow, slower with probes in them, and slowest emulated.
+# A timeout measures nothing: machines are slow, slower with probes in place, and slowest when emulated.
 PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
-os.environ.pop("COLUMNS", None)  # tables are cut by it
+os.environ.pop("COLUMNS", None)  # memtrace cuts its tables to this width
 
 
 class NotRunnable(Exception):
@@ -51,8 +51,8 @@ def expect_words(text, *words):
 # --- the list of tests ---
 
 tests = {}  # name -> function; in the order of definition
-sociable = set()  # names of those that may run beside another one
-lengthy = set()  # of those that `make test` leaves to `make test-long`
+sociable = set()  # names of the tests that may run beside another one
+lengthy = set()  # names of the tests that `make test` leaves to `make test-long`
 
 
 def _enter(name, function, beside, long):
@@ -64,10 +64,10 @@ def _enter(name, function, beside, long):
 
 
 def test(function=None, *, beside=False, long=False):
-    """beside: it may run at the same time as another such test. Not for what measures time or cost, or
-    traces processes by anything else than their pids (probes for the whole machine), or counts what all of the
-    machine has. long: it takes more than five seconds or so, and another test finds what is commonly broken of
-    the same; `make test` leaves it to `make test-long`."""
+    """beside: the test may run at the same time as another such test. Not allowed for a test that measures time or
+    cost, that traces processes by anything else than their pids (probes for the whole machine), or that counts
+    something of the whole machine. long: the test takes more than about five seconds, and a shorter test finds the
+    common faults of the same code; `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -75,8 +75,8 @@ def test(function=None, *, beside=False, long=False):
 
 
 def test_each_kind(function=None, *, beside=False, long=False):
-    """A test per kind of probe that this kernel has; the function takes the kind. All but the best kind are
-    long: the kernel removes older ones slowly."""
+    """Enters one test for each kind of probe that this kernel has; the function takes the kind. All tests but that of
+    the best kind are long: the kernel removes probes of the older kinds slowly."""
     if not function:
         return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
@@ -85,47 +85,47 @@ def test_each_kind(function=None, *, beside=False, long=False):
     return function
 
 
-# Since which kernel each works, best first. uprobe_multi has seen all threads since 6.10; before, from 6.6 on, it
-# depends on the stable release.
+# The kernel since which each kind works, best kind first. uprobe_multi sees all threads since 6.10; from 6.6 to 6.9
+# this depends on the stable release.
 KIND_SINCE = {"session": (6, 13), "multi": (6, 10), "perf": (5, 15)}
 
 
 def promised_kinds():
-    """Those that the kernel's version promises, whatever memtrace says."""
+    """The kinds that the kernel's version promises, whatever memtrace says."""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     return {kind for kind, since in KIND_SINCE.items() if release >= since}
 
 
 @functools.cache
 def found_kinds():
-    """Those that `memtrace check` says work here."""
+    """The kinds that `memtrace check` says work here."""
     words = {"session uprobes": "session", "uprobe_multi": "multi", "perf uprobes": "perf"}
     out = run([MEMTRACE, "check"]).out if os.path.exists(MEMTRACE) else ""
     return {words[found] for found in re.findall(r"^ *yes +(%s)" % "|".join(words), out, re.M)}
 
 
 def kinds():
-    """The kinds of probe to test here, best first. One that is promised and refused is tested, and fails: a list
-    of what memtrace itself finds would only be shorter."""
+    """The kinds of probe to test here, best first. A kind that the kernel's version promises and memtrace does not find
+    is tested, and fails. A list of only what memtrace finds would hide that."""
     return [kind for kind in KIND_SINCE if kind in promised_kinds() | found_kinds()]
 
 
 def other_tracers():
-    """Processes that are not ours and have probes in place, as "pid N (name)": they slow everybody's calls, and
-    their probes are not told from memtrace's."""
+    """Processes outside the suite that have probes in place, as "pid N (name)". Their probes slow the calls of every
+    process, and a test cannot tell them from memtrace's."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
-        with contextlib.suppress(OSError):  # it has ended
+        with contextlib.suppress(OSError):  # the process has ended
             with open(f"/proc/{pid}/comm") as file:
                 name = file.read().strip()
-            # memtrace's helpers take out what it has left when a test has killed it
+            # after a test has killed memtrace, its helpers (mt-...) still remove its probes
             if not name.startswith("mt-") and _is_tracer(pid) and not _is_ours(pid):
                 found.append(f"pid {pid} ({name})")
     return found
 
 
 def _is_tracer(pid):
-    """Has it a descriptor of a probe, or of the perf event behind one?"""
+    """Does the process hold a descriptor of a probe, or of the perf event behind one?"""
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             if re.search("bpf[_-]link", os.readlink(f"/proc/{pid}/fd/{fd}")):
@@ -136,7 +136,7 @@ def _is_tracer(pid):
 
 
 def _is_ours(pid):
-    """Has the suite started it, or one of its tests?"""
+    """Was the process started by the suite or by one of its tests?"""
     while int(pid) > 1:
         if int(pid) == SUITE:
             return True
@@ -155,7 +155,7 @@ def need_tool(name):
 # --- processes and places ---
 
 _processes = []
-SUITE = os.getpid()  # of which a test is a child
+SUITE = os.getpid()  # the process whose children run the tests
 
 
 def start(args, **options):
@@ -167,7 +167,7 @@ def start(args, **options):
 
 
 def end(process):
-    """Kills what is left of a process of ours."""
+    """Kills a process that start() started, if it still runs, and closes its streams."""
     if process.poll() is None:
         process.kill()
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,7 +197,7 @@ class Result:
 
 
 def run(args, timeout=PATIENCE_S, input=None, **options):
-    """Runs to the end. A status below zero is a signal, as in subprocess."""
+    """Runs a program to its end. A status below zero is a signal, as in subprocess."""
     options.setdefault("stdin", subprocess.DEVNULL if input is None else subprocess.PIPE)
     process = start(args, **options)
     try:
@@ -210,7 +210,7 @@ def run(args, timeout=PATIENCE_S, input=None, **options):
 
 
 def imported(name):
-    """A module of Debian's python3, which another python3 does not find by itself; None: it is not installed."""
+    """A module of Debian's python3, which another python3 does not find by itself; None if it is not installed."""
     for path in ([], ["/usr/lib/python3/dist-packages"]):
         sys.path += path
         try:
@@ -221,7 +221,7 @@ def imported(name):
 
 
 def read_line(process, stream, timeout=PATIENCE_S):
-    """One line. Unbuffered, so that poll() sees all there is."""
+    """Reads one line, byte by byte: a buffer would hold data that poll() does not see."""
     line, deadline = b"", time.monotonic() + timeout
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()
@@ -236,7 +236,7 @@ def read_line(process, stream, timeout=PATIENCE_S):
 
 @contextlib.contextmanager
 def place():
-    """A directory of the test's own."""
+    """A temporary directory for one test."""
     path = tempfile.mkdtemp(prefix="memtrace-live-")
     try:
         yield path
@@ -252,7 +252,7 @@ def wait_until(condition, what, timeout=PATIENCE_S):
 
 
 class Target:
-    """A program of tests/progs in the protocol of truth.h."""
+    """A program of tests/progs that follows the protocol of truth.h."""
 
     def __init__(self, program, *args, preload=None):
         path = os.path.join(PROGS, program)
@@ -278,12 +278,12 @@ class Target:
         self.process.stdin.flush()
 
     def go(self):
-        """Runs the script; the truth."""
+        """Lets the target run its script; returns the truth that the target reports."""
         self.say("go")
         return json.loads(self.line())
 
     def quit(self):
-        """The exit status; everything went well if that is the one asked for."""
+        """Returns the exit status; everything went well if it is the status that the test asked for."""
         with contextlib.suppress(BrokenPipeError):
             self.say("quit")
         return self.process.wait(PATIENCE_S)
@@ -293,7 +293,7 @@ class Target:
 
 
 class Endless(Target):
-    """One that goes on from "go" until it is told to stop, and then says what it did."""
+    """A target that runs from "go" until it is told to stop, and then reports what it did."""
 
     def __init__(self, program, *args):
         super().__init__(program, *args)
@@ -312,7 +312,7 @@ class Endless(Target):
 
 
 class Tracer:
-    """memtrace on running processes, or on a command, from "tracing" on until stop()."""
+    """memtrace on running processes, or on a command, from its message "tracing" until stop()."""
 
     def __init__(self, *args, wait=True, **options):
         self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)
@@ -354,7 +354,7 @@ def memtrace(*args, **options):
 def trace_script(kind, program, *args, options=("-i", "1"), prefix=None, preload=None):
     """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
     profile as JSON and, when there is a prefix for files, the paths of the files by extension."""
-    if "--max-overhead" not in options: # all the time, as its truth is
+    if "--max-overhead" not in options: # continuous: the truth counts all calls
         options = ["--max-overhead", "off", *options]
     options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
                *(["-o", prefix] if prefix else ["-f", "none"])]
@@ -375,8 +375,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Counters of frames and stacks: less is known of where, nothing of how much.
-# Records of maps are the whole machine's: that some are lost may come from anybody's execs.
+# Losses that make it less known where memory was allocated; they change nothing about how much.
+# Records of maps concern the whole machine: any process's execs may cause the loss of some.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 
@@ -385,7 +385,7 @@ def losses(profile):
 
 
 def owner(frames, functions):
-    """Which of the target's functions a stack (leaf first) belongs to."""
+    """The first of the target's functions in a stack (leaf first); None if there is none."""
     for frame in frames:
         if frame in functions:
             return frame
@@ -393,7 +393,7 @@ def owner(frames, functions):
 
 
 def by_function(profile, functions):
-    """function -> [bytes, objects, stacks] of the live memory; None -> what belongs to nobody."""
+    """function -> [bytes, objects, stacks] of the live memory; None -> stacks with none of the functions."""
     held = {}
     for stack in profile["stacks"]:
         sums = held.setdefault(owner(stack["frames"], functions), [0, 0, []])

@@ -9,17 +9,18 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
   -s  only short ones, as `make test`     -S  only the others, as `make test-long`
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
-What cannot run here is skipped with its reason; where nothing may be skipped (CI=true or
-MEMTRACE_NO_SKIP=1 in the environment) it fails. Tests that run alone cannot run beside another
-tracer; their names are printed first. Kinds of probe that this kernel's version does not promise, and
-memtrace does not find, are not in the list.
+A test that cannot run here is skipped, with the reason. Where nothing may be skipped (CI=true or
+MEMTRACE_NO_SKIP=1 in the environment) it fails. Tests that run alone cannot run while another tracer
+has probes in place; their names are printed first. The list leaves out kinds of probe that this kernel's
+version does not promise and memtrace does not find.
 
-Tests that say that they may (harness.test) run beside others, first: two at a time, or of short ones as many
-as CPUS_EACH allows. All others run alone after them.
+Tests that say that they may run beside others (harness.test) run first: two at a time, or of short ones
+as many as CPUS_EACH allows. All other tests run alone after them.
 
-Intervals of 95 % miss at times, and a machine may stand still for a moment: what has failed is tried again,
-alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it as unsteady, with what
-failed first; more than MOST_UNSTEADY of them are no chance."""
+Intervals of 95 % miss at times, and a machine may stand still for a moment. A test that failed is
+therefore tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it
+as unsteady, with the first failure. More than MOST_UNSTEADY failures are no chance: none of them is tried
+again."""
 import argparse
 import collections
 import fnmatch
@@ -36,9 +37,9 @@ sys.dont_write_bytecode = True
 import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
-MOST_UNSTEADY = 8  # of some two hundred, half of which are held to an interval
+MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 MORE_ATTEMPTS = 2  # with one, twenty tests that miss an interval in a tenth of their runs would fail every fifth run
-CPUS_EACH = 0.5  # short ones wait for most of their time
+CPUS_EACH = 0.5  # CPUs for each short test: it waits most of the time
 
 
 def no_skips():
@@ -46,7 +47,7 @@ def no_skips():
 
 
 def missing():
-    """What keeps every test from running."""
+    """The reason why no test can run here, or None."""
     if os.geteuid():
         return "not root"
     if not os.path.exists(harness.MEMTRACE):
@@ -57,13 +58,13 @@ def missing():
 
 
 def beside_whom():
-    """What keeps those that run alone from running."""
+    """The reason why tests that run alone cannot run now, or None."""
     others = harness.other_tracers()
     return f"{', '.join(others)} has probes in place" if others else None
 
 
 def run_one(name, reason, verbose):
-    """passed, failed or skipped; and why."""
+    """Returns passed, failed or skipped, and the reason."""
     begin, why = time.monotonic(), ""
     reason = reason or (None if name in harness.sociable else beside_whom())
     try:
@@ -85,8 +86,8 @@ def run_one(name, reason, verbose):
 
 
 def fork_one(name, reason, verbose):
-    """The same in a process of its own, whose exit status is the outcome's number. Its pid, and the file that
-    tells why."""
+    """run_one() in a child process, whose exit status is the index of the outcome. Returns the child's pid, and the
+    file that holds the reason."""
     sys.stdout.flush()
     told = tempfile.TemporaryFile("w+")
     pid = os.fork()
@@ -98,17 +99,17 @@ def fork_one(name, reason, verbose):
         told.write(why)
         told.flush()
         status = OUTCOMES.index(outcome)
-    finally:  # also when it is told to end: run_one() has ended what it had started
+    finally:  # also on SIGTERM: run_one() has ended what it had started
         os._exit(status)
 
 
 def run_beside(names, at_once, reason, verbose, note):
-    """So many at once. Those with perf uprobes spend their time waiting for the kernel to remove these, which it
-    does one after the other: they come from the one end and the others from the other, so that they
-    meet only when nothing else is left; and of these the longest."""
+    """Runs at_once tests at a time. Tests with perf uprobes mostly wait for the kernel, which removes these probes one
+    after the other. They are taken from the left end of the queue and other tests from the right end. So two of
+    them run together only when no other tests are left, and these are then the long ones."""
     waiting = collections.deque(
         sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
-    running = {}  # pid -> name, whether from the left, start, file
+    running = {}  # pid -> name, whether from the left end, start, file
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
@@ -139,7 +140,7 @@ def print_slowest(seconds):
 
 
 def print_all(outcome, tests):
-    """Once more, where whoever sees only the end of a log finds them."""
+    """Prints the tests once more, at the end of the log, where they are easy to find."""
     for name, why in tests.items():
         print(f"{outcome}: {name}{':  ' if why else ''}{why[:2000]}")
 
@@ -155,7 +156,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     args = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     for module in sorted(glob.glob("test_*.py", root_dir=os.path.dirname(__file__))):
         importlib.import_module(module[:-len(".py")])
     names = [name for name in harness.tests
@@ -208,7 +209,7 @@ def main():
     print_all("failed", failures)
     print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}" for outcome in OUTCOMES) +
           (f", {len(unsteady)} of them at a later attempt" if unsteady else ""))
-    return 0 if names and not failures else 1  # nothing tested is nothing passed
+    return 0 if names and not failures else 1  # a run without tests does not pass
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every allocator: exact at -i 1, unbiased at 64K, and what throws still catches. The truth comes from
-the targets' own books, of redis-server from its own INFO."""
+"""Every allocator: figures are exact at -i 1 and unbiased at 64K, and C++ exceptions are still caught. The truth
+comes from the targets' own books; redis-server's comes from its INFO."""
 import contextlib
 import glob
 import json
@@ -32,8 +32,8 @@ def families(profile):
 
 
 def check_functions(truth, profile):
-    """As check_exact, but for calls: where an allocator's functions go through each other the number of
-    calls is its own affair; nothing is lost but what threw."""
+    """As check_exact(), except for the number of calls. An allocator's functions may call each other, which changes
+    that number. The only loss allowed is of calls that threw (returns_missing)."""
     held = by_function(profile, truth["functions"])
     expect(None not in held, "stacks of nobody:", held.get(None))
     for name, wanted in truth["functions"].items():
@@ -46,7 +46,7 @@ def check_functions(truth, profile):
 
 @test_each_kind(beside=True, long=True)
 def alloc_preloaded(kind):
-    """The malloc family of each, in place of glibc's."""
+    """The malloc family of each library, preloaded in place of glibc's."""
     for name in LIBRARIES.values():
         truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name))
         check_exact(truth, profile)
@@ -62,7 +62,7 @@ def alloc_static_and_musl():
 
 @test(beside=True)
 def alloc_stripped_static():
-    """Nothing can be found in it, and that is said."""
+    """A stripped static program: no allocator can be found in it, and memtrace says so."""
     with place() as directory:
         path = os.path.join(directory, "stripped")
         subprocess.run(["strip", "-o", path, os.path.join(PROGS, "truth_basic_static")], check=True)
@@ -74,7 +74,7 @@ def alloc_stripped_static():
 
 @test_each_kind(beside=True)
 def alloc_jemalloc_own(kind):
-    """mallocx and its relatives, resizing in place; beside them glibc's malloc in the copy with a prefix."""
+    """mallocx and its relatives, and resizing in place; in the copy with a prefix, glibc's malloc as well."""
     for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
         truth, profile, _ = trace_script(kind, program)
         check_exact(truth, profile)
@@ -117,9 +117,9 @@ int main(void)
 
 @test_each_kind(long=True)
 def alloc_without_return_probes(kind):
-    """No call returns through a probe, which the target itself sees. What calls return is known all the same; of
-    glibc's calloc, which hands over to memset, it is counted as unknown; a malloc of which it is not known is
-    refused."""
+    """With --no-return-probes no call returns through a probe; the target itself checks this. What calls return is
+    known all the same. glibc's calloc hands over to memset: its return is counted as unknown. A malloc whose return
+    value cannot be found is refused."""
     changed, said = {}, {}
     with place() as directory:
         program = compile_c(directory, RETURNS, "-O1")
@@ -133,7 +133,7 @@ def alloc_without_return_probes(kind):
                     profile, said[bool(option)] = result.json(), result.err
                 expect(profile["alloc_calls"] >= 1000, "calls seen:", profile["alloc_calls"])
                 expect_equal((profile["live_bytes"], losses(profile)), (0, {}), "live bytes, and what is lost")
-    # where the kernel would kill by them there are none by default
+    # where return probes would make the kernel kill the target, memtrace uses none by default
     default = 0 if "no return probes" in said[False] else 1000
     expect_equal(changed, {False: default, True: 0}, "calls that were to return elsewhere")
     options = ("-i", "1", "--no-return-probes")
@@ -155,7 +155,7 @@ def alloc_without_return_probes(kind):
 
 @test_each_kind(beside=True)
 def alloc_destroyed_at_once(kind):
-    """Nothing is live of heaps that were destroyed with all their blocks."""
+    """Heaps that are destroyed with all their blocks: none of these blocks counts as live."""
     truth, profile, _ = trace_script(kind, "truth_alloc_mi", "--destroy")
     truth["alloc_calls"] += 3 * 40  # mi_heap_new takes a block for each heap
     check_functions(truth, profile)
@@ -166,8 +166,8 @@ def alloc_destroyed_at_once(kind):
 
 @test(beside=True)
 def alloc_destroyed_unseen():
-    """Nothing is live of heaps that were destroyed; what seems to be, for memtrace did not know that blocks were
-    theirs, is called exact by no output."""
+    """memtrace does not know which blocks belonged to destroyed heaps, so some of these seem to be live. No output
+    may call its figures exact."""
     with place() as directory:
         prefix = os.path.join(directory, "destroyed")
         with Target("truth_alloc_mi", "--default") as target:
@@ -192,7 +192,7 @@ def alloc_destroyed_unseen():
 
 @test(beside=True)
 def alloc_loaded_late():
-    """mimalloc comes with dlopen while the program is traced."""
+    """The program loads mimalloc with dlopen while it is traced."""
     with Target("truth_alloc_mi", "--dlopen") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             target.say("go")
@@ -212,8 +212,8 @@ def alloc_loaded_late():
 
 
 def trace_refused(name, *options):
-    """What is seen of refusing.c when its allocator comes while it is traced: the profile, what standard error says, and
-    what `report` says of the file."""
+    """Traces refusing.c, which loads its allocator while it is traced. Returns the profile, the text on standard error,
+    and what `report` says of the file."""
     with place() as directory, Target("refusing", os.path.join(PROGS, name)) as target:
         with Tracer(*(() if "--comm" in options else ("-p", target.pid)), *options, "-i", "1", "--max-overhead", "off", "--json", "-f", "pprof",
                     "-o", directory + "/r") as tracer:
@@ -239,8 +239,8 @@ def check_refused(result, function, held, counters):
 
 @test_each_kind(beside=True)
 def alloc_refused(kind):
-    """Where the kernel takes no probe on an allocator's free there are none on the allocator, and on others there are;
-    one on its valloc is only missing."""
+    """When the kernel refuses the probe on an allocator's free, this allocator gets no probes; other allocators keep
+    theirs. When it refuses the probe on valloc, only that probe is missing."""
     check_refused(trace_refused("refused_free.so", "--probe-kind", kind), "je_free", (7 * 200, 7),
                   {"allocators_refused": 1})
     check_refused(trace_refused("refused_valloc.so", "--probe-kind", kind), "je_valloc", (7 * 200 + 3 * 1000, 10),
@@ -249,16 +249,16 @@ def alloc_refused(kind):
 
 @test
 def alloc_refused_everywhere():
-    """The same with probes in everybody's code."""
+    """As alloc_refused, with probes in the code of every process."""
     check_refused(trace_refused("refused_free.so", "--comm", "refusing"), "je_free", (7 * 200, 7),
                   {"allocators_refused": 1})
 
 
 @test_each_kind(beside=True)
 def alloc_cxx(kind):
-    """operator new and delete in all their forms, also failing."""
+    """operator new and delete in all their forms, also when they fail."""
     for family, name in LIBRARIES.items():
-        # mimalloc ends the program where others throw
+        # mimalloc ends the program where other allocators throw
         how = ("--no-throw",) if family == "mimalloc" else ()
         truth, profile, _ = trace_script(kind, "truth_alloc_cxx", *how, preload=library(name))
         check_functions(truth, profile)
@@ -269,8 +269,8 @@ def alloc_cxx(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
-    """Ten thousand times: a program that is traced catches what it would catch alone. The kinds differ at
-    entries only: the best one does it all. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
+    """Ten thousand times: a traced program catches what it catches untraced. The kinds of probe differ at entries
+    only, so only the best kind does all rounds. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
     wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
@@ -286,7 +286,7 @@ def alloc_bad_alloc(kind):
 
 @test_each_kind(beside=True)
 def alloc_all_names(kind):
-    """What the programs above leave out (pvalloc, C23's free_sized ...), under each that has it."""
+    """The functions that the programs above leave out (pvalloc, C23's free_sized ...), under each allocator that has them."""
     truth, profile, _ = trace_script(kind, "truth_alloc_names")
     check_functions(truth, profile)
     # (perf uprobes take a tenth of a second each to remove: one library of them is enough)
@@ -297,8 +297,8 @@ def alloc_all_names(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_standin(kind):
-    """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins with their
-    names (tests/progs/standin.cc). Nothing is missed, nothing counted twice."""
+    """Google's tcmalloc and a newer C library, which Debian does not have: stand-ins define their
+    names (tests/progs/standin.cc). No call is missed or counted twice."""
     for name in ("google", "glibc"):
         preload = os.path.join(PROGS, f"standin_{name}.so")
         programs = (("truth_alloc_names",), ("truth_basic", "--portable"))
@@ -313,8 +313,8 @@ def alloc_standin(kind):
 
 @test_each_kind(beside=True)
 def alloc_standin_linked(kind):
-    """The same linked into a program; and stripped of all names but those that it exports to libc,
-    as vendors' servers are. Then the functions have no names, either, and the sum must do."""
+    """The stand-in linked into a program, and the program stripped of all names but those that it exports to libc,
+    as vendors' servers are. The target's functions then have no names either: only the sum is compared."""
     truth, profile, _ = trace_script(kind, "truth_alloc_google")
     check_functions(truth, profile)
     truth, profile, _ = trace_script(kind, "truth_alloc_google_stripped", options=("-i", "1"))
@@ -331,7 +331,7 @@ POOL = ("--alloc", "exe:pool_alloc(size=2,pool=1)->ret", "--alloc", "exe:pool_ge
 
 @test_each_kind(beside=True)
 def alloc_pool(kind):
-    """A pool that the user names: its blocks are counted, what it takes from malloc for them is not."""
+    """A pool that the user names: its blocks are counted; the memory that it takes from malloc for them is not."""
     for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
         truth, profile, _ = trace_script(kind, "truth_alloc_pool", options=("-i", "1", *options))
         check_functions(truth, profile)
@@ -340,7 +340,7 @@ def alloc_pool(kind):
 
 @test(beside=True)
 def alloc_pool_unnamed():
-    """The same without naming it is one big malloc: the test above can fail."""
+    """If the user does not name the pool, its memory is one big malloc. So alloc_pool can fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
@@ -366,7 +366,7 @@ def alloc_named_wrongly():
 
 @test(beside=True)
 def alloc_named_checked():
-    """check says of functions that the user names where they are, or why they are not."""
+    """For functions that the user names, check says where they are, or why they are not found."""
     with Target("truth_alloc_pool") as target:
         result = memtrace("check", *POOL, target.pid)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -386,7 +386,7 @@ def alloc_named_checked():
 
 
 def sampled_under(program, preload):
-    """As the test of glibc's: 40 draws, one second series when the first is out of bounds."""
+    """As the test of glibc's malloc: 40 draws, and a second series only if the first is out of bounds."""
     told = []
     for attempt in range(2):
         series = Series()
@@ -422,7 +422,7 @@ def redis_used(socket):
 
 @contextlib.contextmanager
 def redis_server():
-    """Debian's, as shipped: the process, and its socket."""
+    """Debian's redis-server, as shipped: the process, and its socket."""
     with place() as directory:
         socket = os.path.join(directory, "socket")
         server = start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
@@ -435,8 +435,8 @@ def redis_server():
 
 
 def redis_estimate():
-    """Most of 10,000 keys' memory is in values that fill jemalloc's classes of 5 KiB, so that what is asked
-    for and what is used are the same but for a hundredth: (used, least, most)."""
+    """10,000 keys whose values fill jemalloc's size classes of 5 KiB hold most of the memory. So the bytes asked for
+    and the bytes used differ by about a hundredth. Returns (used, least, most)."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
@@ -453,7 +453,7 @@ def redis_estimate():
 
 @test(beside=True)
 def alloc_redis_estimate():
-    """used_memory has grown by what lies in the interval that is given, which one in twenty may not do."""
+    """The growth of used_memory lies in the printed interval; one run in twenty may miss it."""
     told = []
     for _ in range(2):
         grown, low, high = redis_estimate()
@@ -465,8 +465,8 @@ def alloc_redis_estimate():
 
 @test(beside=True)
 def alloc_redis():
-    """Debian's redis-server on its jemalloc: it keeps the usable sizes of its blocks itself (used_memory),
-    which are at most a quarter above what was asked for, jemalloc's size classes being so."""
+    """Debian's redis-server on its jemalloc. It counts the usable sizes of its blocks itself (used_memory).
+    With jemalloc's size classes these are at most a quarter above the sizes asked for."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:

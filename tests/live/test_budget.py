@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The limit to what tracing costs holds whatever the target does, and windows leave nothing behind."""
+"""The limit on the cost of tracing holds whatever the target does, and windows leave nothing behind."""
 import contextlib
 import glob
 import json
@@ -16,21 +16,21 @@ from test_harmless import changed_text, wait_unchanged
 from test_processes import own_bytes, own_cpu_s
 
 LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
-# On a busy machine it takes the kernel hundreds of ms to take probes out: it is paid for later, but not in a run of
-# some seconds.
+# On a busy machine the kernel takes hundreds of ms to remove probes. memtrace makes up for this cost later, but a run
+# of some seconds is too short for that.
 TOLERATED = 12
 SHORT = ("--debug-window-period", "100")  # for tests: many windows in little time
 
 
 class Restless(Endless):
-    """tests/progs/restless."""
+    """The program tests/progs/restless."""
 
     def __init__(self, *args):
         super().__init__("restless", *args)
 
 
 def in_window(pid):
-    """Waits until a window of the target opens; none may be open at the moment."""
+    """Waits until a window of the target opens; a window that is open already does not count."""
     wait_until(lambda: not changed_text(pid), "no window")
     wait_until(lambda: changed_text(pid), "a window")
 
@@ -51,8 +51,8 @@ def live_of(profile, function):
 
 @test(long=True)
 def budget_bursts():
-    """Silence, a second of full speed, silence: what the bursts lose is what is printed, and no more than may be. By
-    pairs per CPU time, beside another loop, untraced, at the same time on the same CPU."""
+    """Silence, a second of full speed, silence: the bursts lose as much as is printed, and no more than is allowed.
+    Measured in pairs per CPU time, beside an untraced loop that runs on the same CPU at the same time."""
     def bursts(*targets):
         before = [cpu_ns(target.pid) for target in targets]
         for target in targets:
@@ -61,7 +61,7 @@ def budget_bursts():
         return [n / (cpu_ns(target.pid) - ns) for n, target, ns in zip(pairs, targets, before)]
 
     with Target("churn", "--seconds", "1") as target, Target("churn", "--seconds", "1") as other:
-        for pid in (target.pid, other.pid):  # their threads: what runs on another CPU runs at another speed
+        for pid in (target.pid, other.pid):  # pin their threads: another CPU may have another speed
             for tid in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(tid), {min(os.sched_getaffinity(0))})
         bursts(target, other)
@@ -83,7 +83,7 @@ def budget_bursts():
 
 @test
 def budget_idle():
-    """Of a target that does nothing there is nothing to do."""
+    """A target that does nothing costs memtrace nearly nothing."""
     with Target("churn", "--seconds", "1") as target:
         with Tracer("-p", target.pid, *LIMIT) as tracer:
             before = own_cpu_s(tracer.process.pid)
@@ -97,8 +97,8 @@ def budget_idle():
 
 @test(long=True)
 def budget_idle_again():
-    """A tenth of a second at full speed, and silence: what that cost is paid by the wall, and the target is traced
-    continuously again."""
+    """The target runs at full speed for a tenth of a second, then is silent. Wall-clock time pays for the cost, and the
+    target is traced continuously again."""
     with Target("churn", "--seconds", "0.1") as target, Tracer("-p", target.pid, *LIMIT) as tracer:
         time.sleep(0.5)
         target.say("go")
@@ -118,7 +118,7 @@ def budget_idle_again():
 
 @test
 def budget_reacts():
-    """From silence to full speed: how long the probes stay in place."""
+    """How long the probes stay in place when a silent target goes to full speed."""
     took = []
     for _ in range(4):
         with Target("churn", "--seconds", "2") as target, Tracer("-p", target.pid, *LIMIT):
@@ -146,7 +146,7 @@ def budget_stopped_target():
             profile = tracer.stop().json()
         expect(profile["windows"]["n"] >= 4, profile["windows"])
         expect(profile["overhead_pct"] < TOLERATED, "overhead, %:", profile["overhead_pct"])
-        # and memtrace ends while the target stands still, with probes or without
+        # memtrace also ends while the target stands still, with probes in place or without
         with Tracer("-p", target.pid, *LIMIT) as tracer:
             in_window(target.pid)
             os.kill(target.pid, signal.SIGSTOP)
@@ -157,7 +157,7 @@ def budget_stopped_target():
 
 
 def exec_in_window(*preload):
-    with Restless("--leak", "2000000", *preload) as target:  # some blocks of it in each window, however short
+    with Restless("--leak", "2000000", *preload) as target:  # each window, however short, sees some leaked blocks
         with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
             in_window(target.pid)
@@ -174,7 +174,8 @@ def exec_in_window(*preload):
     expect("exec_untraced" not in lost, lost)
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
-    # of a few dozen samples in windows of some milliseconds, which slow it twenty times; what was kept after the end is small
+    # The estimate rests on a few dozen samples in windows of some milliseconds. Probes slow the target twenty
+    # times there. The target keeps little between the end of tracing and its stop.
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
     expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and 0 < live < 30 * truth["kept_bytes"],
            live, "live bytes of the second life,", low, "to", high, "which kept", truth["kept_bytes"])
@@ -184,13 +185,13 @@ def exec_in_window(*preload):
 
 @test(long=True)
 def budget_exec():
-    """In the middle of a window the target becomes another program."""
+    """The target executes another program in the middle of a window."""
     return exec_in_window()
 
 
 @test(long=True)
 def budget_exec_other_allocator():
-    """The same, and that one has another allocator."""
+    """As budget_exec, and the new program has another allocator."""
     found = sorted(glob.glob("/usr/lib/*/libjemalloc.so.2"))
     expect(found, "libjemalloc2 is not installed")
     return exec_in_window("--preload", found[0])
@@ -209,7 +210,7 @@ def budget_forks():
                 children.append(int(target.line().split()[1]))
                 inherited += bool(changed_text(children[-1]))
                 time.sleep(0.05)
-            in_window(target.pid)  # of which they get nothing any more
+            in_window(target.pid)  # children of earlier windows get no probes from this one
             expect_equal([pid for pid in children if changed_text(pid)], [],
                          "children with probes after their window")
             tracer.stop()
@@ -238,7 +239,7 @@ def kill_often(times):
                 if i % 2:
                     in_window(target.pid)
                     time.sleep(dice.uniform(0, 0.02))
-                # alone, or with all that belongs to it
+                # kill memtrace alone, or its whole process group
                 dice.choice((os.kill, os.killpg))(tracer.process.pid, signal.SIGKILL)
             longest = max(longest, wait_unchanged(target.pid))
         target.stop()
@@ -247,13 +248,13 @@ def kill_often(times):
 
 @test
 def budget_killed():
-    """memtrace is killed at a moment by chance, and in a window; the target's code is its own again."""
+    """memtrace is killed at a random moment, and in a window; the target's code is the original again."""
     return kill_often(2)
 
 
 @test(long=True)
 def budget_killed_often():
-    """The same until windows were opening, open and closing."""
+    """As budget_killed, more often, so that windows are opening, open and closing."""
     return kill_often(8)
 
 
@@ -281,7 +282,7 @@ def own_programs(pid):
 
 
 def held(pid, programs):
-    """What memtrace holds at its least within a second: (descriptors, links of its programs, helpers)."""
+    """The minimum that memtrace holds within a second: (descriptors, links of its programs, helpers)."""
     bpftool, seen = need_tool("bpftool"), []
     for _ in range(5):
         links = json.loads(run([bpftool, "-j", "link", "show"]).out or "[]")
@@ -295,8 +296,8 @@ def held(pid, programs):
 
 @test(long=True)
 def budget_nothing_leaks():
-    """Hundreds of windows, of five targets, or thousands in MEMTRACE_SOAK_S seconds: the same links, maps,
-    descriptors and memory as after fifty."""
+    """After hundreds of windows of five targets, or thousands in MEMTRACE_SOAK_S seconds, memtrace holds as many links,
+    maps, descriptors and as much memory as after fifty."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
         tracer = stack.enter_context(
@@ -316,7 +317,7 @@ def budget_nothing_leaks():
         left = {str(p["id"]) for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
         expect_equal(left & programs, set(), "programs after the end")
     n = sum(p["windows"]["n"] for p in profiles)
-    # each target may have a window open, two links, and as many on their way out
+    # each target may have an open window with two links, and as many links that are being removed
     for what, b, a, room in zip(("descriptors", "links", "helpers"), before, after, (10, 10, 20)):
         expect(a <= b + room, what, "before:", b, "after:", a)
     expect(bytes_after[0] < bytes_before[0] + (8 << 20), "resident:", bytes_before, bytes_after)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What memtrace keeps of what it was started with, and what it can do without root. The sets are those of
-docs/safety.md."""
+"""Which of its capabilities memtrace keeps after its start, and what it can do without root. docs/safety.md lists the
+sets."""
 import contextlib
 import json
 import os
@@ -39,7 +39,7 @@ def capabilities(pid, which="CapPrm"):
 
 
 def ours():
-    """What memtrace is started with by root: containers do not have all."""
+    """The capabilities that root gives memtrace here: in a container some may be missing."""
     return capabilities("self")
 
 
@@ -52,7 +52,7 @@ def check_kept(pid, wanted):
 
 
 def children(pid, name):
-    """Those of that name. Others, such as the one that is forked to measure costs, may end while they are looked at."""
+    """The children of that name. Other children, such as the one forked to measure costs, may end during the search."""
     found = []
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
@@ -67,14 +67,14 @@ def keepers(pid):
 
 
 def without_root(*added):
-    """What starts a program with these capabilities, as nobody."""
+    """The beginning of a command that starts a program with these capabilities, as nobody."""
     given = ",".join("+" + name for name in (*WITHOUT_ROOT, *added))
     return [need_tool("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
             f"--inh-caps=-all,{given}", f"--ambient-caps={given}"]
 
 
 class Open:
-    """A way to memtrace for who may not enter the directory of the build."""
+    """A path to memtrace for a user who may not enter the directory of the build."""
 
     def __enter__(self):
         self.file = open(MEMTRACE, "rb")
@@ -88,7 +88,7 @@ class Open:
 
 @test_each_kind(beside=True)
 def capabilities_while_tracing(kind):
-    """Continuously and in windows. Of the kind perf each probe takes CAP_SYS_ADMIN."""
+    """Continuously and in windows. Each probe of the kind perf needs CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         for limit in ("off", "5"):
             with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", limit, "-f", "none") as tracer:
@@ -101,7 +101,7 @@ def capabilities_while_tracing(kind):
 
 @test
 def capabilities_of_all():
-    """Probes come and go for processes that come: the same set."""
+    """With -a probes come and go as processes come: memtrace keeps the same set."""
     with Tracer("-a", "-f", "none", "-q") as tracer:
         check_kept(tracer.process.pid, TRACING | ROOT)
         tracer.stop()
@@ -109,7 +109,7 @@ def capabilities_of_all():
 
 @test(beside=True)
 def capabilities_of_page_numbers():
-    """/proc/PID/pagemap tells the numbers of pages, by which --rss knows the one of zeros, to CAP_SYS_ADMIN only."""
+    """--rss recognizes the page of zeros by its number. /proc/PID/pagemap shows page numbers with CAP_SYS_ADMIN only."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "--rss", "-f", "none") as tracer:
             check_kept(tracer.process.pid, TRACING | ROOT | {"sys_admin"})
@@ -118,7 +118,7 @@ def capabilities_of_page_numbers():
 
 @test(beside=True)
 def capabilities_for_files():
-    """Root writes into another user's directory by CAP_DAC_OVERRIDE, which is kept then only."""
+    """Root writes into another user's directory by CAP_DAC_OVERRIDE; memtrace keeps it only in this case."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -130,7 +130,7 @@ def capabilities_for_files():
 
 @test(beside=True)
 def capabilities_for_files_of_top():
-    """The same when w is pressed, also when the target has ended."""
+    """As capabilities_for_files, when w is pressed in top, also after the target has ended."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -154,7 +154,7 @@ class OthersScreen(Screen):
 
 
 def without_waiting(pid, path):
-    """Descriptors of what is there that never block."""
+    """The number of the process's descriptors for this path that never block."""
     found = 0
     for fd in os.listdir(f"/proc/{pid}/fd"):
         if os.readlink(f"/proc/{pid}/fd/{fd}") == path:
@@ -165,7 +165,7 @@ def without_waiting(pid, path):
 
 @test(beside=True)
 def capabilities_and_terminals():
-    """sudo's terminal is the user's who calls it. It is opened without waiting all the same."""
+    """Under sudo the terminal belongs to the calling user. memtrace opens it without blocking all the same."""
     with Target("truth_basic") as target:
         with OthersScreen("-p", target.pid) as screen:
             screen.until_words(rf"pid {target.pid}")
@@ -187,7 +187,7 @@ SHOW = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"
 
 @test(beside=True)
 def capabilities_of_a_command():
-    """A command has all that memtrace was started with, and no more."""
+    """A command has all capabilities that memtrace was started with, and no more."""
     for prefix in ([], [need_tool("setpriv"), "--bounding-set=-sys_boot,-net_raw"], [need_tool("setpriv"), "--no-new-privs"],
                    without_root()):
         with Open() as (program, options):
@@ -203,7 +203,7 @@ def capabilities_of_a_command():
 
 @test(beside=True)
 def capabilities_to_end_a_command():
-    """One that has become another user gets the signals that memtrace passes on."""
+    """A command that has changed its user still gets the signals that memtrace passes on."""
     process = start([MEMTRACE, "-v", "-f", "none", "--", need_tool("setpriv"), f"--reuid={NOBODY}", "--clear-groups",
                      "sleep", "100"])
     wait_until(lambda: children(process.pid, "sleep"), "the command")
@@ -222,7 +222,7 @@ def run_without_root(args, *added):
 
 @test_each_kind(beside=True)
 def capabilities_without_root(kind):
-    """Another user's process, exactly, with its names; and files."""
+    """Traces another user's process, exactly, with names, and writes files."""
     added = ["sys_admin"] if kind == "perf" else []
     with Target("truth_basic") as target, place() as directory, Open() as (program, options):
         os.chown(directory, NOBODY, NOBODY)
@@ -275,7 +275,7 @@ def capabilities_without_root_top():
 
 @test(beside=True, long=True)
 def capabilities_of_the_file():
-    """setcap: a program that has them by its file is not dumpable, and its own /proc is root's."""
+    """setcap: a program that has capabilities by its file is not dumpable, and its own /proc belongs to root."""
     with Target("truth_basic") as target, place() as directory:
         os.chmod(directory, 0o755)
         program = shutil.copy(MEMTRACE, directory + "/memtrace")
@@ -293,7 +293,7 @@ def capabilities_of_the_file():
 
 @test(beside=True)
 def capabilities_missing():
-    """Each is named, and what would do."""
+    """The message names each missing capability, and what would help."""
     with Target("truth_basic") as target, Open() as (program, options):
         for name in WITHOUT_ROOT[:4]:
             given = ",".join("+" + other for other in WITHOUT_ROOT if other != name)

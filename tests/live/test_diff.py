@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Profiles of real processes compared: what is the same, what has grown, and which of several is odd."""
+"""Compares profiles of real processes: what is the same, what has grown, and which of several replicas is odd."""
 import concurrent.futures
 import os
 import subprocess
@@ -22,7 +22,7 @@ def diff(*args):
 
 
 def exact_run(directory, name, *args):
-    """The truth of one run of every function of the malloc family, and the path of its profile."""
+    """Runs every function of the malloc family once. Returns the run's truth and the path of its profile."""
     prefix = f"{directory}/{name}"
     truth, _, files = trace_script(None, "truth_basic", *args, prefix=prefix,
                                    options=("-i", "1", "-f", "pprof"))
@@ -31,7 +31,7 @@ def exact_run(directory, name, *args):
 
 @test(beside=True)
 def diff_of_equal_runs():
-    """Two processes, at other addresses, that did the same: every stack is in both, and none differs."""
+    """Two processes at different addresses did the same: both profiles have every stack, with equal figures."""
     with place() as directory:
         functions, one = exact_run(directory, "one")
         _, other = exact_run(directory, "other")
@@ -54,10 +54,10 @@ def diff_of_equal_runs():
         expect_equal(refused.status, 1, "status with a file that is no profile")
 
 
-@test # alone: on a busy machine the runs differ in length, by which nothing is claimed then
+@test # alone: on a busy machine the runs differ in length, and then diff claims nothing
 def diff_names_the_leaking_replica():
-    """Three servers, of which the second forgets ten times as many sessions a second: that replica and that
-    function, by the three profiles, by two of them, and in a sentence of its own."""
+    """The second of three servers forgets ten times as many sessions a second. diff names that replica and that
+    function: from all three profiles, from two of them, and in a sentence of its own."""
     servers, rates = [], (150, 2000, 150)
     with place() as directory:
         for rate in rates:
@@ -75,7 +75,7 @@ def diff_names_the_leaking_replica():
             odd = diff("--per-process", "--json", "--by", by, *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
-            # six seconds of three servers tell little of growth, and of what is ordinary in it
+            # six seconds of three servers tell little of growth, and of its ordinary variation
             expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by, odd["warnings"])
             for stack in odd["abnormal"]:
                 expect(stack["profile"] == 2 and LEAK in stack["frames"], "abnormal:", stack)
@@ -92,7 +92,7 @@ def diff_names_the_leaking_replica():
 
 
 def measure_pairs(programs):
-    """Two processes of each program that does not grow; those that are said to."""
+    """Traces two processes of each program, none of which grows; returns the programs that diff says grow."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         return [program for program, pair in zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))
                 if diffs.claims(pair)]
@@ -102,7 +102,7 @@ def measure_pairs(programs):
 def diff_claims_no_growth():
     """A short version of make diffs: programs whose memory is replaced all the time."""
     accused = measure_pairs(list(diffs.STILL))
-    if accused:  # chance, in a few of a hundred pairs; not twice
+    if accused:  # chance accuses a few of a hundred pairs, but not the same program twice
         again = measure_pairs(accused)
         expect(not again, "said to grow twice:", again)
     return f"at the first attempt said to grow: {', '.join(accused)}" if accused else ""
@@ -110,23 +110,23 @@ def diff_claims_no_growth():
 
 @test(beside=True, long=True)
 def diff_finds_the_leak_between_snapshots():
-    """The same of one that leaks beside 50 MB of churn: at ten times the rate, for a fifth of the time."""
+    """A program leaks beside 50 MB of churn. As make diffs, at ten times the leak's rate, for a fifth of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
-    # until the store is full, which is in the first of them, it grows as well
+    # the store grows as well until it is full, which happens in the first pair
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
     accused = [pair["others"] for pair in pairs[1:] if pair["others"]]
     expect(len(accused) < 2, "others are said to grow:", accused)
 
 
-# New keys of 200 bytes, beside servers that write the same few keys again and again.
+# The odd server gets new keys and values of 200 bytes; the others write the same few keys again and again.
 REPLICAS = {"one": (1000, 100), "odd": (10**9, 200), "other": (1500, 120)}  # keys, bytes of a value
 SETS = 20000
 
 
 @test
 def diff_names_the_growing_redis():
-    """Three real servers under different load, one of which is given ever new keys: that replica, and the code
-    that keeps them. What each server says it has taken is the truth."""
+    """Three real servers under different load; one always gets new keys. diff names that replica, and the code
+    that keeps the keys. The truth is the memory that each server says it uses."""
     benchmark = need_tool("redis-benchmark")
     with place() as directory:
         servers = []
@@ -140,7 +140,7 @@ def diff_names_the_growing_redis():
                               "-n", SETS], timeout=180)
                 expect_equal(result.status, 0, result)
 
-            # the first write of a key of the few takes memory as well
+            # the first write of each of the few keys takes memory as well
             with concurrent.futures.ThreadPoolExecutor(3) as pool:
                 list(pool.map(load, servers, *zip(*REPLICAS.values())))
             before = [server.used_memory() for server in servers]
@@ -148,7 +148,7 @@ def diff_names_the_growing_redis():
                         "--max-overhead", "off", "-o", directory + "/out") as tracer:
                 with concurrent.futures.ThreadPoolExecutor(3) as pool:
                     list(pool.map(load, servers, *zip(*REPLICAS.values())))
-                # what clients had is gone with them, a moment later
+                # a client's memory is freed a moment after its connection ends
                 wait_until(lambda: all("connected_clients:1\r" in server.ask("INFO", "clients") for server in servers),
                            "the end of the clients")
                 tracer.stop()
@@ -161,7 +161,7 @@ def diff_names_the_growing_redis():
             expect(odd["abnormal"], "no stack is abnormal:", odd["replicas"])
             for stack in odd["abnormal"]:
                 expect_equal(stack["profile"], 2, f"replica of {stack}")
-                # values come with the command that is read, keys are copied when they are added
+                # a value's memory comes from reading the command, a key is copied when it is added
                 expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
             excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
             expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)

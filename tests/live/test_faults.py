@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The kernel refuses one of the calls by which memtrace loads its programs and places its probes, each in turn
-(tests/progs/faulty.c). Either memtrace ends with an error in words, or what it prints is true, or says what is missing; the
+(tests/progs/faulty.c). Either memtrace ends with an error message, or its figures are true, or it says what is missing. The
 target never notices, and no probe is left."""
 import errno
 import json
@@ -13,7 +13,7 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, 
 from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
-# Tried always: what places probes. Of what is loaded before, which is the same code for each, some are enough.
+# Calls that place probes are always tried. Loading uses the same code for each program: some of its calls are enough.
 ALWAYS = ("link_create", "map_freeze")
 
 
@@ -26,7 +26,7 @@ def begin(target, options, at, error, log=None):
 
 
 def wait_tracing(tracer):
-    """What it said until it traced, or ended; and whether it traces."""
+    """Returns what memtrace said until it traced or ended, and whether it traces."""
     said = ""
     while not re.search(r"; tracing$", said, re.M):
         try:
@@ -37,7 +37,7 @@ def wait_tracing(tracer):
 
 
 def check(profile, truth):
-    """All that lives is there; what is not told by the function that has it is counted as a stack that is not whole."""
+    """All live memory is in the profile. Memory that is not under its function is counted as a stack that is not whole."""
     expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
     if profile["stacks_complete_pct"] == 100:
         held = by_function(profile, truth["functions"])
@@ -95,7 +95,7 @@ def faults_out_of_memory():
 
 @test(beside=True, long=True)
 def faults_of_perf_probes():
-    """Link by link, where others come and go at once: what is half placed goes."""
+    """Links are placed one by one, where the other kinds place all at once. Half-placed probes are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
     return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # a dozen links, a tenth of a second each

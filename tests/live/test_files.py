@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Probes in everybody's code stand in files, and there are more files than programs: copies, containers, what is
-built and run once. Whichever file a process runs, it is traced."""
+"""Probes in the code of every process are placed in files, and there are more files than programs: copies, containers,
+programs that are built and run once. Whichever file a process runs, it is traced."""
 import contextlib
 import os
 import shutil
@@ -12,11 +12,11 @@ from harness import (PROGS, Target, Tracer, by_function, end, expect, expect_equ
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
 STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
-SOON_S = 2.5  # some blocks of a process that allocates one every 50 ms
+SOON_S = 2.5  # enough for some blocks of a process that allocates one every 50 ms
 
 
 def copies(directory, n, distinct=False):
-    """Files with the same program; distinct: none has the content of another."""
+    """Makes n files with the same program; distinct: no two files have the same content."""
     paths = [os.path.join(directory, f"copy{i}") for i in range(n)]
     for i, path in enumerate(paths):
         shutil.copy(STATIC, path)
@@ -27,7 +27,7 @@ def copies(directory, n, distinct=False):
 
 
 def untraced(sizes, profiles):
-    """Which of the processes have no profile that fits. (What a static program's start takes is seen or not.)"""
+    """The processes that have no fitting profile. (A static program's allocations at its start are seen or not.)"""
     held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
             for pid in sizes}
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
@@ -53,7 +53,7 @@ def files_with_equal_content():
 
 @contextlib.contextmanager
 def second_libc():
-    """The beginning of a command, in a mount namespace in which the C library is a copy of the machine's."""
+    """The beginning of a command that runs where the C library is a copy of the machine's (in a mount namespace)."""
     libc = next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
                 if "libc.so" in line)
     with place() as directory:
@@ -64,7 +64,7 @@ def second_libc():
 
 @test
 def files_of_second_libc():
-    """Containers of one distribution have equal libraries, in files of their own."""
+    """Containers of one distribution have equal libraries, each in a file of its own."""
     with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
             contextlib.ExitStack() as later:
         profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
@@ -74,7 +74,7 @@ def files_of_second_libc():
 
 @contextlib.contextmanager
 def hidden(n):
-    """A shell in a mount namespace of its own, in a directory with that many programs that nobody else sees."""
+    """A shell in a mount namespace of its own, in a directory with n programs that exist in no other namespace."""
     with place() as directory:
         inside, stage = directory + "/inside", directory + "/stage"
         os.mkdir(inside)
@@ -95,8 +95,8 @@ def hidden(n):
 
 @test
 def files_of_short_first_process():
-    """The first process of a program ends before memtrace can do anything about it, and takes the way to its file
-    with it. Those that come later are traced."""
+    """The first process of a program ends before memtrace can open its file, and the path to the file ends with it.
+    Later processes of the program are traced."""
     n, pids = 20, {}
     with hidden(n) as shell:
         with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
@@ -114,7 +114,7 @@ def files_of_short_first_process():
 
 
 def live_through(paths, steps=15):
-    """Runs the programs, all at a time, to their ends; each leaks a block of its own size all the while. pid -> size."""
+    """Runs all programs to their ends, side by side; each leaks blocks of its own size. Returns pid -> size."""
     running = [start([path, "leak", steps, 1000 + i, 20]) for i, path in enumerate(paths)]
     for process in running:
         _, err = process.communicate(timeout=60)
@@ -125,17 +125,17 @@ def live_through(paths, steps=15):
 
 @test(long=True)
 def files_by_the_hundred():
-    """More programs, one after the other, than the kernel's tables have room for at a time."""
+    """More programs, one after the other, than the kernel's tables can hold at a time."""
     n, at_once = 300, 10
     with place() as directory:
-        # reading the lines of that many programs would take memtrace longer than they live
+        # with inlined functions, reading the lines of so many programs would take memtrace longer than they live
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none",
                     "--no-inline") as tracer:
             sizes = {}
             paths = copies(directory, n, distinct=True)
             for i in range(0, n, at_once):
                 sizes.update(live_through(paths[i:i + at_once], steps=50))
-                for path in paths[i:i + at_once]:  # run, and gone, as a build's are
+                for path in paths[i:i + at_once]:  # delete each program after its run, as a build does
                     os.unlink(path)
             profiles = by_pid(tracer.stop().out)
     missing = untraced(sizes, profiles)
@@ -149,7 +149,7 @@ def disk_free(path):
 
 @test(long=True)
 def files_are_let_go():
-    """Of programs that were run and deleted nothing is left on their file system, which can be unmounted."""
+    """memtrace keeps no program open that was run and deleted, so its file system can be unmounted."""
     n, size = 30, 20 << 20
     with place() as directory:
         mounted = run(["mount", "-t", "tmpfs", "-o", f"size={(n + 2) * size}", "none", directory])
@@ -174,8 +174,8 @@ def files_are_let_go():
 
 @test(long=True)
 def files_with_unknown_malloc():
-    """A process whose calls cannot be seen does not pass for one that holds nothing. Its file says so for those
-    that come later as well."""
+    """A process whose allocator is unknown does not look like one that holds nothing. Later processes of the
+    same file are reported in the same way."""
     with contextlib.ExitStack() as running:
         there = running.enter_context(Target("own_malloc"))
         refused = memtrace("-p", there.pid, "-d", "1", "-f", "none")

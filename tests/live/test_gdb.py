@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every stack as gdb unwinds it: Debian's own programs run twice from equal beginnings, without
-address randomization, under gdb with breakpoints on the allocator and under memtrace -i 1. Of every
+"""Compares every stack with gdb's. Debian's own programs run twice from equal beginnings, without
+address randomization: under gdb with breakpoints on the allocator, and under memtrace -i 1. For every
 call the two must name the same return addresses, to the last."""
 import collections
 import ctypes
@@ -14,23 +14,23 @@ from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengt
                      sociable, tests)
 
 AGREE_PCT = 99  # of calls, stacks and frames, at least
-LEAST_STACKS = 200  # different ones, of each program
+LEAST_STACKS = 200  # different stacks of each program, at least
 TIMEOUT_S = 120
 
-# What of libc is called in these programs, and its size of a call.
+# libc's functions that these programs call, and how many bytes a call asks for.
 FUNCTIONS = {"malloc": lambda rdi, rsi: rdi,
              "calloc": lambda rdi, rsi: rdi * rsi,
              "realloc": lambda rdi, rsi: rsi}
 
-# The dynamic linker's first instructions are assembly without unwind information; no function of it
-# begins nearer to its entry point.
+# The dynamic linker's first instructions are assembly without unwind information. No other function
+# of it begins this near to its entry point.
 START_BYTES = 64
 
 
 # --- the two views of a run ---
 
 def libc_functions():
-    """libc's path and how far its functions are from its first mapping, as in this very process."""
+    """libc's path, and its functions' offsets from its first mapping, both taken from this process."""
     libc = ctypes.CDLL("libc.so.6")
     with open("/proc/self/maps", encoding="utf-8") as maps:
         base, path = re.search(r"^(\w+)-.* (/\S*/libc\.so\.6)$", maps.read(), re.M).groups()
@@ -39,7 +39,7 @@ def libc_functions():
 
 
 def by_gdb(command, env, directory):
-    """gdb_stacks.py's result. Its `run` takes the arguments apart at blanks."""
+    """The result of gdb_stacks.py. gdb's `run` splits the arguments at blanks."""
     expect(not any(" " in word for word in command), "blanks in", command)
     libc, functions = libc_functions()
     config = {"libc": libc, "functions": functions, "out": directory + ".gdb"}
@@ -83,13 +83,13 @@ def by_memtrace(command, env, directory):
 
 def expected(found):
     """stack -> [calls, bytes] by gdb, in memtrace's form: the function's entry + 1, then the return
-    addresses; and the number of calls that gdb could not follow to the end. Three things are put
-    right:
+    addresses; and the number of calls that gdb could not follow to the end. Three differences are
+    corrected:
 
     - realloc(NULL, n) jumps to malloc: gdb stops twice, for one call.
-    - Calls for no bytes are not in heap_v2 files.
-    - In the dynamic linker's first instructions gdb has nothing to go by, takes what is on the
-      stack (argc, argv) for frames, and goes on. The process began there: so does the stack."""
+    - heap_v2 files leave out calls for no bytes.
+    - In the dynamic linker's first instructions gdb has no unwind information. It takes what is on the
+      stack (argc, argv) for frames, and goes on. The process began there, so the stack ends there."""
     stacks, unfollowed, before = {}, 0, None
     for name, rdi, rsi, rsp, pcs, outermost in found["calls"]:
         size = FUNCTIONS[name](rdi, rsi)
@@ -113,13 +113,13 @@ def expected(found):
 # --- the comparison ---
 
 def same_bytes(wanted, got):
-    """As far as the integers of a heap_v2 file tell at an interval of 1: within a byte of a stack's
-    blocks of one byte, 1.0003 times those of 8 bytes."""
+    """Are the sums equal, within the precision of a heap_v2 file's integers at an interval of 1? It may be off by a
+    byte for a stack's blocks of one byte, and by a factor of 1.0003 for blocks of 8 bytes."""
     return abs(wanted - got) <= 1 + 0.001 * wanted
 
 
 def nearest(stack, others):
-    """Of memtrace's stacks from the same call the one that agrees furthest, and how far."""
+    """Of memtrace's stacks from the same call, the one with the most equal leading frames, and their number."""
     def agree(other):
         n = 0
         while n < min(len(stack), len(other)) and stack[n] == other[n]:
@@ -141,7 +141,7 @@ def show(stack):
 
 
 def check_agreement(found, got, lost):
-    """At least AGREE_PCT of all calls are on the same stacks, with the same bytes, for both."""
+    """gdb and memtrace name the same stacks, with the same bytes, for at least AGREE_PCT of all calls."""
     wanted, unfollowed = expected(found)
     by_call = collections.defaultdict(list)
     for stack in got:
@@ -180,7 +180,7 @@ def check_agreement(found, got, lost):
     return told
 
 
-# --- programs: what each needs in its directory, its environment; the command ---
+# --- programs: each function prepares the directory and the environment, and returns the arguments ---
 
 SQL = """
 create table t(id integer primary key, a text, b blob);
@@ -196,7 +196,7 @@ select json_extract('{"a":[1,2,{"b":3}]}', '$.a[2].b'), printf('%s %d', 'x', 123
 pragma integrity_check;
 """
 
-# Of what is built into Debian's python3: a library that is loaded on the way has no table at once.
+# Uses modules built into Debian's python3: a library loaded during the run does not have its table at once.
 PYTHON = """
 import ast, collections, functools, math, re
 Point = collections.namedtuple("Point", "x y")
@@ -225,14 +225,14 @@ def sqlite3(directory, env):
 
 
 def python3(directory, env):
-    """Its own allocator takes what is small, and leaves what gdb can follow in a second."""
+    """Python's own allocator takes the small blocks; gdb can follow the remaining calls in a second."""
     write(os.path.join(directory, "in.py"), PYTHON)
     env.update(PYTHONHASHSEED="0", PYTHONDONTWRITEBYTECODE="1")
     return ["-S", "in.py"]
 
 
 def git(directory, env):
-    """Three commits, made at a time of no importance."""
+    """Three commits, made at a fixed time."""
     env.update(GIT_CONFIG_NOSYSTEM="1", GIT_PAGER="cat")
     for who in ("AUTHOR", "COMMITTER"):
         env.update({f"GIT_{who}_NAME": "a", f"GIT_{who}_EMAIL": "a@b",
@@ -262,7 +262,7 @@ def stacks_as_gdb(path, prepare):
     if run([need_tool("setarch"), "-R", "true"]).status:
         raise NotRunnable("address randomization cannot be turned off here")
     with place() as outside:
-        directory = os.path.join(outside, "run")  # and the results beside it: equal for both
+        directory = os.path.join(outside, "run")  # the same for both runs; the results are written beside it
         os.mkdir(directory)
         env = {"PATH": os.environ["PATH"], "HOME": directory, "LC_ALL": "C.UTF-8"}
         command = [need_tool(path), *prepare(directory, env)]
@@ -271,7 +271,7 @@ def stacks_as_gdb(path, prepare):
 
 
 for prepare in (sqlite3, python3, git, clang):
-    # not the first python3 in PATH: that may be anyone's
+    # not the first python3 in PATH, which may be any build
     path = f"/usr/bin/{prepare.__name__}"
     name = f"stacks_as_gdb[{prepare.__name__}]"
     tests[name] = functools.partial(stacks_as_gdb, path, prepare)

@@ -10,15 +10,15 @@ import time
 from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, Target, Tracer, end, expect,
                      expect_equal, kinds, memtrace, run, start, test_each_kind, untraced)
 
-KILLS = 100  # over all kinds, of which perf is ten times as slow to go
+KILLS = 100  # over all kinds; probes of the kind perf take ten times as long to remove
 KILLS_OF = {"session": 5, "multi": 4, "perf": 1}
 
 
 # --- the target's code ---
 
 def libc_text(pid):
-    """(start, end, file offset, path) of the executable mappings of libc: one, or several where the process has changed
-    some of it."""
+    """(start, end, file offset, path) of libc's executable mappings. There is one, or several if the process has changed
+    some of its code."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
         found = re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", maps.read(), re.M)
     expect(found, f"pid {pid} has no libc")
@@ -26,8 +26,8 @@ def libc_text(pid):
 
 
 def changed_text(pid):
-    """Offsets of libc's code in pid that differ from the file: where probes are. All of the code,
-    so that a probe cannot hide at a place that the test does not know."""
+    """Offsets of libc's code in pid that differ from the file: where probes are. It compares all of the code,
+    so that a probe at an unexpected place is found as well."""
     return [place for mapping in libc_text(pid) for place in changed_in(pid, *mapping)]
 
 
@@ -39,16 +39,16 @@ def changed_in(pid, begin, stop, offset, path):
         got = memory.read(len(wanted))
     if got == wanted:
         return []
-    pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # byte by byte takes a second
-    # copies of pages would be some thousand calls of malloc and free, which cost the machine what is looked for
+    pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # comparing byte by byte takes a second
+    # memoryview makes no copies of pages: those would take some thousand calls of malloc and free, which probes slow
     got, wanted = memoryview(got), memoryview(wanted)
     return [hex(offset + page.start + i) for page in pages if got[page] != wanted[page]
             for i, (a, b) in enumerate(zip(got[page], wanted[page])) if a != b]
 
 
 def wait_unchanged(pid, timeout=10):
-    """The kernel may take the probes out some time after the one who put them there has died.
-    Returns how long that took."""
+    """The kernel may remove the probes some time after the process that placed them has died.
+    Waits for that, and returns how long it took."""
     begin = time.monotonic()
     while True:
         changed = changed_text(pid)
@@ -61,7 +61,7 @@ def wait_unchanged(pid, timeout=10):
 
 
 class Busy(Target):
-    """busy, running; stop() sees that it ends as it should."""
+    """The program busy, running; stop() checks that it ends as it should."""
 
     def __init__(self, threads):
         super().__init__("busy", "--threads", str(threads), "--exit", "5")
@@ -103,14 +103,14 @@ def harmless_to_exceptions(kind):
     same_as_untraced(kind, "cxx_throw", 500)
 
 
-@test_each_kind(long=True)  # it takes all CPUs: nothing gains by company
+@test_each_kind(long=True)  # it uses all CPUs: running beside another test would save no time
 def harmless_attach_and_detach(kind):
-    """Eight threads hammer the allocator meanwhile; afterwards the code is the original one."""
+    """Eight threads call the allocator during attach and detach; afterwards the code is the original one."""
     with Busy(8) as target:
         for _ in range(20 if kind == kinds()[0] else 5):
             with Tracer("-p", target.pid, "-q", "-f", "none", "--max-overhead", "off",
                         "--probe-kind", kind) as tracer:
-                # without this the comparison afterwards would prove nothing
+                # if no change were visible here, the comparison afterwards would prove nothing
                 expect(changed_text(target.pid), "no probe to be seen in the target's code")
                 tracer.stop()
             expect_equal(changed_text(target.pid), [], "code changed after a normal end")
@@ -119,7 +119,7 @@ def harmless_attach_and_detach(kind):
 
 
 class Victims:
-    """busy, all the time, and stubborn, again and again; each must end as it should."""
+    """busy, which runs all the time, and stubborn, which is started again and again; each must end as it should."""
 
     def __init__(self):
         self.busy = Busy(3)
@@ -134,7 +134,7 @@ class Victims:
         self.rounds += 1
 
     def pick(self, dice):
-        """The pid of one that runs."""
+        """The pid of one of the two, running."""
         if self.stubborn and self.stubborn.poll() is not None:
             self.check_stubborn()
             self.stubborn = None
@@ -167,7 +167,7 @@ def harmless_when_killed(kind):
             delay = dice.uniform(0, whole)
             tracer = start([MEMTRACE, "-p", str(pid), *options], start_new_session=True)
             time.sleep(delay)
-            # memtrace alone, as kill -9 PID, or with all that belongs to it, as a shell's kill -9 %1
+            # kill memtrace alone (as kill -9 PID), or its whole process group (as a shell's kill -9 %1)
             with contextlib.suppress(ProcessLookupError):
                 dice.choice((os.kill, os.killpg))(tracer.pid, signal.SIGKILL)
             end(tracer)

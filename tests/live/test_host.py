@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many processes share one budget of the machine's CPU time: everywhere while that fits, in turn when not."""
+"""Many processes share one budget of the machine's CPU time. All are traced while it suffices, and in turn when not."""
 import contextlib
 import json
 import os
@@ -17,7 +17,7 @@ LIMITS = ("--max-overhead", "5", "--max-host-overhead", "2")
 
 @contextlib.contextmanager
 def renamed(program, name):
-    """A copy of a program with a name of its own: others' runs are not selected with it."""
+    """A copy of a program with a name of its own: selecting it by name selects no other test's process."""
     with place() as directory:
         path = os.path.join(directory, name)
         shutil.copy(os.path.join(PROGS, program), path)
@@ -25,14 +25,14 @@ def renamed(program, name):
 
 
 def cpu_ns_per_pair(churn):
-    """One round of it: CPU time, which does not depend on who else is running, for each pair."""
+    """Lets churn run one round; returns its CPU time per pair, which other running processes do not change."""
     before = own_cpu_s(churn.pid)
     pairs = churn.go()["pairs"]
     return (own_cpu_s(churn.pid) - before) * 1e9 / pairs
 
 
 def links_of(pid):
-    """Descriptors: all, and those of BPF links."""
+    """(number of descriptors, number of those that are BPF links)."""
     links = total = 0
     for name in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
@@ -49,19 +49,20 @@ def mode_of(profile):
 
 
 def trace_quiet():
-    # 24 times the interval: such a block is always sampled, and stands for itself alone
+    # a block is 24 times the interval: it is always sampled, and stands for itself alone
     with Tracer("-a", "-i", "16K", *LIMITS, "--json", "-f", "none") as tracer:
         process = holder(20, 400000, 2000)
         time.sleep(3)
         profiles = by_pid(tracer.stop().out)
     out, _ = process.communicate(timeout=10)
     expect_equal(out, f"{process.pid} 8000000 20\n", "the truth")
-    return profiles.get(process.pid)  # None: it was not its turn before it ended
+    return profiles.get(process.pid)  # None: the process ended before its turn to be traced
 
 
 @test
 def host_quiet():
-    """What fits is traced everywhere, all the time, and exact. (The machine's others may disturb it: not three times.)"""
+    """If the budget suffices, all processes are traced continuously and exactly. (Other load may disturb a run; three
+    runs in a row would be no chance.)"""
     for _ in range(3):
         profile = trace_quiet()
         if profile and profile["mode"] == "continuous":
@@ -70,15 +71,15 @@ def host_quiet():
     expect_equal(profile["mode"], "continuous", "mode")
     expect_equal((profile["live_bytes"], profile["live_objects"]), (8000000, 20), "live bytes and objects")
     lost = losses(profile)
-    lost.pop("dropped_by_exec", None) # of the shell that it began as
+    lost.pop("dropped_by_exec", None) # blocks of the shell that the process was before its exec
     expect_equal(lost, {}, "losses")
     expect(0 <= profile["memtrace"]["overhead_host_pct"] < 2, "cost to the machine:", profile["memtrace"])
     return f"{profile['memtrace']['overhead_host_pct']:.3f} % of the machine's CPU time"
 
 
 def trace_storm():
-    """Among idle and modest processes two do nothing but allocate, one of them for some seconds. The profiles, the one
-    that leaks, its truth and the modest ones', and by how much the other was slowed down."""
+    """Among idle and modest processes two do nothing but allocate, one of them for some seconds. Returns the profiles,
+    the pid of the process that leaks, its truth and the modest processes' ones, and how much the other was slowed down."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
@@ -103,16 +104,16 @@ def trace_storm():
     expect_equal((profiles[leak.pid]["mode"], profiles[churn.pid]["mode"]), ("windowed", "windowed"), "mode")
     own = profiles[leak.pid]["memtrace"]
     expect(own["overhead_host_pct"] < 3, "cost to the machine:", own)
-    for pid, cpu_s in cpu.items(): # of its CPU time, or of a core's if it does not get one
+    for pid, cpu_s in cpu.items(): # cost relative to CPU time, or to one core's time if that is more
         pct = profiles[pid]["overhead_pct"] * cpu_s / max(cpu_s, seconds)
         expect(pct < 8, f"cost: {pct:.1f} %, {cpu_s:.1f} s of CPU time in {seconds:.1f} s")
-    slower = traced[0] / max(untraced) - 1 # the machine's noise slows down, too, by a quarter at times
+    slower = traced[0] / max(untraced) - 1 # the machine's noise alone slows it down by a quarter at times
     expect(slower < 0.25, f"{100 * slower:.0f} % slower:", untraced, "ns per pair untraced,", traced)
     return profiles, leak.pid, truths, slower
 
 
 def check_storm(profiles, leak, truths, slower):
-    """The leak grows fastest of all; a modest process's small one is measured."""
+    """The leaking process grows fastest of all; the small leak of each modest process is measured."""
     grows = {pid: sum(s.get("growth_bytes_per_s") or 0 for s in p["stacks"]) for pid, p in profiles.items()}
     grows = {pid: grows[pid] for pid in sorted(grows, key=grows.get)[-5:]}
     expect_equal(max(grows, key=grows.get), leak, f"who grows fastest of {grows}")
@@ -125,7 +126,7 @@ def check_storm(profiles, leak, truths, slower):
         told.append(f"{estimate / 1000:.0f} ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f} kB/s, "
                     f"{mode_of(profiles[pid])}")
         continuous = profiles[pid]["windows"]["continuous_seconds"]
-        lasting = continuous > 3  # of 20 s, in turns
+        lasting = continuous > 3  # traced for more than 3 of the 20 s, in turns
         n_continuous += lasting
         if pid != leak and lasting:
             expect(low < 1.5 * rate and high > 0.5 * rate, told[-1])
@@ -137,14 +138,14 @@ def check_storm(profiles, leak, truths, slower):
 
 @test(long=True)
 def host_storm():
-    """The budget holds, nobody is slowed down by more, the leak is found, and modest processes are measured."""
+    """The budget holds, no process is slowed down by more, the leak is found, and modest processes are measured."""
     return check_storm(*trace_storm())
 
 
 @test(long=True)
 def host_crowd():
-    """Five hundred processes that do little, and a few that do nothing but allocate, of which one ends and one
-    comes: the budget holds, memtrace takes little itself, and nothing is left over."""
+    """Five hundred processes that do little, and a few that do nothing but allocate; one of these ends and one is
+    started. The budget holds, memtrace itself uses little CPU time, and nothing is left over."""
     seen, limit = [], 5
     with contextlib.ExitStack() as stack:
         slow = stack.enter_context(renamed("family", "crowded"))
@@ -173,14 +174,14 @@ def host_crowd():
     n = sum(p["windows"]["n"] for p in profiles.values() if p["mode"] == "windowed")
     expect(n >= 10, "only", n, "windows")
     for target in wild:
-        if target is wild[2] and target.pid not in profiles: # it has ended before its turn came
+        if target is wild[2] and target.pid not in profiles: # it ended before its turn to be traced
             expect(profiles[wild[0].pid]["lost"]["processes_unseen"] >= 1, "processes_unseen")
             continue
         expect_equal(profiles[target.pid]["mode"], "windowed", f"mode of {target.pid}")
-    # two or three for each file of each process that has a window
+    # two or three links for each file of each process that has a window
     most = max(links for _, links in seen)
     expect(most <= 8 * 4, "BPF links, second by second:", seen)
-    # as many are on their way out, each with a helper
+    # as many links again are being removed, each by a helper
     expect(seen[-1][0] <= seen[0][0] + 2 * 8 * 4, "descriptors and links, second by second:", seen)
     expect(own_pct < 40, f"memtrace took {own_pct:.1f} % of a core")
     return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; memtrace "

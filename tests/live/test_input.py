@@ -19,7 +19,7 @@ QUICK = ("-d", "0.1", "-q", "-f", "none")
 
 
 def refused(result, status, *words):
-    """Ends with the status, one line of words (and after wrong usage a hint), and no output."""
+    """Checks that memtrace ended with this status, one line of words (and a hint after wrong usage), and no output."""
     expect_equal(result.status, status, result)
     expect_words(result.err, r"^memtrace: ", *words)
     expect_equal(result.out, "", f"output of {result}")
@@ -46,7 +46,7 @@ def input_no_such_pid():
 
 @test(beside=True)
 def input_zombie():
-    # its parent, which does not wait for it, tells its pid
+    # the parent never waits for the child, and prints its pid
     parent = start([sys.executable, "-c", "import os,sys\npid = os.fork()\n"
                     "if not pid: os._exit(0)\nprint(pid, flush=True)\nsys.stdin.read()"])
     pid = parent.stdout.readline().strip()
@@ -75,7 +75,7 @@ def input_thread_id():
 
 @test(beside=True)
 def input_memtrace_itself():
-    """Its own pid is known to the shell that becomes memtrace."""
+    """memtrace gets its own pid: a shell knows it and becomes memtrace by exec."""
     result = run(["sh", "-c", f"exec {shlex.quote(MEMTRACE)} -p $$ -d 0.1 -q -f none"])
     refused(result, 1, "itself")
 
@@ -112,14 +112,14 @@ def input_no_allocator():
 @test(beside=True)
 def input_32_bit():
     with place() as directory:
-        # nothing of libc needed, so that it compiles wherever the compiler can
+        # the program needs nothing of libc, so that it compiles wherever the compiler can
         program = compile_c(directory, STATIC.replace("34", "29").replace("syscall", "int $0x80")
                             .replace('"rcx", "r11", ', ""), "-m32", "-nostdlib", "-static")
         if not program:
             return "gcc -m32 does not work here"
         try:
             process = start([program])
-        except OSError as error: # a kernel without IA32 emulation: there is nothing to refuse
+        except OSError as error: # a kernel without IA32 emulation: memtrace has nothing to refuse
             expect(error.errno == errno.ENOEXEC, f"{program}: {error}")
             return None
         wait_until(lambda: os.readlink(f"/proc/{process.pid}/exe") == program, "exec")
@@ -129,8 +129,8 @@ def input_32_bit():
 
 @test(beside=True, long=True)
 def input_exits_during_attach():
-    """A target that ends at any moment: a profile, or a message, soon. With the kernel's usual
-    attach time every stage of it is met."""
+    """The target ends at a random moment: memtrace soon writes a profile, or a message. The kernel usually attaches
+    in a time that lets the runs end in every stage of it."""
     seed = int.from_bytes(os.urandom(4), "little")
     dice = random.Random(seed)
     seen = {0: 0, 1: 0}
@@ -157,7 +157,7 @@ def input_exits_during_attach():
 @test(beside=True)
 def input_not_root():
     with Target("truth_basic") as target:
-        # the directory of the build may be closed to others: hand the program over open
+        # others may not enter the directory of the build: pass the program as an open descriptor
         with open(MEMTRACE, "rb") as program:
             path = f"/proc/self/fd/{program.fileno()}"
             result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534",
@@ -168,7 +168,8 @@ def input_not_root():
 
 @test(beside=True)
 def input_not_root_nor_writable():
-    """What root could write is no matter before we are root: the advice is sudo, not another directory."""
+    """A user who is not root cannot write the output. The message advises sudo, not another directory: root could write
+    there."""
     with Target("truth_basic") as target, place() as directory, open(MEMTRACE, "rb") as program:
         result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
                       f"/proc/self/fd/{program.fileno()}", "-p", target.pid, "-d", "0.1", "-o", directory + "/out"],
@@ -179,7 +180,7 @@ def input_not_root_nor_writable():
 
 @test(beside=True)
 def input_missing_capability():
-    """As root, but without one that is needed: it is named, and only what is missing."""
+    """As root, but without one needed capability: the message names it, and nothing else."""
     with Target("truth_basic") as target:
         for drop, name in (("-sys_admin,-perfmon", "cap_perfmon"), ("-sys_admin,-bpf", "cap_bpf"),
                            ("-sys_ptrace,-sys_admin,-bpf,-perfmon", "cap_sys_ptrace")):
@@ -189,7 +190,7 @@ def input_missing_capability():
 
 
 def in_own_mounts(script, *args):
-    """Runs a shell script where mounts concern nobody else. $1 and on are args."""
+    """Runs a shell script in a mount namespace of its own. args are its $1 and on."""
     return run([need_tool("unshare"), "-m", "--propagation", "private", "sh", "-ec", script, "sh",
                 *args])
 
@@ -287,14 +288,15 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def check_says(select):
-    """Bytes at once, and of it for the CPUs."""
+    """Bytes of kernel memory that check announces, and how many of these are for the CPUs."""
     line = re.search(rf"^ *{select} .*", memtrace("check").out, re.M)
     expect(line, f"check says nothing of {select}")
     return [float(n) * UNITS[unit] for n, unit in re.findall(r"([\d.]+) (B|KiB|MiB|GiB)\b", line[0])][:2]
 
 
 def tables_of(pid):
-    """Bytes of its kernel tables, and of those that have a part for each CPU, as the kernel counts them. Each once."""
+    """Bytes of the process's kernel tables, and of those with a part for each CPU, as the kernel counts them. Each table
+    counts once."""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}", encoding="utf-8") as file:
@@ -306,8 +308,9 @@ def tables_of(pid):
 
 @test
 def check_kernel_memory():
-    """What check says beforehand of the kernel's memory is what the kernel counts then, up to what is recorded meanwhile and the
-    buffers for the news of mappings, half a megabyte for each CPU, which it counts elsewhere."""
+    """The kernel memory that check announces is what the kernel counts during the run. Two things differ: samples recorded
+    meanwhile, and the buffers for records of mappings. These take half a megabyte for each CPU, which the kernel counts
+    elsewhere."""
     cpus = os.sysconf("SC_NPROCESSORS_CONF")
     with Target("truth_basic") as target:
         for select, args in (("-p", ("-p", target.pid)), ("-a,", ("--comm", "truth_basic"))):
@@ -327,8 +330,8 @@ def with_descriptors(n, *args):
 
 @test(beside=True)
 def input_few_descriptors():
-    """Fewer descriptors than it needs: it says how many it may have and how many it needs, and begins nothing. With as many
-    as it has asked for it captures all, and writes all of it."""
+    """With too few descriptors memtrace says how many it may have and how many it needs, and begins nothing. With as many
+    as it asks for it captures everything and writes all of it."""
     with Target("truth_basic") as target:
         for select in (("-p", target.pid), ("--comm", "truth_basic")):
             for n in (6, 12, 64):
@@ -358,7 +361,7 @@ def input_few_descriptors():
 
 @test
 def input_few_descriptors_for_many():
-    """More processes than descriptors: what is not traced is told, what was captured is written."""
+    """More processes than descriptors: memtrace says what is not traced, and writes what it captured."""
     with contextlib.ExitStack() as stack, place() as directory:
         targets = [stack.enter_context(Target("truth_basic")) for _ in range(60)]
         tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1", "--max-overhead", "off", "--json", "-o",
@@ -386,7 +389,7 @@ def input_few_descriptors_for_many():
 
 
 def refused_before_start(target, output, *words, runner=run):
-    """Told before anything is traced: -d 30 would take longer than the test is given."""
+    """The error comes before anything is traced: -d 30 would take longer than the test allows."""
     begin = time.monotonic()
     result = runner([MEMTRACE, "-p", target.pid, "-d", "30", "-o", output])
     refused(result, 1, *words)
@@ -420,7 +423,7 @@ def output_read_only():
 
 @test(beside=True)
 def output_not_permitted():
-    """Root writes everywhere, unless it has not the capability to."""
+    """Root writes everywhere, but not without CAP_DAC_OVERRIDE."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, 65534, 65534)
         os.chmod(directory, 0o500)
@@ -443,8 +446,8 @@ def output_disk_is_full():
 
 @test(beside=True)
 def output_disk_fills_meanwhile():
-    """The disk fills while the run goes on. An earlier file is still there and whole, and
-    nothing half-written is."""
+    """The disk fills during the run. An earlier file is still there, unchanged, and no
+    half-written file is."""
     with Target("truth_sampled", "--scale", "20") as target, place() as directory:
         # $1 the pid, $2 memtrace
         script = f"""
@@ -455,7 +458,7 @@ def output_disk_fills_meanwhile():
             dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
             status=0; wait $memtrace || status=$?
             grep -v probe err; echo "status $status"; cat out.$1.heap; ls"""
-        target.say("go")  # runs while it is traced, or before: either way there is a heap to write
+        target.say("go")  # it runs while traced, or before that: either way there is a heap to write
         result = in_small_disk(directory, script, target.pid, MEMTRACE)
         expect_equal(result.status, 0, result)
         expect_words(result.out, f"cannot write out.{target.pid}.heap: No space", "^status 1$",

@@ -1,24 +1,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """jeprof, on our .heap, gives the functions and bytes of our own JSON, table and .collapsed.
 
-What rounding there is: a pair of integers in the heap file, multiplied out, is up to half a byte
-off, or 0.5 % where a stack's objects cannot be an integer (TOLERANCE in user/encode/heap_v2.c); at
-an interval of 1 a block of one byte reads as 1.58. jeprof then cuts off what is behind the
-point, once per line. So: 0.5 % of a stack's bytes or one byte for each entry of the heap file, and
-one for the line."""
+The heap file and jeprof round. The heap file holds a pair of integers for a stack. Multiplied out, the pair is up to half a
+byte off, or 0.5 % where a stack's objects cannot be an integer (TOLERANCE in user/encode/heap_v2.c). At an
+interval of 1 a block of one byte reads as 1.58. jeprof then cuts off the fraction, once per line. So a
+stack may differ by 0.5 % of its bytes or by one byte for each of its entries in the heap file, and by one
+byte for the line."""
 import re
 
 from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,
                      PROGS)
 
-# Names of libc's functions: jeprof says the nearest exported symbol for those that have none, we
-# say module+0xoffset. Only the program's own functions, and strdup, are compared by name.
+# Names of libc's functions. For a function without a symbol jeprof prints the nearest exported symbol, memtrace
+# prints module+0xoffset. Only the program's own functions, and strdup, are compared by name.
 LIBC_NAMES = ("strdup", "strndup")
 
 
 def plain(name):
-    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and __GI___strdup, as
-    libc's debug information has it."""
+    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and so is __GI___strdup, the
+    name in libc's debug information."""
     name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
     name = name.split("@@")[0].removeprefix("__GI_")
     return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name
@@ -31,7 +31,7 @@ def program_functions(path):
 
 
 def read_collapsed(text, known):
-    """(root, ..., leaf), known functions only -> [bytes, lines]."""
+    """(root, ..., leaf) with only the known functions -> [bytes, lines]."""
     stacks = {}
     for line in text.splitlines():
         m = re.fullmatch(r"(.+) (\d+)", line)
@@ -44,7 +44,7 @@ def read_collapsed(text, known):
 
 
 def inclusive(stacks):
-    """function -> [bytes, stacks] of all stacks that it is in."""
+    """function -> [bytes, stacks] of all stacks that contain it."""
     held = {}
     for key, (nbytes, n) in stacks.items():
         for function in set(key):
@@ -66,7 +66,7 @@ def our_stacks(profile, known):
 
 
 def compare(got, wanted, what):
-    """Both: name or stack -> [bytes, ...]. What is not in one of them must be nothing."""
+    """got, wanted: name or stack -> [bytes, ...]. An entry that only one of them has must be of nearly no bytes."""
     for key in got.keys() | wanted.keys():
         a, n = got.get(key, (0, 0))
         b, m = wanted.get(key, (0, 0))
@@ -75,7 +75,7 @@ def compare(got, wanted, what):
 
 
 def check_lines(path):
-    """Every line as flamegraph.pl reads it; no name breaks it."""
+    """Reads every line as flamegraph.pl does: no name may break a line."""
     total = 0
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:
@@ -90,7 +90,7 @@ def check_lines(path):
 
 def check(program, options):
     jeprof = need_tool("jeprof")
-    for tool in ("perl", "nm", "addr2line", "objdump"):  # which it calls
+    for tool in ("perl", "nm", "addr2line", "objdump"):  # jeprof calls them
         need_tool(tool)
     with place() as directory:
         _, profile, files = trace_script(None, program, options=options,
@@ -105,7 +105,7 @@ def check(program, options):
         total = check_lines(files["collapsed"])
         lines = text.count("\n")
         expect(abs(total - profile["live_bytes"]) <= lines, f"sum of .collapsed: {total}")
-        # one line may be several stacks of the JSON, each rounded
+        # one line may sum several stacks of the JSON, each rounded
         for key, (nbytes, n) in ours.items():
             expect(abs(read_collapsed(text, known)[key][0] - nbytes) <= n, "collapsed:", key)
 
@@ -137,7 +137,7 @@ def jeprof_sampled():
 
 @test(beside=True)
 def table_agrees():
-    """The table's rows are the truth of truth_basic, in the units that people read."""
+    """The table's rows show the truth of truth_basic, in units for people."""
     result = memtrace("-i", "1", "-f", "none", "-n", "5", "--weight", "live", "-o", "-", "--", f"{PROGS}/truth_basic", "--auto")
     expect_equal(result.status, 0, result)
     rows = [line.split(None, 5) for line in result.out.splitlines()

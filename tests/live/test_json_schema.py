@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every line of JSON is as docs/memtrace.schema.json says, and has no key that the schema does not."""
+"""Every line of JSON fits docs/memtrace.schema.json, and has no key that the schema does not have."""
 import copy
 import json
 import os
@@ -19,7 +19,7 @@ def read(path):
 
 
 def validator(kind):
-    """Of one kind of document: what is wrong is told better than by "none of five"."""
+    """Validators for one kind of document and for the whole schema. The first gives better messages than "none of five"."""
     if not jsonschema:
         raise NotRunnable("python3-jsonschema is not installed")
     schema = json.loads(read("docs/memtrace.schema.json"))
@@ -36,7 +36,7 @@ def innermost(error):
 
 
 def check(kind, text):
-    """The documents in the text. Each is of this kind, and of no other."""
+    """Returns the documents in the text. Each must be of this kind, and of no other kind."""
     one, whole = validator(kind)
     counters = read("docs/numbers.md")
     documents = [json.loads(line) for line in text.splitlines()]
@@ -51,14 +51,14 @@ def check(kind, text):
 
 
 def keys_of(value):
-    """All keys anywhere in it."""
+    """All keys at any depth of the value."""
     if isinstance(value, dict):
         return set(value).union(*map(keys_of, value.values()))
     return set().union(*map(keys_of, value)) if isinstance(value, list) else set()
 
 
 def expect_keys(documents, *keys):
-    """What the run was made for is there: otherwise the schema was not tried."""
+    """Checks that the documents have the keys that the run was made for: otherwise it did not try the schema."""
     missing = set(keys) - keys_of(documents)
     expect(not missing, "no document has", *sorted(missing))
 
@@ -88,7 +88,7 @@ def json_schema_of_a_profile():
                     "live_by_age", "high_bytes", "planned_s", "probes", "memtrace", "kinds", "earlier_gone_bytes")
         expect_equal({d["what"] for d in documents}, {"heap", "regions"}, "what")
         one, whole = validator("profile")
-        # the schema refuses what it does not know, anywhere: a test that cannot fail is none
+        # the schema must refuse an unknown key anywhere: otherwise the test could not fail
         for d in documents:
             for name in [None, *(key for key, value in d.items() if any(objects_in(value)))]:
                 spoilt = copy.deepcopy(d)
@@ -165,7 +165,7 @@ def json_schema_of_comparisons():
 
 @test(beside=True, long=True)
 def json_schema_of_replicas():
-    """The last one leaks ten times as much."""
+    """The last of three processes leaks far more than the others."""
     with place() as directory:
         targets = [Endless("leaking", "churn", "--rate", "5000", "--leak", leak) for leak in (20000, 20000, 400000)]
         with Tracer("-p", ",".join(str(t.pid) for t in targets), "-i", "16K", "--max-overhead", "off", "-f", "pprof", "-o",
@@ -182,7 +182,7 @@ def json_schema_of_replicas():
 
 @test(beside=True)
 def json_schema_is_closed():
-    """Every object of the schema says which keys it has, and that there are no others."""
+    """Every object of the schema lists its keys, and allows no others."""
     validator("profile")
     schema = json.loads(read("docs/memtrace.schema.json"))
     described = [o for o in objects_in(schema["$defs"]) if o.get("type") == "object"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks of programs in Go, which change stacks on the way to C and back, and in Rust."""
+"""Stacks of programs in Go, which switches stacks on calls to C and back, and in Rust."""
 import os
 
 from harness import (Target, Tracer, expect, expect_equal, need_tool, place, test, test_each_kind)
@@ -7,7 +7,7 @@ from test_stacks import check_complete, trace_command
 
 
 def trace_chain(program, kind=None):
-    """What the program says of its stacks; the stacks found, by bytes; the profile."""
+    """Returns the stacks that the program states; the stacks found, by bytes; the profile."""
     with Target(program) as target:
         with Tracer("-p", target.pid, "-i", "1", "--no-inline", "-f", "none", "--json",
                     *(["--probe-kind", kind] if kind else [])) as tracer:
@@ -21,8 +21,8 @@ def trace_chain(program, kind=None):
 
 
 def check_chain(program, kind=None):
-    """Every function of the program's own stands where it says, and every stack is whole: those of the
-    language's runtime too."""
+    """Each of the program's own functions is where the program says, and every stack is whole, those of the
+    language's runtime included."""
     truth, found, profile = trace_chain(program, kind)
     own = {name for names in truth.values() for name in names}
     for size, names in truth.items():
@@ -35,14 +35,14 @@ def check_chain(program, kind=None):
 
 @test_each_kind(beside=True)
 def stacks_of_go(kind):
-    """Goroutines, stacks that grow and move, C that calls back, C's threads; as Go links a program by
-    itself and for any address."""
+    """Goroutines, stacks that grow and move, C that calls back, C's threads. Go links one program in its default
+    way and one for any address (PIE)."""
     return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
 
 
 @test(beside=True)
 def stacks_of_stripped_go():
-    """Without symbols Go's functions have no names; the stacks are the same."""
+    """Without symbols Go's functions have no names; the stacks have the same frames."""
     _, named, _ = trace_chain("go_chain")
     truth, bare, profile = trace_chain("go_chain_stripped")
     for size in truth:

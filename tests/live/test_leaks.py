@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/leaks/leaks.py: leaks among the busy are found, and the innocent are not
-accused."""
+"""A short version of tests/leaks/leaks.py: leaks of busy programs are found, and stacks that do not leak are not
+reported."""
 import concurrent.futures
 import os
 import sys
@@ -19,15 +19,16 @@ def measure(program, method, seconds):
 
 
 def found(record):
-    """Every leak heads the table, in order, at about its rate (a 95 % interval misses at times), and
-    nothing else grows."""
+    """The leaks are the first rows of the table, in order, each at about its rate (a 95 % interval misses at times).
+    Nothing else grows."""
     return (record["first"] and not record["innocents"] and
             all(leak["low"] is not None and leak["low"] < 1.5 * leak["truth"] and
                 leak["high"] > 0.5 * leak["truth"] for leak in record["leaks"].values()))
 
 
 def check(runs, seconds):
-    """Two at a time, as there are two cores at least. What was found, by program; those that were not."""
+    """Measures two programs at a time: there are at least two cores. Returns the records by program, and the runs that
+    did not find their leaks."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         records = list(pool.map(lambda run: measure(*run, seconds), runs))
     return ({record["program"]: record for record in records},
@@ -38,7 +39,7 @@ def check(runs, seconds):
 def leaks_are_found():
     runs = [(program, "windowed") for program in WINDOWED] + [(CONTINUOUS, "continuous")]
     records, missed = check(runs, 18)
-    if missed:  # chance, in a few of a hundred runs; not twice
+    if missed:  # chance misses in a few of a hundred runs, but not twice
         again, failed = check(missed, 40)
         expect(not failed, "; ".join(leaks.describe(again[program]) for program, _ in failed))
         records.update(again)

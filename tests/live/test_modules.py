@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory by component: of a real server, by rules as its user would write them."""
+"""Memory by component: of a real server, with rules as its user would write them."""
 import json
 import os
 import re
@@ -13,13 +13,13 @@ data/keys       function ^(dbAdd|dictAdd|dictExpand|_dictExpand|setKey|genericSe
 data/values     function ^(createStringObject|tryObjectEncoding|listTypePush|quicklist|hashTypeSet)
 """
 ROW = re.compile(r"^( *)(\S.*?)  +[\d.,]+ \S+  +(?:exact|[\d.]+ - [\d.]+ \S+)  +([\d,]+)  ", re.M)
-# its head and rows; what was lost is told below them, and by a run above them as well
+# The table's head and rows. Losses are printed below them, and by a run above them as well.
 TABLE = re.compile(r"^COMPONENT(?:.* % .*\n)+", re.M)
 
 
 @test(beside=True)
 def modules_redis():
-    """Networking, data and the remainder add up to the whole, to the object."""
+    """Networking, data and the remainder add up to the whole, exactly in objects."""
     keys = 3000
     with place() as directory, redis_server() as (server, socket):
         rules = os.path.join(directory, "rules")
@@ -39,7 +39,7 @@ def modules_redis():
     expect_equal(sum(n for depth, _, n in rows if not depth), whole, out)
     held = {name: n for _, name, n in rows}
     expect_equal(held["keys"] + held["values"], held["data"], out)
-    # a SET leaves at least its key, its value and its place in the table
+    # each SET leaves at least a key, a value and an entry of the table
     expect(held["data"] >= 2 * keys, out)
     expect(held["networking"] > 0 and held["(no rule)"] < 0.2 * whole, out)
     expect_equal(again.status, 0, again)
@@ -52,7 +52,7 @@ def modules_redis():
 
 @test(beside=True)
 def modules_wrong_file():
-    """A file that is not there, or is none: said, with its line, before anything is traced."""
+    """A rules file that is missing or malformed: the error, with its line, comes before anything is traced."""
     with place() as directory:
         path = os.path.join(directory, "rules")
         for text, why in ((None, "cannot open"), ("a function f\nb symbol g\n", "line 2")):
@@ -66,7 +66,7 @@ def modules_wrong_file():
 
 @test(beside=True)
 def modules_of_a_run_in_json():
-    """Components in bytes and objects, to the byte, and what none claims."""
+    """Bytes and objects of each component, exactly, and of the memory that no component claims."""
     with place() as directory:
         rules = os.path.join(directory, "rules")
         with open(rules, "w", encoding="utf-8") as file:

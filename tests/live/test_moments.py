@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Something happens at a random moment of attaching, tracing, looking, or the end: to memtrace, to its keeper, to its target, to what it
-writes to or waits for. No target is harmed, no probe is left, and none is in place for more than a second when nobody watches.
+"""Something happens at a random moment of attaching, tracing, looking, or the end: to memtrace, to its keeper, to its target, or
+to what memtrace writes to or waits for. No target is harmed, no probe is left, and none is in place for more than a second when
+nobody watches.
 
-`make moments N=1000` tries so many; in the suite there are a few."""
+`make moments N=1000` tries 1000 moments; the suite tries a few."""
 import concurrent.futures
 import contextlib
 import json
@@ -19,12 +20,12 @@ from test_stall import BACK_S, keeper_of
 
 MOMENTS = int(os.environ.get("MEMTRACE_MOMENTS", 40))
 AT_ONCE = 4
-TRACED_S = 1.6  # -d; a moment lies within, or in what comes before and after
-SLACK_S = 1.0  # of a machine that has four of them at work
+TRACED_S = 1.6  # -d; a moment lies within this time, or shortly before or after
+SLACK_S = 1.0  # allowed for a machine on which four of these run at once
 
 
 class Moment:
-    """One target, one memtrace, one event."""
+    """One run: one target, one memtrace, one event."""
 
     def __init__(self, dice, directory):
         self.dice, self.directory = dice, directory
@@ -58,7 +59,7 @@ class Moment:
             expect_equal(json.loads(file.readline())["pid"], self.target.pid, "pid of the profile")
 
     def wait_withdrawn(self):
-        """Those of perf go one after the other."""
+        """Waits until the probes are gone. The kernel removes those of the kind perf one after the other."""
         begin, most = time.monotonic(), (PATIENCE_S if self.kind == "perf" else BACK_S + SLACK_S)
         while changed_text(self.target.pid):
             expect(time.monotonic() - begin < most, f"probes are in place {most} s later")
@@ -94,18 +95,18 @@ def keeper_killed(m):
     try:
         keeper = keeper_of(m.tracer.pid)
         os.kill(keeper, signal.SIGKILL)
-    except (AssertionError, OSError):  # not there yet, or no more
+    except (AssertionError, OSError):  # the keeper is not there yet, or has ended
         m.expect_end((0,))
         return 0
     took = m.wait_withdrawn()
-    err = m.expect_end((0, 1))  # 0: its work was done
+    err = m.expect_end((0, 1))  # 0: memtrace had finished its work
     if m.tracer.returncode:
         expect_words(err, "mt-keeper")
     return took
 
 
 def ended_by_signal(m):
-    """A second one ends it at once, whatever it is at."""
+    """A second signal ends memtrace at once, whatever it is doing."""
     m.begin()
     for _ in range(m.dice.choice((1, 1, 2))):
         m.tracer.send_signal(m.dice.choice((signal.SIGINT, signal.SIGTERM, signal.SIGHUP)))
@@ -135,7 +136,7 @@ def target_ends(m):
 
 
 def disk_full(m):
-    """It says so, with the path, and ends."""
+    """memtrace reports the full disk, with the path, and ends."""
     full = os.path.join(m.directory, "full")
     os.mkdir(full)
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", full], check=True, stdin=subprocess.DEVNULL)
@@ -157,7 +158,7 @@ def disk_full(m):
 
 
 def output_unread(m):
-    """A pipe that is full and that nobody reads."""
+    """stdout is a full pipe that nobody reads."""
     read, write = os.pipe()
     os.set_blocking(write, False)
     with contextlib.suppress(BlockingIOError):
@@ -181,7 +182,7 @@ def output_unread(m):
 
 
 def debuginfod_silent(m):
-    """A server that takes each question and answers none."""
+    """A debuginfod server that accepts each request and answers none."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         m.begin(env={**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}"})
         with contextlib.suppress(ProcessLookupError):
@@ -195,7 +196,7 @@ EVENTS = (stopped, stopped_by_shell, killed, keeper_killed, ended_by_signal, tar
 
 
 def one(seed):
-    """Which event it was, and how long its target had probes afterwards."""
+    """Returns the event's name, the kind of probe, and how long the target had probes afterwards."""
     dice = random.Random(seed)
     event = dice.choice(EVENTS)
     with place() as directory:
@@ -217,7 +218,7 @@ def one(seed):
 
 @test(long=True)
 def moments():
-    """MEMTRACE_MOMENTS of them, four at a time."""
+    """MEMTRACE_MOMENTS random moments, four at a time."""
     first = int.from_bytes(os.urandom(3), "little")
     n, longest, failed = {}, 0.0, []
     with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Names and lines: what is inlined, what a JIT made, what the kernel maps; from debug files, below the
+"""Names and lines of inlined functions, of a JIT's code and of the kernel's mappings; from debug files, below the
 target's root, and in spite of targets that lie."""
 import contextlib
 import http.server
@@ -20,7 +20,7 @@ INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/
 
 
 def trace(target, *options, prepare=None, **how):
-    """The target's script under memtrace: its truth, the profile."""
+    """Lets the target's script run under memtrace; returns its truth and the profile."""
     with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json", *options, **how) as tracer:
         if prepare:
             prepare(target)
@@ -59,7 +59,7 @@ def names_of_inlined_functions():
 
 @test(beside=True)
 def names_without_inlined_functions():
-    """--no-inline: the functions that were compiled, no lines."""
+    """--no-inline: the profile has the functions as compiled, and no lines."""
     with Target("names") as target:
         _, profile = trace(target, "--no-inline")
     stack = the_stack(profile, INLINED)
@@ -69,7 +69,7 @@ def names_without_inlined_functions():
 
 @contextlib.contextmanager
 def other_target(*command, wrapper=()):
-    """A Target that is not in the build directory."""
+    """A Target whose program is not in the build directory."""
     process = start([*wrapper, *command])
 
     class Other(Target):
@@ -98,7 +98,7 @@ def strip_into(directory, name="names"):
 
 @test(beside=True)
 def names_from_debug_file():
-    """Beside the program; and not from another program's."""
+    """Names come from the debug file beside the program; not if it belongs to another program."""
     with place() as directory:
         path, debug = strip_into(directory)
         with other_target(path) as target:
@@ -113,7 +113,7 @@ def names_from_debug_file():
 
 @test(beside=True)
 def names_from_debug_file_in_container():
-    """The debug file is below the target's root, where only its mount namespace leads."""
+    """The debug file is below the target's root, which only its mount namespace shows."""
     need_tool("unshare")
     with place() as directory:
         inside = os.path.join(directory, "inside")
@@ -131,7 +131,7 @@ def names_from_debug_file_in_container():
 
 @contextlib.contextmanager
 def debuginfod(directory):
-    """A server of the files below directory, on the loopback, and which paths it was asked for."""
+    """A server of the files below directory, on the loopback; yields its address and the list of requested paths."""
     asked = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -151,7 +151,7 @@ def debuginfod(directory):
 
 @test(beside=True)
 def names_from_debuginfod():
-    """Only when DEBUGINFOD_URLS says so."""
+    """memtrace asks a debuginfod server only if DEBUGINFOD_URLS names one."""
     with place() as directory:
         path, debug = strip_into(directory)
         notes = run(["readelf", "-n", path]).out
@@ -174,7 +174,7 @@ def names_from_debuginfod():
 
 @test(beside=True)
 def names_of_the_vdso():
-    """A handler that interrupts it is unwound through it."""
+    """A signal handler that interrupts the vdso: its stack is unwound through the vdso."""
     with Target("names") as target:
         truth, profile = trace(target)
     stacks = stacks_of(profile, TICK)
@@ -183,7 +183,7 @@ def names_of_the_vdso():
     for stack in stacks:
         expect_equal(stack["frames"][1:3], ["allocate", "on_tick"], "frames")
         expect("read_clock" in stack["frames"] and "main" in stack["frames"], stack)
-    # libc's function of that name calls the vdso's
+    # libc's clock_gettime calls the vdso's function of the same name
     expect(any(s["frames"].count("clock_gettime") == 2 for s in stacks),
            "the vdso was not interrupted, or has no name:", [s["frames"] for s in stacks])
 
@@ -196,7 +196,7 @@ def perf_map(pid):
 
 @contextlib.contextmanager
 def names_with_map(make):
-    """The JIT's stack when make(path) has made the target's perf map."""
+    """The profile and the JIT's stack, after make(path) has made the target's perf map."""
     with Target("names") as target:
         path = perf_map(target.pid)
         try:
@@ -235,7 +235,7 @@ def names_of_a_jit_without_a_map():
 
 @test(beside=True)
 def hostile_perf_map_fifo():
-    """Nobody waits for its writer."""
+    """The perf map is a FIFO: memtrace does not wait for a writer."""
     refuse_map(os.mkfifo)
 
 
@@ -262,7 +262,7 @@ def hostile_perf_map_directory():
 
 @test(beside=True)
 def hostile_perf_map_huge():
-    """A gigabyte of nothing is not read to its end, and what is sound in it counts."""
+    """A perf map of a gigabyte of zeros is not read to its end; its valid lines count."""
     def make(path):
         write_map(path)
         os.truncate(path, 1 << 30)
@@ -273,13 +273,13 @@ def hostile_perf_map_huge():
 
 @test(beside=True)
 def names_of_node():
-    """The functions of a script, by node's own word."""
+    """The functions of a script, from the perf map that node writes."""
     node = "/usr/bin/node"
     if not os.path.exists(node):
         need_tool("nodejs")
     script = ("function leakyHandler(i) { return Buffer.allocUnsafeSlow(5000 + i % 7); }\n"
               "const kept = []; for (let i = 0; i < 20000; i++) kept.push(leakyHandler(i));\n"
-              "process.kill(process.pid, 'SIGKILL')")  # what ends in order frees it all
+              "process.kill(process.pid, 'SIGKILL')")  # a normal end would free all of it
     with place() as directory:
         path = os.path.join(directory, "json")
         result = memtrace("-q", "--max-overhead", "off", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
@@ -313,20 +313,20 @@ def hostile_symbol_table():
             file.truncate(end_of_file + (4 << 30))
         os.chmod(path, 0o755)
         with other_target(path) as target:
-            check_inlined(*trace(target))  # its DWARF is sound
+            check_inlined(*trace(target))  # the file's DWARF is sound
 
 
 # --- places and pids that change hands ---
 
 @test(beside=True)
 def names_of_code_that_took_a_place():
-    """Generated code where a library was is not called as the library's functions, and that the
-    library's names are gone is told."""
+    """Generated code takes the place of a library. It does not get the names of the library's functions. A counter
+    tells that the library's names are gone."""
     with Target("takeover", os.path.join(PROGS, "library.so")) as target:
         with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json") as tracer:
             target.go()
             expect_equal(target.quit(), 0, "status of the target")
-            profile = tracer.wait().json()  # by then there is nothing to look at any more
+            profile = tracer.wait().json()  # by then the process and its mappings are gone
     frames = the_stack(profile, "3002")["frames"]
     expect_equal((frames[1], frames[3]), ("allocate", "main"), frames)
     expect_words(frames[2], r"^\[anon\]\+0x[0-9a-f]+$")
@@ -334,7 +334,7 @@ def names_of_code_that_took_a_place():
 
 
 def start_as(pid):
-    """A program that has the pid, which nobody has."""
+    """Starts a program that gets the pid, which must be free."""
     for _ in range(50):
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="utf-8") as file:
             file.write(str(pid - 1))
@@ -347,7 +347,7 @@ def start_as(pid):
 
 @test
 def names_when_another_has_the_pid():
-    """What a process did that has ended keeps its names when its pid is another's."""
+    """After a process has ended, another process gets its pid. The profile of the first keeps its names."""
     with Target("names") as target, Target("busy") as other:
         pids = f"{target.pid},{other.pid}"
         with Tracer("-p", pids, "--max-overhead", "off", "-i", "1K", "-f", "none", "--json") as tracer:
@@ -355,7 +355,7 @@ def names_when_another_has_the_pid():
             expect_equal(target.quit(), 0, "status of the target")
             successor = start_as(target.pid)
             try:
-                time.sleep(0.5)  # news of it travel
+                time.sleep(0.5)  # memtrace learns of the new process a little later
                 lines = tracer.stop().out.splitlines()
             finally:
                 end(successor)
@@ -370,7 +370,7 @@ def names_when_another_has_the_pid():
 
 @test(beside=True)
 def names_mangled():
-    """--no-demangle keeps the linker's names; without it they are people's."""
+    """--no-demangle keeps the linker's names; without it names are demangled."""
     for options, wanted in (([], "std::"), (["--no-demangle"], "_ZSt")):
         with Target("chains_cxx") as target:
             _, profile = trace(target, *options)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A process as in a container: in user, pid and mount namespaces of its own, where its files are and
-nowhere else, on another C library than the machine's. It is traced from outside."""
+"""A process as in a container, with user, pid and mount namespaces of its own. Its files exist only there, and its C
+library is not the machine's. It is traced from outside."""
 import contextlib
 import json
 import os
@@ -12,7 +12,7 @@ from harness import (PROGS, Failure, NotRunnable, Target, Tracer, end, expect, e
 from test_truth import check_exact
 
 LOADER = "/lib/ld-musl-x86_64.so.1"
-PROGRAM = "contained"  # what it is called inside
+PROGRAM = "contained"  # the program's name inside
 
 
 def only_child(pid):
@@ -23,7 +23,7 @@ def only_child(pid):
 
 @contextlib.contextmanager
 def contained():
-    """truth_basic on musl, as pid 1 of its container, in the protocol of truth.h."""
+    """truth_basic on musl, as pid 1 of its container; it follows the protocol of truth.h."""
     program = os.path.join(PROGS, "truth_basic_musl")
     if not os.path.exists(program) or not os.path.exists(LOADER):
         raise NotRunnable("there is no musl, or what is built with it")
@@ -74,7 +74,7 @@ def check_contained(*selection):
     expect_equal(profile["comm"], PROGRAM, "its name")
     for stack in profile["stacks"]:
         expect("main" in stack["frames"], "not from main:", stack["frames"])
-        ours = stack["frames"][:stack["frames"].index("main")]  # musl's own have none
+        ours = stack["frames"][:stack["frames"].index("main")]  # musl's own functions have no names
         expect(all(re.fullmatch(r"\w+", f) for f in ours), "without a name:", stack["frames"])
 
 

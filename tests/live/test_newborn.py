@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The first milliseconds: stacks of processes that are younger than what memtrace knows of them."""
+"""The first milliseconds of a process: its stacks while memtrace does not know the process yet."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ LIBRARY = os.path.join(PROGS, "library.so")
 PROCESSES = 100
 ELDER_MS = 200000
 
-# What the program says of itself: size of the block -> the stack, as test_stacks has it.
+# What the program says of itself: size of the block -> the stack, in the form of test_stacks.
 STACKS = {
     10001: ["allocate", "main"],
     10003: ["allocate", *["descend"] * 20, "compare", "*", "find_compare", "*", "main"],
@@ -28,7 +28,7 @@ OWN = {f for frames in (*STACKS.values(), *LOADED.values()) for f in frames} - {
 
 @contextlib.contextmanager
 def elder(program, *args):
-    """A process by which the program is known, with the library loaded if it shall have one."""
+    """An older process that makes the program known to memtrace, and the library too if args name one."""
     process = start([program, ELDER_MS, *args])
     try:
         def is_mapped():
@@ -41,7 +41,7 @@ def elder(program, *args):
 
 
 def live(program, *args, ms=5):
-    """Runs it to its end; the pid."""
+    """Runs the program to its end; returns its pid."""
     result = start([program, ms, *args])
     result.communicate(timeout=60)
     expect_equal(result.returncode, 0, f"status of {program}")
@@ -51,7 +51,7 @@ def live(program, *args, ms=5):
 
 @contextlib.contextmanager
 def asleep(tracer):
-    """Memtrace can tell its programs in the kernel nothing meanwhile."""
+    """Stops memtrace, so that meanwhile it can tell its programs in the kernel nothing."""
     tracer.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -60,7 +60,7 @@ def asleep(tracer):
 
 
 def profiles_of(tracer, pids):
-    """In the order of the pids."""
+    """The profiles in the order of the pids."""
     profiles = {p["pid"]: p for p in map(json.loads, tracer.stop().out.splitlines())}
     for pid in pids:
         expect(pid in profiles, f"no profile of pid {pid}, one of {len(pids)}")
@@ -72,8 +72,8 @@ def by_size(profile):
 
 
 def check_all(profiles, wanted):
-    """Each process has all the stacks, whole and named. One of a hundred may end early: the kernel cannot
-    be asked while somebody (another tracer that puts probes in) holds the lock of the address space."""
+    """Each process has all the stacks, whole and named. One of a hundred may have stacks that end early. The kernel
+    cannot look up a mapping while another tracer, placing probes, holds the lock of the address space."""
     early = 0
     for profile in profiles:
         if profile["stacks_complete_pct"] != 100:
@@ -106,13 +106,13 @@ def newborn_stacks(kind):
 
 @test
 def newborn_libraries():
-    """Through a library that another process has loaded before, as soon as dlopen is done."""
+    """Stacks through a library that another process has loaded before, from the end of dlopen on."""
     return trace_newborns(NEWBORN, {**STACKS, **LOADED}, LIBRARY)
 
 
 @test
 def newborn_in_container():
-    """The program's file is overlayfs's, as in containers: the kernel and /proc call it by different names."""
+    """The program's file is on overlayfs, as in containers: the kernel and /proc call it by different names."""
     with place() as directory:
         parts = [os.path.join(directory, name) for name in ("lower", "upper", "work", "merged")]
         for part in parts:
@@ -130,8 +130,8 @@ def newborn_in_container():
 
 @test
 def newborn_of_changed_file():
-    """A program that is written over in place, and one that is replaced: nothing is unwound by the table of
-    what was there before."""
+    """A program that is overwritten in place, and one that is replaced: no stack is unwound by the table of
+    the earlier contents."""
     with place() as directory:
         program, other = os.path.join(directory, "newborn"), os.path.join(directory, "other")
         contents = []
@@ -147,7 +147,7 @@ def newborn_of_changed_file():
             os.chmod(path, 0o755)
 
         def lives(tracer):
-            """Two while nobody can know the program, one that is there to be known by, one more."""
+            """Two short lives while memtrace is stopped, a longer one that makes the program known, another short one."""
             with asleep(tracer):
                 pids = [live(program) for _ in range(2)]
             return pids + [live(program, ms=1000), live(program)]
@@ -173,8 +173,8 @@ def newborn_of_changed_file():
 
 @test(long=True)
 def newborn_of_unloaded_table():
-    """There is room for some tables only. Those of programs that ended first make it for others, which get
-    their numbers; whoever then runs such a program has no table, but not another's."""
+    """There is room for some tables only. Tables of programs that ended first are removed, and others get their
+    room and their numbers. A later process of a removed program has no table, but never another program's."""
     n = 16
     with place() as directory:
         programs = []
@@ -183,7 +183,7 @@ def newborn_of_unloaded_table():
             programs.append(os.path.join(directory, str(i), "newborn"))
             source = os.path.join(PROGS, ("newborn", "newborn_large")[i % 3 > 0])
             with open(source, "rb") as file, open(programs[i], "wb") as copy:
-                copy.write(file.read() + bytes([i]))  # none is a copy of another
+                copy.write(file.read() + bytes([i]))  # all files differ
             os.chmod(programs[i], 0o755)
         with Tracer("--comm", "newborn", "-i", "1", "--json", "-f", "none", "--max-unwind",
                     "512K") as tracer:

@@ -24,8 +24,8 @@ def children(pid):
 
 @test(beside=True)
 def options_json_file():
-    """One object per process, each on a line, in a file; nothing on stdout; the keys of the
-    documentation."""
+    """The file gets one JSON object per process, each on a line, with the keys of the documentation. stdout gets
+    nothing."""
     with place() as directory, Target("truth_basic") as first, Target("exec_chain") as second:
         pids = [first.pid, second.pid]
         with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", f"--json={directory}/json",
@@ -64,9 +64,9 @@ def forgotten_bytes(path):
     return sum(int(n) for stack, n in lines if "forget" in stack.split(";"))
 
 
-@test  # beside others, on two CPUs, a snapshot is there a second after its moment
+@test  # not beside other tests: on two CPUs a snapshot would come a second late
 def options_snapshots():
-    """Each second, and when asked for: whole files that show how it was then. The tracing goes on."""
+    """Each second, and on request: whole files that show the state of their moment. The tracing goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
         prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
         with Tracer("-p", target.pid, "-i", "1", f"--json={directory}/json", "--every", "1", "-o",
@@ -80,7 +80,7 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        for bytes_, then in held: # within what leaks in half a second: from truth to truth is not from t to t
+        for bytes_, then in held: # to within the leak of half a second: the truth is read a little later
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
             expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,", leaked, "leaked")
         names = sorted(name for name in os.listdir(directory) if name.endswith(".heap"))
@@ -97,11 +97,11 @@ def options_snapshots():
 
 @test(beside=True)
 def options_snapshots_by_bytes_and_peaks():
-    """By what was allocated, and at peaks: numbered without a gap, and the last one without a number."""
+    """Snapshots by allocated bytes, and at peaks: numbered without a gap, and the last file has no number."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "4000000") as target:
         for cause in (("--every", "8M"), ("--peak",)):
             prefix, suffix = f"{directory}/{cause[0]}.{target.pid}.", ".collapsed"
-            # all the time, however busy the machine is: windows count what is allocated in them
+            # continuous, however busy the machine is: windows count only what is allocated in them
             with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "collapsed", *cause, "--max-overhead", "off", "-o",
                         f"{directory}/{cause[0]}") as tracer:
                 begin = time.monotonic()
@@ -113,7 +113,7 @@ def options_snapshots_by_bytes_and_peaks():
             expect_equal(files, sorted(map(os.path.basename, [*numbered, prefix + suffix[1:]])), "files")
             held = [forgotten_bytes(path) for path in numbered]
             expect(held == sorted(set(held)) and held[0] > 0, "no later ones:", held)
-            # 4 MB/s and the innocents' part; looks are a tenth of a second apart
+            # 4 MB/s and the share of other functions; memtrace looks every tenth of a second
             most = (3 if cause[0] == "--every" else 10) * seconds + 3
             expect(len(numbered) <= most, len(numbered), "in", seconds, "s:", files)
         target.stop()
@@ -124,13 +124,13 @@ def options_duration():
     with Target("truth_basic") as target, place() as directory:
         profile = memtrace("-p", target.pid, "-d", "0.5", "--json", "-o",
                            directory + "/out").json()
-        # it may well come late, but not early
+        # memtrace may end late, but not early
         expect(0.5 <= profile["duration_s"] < PATIENCE_S, "duration", profile["duration_s"])
 
 
 @test(beside=True)
 def options_ends_before_duration():
-    """A target that ends before -d: the run ends with it, and says so; report too."""
+    """A target ends before -d is over: the run ends with it and says so, and so does report."""
     with place() as directory, Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof", "-o", directory + "/out") as tracer:
             target.go()
@@ -160,7 +160,7 @@ def options_quiet_and_formats():
 
 @test(beside=True)
 def options_default_output():
-    """memtrace.PID.heap and .collapsed in the directory it is started in."""
+    """By default memtrace.PID.heap and .collapsed are written to the current directory."""
     with place() as directory:
         result = memtrace("--", "true", cwd=directory)
         expect_equal((result.status, result.out), (0, ""), result)
@@ -184,7 +184,7 @@ def options_top():
 
 @test(beside=True)
 def options_max_live():
-    """A full table: what is in it stays right, what is dropped is counted."""
+    """A full table of live blocks: what is in it stays right, and a counter has what is dropped."""
     result = memtrace("-i", "1", "--max-live", "1000", "--json=-", "-f", "none", "--", BASIC,
                       "--auto")
     truth, profile = map(json.loads, result.out.splitlines())
@@ -198,7 +198,7 @@ def options_max_live():
 
 @test(beside=True)
 def options_small_tables():
-    """Nothing but the target's own blocks and stacks takes room."""
+    """Only the target's own blocks and stacks take room in the tables."""
     for option, n in (("--max-live", 10), ("--max-stacks", 2)):
         profile = json.loads(memtrace("-i", "1", option, str(n), "--json=-", "-f", "none", "--",
                                       os.path.join(PROGS, "churn"), "--auto", "--pairs", "1",
@@ -213,7 +213,7 @@ def check_shows_a_process():
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, "^Kernel: ", r"yes +privileges", "<- used", "Hazards", target.pid,
                      "truth_basic", r"libc\.so\.6")
-        # measured: a trap cannot be free, nor a tracepoint
+        # measured: neither a trap nor a tracepoint can cost nothing
         expect_words(result.out, r"such a call takes [1-9]\d+ ns longer .*system calls [1-9]\d+, .*"
                      r"machine [1-9]\d*\)")
         for function in ("malloc", "calloc", "realloc", "posix_memalign", "free"):
@@ -225,7 +225,7 @@ def check_shows_a_process():
 
 @test(beside=True)
 def end_by_signal():
-    """SIGINT and SIGTERM end the run, and nothing is lost."""
+    """SIGINT, SIGTERM and SIGHUP end the run, and nothing is lost."""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with Target("truth_basic") as target, place() as directory:
             with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
@@ -239,7 +239,7 @@ def end_by_signal():
 
 @test(beside=True)
 def end_by_signal_of_a_background_job():
-    """A shell without job control starts `memtrace ... &` with SIGINT ignored. Who sends one means it."""
+    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it still ends the run."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none",
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as tracer:
@@ -250,7 +250,7 @@ def end_by_signal_of_a_background_job():
 
 @test(beside=True)
 def end_of_the_target():
-    """The target's exit ends the run. Its memory at the end and the names are still found."""
+    """The target's exit ends the run. Its memory at the end, with names, is still found."""
     with Target("truth_basic") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
             truth = target.go()
@@ -276,7 +276,7 @@ def end_of_one_of_two():
 
 @test(beside=True)
 def leaks_of_a_moment():
-    """A run that is too short to tell growth says so, instead of leaving the column out."""
+    """A run too short to measure growth says so, instead of leaving the column out."""
     with Target("truth_basic") as target:
         result = memtrace("-p", target.pid, "-d", "0.3", "-f", "none", "--leaks")
         expect_words(result.out, "which stacks leak cannot be told: it does not tell growth, for")
@@ -319,7 +319,7 @@ def command_gets_its_streams_and_arguments():
 
 @test(beside=True)
 def command_has_stdout_for_itself():
-    """What reads its output from a pipe gets that and nothing else; -o - and --json=- want ours there, too."""
+    """A pipe on stdout gets the command's output and nothing else; with -o - and --json=- it gets memtrace's, too."""
     for option in ((), ("--json",), ("--what", "heap,regions"), ("--max-overhead", "5")):
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.out), (0, "said\n"), option)
@@ -331,7 +331,7 @@ def command_has_stdout_for_itself():
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.err), (0, ""), option)
         expect_words(result.out, "^said", r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
-    with place() as directory:  # the files keep their prefix, and - is none
+    with place() as directory:  # the files keep their prefix; - is no prefix
         for option in (("-o", "-"), ("-o", "out", "-o", "-")):
             expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status, 0, option)
         names = sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory))
@@ -345,7 +345,7 @@ def command_has_stdout_for_itself():
 
 @test(beside=True)
 def command_whose_children_work():
-    """A compiler's driver, a shell: the head says that what works is not traced; with -F it is, and nothing is said."""
+    """A compiler's driver, a shell: the table's head says that busy children are not traced; with -F they are, and it says nothing."""
     busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
     for script, told in ((f"sh -c '{busy}'; exit 0", True), (busy, False)):
         result = memtrace("-f", "none", "--", "sh", "-c", script)
@@ -369,8 +369,8 @@ int main(int argc, char **argv) { (void)argv; usleep((argc > 1) * 300000); valle
 
 @test_each_kind(beside=True)
 def command_at_its_highest(kind):
-    """A command's table is of the moment when it held most, to the byte, whatever it has freed since; of the program that a shell
-    became by exec, too. (That waits until its unwind table is loaded, which is a moment after exec.)"""
+    """A command's table shows the moment when it held most, to the byte, whatever it has freed since. This holds for a
+    program that a shell became by exec, too. (That program waits for its unwind table, loaded a moment after exec.)"""
     with place() as directory:
         source, program = directory + "/heights.c", directory + "/heights"
         with open(source, "w", encoding="utf-8") as file:
@@ -404,7 +404,7 @@ int main(void) { brief(); kept(); return 0; }
 
 @test(beside=True)
 def command_that_churns():
-    """Who allocates most, though it is all freed again, and for how long it lived; by report, too."""
+    """The table shows who allocates most, though all of it is freed again, and how long blocks lived; report does too."""
     with place() as directory:
         source, program = directory + "/churn.c", directory + "/churn"
         with open(source, "w", encoding="utf-8") as file:
@@ -428,7 +428,7 @@ def command_that_churns():
 
 @test(beside=True)
 def command_is_told_to_end():
-    """SIGTERM to memtrace alone is passed on; the command decides, here for status 9."""
+    """memtrace passes a SIGTERM on to the command, which decides how to end: here with status 9."""
     with place() as directory:
         process = start([MEMTRACE, "-q", "-o", directory + "/out", "--", "sh", "-c",
                          "trap 'exit 9' TERM; echo started; while :; do sleep 0.1; done"])
@@ -441,15 +441,15 @@ def command_is_told_to_end():
 
 @test(beside=True)
 def command_outlives_its_duration():
-    """-d ends the tracing, not the command; memtrace waits for its status."""
+    """-d ends the tracing, not the command; memtrace waits for the command's status."""
     result = memtrace("-q", "-f", "none", "-d", "0.1", "--", "sh", "-c", "sleep 1; exit 6")
     expect_equal(result.status, 6, result)
 
 
 @test(beside=True, long=True)
 def command_killed_with_memtrace():
-    """While it is held before its start, the command must not outlive memtrace, stopped for ever;
-    once it runs it goes on and ends as always."""
+    """memtrace is killed. If it still holds the command before its start, the command must not stay stopped for
+    ever. A command that runs already goes on and ends as always."""
     for delay in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
         process = start([MEMTRACE, "-q", "-f", "none", "--", "sleep", "0.7"])
         time.sleep(delay)
@@ -462,7 +462,7 @@ def command_killed_with_memtrace():
 
 @test(beside=True)
 def command_of_a_script():
-    """A #! script: the interpreter is what is traced."""
+    """A #! script: memtrace traces the interpreter."""
     with place() as directory:
         path = directory + "/script"
         with open(path, "w", encoding="utf-8") as file:
@@ -478,8 +478,8 @@ PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5)
 
 
 def trace_python(budget, *wrapper, rounds=3000):
-    """The profile of a python3 that runs at the end of wrapper's execs. Where the whole machine's execs made
-    news of its maps get lost, what was mapped before and after its own cannot be told apart."""
+    """The profile of a python3 that runs at the end of wrapper's execs. Execs on the whole machine can make records of
+    its maps get lost. Old and new mappings can then not be told apart, so the run is repeated."""
     for _ in range(5):
         profile = trace_python_once(budget, *wrapper, rounds=rounds)
         if not profile["lost"]["map_records_lost"]:
@@ -500,8 +500,8 @@ def trace_python_once(budget, *wrapper, rounds):
 
 @test(beside=True, long=True)
 def options_max_unwind():
-    """Tables that find no room are counted, and what they were needed for; and those of a program that
-    is gone make room for the next one's."""
+    """Counters show the tables that found no room, and the stacks that needed them. The tables of an ended program
+    make room for those of the next one."""
     low, high = 64, 8192  # KiB: too little, enough
     profile = trace_python(f"{low}K")
     expect(profile["lost"]["unwind_tables_refused"] > 0, profile["lost"])
@@ -514,15 +514,15 @@ def options_max_unwind():
     # bash's tables take more than the 32 KiB to spare
     profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
-    # less a fraction of a second after the exec, in which the new program is not known yet
+    # less than 100 %: for a fraction of a second after the exec the new program is not known yet
     expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
     return f"python3 needs {high} KiB"
 
 
 @test(beside=True)
 def options_snapshot_signals():
-    """The signal for a snapshot is memtrace's: a command that outlives the tracing does not get it. Where there would be
-    nothing to write, that is said."""
+    """The signal for a snapshot is meant for memtrace: a command that outlives the tracing does not get it. If there
+    is nothing to write, memtrace says so."""
     with place() as directory:
         process = start([MEMTRACE, "-d", "1", "-f", "heap", "-o", directory + "/out", "--",
                          "sh", "-c", "sleep 3; exit 7"])

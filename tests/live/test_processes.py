@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""More than one process: families, names, users, cgroups, all of the machine."""
+"""More than one process: families, and processes selected by name, user or cgroup, or all of the machine."""
 import contextlib
 import glob
 import json
@@ -32,7 +32,7 @@ def check_family(truth, profiles):
 
 @test_each_kind
 def processes_follow(kind):
-    """Children of every kind have accounts of their own, exact to the byte, though they have ended."""
+    """Each child has a profile of its own, exact to the byte, though it has ended."""
     with Target("family") as target:
         with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none", "--probe-kind",
                     kind) as tracer:
@@ -46,8 +46,8 @@ def processes_follow(kind):
 
 @test
 def processes_follow_those_there():
-    """Children and their children that were there before, and those they fork then."""
-    die = "setpriv --pdeathsig KILL"  # with its parent
+    """Children and their children that exist before the attach, and those that they fork afterwards."""
+    die = "setpriv --pdeathsig KILL"  # the process dies with its parent
     one, two = (f"{die} {FAMILY} leak 100000 {size} 50" for size in (1000, 1100))
     shell = start(["sh", "-c", f'exec 5<&0; {die} sh -c "{one} & read x <&5; {two} & wait" & wait'])
 
@@ -76,7 +76,7 @@ def processes_follow_those_there():
 
 @test
 def processes_not_followed():
-    """Without -F the children's memory is nobody's, and what they free of their parent's stays."""
+    """Without -F the children have no profiles, and the parent's blocks that a child frees stay live."""
     with Target("family") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             truth = target.go()
@@ -97,12 +97,12 @@ def leaker(size, *wrapper, every_ms=50, program=FAMILY, **options):
 
 
 def holder(n, size, ms):
-    """A process that holds n blocks for a while, says so and ends."""
+    """A process that holds n blocks for a while, prints this and ends."""
     return start(["sh", "-c", 'exec "$@" 9>&1', "sh", FAMILY, "hold", str(n), str(size), str(ms)])
 
 
 def trace_selected(*selection, seconds=2.5, during=None):
-    """The profiles, by pid, of a run on a selection of processes; during runs meanwhile."""
+    """The profiles, by pid, of a run on a selection of processes, and the result of during(), called in the run."""
     with Tracer(*selection, "-i", "1", "--json", "-f", "none") as tracer:
         told = during() if during else None
         time.sleep(seconds)
@@ -124,7 +124,7 @@ def check_selected(profiles, selected, others):
 
 @test
 def processes_by_name():
-    """Those there are, and those that come."""
+    """Processes that run already, and those that start later."""
     with place() as directory:
         other = os.path.join(directory, "cousin")
         os.symlink(FAMILY, other)
@@ -151,7 +151,7 @@ def processes_by_program():
 
 @test
 def processes_by_program_of_a_used_inode():
-    """What was judged by --exe is judged again when its file has another name, or its inode another file."""
+    """--exe judges a program again when its file has another name, or its inode is another file's."""
     def make(path):
         with open(FAMILY, "rb") as source, open(path, "wb") as copy:
             copy.write(source.read())
@@ -163,7 +163,7 @@ def processes_by_program_of_a_used_inode():
 
         def judge_other(later):
             process = later.enter_context(leaker(1000, program=other))
-            time.sleep(0.5)  # it must be there when it is looked at
+            time.sleep(0.5)  # it must live long enough to be judged
             end(process)
 
         def run_others(later):
@@ -173,7 +173,7 @@ def processes_by_program_of_a_used_inode():
             renamed = later.enter_context(leaker(1100, program=wanted))
             inode = make(other)
             judge_other(later)
-            for _ in range(20):  # until the number is used again; not all file systems do so
+            for _ in range(20):  # until the inode's number is used again; not all file systems do so
                 os.unlink(other)
                 if make(other) == inode:
                     os.rename(other, wanted + "_again")
@@ -206,7 +206,7 @@ def processes_by_user():
 
 @contextlib.contextmanager
 def cgroup(name):
-    """A cgroup (v2) of the test's own."""
+    """A cgroup (v2) for one test."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = [line.split() for line in file]
     root = next((m[4] for m in mounts if m[m.index("-") + 1] == "cgroup2"), None)
@@ -246,7 +246,7 @@ def processes_by_container():
     test_cgroup_selection("--container", lambda path: f"{os.getpid():08d}deadbeef")
 
 
-# --- what memtrace itself costs, seen from outside ---
+# --- memtrace's own cost, seen from outside ---
 
 def own_cpu_s(pid):
     """CPU time of a process and of its children that were waited for."""
@@ -256,7 +256,7 @@ def own_cpu_s(pid):
 
 
 def own_bytes(pid):
-    """Resident set, its peak, and the kernel's memory of the BPF maps that are open."""
+    """Resident set, its peak, and the kernel's memory for the BPF maps that the process has open."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         status = dict(line.split(":", 1) for line in file)
     maps = {}
@@ -283,7 +283,7 @@ class Crowd:
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Sees to it that those that are over ended well, and said what they held."""
+        """Checks that processes that are over ended well, and printed what they held."""
         left = []
         for process, n, size, ms in self.running:
             if not wait and process.poll() is None:
@@ -297,7 +297,7 @@ class Crowd:
         self.running = left
 
     def storm(self, seconds, per_s, make, each=lambda: None):
-        """That many of them; make(i) says what the next one holds, and how long."""
+        """Starts per_s processes a second; make(i) tells what the i-th holds, and how long."""
         begin, n = time.monotonic(), 0
         while n < seconds * per_s:
             due = begin + n / per_s - time.monotonic()
@@ -311,7 +311,7 @@ class Crowd:
         self.reap(wait=True)
 
     def check(self, profiles, longer_than_ms):
-        """None is missing that lived so long, and each is exact."""
+        """Each process that lived longer than this has a profile, and all profiles are exact."""
         for i, (pid, size, ms) in enumerate(self.ended):
             if ms > longer_than_ms or pid in profiles:
                 expect(pid in profiles, f"process {i} of {len(self.ended)} was missed")
@@ -320,9 +320,9 @@ class Crowd:
 
 @test(long=True)
 def processes_all():
-    """Two hundred processes, one of which leaks, and fifty a second that come and go: none is harmed, none is
-    missed that lives longer than half a second, each is exact, and what memtrace takes for it is bounded and told."""
-    # 24 times the interval: such a block is always sampled, and stands for itself alone
+    """Two hundred processes, one of which leaks, and fifty a second that come and go. None is harmed, and each that
+    lives longer than half a second has an exact profile. memtrace's own memory is bounded and printed."""
+    # a block is 24 times the interval: it is always sampled, and stands for itself alone
     block, interval = 400000, "16K"
     crowd, taken = Crowd(), {}
 
@@ -360,14 +360,14 @@ def processes_all():
         expect_words(result.out, "^memtrace itself: [0-9.]+ % of one core, (at most )?[0-9.]+ MiB, "
                                  "of which [0-9.]+ MiB in the kernel$")
 
-    # What it says of itself is what is seen from outside: no less, and little more.
+    # What memtrace prints about itself is what is seen from outside: no less, and little more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
-    # nobody but the kernel has the unwind tables open: 96 MiB at most, and the programs
+    # unwind tables are open in the kernel only: 96 MiB at most, and the programs
     expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
     expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
-    # Everybody's programs are among them, so no less than what memtrace allows itself: 64 MiB of ended ones'
-    # profiles, 256 of symbols and 32 of lines; and in the kernel a full table. (The next test is stricter.)
+    # The machine's own programs are among them. So memory may grow by what memtrace allows itself: 64 MiB of ended
+    # processes' profiles, 256 of symbols and 32 of lines; and in the kernel a full table. (The next test is stricter.)
     (few, _, few_kernel), (many, _, many_kernel) = taken[300], taken[1500]
     expect(many - few < 352 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
     expect(many_kernel - few_kernel < 130 << 20, "the kernel's tables grew from", mib(few_kernel),
@@ -380,8 +380,8 @@ def processes_all():
 
 @test
 def processes_short_lived():
-    """Each is exact, and leaves room for those to come: the table of stacks holds those of a third of them, and
-    memory does not grow with their number."""
+    """Each profile is exact, and its stacks make room for later ones. The table of stacks has room for a third of them,
+    and memory does not grow with their number."""
     crowd, taken = Crowd(), []
 
     def note_memory():
@@ -404,7 +404,7 @@ def processes_short_lived():
 
 @test
 def processes_own_cost():
-    """What a traced command computes is not memtrace's, though it is memtrace's child."""
+    """The CPU time of a traced command, memtrace's child, does not count as memtrace's own."""
     spin = "import time\nwhile time.process_time() < 1: pass"
     profile = memtrace("--max-overhead", "off", "-i", "64K", "--json=-", "-f", "none", "--", "python3", "-c", spin).json()
     expect(profile["duration_s"] > 0.9, "it took", profile["duration_s"], "s")
@@ -415,7 +415,7 @@ def processes_own_cost():
 
 @test
 def processes_none_found():
-    """Nothing traced is no success, and says what was looked for."""
+    """A run that traced nothing is no success, and says what it looked for."""
     for options in ((), ("--json",), ("-q",)):
         result = memtrace("--comm", "no-such-name", "--user", "0", "-d", "0.3", *options)
         expect_equal((result.status, result.out), (1, ""), result)

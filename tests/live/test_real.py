@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that were not written for us: redis-server, python3, sqlite3."""
+"""Programs that were not written for these tests: redis-server, python3, sqlite3."""
 import json
 import math
 import os
@@ -15,8 +15,8 @@ KEYS, REQUESTS, VALUE = 200000, 300000, 200
 # --- redis ---
 
 class Redis:
-    """A fresh redis-server that stores nothing, on a socket in its directory. libc: a C library to
-    preload, whose malloc then comes before jemalloc's."""
+    """A new redis-server without persistence, on a socket in its directory. libc: a C library to
+    preload, whose malloc then takes precedence over jemalloc's."""
 
     def __init__(self, directory, libc=None):
         self.path = os.path.join(directory, "redis.sock")
@@ -27,7 +27,7 @@ class Redis:
         self.pid = self.process.pid
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE_S)
-        # the file is there before anybody listens
+        # the socket's file exists before the server listens
         wait_until(lambda: self.socket.connect_ex(self.path) == 0 or self.process.poll() is not None,
                    "redis-server listens")
         self.answers = self.socket.makefile("rb")
@@ -57,7 +57,7 @@ class Redis:
         return int(re.search(r"^used_memory:(\d+)", self.ask("INFO", "memory"), re.M)[1])
 
     def load(self):
-        """Every one of REQUESTS answered, or redis-benchmark says so and fails."""
+        """The server answers all REQUESTS; otherwise redis-benchmark fails."""
         result = run([need_tool("redis-benchmark"), "-s", self.path, "-t", "set", "-q", "-P", "8",
                       "-d", VALUE, "-r", KEYS, "-n", REQUESTS], timeout=120)
         expect_equal(result.status, 0, result)
@@ -79,7 +79,7 @@ def real_redis():
             grown = redis.used_memory() - used_before
             profile = tracer.stop().json()
         expect_equal(losses(profile), {}, "losses")
-        # each key is drawn with REQUESTS throws: standard deviation about 200
+        # REQUESTS draws hit this many different keys: standard deviation about 200
         keys, wanted = int(redis.ask("DBSIZE")), KEYS * (1 - math.exp(-REQUESTS / KEYS))
         expect(abs(keys - wanted) < 0.01 * wanted, f"{keys} keys instead of about {wanted:.0f}")
         expect_equal(redis.ask("GET", "nothing"), None, "an answer after all that")
@@ -87,9 +87,9 @@ def real_redis():
             expect(os.path.getsize(path), path, "is empty")
         expect_equal(len(profile["files"]), 2, "files")
 
-        # grown counts usable sizes: glibc's block of n bytes is usable for 24 bytes when n is less,
-        # else for n to n + 15; a mapped one (from 128 KiB: a few tables) to the end of a page. And
-        # it counts blocks from before the attach that were freed since, of which there can be no
+        # grown counts usable sizes. In glibc's block of n bytes 24 bytes are usable when n is less,
+        # else n to n + 15; a mapped block (from 128 KiB: a few tables) is usable to the end of a page.
+        # grown also falls by blocks from before the attach that were freed since, by no
         # more than used_before. So grown lies between live - used_before and live + 24 per block
         # and a page for each of some tables.
         rounding = 24 * profile["live_objects"] + 64 * 4096
@@ -103,7 +103,7 @@ def real_redis():
 # --- programs that run and end ---
 
 def trace_command(command, *options, env=None):
-    """Runs it untraced and traced: the same status and output. The profile."""
+    """Runs the command untraced and traced, with the same status and output. Returns the profile and the output."""
     plain = run(command, env=env)
     with place() as directory:
         result = memtrace("-q", "--max-overhead", "off", "--json=" + directory + "/json", "-o", directory + "/out",
@@ -127,8 +127,8 @@ os._exit(0)
 
 @test(beside=True)
 def real_python():
-    """What 20,000 bytes objects of 1000 bytes add is known, to the byte but for the list that holds
-    them: 33 bytes of header each."""
+    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size, but for the list that
+    holds them."""
     live, n = [], 20000
     env = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     for count in (0, n):
@@ -155,7 +155,7 @@ pragma page_count;
 
 @test(beside=True)
 def real_sqlite():
-    """The pages of the database in memory are alive at the end."""
+    """The pages of the in-memory database are live at the end."""
     script = SQL.encode()
     with place() as directory:
         path = directory + "/sql"
@@ -165,7 +165,7 @@ def real_sqlite():
                                      "-i", "64K")
     counted, pages = out.split()
     expect_equal(counted, "20000|20000000", "sqlite3's answer")
-    # a page of 4096 bytes with its header, besides it the shell and the schema
+    # pages of 4096 bytes with their headers, and the memory of the shell and the schema
     least, most = int(pages) * 4096, int(pages) * (4096 + 512) + (4 << 20)
     expect(profile["live_bytes_high"] >= least and profile["live_bytes_low"] <= most,
            f"live {profile['live_bytes']}, the database takes {least} to {most}")

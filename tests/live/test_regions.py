@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is taken from the kernel: exact by stack, and in sum what /proc/PID/smaps says; and what of it
-becomes resident."""
+"""Memory that is mapped from the kernel: exact by stack, and in sum equal to /proc/PID/smaps; and which of its pages
+become resident."""
 import json
 import os
 import re
@@ -12,7 +12,7 @@ from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expec
 
 
 def smaps_bytes(pid):
-    """Sizes of all mappings, but for the tracer's page."""
+    """The sum of all mappings' sizes, without the tracer's page [uprobes]."""
     with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
         text = file.read()
     heads = re.findall(r"^([0-9a-f]+)-([0-9a-f]+) \S+ \S+ \S+ \S+ *(.*)$", text, re.M)
@@ -21,7 +21,7 @@ def smaps_bytes(pid):
 
 
 def check_regions(truth, profile):
-    """Bytes of each function, nothing of nobody, nothing lost."""
+    """Each function has its bytes, no region is without a function, and nothing is lost."""
     expect_equal(profile["what"], "regions", "what was profiled")
     held = by_function(profile, truth["functions"])
     expect(None not in held, "regions of nobody:", held.get(None))
@@ -34,7 +34,7 @@ def check_regions(truth, profile):
 
 
 def trace(program, *options, prefix=None, arguments=(), limit=("--max-overhead", "off")):
-    """The truth, the profiles by what they are of, the change in smaps, and memtrace's log."""
+    """Returns the truth, the profiles by what they profile, the change in smaps, and memtrace's log."""
     with Target(program, *arguments) as target:
         with Tracer("-p", target.pid, "--json", *limit, *options,
                     *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
@@ -56,7 +56,7 @@ def check_all(truth, profiles, change):
 
 @test_each_kind(beside=True)
 def regions_truth(kind):
-    """Regions by libc's functions."""
+    """Regions, by probes on libc's functions."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
     expect_words(log, r"regions: at mmap, .* of /.*libc\.so\.6$")
     expect_equal(set(profiles), {"regions"}, "profiles")
@@ -69,7 +69,7 @@ def regions_truth(kind):
 
 @test(beside=True)
 def regions_truth_at_syscalls():
-    """Regions seen at the system calls: the same program, and the same answer."""
+    """Regions, by tracepoints at the system calls: the same program, and the same figures."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions",
                                          "--debug-regions-at", "syscalls")
     expect_words(log, "regions: at the system calls")
@@ -81,7 +81,7 @@ def regions_truth_at_syscalls():
 
 @test
 def regions_of_static():
-    """A static program, for which the system calls are chosen without being asked for."""
+    """A static program: memtrace chooses the system calls by itself."""
     truth, profiles, change, log = trace("truth_regions_static", "--what", "regions")
     expect_words(log, "regions: at the system calls .*static")
     check_all(truth, profiles, change)
@@ -97,7 +97,7 @@ def regions_of_static():
 
 @test(beside=True)
 def regions_beside_heap():
-    """Both at once: two objects, four files, each of its own numbers."""
+    """Heap and regions at once: two JSON objects, four files, each with its own figures."""
     with place() as directory:
         truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
                                            prefix=directory + "/out")
@@ -111,14 +111,14 @@ def regions_beside_heap():
             collapsed = file.read()
     got = sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.splitlines())
     expect_equal(got, truth["total"], "sum of the collapsed file")
-    # pthread_create's allocations are the heap's only ones
+    # the heap has only pthread_create's allocations
     expect(all("start_threads" in stack["frames"] for stack in profiles["heap"]["stacks"]),
            profiles["heap"]["stacks"])
 
 
 @test(beside=True)
 def regions_of_command():
-    """From a command's first instruction to its end, in a table."""
+    """Traced from a command's first instruction to its end, with a table."""
     program = os.path.join(PROGS, "truth_regions")
     for options in ((), ("--debug-regions-at", "syscalls")):
         result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-", "--max-overhead", "off",
@@ -136,21 +136,21 @@ def regions_of_command():
 
 @test(beside=True)
 def regions_of_go():
-    """Go makes the system calls itself; its heap is seen nowhere else."""
+    """Go makes system calls itself, not through libc; no other probe sees its heap."""
     truth, profiles, change, log = trace("go_regions", "--what", "regions")
     expect_words(log, "regions: at the system calls .*Go")
     profile = profiles["regions"]
     grown = by_function(profile, truth["functions"])["main.grow"][0]
     wanted = truth["functions"]["main.grow"]
-    # whole arenas of 64 MiB, and what is needed to manage them
+    # Go maps whole arenas of 64 MiB, and memory to manage them
     expect(wanted <= grown <= wanted + (128 << 20), f"{grown} bytes for {wanted}")
     expect_equal(change, profile["live_bytes"] - profile["earlier_gone_bytes"], "change in smaps")
     expect_equal(losses(profile), {}, "losses")
 
 
 def trace_shell(commands, n, *options):
-    """A shell's n programs, one after the other: their truths, and all profiles. Each begins its script
-    only when the tables of its code must be in place: a moment after its exec."""
+    """Traces a shell that runs n programs, one after the other; returns their truths, and all profiles. Each begins its
+    script a moment after its exec, when the unwind tables of its code must be in place."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
     with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",
@@ -172,13 +172,13 @@ def trace_shell(commands, n, *options):
 
 @test(beside=True)
 def regions_after_exec():
-    """What the old program had is gone with it, and its accounts."""
+    """At exec the old program's regions end, and so do its figures."""
     program = os.path.join(PROGS, "truth_regions")
-    # the shell has taken memory during the run before it becomes another program
+    # the shell maps memory during the run before its exec
     (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
     expect(profile["lost"]["dropped_by_exec"] > 0, "the shell's memory was not seen")
     profile["lost"]["dropped_by_exec"] = 0
-    # what main itself maps before its script is not of before the run here
+    # here main's mappings before its script belong to the run
     truth["functions"]["main"] = truth["earlier_gone"]
     truth["total"] += truth["earlier_gone"]
     check_regions(truth, profile)
@@ -187,7 +187,7 @@ def regions_after_exec():
 
 @test
 def regions_of_children():
-    """With -F a child has its own account, which begins empty, and its parent's is not touched."""
+    """With -F a child has a profile of its own, which begins empty; its parent's profile does not change."""
     program = os.path.join(PROGS, "truth_regions")
     truths, profiles = trace_shell(f"(exec {program}); (exec {program} --threads 0); :", 2, "-F")
     children = [p for p in profiles if p["comm"] == "truth_regions"]
@@ -201,13 +201,13 @@ def regions_of_children():
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
 
 
-# Of a program's own pages: its data, its stack. A fault is told a page, not what is behind it.
+# For a program's own pages, such as its data and its stack: a fault does not tell whose page it is.
 FEW = 40 * 4096
 
 
 @test(beside=True)
 def page_faults_truth():
-    """Every fault: pages by who touched them first and that are still there."""
+    """Every fault is sampled: the profile has the resident pages by who touched them first."""
     truth, profiles, _, _ = trace("truth_faults", "--what", "faults", "-i", "1")
     profile = profiles["faults"]
     held = by_function(profile, truth["functions"])
@@ -223,8 +223,8 @@ def page_faults_truth():
 
 @test(beside=True)
 def page_faults_sampled():
-    """One page in 16: the largest is known to a fifth (3,000 pages: 194 samples)."""
-    # with regions beside it, and the limit of overhead that these have unless told otherwise
+    """One page in 16 is sampled: the largest function is known to a fifth (3,000 pages: 194 samples)."""
+    # once with regions as well; both with the default limit of overhead
     for what in ("faults", "faults,regions"):
         truth, profiles, _, _ = trace("truth_faults", "--what", what, "-i", "64K", limit=())
         profile = profiles["faults"]
@@ -236,7 +236,7 @@ def page_faults_sampled():
 
 @test(beside=True)
 def page_faults_with_regions():
-    """Both, of a command; faults and the heap exclude each other."""
+    """Faults and regions of a command; faults and the heap exclude each other."""
     with place() as directory:
         result = run([MEMTRACE, "--what", "faults,regions", "-i", "1", "-o", directory + "/out", "--",
                       os.path.join(PROGS, "truth_faults"), "--auto"])
@@ -246,7 +246,7 @@ def page_faults_with_regions():
                      "files")
         collapsed = next(f for f in os.listdir(directory) if f.endswith("faults.collapsed"))
         with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
-            # who touched it is the leaf, and stays
+            # the function that touched the page is the leaf, and stays in the stack
             expect_words(file.read(), r"main;touch \d+$")
     expect_words(result.err, "^first touched and still there: ", "^live regions: ")
     expect_equal(memtrace("--what", "heap,faults", "-p", "1").status, 2, "heap,faults")
@@ -254,7 +254,7 @@ def page_faults_with_regions():
 
 @test(beside=True)
 def regions_of_python():
-    """A program that knows nothing of us: what it takes and gives back in sum, as smaps has it."""
+    """A program that was not written for these tests: the sum that it maps and unmaps is that of smaps."""
     script = ("import sys, threading\n"
               "print('up', flush=True); sys.stdin.readline()\n"
               "def work(): global kept; kept = [bytes(300000 + i) for i in range(200)]; "
@@ -271,7 +271,7 @@ def regions_of_python():
             target.stdin.write("\n")
             target.stdin.flush()
             read_line(target, target.stdout)
-            # Python's join() comes before the threads' ends, which give memory back
+            # Python's join() returns before the threads end, and a thread's end unmaps memory
             wait_until(lambda: len(os.listdir(f"/proc/{target.pid}/task")) == 1, "threads' ends")
             change = smaps_bytes(target.pid) - before
             profile = tracer.stop().json()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The resident set explained: each row against what the target has touched, the sum against /proc."""
+"""The resident set explained: each row is checked against what the target touched, the sum against /proc."""
 import json
 import os
 import re
@@ -12,11 +12,11 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, e
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 PAGE = 4096
 MIB = 1 << 20
-# A chunk of glibc's for 200 bytes, and jemalloc's size class for them.
+# The size of glibc's chunk for 200 bytes, and of jemalloc's size class for them.
 CHUNK = 208
-# VmRSS may be counted on each CPU apart, in lots of at least 32 pages, for files, anonymous and shared memory
-# (kernels before 6.17 do not add up what is under way). And pages of code into which probes were written are
-# copies of the process's own as long as these are there: memtrace looks when they still are.
+# The kernel may count VmRSS on each CPU separately, in lots of at least 32 pages, for files, anonymous and shared memory
+# (before 6.17 VmRSS leaves out what is not added up yet). And code pages with probes are private copies while the probes
+# are in place: memtrace reads the resident set during that time.
 VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
 PROBED_PAGES = 64
 
@@ -54,8 +54,8 @@ def expect_near(got, wanted, less, more, what):
 
 
 def trace(*options, earlier=0, preload=None):
-    """The target's truth, memtrace's objects by what they are of, and its resident set as read from outside when
-    memtrace has looked: the target waits."""
+    """The target's truth, memtrace's JSON objects by what they profile, and the resident set as read from outside. The
+    target waits from memtrace's reading until then."""
     with place() as directory:
         path = os.path.join(directory, "file")
         with open(path, "wb") as file:
@@ -81,7 +81,7 @@ def check_sums(resident, outside):
 
 
 def check_mappings(truth, rows):
-    """All but the heap, to the page."""
+    """The rows of all mappings but the heap are exact to the page."""
     for name in ("map_first", "map_second"):
         row = rows.one("mapped", name + " < map_both < main")
         expect_equal(row["bytes"], truth[name], name)
@@ -90,14 +90,14 @@ def check_mappings(truth, rows):
     file = rows.one("file", "/file")
     expect_equal((file["bytes"], file["anonymous_bytes"]), (truth["file"], truth["written"]), "the file")
     expect_equal(rows.bytes("shared", "/memfd:truth"), truth["shared"], "shared memory")
-    # beside what it touches a thread has a few pages of its own there, as main has
+    # a thread, as main, touches a few more pages of its stack than the truth says
     threads = 2 if truth["earlier"] else 1
     expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE, "thread stacks")
 
 
 @test(beside=True)
 def resident_glibc():
-    """Every allocation recorded: live exact, and what was freed stays in the allocator."""
+    """Every allocation is recorded: live memory is exact, and freed memory stays in the allocator."""
     truth, profiles, outside = trace("-i", "1")
     resident = profiles["heap"]["resident"]
     rows = Rows(resident)
@@ -105,10 +105,10 @@ def resident_glibc():
     check_mappings(truth, rows)
     expect(resident["regions_followed"] and not resident["from_start"], resident)
     live, rest = rows.one("heap_live"), rows.one("heap")
-    # pthread_create's own: a table for each thread
+    # besides the truth pthread_create allocates a table for each thread
     expect_near(live["bytes"], truth["live"], 0, PAGE, "live")
     expect(live["low"] == live["bytes"] == live["high"], live)
-    # its chunks, twice as many as are live, and what stdio and the loader had before
+    # the heap has the target's chunks, twice as many as are live, and older ones of stdio and the loader
     expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
     expect(rest["bytes"] > truth["freed"], "what was freed is not among the rest:", rest)
     expect_equal(rest["bytes"] + live["bytes"], resident["heap_bytes"], "the heap's two rows")
@@ -117,8 +117,8 @@ def resident_glibc():
 
 @test(beside=True)
 def resident_sampled():
-    """An interval that holds the truth (of a thousand samples: within five times their error), and rows that move with
-    the estimate while the sum does not."""
+    """The interval holds the truth (with a thousand samples: within five times their error). Rows move with
+    the estimate, but their sum does not."""
     truth, profiles, outside = trace("-i", "8K")
     resident = profiles["heap"]["resident"]
     rows = Rows(resident)
@@ -134,8 +134,8 @@ def resident_sampled():
 
 @test(beside=True)
 def resident_from_before():
-    """Of before the run: blocks in main's heap and in a thread's arena, in which nothing is sampled; the thread's
-    stack; a mapping whose owner nobody saw."""
+    """Memory from before the run: blocks in main's heap and in a thread's arena, of which nothing is sampled; the
+    thread's stack; a mapping whose mmap was not seen."""
     earlier = 5 * MIB
     truth, profiles, outside = trace("-i", "1", earlier=earlier)
     resident = profiles["heap"]["resident"]
@@ -149,7 +149,7 @@ def resident_from_before():
 
 @test(beside=True)
 def resident_jemalloc():
-    """jemalloc maps memory in its own way, before the run as well: found by the blocks in it, and by who mapped it."""
+    """jemalloc maps memory in its own way, also before the run. It is found by the blocks in it, and by who mapped it."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable("libjemalloc2 is not installed")
     truth, profiles, outside = trace("-i", "1", preload=JEMALLOC)
@@ -158,7 +158,7 @@ def resident_jemalloc():
     check_sums(resident, outside)
     check_mappings(truth, rows)
     expect_near(rows.one("heap_live")["bytes"], truth["live"], 0, PAGE, "live")
-    # its own tables are among it
+    # jemalloc's own tables are included
     expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, 4 * PAGE, 6 * MIB, "the heap's mappings")
     expect(rows.one("heap")["bytes"] > truth["freed"], "what was freed is not among the rest:", rows.rows)
     expect_equal([row["name"] for row in rows.all("mapped") if not row["name"].startswith("map_")], [],
@@ -166,7 +166,7 @@ def resident_jemalloc():
 
 
 def table_rows(text):
-    """The numbers of the first column, and the three below them: sum, difference, VmRSS."""
+    """The numbers of the first column; and the three in the lines below the rows: sum, difference, VmRSS."""
     lines = text.split("resident set of pid", 1)[1].split("WHAT\n", 1)[1].splitlines()
     numbers = [int(m[1].replace(",", "")) for m in (re.match(r" *(-?[\d,]+)  ", line) for line in lines) if m]
     return numbers[:-3], numbers[-3:]
@@ -174,7 +174,7 @@ def table_rows(text):
 
 @test(beside=True, long=True)
 def resident_table():
-    """What a reader can add up himself; of a command, which was seen from its start; without its regions."""
+    """A reader can add up the rows. Also for a command, traced from its start, and without regions."""
     with Target("truth_resident") as target:
         for options in ((), ("--what", "heap"), ("--what", "regions"), ("--what", "faults")):
             result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", *options)
@@ -198,7 +198,7 @@ def resident_table():
 
 @test(beside=True)
 def resident_from_start():
-    """A command, and what a command becomes by exec: nothing of its heap is from before the run."""
+    """A command, and a program that a command becomes by exec: none of its heap is from before the run."""
     program = os.path.join(PROGS, "truth_resident")
     for command in ([program], ["sh", "-c", f"trap '' INT; exec {program}"]):
         with place() as directory:
@@ -209,7 +209,7 @@ def resident_from_start():
             process.stdin.write("go\n")
             process.stdin.flush()
             truth = json.loads(read_line(process, process.stdout))
-            # the first one is the command's, which ignores it, as it does the last ones
+            # the first SIGINT goes to the command, which ignores it, as it ignores the last ones
             for _ in range(int(2 * PATIENCE_S)):
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.5)
@@ -221,7 +221,7 @@ def resident_from_start():
                 resident = json.loads(file.readline())["resident"]
         rows = Rows(resident)
         expect(resident["from_start"] and resident["regions_followed"], resident)
-        # stdio's, the dynamic linker's and the thread's
+    # besides the truth: blocks of stdio, the dynamic linker and the thread
         expect_near(rows.one("heap_live")["bytes"], truth["live"], 0, 32 * PAGE, "live")
         expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
         expect_equal(rows.bytes("mapped", "map_second"), truth["map_second"], "map_second")
@@ -230,7 +230,7 @@ def resident_from_start():
 
 @test(beside=True)
 def resident_of_many_mappings():
-    """As many as a process may have by default: each in a row, none lost, in bounded time and memory."""
+    """As many mappings as a process may have by default: all are in rows, within bounded time and memory."""
     with Target("truth_resident", "--mappings", 60000) as target:
         result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", "--json")
         expect_equal(result.status, 0, result)

@@ -11,9 +11,9 @@ samples by the kernel's random numbers, independently of every other draw. A ser
    errors: 3e-3 for an unbiased one. A function without a sample counts as an estimate of 0:
    leaving it out would be a bias of the test's own.
 
-That is too often for a test that runs every day, so a series that fails is followed by a second,
-independent one, and only two failures are a failure: 1e-5. An error of the implementation is in
-both."""
+This probability is too high for a test that runs every day. So a series that fails is followed by a second,
+independent one, and the test fails only if both fail: 1e-5. An error of the implementation is in
+both series."""
 import math
 
 from harness import by_function, expect, kinds, losses, test_each_kind, trace_script
@@ -36,7 +36,7 @@ class Series:
         for name, wanted in functions.items():
             estimate, _, stacks = held.get(name, (0, 0, []))
             self.errors.append(estimate / wanted["live_bytes"] - 1)
-            # hold_11 is called from two places, and what each holds is not in the books
+            # hold_11 is called from two places, and the books do not tell how much each of them holds
             if len(stacks) == 1 and name != "hold_11":
                 self.printed += 1
                 self.inside += (stacks[0]["live_bytes_low"] <= wanted["live_bytes"]
@@ -63,7 +63,7 @@ class Series:
 
 @test_each_kind(beside=True, long=True)
 def sampled(kind):
-    """The best kind gets 300 draws, for a standard error under 1 %, the others 100 of a smaller
+    """The best kind gets 300 draws, for a standard error under 1 %. Each other kind gets 100 of a smaller
     program, of which 85 % must hold the truth: 95 draws do not with a probability of 7e-05."""
     best = kind == kinds()[0]
     runs, scale, coverage = (15, 100, 0.9) if best else (5, 40, 0.85)
@@ -73,7 +73,7 @@ def sampled(kind):
         for i in range(runs):
             series.run(kind, 1 + attempt * runs + i, scale)
         told.append(str(series))
-        # it depends on the sizes and the number of draws, hardly on luck
+        # the standard error depends on the sizes and the number of draws, hardly on chance
         expect(not best or series.standard_error < 0.01, "too few draws:", told[-1])
         if series.good(coverage):
             return "; then ".join(told)

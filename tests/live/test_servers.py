@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Whole stacks in Debian's own servers, attached to while they work.
 
-Each server runs in a directory of its own, on sockets there or on 127.0.0.1, and is given the same
-load before, while and after it is traced; every answer is checked, and at last it must end as it
-is asked to. All of them are on glibc's malloc as Debian ships them, mariadbd too; redis-server is
-given it.
+Each server runs in a directory of its own, on sockets there or on 127.0.0.1. It is given the same
+load before, while and after it is traced. Every answer is checked, and at last the server must end
+normally when it gets its signal. All servers use glibc's malloc as Debian ships them, mariadbd too;
+redis-server gets it by preload.
 
-Where stacks end is not left to the tracer's word: the code at the last address of each stack is
-looked at. Two places only are the start of everything: _start, whose call is followed by a halt,
+The tests do not trust the tracer about where stacks end: they read the code at the last address of each
+stack. Only two places are the start of everything: _start, whose call is followed by a halt,
 and the start of a thread, whose call is followed by the system call that ends the thread. And each
 frame must be a return address, which stands behind a call."""
 import contextlib
@@ -39,7 +39,7 @@ SAMPLES = 300      # at least
 
 @contextlib.contextmanager
 def place_of(user):
-    """A directory of the test's own that belongs to a server's user."""
+    """A temporary directory for one test that belongs to a server's user."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
@@ -50,14 +50,14 @@ def place_of(user):
 
 
 def as_user(user):
-    """Options of start() and run()."""
+    """Options for start() and run() that run a program as that user."""
     entry = pwd.getpwnam(user)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
 class Server:
-    """A process that serves from its directory, where its log is, until the signal that asks it to
-    end. Its children would stay if it were simply killed."""
+    """A process that serves from its directory, where its log is, until it gets the signal that asks it
+    to end. If it were simply killed, its children would stay."""
 
     def __init__(self, directory, args, stop_by=signal.SIGTERM, **options):
         self.stop_by = stop_by
@@ -90,7 +90,7 @@ class Server:
         expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
 
     def stop(self):
-        """As it ends untraced."""
+        """Asks the server to end; it must end as it does untraced."""
         expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
         self.process.send_signal(self.stop_by)
         try:
@@ -117,7 +117,7 @@ class UnixHTTP(http.client.HTTPConnection):
         self.sock.connect(self.path)
 
     def ask(self, method, target, body=None, **headers):
-        """The body of the answer, which must be 200."""
+        """Returns the body of the answer, whose status must be 200."""
         headers = {name.replace("_", "-"): value for name, value in headers.items()}
         self.request(method, target, body, headers)
         answer = self.getresponse()
@@ -130,14 +130,14 @@ class UnixHTTP(http.client.HTTPConnection):
 
 # --- stacks, and where they end ---
 
-# After the call in _start: hlt. After the one in clone and clone3: mov %rax,%rdi; mov $SYS_exit,
-# %eax; syscall.
+# The code after the call in _start: hlt. The code after the call in clone and clone3: mov %rax,%rdi;
+# mov $SYS_exit,%eax; syscall.
 STARTS = {b"\xf4": "process", b"\x48\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05": "thread"}
 
 
 class Stacks:
     """The stacks of a .heap file: [addresses, samples]. At interval 1 and for blocks of one size
-    the file's numbers of objects are those of samples, otherwise nearly."""
+    the file's numbers of objects equal the numbers of samples, otherwise nearly."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -151,7 +151,7 @@ class Stacks:
         self.known = {}  # address -> code
 
     def code(self, addr):
-        """The 8 bytes before addr and the 16 from it; None: not of a file."""
+        """The 8 bytes before addr and the 16 from it; None if they are in no file."""
         if addr not in self.known:
             self.known[addr] = None
             for low, high, off, path in self.maps:
@@ -162,13 +162,13 @@ class Stacks:
         return self.known[addr]
 
     def start_at(self, addr):
-        """What the code at addr is the start of; None: of nothing."""
+        """What starts at addr, process or thread; None if nothing does."""
         code = (self.code(addr) or b"")[8:]
         return next((what for after, what in STARTS.items() if code.startswith(after)), None)
 
     def returns_to(self, addr):
-        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. Of
-        code that is in no file nothing is known."""
+        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. True for
+        code that is in no file, as nothing is known of it."""
         code = self.code(addr)
         return not code or code[3] == 0xe8 or any(
             code[8 - n] == 0xff and code[9 - n] >> 3 & 7 == 2 for n in (2, 3, 4, 6, 7))
@@ -184,8 +184,8 @@ class Stacks:
 
 
 def check_whole(profile, names, starts=("process", "thread")):
-    """names: patterns, each of which must name a frame of some stack that holds memory. starts:
-    what must be found as a start."""
+    """names: patterns, each of which must match a frame of some stack that holds memory. starts:
+    the kinds of start at which stacks must be found to end."""
     lost = {name: n for name, n in profile["lost"].items() if n}
     expect_equal(losses(profile), {}, "losses")
     expect(profile["samples"] >= SAMPLES, "only", profile["samples"], "samples")
@@ -211,8 +211,8 @@ def check_whole(profile, names, starts=("process", "thread")):
 
 
 def trace_load(directory, pid, interval, load):
-    """The load (which returns the number of its requests) alone, traced, and alone again. The
-    profile, and what to tell of the speed."""
+    """Runs the load (which returns the number of its requests) untraced, traced, and untraced again. Returns
+    the profile, and a text about the speed."""
     rates = []
 
     def timed():
@@ -251,8 +251,8 @@ http {
 
 @contextlib.contextmanager
 def nginx(workers, files):
-    """The master process, its directory, its port and socket; files: by name below /files."""
-    # A port of its own, bound here: nginx inherits it as from a nginx that it replaces.
+    """Yields the master process, its directory, its port and socket; files: by name below /files."""
+    # The test binds a port; nginx inherits it as it would from an nginx that it replaces.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
         os.mkdir(directory + "/files", 0o755)
@@ -297,7 +297,7 @@ def servers_nginx():
                                             result.out, re.M), [("800", ""), ("0", "")],
                                  "ab's requests")
                     n += 800
-            kept.append(UnixHTTP(sock))  # and what the worker keeps for it
+            kept.append(UnixHTTP(sock))  # keeps what the worker holds for this connection
             return n + get_files(kept[-1])
 
         profile, speed = trace_load(directory, worker, 1, load)
@@ -323,20 +323,20 @@ def profiled(profiles, pid):
 
 
 def holds(profile, *names):
-    """Objects and bytes of the stacks in which these frames stand one after the other."""
+    """Objects and bytes of the stacks that contain these frames one after the other."""
     at = [s for s in profile["stacks"] if ";".join(names) in ";".join(s["frames"])]
     return sum(s["live_objects"] for s in at), sum(s["live_bytes"] for s in at)
 
 
 def nginx_workers(*selection):
-    """Two workers, of which one is killed, and another takes its place: each has its own account.
-    The truth is the number of connections that each has accepted, all of which have a pool."""
+    """One of two workers is killed, and another takes its place: each worker has its own profile.
+    The truth is the number of connections that each has accepted: every connection has a pool."""
     with nginx(2, {}) as (server, _, _, sock), contextlib.ExitStack() as kept:
         wait_until(lambda: len(children(server.pid)) == 2, "two workers")
         first, second = children(server.pid)
 
         def connect(worker, others, n):
-            """n connections to a worker: who is stopped does not accept."""
+            """Opens n connections to a worker, with the others stopped, so that they do not accept."""
             for pid in others:
                 stop_it(pid)
             for _ in range(n):
@@ -375,13 +375,13 @@ def servers_nginx_workers_of_master():
 
 # --- postgres ---
 
-# Debian's; others may be in PATH.
+# The directory of Debian's postgres; PATH may lead to another.
 POSTGRES = max(glob.glob("/usr/lib/postgresql/*/bin"), default="/usr/lib/postgresql/none/bin")
 ROWS = 3000
 
 
 class Psql:
-    """A session, and so a process of the server's."""
+    """A session, for which the server has a process of its own."""
 
     def __init__(self, path):
         self.process = start([f"{POSTGRES}/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", path,
@@ -402,14 +402,14 @@ class Psql:
             try:
                 lines.append(read_line(self.process, self.process.stdout))
             except Failure as e:
-                self.process.kill()  # so that its errors have an end
+                self.process.kill()  # so that reading its errors comes to an end
                 raise Failure(f"{sql}: {e} {self.process.stderr.read()}") from None
             if lines[-1] == ":END\n":
                 return "".join(lines[:-1]).strip()
 
 
 def postgres_queries(i):
-    """(query, answer) of one round."""
+    """Yields (query, answer) of one round."""
     rows = range(1, ROWS + 1)
     digest = [hashlib.md5(str(n).encode()).hexdigest() for n in rows]
     some = [n for n in rows if n % 100 == i % 100]
@@ -460,7 +460,7 @@ def servers_postgres():
                     for query, answer in postgres_queries(next(rounds)):
                         expect_equal(session.ask(query), answer, query)
                         n += 1
-                # plans that are alive at the end
+                # plans that are live at the end
                 session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
                 return n + 1
 
@@ -475,8 +475,8 @@ KEPT = 3_000_000  # bytes of the smaller cursors
 
 
 def postgres_sessions(*selection):
-    """One session from before, one from meanwhile, and one that has ended by then: each has its own
-    account. The truth is the size of the row that each one's cursor holds."""
+    """A session begun before the run, one begun during it, and one that ends during it: each has its own
+    profile. The truth is the size of the row that each session's cursor holds."""
     with postgres() as (server, directory), contextlib.ExitStack() as sessions:
         def keep(session, size):
             session.ask("set work_mem = '64MB'; begin; declare kept cursor with hold for "
@@ -525,12 +525,12 @@ class Memcache:
         self.socket.close()
 
     def ask(self, line, data=None):
-        """One line."""
+        """Sends a request; returns the first line of the answer."""
         self.socket.sendall(line.encode() + b"\r\n" + (b"" if data is None else data + b"\r\n"))
         return self.answers.readline().decode().strip()
 
     def block(self, line):
-        """Lines until END."""
+        """Sends a request; returns the lines of the answer up to END."""
         lines = [self.ask(line).encode()]
         while lines[-1] != b"END":
             lines.append(self.answers.readline().strip())
@@ -570,7 +570,7 @@ def servers_memcached():
                         client.block("stats items")
                         client.block("stats slabs")
                         n += 3
-                    kept.append(clients.pop())  # and what its thread keeps for it
+                    kept.append(clients.pop())  # keeps what its thread holds for this client
                     for client in clients:
                         client.close()
                 return n
@@ -637,7 +637,7 @@ def servers_mariadb():
                 for i in range(1, 21):
                     sql, answer = queries(i)
                     expect_equal(ask(sql), answer, sql)
-                # what is known of a table is alive at the end
+                # the server's data about a new table is live at the end
                 ask(f"use test; create table kept{next(numbers)} like t;")
                 return 1200 + 20 * 12 + 2
 

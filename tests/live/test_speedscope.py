@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""speedscope itself, in a real browser, opens what we write, and shows the totals of every function that the target
-tells."""
+"""speedscope itself, in a real browser, opens memtrace's files, and shows the total of every function as the target
+reports it."""
 import os
 import re
 import urllib.parse
@@ -11,7 +11,7 @@ from test_svg import served
 
 SPEEDSCOPE = os.path.join(ROOT, "build", "speedscope")  # scripts/fetch-speedscope
 ANYTHING = "default-src * blob: data: 'unsafe-inline' 'unsafe-eval'"
-# Rows of the sandwich view: what a function holds with those that it calls, alone, and its name.
+# Rows of the sandwich view: a function's total with its callees, its own, and its name.
 ROWS = """
 return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells, (cell) => cell.textContent.trim()))
     .filter((cells) => cells.length === 3 && /\\d/.test(cells[0]));
@@ -19,7 +19,7 @@ return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells
 
 
 def shown(browser, url):
-    """function -> what is shown of it, without the share."""
+    """function -> the total that the page shows, without the share."""
     browser.go(url)
     browser.until("return document.body.innerText.includes('Sandwich');", what="the profile in speedscope")
     browser.type("3")
@@ -28,7 +28,7 @@ def shown(browser, url):
 
 
 def in_bytes(n):
-    """As its ByteFormatter has it."""
+    """n as speedscope's ByteFormatter prints it."""
     for unit in ("B", "KB", "MB", "GB"):
         if n < 1024 or unit == "GB":
             return f"{n:.0f} B" if unit == "B" else f"{n:.2f} {unit}"
@@ -37,7 +37,7 @@ def in_bytes(n):
 
 @test(beside=True)
 def speedscope_shows_the_truth():
-    """Both formats; the bytes of pprof's and the plain numbers of collapsed stacks, of each function and of all."""
+    """Both formats, for each function and for all: pprof in bytes, collapsed stacks in plain numbers."""
     if not os.path.exists(SPEEDSCOPE + "/index.html"):
         raise NotRunnable("speedscope is not there: scripts/fetch-speedscope build/speedscope")
     with place() as directory:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks reach from the allocator to main, with every frame right, in code without frame pointers
+"""Stacks reach from the allocator to main, and every frame is right, in code without frame pointers
 and in code without unwind tables."""
 import contextlib
 import json
@@ -13,7 +13,7 @@ from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_wo
 COMPLETE_PCT = 99  # of the stacks, at least
 
 
-# program -> its arguments. What each does is told in tests/progs.
+# program -> its arguments. The programs' sources in tests/progs say what each does.
 CHAINS = {
     "chains": [os.path.join(PROGS, "library.so")],
     "chains_static": [],
@@ -26,17 +26,17 @@ CHAINS = {
     "chains_mixed_static_pie": [],
     "chains_cxx": [],
 }
-# The same by other linkers, and otherwise laid out.
+# The same programs, linked by other linkers and with other layouts.
 LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "library.so")] for how in
           ("bfd_shared", "gold", "lld", "lld_one", "lld_separate", "lld_huge", "lld_norelro", "lld_static_pie", "mold",
            "mold_shared")}
 
 
 def check_stack(what, stack, wanted, own):
-    """From malloc over what is declared to the start, and nothing else in between. What is not a
-    function of the program's own is "*", however many there are; of a declared one also none."""
+    """The stack goes from malloc through the declared frames to the start, with nothing else between. "*" stands for
+    frames that are no functions of the program's own: in the stack for one or more, in wanted for none as well."""
     frames = stack["frames"]
-    # __malloc: its only global name in a static PIE
+    # __malloc is malloc's only global name in a static PIE
     expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")
     if "main" in wanted:
         expect_equal(frames[-1], "_start", f"{what}: start")
@@ -72,8 +72,8 @@ def check_stacks(program, truth, profile):
 
 @test(beside=True)
 def chains_are_built_as_said():
-    """Which functions have unwind tables, and how each program is linked: what the next test
-    stands on."""
+    """Checks which functions have unwind tables, and how each program is linked: the next test
+    relies on that."""
     def ask(*command):
         result = run(command)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -104,13 +104,13 @@ def chains_are_built_as_said():
 def stacks_as_declared(kind):
     """Each block's stack is what the program says: deep chains, callbacks of C and C++, signal
     handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
-    traced; in code with tables, with frame pointers, with both in turn."""
+    traced. The code has tables, or frame pointers, or both in turn."""
     return trace_chains(CHAINS, "--probe-kind", kind)
 
 
 @test(beside=True)
 def stacks_by_any_linker():
-    """LLD's segments share pages of the file: a mapping's first bytes may be of the segment before."""
+    """LLD's segments share pages of the file: a mapping may begin with bytes of the segment before."""
     shared = 0
     for program in LINKED:
         result = run(["readelf", "-lW", os.path.join(PROGS, program)])
@@ -186,7 +186,7 @@ def stacks_are_complete():
 
 
 def wander(places, *options):
-    """A program that has had code at so many places, and its profile."""
+    """Traces a program whose code was mapped at that many places; returns the profile."""
     with Target("wander", os.path.join(PROGS, "library.so"), str(places)) as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", *options) as tracer:
             target.go()
@@ -197,7 +197,7 @@ def wander(places, *options):
 
 @test(beside=True)
 def stacks_after_many_mappings():
-    """What is gone takes no place from what is there."""
+    """Mappings that are gone take no room from those that exist."""
     profile = wander(1200, "-f", "none")
     expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
     expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
@@ -205,7 +205,7 @@ def stacks_after_many_mappings():
 
 @test(beside=True, long=True)
 def stacks_after_endless_mappings():
-    """What is gone is not remembered for ever."""
+    """Mappings that are gone are not remembered for ever."""
     with place() as directory:
         profile = wander(60000, "-f", "heap", "-o", os.path.join(directory, "out"))
         with open(profile["files"][0], encoding="utf-8") as file:
@@ -229,7 +229,7 @@ input()
 
 @test(beside=True)
 def stacks_through_many_libraries():
-    """More tables at once than are put into the kernel with one call."""
+    """More tables at once than one call puts into the kernel."""
     n = 150
     with place() as directory:
         paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]
@@ -237,7 +237,7 @@ def stacks_through_many_libraries():
             library = file.read()
         for i, path in enumerate(paths):
             with open(path, "wb") as file:
-                file.write(library + bytes([i]))  # none is a copy of another
+                file.write(library + bytes([i]))  # all files differ
         process = start(["/usr/bin/python3", "-c", MANY_LIBRARIES, *paths])
         try:
             expect_equal(read_line(process, process.stdout), "ready\n", "first line")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memtrace hangs, in whatever: its targets have their speed back within a second, and what they did meanwhile is a named
-loss."""
+"""memtrace hangs, for whatever reason: its targets have their speed back within a second, and a named counter has what was not
+seen meanwhile."""
 import contextlib
 import fcntl
 import json
@@ -23,12 +23,12 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-SPEED = 0.5  # of the untraced one, which differs by a third from round to round; a probe leaves a hundredth
+SPEED = 0.5  # of the untraced speed, which differs by a third from round to round; with a probe it is a hundredth
 JSON = ("--json", "-f", "none")
 
 
 class Busy(Target):
-    """Does nothing but allocate, for half a second each time that it is asked. Meanwhile it sleeps, so that
+    """Does nothing but allocate, for half a second each time that it is asked. Between rounds it sleeps, so that
     its probes stay in place."""
 
     def __init__(self):
@@ -36,8 +36,8 @@ class Busy(Target):
         self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
 
     def check_speed(self):
-        """By its best of some rounds: a machine's others slow it down as well. (With a probe a pair takes a hundred times as
-        long.)"""
+        """Takes the best of some rounds: other load on the machine slows the target as well. (With a probe a pair takes a
+        hundred times as long.)"""
         took = [self.go()["ns_per_pair"] for _ in range(3)]
         self.untraced.append(self.go()["ns_per_pair"])
         expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:", self.untraced)
@@ -53,7 +53,7 @@ def stopped(tracer):
 
 
 def wait_withdrawn(pid, timeout=BACK_S):
-    """How long it took."""
+    """Waits until the probes are gone; returns how long it took."""
     begin = time.monotonic()
     while changed_text(pid):
         expect(time.monotonic() - begin < timeout, f"pid {pid} has probes after {timeout} s")
@@ -62,7 +62,7 @@ def wait_withdrawn(pid, timeout=BACK_S):
 
 
 def wait_in_place(pid, kind=None):
-    """Until it is traced all the time: its probes are there for a second. (Those of perf take two to go.)"""
+    """Waits until the process is traced continuously: its probes stay for a second. (Removing those of perf takes two.)"""
     begin = since = time.monotonic()
     while time.monotonic() - since < (4 if kind == "perf" else 1):
         expect(time.monotonic() - begin < PATIENCE_S, f"pid {pid} is not traced all the time")
@@ -81,7 +81,7 @@ def keeper_of(pid):
 
 
 def check_told(tracer, times=1):
-    """Ends it in order."""
+    """Ends memtrace normally; it must report the withdrawn probes."""
     result = tracer.stop()
     expect_words(result.err, "held up: .* taken out of all processes")
     profile = result.json()
@@ -91,7 +91,7 @@ def check_told(tracer, times=1):
 
 @test_each_kind
 def stall_stopped(kind):
-    """SIGSTOP, twice, while probes are in place all the time; then the target becomes busy."""
+    """SIGSTOP, twice, while the target is traced continuously; then the target becomes busy."""
     with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
         took = []
         for _ in range(2):
@@ -99,14 +99,14 @@ def stall_stopped(kind):
             with stopped(tracer):
                 took.append(wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S))
                 target.check_speed()
-            target.check_speed()  # and its limit is kept afterwards
+            target.check_speed()  # afterwards the limit holds as before
         check_told(tracer, 2)
     return ", ".join(f"{t:.2f}" for t in took) + " s"
 
 
 @test_each_kind(long=True)
 def stall_stopped_in_window(kind):
-    """The same while a window is open. (It may have been about to close: not each time.)"""
+    """As stall_stopped, while a window is open. (The window may be about to close: not each stop withdraws probes.)"""
     took, times = [], 3 if kind == "perf" else 5
     with Restless() as target:
         with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", "5", *JSON) as tracer:
@@ -128,7 +128,7 @@ def stall_stopped_in_window(kind):
 
 @test(long=True)
 def stall_without_limit():
-    """Who asked for every call waits longer for it, and is not told that it is exact."""
+    """Without a limit memtrace hangs longer before its probes go. The figures are then not called exact."""
     with Busy() as target:
         with Tracer("-p", target.pid, "-i", "1", *JSON) as tracer:
             with stopped(tracer):
@@ -148,7 +148,7 @@ def stall_without_limit():
 
 @test(long=True)
 def stall_everywhere():
-    """Probes in everybody's code go, and come back."""
+    """Probes in the code of every process are removed, and come back."""
     with Busy() as target, Tracer("-a", *JSON) as tracer:
         wait_until(lambda: changed_text(target.pid), "there are probes in its code")
         with stopped(tracer):
@@ -163,7 +163,7 @@ def stall_everywhere():
 
 @test
 def stall_regions():
-    """Calls of mmap are seen again."""
+    """After the stall memtrace sees calls of mmap again."""
     with Target("truth_regions") as target:
         with Tracer("-p", target.pid, "--what", "regions", "--max-overhead", "5", *JSON) as tracer:
             wait_until(lambda: changed_text(target.pid), "its probes are in place")
@@ -185,7 +185,7 @@ def stall_killed(kind):
             for victim in victims:
                 os.kill(pids[victim], signal.SIGKILL)
             result = tracer.wait()
-            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # one after the other
+            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # perf: removed one after the other
             target.check_speed()
             wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
             if victims == ("keeper",):
@@ -195,7 +195,7 @@ def stall_killed(kind):
 
 
 def traces_of(target):
-    """Processes of the memtrace that traces the target: they have its command line."""
+    """The processes of the memtrace that traces the target: they share its command line."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -207,8 +207,8 @@ def traces_of(target):
 
 @test_each_kind(long=True)
 def stall_killed_one_by_one(kind):
-    """As a container that ends does it: memtrace first, all others of its processes a moment later. A process that is killed while
-    it takes a probe out leaves the breakpoint, so there must be none."""
+    """Kills as a container's end does: memtrace first, all its other processes a moment later. A process killed while
+    it removes a probe would leave the breakpoint in place, so this must not happen."""
     with Busy() as target:
         for moment_s in (0.005, 0.03, 0.1, 0.3):
             with Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
@@ -225,7 +225,7 @@ def stall_killed_one_by_one(kind):
 
 @contextlib.contextmanager
 def terminal(*args, program=MEMTRACE):
-    """Memtrace on a terminal of its own, and the descriptor of who sits there."""
+    """memtrace on a terminal of its own; yields the process and the master descriptor."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
     process = start([program, *args], stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "rxvt"},
@@ -247,7 +247,7 @@ def read_until(master, pattern):
 
 
 def check_end(process, signals):
-    """Of the signals the last one ends it, whatever it is at."""
+    """Sends so many SIGTERMs; the last one at the latest ends the process, whatever it is doing."""
     for _ in range(signals):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -258,16 +258,16 @@ def check_end(process, signals):
 
 @test
 def stall_ctrl_s():
-    """At a terminal that stands still memtrace goes on, and ends: by a signal, or by its time and a signal for the table that
-    nobody reads."""
+    """At a stopped terminal (Ctrl-S) memtrace goes on, and ends: by a signal; or by -d, and then by a signal while it writes
+    the table that nobody reads."""
     with Busy() as target:
         for options, signals in ((), 2), (("-d", "6"), 1):
             with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
                 read_until(master, rb"samples \d+")
-                over = time.monotonic() + 7  # -d 6, and what the end takes
+                over = time.monotonic() + 7  # -d 6, and the time to end
                 os.write(master, b"\x13")
                 time.sleep(2.5)
-                target.go()  # it becomes busy: the limit is kept
+                target.go()  # the target becomes busy: the limit holds
                 target.check_speed()
                 if options:
                     time.sleep(max(0, over - time.monotonic()))
@@ -277,7 +277,7 @@ def stall_ctrl_s():
 
 @test
 def stall_ctrl_z():
-    """A shell's job that is stopped, and goes on."""
+    """memtrace as a shell's job that is stopped, and continued."""
     with Busy() as target, place() as directory:
         out = os.path.join(directory, "out")
         script = f"{MEMTRACE} -v -p {target.pid} --json={out} -f none; echo stopped; read x; fg"
@@ -298,7 +298,7 @@ def stall_ctrl_z():
 
 
 def fill(slave):
-    """Takes all the room that there is in a terminal nobody reads."""
+    """Fills the buffer of a terminal that nobody reads."""
     with open(f"/proc/self/fd/{slave}", "wb", 0, opener=lambda path, _: os.open(path, os.O_WRONLY | os.O_NONBLOCK)) as file:
         while file.write(b"." * 500):
             pass
@@ -306,7 +306,7 @@ def fill(slave):
 
 @test(long=True)
 def stall_top_unread():
-    """A screen that stands still (Ctrl-S), or one of a connection that hangs: all room for it is taken."""
+    """top's terminal is stopped (Ctrl-S), or its connection hangs, so that its buffer is full."""
     for hang in "ctrl-s", "full":
         with Busy() as target, Screen("-p", target.pid, "--delay", "0.2") as screen:
             screen.until_words(rf"pid {target.pid}")
@@ -315,9 +315,9 @@ def stall_top_unread():
             else:
                 fill(screen.slave)
             time.sleep(1)
-            target.go()  # it becomes busy
+            target.go()  # the target becomes busy
             target.check_speed()
-            if hang == "ctrl-s":  # and what is shown then is whole
+            if hang == "ctrl-s":  # after Ctrl-Q the screen is complete
                 os.write(screen.master, b"\x11")
                 screen.until_words(r"in windows")
                 os.write(screen.master, b"\x13")
@@ -328,11 +328,11 @@ def stall_top_unread():
 
 @test(long=True)
 def stall_unfilled_memory():
-    """A target's list of libraries leads into memory that nobody fills in. Who reads it is left behind: memtrace
-    goes on, ends when it is told to, and counts what was given up."""
+    """A target's list of libraries leads into memory that nobody fills in. memtrace leaves the process that reads it
+    behind, goes on, ends when told to, and counts what it gave up."""
     for released in True, False:
         with place() as directory:
-            library = os.path.join(directory, "library.so")  # one that is not known yet
+            library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
             shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
             report = os.path.join(directory, "json")
             with Busy() as target, Target("trap", "--file", library) as trap, \
@@ -358,7 +358,7 @@ def stall_unfilled_memory():
 
 
 def unread_pipe():
-    """Both ends of a pipe without any room, whose reader sleeps."""
+    """Both ends of a full pipe that nobody reads."""
     reader, writer = os.pipe()
     flags = fcntl.fcntl(writer, fcntl.F_GETFL)
     fcntl.fcntl(writer, fcntl.F_SETFL, flags | os.O_NONBLOCK)
@@ -371,8 +371,8 @@ def unread_pipe():
 
 @test(long=True)
 def stall_unread_output():
-    """Standard output, the errors too, or a FIFO that nobody opens: memtrace captures until its time is over or it is told to end,
-    takes its probes out and writes its files; then it waits for the reader, and a signal ends that."""
+    """Nobody reads standard output, or the errors too, or nobody opens a FIFO. memtrace captures until -d or a signal ends the run,
+    removes its probes and writes its files. Then it waits for the reader, and a signal ends that."""
     for what in "duration", "SIGINT", "errors", "fifo":
         reader, writer = unread_pipe()
         with place() as directory, Busy() as target:
@@ -385,7 +385,7 @@ def stall_unread_output():
                             stderr=writer if what == "errors" else subprocess.DEVNULL)
             try:
                 wait_until(lambda: changed_text(target.pid), "its probes are in place")
-                target.check_speed() # it becomes busy, and the limit is kept
+                target.check_speed() # the target becomes busy, and the limit holds
                 if what != "duration":
                     process.send_signal(signal.SIGINT)
                 files = lambda: [name for name in os.listdir(directory) if name.endswith((".heap", ".collapsed"))]
@@ -405,7 +405,7 @@ def stall_unread_output():
 
 
 def of_name(pid, name):
-    """Children of that name."""
+    """The process's children of that name."""
     found = []
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
@@ -416,7 +416,7 @@ def of_name(pid, name):
 
 
 def hang(pid, where="request_wait_answer"):
-    """Those of its helpers that wait for FUSE, which no signal ends, or elsewhere in the kernel."""
+    """Those of memtrace's helpers that wait at this place in the kernel: by default for FUSE, which no signal ends."""
     hung = []
     for forker in of_name(pid, "mt-files"):
         for child in of_name(forker, "mt-files"):
@@ -432,7 +432,7 @@ def silent(directory, *args, file=os.path.join(PROGS, "leaking_plugin.so")):
 
 
 def trace_silent(directory, answers, select, released):
-    """Seconds to the end, what was said, and what was lost, by pid."""
+    """Returns the seconds to the end, what memtrace said, and the losses, by pid."""
     report = os.path.join(directory, "json")
     with Busy() as target, silent(directory, "--answers", answers) as mute:
         with Tracer(*select(target, mute), f"--json={report}", "-f", "none") as tracer:
@@ -462,8 +462,8 @@ def trace_silent(directory, answers, select, released):
 
 @test(long=True)
 def stall_silent_file():
-    """A target maps a file of FUSE whose server says nothing any more, or from some moment on. Who asks it hangs, SIGKILL
-    or not; so memtrace does not, goes on, and ends."""
+    """A target maps a file of FUSE whose server stops answering, at once or after some answers. A process that reads it hangs, and
+    not even SIGKILL ends it. So memtrace itself does not read it, goes on, and ends."""
     for answers, released in ("0", False), ("1", True), ("3", False):
         with place() as directory:
             took = trace_silent(directory, answers, lambda *_: ("--comm", "churn", "--comm", "silent"), released)
@@ -472,14 +472,14 @@ def stall_silent_file():
 
 @test
 def stall_silent_file_of_pid():
-    """The same of processes that are named."""
+    """As stall_silent_file, with processes selected by pid."""
     with place() as directory:
         return f"ended after {trace_silent(directory, '0', lambda a, b: ('-p', a.pid, '-p', b.pid), False):.2f} s"
 
 
 @test
 def stall_silent_before():
-    """The file is silent before memtrace comes: it traces what can be read, and check ends as well."""
+    """The file is silent before memtrace starts: memtrace traces what it can read, and check ends as well."""
     with place() as directory, silent(directory) as mute:
         expect_equal(mute.go(), {"silent": 1}, "the file system")
         began = time.monotonic()
@@ -497,10 +497,10 @@ def stall_silent_before():
 
 @test(long=True)
 def stall_silent_memory():
-    """A target's list of libraries leads into memory that is a page of a silent file. Who reads it cannot be killed, so
-    memtrace does not, and ends."""
+    """A target's list of libraries leads into memory that is a page of a silent file. A process that reads it cannot be killed.
+    So memtrace itself does not read it, and ends."""
     with place() as directory, Busy() as target:
-        library = os.path.join(directory, "library.so")  # one that is not known yet
+        library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
         shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
         report = os.path.join(directory, "json")
         mute = silent(directory, "--list", file=library)
@@ -523,7 +523,7 @@ def stall_silent_memory():
 
 @test_each_kind(long=True)
 def stall_program_of_fuse(kind):
-    """A program that lies on FUSE, which answers: as exact as any other."""
+    """A program's file is on FUSE, and the server answers: the profile is as exact as any other."""
     with place() as directory, silent(directory, "--run", file=os.path.join(PROGS, "truth_basic_static")) as target:
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *JSON) as tracer:
             truth = target.go()
@@ -567,7 +567,7 @@ def hostile_library(directory, code=""):
 
 
 def sparse_library(directory):
-    """Some KiB on the disk, a GiB of code by its program header."""
+    """A library of some KiB on the disk, with a GiB of code by its program header."""
     library = hostile_library(directory)
     with open(library, "r+b") as file:
         header = file.read(64)
@@ -583,14 +583,14 @@ def sparse_library(directory):
 
 
 def library_of_calls(directory):
-    """Every byte of its 256 MiB of code begins a call."""
+    """A library with 256 MiB of code, every byte of which begins a call."""
     return hostile_library(directory, '__asm__(".text\\n.fill 268435456, 1, 0xe8\\n");\n')
 
 
 @test(long=True)
 def stall_huge_code():
-    """An allocator with a GiB of code that is not there, or with nothing but calls: who reads all of it needs seconds. The other
-    target has its speed meanwhile, and both end when they are told to."""
+    """An allocator with a GiB of code that is a hole in the file, or with nothing but calls: reading all of it takes seconds. The
+    other target keeps its speed meanwhile, and memtrace ends when told to."""
     took = []
     for library_in in sparse_library, library_of_calls:
         with place() as directory:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A machine that starts and ends fifty programs a second, a third of them from files that no one has run before, with memtrace -a on it:
-what it holds does not grow, and each program has a profile or is counted.
+"""A machine starts and ends fifty programs a second, a third of them from files that were never run before, while memtrace -a
+traces it. memtrace's use of resources does not grow, and each program has a profile or is counted.
 
-`make storm MINUTES=30` keeps on for so long; in the suite it is for some seconds."""
+`make storm MINUTES=30` runs for 30 minutes; the suite for some seconds."""
 import contextlib
 import os
 import re
@@ -16,12 +16,12 @@ from test_processes import FAMILY, by_pid
 
 SECONDS = float(os.environ.get("MEMTRACE_STORM_S", 24))
 RATE = 50
-SETTLED_S = 8  # buffers and tables have come to their size
+SETTLED_S = 8  # by then buffers and tables have reached their size
 LOOK_S = 2
 
 
 def family_of(pid):
-    """The process and its helpers, each by its pid."""
+    """The pids of the process and its helpers."""
     found, todo = [], [pid]
     while todo:
         found.append(todo.pop())
@@ -50,8 +50,8 @@ def held_by(pid):
 
 
 class Storm:
-    """Starts a program each fiftieth of a second: two of three from files that are there, the third from a new one, which is removed when
-    it has ended."""
+    """Starts a program each fiftieth of a second: two of three from existing files, the third from a new file, which is removed
+    when the program has ended."""
 
     def __init__(self, directory):
         self.directory, self.running, self.pids, self.fresh = directory, [], [], 0
@@ -80,7 +80,7 @@ class Storm:
         self.running = left
 
     def run_until(self, due, rate):
-        """Those that come late for their turn are not made up for."""
+        """Starts programs at this rate until due. A start that comes late is not made up for."""
         next_at = time.monotonic()
         while time.monotonic() < due:
             self.start_one()
@@ -95,7 +95,7 @@ def middle(looks, key):
 
 
 def check_flat(looks):
-    """The last third of them against the first; by their middles, for a look may find a window or a look at work."""
+    """Compares the last third of the looks with the first. By medians: single looks may meet a window or other work."""
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]
     said = {}

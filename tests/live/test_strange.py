@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes in states that few are in, and what happens to few: the account is exact all the same,
-or it is said that it is not, and they go on as if nothing had been."""
+"""Processes in rare states, and rare events: the profile is exact all the same, or says that it is not. The processes go
+on as if they were not traced."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ LIBRARY = os.path.join(PROGS, "library.so")
 
 
 def check_functions(truth, profile):
-    """Exact in the functions that keep books; beside them libc allocates for itself."""
+    """The functions that keep books are exact; other stacks are libc's own allocations."""
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held.get(name, (0, 0))[:2]),
@@ -35,7 +35,7 @@ def status_of(pid, key):
 
 
 def wait_restored(pid):
-    """Its code is what it was; but for what others have changed in every process, also in ours."""
+    """Waits until the process's code is the original; changes by others, which this process has as well, do not count."""
     wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
                f"libc's code in pid {pid} is restored", 10)
 
@@ -44,14 +44,14 @@ def wait_restored(pid):
 
 @test_each_kind(beside=True)
 def strange_short_threads(kind):
-    """A thousand that come and go: no call of theirs stays behind as under way."""
+    """A thousand threads come and go: none of their calls stays behind as unfinished."""
     truth, profile, _ = trace_script(kind, "strange", "threads")
     check_functions(truth, profile)
 
 
 @test_each_kind(beside=True)
 def strange_main_thread_ends(kind):
-    """Some kinds of probe see nothing of what comes after that, which is told."""
+    """Some kinds of probe see nothing after the main thread's end; a counter says so."""
     truth, profile, _ = trace_script(kind, "strange", "headless")
     if losses(profile) == {"main_thread_ended": 1}:
         expect(kind != "session" and not by_function(profile, truth["functions"]).get("script"),
@@ -62,7 +62,7 @@ def strange_main_thread_ends(kind):
 
 @test(beside=True)
 def strange_main_thread_has_ended():
-    """Nothing finds the memory of such a process: it is refused, and goes on."""
+    """The memory of such a process cannot be found: memtrace refuses it, and it goes on."""
     with Target("strange", "headless", "--early") as target:
         refused_pid(target.pid, "main thread", "has ended while others run")
         target.go()
@@ -71,8 +71,8 @@ def strange_main_thread_has_ended():
 
 @test
 def strange_exec_by_thread():
-    """What the old program held is gone. The new one is traced where the probes are in all
-    processes; those of the old one alone do not reach it, which is told."""
+    """The old program's memory is gone. The new program is traced if probes are in all processes; probes in
+    the old one alone do not reach it, and a counter says so."""
     for options, traced in (((), False), (("-F",), True), (("--comm", "strange"), True)):
         with Target("strange", "exec") as target:
             named = () if "--comm" in options else ("-p", target.pid)
@@ -81,35 +81,35 @@ def strange_exec_by_thread():
                 profile = by_pid(tracer.stop().out)[target.pid]
             expect_equal(target.quit(), 0, "status of the target")
         lost, gone = losses(profile), truth["gone"]["live_objects"]
-        # and what libc had allocated for the thread
+        # gone, and what libc had allocated for the thread
         dropped = lost.pop("dropped_by_exec", 0)
         expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
         script = truth["functions"]["script"]
-        # of the untraced nothing, unless somebody else's probes are there, too
+        # an untraced program has no blocks, unless another tracer's probes are there, too
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
-        else:  # none, unless somebody else's probes are there, too, which ours then answer to
+        else:  # no bytes, unless another tracer's probes are there, too: memtrace's programs then run as well
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 
 @test
 def strange_daemon():
-    """It leaves its session, and all its ancestors end; its account is its own."""
+    """The daemon leaves its session, and all its ancestors end; it has a profile of its own."""
     with Target("strange", "daemon", "--exit", "3") as target:
         with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none") as tracer:
             truth = target.go()
             expect_equal(target.process.wait(30), 3, "status of the first process")
             profiles = by_pid(tracer.stop().out)
         daemon = truth["pid"]
-        # it is nobody's child any more, but reads our pipe
+        # the daemon is no longer the target's child, but reads its pipe
         expect(status_of(daemon, "PPid") != str(target.pid), "it is a child still")
         target.say("quit")
         wait_until(lambda: not os.path.exists(f"/proc/{daemon}"), "the daemon ends")
     check_exact(truth, profiles[daemon])
 
 
-# --- what they may do ---
+# --- what processes may do ---
 
 @test(beside=True)
 def strange_undumpable():
@@ -119,7 +119,7 @@ def strange_undumpable():
 
 @test(beside=True)
 def strange_seccomp():
-    """Strictly, or by a filter that kills, from before the attach or from a moment after it."""
+    """Seccomp, strict or with a filter that kills, set before the attach or a moment after it."""
     for args in (["strict"], ["filter"], ["filter", "--early"]):
         try:
             truth, profile, _ = trace_script(None, "strange", *args)
@@ -128,10 +128,10 @@ def strange_seccomp():
             raise Failure(f"{' '.join(args)}: {e}") from None
 
 
-# --- what they load ---
+# --- what processes load ---
 
 def size_of(pid):
-    """Descriptors, and resident bytes."""
+    """The number of descriptors, and resident bytes."""
     return len(os.listdir(f"/proc/{pid}/fd")), 1024 * int(status_of(pid, "VmRSS").split()[0])
 
 
@@ -148,7 +148,7 @@ def strange_dlopen_cycles():
             profile = tracer.stop().json()
         expect_equal(target.quit(), 0, "status of the target")
     check_functions(truth, profile)
-    # one or two are open for a moment
+    # one or two descriptors are open for a moment
     expect(after[0] < before[0] + 5, f"descriptors of memtrace: {after[0]}, before {before[0]}")
     expect(after[1] < before[1] + (4 << 20), f"memtrace grew from {before[1]} to {after[1]} bytes")
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
@@ -157,8 +157,8 @@ def strange_dlopen_cycles():
 
 @test(beside=True)
 def strange_dlopen_copies():
-    """400 files, of which memtrace may hold less than a hundred open: the rest are without names,
-    not the run without its end."""
+    """400 files, of which memtrace may have less than a hundred open: the others' functions have no names,
+    but the run still ends well."""
     with Target("strange", "dlopen", LIBRARY, "400", "--copies") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
@@ -180,7 +180,7 @@ def strange_dlopen_copies():
 # --- stopped ---
 
 def stop_it(pid):
-    """And all its threads have stopped."""
+    """Stops the process and waits until all its threads have stopped."""
     os.kill(pid, signal.SIGSTOP)
     wait_until(lambda: all(status_of(f"{pid}/task/{tid}", "State").startswith("T")
                            for tid in os.listdir(f"/proc/{pid}/task")), f"pid {pid} stops")
@@ -188,7 +188,7 @@ def stop_it(pid):
 
 @test(beside=True)
 def strange_stopped():
-    """Stopped while memtrace comes, and again while it goes."""
+    """The process is stopped while memtrace attaches, and again while it detaches."""
     with Target("truth_basic") as target:
         stop_it(target.pid)
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
@@ -204,7 +204,7 @@ def strange_stopped():
 
 @test(beside=True)
 def strange_stopped_anywhere():
-    """Stopped in the midst of whatever it does: in traps, in calls that return through a probe."""
+    """The process is stopped anywhere: in traps, in calls that return through a probe."""
     target = Busy(2)
     try:
         for _ in range(3):
@@ -221,7 +221,7 @@ def strange_stopped_anywhere():
 # --- debugged ---
 
 class Debugger:
-    """gdb, attached to a process; which is stopped until it is told otherwise."""
+    """gdb, attached to a process, which stays stopped until gdb continues it."""
 
     def __init__(self, pid):
         self.process = start([need_tool("gdb"), "-nx", "-q", "-iex", "set auto-load off", "-iex",
@@ -263,8 +263,8 @@ class Debugger:
 
 
 def look_around(gdb):
-    """Breakpoints beside probes and away from them, passed over and met; steps over and into an
-    allocator's function; and out of it."""
+    """Sets breakpoints beside probes and away from them; passes some and stops at others; steps over and into an
+    allocator's function, and out of it."""
     gdb.ask("break alloc_by_3")
     gdb.ask("break *free")
     gdb.ask("ignore 1 20")
@@ -282,7 +282,7 @@ def look_around(gdb):
 
 @test(beside=True)
 def strange_debugged():
-    """Under a debugger all the time; memtrace comes and goes while it is stopped there."""
+    """The target runs under a debugger all the time; memtrace attaches and detaches while the debugger has it stopped."""
     with Target("truth_threads", "--blocks", "500") as target:
         with Debugger(target.pid) as gdb, \
                 Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
@@ -302,7 +302,7 @@ def strange_debugged():
 
 @test(beside=True)
 def strange_debugger_comes():
-    """And goes, while memtrace is there."""
+    """A debugger attaches and detaches while memtrace traces."""
     with Target("truth_threads", "--blocks", "500") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             with Debugger(target.pid) as gdb:
@@ -316,12 +316,12 @@ def strange_debugger_comes():
     check_exact(truth, profile)
 
 
-OWN = {"calls": 2000, "own": 2000}  # of patched.c: each call has reached its own functions
+OWN = {"calls": 2000, "own": 2000}  # patched.c's answer when each call has reached its own functions
 
 
 @test_each_kind(beside=True)
 def strange_patched(kind):
-    """A process that has put other code into its own copy of malloc: a probe there would put back what the file has."""
+    """A process has patched its own copy of malloc: removing a probe there would put back the file's code."""
     with Target("patched") as target:
         expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")
@@ -333,8 +333,8 @@ def strange_patched(kind):
 
 @test(long=True)
 def strange_patched_everywhere():
-    """Probes in everybody's code would come into it, too, whoever is traced; and whoever else runs that code is told
-    why he is not."""
+    """Probes in the code of every process would get into the patched code, too. So that malloc gets no probes; the output
+    says why other processes that use it are not traced."""
     with Target("patched") as target, Target("churn") as other, \
             Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
         expect_equal(target.go(), OWN, "calls while others are traced")
@@ -347,7 +347,7 @@ def strange_patched_everywhere():
 
 
 def check_patches_later(*options):
-    """Probes that were withdrawn come again, and leave alone what was patched meanwhile."""
+    """Withdrawn probes come back, but not where the process has patched its code meanwhile."""
     with Target("patched", "--later") as target, \
             Tracer(*(options if "--comm" in options else ("-p", target.pid, *options)), "--json", "-f", "none") as tracer:
         wait_until(lambda: changed_text(target.pid), "its probes are there")
@@ -358,7 +358,7 @@ def check_patches_later(*options):
             tracer.log += read_line(tracer.process, tracer.process.stderr)
         expect_equal(target.go(), OWN, "calls after it")
         tracer.process.send_signal(signal.SIGSTOP)
-        time.sleep(6 if "off" in options else 1)  # without a limit all waits longer
+        time.sleep(6 if "off" in options else 1)  # without a limit the withdrawal comes later
         tracer.process.send_signal(signal.SIGCONT)
         time.sleep(1)
         expect_equal(target.go(), OWN, "calls when probes have come again")
@@ -370,19 +370,19 @@ def check_patches_later(*options):
 
 @test_each_kind(beside=True, long=True)
 def strange_patched_later(kind):
-    """A process patches its code while its own probes are there."""
+    """A process patches its code while probes are in it."""
     check_patches_later("--max-overhead", "5", "--probe-kind", kind)
 
 
 @test(long=True)
 def strange_patched_later_everywhere():
-    """The same with probes in everybody's code."""
+    """As strange_patched_later, with probes in the code of every process."""
     check_patches_later("--comm", "patched", "--max-overhead", "off")
 
 
 @test(beside=True, long=True)
 def strange_patched_while_withdrawn():
-    """It is patched while memtrace is stopped and its probes are gone; they must not come back there."""
+    """A process patches its code while memtrace is stopped and its probes are withdrawn; they must not come back there."""
     for flag, options in ([], ["--max-overhead", "off"]), (["--mmap"], ["--what", "regions"]):
         with Target("patched", *flag, "--later") as target, \
                 Tracer("-p", target.pid, *options, "--json", "-f", "none") as tracer:
@@ -400,7 +400,7 @@ def strange_patched_while_withdrawn():
 
 @test(beside=True)
 def strange_patched_mmap():
-    """Where mmap is patched, regions are seen at the system calls."""
+    """If a process has patched mmap, memtrace sees regions at the system calls."""
     with Target("patched", "--mmap") as target:
         expect_equal(target.go(), OWN, "calls before")
         with Tracer("-p", target.pid, "--what", "regions", "-f", "none") as tracer:
@@ -412,7 +412,7 @@ def strange_patched_mmap():
 
 @test(beside=True, long=True)
 def strange_patched_mmap_later():
-    """It is patched while it has probes, which are not put back."""
+    """A process patches mmap while probes are in it; later they are not put back."""
     with Target("patched", "--mmap", "--later") as target, \
             Tracer("-p", target.pid, "--what", "regions", "--json", "-f", "none") as tracer:
         expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The flame graph in a real browser: what is drawn, what a click, a key and a search make of it.
+"""The flame graph in a real browser: what it draws, and how it reacts to clicks, keys and searches.
 
-Screenshots stay in the directory that MEMTRACE_SCREENSHOTS names, if it does."""
+Screenshots stay in the directory that MEMTRACE_SCREENSHOTS names, if it is set."""
 import base64
 import contextlib
 import functools
@@ -19,8 +19,8 @@ from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memt
 EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
 SVG = "{http://www.w3.org/2000/svg}"
 
-# For the page: the boxes of that name that are to be seen, as they are on the screen. Names are in the file in the
-# order that the lines of figures give.
+# Runs in the page: returns the visible boxes of that name, in screen coordinates. The file lists names in the
+# order of the lines of figures.
 BOXES = """
 const lines = (id) => document.getElementById(id).textContent.split("\\n").filter((line) => line);
 const names = lines("names").map((line) => line.split("\\t")[0]);
@@ -48,7 +48,7 @@ return tip.getAttribute("display") === "none" ? "" :
 
 
 class Page:
-    """A flame graph that is open."""
+    """An open flame graph."""
 
     def __init__(self, browser, url):
         self.browser = browser
@@ -64,7 +64,7 @@ class Page:
         return found[0]
 
     def click(self, name):
-        """Zooms to it."""
+        """Zooms to the frame."""
         box = self.box(name)
         before = self.browser.run("return location.hash;")
         self.browser.move(box["x"] + min(box["width"] / 2, 200), box["y"] + 8, click=True)
@@ -72,7 +72,7 @@ class Page:
         self.settle()
 
     def settle(self):
-        """The address has changed, and what listens to that has been told."""
+        """Waits until listeners have been told that the address changed."""
         self.browser.ask("POST", "/execute/async", {
             "script": "setTimeout(arguments[0], 0);", "args": []})
 
@@ -81,7 +81,7 @@ class Page:
         self.settle()
 
     def point(self, name):
-        """The tooltip of a frame."""
+        """Points at a frame; returns the tooltip."""
         box = self.box(name)
         self.browser.move(box["x"] + box["width"] / 2, box["y"] + 8)
         return self.browser.run(TIP)
@@ -97,7 +97,7 @@ class Page:
             expect(os.path.getsize(path) > 10000, "an empty screenshot:", os.path.getsize(path))
 
     def check(self):
-        """What must hold of all there is to see: labels within their boxes, nothing complained of."""
+        """Checks what must always hold: labels are within their boxes, and the console has no messages."""
         boxes = self.browser.run("""
             return Array.from(document.querySelectorAll("#rows rect"), (rect) => rect.getBoundingClientRect())
                 .filter((r) => r.width > 0).map((r) => [r.x, r.x + r.width, r.y]);""")
@@ -113,7 +113,7 @@ def near(got, wanted, what, slack=0.5):
 
 @contextlib.contextmanager
 def served(directory, policy):
-    """The directory's files on http, under a Content-Security-Policy."""
+    """Serves the directory's files by http, under a Content-Security-Policy."""
     class Handler(http.server.SimpleHTTPRequestHandler):
         extensions_map = {".svg": "image/svg+xml"}
 
@@ -136,7 +136,7 @@ def served(directory, policy):
 
 
 def policy_for(path):
-    """Nothing but this one script and this one style, whatever the file holds beside them."""
+    """A policy that allows only the file's script and style, whatever else the file contains."""
     root = ElementTree.parse(path).getroot()
     script, style = ("'sha256-" + base64.b64encode(hashlib.sha256(root.find(SVG + tag).text.encode()).digest())
                      .decode() + "'" for tag in ("script", "style"))
@@ -155,7 +155,7 @@ def emit(directory, which):
 
 @test(beside=True)
 def svg_of_a_process():
-    """What truth_basic says it holds is what the boxes show, at each zoom."""
+    """The boxes show what truth_basic says it holds, at each zoom."""
     with place() as directory:
         truth, profile, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "svg"),
                                              prefix=directory + "/out")
@@ -240,7 +240,7 @@ def svg_of_other_weights():
 
 @test(beside=True)
 def svg_by_keyboard_and_diff():
-    """Each box's colour, the widths by either profile, all without a mouse."""
+    """Each box's colour, and widths by either profile, all by keyboard."""
     with place() as directory, Browser(directory) as browser:
         path = emit(directory, "diff")
         with served(directory, policy_for(path)) as url:
@@ -281,7 +281,7 @@ def svg_by_keyboard_and_diff():
             near(page.box("journal")["width"], 26 * mib, "all again")
             page.check()
 
-            # a link to what was seen; another width; the policy was no hindrance
+            # open the link to this view in a narrower window; the policy allows it
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
             near(page.box("all")["width"], browser.run("return innerWidth;") - 20, "width of a small window", 20)
@@ -291,7 +291,7 @@ def svg_by_keyboard_and_diff():
 
 @test(beside=True)
 def svg_of_hostile_names():
-    """They are shown, and do nothing."""
+    """Hostile names are shown, and have no effect."""
     with place() as directory, Browser(directory, dark=True) as browser:
         page = Page(browser, "file://" + emit(directory, "hostile"))
         expect_equal(browser.run("return typeof fail;"), "undefined", "fail")
@@ -308,8 +308,8 @@ def svg_of_hostile_names():
 
 @test(beside=True)
 def svg_labels():
-    """In a window as wide as the picture without a script, the script shortens names as that does: but where the
-    font's letters are a little less wide than thought, and one more of them has room."""
+    """In a window as wide as the picture without a script, the script shortens names as that picture does. One difference
+    is allowed: where the font's letters are a little narrower than assumed, one more letter has room."""
     with place() as directory, Browser(directory, width=1200) as browser:
         path = emit(directory, "names")
         page = Page(browser, "file://" + path)
@@ -328,7 +328,7 @@ def svg_labels():
 
 @test(beside=True)
 def svg_of_many_stacks():
-    """100,000 of them: each box is where it belongs, and still answers."""
+    """100,000 stacks: each box is where it belongs, and still reacts."""
     with place() as directory, Browser(directory) as browser:
         path = emit(directory, "huge")
         expect(os.path.getsize(path) < 5e6, "bytes:", os.path.getsize(path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace top as a person sees it: in a pseudo terminal, through a terminal emulator."""
+"""memtrace top as a person sees it: in a pseudo terminal, read by a terminal emulator."""
 import contextlib
 import fcntl
 import json
@@ -20,13 +20,13 @@ from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS,
 pyte = imported("pyte")
 
 KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
-# The alternate screen, of rxvt and of xterm. (rxvt has none of the sequences that pyte does not know: to scroll by several
-# lines, to repeat a character.)
+# Sequences for the alternate screen, of rxvt and of xterm. (The tests use rxvt: it has none of the sequences that pyte does
+# not know, to scroll by several lines and to repeat a character.)
 ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
 
 
 def last(sequences, raw):
-    """Where the last of them begins; -1: nowhere."""
+    """The offset where the last of these sequences begins; -1 if there is none."""
     return max(raw.rfind(sequence) for sequence in sequences)
 
 
@@ -84,7 +84,7 @@ class Screen:
         return "\n".join(self.rows())
 
     def until(self, condition, what):
-        """What the screen shows as soon as the condition of it holds."""
+        """Waits until the condition holds; returns the screen's text."""
         deadline = time.monotonic() + PATIENCE_S
         while not (condition(self) and self.settled() and condition(self)):
             if time.monotonic() > deadline:
@@ -93,7 +93,7 @@ class Screen:
         return self.text()
 
     def settled(self):
-        """Takes in the rest of a screen of which a part has been read."""
+        """Reads the rest of a screen that has been read in part."""
         for _ in range(20):
             if not select.select([self.master], [], [], 0.03)[0]:
                 break
@@ -112,7 +112,7 @@ class Screen:
         return ""
 
     def wait(self):
-        """The exit status, having read all there is."""
+        """Reads all output to the end; returns the exit status."""
         deadline = time.monotonic() + PATIENCE_S
         while self.process.poll() is None:
             expect(time.monotonic() < deadline, "memtrace top did not end:\n" + self.text())
@@ -122,7 +122,7 @@ class Screen:
         return self.process.returncode
 
     def expect_restored(self, what):
-        """The terminal is as it was before, and was not so meanwhile."""
+        """The terminal is in its earlier state, and was in another one meanwhile."""
         expect(last(ENTERS, self.raw) >= 0, what, "there was no screen")
         expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what, "the alternate screen is still there")
         expect(self.raw.rfind(b"\x1b[?25h") < 0 or self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"),
@@ -131,7 +131,7 @@ class Screen:
 
 
 def shown(nbytes):
-    """As memtrace shows bytes."""
+    """nbytes as memtrace prints it."""
     unit = 0
     while nbytes >= (1023.95 if unit else 1023.5):
         nbytes /= 1024
@@ -140,14 +140,14 @@ def shown(nbytes):
 
 
 def by_live(truth):
-    """The target's functions that hold something, the one that holds most first."""
+    """The target's functions that hold memory, in order of their bytes, the largest first."""
     held = {name: f["live_bytes"] for name, f in truth["functions"].items() if f["live_bytes"]}
     return sorted(held.items(), key=lambda item: -item[1])
 
 
 @contextlib.contextmanager
 def traced(*args, columns=110, lines=30, **options):
-    """A target that has run its script while it was traced: screen, target, truth."""
+    """Yields the screen, the target and its truth, after the target has run its script while traced."""
     with Target("truth_basic") as target:
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", *args, columns=columns, lines=lines,
                     **options) as screen:
@@ -160,7 +160,7 @@ def traced(*args, columns=110, lines=30, **options):
 
 @test(beside=True)
 def top_shows_the_truth():
-    """Exact: each function's bytes and objects, the largest first, as the target counted them."""
+    """The screen shows each function's bytes and objects as the target counted them, the largest first."""
     with traced(lines=60) as (screen, target, truth):
         rows = screen.rows()
         titles = next(i for i, row in enumerate(rows) if "leaf first)" in row)
@@ -183,7 +183,7 @@ def top_shows_the_truth():
 
 @test(beside=True, long=True)
 def top_of_one_stack():
-    """All its frames, with module and line, as the source has them; back again."""
+    """Enter shows all frames of a stack, with module and line as in the source; a key goes back."""
     with open(os.path.join(ROOT, "tests/progs/truth_basic.c"), encoding="utf-8") as file:
         source = file.read().split("\n")
     with traced() as (screen, _, truth):
@@ -213,7 +213,7 @@ def top_of_one_stack():
 
 @test(beside=True, long=True)
 def top_sorts():
-    """By growth the leak comes first, at about its rate; by what is allocated, the busy one that holds nothing."""
+    """By growth the leak comes first, at about its rate; by allocated bytes, the busy function that holds nothing."""
     with Endless("leaking", "--rate", "5000", "--leak", "60000") as target:
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", "--max-overhead", "off") as screen:
             screen.until(lambda s: re.search(r"\bparse_request < ", s.text()), "stacks")
@@ -229,7 +229,7 @@ def top_sorts():
             interval = re.search(r" (\d+\.\d) KiB +(\d+\.\d) - (\d+\.\d) KiB", screen.top_row())
             expect(interval, "no growth in", screen.top_row())
             growth = float(interval[1])
-            # what is due by the clock comes late on a machine that has no time
+            # on a busy machine the leak, which goes by the clock, falls behind
             expect(0.3 * leak < growth < 2 * leak, growth, "KiB/s for", leak)
             expect(float(interval[2]) <= growth <= float(interval[3]), screen.top_row())
             expect("parse_request" in truth["innocents"], truth)
@@ -256,7 +256,7 @@ def top_sorts():
 
 @test(beside=True, long=True)
 def top_writes_snapshots():
-    """What record would write, named on the screen, read by report: the truth again. By w and by SIGUSR1."""
+    """w and SIGUSR1 write what record would write. The screen names the files, and report finds the truth in them."""
     with place() as directory, traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
         prefix = f"{directory}/out.{target.pid}."
         screen.press("w")
@@ -283,7 +283,7 @@ def top_writes_snapshots():
 
 @test(beside=True, long=True)
 def top_resizes():
-    """To any size, there and back; what matters stays on the screen."""
+    """The window changes to any size and back; what matters stays on the screen."""
     with traced() as (screen, _, truth):
         name, nbytes = by_live(truth)[0]
         for columns, lines in ((80, 24), (40, 10), (20, 5), (200, 50), (1, 1), (80, 24)):
@@ -307,7 +307,7 @@ def top_resizes():
 
 @test(beside=True, long=True)
 def top_leaves_the_terminal_as_it_was():
-    """However it ends: told so, or by a crash of its own."""
+    """The terminal is restored however top ends: by a signal that asks for it, or by a crash."""
     for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0), (signal.SIGSEGV, -signal.SIGSEGV),
                         (signal.SIGABRT, -signal.SIGABRT), (signal.SIGALRM, -signal.SIGALRM)):
         with Target("truth_basic") as target, Screen("-p", target.pid, term="xterm-256color") as screen:
@@ -321,7 +321,7 @@ def top_leaves_the_terminal_as_it_was():
 
 @test(beside=True)
 def top_can_be_stopped():
-    """Ctrl-Z in a shell: the shell has its terminal back; fg: the screen is there again."""
+    """Ctrl-Z gives the terminal back to the shell; after fg the screen is there again."""
     with Target("truth_basic") as target, Screen("--norc", "--noprofile", "-i", program=["bash"]) as screen:
         screen.press(f"PS1='ready: '; {MEMTRACE} top -p {target.pid}\r")
         screen.until_words("^q quit", f"^pid {target.pid} ")
@@ -339,7 +339,7 @@ def top_can_be_stopped():
 
 @test(beside=True, long=True)
 def top_outlives_its_target():
-    """The last state stays, and that it is the last is said, until q."""
+    """After the target's end the last state stays, and is marked as the last, until q."""
     with traced() as (screen, target, truth):
         name, nbytes = by_live(truth)[0]
         expect_equal(target.quit(), 0, "status of the target")
@@ -359,7 +359,7 @@ def top_outlives_its_target():
 
 @test(beside=True, long=True)
 def top_of_two_processes():
-    """Each with its own figures; into one and back; one that ends stays in the list."""
+    """Each process has its own figures; keys lead into one and back; a process that ends stays in the list."""
     with Target("truth_basic") as first, Target("truth_basic") as second:
         with Screen("-p", f"{first.pid},{second.pid}", "-i", "1", "--delay", "0.2") as screen:
             screen.until_words(rf"^ *{first.pid} +truth_basic ", rf"^ *{second.pid} ")
@@ -381,7 +381,7 @@ def top_of_two_processes():
 
 @test(long=True)
 def top_of_all_of_a_name():
-    """Those of a name, whoever they are, and those to come."""
+    """The processes of a name: those that run already, and those that start later."""
     name = f"top{os.getpid()}"
     with place() as directory:
         program = shutil.copy(os.path.join(PROGS, "truth_basic"), os.path.join(directory, name))
@@ -407,7 +407,7 @@ def top_of_all_of_a_name():
 
 @test(beside=True)
 def top_prints_no_foreign_escapes():
-    """A process whose name would colour, clear and move."""
+    """A process whose name has escapes that would colour, clear and move."""
     name = "e\033[31mv\r\ni\x9bl"
     with place() as directory:
         shutil.copy(os.path.join(PROGS, "truth_basic"), os.path.join(directory, name))
@@ -425,7 +425,7 @@ def top_prints_no_foreign_escapes():
 
 @test(beside=True)
 def top_needs_a_terminal():
-    """What does not work is said, with status 1, and the terminal never touched; a wrong use with 2."""
+    """If top cannot run it says why, with status 1, and leaves the terminal alone; wrong usage has status 2."""
     with Target("truth_basic") as target:
         result = memtrace("top", "-p", target.pid)
         expect_equal((result.status, result.out), (1, ""), result)

@@ -10,7 +10,7 @@ from harness import (MEMTRACE, PROGS, Target, Tracer, by_function, expect, expec
 
 
 def check_exact(truth, profile):
-    """Live memory of each function, calls, and nothing lost."""
+    """The live memory of each function and the number of calls are exact, and nothing is lost."""
     functions = truth["functions"]
     held = by_function(profile, functions)
     expect(None not in held, "stacks of nobody:", held.get(None))
@@ -34,7 +34,7 @@ def check_calls(truth, profile):
 
 
 def read_heap_v2(path):
-    """What a reader of heap_v2 makes of a file, independently of memtrace: [bytes, objects] by
+    """Reads a file as a reader of heap_v2 does, independently of memtrace. Returns [bytes, objects] by
     stack and by thread, and the threads' names."""
     scaled = {"stacks": {}, "threads": {}, "names": {}}
     stack = None
@@ -50,7 +50,7 @@ def read_heap_v2(path):
             m = re.fullmatch(r"  t(\*|\d+): (\d+): (\d+) \[(\d+): (\d+)\](?: (.*))?\n", line)
             expect(m, "not a line of heap_v2:", line)
             who, n, s = m[1], int(m[2]), int(m[3])
-            if stack is None:  # the head: readers skip it, but the names are here
+            if stack is None:  # the head: readers skip it, but it has the threads' names
                 scaled["names"][who] = m[6]
                 continue
             factor = 1 / (1 - math.exp(-(s / n) / interval)) if n else 0
@@ -64,9 +64,9 @@ def read_heap_v2(path):
 
 
 def check_heap(path, profile):
-    """The file holds what the JSON says, once a reader has multiplied it out. A pair of integers of
-    n blocks of x bytes is multiplied by 1/(1-e^-x) at an interval of 1: by 1.58 for a block of one
-    byte (which therefore reads as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no
+    """The file holds what the JSON says, once a reader has multiplied it out. At an interval of 1 a pair of
+    integers for n blocks of x bytes is multiplied by 1/(1-e^-x): by 1.58 for a block of one byte (which
+    therefore reads as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no
     bytes are left out, because readers divide by the size."""
     heap = read_heap_v2(path)
     for i, (key, what) in enumerate((("live_bytes", "bytes"), ("live_objects", "objects"))):
@@ -86,7 +86,7 @@ def check_collapsed(path, profile):
 
 @test_each_kind(beside=True)
 def truth_basic(kind):
-    """Every live block with its function, exact, and the files that are written."""
+    """Every live block has its function, exactly, and the files hold the same."""
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_basic", prefix=directory + "/out")
         check_exact(truth, profile)
@@ -105,14 +105,14 @@ def truth_threads(kind):
         heap = check_heap(files["heap"], profile)
     held = {heap["names"][tid]: sums for tid, sums in heap["threads"].items()}
     for name, wanted in truth["threads"].items():
-        # 16 to 1039 bytes a block: at an interval of 1 the factor is 1 to 7 digits
+        # blocks have 16 to 1039 bytes: at an interval of 1 the factor is 1 to 7 digits
         expect_equal(tuple(round(x) for x in held.get(name, (0, 0))),
                      (wanted["live_bytes"], wanted["live_objects"]), f"lines of {name}")
 
 
 @test_each_kind(beside=True)
 def truth_exec(kind):
-    """What the old program held is gone with it."""
+    """The old program's memory is gone after exec."""
     truth, profile, _ = trace_script(kind, "exec_chain")
     gone = truth["gone"]["before_exec"]["live_objects"]
     expect_equal(losses(profile), {"dropped_by_exec": gone}, "losses")
@@ -132,7 +132,7 @@ def truth_fork(kind):
 
 @test_each_kind(beside=True)
 def truth_command(kind):
-    """As a command of memtrace's own, traced from its first allocation."""
+    """The program as a command of memtrace, traced from its first allocation."""
     result = run([MEMTRACE, "-i", "1", "--json=-", "-f", "none", "--probe-kind", kind, "--",
                   os.path.join(PROGS, "truth_basic"), "--auto"])
     expect_equal(result.status, 0, result)
@@ -155,8 +155,8 @@ def truth_two_tracers(kind):
 
 @test(beside=True)
 def truth_beside_another_tracer():
-    """Another tracer's return probes on the same libc put the kernel's address in the place of return
-    addresses here, too: an allocator's calls to itself must be told from others all the same."""
+    """Another tracer's return probes on the same libc replace return addresses by the kernel's address in this process,
+    too. memtrace must still recognize an allocator's calls to itself."""
     other_kind = "multi" if "multi" in kinds() else "perf"
     with Target("churn") as other:
         with Tracer("-p", other.pid, "-q", "-f", "none", "--probe-kind", other_kind):

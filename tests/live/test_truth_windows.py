@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/truth/truth.py: one test for each of the "Six failures" of docs/windows.md, which lists
-what windows got wrong on real programs. Truth is the program's own account.
+"""A short version of tests/truth/truth.py. It has one test for each of the "Six failures" of docs/windows.md, which lists
+what windows got wrong on real programs. The truth is the program's own account.
 
 The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
-times the truth with an interval that holds it. That leaves room for the noise of some fourteen windows; what was wrong
-was so by 2 to 50, with intervals that said otherwise."""
+times the truth with an interval that holds the truth. That leaves room for the noise of some fourteen windows. The
+failures were wrong by 2 to 50, with intervals that did not hold the truth."""
 import math
 import os
 import re
@@ -22,7 +22,7 @@ import truth  # noqa: E402
 
 FACTOR = 1.6
 SECONDS = 30 # some fourteen windows at the default limit
-# Redis 7: of a value of 100 bytes an object and a string; jemalloc gives 0.9 of what it takes to those who ask for
+# Redis 7 keeps an object and a string for a value of 100 bytes. Of what redis uses, 0.9 is asked for from jemalloc, for
 # entries, keys and values of 24, 18 and 220 bytes.
 VALUE_BYTES = {len_: 16 + 3 + len_ + 1 for len_ in (92, 100)}
 OF_USED = 0.9
@@ -37,7 +37,7 @@ def near(printed, true, factor=FACTOR):
 
 
 def check_live(record, name=None):
-    """The live bytes of all stacks, or of one function, are about right, and no more than there is room for."""
+    """The live bytes of all stacks, or of one function, are about right, and no more than the heap's mappings hold."""
     figure = record["stacks"][name]["live"] if name else record["total"]["live"]
     true = record["stacks"][name]["live_truth"] if name else record["total"]["truth"]
     held = len(figure) > 2 and figure[1] <= true <= figure[2] and near(figure[0], true, 4)
@@ -52,7 +52,7 @@ def check_steady(record):
 
 
 def checked(name, case, check, twin=None, seconds=SECONDS):
-    """What memtrace prints at its defaults."""
+    """Runs memtrace at its defaults on a case, and checks what it prints."""
     record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": 1}
     check(record)
     return told(record)
@@ -83,7 +83,7 @@ def constant_twin(len_):
 
 @test
 def truth_windows_redis_same_values():
-    """The same keys get equal values again and again, in pipelines: nothing grows, and live is what the values take."""
+    """The same keys get equal values again and again, in pipelines: nothing grows, and live is the values' size."""
     def check(record):
         check_steady(record)
         check_live(record)
@@ -104,7 +104,7 @@ def truth_windows_redis_distinct_values():
 
 @test(long=True)
 def truth_windows_cache_of_equal_entries():
-    """Entries that are alike, on a list: a freed one's place is taken by one that looks the same."""
+    """Entries with equal contents on a list: a freed entry's address is reused by one that looks the same."""
     def check(record):
         check_steady(record)
         check_live(record, "relink_insert")
@@ -119,16 +119,16 @@ def truth_windows_cache_of_equal_entries():
 
 @test
 def truth_windows_burst_then_idle():
-    """25 MB in some 30 ms of CPU, and then nothing: one window must not stand for the time without work."""
+    """25 MB in some 30 ms of CPU time, and then nothing: one window must not stand for the idle time."""
     return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
 
 
 @test(long=True)
 def truth_windows_lifetimes():
-    """Entries that are replaced at random live as long as Little's law says, from the program's own account: their half-life is in
-    the interval, and where that has an upper end up to eight times as short or as long. So are the shares of those freed that were
-    no older than 100 ms, and than a second, where those freed are of several ages. (Where a trap takes 7 us, windows see few frees
-    of such a program, or none: then the interval has no upper end, or all of them seem to be of one age.)"""
+    """Entries are replaced at random; their mean lifetime follows from the program's own account by Little's law. The half-life is
+    in the interval, and if that has an upper end the estimate is within a factor of eight. The shares of freed entries no older
+    than 100 ms, and than a second, are so too, if freed entries have several ages. (Where a trap takes 7 us, windows see few frees
+    of such a program, or none: then the interval has no upper end, or all freed entries seem to be of one age.)"""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()
@@ -159,7 +159,7 @@ UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def rates_of_head(lives, screen, seconds):
-    """(said, true) allocations a second, once for each head that differs from the one before. True: by the program's
+    """(said, true) allocations a second, once for each head that differs from the one before. true comes from the program's
     account, over the three seconds before."""
     series, said, over = [], [], threading.Event()
 
@@ -189,7 +189,7 @@ def rates_of_head(lives, screen, seconds):
 
 @test
 def truth_windows_head_of_top():
-    """alloc/s in the head of top, of a saturated process traced in windows: it is the process's, not the windows'."""
+    """alloc/s in the head of top, for a saturated process traced in windows: the process's rate, not the windows'."""
     case = synthetic.case("requests, as fast as they go", "request:size=64", "--work", "20")
     with synthetic.Lives(case, 20) as lives:
         lives.load()
@@ -200,9 +200,9 @@ def truth_windows_head_of_top():
             screen.wait()
         lives.stop()
     expect(len(rates) >= 5, "only", len(rates), "heads")
-    # probes slow such a program thirty to a hundred times, and what they cost is known to a tenth: what it does
-    # without them is known to its order (weigh_net() in user/ledger/net_clock.c), and where a trap takes 6 us it is a
-    # four-hundredth of a window. What was wrong was three orders: 65,365 for 100 million.
+    # Probes slow such a program thirty to a hundred times, and their cost is known to a tenth. So its rate without
+    # probes is known to its order (weigh_net() in user/ledger/net_clock.c). Where a trap takes 6 us the net time is a
+    # four-hundredth of a window. The failure was one of three orders: 65,365 for 100 million.
     good = [near(said, true, 20) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Leaks that malloc and free alone do not show, beside so much of both that they are seen in windows: vectors
-that realloc grows, and memory from mmap."""
+"""Leaks that malloc and free alone do not show: vectors that realloc grows, and memory from mmap. Beside them
+there are so many calls of malloc and free that the target is traced in windows."""
 import json
 import time
 
@@ -10,14 +10,14 @@ INNOCENT = ("build_reply", "grow_session", "map_briefly", "parse_request")
 
 
 class Vectors(Endless):
-    """tests/progs/vectors."""
+    """The program tests/progs/vectors."""
 
     def __init__(self, *args):
         super().__init__("vectors", *args)
 
 
 def trace(seconds, arguments, options=()):
-    """The profiles by what they are of, and the truth."""
+    """Returns the profiles by what they profile, and the truth."""
     with Vectors(*arguments) as target:
         time.sleep(0.5)
         with Tracer("-p", target.pid, "--max-overhead", "5", "--json", "-f", "none",
@@ -29,7 +29,7 @@ def trace(seconds, arguments, options=()):
 
 
 def growth_of(profile):
-    """By function: growth per second, and its interval. What allocators take for themselves is left out."""
+    """By function: growth per second, and its interval. Regions that allocators map for themselves are left out."""
     growth = {}
     for stack in profile["stacks"]:
         if stack.get("growth_low") is None or stack.get("allocators_own"):
@@ -43,14 +43,14 @@ def growth_of(profile):
 
 
 def evidence(growth):
-    """What surely grows first, then what is nearest to it: user/profile/growth.h."""
+    """A sort key: what surely grows first, then what is nearest to it, as in user/profile/growth.h."""
     rate, low, _ = growth
     return (low > 0, rate if low > 0 else rate / (rate - low) if rate > low else 0, rate)
 
 
 def check_leak(profile, function, rate, sure=True):
-    """The function's growth is found, and nobody else's. If it is sure it comes first; if not, chance decides what does: none
-    of them is told as a leak. (Intervals: as in test_windows.)"""
+    """The function's growth is found, and no other function surely grows. If sure is set the function comes first; otherwise chance
+    decides the order. (Intervals: as in test_windows.)"""
     growth = growth_of(profile)
     first = max(growth, key=lambda name: evidence(growth[name]), default=None)
     expect(function in growth and (first == function or not sure), "what comes first of", growth, "is", first)
@@ -63,9 +63,9 @@ def check_leak(profile, function, rate, sure=True):
 
 
 def find_vector(seconds, function, truth_key, arguments):
-    """A target that does little but malloc and free is slowed a hundred times by probes, and its net time is not known: the process's
-    own growth tells what its vectors grow by, and not always whether that is sure. What they hold follows: it was 100 to 270 MB
-    of 7, for vectors grow by the wall clock."""
+    """A target that mostly calls malloc and free is slowed a hundred times by probes, and its net CPU time is not known. The
+    process's own growth tells the growth of its vectors, but not always that it is sure. The vectors' live bytes follow from
+    that growth. They were once printed as 100 to 270 MB instead of 7, because vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")
@@ -73,7 +73,7 @@ def find_vector(seconds, function, truth_key, arguments):
     said = check_leak(heap, function, truth[truth_key] / truth["seconds"], sure=False)
     live = [sum(stack[key] or 0 for stack in heap["stacks"] if function in stack["frames"])
             for key in ("live_bytes", "live_bytes_low", "live_bytes_high")]
-    true = truth[truth_key] # since its start, a moment before
+    true = truth[truth_key] # since the target's start, a moment before tracing
     expect(live[1] < true < live[2] or true / 2 < live[0] < 2 * true, "live:", live, "for", true)
     return f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of {true / 1e6:.1f}"
 
@@ -119,7 +119,7 @@ def vectors_and_maps():
 
 @test(long=True)
 def vectors_regions_alone():
-    """Regions are exact, whatever the limit, when their calls are few."""
+    """When calls of mmap are few, regions are exact under any limit."""
     profiles, truth = trace(12, ("--maps", "300000", "--pairs", "50", "--rate", "1000"),
                             ("--what", "regions"))
     expect_equal(list(profiles), ["regions"], "profiles")
@@ -129,7 +129,7 @@ def vectors_regions_alone():
 
 @test(long=True)
 def vectors_too_many_maps():
-    """Where seeing the calls alone would cost too much they are not followed to the end, and that is said."""
+    """When seeing the calls alone costs too much, memtrace stops following regions, and says so."""
     with Vectors("--maps", "300000", "--pairs", "50000") as target:
         result = memtrace("-p", target.pid, "-d", "6", "--what", "regions", "--max-overhead", "2",
                           "--json", "-f", "none")
@@ -139,9 +139,9 @@ def vectors_too_many_maps():
     profile = result.json()
     expect_equal(profile["lost"]["regions_stopped"], 1, "regions stopped")
     expect(0 < profile["regions_followed_s"] < 4, profile["regions_followed_s"], "s")
-    # until it was noticed and the probes were out: some tenths of a second on a busy machine
+    # the excess comes from noticing and removing the probes: some tenths of a second on a busy machine
     expect(profile["overhead_pct"] < 25, "overhead, %:", profile["overhead_pct"])
-    # what is mapped briefly is not there any more
+    # briefly mapped regions are gone
     for stack in profile["stacks"]:
         expect("map_briefly" not in stack["frames"] or stack["live_objects"] < 5, stack)
     expect_words(table.out, "AT LEAST", r"followed for the first [0-9.]+ s only", "regions_stopped 1")

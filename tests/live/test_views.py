@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows all of them."""
+"""Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows the truth of all of them."""
 import glob
 import json
 import os
@@ -12,7 +12,7 @@ MAKERS, USERS = ("make-1", "make-2"), ("use-1", "use-2", "use-3")
 
 
 def record(*options):
-    """The profile, what the tables say, and the truth."""
+    """The profile and the truth."""
     with place() as directory:
         path = os.path.join(directory, "json")
         result = memtrace(*options, f"--json={path}", "-f", "none", "--sites", "--", f"{PROGS}/handover")
@@ -33,7 +33,7 @@ def check_threads(profile, truth):
     pairs = {(names[t["owner"]], names.get(t["freer"])): t["bytes"] for t in profile["transfers"]}
     for maker, known in zip(MAKERS, truth["makers"]):
         ours = {freer: n for (owner, freer), n in pairs.items() if owner == maker}
-        own = ours.pop(None) - known["allocated"]  # its stack's and thread's own blocks, if libc allocates any
+        own = ours.pop(None) - known["allocated"]  # blocks that libc allocates for the thread, if any
         expect(0 <= own < 2000, maker, "allocated", own, "more than it knows")
         expect(0 <= ours.pop(maker, 0) - known["freed"][0] <= own, maker, "freed of its own:", pairs)
         expect_equal(ours, dict(zip(USERS, known["freed"][1:])), f"who freed what {maker} allocated")
@@ -65,7 +65,7 @@ def views_exact(kind):
 
 @test(beside=True)
 def views_sampled():
-    """Of one byte in 4096: within what is said."""
+    """One byte in 4096 is sampled: figures are within their error."""
     profile, truth = record("-i", "4096", "--max-overhead", "off")
     names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
     total = {"all": 0, "others": 0}
@@ -94,7 +94,7 @@ def views_as_tables():
 
 @test
 def views_in_windows():
-    """Lifetimes are estimates; what the others cannot know they say."""
+    """Lifetimes are estimates; the other views say what they cannot know."""
     with Endless("vectors", "--sessions", "100") as target:
         result = memtrace("-p", target.pid, "-d", "10", "--max-overhead", "2", "-f", "none", "--threads", "--sites",
                           "--lifetimes")
@@ -110,7 +110,7 @@ VIEWS = ("--threads", "--sites", "--lifetimes")
 
 
 def check_file(tables, path, *views):
-    """What the run printed, but for the file's name, report prints of its file."""
+    """report prints the run's tables from its file, but for the file's name."""
     ours = [line for line in tables.splitlines() if not line.startswith("written: ")]
     result = memtrace("report", *views, "-n", "30", path)
     expect_equal(result.status, 0, result)
@@ -119,8 +119,8 @@ def check_file(tables, path, *views):
 
 @test(beside=True)
 def views_of_a_file():
-    """Sampled, so that nothing is a whole number. The tables of stacks are by live bytes: a file does not say that its
-    run had a command."""
+    """Sampled, so that no figure is a whole number. The tables of stacks are by live bytes, because a file does not tell
+    that its run had a command."""
     with place() as directory:
         result = memtrace("-i", "4096", "--max-overhead", "off", "-f", "pprof", *VIEWS,
                           "--weight", "live", "-n", "30", "-o", f"{directory}/out", "--", f"{PROGS}/handover")
@@ -130,7 +130,7 @@ def views_of_a_file():
         lacking = memtrace("report", "--rss", path)
         expect_equal(lacking.status, 1, lacking)
         expect_words(lacking.err, "what the resident set is made of: record -f pprof --rss")
-        # pprof shows the same of it, and what it writes again has none of these
+        # pprof reads the same figures, and the file that it writes has none of these views
         env = {**os.environ, "HOME": directory, "PPROF_TMPDIR": directory}
         again = run([need_tool("go"), "tool", "pprof", "-proto", "-symbolize=none", f"-output={directory}/again", path],
                     env=env)

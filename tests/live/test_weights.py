@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks by other weights than live bytes, below their thread, process or module, and by age: as the targets say."""
+"""Stacks by other weights than live bytes, by thread, process or module, and by age: all as the targets say."""
 import json
 import os
 import re
@@ -28,7 +28,7 @@ def refused(status, why, *args):
 
 
 def by_root_and_function(text, functions):
-    """(root, function) -> the sum of collapsed stacks."""
+    """(root, function) -> the sum of its collapsed stacks."""
     sums = {}
     for line in text.splitlines():
         names, _, number = line.rpartition(" ")
@@ -47,7 +47,7 @@ def by_function(text, functions):
 
 @test(beside=True)
 def views_by_weight():
-    """What each function allocated, freed and holds, in bytes and objects, is what it did."""
+    """The bytes and objects that each function allocated, freed and holds are what it did."""
     with place() as directory:
         truth, _, files = trace_script(None, "truth_basic", prefix=directory + "/out",
                                        options=("-i", "1", "-f", "collapsed,svg,pprof", "--weight", "freed"))
@@ -77,7 +77,7 @@ def views_by_weight():
 
 @test(beside=True)
 def views_by_root():
-    """Eight threads of a pool are one, the process has its pid, and modules are the files of the code."""
+    """Eight threads of a pool are one root, the process has its pid, and modules are the files of the code."""
     with place() as directory:
         truth, profile, files = trace_script(None, "truth_threads", prefix=directory + "/out",
                                              options=("-i", "1", "-f", "collapsed,pprof", "--by", "thread"))
@@ -124,7 +124,7 @@ def views_by_root():
 
 @test(long=True)
 def views_by_age_and_growth():
-    """Of a leak that goes on evenly what is older than an age is what had leaked so long ago; what it grows by is its
+    """A leak goes on evenly: the bytes older than an age are those leaked before that age. The growth is the leak's
     rate."""
     rate, seconds = 300000, 8
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", str(rate)) as target:
@@ -150,7 +150,7 @@ def views_by_age_and_growth():
             old, young = held("--age", age), held("--age", f"-{age}")
             expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young, "of", whole)
             wanted = whole * (1 - age / duration)
-            # half a second's leak: it comes in spurts, and the run ends when its last event is handled
+            # half a second's leak: the leak is bursty, and the run ends when its last event is handled
             expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old, "instead of", wanted)
             shares.append(f"{old / whole:.2f}")
         refused(1, "it does of .*, .* s$", "report", "--age", "1000", path)
@@ -160,14 +160,14 @@ def views_by_age_and_growth():
 
         grows = by_function(report("-f", "collapsed", "--weight", "growth", path), {"forget"})["forget"]
         expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)
-        # a file that does not say
+        # a heap file does not tell ages
         report("-f", "heap", "-o", directory + "/heap", path)
         refused(1, "does not say how old", "report", "--age", ages[0], directory + "/heap")
         return f"older than {', '.join(f'{age:.2g}' for age in ages)} s: {', '.join(shares)} of it"
 
 
 def rows(reader, path):
-    """function -> [bytes, 1], with what it calls, as the reader shows them."""
+    """function -> [bytes, 1], callees included, as the reader shows them."""
     result = run([need_tool(reader), "--text", "--show_bytes", path])
     expect_equal(result.status, 0, result)
     found = re.findall(r"^ *\d+ +\S+% +\S+% +(\d+) +\S+% (.+)$", result.out, re.M)
@@ -196,7 +196,7 @@ def check_symbolized(program, options):
 
 @test(beside=True)
 def symbolized_exact():
-    """jeprof and google-pprof have the same bytes by function, when the program is gone."""
+    """jeprof and google-pprof show the same bytes by function after the program's end."""
     check_symbolized("truth_basic", ("-i", "1"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tables begin a stack with the program's own code, on terminals of any width and in pipes."""
+"""Tables show a stack from the program's own code on, on terminals of any width and in pipes."""
 import os
 
 from harness import PROGS, expect, expect_equal, expect_words, memtrace, place, start, test, wait_until
@@ -8,7 +8,7 @@ TITLE = "WHERE (leaf first)"
 
 
 def rows_of(text):
-    """What stands below WHERE, by row."""
+    """The text in the column WHERE, by row."""
     lines = iter(text.splitlines())
     column = next(line.index(TITLE) for line in lines if TITLE in line)
     return [line[column:] for line in lines if len(line) > column and line[column - 2:column] == "  "]
@@ -25,7 +25,7 @@ def told(*args, **options):
 
 
 def check_rows(text, room, what):
-    """At any width each row begins with a function of the program's, by a name that people use."""
+    """At any width each row begins with a function of the program, under its short name."""
     rows = rows_of(text)
     expect(len(rows) > 1, what, "rows", text)
     for row in rows:
@@ -37,7 +37,7 @@ def check_rows(text, room, what):
 
 @test(beside=True)
 def where_begins_with_own_code():
-    """A program whose leaks are all the standard library's by their innermost frames."""
+    """A program all of whose leaks have innermost frames of the standard library."""
     with place() as directory:
         program = start([os.path.join(PROGS, "sessions")])
         comm = f"/proc/{program.pid}/comm"
@@ -47,7 +47,7 @@ def where_begins_with_own_code():
         file, first = f"{directory}/out.{program.pid}.pb.gz", f"{directory}/out.{program.pid}.0001.pb.gz"
         session = r"open_session \(via std::string\) < Server<>::handle_request < main < __libc_start"
         vector = r"load_rows \(via std::vector<>::push_back\) < Server<>::handle_request < main < __libc_start"
-        # a pipe is as wide as it must be
+        # in a pipe a table is as wide as its rows
         for what, text in (("the run", out), ("report", told("report", file)), ("diff", told("diff", first, file)),
                            ("leaks", told("leaks", file))):
             expect_words(text, session, vector)
@@ -63,14 +63,14 @@ def where_begins_with_own_code():
             expect_words(text, r"\n\d\. open_session", r"\n\d\. load_rows", "To confirm: .*look at open_session[:.]",
                          "To confirm: .*look at load_rows[:.]")
         expect_words(told("report", "--tree", file), session)
-        # files for programs have names whole
+        # files for other programs have full names
         for form in ("json", "collapsed"):
             expect_words(told("report", "-f", form, file), r"std::__cxx11::basic_string<char, ")
 
 
 @test(beside=True, long=True)
 def where_pipes_lose_no_columns():
-    """The table of processes leaves columns out on a narrow terminal, and when COLUMNS says that it is one."""
+    """The table of processes leaves columns out on a narrow terminal or for a small COLUMNS, but not in a pipe."""
     program = start([os.path.join(PROGS, "sessions")])
     run = ["--comm", "sessions", "-d", "2", "-i", "4K", "-f", "none", "--max-overhead", "off"]
     out = told(*run, timeout=60)

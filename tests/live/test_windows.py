@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A limit to what tracing costs: in windows, and what they find all the same."""
+"""A limit on the cost of tracing: memtrace traces in windows, and what it finds there."""
 import contextlib
 import json
 import math
@@ -25,7 +25,7 @@ while time.monotonic() < end:
 
 
 class Leaking(Endless):
-    """tests/progs/leaking."""
+    """The program tests/progs/leaking."""
 
     def __init__(self, *args):
         super().__init__("leaking", *args)
@@ -44,7 +44,7 @@ def growth_of(profile):
 
 
 def check_leak(profile, truth):
-    """The leak is found, and nothing else. (A 95 % interval misses at times: held to half the truth.)"""
+    """Only the leak is found. (A 95 % interval misses at times: here half the truth is enough.)"""
     growth = growth_of(profile)
     rate = truth["leaked_bytes"] / truth["seconds"]
     first = max(growth, key=lambda name: growth[name][0], default=None)
@@ -56,7 +56,7 @@ def check_leak(profile, truth):
 
 
 def trace_in_windows(seconds):
-    """The profile of a program that goes as fast as it can, traced for a twentieth of its time, and the
+    """Traces a program that runs at full speed for a twentieth of its time. Returns the profile and the
     truth."""
     with Leaking() as target:
         time.sleep(0.5)
@@ -71,14 +71,14 @@ def trace_in_windows(seconds):
 
 
 def status_and_table(pid, *options, meanwhile=lambda: None):
-    """What is said while it goes on, on a terminal, and the table."""
+    """The status lines of the run, on a terminal, and the table."""
     master, slave = pty.openpty()
     process = start([MEMTRACE, "-p", pid, "-d", "6", "-f", "none", *options], stderr=slave)
     os.close(slave)
     time.sleep(2)
     meanwhile()
     table, said = process.communicate(timeout=PATIENCE_S)[0], b""
-    with contextlib.suppress(OSError): # the terminal's other end is gone
+    with contextlib.suppress(OSError): # memtrace has closed the other end
         while piece := os.read(master, 1 << 16):
             said += piece
     os.close(master)
@@ -87,7 +87,7 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
 
 @test(long=True)
 def windows_status_line():
-    """Its figure is the table's where all is seen; else it says which one it is."""
+    """In a continuous run the status line shows the table's live bytes; in windows it says which figure it shows."""
     with Target("truth_basic") as target:
         said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off", meanwhile=target.go)
     last = re.findall(r"  live ~([0-9.]+ [KM]?i?B) ", said)[-1]
@@ -109,7 +109,7 @@ def windows_find_a_leak():
     expect(profile["windows"]["n"] >= 8, "only", profile["windows"])
     expect(2 < profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # of windows' ends
+    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # windows cause them at their ends
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
@@ -117,7 +117,7 @@ def windows_find_a_leak():
 
 @test(beside=True, long=True)
 def windows_are_not_needed():
-    """A program that allocates little is traced all the time, each block of it."""
+    """A program that allocates little is traced continuously, and each of its blocks is sampled."""
     with Leaking("--rate", "200", "--size", "3000") as target:  # some 600 calls a second: half a percent of a core
         time.sleep(1)
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "5", "--json", "-f",
@@ -135,7 +135,7 @@ def windows_are_not_needed():
 
 def images(*options, rate, seconds, event_s=None):
     """The profile of a program that allocates large blocks at that rate, from event_s seconds of
-    tracing on (None: from the beginning), and what it has leaked meanwhile, bytes, as it says itself."""
+    tracing on (None: from the beginning), and the bytes that it says it leaked meanwhile."""
     with Leaking("images", "--rate", str(rate), "--size", "5000") as target:  # few calls of the leak's own
         if event_s is None:
             target.say("event")
@@ -149,20 +149,20 @@ def images(*options, rate, seconds, event_s=None):
             after = target.ask("truth")["leaked_bytes"]
             result = tracer.stop()
         target.stop()
-    return json.loads(result.out.splitlines()[0]), after - before  # of regions there may be another
+    return json.loads(result.out.splitlines()[0]), after - before  # a second line may be the regions' profile
 
 
 def rate_of_images():
-    """Such that tracing costs as far below what it may at the default interval (4.4 % of 5: the rest is for samples,
-    user/pace/thinning.c) as it costs above 5 % at 64K: what share of it samples are depends on what a trap takes."""
+    """A rate at which tracing costs as far below its limit at the default interval as above 5 % at 64K. The limit is 4.4 %:
+    the rest of 5 is for samples (user/pace/thinning.c). The samples' share of the cost depends on the cost of a trap."""
     costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
              for options in ((), ("--leaks",))]
     return int(min(max(2000 * math.sqrt(4.4 * 5 / costs[0] / costs[1]), 300), 6000))
 
 
 def check_images(profile, leaked):
-    """Its samples were put apart, and it says so; the leak is named; and what lives is within its
-    interval. (A 95 % interval misses at times: held to twice its width.)"""
+    """The interval was made coarser, and the profile says so; the leak is named; and live bytes are within their
+    interval. (A 95 % interval misses at times: here twice its width is allowed.)"""
     interval = profile["interval_bytes"]
     expect_equal(profile["mode"], "continuous", "mode")
     expect_equal(profile.get("asked_interval_bytes"), 65536, f"asked for, of {interval}")
@@ -180,8 +180,8 @@ def check_images(profile, leaked):
 
 @test(long=True)
 def windows_come_after_coarser_samples():
-    """A program that fits without --leaks, and not with all the samples of its closer interval, is
-    traced all the time with it."""
+    """A program can be traced continuously without --leaks, but not with all samples of --leaks's finer interval. With --leaks
+    it is traced continuously, at a coarser interval."""
     rate = rate_of_images()
     profile, _ = images(rate=rate, seconds=3)
     expect_equal(profile["mode"], "continuous", "mode without --leaks")
@@ -193,13 +193,13 @@ def windows_come_after_coarser_samples():
 
 @test(long=True)
 def windows_do_not_come_when_samples_become_dear():
-    """Blocks that were sampled before the interval became coarser count at their own."""
+    """Blocks that were sampled before the interval became coarser count at their own interval."""
     return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 
 @test(beside=True, long=True)
 def windows_leaks_without_limit():
-    """--leaks tells the same of a run that is not limited."""
+    """--leaks finds the same leak in a run without a limit."""
     with Leaking("--rate", "20000") as target:
         result = memtrace("-p", target.pid, "-d", "10", "--leaks", "-f", "none", "-i", "16K", "--max-overhead", "off")
         expect_equal(result.status, 0, result)
@@ -211,7 +211,7 @@ def windows_leaks_without_limit():
 
 @test(long=True)
 def windows_not_of_a_command():
-    """A program that is started by memtrace is traced all the time, unless a limit is given; a running one has a limit."""
+    """A command that memtrace starts is traced continuously, unless a limit is given; a running process has a limit."""
     options = ("--json", "-f", "none", "-d", "1.5")
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
@@ -242,7 +242,7 @@ def windows_wrong_limits():
     result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "perf uprobes", "--max-overhead 3", "off")
-    # a default is no reason to leave the limit out in silence
+    # without --max-overhead as well memtrace refuses, rather than trace without the default limit
     result = memtrace("-a", "--probe-kind", "perf", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "--max-overhead off")
@@ -250,7 +250,7 @@ def windows_wrong_limits():
 
 @test(long=True)
 def windows_of_perf_uprobes():
-    """One event per probe, closed one after the other: fewer and longer windows, within the limit."""
+    """perf uprobes need one event per probe, closed one after the other: fewer and longer windows, within the limit."""
     with Leaking() as target:
         with Tracer("-p", target.pid, "--probe-kind", "perf", "--max-overhead", "10", "--json", "-f", "none") as tracer:
             time.sleep(25)

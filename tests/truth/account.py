@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the programs that are traced say of themselves while they are."""
+"""What traced programs say of themselves during the run."""
 import threading
 
 from harness import PATIENCE_S, Failure
 
-MOST_GAP_S = 1  # of what was born between the beginning and the mark an account does not know that it is new
+MOST_GAP_S = 1  # the account does not count blocks born between the begin of tracing and the mark as new
 
 
 class Watch:
-    """Accounts of all subjects, one after the other, again and again, until it is stopped: a series of each."""
+    """Asks all subjects for their accounts in turn, again and again, until it is stopped: one series for each."""
 
     def __init__(self, subjects, every_s):
         self.subjects, self.every_s, self.series, self.error = subjects, every_s, [[] for _ in subjects], None

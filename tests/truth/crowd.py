@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A machine full of processes, traced all together (-a) at the host's limit: each is judged by its own account, as if it were alone.
-Those that are busy must be seen as well as one process is; of the others nothing false may be said."""
+"""A machine full of processes, traced all together (-a) at the host's limit. Each process is judged by its own account, as if it
+were alone. A busy process must be seen as well as a single traced one; of the others nothing false may be said."""
 import contextlib
 import os
 import time
@@ -10,8 +10,8 @@ from harness import Failure, end, place
 from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
-BUSY = 0.02  # of a core: less is not called busy
-EVERY_S = 0.5  # between accounts: thirty are asked
+BUSY = 0.02  # share of a core from which a process counts as busy
+EVERY_S = 0.5  # between accounts: thirty processes are asked
 
 
 def some(n, one, *options):
@@ -22,8 +22,8 @@ def some(n, one, *options):
 LEAK = case("a leak by work", "leak_work:every=100:size=200 cache:life_s=1:every=8 request")
 SLOW_LEAK = case("a leak by the clock", "leak_clock:per_s=50:size=2000 cache:life_s=1:size=400 request")
 
-# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full: on one that is, Linux 6.18's
-# scheduler has let the thread that all RCU waits for stand in line for a minute, and probes come and go by RCU.
+# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full: on a full one Linux 6.18's
+# scheduler has let the thread that all RCU waits for wait for a CPU for a minute, and probes come and go by RCU.
 CROWD = [
     *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
     *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),
@@ -36,7 +36,7 @@ CASES = {"crowd": {"what": f"{len(CROWD)} processes of mixed kinds at once, -a",
 
 
 def cpu_share(series):
-    """Of a core, on the average."""
+    """CPU time as a share of a core, on average."""
     return (series[-1]["cpu_s"] - series[0]["cpu_s"]) / (series[-1]["t"] - series[0]["t"])
 
 
@@ -45,7 +45,7 @@ def name_of(member, i):
 
 
 def measure(one, seconds, tracing_of, heap_of, begin_of):
-    """One run of all: a record with a list of records, of those processes of which a profile is due."""
+    """Runs all members once. Returns a record with a list of records, for those processes that must have a profile."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
         os.chmod(directory, 0o755)
@@ -53,7 +53,7 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
         subjects = [stack.enter_context(Lives(member, seconds)) for member in members]
         for subject in subjects:
             subject.say("go")
-        time.sleep(5)  # caches are full after that
+        time.sleep(5)  # by then caches are full
         with Watch(subjects, EVERY_S) as watch:
             time.sleep(1)
             tracing = tracing_of(directory, seconds, ["--leaks"])
@@ -83,7 +83,8 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
 
 
 def flat(records):
-    """Each process of a crowd that is busy, or of which something false was said, as a record of its own, beside the others."""
+    """Yields a record for each process of a crowd that is busy, or of which something false was said. Yields other records as
+    they are."""
     for record in records:
         whole = {key: value for key, value in record.items() if key != "processes"}
         for one in record.get("processes", [{"busy": True}]):

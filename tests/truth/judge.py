@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What memtrace printed, beside the truth: pure arithmetic, from one profile and a series of accounts to a
+"""Compares what memtrace printed with the truth: pure arithmetic, from one profile and a series of accounts to a
 record. It starts nothing and reads no clock.
 
 Words. A *row* is all stacks of the profile that belong to one function (or group of functions) whose truth is
 known. A *look* is one moment at which memtrace says what grows: each status line of --leaks, and the end. A stack is
-said to grow *surely* when the lower limit of its growth is above zero. A row *counts* when it is or is said to be 2 % of
-the live bytes, or when it leaks: the interval of a row that does not count is not judged."""
+said to grow *surely* when the lower limit of its growth is above zero. A row *counts* when its true or printed live bytes
+are 2 % of all, or when it leaks: the interval of a row that does not count is not judged."""
 import re
 
 COUNTS = 0.02  # of the live bytes, in truth or as printed
-A_BLOCK = 100  # bytes: who holds one block less than at the beginning has not shrunk
+A_BLOCK = 100  # bytes: a row that holds one block less than at the beginning has not shrunk
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 NUMBER = r"([+-]?[\d.,]+) ?([KMGT]iB|B)?"
 STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.+)$", re.M)
@@ -18,7 +18,7 @@ STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.
 # --- accounts over time ---
 
 def at(series, t, of):
-    """of(account) at the moment t, between two accounts in proportion. None: there is none."""
+    """of(account) at the moment t, interpolated between two accounts. None: no account has the value."""
     points = [(account["t"], of(account)) for account in series]
     points = [(s, value) for s, value in points if value is not None]
     if not points:
@@ -40,7 +40,7 @@ def growth_between(series, t0, t1, of):
 # --- the profile ---
 
 def owner(frames, groups):
-    """The group whose pattern matches a frame, the leaf's first; then the order of groups decides. None: nobody's."""
+    """The group whose pattern matches the frame nearest to the leaf; of several groups the first. None: no group."""
     for frame in frames:
         for name, pattern in groups.items():
             if re.fullmatch(pattern, frame):
@@ -49,7 +49,7 @@ def owner(frames, groups):
 
 
 def sum_of(figures):
-    """Of figures [estimate, low, high] whose errors are independent; ends may be unknown."""
+    """The sum of figures [estimate, low, high] whose errors are independent; ends may be unknown."""
     total = sum(f[0] or 0 for f in figures)
     if not figures or any(None in f for f in figures):
         return [total, None, None]
@@ -63,8 +63,8 @@ def figures(stack):
 
 
 def rows_of(profile, groups):
-    """name -> {"live": [...], "growth": [...], "stacks", "sure": stacks that surely grow}. What belongs to no group is
-    a row by its first named frames."""
+    """name -> {"live": [...], "growth": [...], "stacks", "sure": stacks that surely grow}. Stacks of no group form
+    rows by their first named frames."""
     found = {}
     for stack in profile["stacks"]:
         if stack.get("allocators_own"):
@@ -77,7 +77,7 @@ def rows_of(profile, groups):
     rows = {}
     for name, stacks in found.items():
         live, growth = zip(*map(figures, stacks))
-        # one stack's interval is its own; of several it is not known how their errors depend on each other
+        # one stack keeps its own interval; for several it is not known how their errors depend on each other
         rows[name] = {"live": sum_of(live), "growth": sum_of(growth), "stacks": len(stacks),
                       "sure": sum((g[1] or 0) > 0 for g in growth),
                       "best": max(((g[1] or 0) > 0, g[0]) for g in growth)}
@@ -92,7 +92,7 @@ def holds(figure, truth, grain=0):
 
 
 def width(figure, truth):
-    """Of the interval, in units of the truth."""
+    """Width of the interval, in units of the truth."""
     if not truth or figure[1] is None or figure[2] is None:
         return None
     return (figure[2] - figure[1]) / abs(truth)
@@ -103,7 +103,7 @@ def bytes_of(number, unit):
 
 
 def looks_of(log, groups):
-    """[name, estimate, low, high] of each status line: what grows fastest, as it was said meanwhile."""
+    """[name, estimate, low, high] of each status line: the fastest growth that it told during the run."""
     looks = []
     for n, u, n_low, u_low, n_high, u_high, frames in STATUS.findall(log):
         frames = re.sub(r" \(via .*?\)(?= < |$)", "", frames)
@@ -115,7 +115,7 @@ def looks_of(log, groups):
 
 
 def first_right(order, grows, any_of_them):
-    """Those that grow come first; where any is set, one of them does. None: nothing grows."""
+    """Whether those that grow come first; if any_of_them is set, whether one of them does. None: nothing grows."""
     if not grows:
         return None
     n = 1 if any_of_them else len(grows)
@@ -123,10 +123,10 @@ def first_right(order, grows, any_of_them):
 
 
 def judge(case, profile, log, series, begin, heap):
-    """case: name, groups, grows (names of those that grow by design), zero (of those that grow by nothing on the
-    average, though not between two moments), may (that may grow or not), any, grain (bytes in which the account counts: a
-    server that takes memory by the page has at one moment up to a page more or less than lies between two accounts). series: accounts from before begin until after the end; begin:
-    when tracing began. heap: sizes of mappings at the end."""
+    """case: name, groups, grows (names of those that grow by design), zero (of those that grow by nothing on average,
+    though not between two moments), may (of those that may grow or not), any, grain (the account's precision in bytes: a server
+    that takes memory by the page has up to a page more or less than lies between two accounts). series: accounts from before
+    begin until after the end; begin: when tracing began. heap: sizes of mappings at the end."""
     end = begin + profile["duration_s"]
     quarter = begin + profile["duration_s"] / 4
     rows, looks = rows_of(profile, case["groups"]), looks_of(log, case["groups"])
@@ -146,7 +146,7 @@ def judge(case, profile, log, series, begin, heap):
         stacks[name] = {
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"], "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
-            # what is there and not printed is missed, where it is enough to be sampled (of four intervals, in 98 %)
+            # a live row that is not printed is missed, if it is large enough to be sampled (four intervals: in 98 %)
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter)) if printed else

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each part of the model of windows is worth: the same windows, judged with all parts and without each one of
-them. Pure arithmetic, from the records of truth.py, as judge.py."""
+"""What each part of the model of windows is worth: the same windows are judged with all parts, and with one part left
+out. Pure arithmetic, from the records of truth.py, as in judge.py."""
 import math
 import statistics
 
 from leaks import share
 
-LEAST = 1e-3  # relative: a figure that differs by less is the same
-FLOOR = 0.01  # of the live bytes' truth: below, an estimate is as good as nothing
+LEAST = 1e-3  # relative: a smaller difference between figures does not count
+FLOOR = 0.01  # of the live bytes' truth: an estimate below this is as bad as 0
 
 
 def brief(record):
-    """What is kept of the judge's record of one part left out."""
+    """The fields that are kept of the judge's record with one part left out."""
     rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width", "growth", "growth_truth",
                                              "growth_in", "growth_width")}
             for name, row in record["stacks"].items() if row["counts"]}
@@ -19,13 +19,13 @@ def brief(record):
 
 
 def differs(a, b):
-    """Any of the figures of two rows."""
+    """Whether any figures of two rows differ."""
     return any(abs((x or 0) - (y or 0)) > LEAST * max(abs(x or 0), abs(y or 0))
                for key in ("live", "growth") for x, y in zip(a[key], b[key]))
 
 
 def pairs(records, part):
-    """(with, without) of each row that the part changes. What both judge only."""
+    """Yields (with, without) for each row that the part changes; only rows that count with all parts and without it."""
     for record in records:
         without = record.get("without", {}).get(part)
         for name, row in (without or {"stacks": {}})["stacks"].items():
@@ -42,9 +42,9 @@ def error(row):
 
 
 def score(row, key):
-    """Of an interval, in units of the truth: its width, and 2 / 5 % of what it misses by (Gneiting and Raftery, Journal
-    of the American Statistical Association 102, 2007, section 6.2). Of growth in units of live bytes a second. Less is
-    better; None: not known."""
+    """Score of an interval, in units of the truth: its width, and 2 / 5 % of the distance by which it misses the truth
+    (Gneiting and Raftery, Journal of the American Statistical Association 102, 2007, section 6.2). For growth the unit is
+    the live bytes a second. Less is better; None: not known."""
     figure, truth, unit = row[key], row[key + "_truth"], row["live_truth"]
     if truth is None or not unit or None in figure[1:]:
         return None
@@ -57,7 +57,7 @@ def median_of(values):
 
 
 def both(found, of, form):
-    """With and without, as text."""
+    """A figure with the part and without it, as text."""
     return " / ".join(form(of(row) for row in side) for side in zip(*found))
 
 
@@ -66,12 +66,12 @@ def held(key):
 
 
 def rows(records):
-    """A row of the table for each part."""
+    """Yields a row of the table for each part."""
     names = dict.fromkeys(part for record in records for part in record.get("without", {}))
     for part in names:
         found = list(pairs(records, part))
         runs = [r for r in records if part in r.get("without", {})]
-        # of the end of the run alone, of which both are known
+        # accusations at the end of the run only: these are known for both
         accused = [sum(bool(r["accused_at_end"]) for r in runs), sum(bool(r["without"][part]["accused"]) for r in runs)]
         first = [[side["first_right"] for side in sides if side["first_right"] is not None]
                  for sides in (runs, [r["without"][part] for r in runs])]

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Cases of real servers, by their own accounts.
+"""Cases of real servers, judged by the servers' own accounts.
 
-A server counts what its allocator gives, which is more than it asked for, and all of it at once. Where a case
-needs the bytes asked for, and by which function, a *twin* tells: the same load for some seconds under continuous tracing
+A server counts the bytes that its allocator gives, which are more than it asked for, and all functions together. Where
+a case needs the bytes asked for, by function, a *twin* tells: the same load for some seconds under continuous tracing
 of each allocation (-i 1). It gives the ratio of bytes asked for to bytes on the server's account, and the share of each
 group of stacks. The windows under judgement have no part in it.
 
-What is alive at the end and was allocated since tracing began is, by case,
-  delta     what the server's account has grown by since then: nothing of before is freed
-  above     what is above the account of the server at rest: all of before is gone by then
+The bytes live at the end that were allocated since tracing began are, by case,
+  delta     the growth of the server's account since then: nothing older is freed
+  above     the part above the account of the server at rest: everything older is gone by then
   none      unknown: only growth has a truth
-  constant  of `slots` values, replaced at random, those that have been by then: all but exp(-operations / slots)"""
+  constant  of `slots` values, replaced at random, those replaced since: all but exp(-operations / slots)"""
 import contextlib
 import json
 import math
@@ -37,13 +37,13 @@ ENVIRONMENT_LOCK = threading.Lock()
 
 
 def replaced_of(slots, ops):
-    """How many of them are replaced by so many operations, each at random."""
+    """How many of the slots are replaced by so many operations, each on a random slot."""
     return slots * -math.expm1(-max(ops, 0) / slots)
 
 
 class Subject:
-    """A server in a directory of its own, and its load. raw(): its own account of the bytes that are live, and how
-    many operations it has done."""
+    """A server in a directory of its own, and its load. raw(): the server's own account of its live bytes, and the number
+    of its operations so far."""
     every_s = 0.25
     warm_s = 3
 
@@ -87,7 +87,7 @@ class Subject:
 
     @contextlib.contextmanager
     def environment(self):
-        """What is started in here has the shim in it."""
+        """Programs started in this context run with the shim."""
         with ENVIRONMENT_LOCK:
             os.environ.update(self.shim_env)
             try:
@@ -97,7 +97,7 @@ class Subject:
                     del os.environ[name]
 
     def client(self, *args, **options):
-        """A process that makes load until the end; by its CPU time an end comes even if ours comes first."""
+        """A process that makes load until the end; a limit of CPU time ends it even if the test ends first."""
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = start([need_tool("prlimit"), f"--cpu={CLIENT_CPU_S}", *args], **{**quiet, **options})
         self.clients.append(process)
@@ -131,8 +131,8 @@ class Subject:
         self.expect_load()
 
     def account(self, series, begin, twin):
-        """Truth from what the server said, and from what the shim did, since tracing began: by the accounts before
-        and after, for ours of that moment comes some tenths of a second late, in which servers take megabytes."""
+        """The truth since tracing began, from the server's account and the shim's. The account at that moment is interpolated
+        between those before and after. One asked for then would come some tenths of a second late, megabytes later."""
         mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():
@@ -166,12 +166,12 @@ class Subject:
             sample["since"] = {name: share * sample["total_since"] for name, share in shares.items()}
 
     def by_operations(self, sample, mark, twin):
-        """Each operation leaves as much as in the twin. What the account has grown by beyond that is the rest: a hash
+        """Each operation leaves as many bytes as in the twin. The account grows by more than that: the rest is a hash
         table, which doubles at times, and which no allocator rounds up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]
-        sample["live"], sample["total_live"] = left, sum(left.values())  # less what was there at the mark
+        sample["live"], sample["total_live"] = left, sum(left.values())  # without the bytes live at the mark
         sample["since"] = {name: max(n, 0) for name, n in left.items()}
         sample["total_since"] = max(sample["total_live"], 0)
 
@@ -182,7 +182,7 @@ class RedisSubject(Subject):
     def set_up(self):
         self.redis = self.stack.enter_context(Redis(self.directory))
         self.pid = self.redis.pid
-        # what it notes of slow commands does grow, by some kB, when windows make commands slow
+        # redis's log of slow commands does grow, by some kB, when windows make commands slow
         self.redis.ask("CONFIG", "SET", "slowlog-log-slower-than", -1)
         if self.case.get("prime"):
             self.benchmark(*self.case["prime"]).wait(PATIENCE_S)
@@ -198,13 +198,13 @@ class RedisSubject(Subject):
         said = self.redis.ask("INFO", "everything")
         words = dict(line.split(":", 1) for line in said.split("\r\n") if ":" in line)
         used = int(words["used_memory"])
-        if self.case["truth"] == "above":  # at rest it has no clients
+        if self.case["truth"] == "above":  # a server at rest has no clients
             used -= int(words["mem_clients_normal"])
         return used, int(words["total_commands_processed"])
 
 
 class RedisSubscribers(RedisSubject):
-    """Clients that subscribe and never read: what is published stays in their output buffers."""
+    """Clients that subscribe and never read: published messages stay in their output buffers."""
 
     def begin_load(self):
         self.redis.ask("CONFIG", "SET", "client-output-buffer-limit", "pubsub 0 0 0")
@@ -223,7 +223,7 @@ REDIS_GROUPS = {"buffers": r"_?addReply(Proto|Bulk|StringTo)\w*ToList|_addReplyP
                 "entries": r"dictAddRaw.*", "table": r"_?dictExpand.*|_?dictResize.*",
                 "values": r"create\w*StringObject\w*|tryObjectEncoding\w*|createObject|processMultibulkBuffer",
                 "keys": r"dbAdd"}
-NEW = "1000000000"  # keys to choose from: hardly any twice
+NEW = "1000000000"  # keys to choose from: hardly any key is drawn twice
 
 
 def redis(what, *load, truth, grows=(), subject=RedisSubject, **more):
@@ -302,7 +302,7 @@ class Memcached(Subject):
         return int(slabs.get(b"total_malloced", 0)), int(stats[b"cmd_set"])
 
     def by_server(self, series, mark, twin):
-        """The hash table is one block, and when it doubles another one."""
+        """The hash table is one block; when it doubles it is a new block."""
         super().by_server(series, mark, twin)
         before = [n for t, n in self.tables if t <= mark["t"]][-1]
         for sample in series:
@@ -330,7 +330,7 @@ class Nginx(Subject):
         return None, None
 
 
-# --- postgres: a backend, whose memory contexts it tells in its log ---
+# --- postgres: a backend, which writes its memory contexts to the log ---
 
 class Postgres(Subject):
     every_s = 1
@@ -345,7 +345,7 @@ class Postgres(Subject):
         self.pid = None
         self.begin_client()
         deadline = time.monotonic() + PATIENCE_S
-        while not self.pid or self.pid != self.backend():  # the first one only asks for the tables
+        while not self.pid or self.pid != self.backend():  # the first session only asks for the tables
             time.sleep(0.5)
             self.pid = self.backend()
             if time.monotonic() > deadline:
@@ -384,7 +384,7 @@ while True:
 
 
 class PostgresPrepares(Postgres):
-    """Statements that are prepared and never deallocated."""
+    """Statements are prepared and never deallocated."""
 
     def begin_client(self):
         source = self.client("python3", "-c", PREPARE, stdout=subprocess.PIPE)
@@ -445,10 +445,10 @@ while True:
 """
 
 
-# --- programs of their own: python and node ---
+# --- programs written for the test: python and node ---
 
 class Scripted(Subject):
-    """A program that tells its account, {"live", "since": {group: bytes}, "ops"}, when a line comes."""
+    """A program that prints its account, {"live", "since": {group: bytes}, "ops"}, when it reads a line."""
 
     def set_up(self):
         path = self.directory + "/program"
@@ -476,7 +476,7 @@ class Scripted(Subject):
         return series
 
 
-# A bytes object is 33 bytes and its contents. The list itself is one block, of which little is new.
+# A bytes object takes 33 bytes and its contents. The list itself is one block, of which little is new.
 PYTHON = """
 import json, random, select, sys
 grows = sys.argv[1] == "grows"
@@ -561,7 +561,7 @@ def node(grows):
 
 
 SHIM = {"shim_forget": "shim_forget"}
-CONTEXTS = {"contexts": ".*"}  # all that a backend allocates, nearly
+CONTEXTS = {"contexts": ".*"}  # nearly everything that a backend allocates
 SLABS = {"slabs": ".*"}
 
 DEVELOP.update({

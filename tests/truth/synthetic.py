@@ -10,7 +10,7 @@ from harness import PATIENCE_S, ROOT, NotRunnable, end, read_line, start, wait_u
 from test_allocators import LIBRARIES, library
 
 PROGS = os.path.join(ROOT, "build", "truth")
-FUNCTIONS = {  # of each part
+FUNCTIONS = {  # the functions of each part
     "request": ["request_parse"], "cache": ["cache_insert"], "table": ["table_insert"], "fifo": ["fifo_push"],
     "leak_work": ["leak_by_work"], "leak_clock": ["leak_by_clock"], "leak_share": ["churn_some_leak"],
     "batch": ["batch_gather"], "phases": ["phase_load", "phase_serve"], "burst": ["burst_set_up", "request_parse"],
@@ -22,7 +22,7 @@ WARM_S = 2
 
 
 class Lives:
-    """The program, its load and its account."""
+    """The program lives, its load and its account."""
     every_s = 0.1
 
     def __init__(self, case, seconds):
@@ -51,10 +51,10 @@ class Lives:
         self.process.stdin.flush()
 
     def load(self):
-        """Has its way until it is in balance."""
+        """Lets the program run until its live bytes are in balance."""
         self.say("go")
         time.sleep(WARM_S)
-        # caches are full after that; large ones take a while
+        # by then most caches are full; large ones take longer
         before, deadline = self.sample(), time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             time.sleep(0.5)
@@ -64,7 +64,7 @@ class Lives:
             before = after
 
     def ask(self, word="account"):
-        """What it says, as it says it."""
+        """The program's answer, unchanged."""
         with self.lock:
             self.say(word)
             return json.loads(self.line())
@@ -95,7 +95,7 @@ class Lives:
 
 
 def case(what, parts, *options, grows=None, zero=(), **more):
-    """parts as on the program's command line; what grows follows from them, unless it is told."""
+    """parts as on the program's command line; they imply which functions grow, unless grows tells."""
     kinds = [re.match(r"\w+", part)[0] for part in parts.split()]
     names = dict.fromkeys(name for kind in kinds for name in FUNCTIONS[kind])
     return {"what": what, "subject": Lives, "args": [*options, *parts.split()],
@@ -146,7 +146,7 @@ DEVELOP = {
                          "relink:n=50000:every=4:size=192:equal=1 request"),
     "cache_listed_equal": case("the same, and what hides it: a block's first 128 bytes have no links in them",
                                "relink:n=50000:every=4:size=192:equal=1:links_at=160 request"),
-    # were in the judge until a change was made because of them
+    # these belonged to the set judge until they led to a change of memtrace
     "fifo_4_equal": case("fifo, 4 s, equal contents; requests", "fifo:life_s=4:every=8:size=96:equal=1 request"),
     "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests", "fifo:life_s=4:every=8:size=96 request"),
     "buffers": case("buffers that live 1 to 50 ms; requests", "buffer:every=4:size=1000 request"),
@@ -157,7 +157,7 @@ DEVELOP = {
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
 }
-# Little work, so that tracing is continuous: what is wrong here is wrong in the judge, or in more than windows.
+# Little work, so that tracing is continuous: an error here is one of the judge, or of more than windows.
 CONTROL = ("--rate", "1500", "--work", "200000")
 DEVELOP["control_cache"] = cache(2, 1, size=400, what="control, continuous: cache of 2 s, 1,500 long operations a second")
 DEVELOP["control_cache"]["args"] += CONTROL

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tables of docs/windows.md from the records of truth.py. What stands above the mark there is written by hand."""
+"""Tables of docs/windows.md from the records of truth.py. The text above the mark there is written by hand."""
 import collections
 import statistics
 
@@ -16,7 +16,7 @@ def ratio(figure, truth):
 
 
 def of(values, form="{:.2f}"):
-    """Median and range, or nothing."""
+    """The median and range of the known values; empty without any."""
     values = [v for v in values if v is not None]
     if not values:
         return ""
@@ -34,12 +34,12 @@ def mb(value):
 
 
 def rows_that_count(records):
-    """(record, name, row) of those that are judged."""
+    """(record, name, row) of the rows that count."""
     return [(record, name, row) for record in records for name, row in record["stacks"].items() if row["counts"]]
 
 
 def held(rows, key):
-    """Whether the intervals hold the truth, of those that are known."""
+    """For each row where this is known: whether its interval holds the truth."""
     return [row[key] for _, _, row in rows if row[key] is not None]
 
 

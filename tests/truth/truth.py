@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Are the numbers right that memtrace prints at its defaults? Runs it on live programs that know the truth, and keeps
-each run as one line of JSON in build/truth/results.jsonl: what is there for this binary is not run again. docs/windows.md
-tells how truth is obtained. Needs root, and `make all progs` before.
+"""Are the figures right that memtrace prints at its defaults? Runs it on live programs that know the truth. Keeps each
+run as one line of JSON in build/truth/results.jsonl: a run of this binary that is in this file is not run again.
+docs/windows.md tells how the truth is obtained. Needs root, and `make all progs` before.
 
 usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME=VALUE...
        tests/truth/truth.py list                                 the cases
@@ -12,8 +12,8 @@ usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME
   RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
   RESULTS=FILE       another file of results   COMMIT=ID (tables) runs of that commit (default: the last run's)
 
-memtrace is given -p, -d, --json=FILE, -f pprof, -o, -v (which tells when tracing begins) and what the case says:
---leaks as a rule. Never a limit, an interval or evidence. Everything is started and ended here, by pid; every
+memtrace gets -p, -d, --json=FILE, -f pprof, -o, -v (which tells when tracing begins) and the options of the case:
+--leaks as a rule, never a limit, an interval or evidence. Each process is started and ended here, by pid; every
 wait is bounded."""
 import fnmatch
 import gzip
@@ -52,7 +52,7 @@ SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthet
 # --- one run ---
 
 def heap_mappings(pid):
-    """Bytes of what the heap may be in: [heap] and private anonymous memory that can be written to. size: mapped;
+    """Bytes of the mappings that may hold the heap: [heap] and writable private anonymous memory. size: mapped;
     rss: resident."""
     sizes = {"size": 0, "rss": 0}
     with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
@@ -70,7 +70,7 @@ def heap_mappings(pid):
 
 
 class Tracing:
-    """memtrace, and when it began."""
+    """A running memtrace, and when it began to trace."""
 
     def __init__(self, directory, memtrace, who, seconds, options):
         self.json_path, self.err_path = directory + "/json", directory + "/err"
@@ -97,7 +97,7 @@ class Tracing:
 
 
 def profiles_without(directory):
-    """part of the model -> what the same windows say without it (--debug-parts)."""
+    """part of the model -> the profile of the same windows without it (--debug-parts)."""
     found = {}
     for name in sorted(os.listdir(directory)):
         with open(f"{directory}/{name}", encoding="utf-8") as file:
@@ -137,8 +137,8 @@ def begin_of(path):
 
 
 def measure_twin(case, memtrace):
-    """Continuous tracing of each allocation under the same load: by group the bytes that live at its end, and what
-    the server's own account had grown by (or was above that of the server at rest)."""
+    """Traces each allocation continuously under the same load. Returns the bytes live at its end, by group, and the growth
+    of the server's own account (or the part above that of the server at rest)."""
     with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
         os.chmod(directory, 0o755)
         subject.load()
@@ -167,7 +167,7 @@ def measure_twin(case, memtrace):
 
 
 def twin_of(name, case, memtrace):
-    """Measured once and kept."""
+    """The twin's result, measured once and kept in a file."""
     if not case.get("twin"):
         return None
     with TWIN_LOCK:
@@ -190,7 +190,7 @@ TWIN_LOCK = threading.Lock()
 
 
 def measure(name, case, seconds, memtrace, twin=None):
-    """One run: its record."""
+    """One run; returns its record."""
     if "members" in case:
         return crowd.measure(case, seconds, lambda directory, *more: Tracing(directory, memtrace, ["-a"], *more),
                              heap_mappings, begin_of)
@@ -221,7 +221,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # of what was born meanwhile the account does not know that it is new
+    if gap_s > MOST_GAP_S:  # the account does not count blocks born in the gap as new
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
@@ -239,7 +239,7 @@ def key_of(record):
 
 
 def number(value):
-    """In thousands or millions: short."""
+    """value in thousands or millions, as a short text."""
     if value is None:
         return "-"
     for unit, name in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
@@ -284,7 +284,7 @@ def chosen(settings):
 
 
 def identity(memtrace):
-    """The last commit of memtrace's code in the tree that the binary was built in, and the binary itself."""
+    """The last commit of memtrace's code in the tree of the binary, and a digest of the binary itself."""
     with open(memtrace, "rb") as file:
         digest = hashlib.sha1(file.read()).hexdigest()[:10]
     where = os.path.dirname(os.path.abspath(memtrace))
@@ -310,7 +310,7 @@ def run_all(settings, memtrace):
             record = measure(name, SETS[cases[name]][name], seconds, memtrace)
         except NotRunnable as missing:
             raise Failure(f"cannot run: {missing}") from None
-        except (OSError, LookupError, ValueError, ArithmeticError) as error:  # the others go on
+        except (OSError, LookupError, ValueError, ArithmeticError) as error:  # other runs go on
             traceback.print_exc()
             raise Failure(repr(error)) from None
         return {**record, "set": cases[name], "asked_s": seconds, "run": i, "unix_s": time.time(), **who}
@@ -341,7 +341,7 @@ def main():
         return tables.write(settings, words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "windows.md"), SETS)
     if words:
         sys.exit(__doc__)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that the targets are ended
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     try:
         return run_all(settings, memtrace)
     finally:
