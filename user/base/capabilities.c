@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Three system calls. libcap-ng would make them as well, through state of its own and the text of
- * /proc, and would be one more library in a privileged process. */
+/* Three system calls. libcap-ng makes the same calls, but keeps state of its own and reads the text
+ * of /proc. It would be one more library in a privileged process. */
 #include "base/capabilities.h"
 
 #include <errno.h>
@@ -50,6 +50,6 @@ int capabilities__limit(uint64_t effective, uint64_t permitted)
 		data[i].permitted = (uint32_t)(permitted >> (32 * i));
 		data[i].effective = (uint32_t)(effective >> (32 * i));
 	}
-	/* The ambient set follows: it never has what is not inheritable. */
+	/* This empties the ambient set, too: it never holds what is not inheritable. */
 	return syscall(SYS_capset, &header, data) ? -errno : 0;
 }

@@ -20,8 +20,8 @@
 			fn(*p);                                                                    \
 	}
 
-/* Traced ourselves (-a puts probes into the libc that we run on), a call costs more than the
- * test. */
+/* Tests for NULL first: when memtrace itself is traced (-a puts probes into the libc that it uses),
+ * a call of free() costs more than the test. */
 static inline void cleanup_free(void *p)
 {
 	if (*(void **)p)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Errors: functions return 0 or a negative errno. Where only the place of the failure knows what
- * the user must be told, it also fills a struct error; the command prints it, once. */
+/* Errors: functions return 0 or a negative errno. If only the function that fails knows what the
+ * user must be told, it also fills a struct error. The command prints that once. */
 #ifndef MEMTRACE_BASE_ERROR_H
 #define MEMTRACE_BASE_ERROR_H
 
@@ -9,8 +9,8 @@ struct error {
 	char text[640]; /* one sentence without the program's name, full stop or newline */
 };
 
-/* Records code and text in err (which may be NULL) unless it already holds an error: the first,
- * innermost one is the cause. Returns code. */
+/* Records code and text in err (which may be NULL) unless err already holds an error: the first,
+ * innermost error is the cause. Returns code. */
 int error__set(struct error *err, int code, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

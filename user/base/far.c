@@ -29,27 +29,27 @@
 
 #define MAX_COPY   (256 << 20)
 #define LOOK_MS	   2
-#define START_MS   2000	   /* until it runs: a busy machine takes its time */
-#define SLOW_NS	   2000000 /* what takes longer is the file system's doing: */
-#define SLOW_SHARE 0.25	   /* of the time for that, */
-#define BURST_MS   5000	   /* and so much at once, */
-#define HURRIED_MS 200	   /* or so much */
+#define START_MS   2000	   /* until the request begins: a busy machine takes its time */
+#define SLOW_NS	   2000000 /* a slower answer is the file system's doing; */
+#define SLOW_SHARE 0.25	   /* share of the time for such answers, */
+#define BURST_MS   5000	   /* most of it at once, */
+#define HURRIED_MS 200	   /* the same while hurried */
 
 struct request {
 	unsigned number;
-	int (*fn)(int fd, const void *in, void *out); /* the same there: it was forked */
+	int (*fn)(int fd, const void *in, void *out); /* same address there: forked */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
 };
 
 struct answer {
 	int rc;	     /* 0, FAR_NO_FD, negative errno */
-	bool waited; /* for something else than a CPU */
+	bool waited; /* not only for a CPU */
 	char out[FAR_MAX_BYTES];
 };
 
-/* The number of the request that was begun last: of one that waits for a CPU nobody is to think
- * that it waits for an answer. Shared. */
+/* The number of the request that was begun last, in shared memory. A request that still waits for a
+ * CPU must not look like one that waits for an answer. */
 static atomic_uint *begun;
 
 /* --- messages --- */
@@ -74,7 +74,7 @@ static int send_message(int sock, const void *data, size_t len, int fd)
 	return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
 }
 
-/* *ret_fd: -1 when there was none. The message's length, 0 at the other's end. */
+/* *ret_fd: -1 when there was none. The message's length; 0 when the other end is closed. */
 static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 {
 	union {
@@ -100,7 +100,7 @@ static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 
 /* --- in mt-files --- */
 
-/* How often we had nothing to do but to wait. */
+/* How often this process had nothing to do but wait. */
 static long waits(void)
 {
 	struct rusage usage;
@@ -108,7 +108,7 @@ static long waits(void)
 	return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_nvcsw;
 }
 
-/* Works for memtrace until that closes its end. */
+/* Works for memtrace until memtrace closes its end. */
 static void work_for(int sock)
 {
 	static struct request request;
@@ -136,8 +136,8 @@ static void work_for(int sock)
 	}
 }
 
-/* Forks a process for each socket that arrives. One that is left behind must not hold open what
- * memtrace writes to, so all other descriptors are closed first. */
+/* Forks a process for each socket that arrives. A process that is left behind must not hold open
+ * what memtrace writes to. So all other descriptors are closed first. */
 static void fork_for(int sock, uint64_t caps)
 {
 	int null = open("/dev/null", O_RDWR), fd;
@@ -169,7 +169,7 @@ static void fork_for(int sock, uint64_t caps)
 
 /* --- in memtrace --- */
 
-/* Of what was left behind. */
+/* A process that was left behind. */
 struct left {
 	int sock; /* 0: none */
 	uint64_t key, request;
@@ -253,14 +253,14 @@ static int take_answer(int sock, const struct far_work *work, bool *ret_waited)
 	size_t head = offsetof(struct answer, out);
 
 	*ret_waited = false;
-	if (n < (ssize_t)head) /* it has ended */
+	if (n < (ssize_t)head) /* the process has ended */
 		return -EPIPE;
 	*ret_waited = answer.waited;
 	if (answer.rc < 0)
 		return answer.rc;
 	if ((size_t)n != head + work->out_bytes)
 		return -EPIPE;
-	if (!answer.rc && fd < 0) /* there was no room for it */
+	if (!answer.rc && fd < 0) /* there was no room for the descriptor */
 		return -EMFILE;
 	if (work->out_bytes)
 		memcpy(work->out, answer.out, work->out_bytes);
@@ -273,7 +273,7 @@ static int give_up(const struct far_work *work, int rc)
 	return rc;
 }
 
-/* What has come late: true when it is an answer to this. */
+/* Takes a late answer, if it has come. True when it answers this request. */
 static bool take_late(struct left *l, const struct far_work *work, uint64_t request, int *ret)
 {
 	struct pollfd late = {.fd = l->sock, .events = POLLIN};
@@ -296,7 +296,8 @@ static int leave_behind(struct left *place, const struct far_work *work, uint64_
 	return give_up(work, -ETIMEDOUT);
 }
 
-/* 0; -ETIMEDOUT: the worker has begun and does not answer. */
+/* 0: the worker has answered, or has ended. -ETIMEDOUT: it has begun and does not answer in
+ * patience_ms, or it does not begin in START_MS. */
 static int wait_for(unsigned number, unsigned patience_ms)
 {
 	double now = clock__monotonic_s(), end_s = now + 1e-3 * START_MS;
@@ -338,7 +339,7 @@ int far__do(const struct far_work *work)
 	if (work->in_bytes)
 		memcpy(request.in, work->in, work->in_bytes);
 	n = offsetof(struct request, in) + work->in_bytes;
-	request.number = 0; /* or no two are alike */
+	request.number = 0; /* else no two are alike */
 	asked = work->fd < 0 && !work->never_late ? hash__keyed(&request, n) : 0;
 	request.number = ++last_number;
 	for (size_t i = 0; i < FAR_MAX_LEFT; i++) {
@@ -362,7 +363,7 @@ int far__do(const struct far_work *work)
 		return leave_behind(place, work, asked);
 	}
 	rc = rc ? rc : take_answer(worker, work, &waited);
-	/* on a busy machine all takes long */
+	/* without a wait the machine was busy, not the file system slow */
 	slow_left_ms -= waited && took_ms * 1e6 > SLOW_NS ? took_ms : 0;
 	if (rc == -EPIPE) {
 		close(worker);

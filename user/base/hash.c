@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* SipHash-1-3 (Aumasson and Bernstein, 2012; one round per word is what Rust and Python use for the
- * same purpose). */
+/* SipHash-1-3 (Aumasson and Bernstein, 2012). Rust and Python use one round per word, too, for the
+ * same purpose. */
 #include "base/hash.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ uint64_t hash__keyed(const void *bytes, size_t len)
 	uint64_t word, tail = (uint64_t)len << 56;
 	struct sip s;
 
-	/* Without random numbers it still works, for all but an attacker's input. */
+	/* Without random numbers the hash still works, except against an attacker's input. */
 	if (!key[0] && getrandom(key, sizeof(key), GRND_NONBLOCK) != sizeof(key))
 		key[0] = 1;
 	s = (struct sip){key[0] ^ 0x736f6d6570736575, key[1] ^ 0x646f72616e646f6d,

@@ -19,14 +19,15 @@
 #define RESOLVE_CACHED 0x20
 #endif
 
-/* What goes to mt-files. */
+/* The request to mt-files. */
 struct sought {
 	bool follow;
 	char path[8192];
 };
 
-/* A handle on whatever has that name. The kernel answers EAGAIN when anything at all on the machine
- * was renamed while it walked over a "..": nobody's fault, but one can also provoke it for ever. */
+/* Opens a handle on whatever has that name. The kernel answers EAGAIN when anything on the machine
+ * was renamed while it walked over a "..". Usually that is nobody's fault, but somebody can also
+ * provoke it for ever. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
@@ -43,9 +44,9 @@ static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* O_PATH runs no open method of a FIFO or device, and going on through the descriptor leaves no
- * moment in which the name could come to mean something else. O_NONBLOCK because a lease would
- * delay even a regular file's open. */
+/* O_PATH calls no open method of a FIFO or device. The file is then opened through this descriptor,
+ * so its name cannot come to mean another file meanwhile. O_NONBLOCK because a lease would delay
+ * even a regular file's open. */
 static int open_there(int root_fd, const struct sought *sought, struct stat *ret_stat)
 {
 	_cleanup_close_ int handle = find(root_fd, sought->path, sought->follow, 0);
@@ -65,7 +66,7 @@ static int open_there(int root_fd, const struct sought *sought, struct stat *ret
 	return fd < 0 ? -errno : fd;
 }
 
-/* In mt-files. */
+/* Runs in mt-files. */
 static int open_and_keep(int root_fd, const void *in, void *out)
 {
 	int fd = open_there(root_fd, in, out);
@@ -89,7 +90,7 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 
 	if (len >= sizeof(sought.path))
 		return -ENAMETOOLONG;
-	/* Most are not there, which the kernel often knows without asking anybody. */
+	/* Most files do not exist. The kernel often knows that without asking anybody. */
 	fd = find(root_fd, path, follow, RESOLVE_CACHED);
 	if (fd == -ENOENT)
 		return fd;
@@ -97,7 +98,7 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 		close(fd);
 	if (statx(root_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root))
 		return -errno;
-	/* of places as many as there are roots: none is a device's */
+	/* one key for each root; the highest bit sets it apart from a device's */
 	work.key = 1ULL << 63 | ((uint64_t)root.stx_dev_minor << 40 ^ root.stx_ino);
 	memcpy(sought.path, path, len + 1);
 	fd = far__do(&work);

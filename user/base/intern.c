@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An open-addressing table with linear probing over strings kept end to end. */
+/* An open-addressing table with linear probing, over strings stored one after the other. */
 #include "base/intern.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/vector.h"
 
-#define INTERN_MAX (1u << 31) /* then half of 2^32 slots are full */
+#define INTERN_MAX (1u << 31) /* as many as half of 2^32 slots */
 
 static const void *string_at(const struct intern *intern, size_t start, size_t *ret_len)
 {
@@ -65,8 +65,8 @@ static int grow_slots(struct intern *intern)
 	return 0;
 }
 
-/* Room for one of len bytes. The sizes of allocations are powers of two that follow from what is
- * used, so no capacity has to be stored. */
+/* Makes room for a string of len bytes. The sizes of allocations are powers of two that follow from
+ * the used size, so no capacity has to be stored. */
 static int grow_bytes(struct intern *intern, size_t len)
 {
 	size_t need = intern->used + sizeof(uint32_t) + len, room = 64;

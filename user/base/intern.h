@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Distinct strings of bytes, numbered from 0 in the order in which they came. Finding one takes
- * constant time whoever chose them: the hash is keyed with a secret of the process. */
+/* Distinct strings of bytes, numbered from 0 in the order in which they came. A lookup takes
+ * constant time whoever chose the strings: the hash is keyed with a secret of the process. */
 #ifndef MEMTRACE_BASE_INTERN_H
 #define MEMTRACE_BASE_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* Where a string is stands here, its length before it: to find one in a large table is to wait for
- * two places in memory, not for four. */
+/* A slot holds the start of its string, and the string's length stands before the string. So a
+ * lookup in a large table waits for two places in memory, not for four. */
 struct intern_slot {
-	uint32_t hash;	 /* its lower half */
-	uint32_t number; /* + 1; 0: the slot is free */
-	size_t start;	 /* in bytes */
+	uint32_t hash;	 /* lower half of the hash */
+	uint32_t number; /* of the string, + 1; 0: the slot is free */
+	size_t start;	 /* of the string, in intern.bytes */
 };
 
 /* All zero: empty. */
 struct intern {
 	struct intern_slot *slots;
 	size_t n_slots; /* a power of two, at least twice n, at most 2^32; or 0 */
-	uint32_t n;	/* how many there are */
-	char *bytes;	/* theirs, one after the other, each behind its length */
-	size_t used;	/* of bytes */
-	size_t *starts; /* of each in bytes */
+	uint32_t n;	/* number of strings */
+	char *bytes;	/* the strings, one after the other, each behind its length */
+	size_t used;	/* how much of bytes */
+	size_t *starts; /* where each string starts in bytes */
 };
 
-/* Finds the string or adds a copy of it; *ret_number is its number. 1 when it is new, 0 when it was
- * there, -ENOMEM. */
+/* Finds the string or adds a copy of it; *ret_number is its number. 1: it is new; 0: it was there;
+ * -ENOMEM. */
 int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *ret_number);
 
-/* The string of that number, which must exist; good until the next is added. */
+/* The string of that number, which must exist; valid until the next one is added. */
 const void *intern__get(const struct intern *intern, uint32_t number, size_t *ret_len);
 
 void intern__clear(struct intern *intern);

@@ -7,17 +7,18 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Reads len bytes from fd, fewer only at the end of the file. Their number, or negative errno. */
+/* Reads len bytes from fd, fewer only at the end of the file. Returns their number, or negative
+ * errno. */
 ssize_t io__read(int fd, void *buf, size_t len);
 
-/* All that is left of fd, whose length nobody knows, and a terminating 0 that is not counted. 0 and
- * an allocation of the caller's; negative errno, -EFBIG: there are more than max bytes. */
+/* Reads all that is left of fd, whose length is unknown, and adds a 0 that is not counted. 0: the
+ * caller frees *ret_bytes; -EFBIG: there are more than max bytes; other negative errno. */
 int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len);
 
-/* As io__read() at off, leaving the file's position alone. */
+/* As io__read(), but at off; the file's position does not change. */
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
 
-/* The size of the file behind fd; 0 when there is none (-1). */
+/* The size of the file behind fd; 0 if there is no file (-1). */
 uint64_t io__file_bytes(int fd);
 
 #endif

@@ -36,7 +36,7 @@ int outfile__open(struct outfile *out, const char *path, struct error *err)
 	struct stat st;
 	int fd, code;
 
-	/* rename() would replace a device or a FIFO, and fail late on a directory. */
+	/* rename() would replace a device or a FIFO. On a directory it would fail, but late. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
 		return error__set(err, -EEXIST, "cannot write %s: it is there and not a file",
 				  path);
@@ -58,8 +58,9 @@ int outfile__open(struct outfile *out, const char *path, struct error *err)
 		unlink(out->temp);
 		goto fail;
 	}
-	/* mkstemp makes 0600; a profile holds no secrets but addresses and names, and is read by
-	 * whoever asked for it: give it what the umask gives any new file. */
+	/* mkstemp() makes the file with mode 0600. A profile holds no secrets but addresses and
+	 * names, and whoever asked for it reads it. So it gets the mode that the umask gives any
+	 * new file. */
 	mode_t mask = umask(0);
 
 	umask(mask);

@@ -10,25 +10,25 @@
 struct outfile {
 	FILE *stream; /* write here; NULL when not open */
 	char *path;   /* the final name, owned */
-	char *temp;   /* the name until then, owned */
+	char *temp;   /* the temporary name, owned */
 };
 
-/* 0, or negative errno with err naming path and what to do. The zeroed *out is filled on success.
- */
+/* Opens a file that will get the name path. Fills *out, which must be zeroed. 0, or negative errno
+ * with err naming path and what to do. */
 int outfile__open(struct outfile *out, const char *path, struct error *err);
 
-/* Flushes, syncs and renames; on failure the temporary file is gone and whatever stood at path
+/* Flushes, syncs and renames. On failure the temporary file is removed, and whatever stood at path
  * before still stands there. Closes in both cases. */
 int outfile__commit(struct outfile *out, struct error *err);
 
-/* Writing has failed with code, negative errno: outfile__discard(), and err says so. Returns
- * code. */
+/* For a write that failed with code, a negative errno: calls outfile__discard() and describes the
+ * failure in err. Returns code. */
 int outfile__fail(struct outfile *out, int code, struct error *err);
 
-/* Closes and removes what was written; nothing to do on one that is not open. */
+/* Closes and removes what was written; does nothing if out is not open. */
 void outfile__discard(struct outfile *out);
 
-/* Can files be created beside path? Tries with an empty one, which it removes. */
+/* Can files be created beside path? Tries it with a temporary file, which it removes. */
 int outfile__check(const char *path, struct error *err);
 
 #endif

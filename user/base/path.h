@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* What is behind the last '/' of a path, or all of it: a part of path. */
+/* The part of path behind its last '/', or all of path if it has none. Points into path. */
 static inline const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -5,8 +5,9 @@
 
 #include <stddef.h>
 
-/* The least index i, of type size_t, below n for which `holds` is true, an expression that uses i;
- * n where there is none. What holds at i must hold at all above it. */
+/* The least index i below n for which `holds` is true; n if there is none. i is a size_t, and
+ * `holds` an expression that uses it. If `holds` is true at i, it must be true at all higher
+ * indexes. */
 #define SEARCH_FIRST(i, n, holds)                                                                  \
 	({                                                                                         \
 		size_t low_ = 0, high_ = (n);                                                      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds an element of an array by its key. A hash table of the elements' numbers, with linear
- * probing and never more than half full; keys and elements stay in the array of the caller. */
+/* Finds an element of an array by its key: a hash table of the elements' indexes, with linear
+ * probing and never more than half full. Keys and elements stay in the caller's array. */
 #ifndef MEMTRACE_BASE_TABLE_H
 #define MEMTRACE_BASE_TABLE_H
 
@@ -13,9 +13,10 @@ struct table {
 	size_t n_slots;	 /* a power of two, or 0 */
 };
 
-/* The slot of the element with the key whose hash this is; where there is none, the free slot that
- * its number belongs in: index + 1, a uint32_t. `equal` says if the element at index i, a size_t,
- * has the key. The table must have room. */
+/* A pointer to the slot (a uint32_t) of the element whose key has this hash. The slot holds the
+ * element's index + 1. If there is no such element, it is the free slot where this number belongs.
+ * `equal` is an expression: has the element at index i, a size_t, the key? The table must have
+ * room. */
 #define TABLE_SLOT(of, hash, i, equal)                                                             \
 	({                                                                                         \
 		const struct table *table_ = (of);                                                 \
@@ -32,8 +33,8 @@ struct table {
 		slot_;                                                                             \
 	})
 
-/* Makes room for n elements in all. 0; 1: the table is empty now, and all elements have to be
- * entered again; -ENOMEM: nothing has changed. */
+/* Makes room for n elements in all. 0; 1: the table is empty now, and the caller must enter all
+ * elements again; -ENOMEM: nothing has changed. */
 int table__reserve(struct table *table, size_t n);
 
 void table__clear(struct table *table);

@@ -14,7 +14,7 @@ static int resize(void *array, size_t room, size_t element_size)
 
 	if (room > PTRDIFF_MAX / element_size)
 		return -ENOMEM;
-	memcpy(&elements, array, sizeof(elements)); /* whatever it points to */
+	memcpy(&elements, array, sizeof(elements)); /* a pointer of any type */
 	elements = reallocarray(elements, room, element_size);
 	if (!elements)
 		return -ENOMEM;

@@ -5,16 +5,16 @@
 
 #include <stddef.h>
 
-/* Makes room for n elements in `array`, a pointer that owns room for `room` of them, a size_t; both
- * change. 0; -ENOMEM: nothing has changed. */
+/* Makes room for n elements in `array`, a pointer to an allocation of `room` elements, a size_t.
+ * Both change. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_RESERVE(array, room, n) vector__reserve(&(array), &(room), (n), sizeof(*(array)))
 
-/* Makes room for one more behind n elements: doubles the allocation whenever n is a power of two,
- * so that no room has to be kept. Such an array may lose elements, but must not be replaced by an
+/* Makes room for one more element behind n. The allocation doubles whenever n is a power of two, so
+ * its size need not be kept. Such an array may lose elements, but must not be replaced by an
  * allocation of its exact size. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_ADD_ROOM(array, n) vector__add_room(&(array), (n), sizeof(*(array)))
 
-/* What is behind them. array: the address of the pointer, of any type. */
+/* The functions behind these macros. array: the address of the pointer, of any type. */
 int vector__reserve(void *array, size_t *room, size_t n, size_t element_size);
 int vector__add_room(void *array, size_t n, size_t element_size);
 
