@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reading allocators' functions out of their files.
+/* Reads allocators' functions out of their files.
  *
- * Calls inside an allocator. realloc that moves a block calls malloc, realloc(NULL, n) jumps to
- * it, aligned_alloc with a small alignment hands over to it: such a call must not be counted a
- * second time. In a shared C library every ordinary caller reaches malloc through the PLT, because
- * malloc can be interposed; a direct call to its entry comes from the allocator's own code. Their
- * return addresses ("inner"), and the bodies of the functions that hand over ("outer"), are given
- * to the kernel side, which compares them with the return address of the call. In a library that is
- * nothing but an allocator any call from its code counts as inner while an outer one is under way.
- * Jumps leave no return address; there the kernel side remembers the outer call itself. A function
- * that does nothing but jump to another one is not probed at all: that one is.
+ * Calls inside an allocator must not be counted a second time. Examples: realloc that moves a block
+ * calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc with a small alignment hands over
+ * to malloc. In a shared C library every ordinary caller reaches malloc through the PLT, because
+ * malloc can be interposed. So a direct call to malloc's entry comes from the allocator's own code.
+ * The kernel side gets the return addresses of such calls ("inner") and the bodies of the functions
+ * that hand over ("outer"), and compares them with the return address of a call. In a library that
+ * is nothing but an allocator, any call from its code counts as inner while an outer call is under
+ * way. A jump leaves no return address: for jumps, the kernel side remembers the outer call itself.
+ * A function that does nothing but jump to another one gets no probe; the other one gets it.
  *
  * C++. The operators new and delete of the C++ libraries call malloc and free and are no
- * allocators; those of tcmalloc, jemalloc and mimalloc are doors of their own. An operator new may
- * throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
+ * allocators. Those of tcmalloc, jemalloc and mimalloc are entry points of their own. An operator
+ * new may throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
 #include "capture/alloc_file.h"
 
 #include <elf.h>
@@ -36,13 +36,13 @@ struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
 	bool no_returns;
-	struct alloc_file **kept; /* by the binaries' index; NULL: not looked at, or let go */
+	struct alloc_file **kept; /* by the index of the binary; NULL: not looked at, or freed */
 	size_t n_kept;
 	size_t kept_bytes;
-	struct alloc_file *passing; /* the last one that is not kept */
+	struct alloc_file *passing; /* the last result that is not kept */
 };
 
-/* Most files. */
+/* What most files offer. */
 static struct alloc_file nothing;
 
 /* --- reading one file --- */
@@ -51,14 +51,14 @@ struct reader {
 	const struct alloc_names *names;
 	struct elf_image *image;
 	struct alloc_file *file;
-	struct unwind_table *table; /* when it was needed */
+	struct unwind_table *table; /* built when it is first needed */
 	bool no_table;
 	bool no_returns; /* results are read at the ret instructions of all functions */
-	/* of the part at hand */
-	bool interposed; /* ordinary callers come through the PLT, a direct call is its own */
-	bool alone;	 /* the file holds nothing else */
+	/* about the part that is being read: */
+	bool interposed; /* a direct call is the library's own, others use the PLT */
+	bool alone;	 /* the file is nothing but this allocator */
 	struct alloc_part *part;
-	uint64_t sizes[ABI_MAX_FUNCS]; /* of the offers' symbols; 0: unknown */
+	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
 };
 
 static void alloc_file__free(struct alloc_file *file)
@@ -103,7 +103,7 @@ cannot(struct alloc_offer *offer, int rc, const char *fmt, ...)
 	return 0;
 }
 
-/* Arguments that the probe reads. */
+/* The highest number of an argument that the probe reads. */
 static unsigned int n_args(const struct abi_func *func)
 {
 	unsigned int n = func->size_arg;
@@ -120,7 +120,8 @@ static uint8_t place_of(const struct probe_site *site, uint8_t n)
 	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
 }
 
-/* Is it the part's malloc, without which the others say nothing? */
+/* Is the offer the part's first allocating function (malloc)? Without its results, the other
+ * functions say nothing. */
 static bool is_first_alloc(const struct alloc_part *part, const struct alloc_offer *offer)
 {
 	const struct alloc_offer *o = part->offers;
@@ -173,8 +174,8 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 	return 0;
 }
 
-/* Finds the place of the offer's probe. 0, also when there is none, which the offer says; -ENOMEM.
- */
+/* Finds the place of the offer's probe. 0, also when there is no place: then offer->rc is set;
+ * -ENOMEM. */
 static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 {
 	_cleanup_free_ uint8_t *code = NULL;
@@ -212,7 +213,8 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	return func->exits ? add_exits(r, offer) : 0;
 }
 
-/* The offer that this one does nothing but hand over to, of the same kind. */
+/* Index of the offer with the same role that this offer does nothing but hand over to; or
+ * ALLOC_NOWHERE. */
 static size_t hands_over(const struct reader *r, size_t index)
 {
 	const struct alloc_offer *offers = r->part->offers;
@@ -227,8 +229,8 @@ static size_t hands_over(const struct reader *r, size_t index)
 	return ALLOC_NOWHERE;
 }
 
-/* For all functions of the file, whichever of them a process uses: the kernel side has one table
- * for all processes. */
+/* Finds the inner calls and the outer functions of the part. Takes all functions of the file,
+ * whichever of them a process uses: the kernel side has one table for all processes. */
 static void find_inner_calls(const struct reader *r, struct abi_object *o)
 {
 	if (r->alone)
@@ -239,7 +241,8 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 		const struct abi_func *func = &r->part->offers[i].func;
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
-		/* Freeing twice books once: no need. */
+		/* Freeing functions need no inner calls: a block that is freed twice is recorded
+		 * once. */
 		if (r->interposed && !abi_role__frees(func->role)) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
@@ -261,7 +264,8 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 	}
 }
 
-/* Adds a function to the part at hand; one more name when it is there already. 0 or -ENOMEM. */
+/* Adds a function to the current part; when the function is there already, only adds the name to
+ * it. 0 or -ENOMEM. */
 static int add_offer(struct reader *r, size_t name, const char *text, const struct abi_func *func,
 		     const struct elf_symbol *symbol)
 {
@@ -299,7 +303,7 @@ static void begin_part(struct reader *r, const char *family)
 	r->alone = r->interposed = false;
 }
 
-/* All its offers are known. 0 or -ENOMEM. */
+/* Completes the current part when all its offers are known. 0 or -ENOMEM. */
 static int end_part(struct reader *r)
 {
 	struct alloc_part *part = r->part;
@@ -333,7 +337,7 @@ static int add_extra(struct reader *r, const char *path, const struct alloc_extr
 		else
 			rc = add_offer(r, 0, extra[i]->symbol, &extra[i]->func, &symbol);
 	}
-	/* it is the user's whoever defines the name */
+	/* the user named these: they are taken even if another file defines the name, too */
 	for (size_t i = 0; i < r->part->n_aliases; i++)
 		r->part->aliases[i].exported = false;
 	return end_part(r) ?: rc;
@@ -357,7 +361,8 @@ static bool is_family(const struct alloc_family *f, const struct elf_image *imag
 	return false;
 }
 
-/* Has an earlier part of the file the function: the user's, or a family's that comes first? */
+/* Does an earlier part of the file have the function already: the user's part, or that of an
+ * earlier family? */
 static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 {
 	for (size_t i = 0; i < file->n_parts; i++)
@@ -410,7 +415,8 @@ static int note_symbol(const struct elf_symbol *symbol, void *ctx)
 	return 0;
 }
 
-/* What the file behind fd offers: a new one, or nothing. 0 or negative errno. */
+/* Reads what the file behind fd offers. *ret is newly allocated, or &nothing. 0 or negative
+ * errno. */
 static int read_file(const struct alloc_files *files, int fd, const char *path, bool shared,
 		     const struct alloc_extra *const *extra, size_t n_extra,
 		     struct alloc_file **ret, struct error *err)
@@ -494,7 +500,7 @@ const struct alloc_names *alloc_files__names(const struct alloc_files *files)
 	return &files->names;
 }
 
-/* The place for what is kept of the file, or NULL. */
+/* The slot in which the file's offers are kept, or NULL. */
 static struct alloc_file **find_kept(struct alloc_files *files, const struct file_id *id)
 {
 	const struct binary *binary = files->binaries ? binaries__find(files->binaries, id) : NULL;
@@ -528,7 +534,8 @@ int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_ent
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err)
 {
-	/* What the user named hangs on the process: it is in "the program". */
+	/* The user's functions depend on the process ("exe" is its program), so they are not
+	 * kept. */
 	struct alloc_file **kept = n_extra ? NULL : find_kept(files, &entry->file), *file;
 	_cleanup_close_ int fd = -1;
 	int rc;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a file has to offer of allocators' functions: read out of it once, however many processes
- * run its code. Which of it a process uses is allocator.h's affair. */
+/* The allocators' functions that a file offers. A file is read once, however many processes run its
+ * code. allocator.h decides which of the functions a process uses. */
 #ifndef MEMTRACE_CAPTURE_ALLOC_FILE_H
 #define MEMTRACE_CAPTURE_ALLOC_FILE_H
 
@@ -19,9 +19,9 @@
 
 /* A function that the user named: an allocator on top of others, such as a memory pool. */
 struct alloc_extra {
-	const char *file; /* a path or, without a slash, the last part of one; "exe": the program */
+	const char *file; /* a path or (no slash) the last part of one; "exe": the program */
 	const char *symbol;
-	struct abi_func func; /* as in the table */
+	struct abi_func func; /* as in the table of functions */
 };
 
 #define ALLOC_NOWHERE SIZE_MAX
@@ -30,22 +30,22 @@ struct alloc_extra {
 struct alloc_offer {
 	const char *name;     /* static, of the table of functions, or the user's */
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
-	uint64_t bytes;	      /* of its code; 0: unknown */
+	uint64_t bytes;	      /* size of its code; 0: unknown */
 	struct probe_site site;
 	struct code_place insn;	    /* the probed one */
-	size_t first_exit, n_exits; /* of alloc_part.exits: where it returns if it may throw */
-	/* It does nothing but hand its calls over to this one of the part, which is probed in its
-	 * stead; or ALLOC_NOWHERE. */
+	size_t first_exit, n_exits; /* in alloc_part.exits: its ret instructions if it may throw */
+	/* Index of a function of the same part, to which this one does nothing but hand its calls
+	 * over. That function is probed instead. Or ALLOC_NOWHERE. */
 	size_t leads_to;
-	int rc; /* negative errno: it cannot be probed, */
+	int rc; /* negative errno: it cannot be probed */
 	char why[96];
 };
 
-/* A name of it. */
+/* A name of an offered function. */
 struct alloc_alias {
-	uint16_t name;	/* number in the table; of no meaning for the user's */
+	uint16_t name;	/* number in the table of names; no meaning for the user's functions */
 	uint16_t offer; /* index */
-	bool exported;	/* for others; else the file's own copy */
+	bool exported;	/* other files can use this name; else it is the file's own copy */
 };
 
 /* One allocator in the file. */
@@ -55,43 +55,44 @@ struct alloc_part {
 	struct alloc_alias *aliases;
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
-	struct abi_object object; /* how its calls to itself are told apart */
+	struct abi_object object; /* how to recognize its calls to itself */
 };
 
 struct alloc_file {
 	bool shared;				     /* as in alloc_files__look() */
 	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
 	size_t n_parts;
-	bool known; /* one of the parts is a family's */
-	/* By number of the name: the file defines it, at all and for others. */
+	bool known; /* a part is not the user's but a family's */
+	/* By number of the name: the file defines it; the file defines it for other files. */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };
 
 /* Files that were looked at. */
 struct alloc_files;
 
-/* binaries: the files that are known, for which is kept what they offer, as long as they are not
- * written to, up to some MB; the caller's, who keeps them until after this one's end. NULL: nothing
- * is kept. no_returns: no function is to get a return probe; the results of all are seen at their
- * ret instructions, as of those that may throw. 0 or -ENOMEM. */
+/* binaries: the known files. For these, the offers are kept, up to some MB, while the files are not
+ * written to. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is
+ * kept. no_returns: no function gets a return probe; the results of all functions are seen at their
+ * ret instructions, as for functions that may throw. 0 or -ENOMEM. */
 int alloc_files__new(const struct binaries *binaries, bool no_returns, struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
-/* Opens the very file behind a mapping of process pid: the one that the binaries hold, also when
- * the process is gone, else as maps__open_file(). A descriptor or negative errno. */
+/* Opens the very file behind a mapping of process pid: the one that the binaries hold, even when
+ * the process is gone; for other files as maps__open_file() does. A descriptor or negative
+ * errno. */
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
 /* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are
- * asked. */
+ * looked at. */
 bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps);
 
-/* What the file behind a mapping of process pid offers. extra: the functions that the user named in
- * it. shared: a dynamic linker is at work in the process, so that others reach a C library's malloc
- * through the PLT and a direct call of it is the library's own. A file that is gone or no ELF file
- * offers nothing. *ret holds until the next call. 0; -ENOENT when a function that the user named is
- * not there; other negative errno. */
+/* What the file behind a mapping of process pid offers. extra: the functions in this file that the
+ * user named. shared: the process has a dynamic linker. Other files then reach a C library's malloc
+ * through the PLT, and a direct call of malloc comes from the library itself. A file that is gone
+ * or is no ELF file offers nothing. *ret is valid until the next call. 0; -ENOENT when the file
+ * lacks a function that the user named; other negative errno. */
 int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table: a new allocator is new rows. */
+/* The table of allocators. A new allocator needs new rows only. */
 #include "capture/alloc_table.h"
 
 #include <stdlib.h>
@@ -18,8 +18,8 @@
 		.role = ROLE_FREE, .ptr_arg = 1                                                    \
 	}
 
-/* Functions that everybody calls by these names, with p before each. reallocarray is none of them:
- * it checks the product and calls realloc. calloc_outer: calloc calls malloc. */
+/* The common functions, with p before each name. reallocarray is left out: it checks the product
+ * and calls realloc. calloc_outer: calloc calls malloc. */
 #define MALLOC_FAMILY(p, calloc_outer)                                                             \
 	{p "malloc", ALLOC(.size_arg = 1)},                                                        \
 		{p "calloc", ALLOC(.size_arg = 2, .count_arg = 1, .outer = calloc_outer)},         \
@@ -83,7 +83,7 @@ static const struct alloc_function je_functions[] = {
 	{},
 };
 
-/* Rust's, by the crate that brings it. */
+/* Rust's jemalloc, as a crate brings it. */
 static const struct alloc_function rjem_functions[] = {
 	MALLOC_FAMILY("_rjem_", 0),
 	JEMALLOC_FAMILY("_rjem_"),
@@ -118,7 +118,7 @@ static const struct alloc_function tc_functions[] = {
 	{},
 };
 
-/* Google's own. size_returning_new answers in rax (the block) and rdx. */
+/* Google's own tcmalloc. size_returning_new returns in rax (the block) and rdx. */
 static const struct alloc_function google_functions[] = {
 	{"TCMallocInternalMalloc", ALLOC(.size_arg = 1)},
 	{"TCMallocInternalCalloc", ALLOC(.size_arg = 2, .count_arg = 1)},
@@ -187,7 +187,8 @@ static const struct alloc_function google_functions[] = {
 #define HEAP_ALLOC(...)	  ALLOC(.pool_arg = 1, __VA_ARGS__)
 #define HEAP_REALLOC(...) REALLOC(.pool_arg = 1, __VA_ARGS__)
 
-/* Most come twice: for the thread's heap, and with another one as the first argument. */
+/* Most functions exist twice: for the thread's heap, and with another heap as the first
+ * argument. */
 static const struct alloc_function mi_functions[] = {
 	MALLOC_FAMILY("mi_", 0),
 	{"mi_malloc_small", ALLOC(.size_arg = 1)},
@@ -252,7 +253,7 @@ static const struct alloc_function mi_functions[] = {
 	{},
 };
 
-/* tcmalloc and mimalloc go by glibc's names, too: they come first. */
+/* tcmalloc and mimalloc define glibc's names, too, so they come first. */
 const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
 	{"tcmalloc",
@@ -273,8 +274,8 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
 	 {musl_functions},
 	 HOME_LIBC},
-	/* Linked into a program that was stripped of the names above. What it defines of glibc's
-	 * names it exports to libc.so, and these stay. */
+	/* An allocator in a program that was stripped of the names above. The names that it shares
+	 * with glibc remain, because the program exports them to libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
 	{},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The allocators that memtrace knows: by which symbols each is told, and what its functions do. */
+/* The allocators that memtrace knows: the symbols that identify each one, and what its functions
+ * do. */
 #ifndef MEMTRACE_CAPTURE_ALLOC_TABLE_H
 #define MEMTRACE_CAPTURE_ALLOC_TABLE_H
 
@@ -19,27 +20,27 @@ struct alloc_function {
 };
 
 enum alloc_home {
-	HOME_LIBC,     /* the C library's own: others reach it through the PLT */
-	HOME_LIBRARY,  /* a library of it holds nothing else; or it is linked into a program */
+	HOME_LIBC,     /* the C library's own: other files reach it through the PLT */
+	HOME_LIBRARY,  /* its library holds nothing else; or it is linked into a program */
 	HOME_EMBEDDED, /* always linked into something */
-	HOME_PLACE,    /* something takes the C library's place: it exports the marker, which is the
-			* C library's, and is not the C library */
+	HOME_PLACE,    /* a file that replaces the C library's malloc: it exports the marker, which
+			* is a name of the C library's, and is not the C library */
 };
 
 struct alloc_family {
 	const char *name;
-	/* symbols that only this allocator defines: any will do */
+	/* symbols that only this allocator defines: a file with any of them has it */
 	const char *markers[ALLOC_MAX_MARKERS];
-	/* lists of them, each ended by an empty row */
+	/* lists of its functions, each ended by an empty row */
 	const struct alloc_function *functions[ALLOC_MAX_LISTS];
 	enum alloc_home home;
 };
 
-/* Ended by an empty row. Of several that a file fits the first one has the functions that they
- * share. */
+/* Ended by an empty row. When a file fits several rows, the first of them gets the functions that
+ * they share. */
 extern const struct alloc_family alloc_families[ALLOC_FAMILIES + 1];
 
-/* Every name of the table once, sorted: a name's number is its place here. */
+/* Every name of the table once, sorted. A name's number is its index here. */
 #define ALLOC_MAX_NAMES 640
 
 struct alloc_names {
@@ -53,7 +54,7 @@ void alloc_names__collect(struct alloc_names *ret);
 /* The name's number, or SIZE_MAX when it is not in the table. */
 size_t alloc_names__find(const struct alloc_names *names, const char *name);
 
-/* Is it one of those that everybody calls: malloc, free, ...? */
+/* Is it a common name: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Of the allocators' functions in a process's files: which ones the process uses. */
+/* Decides which of the allocators' functions in its files a process uses. */
 #include "capture/allocator.h"
 
 #include <errno.h>
@@ -24,15 +24,15 @@ struct search {
 	const struct alloc_extra *extra;
 	size_t n_extra;
 	enum alloc_scope scope;
-	bool late;		     /* files that were mapped while tracing */
+	bool late;		     /* looks for files that were mapped while tracing */
 	bool shared;		     /* a dynamic linker is at work */
 	char *exe;		     /* path of the program */
-	bool taken[ALLOC_MAX_NAMES]; /* a file earlier in link order defines it for others */
+	bool taken[ALLOC_MAX_NAMES]; /* an earlier file in link order exports the name */
 };
 
 /* --- one allocator --- */
 
-/* Has the process changed the instruction? 1, 0, or -ETIMEDOUT: nobody knows. */
+/* Has the process changed the instruction? 1, 0, or -ETIMEDOUT: unknown. */
 static int is_patched(const struct search *s, const struct file_id *file,
 		      const struct code_place *insn)
 {
@@ -41,8 +41,8 @@ static int is_patched(const struct search *s, const struct file_id *file,
 	return patch__find(s->pid, s->maps, file, insn, 1, &which);
 }
 
-/* Adds the places where the function returns, or says why its results are lost. 0, or -ETIMEDOUT as
- * above. */
+/* Adds the places where the function returns. If one of them cannot be used, notes why the
+ * function's results are lost. 0, or -ETIMEDOUT as in is_patched(). */
 static int add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
 		     const struct code_place *exits, size_t n)
 {
@@ -154,23 +154,23 @@ static void allocator__free(struct allocator *a)
 
 DEFINE_CLEANUP(struct allocator *, cleanup_allocator, allocator__free)
 
-/* Is what calls reach what the file at hand has by that name? */
+/* Do calls by this name reach the function in this file? */
 static bool is_used(const struct search *s, const struct alloc_file *file,
 		    const struct alloc_alias *alias)
 {
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* its own copy; or it was asked for by address; or others use it */
+		return true; /* its own copy; or called by address; or used by other processes */
 	if (s->taken[alias->name])
 		return false;
-	/* What belongs to a malloc that lost has lost with it (glibc's pvalloc, when jemalloc is
-	 * used). */
+	/* When another file's malloc is used, this file's functions that belong to its malloc are
+	 * not used either (glibc's pvalloc, when jemalloc is used). */
 	return !s->taken[m] || !file->exports[m] ||
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
 
-/* Makes an allocator of what is used of a part; adds none when nothing is. */
+/* Makes an allocator of the used functions of a part. Adds none when no function is used. */
 static int add_allocator(struct search *s, const struct map_entry *entry,
 			 const struct alloc_file *file, const struct alloc_part *part,
 			 struct error *err)
@@ -184,7 +184,7 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		if (is_used(s, file, &part->aliases[i])) {
 			size_t offer = part->aliases[i].offer;
 
-			/* along the chain of those that only hand over, which may be a circle */
+			/* follow the chain of functions that only hand over; it may be a circle */
 			for (size_t n = 0; offer != ALLOC_NOWHERE && n < part->n_offers; n++) {
 				used[offer] = true;
 				offer = part->offers[offer].leads_to;
@@ -231,7 +231,7 @@ static bool is_named(const struct alloc_extra *extra, const char *exe, const cha
 	return !strcmp(extra->file, base_name(path));
 }
 
-/* Takes in what the file behind entry has. 0 or negative errno. */
+/* Adds the allocators in the file behind entry. 0 or negative errno. */
 static int read_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
 	_cleanup_free_ const struct alloc_extra **extra = NULL;
@@ -263,7 +263,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	return 0;
 }
 
-/* The executable mapping of the file that holds addr. */
+/* The executable mapping of the file that is mapped at addr. */
 static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *at = maps__find(maps, addr);
@@ -279,7 +279,8 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-/* The same; where one file that cannot be used is no reason to leave the others, it is counted. */
+/* As read_file(). Where a file that cannot be used does not prevent the use of other files, counts
+ * it instead of failing. */
 static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
 	int rc = read_file(s, entry, err);
@@ -298,15 +299,16 @@ static int read_all(struct search *s, struct error *err)
 	long n = listed ? link_map__read(s->pid, dynamics, 1024) : -ENODATA;
 	int rc = 0;
 
-	/* One that is gone, or has only begun, has no list: its files tell. */
+	/* A process that has ended or has only begun has no list: its files answer. */
 	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, dynamics[i]);
 
 		rc = entry ? try_file(s, entry, err) : 0;
 	}
-	/* No list: a static program, or one still being loaded, of which all that is mapped so far
-	 * came in link order. What is not on the list was loaded aside from it. */
+	/* Without a list, the process is a static program, or it is still being loaded: then the
+	 * files mapped so far came in link order. With a list, the files that are not on it were
+	 * loaded apart from it. */
 	for (size_t i = 0; i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 
@@ -331,7 +333,8 @@ static char *read_exe(pid_t pid)
 	return strdup(path);
 }
 
-/* A search, of which the caller frees exe and, unless they are its own, files. 0 or -ENOMEM. */
+/* Begins a search. The caller frees search.exe and *own, the files if none were given. 0 or
+ * -ENOMEM. */
 static int begin_search(struct search *s, struct alloc_files *files, struct alloc_files **own)
 {
 	if (!files) {

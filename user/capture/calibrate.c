@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a probe costs here: a child of memtrace's own calls small functions of memtrace's own,
- * without and with the very probes and programs of the run on them. */
+/* Measures what a probe costs on this machine. A child of memtrace's own calls small functions of
+ * memtrace's own, without probes and with the very probes and programs of the run. */
 #include "capture/internal.h"
 
 #include <errno.h>
@@ -21,36 +21,37 @@
 
 #define CALIBRATION_ROUNDS 11
 #define CALIBRATION_CALLS  150
-#define CALIBRATION_MS	   15000 /* give up after: a busy machine takes its time */
+#define CALIBRATION_MS	   15000 /* give up after this time: a busy machine needs long */
 
 _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
-/* Of a normal distribution, in medians of the deviation from its median. */
+/* Standard deviation of a normal distribution, divided by the median of the absolute deviation from
+ * its median. */
 #define SD_OF_MEDIAN 1.4826
 
-/* Among other code a call costs no less than in a loop of its own, and no more than that many times
- * as much: what is measured beyond is noise. */
+/* Among other code a call costs at least as much as in a loop of its own, and at most this many
+ * times as much. A measured value outside these limits is noise. */
 #define AMONG_MAX 1.5
 
-/* Calls that come rarely: an allocation and its free, this long after the last one's. */
+/* Rare calls: each allocation and its free come this long after the last pair. */
 #define RARE_CALLS    50
-#define RARE_LEFT_OUT 2 /* the longest */
+#define RARE_LEFT_OUT 2 /* the longest pairs */
 #define RARE_SPIN_NS  1e6
-/* With what is between them its cost rises like 1 - exp(-(t - RARE_FROM_NS) / RARE_NS), as far as
- * caches lose what the kernel needs not at once but to whoever else shares them: measured with 5 to
- * 1,700 us of arithmetic between pairs, on a virtual machine (docs/overhead.md). */
+/* The cost of a pair rises with the time t since the last one like 1 - exp(-(t - RARE_FROM_NS) /
+ * RARE_NS): what the kernel needs leaves the caches not at once, but as other users of the caches
+ * push it out. Measured with 5 to 1,700 us of arithmetic between pairs, on a virtual machine
+ * (docs/overhead.md). */
 #define RARE_FROM_NS 50e3
 #define RARE_NS	     450e3
 
-/* Functions of the child's that stand for those of targets: by class, and by role. */
+/* Functions of the child that stand for those of targets, by class and role. */
 #define STUBS (2 * INSN_CLASSES)
 
-/* What the child measures: nanoseconds per call, without and with probes; of each stub in each
- * round, in a loop of its own and among other code; and of an allocation and its free that come
- * rarely. */
+/* What the child measures, in nanoseconds per call, [0] without and [1] with probes: each stub in
+ * each round, in a loop of its own and among other code; and a rare allocation with its free. */
 struct measured {
 	double ns[2][STUBS][CALIBRATION_ROUNDS], among_ns[2][STUBS][CALIBRATION_ROUNDS], rare_ns[2];
-	double pair_ns[2]; /* with probes: an allocation and its free, unsampled and sampled */
+	double pair_ns[2]; /* with probes: a pair unsampled, and sampled */
 };
 
 static int compare_double(const void *a, const void *b)
@@ -60,7 +61,7 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of one value for each round; they stay in their order. */
+/* Median of one value per round. Leaves the order of rounds unchanged. */
 static double median(const double *rounds)
 {
 	double sorted[CALIBRATION_ROUNDS];
@@ -70,8 +71,8 @@ static double median(const double *rounds)
 	return sorted[CALIBRATION_ROUNDS / 2];
 }
 
-/* CPU time per call in one round, for that is what targets are charged with: whoever takes the CPU
- * meanwhile falls out, but not what he leaves of the caches. */
+/* CPU time per call in one round: targets are charged with CPU time. Time in which another process
+ * has the CPU does not count, but its effect on the caches does. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -81,9 +82,9 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 	return (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* What a call adds to other code: programs have that, and caches do not find a call there as it is
- * found in a loop of its own. Each round holds both, so that what the machine's others do to one
- * they do to both. */
+/* What a call adds to the time of other code. In a program other code runs between calls, so the
+ * caches are less prepared for a call than in a loop of its own. Each round measures without and
+ * with the call, so a disturbance of the machine hits both. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID), middle;
@@ -100,7 +101,7 @@ static double measure_among(void (*fn)(const void *arg), const void *arg, int ca
 	       calls;
 }
 
-/* The median of rounds of either. */
+/* The median of several rounds of measure() or measure_among(). */
 static double measure_rounds(double (*one)(void (*fn)(const void *arg), const void *arg, int calls),
 			     void (*fn)(const void *arg), int calls)
 {
@@ -117,8 +118,9 @@ static void spin(uint64_t steps)
 		;
 }
 
-/* Mean of all but the longest, in which something else had the CPU: by the clock, for to ask for
- * the CPU time is a system call, and would bring back what is to be missing. */
+/* Mean of all pairs but the longest ones, in which something else had the CPU. Measured by the
+ * clock: to read the CPU time is a system call, which would bring the kernel's code back into the
+ * caches. */
 static double measure_rare(enum insn_class class)
 {
 	struct self_stub allocate = self__stub(class, 0), release = self__stub(class, 1);
@@ -152,7 +154,7 @@ static void call_stub(const void *stub)
 	((const struct self_stub *)stub)->call(64);
 }
 
-/* Of a block whose address the stub returns. */
+/* Allocates and frees a block; the stub returns its address. */
 static void call_pair(const void *nothing)
 {
 	(void)nothing;
@@ -160,8 +162,8 @@ static void call_pair(const void *nothing)
 	self__stub(INSN_PUSH, 1).call(64);
 }
 
-/* All stubs in each round: what comes over a machine for some milliseconds comes over all of them,
- * and is in a few rounds of each. */
+/* Measures all stubs in each round. A disturbance of some milliseconds then hits all stubs, and
+ * only a few rounds of each. */
 static void measure_stubs(struct measured *m, int probed)
 {
 	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
@@ -259,7 +261,7 @@ static int attach_stubs(struct capture *c, pid_t pid)
 	return capture__attach_points(c, "/proc/self/exe", offsets, pid);
 }
 
-/* What stacks were part of the average call. */
+/* Time for stacks in the average call of an allocating function. */
 static double stacks_ns(struct capture *c, uint32_t process)
 {
 	struct abi_process_cpu counters;
@@ -271,7 +273,7 @@ static double stacks_ns(struct capture *c, uint32_t process)
 	return calls ? (double)counters.stack_ns / (double)calls : 0;
 }
 
-/* Of each call of the pair, however long it has not come. */
+/* Additional cost of each call of a pair, after any long time without calls. */
 static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
 {
 	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] -
@@ -280,7 +282,8 @@ static double rare_ns(const struct measured *m, const struct calibration *usual,
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
 
-/* The child's blocks are samples, each: what one costs beyond an unsampled pair and its stack. */
+/* Lets every block of the child be a sample, and measures what a sampled pair costs beyond an
+ * unsampled pair and the stack. */
 static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 			     const struct measured *m, const int *commands, const int *answers,
 			     double *ret_ns)
@@ -302,8 +305,8 @@ static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 	return rc;
 }
 
-/* By how much rounds differ in what all stubs together cost, relative: a standard deviation, by the
- * median of what rounds are off, for a single one may be off by any amount. */
+/* By how much the total cost of all stubs differs between rounds: a relative standard deviation. It
+ * comes from the median of the deviations, because a single round may be off by any amount. */
 static double spread(const struct measured *m)
 {
 	double cost[CALIBRATION_ROUNDS] = {}, middle;
@@ -419,7 +422,7 @@ static void region_child(struct region_measured *m, int commands, int answers, p
 	_exit(0);
 }
 
-/* One phase, with what was attached for it. */
+/* Runs one phase with the probes that were attached for it. */
 static int run_phase(struct capture *c, const int *commands, const int *answers)
 {
 	int rc;
@@ -479,7 +482,7 @@ int capture__calibrate_regions(struct capture *c, struct region_calibration *ret
 		rc = capture__attach_region_syscalls(c, NULL) ?: run_phase(c, commands, answers);
 	capture__detach(c);
 	capture__clear_tables(c);
-	ring_buffer__consume(c->events); /* its calls are nobody's */
+	ring_buffer__consume(c->events); /* drops the child's calls */
 	capture__drop_process(c, process);
 	if (!rc)
 		*ret = (struct region_calibration){
@@ -506,8 +509,8 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-/* By class of instruction, for allocating functions and for freeing ones; then the same for those
- * that may throw. */
+/* Cost classes: by class of instruction, even for allocating and odd for freeing functions; then
+ * the same for functions that may throw. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +
@@ -518,7 +521,7 @@ static double cost_ns(const struct calibration *calibration, int cost)
 {
 	int class = cost / 2 % INSN_CLASSES;
 
-	/* no return probe, but one on its ret instruction */
+	/* no return probe, but a probe on its ret instruction */
 	if (cost >= 2 * INSN_CLASSES)
 		return calibration->free_ns[class] + calibration->free_ns[INSN_STEP];
 	return cost & 1 ? calibration->free_ns[class] : calibration->alloc_ns[class];

@@ -37,9 +37,9 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 	return level == LIBBPF_DEBUG ? 0 : vfprintf(stderr, format, args);
 }
 
-/* Before Linux 6.1 a hash map that takes memory as entries come did so with the kernel's ordinary
- * allocator, which is not safe from every place a probe can hit: the kernel warns (and refuses,
- * with real-time preemption). 6.1 brought an allocator of BPF's own. */
+/* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
+ * allocator, which is not safe in every place that a probe can hit: the kernel warns (and refuses,
+ * with real-time preemption). Linux 6.1 has an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();
@@ -76,7 +76,8 @@ static int on_region_call(void *ctx, void *data, size_t size)
 	return 0;
 }
 
-/* The rows of counters are numbered from 1 to n: the bits that tell them apart. */
+/* The rows of counters have the numbers 1 to n. Returns the mask of the bits that these numbers
+ * use. */
 static uint32_t rows_mask(uint32_t n)
 {
 	uint32_t mask = 1;
@@ -95,7 +96,7 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 	bpf_map__set_max_entries(skel->maps.stacks, o->max_stacks ? o->max_stacks : DEFAULT_STACKS);
 	bpf_map__set_max_entries(skel->maps.sites, o->max_sites ? o->max_sites : DEFAULT_SITES);
 	bpf_map__set_max_entries(skel->maps.mappings, max_processes);
-	/* row 0 is nobody's */
+	/* row 0 belongs to no process */
 	bpf_map__set_max_entries(skel->maps.process_cpus, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.row_owners, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.peaks, max_processes + 1);
@@ -172,8 +173,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 	}
 	rc = memtrace_bpf__load(skel);
-	if (!rc && (!skel->rodata || !skel->bss)) /* libbpf takes a trial that found no memory for a
-						   * kernel without global data, and goes on */
+	if (!rc && (!skel->rodata || !skel->bss)) /* a trial without memory makes libbpf assume a
+						   * kernel without global data, and go on */
 		rc = -ENOMEM;
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)
 		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id),
@@ -215,15 +216,16 @@ fail:
 	return rc;
 }
 
-/* No fault of the program's, nor of the kind's. */
+/* Is memory or are descriptors missing? Then neither the program nor the kind of probe is at
+ * fault. */
 static bool is_out_of_room(int rc)
 {
 	return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* Unwinding by tables needs bpf_loop (Linux 5.17) and is the one large program: a verifier that has
- * had enough of it still takes the walk by frame pointers, whose stacks say that they are no more.
- */
+/* Unwinding by tables needs bpf_loop (Linux 5.17), and its program is the only large one. When the
+ * verifier refuses that program, it still accepts the walk by frame pointers. Stacks say when they
+ * come from frame pointers only. */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
 	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;
@@ -390,7 +392,8 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 
 /* --- what is recorded, and of whom --- */
 
-/* What is 0 stays as it is, and watch when it is negative. */
+/* Changes a process's settings. interval and window_ns stay as they are when 0, watch when
+ * negative. */
 static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
 		       int watch)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel side in user space's hands: load it, attach it, read it. The only room that sees
- * libbpf and the skeleton. Order of use: new, add_target and attach for each process, activate,
+/* Loads the kernel side, attaches its probes and reads its tables. This is the only room that sees
+ * libbpf and the skeleton. Order of use: new, add_process and attach for each process, activate,
  * counters as often as wanted, deactivate, detach, drain, free. */
 #ifndef MEMTRACE_CAPTURE_CAPTURE_H
 #define MEMTRACE_CAPTURE_CAPTURE_H
@@ -21,8 +21,8 @@
 struct capture; /* opaque */
 struct capture_drain;
 
-/* A usual process's tables take 1 to 3 MB together, clang's 8; a hundred different programs share
- * most of theirs. */
+/* The unwind tables of a usual process take 1 to 3 MB together, those of clang 8 MB. A hundred
+ * different programs share most of their tables. */
 #define UNWIND_DEFAULT_BYTES (96ULL << 20)
 
 struct capture_options {
@@ -35,173 +35,178 @@ struct capture_options {
 	uint32_t max_frames;	/* per stack, 2 .. ABI_STACK_FRAMES; 0 = ABI_STACK_FRAMES */
 	uint64_t max_unwind;	/* bytes of unwind tables; 0 = UNWIND_DEFAULT_BYTES */
 	bool regions;		/* capture__attach_regions() will be called */
-	bool faults;		/* page faults are recorded, in the place of allocations */
+	bool faults;		/* page faults are recorded instead of allocations */
 	bool windows;		/* capture__watch_ends() will be called */
-	/* what all probes cost together is to be known: capture__machine_counters() */
+	/* capture__machine_counters() will be called: the cost of all probes together is wanted */
 	bool machine;
 	bool verbose;			 /* libbpf's messages on stderr */
-	const struct alloc_extra *extra; /* functions that the user named; the caller's */
+	const struct alloc_extra *extra; /* functions that the user named; owned by the caller */
 	size_t n_extra;
-	/* Which processes are traced besides those that are added: from their next exec on. self is
-	 * filled in. */
+	/* Which processes are traced besides those that are added, each from its next exec on.
+	 * capture__new() fills in self. */
 	struct abi_selection selection;
 };
 
-/* Loads the programs for the best kind of probe that works here, or the one asked for. 0 or
- * negative errno with err. */
+/* Loads the programs for the best kind of probe that works here, or for the kind that was asked
+ * for. 0 or negative errno with err. */
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err);
 void capture__free(struct capture *capture);
 
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Are probes in one process silent when its main thread has ended, though others go on? */
+/* Do the probes in a single process stop working when its main thread has ended, although its other
+ * threads go on? */
 bool capture__needs_main_thread(const struct capture *capture);
 
-/* Makes process pid traced: its calls are counted from activation on. *ret_process: its number,
- * under which all that is recorded of it is found, whatever becomes of the pid. 0, -EEXIST when it
- * is traced already (by the selection), -E2BIG for too many, other negative errno. */
+/* Makes process pid traced: its calls are counted from activation on. *ret_process is its number.
+ * All records of the process are found under this number, even when another process has the pid
+ * later. 0; -EEXIST when the selection traces the process already; -E2BIG when too many processes
+ * are traced; other negative errno. */
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
-/* Drops all that is recorded of a process that has ended. */
+/* Drops the mappings, the counters and the peak of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Deletes what a drain has told of processes that have ended, for others' sake; with stacks also
- * the stacks that no other's sites and calls name any more (those of regions have no sites: not
- * while they are recorded). The drain's stacks are ascending by lo, then hi. processes: n numbers,
- * which it sorts. What cannot be done for want of memory is left for the next time. */
+/* Deletes the records of processes that have ended, to make room in the kernel's tables. The drain
+ * holds these records. With stacks, also deletes the stacks that no site and no call of another
+ * process names any more. Do not set stacks while regions are recorded: the stacks of regions have
+ * no sites. The drain's stacks must ascend by lo, then hi. processes: n numbers; the function sorts
+ * them. What fails for lack of memory is left for the next call. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks);
 
-/* Processes that the selection would have taken, had there been room for more at a time. */
+/* Number of processes that fit the selection but are not traced, because there was no room for more
+ * processes at that time. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
-/* Calls fn for each piece of news of processes (struct abi_event, valid for the call) since the
- * last time, in the order in which they happened on their CPUs. 0 or negative errno. *ret_lost: how
- * many found no room, over the whole run. */
+/* Calls fn for each event of processes since the last call, in the order in which they happened on
+ * their CPUs. The struct abi_event is valid only while fn runs. 0 or negative errno. *ret_lost:
+ * events of the whole run that found no room. */
 int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct abi_event *event),
 		    void *ctx, uint64_t *ret_lost);
-/* Readable when there are any. */
+/* A descriptor that is readable when there are events. */
 int capture__events_fd(const struct capture *capture);
 
-/* Does the selection take processes that run this file, as long as it stays what it is? For by_exe
- * only. */
+/* Tells the kernel side if the selection takes processes that run this file (wanted). The verdict
+ * is valid while the file stays unchanged. Only for a selection with by_exe. */
 int capture__judge_program(struct capture *capture, const struct abi_program *program, bool wanted);
 
-/* Tells the kernel side which code a process has mapped where, building the unwind tables of files
- * that are new; these work from capture__put_tables() on. Call again whenever that changes. Only
- * files among the binaries are known. When there is no room for a table, tables that no process
- * uses any more make it, the one let go first first; is there still none, the file goes without.
- * How many mappings found no place (the highest ones of more than ABI_MAX_MAPPINGS), or negative
- * errno.
+/* Tells the kernel side which code a process has mapped at which addresses. Builds the unwind
+ * tables of files that are new; they work after capture__put_tables(). Call it again whenever the
+ * mappings change. Only files among the binaries get tables. When there is no room for a table,
+ * tables that no process uses any more are removed, the longest unused one first. If there is still
+ * no room, the file gets no table. Returns how many mappings were left out (the highest ones of
+ * more than ABI_MAX_MAPPINGS), or negative errno.
  *
- * Other processes that map one of these files find its table from then on by themselves, before
- * they are told of here. */
+ * When another process maps one of these files later, the kernel side finds the table by itself,
+ * before this function is called for that process. */
 int capture__set_mappings(struct capture *capture, const struct binaries *binaries,
 			  uint32_t process, const struct maps *maps);
 
-/* Puts in place the tables that have been built so far. They work at once, but the call takes 10 ms
- * and more: one for many processes, after all that is urgent. */
+/* Puts the tables that have been built so far into the kernel. They work at once. The call takes
+ * 10 ms or more, so make one call for many processes, after all urgent work. */
 void capture__put_tables(struct capture *capture);
 
-/* The process has ended: its tables may go when others need the room. */
+/* The process has ended. Its unwind tables may be removed when other tables need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
-/* Files whose unwind tables found no room within max_unwind at least once. */
+/* Number of files whose unwind tables found no room within max_unwind at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
-/* Puts probes on the functions of those allocators of process pid that have none yet; or, when pid
- * is 0, in all processes, present and to come, on those that have none of that kind. They do
- * nothing until activation. 0, or negative errno with err for the first that could not be attached:
- * of that allocator no probe is left, and those after it are still to be attached by another call.
- * -EOPNOTSUPP: the kernel takes no probe on an essential function of it
- * (alloc_point__is_essential()). Of others it goes without them. */
+/* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
+ * 0, in all present and future processes. (With pid 0, only probes for all processes count as
+ * present.) The probes do nothing until activation. 0, or negative errno with err for the first
+ * allocator that could not be attached: no probe is left on it, and the allocators after it need
+ * another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of the allocator
+ * (alloc_point__is_essential()). Other functions that the kernel refuses get no probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* Where the kernel takes no probe on a function of an allocator, in whichever process. */
+/* A function of an allocator on which the kernel takes no probe, in any process. */
 struct capture_refusal {
-	pid_t pid; /* 0: of all processes */
+	pid_t pid; /* 0: in all processes */
 	struct file_id file;
 	const char *family; /* the allocator's; static */
-	uint64_t vaddr;	    /* of the function; 0: an instruction at which one returns */
-	bool whole;	/* its allocator is not traced for it; else only the function is missing */
-	bool gone;	/* the file was released: its number may be another's by now */
-	char text[640]; /* which function, which reason, what follows: for people */
+	uint64_t vaddr;	    /* of the function; 0: a ret instruction was refused */
+	bool whole; /* the whole allocator is not traced; else only the function is missing */
+	/* the file was released: its inode number may belong to another file now */
+	bool gone;
+	char text[640]; /* for people: function, reason, consequence */
 };
-/* All that there were in the run, in their order. The capture's, and valid until the next attach or
- * resume. */
+/* All refusals of the run, in order of time. Owned by the capture, and valid until the next attach
+ * or resume. */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
-/* No probe is to come to the allocator in process pid, or, 0, in any. Those that stand there are
- * the caller's to take out. text: as of the refusal. 0 or -ENOMEM. */
+/* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
+ * takes out the probes that are there already. text: as in struct capture_refusal. 0 or -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
 
-/* Are there probes in the file for all processes, even though they may be out at the moment?
- * *ret_since_ns (may be NULL): when the file got its first ones, monotonic. */
+/* Does the file have probes for all processes? They may be out at the moment. *ret_since_ns (may be
+ * NULL): when the file got its first probes, CLOCK_MONOTONIC. */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file,
 			  uint64_t *ret_since_ns);
 
-/* Nobody who is traced runs the file any more: begins to take those probes out of it that stand
- * there for all processes. They are among the capture's probes no more, and their room in the
- * kernel's tables is others' when they are gone. */
+/* To be called when no traced process runs the file any more. Begins to take out the file's probes
+ * for all processes. capture__probes() does not list them any more. When they are gone, other
+ * allocators can use their room in the kernel's tables. */
 void capture__release(struct capture *capture, const struct file_id *file);
 
-/* Begins to take the probes on the allocators' functions out of process pid alone: they are gone
- * some 10 ms later, but to let the links go the kernel waits for all CPUs, 50 ms and more; on a
- * starved one for seconds. pid 0: the probes in all processes; while these are out,
- * capture__attach() with pid 0 takes down what is to be put in place with them. */
+/* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
+ * gone some 10 ms later. To close their links, the kernel waits for all CPUs: 50 ms or more, and
+ * seconds when a CPU is starved. pid 0: takes out the probes for all processes. While these are
+ * out, capture__attach() with pid 0 only notes new probes, and capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* How many links of process pid are still to go; pid -1: of all. Of the kind perf a whole process's
- * count as one, and while there is one, an attach waits for it. */
+/* Number of links of process pid that are still being closed; pid -1: of all processes. With the
+ * kind perf, all links of a process count as one, and an attach waits until they are closed. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
-/* Puts the probes on the allocators' functions back; links that are still to go do not matter. 0 or
- * negative errno with err, and none is back; those that are refused stay out, which is no error.
- * Allocators that are only resumed need never have been attached, and are not among the capture's
- * probes. */
+/* Puts the probes on the allocators' functions back. Links that are still being closed do not
+ * matter. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
+ * no error. Allocators that were never attached can be resumed, too: capture__probes() does not
+ * list their probes. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* From now on one sample is taken per interval bytes of process pid. An exec at this very moment
- * may go unnoticed by the kernel side. 0 or negative errno. */
+/* From now on one sample is taken per interval bytes that process pid allocates. The kernel side
+ * may miss an exec at this very moment. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* Likewise: its probes, which come and go, are all in place since start_ns; ABI_NO_WINDOW: they are
- * not. */
+/* Tells the kernel side that all probes of process pid, which come and go, are in place since
+ * start_ns; ABI_NO_WINDOW: they are not. An exec may be missed as above. 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
-/* Are ends of sampled blocks of process pid told from now on, and their addresses watched (struct
- * abi_end)? Blocks that have ended stay in the live table then, as BIRTH_ENDED, until
- * capture__forget_block(). 0 or negative errno. */
+/* With watch set, the kernel side reports the ends of sampled blocks of process pid from now on,
+ * and watches their addresses (struct abi_end). Blocks that have ended then stay in the live table
+ * as BIRTH_ENDED until capture__forget_block(). 0 or negative errno. */
 int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
-/* Calls fn for each end told of since the last time (valid for the call), in the order in which
- * they happened on their CPUs. *ret_lost: how many found no room, over the whole run. 0 or negative
- * errno. */
+/* Calls fn for each reported end since the last call, in the order in which they happened on their
+ * CPUs. The struct abi_end is valid only while fn runs. *ret_lost: ends of the whole run that found
+ * no room. 0 or negative errno. */
 int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end),
 		       void *ctx, uint64_t *ret_lost);
 
-/* Puts probes on the functions of a source (of libc's) in process pid. */
+/* Puts probes on the libc functions of a source in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
-/* Begins to take them out again, as capture__pause() does. */
+/* Begins to take these probes out again, as capture__pause() does. */
 void capture__detach_regions(struct capture *capture, pid_t pid);
-/* The same for the system calls of traced processes, seen through tracepoints: each system call of
- * the machine takes longer meanwhile (capture__calibrate_regions()). */
+/* Sees regions at the system calls of traced processes instead, through tracepoints. Meanwhile each
+ * system call of the machine takes longer (capture__calibrate_regions()). */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
-/* Sees page faults of traced processes, through tracepoints, as options->faults asked for; to be
- * called again after capture__detach(), as which calibrating ends. */
+/* Sees page faults of traced processes through tracepoints. Needs options->faults. Must be called
+ * again after capture__detach(), with which calibration ends, too. */
 int capture__attach_faults(struct capture *capture, struct error *err);
 
-/* Calls fn for each call heard of from now on (struct abi_region_call, valid for the call), from
- * within capture__events(). NULL: nobody. */
+/* From now on capture__events() calls fn for each reported call of mmap and the like. The struct
+ * abi_region_call is valid only while fn runs. fn NULL: nothing is called. */
 void capture__on_region_call(struct capture *capture,
 			     void (*fn)(void *ctx, const struct abi_region_call *call), void *ctx);
 
 /* What one probe of the run does: for reports. */
 struct capture_probe {
-	const struct alloc_point *point; /* of the allocator that was attached: the caller's */
+	const struct alloc_point *point; /* of an attached allocator: owned by the caller */
 	const struct allocator *allocator;
 	pid_t pid; /* 0: in all processes */
 };
@@ -213,61 +218,63 @@ void capture__deactivate(struct capture *capture);
 /* Takes all probes out of all targets. */
 void capture__detach(struct capture *capture);
 
-/* A process of its own, the keeper, takes all probes out when it has not been told for as long as
- * the patience lasts that all is well, and when we die. What reads tables, attaches and takes in
- * processes tells it by itself. */
+/* Tells the keeper that all is well. The keeper is a process of its own. It takes all probes out
+ * when memtrace dies, or when no beat comes for as long as its patience lasts. The functions that
+ * read tables, attach probes or add processes send beats by themselves. */
 void capture__beat(struct capture *capture);
-/* Milliseconds; 0 (at first): for ever. */
+/* How long the keeper waits for a beat, in milliseconds; 0 (at first): for ever. */
 void capture__set_patience(struct capture *capture, unsigned patience_ms);
-/* Is it there? Somebody may have killed it. */
+/* Does the keeper run? Somebody may have killed it. */
 bool capture__is_kept(struct capture *capture);
-/* When the keeper took the probes out, CLOCK_MONOTONIC; 0: it did not. Probes that are placed from
- * then on go as well, until capture__accept_withdrawal(). */
+/* When the keeper took the probes out, CLOCK_MONOTONIC; 0: it did not. It also takes out all probes
+ * that are placed later, until capture__accept_withdrawal(). */
 uint64_t capture__withdrawn_ns(const struct capture *capture);
-/* Takes out whatever is left, waits until it is gone, and lets probes be placed again. No probe is
- * in place then, as after capture__pause() of all and capture__detach(). */
+/* Takes out the remaining probes, waits until they are gone, and allows new probes. Afterwards no
+ * probe is in place, as after capture__pause() with pid 0 and capture__detach(). */
 void capture__accept_withdrawal(struct capture *capture);
 
-/* What a process held at most. 0 or negative errno. */
+/* The most that a process held at one time. 0 or negative errno. */
 int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *ret);
 
-/* A process's counters, added up over the CPUs. until_sample and drawn_for mean nothing there. */
+/* A process's counters, added up over the CPUs. until_sample and drawn_for have no meaning in
+ * *ret. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
-/* The same of all processes that met a probe, traced or not: calls, samples and what their
- * stacks took alone. Only with the option. */
+/* Counters of all processes that hit a probe, traced or not, added up. Only calls, samples and the
+ * time for their stacks (stack_ns) are counted. Needs options->machine. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
-/* By how many blocks the process has more than before, by counters: allocations that added one less
- * frees that ended one. */
+/* By how many blocks the process has grown, according to the counters: allocations that added a
+ * block minus frees that ended one. */
 int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 
-/* Calls of allocating and of freeing functions, by counters. */
+/* Number of calls of allocating and of freeing functions, according to the counters. */
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
-/* How often the kernel could not run a program because another was running on the CPU. */
+/* How often the kernel could not run a program because another one was running on the same CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 
-/* Memory that the kernel holds for all this, bytes. *ret_at_most: rather what its tables may grow
- * to, for this kernel (before Linux 6.4) does not count what they have. */
+/* Memory that the kernel holds for this capture, bytes. *ret_at_most: the value is what the tables
+ * may grow to, because this kernel (before Linux 6.4) does not count what they hold now. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
-/* What the same will be on a machine of so many possible CPUs, from the sizes of the tables. */
+/* The memory that the kernel will hold on a machine of so many possible CPUs, computed from the
+ * sizes of the tables. */
 struct capture_footprint {
-	uint64_t at_once;  /* bytes, before anything is recorded, */
-	uint64_t for_cpus; /* of these for the CPUs, each as much */
+	uint64_t at_once;  /* bytes, before anything is recorded */
+	uint64_t for_cpus; /* part of at_once that is per CPU, for all CPUs */
 	uint64_t at_most;  /* bytes, when all tables are full */
 };
 int capture__footprint(const struct capture_options *options, int cpus,
 		       struct capture_footprint *ret); /* 0 or negative errno */
 
-/* How many processes may be traced at a time when so many are wanted: the more CPUs, the fewer, for
- * each has counters for each CPU. */
+/* How many processes may be traced at a time, wanted at most. Each process has counters for each
+ * CPU, so more CPUs allow fewer processes. */
 uint32_t capture__processes_for(uint32_t wanted, int cpus);
-int capture__cpus(void); /* possible ones; 1 when that cannot be told */
+int capture__cpus(void); /* possible ones; 1 when the number is unknown */
 
-/* Ascending; as strcmp. */
+/* Compares by lo, then by hi; returns as strcmp() does. */
 static inline int stack_key__compare(const struct abi_stack_key *a, const struct abi_stack_key *b)
 {
 	if (a->lo != b->lo)
@@ -282,7 +289,7 @@ struct capture_table {
 };
 void capture_table__free(struct capture_table *table);
 
-/* Everything recorded, read in batches; meant for after deactivation, when nothing changes. */
+/* All records, read in batches. To be read after deactivation, when nothing changes. */
 struct capture_drain {
 	struct capture_table live;   /* struct abi_live_key -> struct abi_live */
 	struct capture_table sites;  /* struct abi_site_key -> struct abi_site */
@@ -294,63 +301,64 @@ struct capture_drain {
 };
 int capture__drain(struct capture *capture, struct capture_drain *ret, struct error *err);
 
-/* The live blocks alone, of all processes. 0 or negative errno. */
+/* Reads only the live blocks, of all processes. 0 or negative errno. */
 int capture__read_live(struct capture *capture, struct capture_table *ret);
-/* The same of the sites. */
+/* Reads only the sites, of all processes. 0 or negative errno. */
 int capture__read_sites(struct capture *capture, struct capture_table *ret);
-/* A block is not followed any more. */
+/* Stops following a block: deletes it from the live table. */
 void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
 void capture_drain__free(struct capture_drain *drain);
 
-/* Average cost of one call with this capture's probe, in nanoseconds: of an allocating function and
- * of a freeing one, by the class of the probed instruction. Includes the BPF programs at this
- * capture's interval. */
+/* Average cost of one call with this capture's probe, in nanoseconds, by the class of the probed
+ * instruction: of an allocating function (alloc_ns) and of a freeing one (free_ns). Includes the
+ * BPF programs at this capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
-	/* more than that, and the stack, of a sampled allocation and its free: a return, tables. 0:
-	 * each call is a sample */
+	/* additional cost of a sampled allocation and its free, without the walk of its stack: a
+	 * return, tables. 0: each call is a sample */
 	double sample_ns;
-	double rare_ns; /* more than that, of each call, where they are few: the caches have lost
-			 * the kernel's code and tables since the last one
-			 * (calibration__rarity_ns()) */
-	/* by how much all of these went up and down meanwhile, relative, as a standard deviation:
-	 * others of the machine */
+	/* additional cost of each call when calls are rare: since the last call, the caches have
+	 * lost the kernel's code and tables (calibration__rarity_ns()) */
+	double rare_ns;
+	/* relative standard deviation of all these costs between rounds: other processes on the
+	 * machine disturb the measurement */
 	double spread;
 };
 
-/* Measures it on a child of memtrace's own, in about half a second. Must come before the
- * first capture__attach and outside activation. 0 or negative errno. */
+/* Measures the calibration on a child of memtrace's own, in about half a second. Must run before
+ * the first capture__attach() and outside activation. 0 or negative errno. */
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
-/* What it costs, in nanoseconds, that regions are seen: one call of mmap or munmap at libc's
- * functions, and at the system calls; and there every other system call of the machine. Stacks are
- * not walked in it. */
+/* Cost of seeing regions, in nanoseconds, without the walks of stacks: one call of mmap or munmap
+ * that is seen at libc's functions; one that is seen at the system calls; and, with the latter,
+ * every other system call of the machine. */
 struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
 
-/* Measures it on a child, too. Meanwhile, for some hundredths of a second, every system call of the
- * machine costs more. The capture was made with regions. 0 or negative errno. */
+/* Measures the region calibration, on a child, too. Meanwhile, for some hundredths of a second,
+ * every system call of the machine costs more. Needs options->regions. 0 or negative errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
-/* Nanoseconds that all calls of mmap and its like counted have cost, stacks aside; syscalls: they
- * were seen as system calls (what the process's other ones cost there is not in it). */
+/* Cost in nanoseconds of all counted calls of mmap and the like, without their stacks. syscalls:
+ * the calls were seen as system calls; the cost of the process's other system calls is not
+ * included. */
 double region_calibration__total_ns(const struct region_calibration *calibration,
 				    const struct abi_process_cpu *counters, bool syscalls);
 
-/* Nanoseconds that so many calls, one after the other over so much time, cost more than calls in a
- * row do. */
+/* Additional cost in nanoseconds of calls that are spread over over_ns, compared with as many calls
+ * in a row. */
 double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls,
 			      double over_ns);
 
-/* Nanoseconds that one call costs at a probe like this. */
+/* Cost in nanoseconds of one call at a probe like this. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
 
-/* Nanoseconds that samples, and their stacks, have cost beyond their calls. */
+/* Cost in nanoseconds of the counted samples and their stacks, beyond the cost of their calls. */
 double calibration__samples_ns(const struct calibration *calibration,
 			       const struct abi_process_cpu *counters);
 
-/* Nanoseconds that all calls counted, and samples, have cost. */
+/* Cost in nanoseconds of all counted calls and samples. */
 double calibration__total_ns(const struct calibration *calibration,
 			     const struct abi_process_cpu *counters);
 

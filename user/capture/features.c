@@ -57,7 +57,7 @@ int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const c
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* A program that does nothing, of the attach type. */
+/* Loads a program that does nothing, with the attach type of the kind. */
 static int load_nothing(enum probe_kind kind)
 {
 	struct bpf_insn insns[] = {
@@ -111,7 +111,8 @@ int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off
 			return bit;
 		attr.config |= 1ULL << bit;
 	}
-	/* For all processes it is opened on one CPU, and hit on each: the probe is the kernel's. */
+	/* An event for all processes is opened on one CPU, but each CPU hits its probe: the probe
+	 * is the kernel's. */
 	event = (int)syscall(SYS_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
 			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
@@ -131,7 +132,7 @@ static int try_perf(int prog_fd, uint64_t off)
 	return link < 0 ? link : 0;
 }
 
-/* From here on this process may leave, and do nothing else. */
+/* From now on this process may exit and make no other system call. */
 static int allow_leaving(void)
 {
 	struct sock_filter filter[] = {
@@ -154,7 +155,7 @@ static void begin_trial(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* The probed call, where only leaving is allowed besides. */
+/* Makes the probed call while exit is the only other allowed system call. */
 static void seccomp_child(int go)
 {
 	char byte;
@@ -166,9 +167,9 @@ static void seccomp_child(int go)
 	_exit(0);
 }
 
-/* The signal that ends a child which makes the system call by which a return probe's call comes
- * back, though none does: SIGILL from the call itself, SIGSYS from a filter that does not let it
- * through. 0: none, the kernel has no such call. -1: neither is known. */
+/* Makes the system call of a returning return probe in a child, without such a probe. Returns the
+ * signal that ends the child: SIGILL from the call itself, SIGSYS from a filter that forbids it. 0:
+ * no signal, the kernel has no such call. -1: unknown. */
 static int signal_of_uretprobe(bool filtered)
 {
 	int status = 0;
@@ -197,8 +198,8 @@ static void *call_stub(void *arg)
 	return NULL;
 }
 
-/* Does a uprobe_multi link with a pid see a second thread of it? Counted by a program that adds one
- * to a map. */
+/* Does a uprobe_multi link with a pid miss a second thread of the process? The trial's program adds
+ * 1 to a map for each hit. */
 static bool multi_sees_one_thread(void)
 {
 	_cleanup_close_ int map = -1, prog = -1, link = -1;
@@ -260,8 +261,8 @@ bool features__init_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) || st.st_ino == PID_NS_INIT_INODE;
 }
 
-/* Runs a function of ours with a return probe on it under a filter of system calls that knows none
- * of the kernel's own for probes, in a child. True when that kills the child. */
+/* Runs a function of memtrace with a return probe in a child, under a seccomp filter that allows
+ * none of the kernel's own system calls for probes. True when that kills the child. */
 static bool seccomp_kills(void)
 {
 	_cleanup_close_ int prog = -1, link = -1;
@@ -310,15 +311,15 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* A millisecond, that spares most kernels the trial. Under a filter of our own the answers
-	 * may be the filter's. */
+	/* This check takes a millisecond and saves most kernels the full trial. Under a filter of
+	 * memtrace's own process the answers may come from that filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 
 		if (!signal || (signal > 0 && signal_of_uretprobe(true) == SIGILL))
 			return false;
 	}
-	/* Where uprobe_multi is missing, return probes are older than the fault. */
+	/* Where uprobe_multi is missing, return probes are older than the bug. */
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What this kernel offers for probes, found out by trying, never from its version. */
+/* What this kernel offers for probes: found by trying, never from the kernel's version. */
 #ifndef MEMTRACE_CAPTURE_FEATURES_H
 #define MEMTRACE_CAPTURE_FEATURES_H
 
@@ -10,7 +10,7 @@
 
 #include "base/error.h"
 
-/* The ladder, best first. */
+/* The kinds of probe, best first. */
 enum probe_kind {
 	PROBE_SESSION, /* one program for entry and return, return armed per call (Linux 6.13) */
 	PROBE_MULTI,   /* one link for many entries, another for their returns (Linux 6.6) */
@@ -22,32 +22,33 @@ enum probe_kind {
 const char *probe_kind__name(enum probe_kind kind);
 
 struct features {
-	bool btf;	       /* /sys/kernel/btf/vmlinux is there */
-	int kind[PROBE_KINDS]; /* 0: works; else the negative errno of the step that failed */
-	bool multi_one_thread; /* the pid filter of uprobe_multi sees one thread only (a fault of
-				* 6.6.0-6.6.34, 6.7, 6.8 and 6.9.0-6.9.4): not used then */
-	bool tables;	       /* bpf_loop is there (5.17): stacks can be unwound by tables */
-	bool seccomp_kills;    /* a return probe kills a process under a filter of system calls that
-				* does not know the kernel's own (a fault of 6.11 to 6.13) */
+	bool btf;		 /* /sys/kernel/btf/vmlinux is there */
+	int kind[PROBE_KINDS];	 /* 0: works; else the negative errno of the step that failed */
+	bool multi_one_thread;	 /* the pid filter of uprobe_multi sees one thread only (a bug of
+				* 6.6.0-6.6.34, 6.7, 6.8 and 6.9.0-6.9.4): the kind is not used
+				* then */
+	bool tables;		 /* bpf_loop is there (5.17): needed to unwind stacks by tables */
+	bool seccomp_kills;	 /* a return probe kills a process under a seccomp filter that does
+				* not know the kernel's own system call (a bug of 6.11 to 6.13) */
 	bool shadow_stacks_kill; /* features__shadow_stacks_kill() */
-	bool init_pid_ns;	 /* memtrace sees the pids that the kernel sees */
+	bool init_pid_ns;	 /* memtrace is in the initial pid namespace */
 };
 
-/* Tries everything, in some tens of milliseconds, with probes on memtrace's own code. */
+/* Tries all features, in some tens of milliseconds, with probes on memtrace's own code. */
 void features__probe(struct features *ret);
 
-/* Does memtrace see processes by the numbers that the kernel side knows them by? */
+/* Does memtrace see the same pids as the kernel side? */
 bool features__init_pid_ns(void);
 
 /* As struct features.tables. */
 bool features__tables(void);
 
-/* As struct features.seccomp_kills; tried on a child of memtrace's own. */
+/* As struct features.seccomp_kills. The trial runs on a child of memtrace's own. */
 bool features__seccomp_kills(void);
 
-/* Does a return probe kill a process that has a shadow stack? True of kernels that give processes
- * shadow stacks (6.6, on a CPU that has them: user_shstk in /proc/cpuinfo) and do not tell these of
- * the changed return address (before 6.11): those whose list of symbols lacks
+/* Does a return probe kill a process that has a shadow stack? True for kernels that give processes
+ * shadow stacks (6.6, on a CPU that has them: user_shstk in /proc/cpuinfo) but do not update them
+ * when a return address changes (before 6.11). Such a kernel's list of symbols lacks
  * shstk_update_last_frame. Read, not tried. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
@@ -55,18 +56,18 @@ bool features__shadow_stacks_kill(void);
  * 6.1.146, 6.6.99, 6.12.39, 6.15.7). */
 #define PERF_REFUSED "perf uprobes take CAP_SYS_ADMIN (since the fix of CVE-2025-38466)"
 
-/* Tries one kind; as struct features.kind. */
+/* Tries one kind of probe. Returns as struct features.kind. */
 int features__try_kind(enum probe_kind kind);
 
 /* Creates a uprobe_multi or uprobe_session link over cnt file offsets of path for process pid;
- * ret_probe: on return instead of entry. libbpf knows these calls only from 1.3 and 1.6 on, and
- * Debian 12's is 1.1. A descriptor, or negative errno. Source: struct bpf_attr of linux/bpf.h. */
+ * ret_probe: on return instead of entry. libbpf has these calls only since 1.3 and 1.6, and Debian
+ * 12 has libbpf 1.1. A descriptor, or negative errno. Source: struct bpf_attr of linux/bpf.h. */
 int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
 		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid);
 
-/* The same for one offset through a perf event (config1 and config2 are the path and the offset).
- * Returns the link's descriptor and the event's in *ret_event - closing both takes the probe out -
- * or negative errno. */
+/* Creates a link for one offset through a perf event (config1 and config2 are the path and the
+ * offset). Returns the link's descriptor, and the event's in *ret_event, or negative errno. Closing
+ * both descriptors takes the probe out. */
 int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off, uint64_t cookie,
 		     pid_t pid, int *ret_event);
 

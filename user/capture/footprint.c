@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel's memory for our tables, before they are there: as the kernel counts them (memlock in
- * the fdinfo of a map, since Linux 6.4). */
+/* Computes the kernel's memory for memtrace's tables before they exist, in the way in which the
+ * kernel counts it (memlock in the fdinfo of a map, since Linux 6.4). */
 #include <errno.h>
 
 #include "capture/internal.h"
 #include "capture/watch.h"
 
-#define PER_CPU_BYTES	(64ULL << 20) /* of counters of processes, for all CPUs together */
+#define PER_CPU_BYTES	(64ULL << 20) /* for the counters of processes, for all CPUs together */
 #define LEAST_PROCESSES 64
 #define BUCKET		16 /* struct bucket */
-#define ELEMENT		64 /* struct htab_elem, and its place in a list of free ones */
+#define ELEMENT		64 /* struct htab_elem, and its link in a list of free ones */
 #define PAGE		4096
 
 static uint64_t whole(uint64_t bytes, uint64_t unit)
@@ -29,7 +29,7 @@ static void add_hash(const struct bpf_map *map, uint64_t cpus, struct capture_fo
 	sum->at_most += buckets * BUCKET + full;
 	if (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
 		return;
-	/* and one for each CPU, for an entry that takes another's place */
+	/* one more entry per CPU, to replace an entry */
 	sum->at_once += full + cpus * full / entries;
 	sum->at_most += cpus * full / entries;
 	sum->for_cpus += cpus * full / entries;
@@ -54,7 +54,7 @@ static void add_map(const struct bpf_map *map, uint64_t cpus, struct capture_foo
 	case BPF_MAP_TYPE_ARRAY_OF_MAPS:
 		bytes = entries * 8;
 		break;
-	case BPF_MAP_TYPE_TASK_STORAGE: /* with each task that has a value */
+	case BPF_MAP_TYPE_TASK_STORAGE: /* memory comes with each task that has a value */
 		break;
 	default:
 		bytes = entries * value;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What capture.c and calibrate.c share, and nobody else sees. */
+/* What the files of this room share, and no other room sees. */
 #ifndef MEMTRACE_CAPTURE_INTERNAL_H
 #define MEMTRACE_CAPTURE_INTERNAL_H
 
@@ -9,51 +9,52 @@
 #include "capture/keeper.h"
 #include "memtrace.skel.h"
 
-/* How large the tables are to be, before they are loaded. */
+/* Sets the sizes of the kernel's tables, before they are loaded. */
 void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options *options);
 
 /* An allocator that is in the kernel's tables. */
 struct known_object {
 	struct file_id file;
-	const char *family; /* NULL: the place is free */
+	const char *family; /* NULL: this entry is free */
 	uint64_t since_ns;  /* when it got its first probes, monotonic */
-	/* released: its place, and its functions', are free when its last link is gone */
+	/* released: its entry, and those of its functions, are free when its last link is closed */
 	bool leaving;
 };
 
-/* Of no allocator; of several, perhaps. */
+/* Instead of an object's index: no allocator; perhaps several ones. */
 #define NO_OBJECT  (-1)
 #define ANY_OBJECT (-2)
 
-/* Where probes are to stand: file offsets, and the index of each one's function as its cookie. */
+/* Where to put probes: file offsets. The cookie of an offset is the index of its function. */
 struct capture_offset_list {
 	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
 	const struct alloc_point
-		*points[ABI_MAX_FUNCS]; /* NULL: none of an allocator's, or a ret instruction */
-	bool essential[ABI_MAX_FUNCS];	/* without it there are to be no probes at all */
+		*points[ABI_MAX_FUNCS]; /* NULL: no allocator's function, or a ret instruction */
+	bool essential[ABI_MAX_FUNCS];	/* without this probe no probe may be placed */
 	uint32_t n;
 };
 
 struct capture_offsets {
 	struct capture_offset_list alloc, free;	    /* entries of functions */
-	struct capture_offset_list throwing, exits; /* entries and ret instructions of those that
-						     * may throw */
+	struct capture_offset_list throwing, exits; /* entries and ret instructions of functions
+						     * that may throw */
 };
 
 /* What probes are on. */
 enum capture_place_kind {
 	ON_ALLOCATORS,
 	ON_REGIONS,  /* mmap and its like, in libc */
-	ON_SYSCALLS, /* the same as system calls: tracepoints */
+	ON_SYSCALLS, /* mmap and its like as system calls: tracepoints */
 	ON_FAULTS,   /* tracepoints, too */
 };
 
 /* What holds probes in place. */
 struct capture_link {
-	/* where the keeper has its descriptor: a link's or, of the kind perf, its event's */
+	/* the keeper's slot for its descriptor: a link's or, of the kind perf, an event's */
 	int slot;
-	pid_t pid;  /* in whose memory; 0: everybody's */
-	int object; /* whose functions, by its index among the objects; NO_OBJECT */
+	pid_t pid; /* in which process; 0: in all */
+	/* index of the object that the probed functions belong to; NO_OBJECT */
+	int object;
 	enum capture_place_kind on;
 	uint32_t rank; /* of the kind perf: those of lower rank are closed first */
 };
@@ -65,20 +66,20 @@ struct capture_closing {
 	int object; /* likewise, or ANY_OBJECT */
 };
 
-#define NEW_TABLES 64 /* at a time: a descriptor each */
+#define NEW_TABLES 64 /* at a time; each has a descriptor */
 
 /* The unwind tables in the kernel. */
 struct unwind_store {
-	struct unwind_entry *entries; /* by the binaries' index */
+	struct unwind_entry *entries; /* by the index of the binary */
 	size_t n_entries;
 	struct unwind_user *users; /* one per process */
 	size_t n_users;
 	size_t n_chunks, max_chunks; /* of all tables */
-	uint64_t clock;		     /* ticks when a table is let go */
-	uint32_t refused;	     /* files that found no room so far */
+	uint64_t clock;		     /* advances by 1 when a table loses its last user */
+	uint32_t refused;	     /* number of files without room so far */
 	struct unwind_part *parts;   /* ascending by key */
 	size_t n_parts;
-	/* Made, but not among the kernel's yet. */
+	/* Tables that are made but not in the kernel's array yet. */
 	uint32_t new_numbers[NEW_TABLES];
 	int new_fds[NEW_TABLES];
 	size_t new_entries[NEW_TABLES], n_new;
@@ -88,16 +89,15 @@ void unwind_store__free(struct unwind_store *store);
 struct capture {
 	struct memtrace_bpf *skel;
 	struct keeper *keeper;
-	unsigned patience_ms; /* its usual one */
+	unsigned patience_ms; /* the usual one */
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
-	uint32_t n_objects,
-		n_funcs; /* places that are, or were, in use; a free function's role is 0 */
+	uint32_t n_objects, n_funcs; /* entries ever in use; a function of role 0 is free */
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
-	int *closing;			  /* room for as many descriptors */
-	struct capture_closing *closings; /* links on their way out, while we go on */
+	int *closing;			  /* room for n_links descriptors */
+	struct capture_closing *closings; /* links that helpers are closing */
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;
 	size_t n_probes, probes_room;
@@ -106,7 +106,7 @@ struct capture {
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,
-		PLACE_OUT, /* it has one, but they are out */
+		PLACE_OUT, /* it has one that is out at the moment */
 		PLACE_IN,
 	} everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
 	bool everywhere_out;
@@ -121,28 +121,27 @@ struct capture {
 	/* stacks that were taken out of the kernel since the last drain, ascending */
 	struct capture_table retired;
 	int cpus;			  /* possible ones: values of per-CPU maps */
-	struct abi_process_cpu *counters; /* one per CPU: room to read a process's */
+	struct abi_process_cpu *counters; /* buffer for the counters of one process */
 };
 
 /* --- links.c --- */
 
-/* The descriptor is the keeper's from now on; on failure it is closed. rank as of the link. 0 or
+/* Gives the descriptor to the keeper; on failure closes it. rank: as in struct capture_link. 0 or
  * negative errno. */
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
-/* Those that were kept since there were n_links are closed again: in the order of their coming,
- * backwards. */
+/* Closes the links that were kept since there were n_links, the last one first. */
 void links__roll_back(struct capture *capture, size_t n_links);
 /* Which links are meant. */
 struct link_choice {
 	pid_t pid; /* -1: all */
 	enum capture_place_kind on;
-	int object; /* ANY_OBJECT, or this one's alone */
+	int object; /* ANY_OBJECT, or only this object's links */
 };
-/* Closes them. */
+/* Closes the chosen links. */
 void links__close(struct capture *capture, const struct link_choice *choice);
-/* Begins to close them. */
+/* Begins to close the chosen links. */
 void links__pause(struct capture *capture, const struct link_choice *choice);
-/* May a probe of the object still be somewhere? */
+/* May a probe of the object still be in place? */
 bool links__any_of(const struct capture *capture, int object);
 
 /* Probes at file offsets of path in process pid, all or none. */
@@ -153,16 +152,16 @@ int capture__attach_points(struct capture *capture, const char *path,
 int capture__read_table(struct capture *capture, const struct bpf_map *map,
 			struct capture_table *ret);
 
-/* Deletes an entry of the table of live blocks, if it is there: its filter has to know. */
+/* Deletes an entry of the table of live blocks, if it is there, and updates the table's filter. */
 void capture__delete_live(struct capture *capture, const struct abi_live_key *key);
 
-/* Puts back the retired stacks that a drain's sites or calls name, and forgets the others. */
+/* Puts back the retired stacks that a drain's sites or calls name, and forgets the other ones. */
 void capture__put_back(struct capture *capture, const struct capture_drain *drain);
 
-/* Empties the tables of what has been recorded so far. */
+/* Deletes all records from the kernel's tables. */
 void capture__clear_tables(struct capture *capture);
 
-/* What a probe there costs: abi_func.cost. */
+/* Cost class of a hit at the point: abi_func.cost. */
 uint8_t capture__cost_of(const struct alloc_point *point);
 
 #endif

@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A memtrace that hangs cannot keep the limit of what its probes cost: it may be stopped (Ctrl-Z),
- * write to a terminal that nobody reads, or wait for memory of the target that never comes. So the
- * power to take the probes out lies with another process as well, the keeper. It looks every 50 ms
- * whether memtrace has said meanwhile that all is well (a beat). When there was none for as long as
- * the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds a probe.
+/* A memtrace that hangs cannot keep the limit of what its probes cost. It may be stopped (Ctrl-Z),
+ * write to a terminal that nobody reads, or wait for memory of the target that never comes. So
+ * another process, the keeper, can take the probes out as well. Every 50 ms it looks whether
+ * memtrace has said since the last look that all is well (a beat). When no beat comes for as long
+ * as the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds a
+ * probe.
  *
- * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but neither its
- * address space, nor its session, nor its signals. With the table shared, descriptors need not be
- * handed over: the keeper can close a probe as soon as it stands in a slot, which is where it is
- * made, in the helper that a SIGSTOP of memtrace does not stop (shield.c). While memtrace is well
- * it closes its probes by itself, without asking anybody. Who closes a descriptor is decided by an
- * atomic exchange of its slot: the one who finds it there.
+ * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but not its
+ * address space, its session or its signals. As the table is shared, no descriptor has to be handed
+ * over. The keeper can close a probe as soon as its descriptor stands in a slot. It is put there
+ * where it is made: in the helper that a SIGSTOP of memtrace does not stop (shield.c). While
+ * memtrace is well it closes its probes by itself, without asking anybody. An atomic exchange of
+ * the slot decides who closes a descriptor: the process that finds it there.
  *
- * Time is counted in looks, not by a clock. So a machine, or a container, that stands still as a
- * whole misses no beat.
+ * Time is counted in looks, not by a clock. So no beat is missed when a machine, or a container,
+ * stands still as a whole.
  *
- * When memtrace dies, its descriptors live on in the shared table until the keeper ends, which it
- * does then: they are closed in its exit. What kills all of memtrace's processes one after the
- * other (a container that ends does) cannot reach it there, and a SIGKILL that is pending while a
- * probe is taken out would leave the breakpoint in the target (shield.c). So no helper is begun,
- * and the keeper is not killed at its parent's death, but told. */
+ * When memtrace dies, its descriptors stay open in the shared table until the keeper ends, which it
+ * does then: its exit closes them. Something may kill all of memtrace's processes one after the
+ * other (the end of a container does). It cannot reach the keeper in its exit. A SIGKILL that is
+ * pending while a probe is taken out would leave the breakpoint in the target (shield.c). So the
+ * keeper begins no helper, and at its parent's death it gets a signal that does not kill it. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -45,7 +46,7 @@
 
 enum state {
 	WATCHING,
-	CLOSING,   /* the keeper's turn: nobody else leaves this state */
+	CLOSING,   /* by the keeper: nobody else leaves this state */
 	WITHDRAWN, /* until memtrace resumes */
 };
 
@@ -57,25 +58,25 @@ struct slot {
 /* What both processes see. */
 struct shared {
 	atomic_ulong beats;
-	atomic_uint patience; /* in looks */
+	atomic_uint patience; /* number of looks */
 	atomic_int state;
 	_Atomic uint64_t withdrawn_ns;
 	atomic_bool over;
-	atomic_uint n_slots; /* that were ever in use */
+	atomic_uint n_slots; /* slots that were ever in use */
 	struct slot slots[SLOTS];
 };
 
 struct keeper {
 	struct shared *shared;
 	bool in_turn;
-	pid_t parent, pid; /* pid: 0 when it was waited for */
+	pid_t parent, pid; /* pid: 0 after it was waited for */
 	char *stack;
-	uint32_t n_free, free[SLOTS]; /* slots that were in use */
+	uint32_t n_free, free[SLOTS]; /* free slots that were in use before */
 };
 
 /* --- in the keeper's process --- */
 
-/* By rank, ascending. */
+/* Takes the descriptors out of all slots. By rank, ascending. */
 static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
 {
 	size_t n = 0;
@@ -113,7 +114,7 @@ static void close_all(const struct keeper *k, const int *fds, size_t n)
 		shield__end_close(closer, true);
 }
 
-/* from: the state in which that was decided. Memtrace may have resumed since. */
+/* from: the state in which this was decided. memtrace may have resumed since then. */
 static void withdraw(const struct keeper *k, int from)
 {
 	static uint32_t ranks[SLOTS];
@@ -139,12 +140,12 @@ static int keep(void *arg)
 	unsigned missed = 0;
 	sigset_t parents_end;
 
-	setsid(); /* no Ctrl-C and no Ctrl-Z is ours */
+	setsid(); /* Ctrl-C and Ctrl-Z do not reach us */
 	prctl(PR_SET_NAME, "mt-keeper");
 	setpriority(PRIO_PROCESS, 0, -20);
-	/* To close a descriptor takes none. */
+	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
-	/* All signals are blocked, so this one does no more than end the wait. */
+	/* All signals are blocked, so this one only ends the wait. */
 	sigemptyset(&parents_end);
 	sigaddset(&parents_end, SIGUSR1);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);
@@ -158,7 +159,8 @@ static int keep(void *arg)
 		if (patience && missed >= patience)
 			withdraw(k, WATCHING);
 	}
-	/* Of one that is dead the end of this process closes all, when the table goes with it. */
+	/* When memtrace is dead, the end of this process closes all descriptors: the table goes
+	 * with it. */
 	if (getppid() == k->parent) {
 		withdraw(k, WITHDRAWN);
 		withdraw(k, WATCHING);
@@ -186,8 +188,8 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* It keeps them blocked. No signal at its end: nobody's wait() for another child shall meet
-	 * it. */
+	/* The keeper keeps all signals blocked. It sends none when it ends, so that no wait() for
+	 * another child meets it. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);

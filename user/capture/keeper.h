@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Takes the probes out when memtrace hangs, whatever it hangs in: a small process that does nothing
- * else. The header of keeper.c tells how. One thread uses it. */
+/* The keeper is a small process that takes the probes out when memtrace hangs, for whatever reason,
+ * and does nothing else. The header of keeper.c tells how. Only one thread may use these
+ * functions. */
 #ifndef MEMTRACE_CAPTURE_KEEPER_H
 #define MEMTRACE_CAPTURE_KEEPER_H
 
@@ -9,33 +10,34 @@
 
 struct keeper;
 
-/* Starts the process. in_turn: descriptors are closed one after the other, those of lower rank
- * first, instead of many at a time. 0, or negative errno. */
+/* Starts the keeper. in_turn: it closes descriptors one after the other, those of lower rank first,
+ * instead of many at a time. 0, or negative errno. */
 int keeper__new(bool in_turn, struct keeper **ret);
-/* Closes what is still held, ends the process and waits for its end. */
+/* Closes all descriptors that are still held, ends the keeper and waits for its end. */
 void keeper__free(struct keeper *keeper);
 
-/* The descriptor of a probe becomes the keeper's to close. Its slot, or -ENOSPC, and it is the
- * caller's still. */
+/* Gives the descriptor of a probe to the keeper, which closes it from now on. Returns its slot; or
+ * -ENOSPC, and the caller still owns the descriptor. */
 int keeper__hold(struct keeper *keeper, int fd, uint32_t rank);
-/* The descriptor in the slot is the caller's to close again. -1: the keeper has closed it. The slot
- * is free. */
+/* Takes the descriptor in the slot back: the caller closes it. -1: the keeper has closed it. The
+ * slot is free afterwards. */
 int keeper__take(struct keeper *keeper, int slot);
 
-/* All is well. To be said more often than the patience lasts; costs one store. */
+/* Sends a beat: memtrace works. Beats must come more often than the patience lasts. A beat costs
+ * one store. */
 void keeper__beat(struct keeper *keeper);
-/* How long it waits for a beat before it withdraws all probes, in steps of 50 ms; 0 (at first): for
- * ever. */
+/* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms; 0
+ * (at first): for ever. */
 void keeper__set_patience(struct keeper *keeper, unsigned patience_ms);
 
-/* When probes were withdrawn, CLOCK_MONOTONIC; 0: they were not. Until keeper__resume() those that
- * come are withdrawn as well. */
+/* When the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not. Until keeper__resume(), it
+ * withdraws new probes as well. */
 uint64_t keeper__withdrawn_ns(const struct keeper *keeper);
-/* Waits until all that was withdrawn is closed (perf events: 100 ms each). What comes from now on
- * stays. */
+/* Waits until all withdrawn probes are closed (perf events: 100 ms each). New probes stay in place
+ * from now on. */
 void keeper__resume(struct keeper *keeper);
 
-/* Is the process there? */
+/* Does the keeper run? */
 bool keeper__lives(struct keeper *keeper);
 
 #endif

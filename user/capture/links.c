@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What holds probes in place: kept from when it is made until it is closed, at once or beside
- * us. */
+/* Links hold probes in place. They are kept from when they are made until they are closed, at once
+ * or while we go on. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +11,7 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* and room to close them with: that must not fail */
+	/* and room for their descriptors when they are closed: closing must not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
 			   : keeper__hold(c->keeper, fd, rank);
@@ -26,7 +26,7 @@ int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 }
 
 /* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it.
- * The new number of them. */
+ * Returns their new number. */
 static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
 {
 	int fd = keeper__take(c->keeper, link->slot);
@@ -63,15 +63,15 @@ void links__close(struct capture *c, const struct link_choice *choice)
 	shield__close(c->closing, n);
 }
 
-/* Perf events go one after the other, some 100 ms each, whoever closes them: the kernel waits for
- * all CPUs under one lock. A link that is closed takes the program from the breakpoint at once, but
- * the breakpoint stays until it is its event's turn: calls are trapped and nobody counts them.
- * (Closed side by side, malloc's breakpoint stood for 1.7 s after its program had gone.) So one
- * helper closes them, each event with its link, and those of the functions that are called most
- * first. */
+/* Perf events are closed one after the other, some 100 ms each, whoever closes them: the kernel
+ * waits for all CPUs under one lock. When a link is closed, the program leaves the breakpoint at
+ * once. But the breakpoint stays until its event is closed, and meanwhile calls are trapped and not
+ * counted. (With links closed side by side, malloc's breakpoint stood for 1.7 s after its program
+ * had gone.) So one helper closes each event together with its link, first those of the functions
+ * that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0, n_fds = 0; /* of those to go, by insertion: they are some dozens */
+	size_t kept = 0, n = 0, n_fds = 0; /* of going, sorted by insertion: they are some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
@@ -79,8 +79,8 @@ static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 		links__close(c, choice);
 		return;
 	}
-	/* the last one first, among those of one rank: an event before its link, an entry before
-	 * its return */
+	/* within one rank the last one first: an event before its link, an entry before its
+	 * return */
 	for (size_t i = c->n_links; i-- > 0;) {
 		size_t at = n;
 
@@ -109,10 +109,11 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 	size_t kept = 0;
 
 	if (VECTOR_RESERVE(c->closings, c->closings_room, c->n_closings + c->n_links)) {
-		links__close(c, choice); /* it takes us longer, no more */
+		links__close(c, choice); /* we only wait longer */
 		return;
 	}
-	/* of one object: nobody waits for it, and many may be released at once */
+	/* With a chosen object, nobody waits for the end, and many objects may be released at
+	 * once. */
 	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
 		pause_in_turn(c, choice);
 		return;
@@ -190,7 +191,7 @@ uint64_t capture__withdrawn_ns(const struct capture *c)
 	return keeper__withdrawn_ns(c->keeper);
 }
 
-/* Probes that came after those that were withdrawn go with them: they may be halves of pairs. */
+/* Probes that came after the withdrawn ones are closed with them: they may be halves of pairs. */
 void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});

@@ -28,11 +28,11 @@ struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t o
 	return ret;
 }
 
-/* The reads of all places in all mappings: pages that were changed are a mapping of their own. */
+/* The reads of all places in all mappings of the file: changed pages are a mapping of their own. */
 struct batch {
 	struct memory_read *reads;
 	uint8_t (*bytes)[CODE_BEFORE + 1];
-	size_t *which; /* place */
+	size_t *which; /* index of the place */
 	size_t n;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Code that a process has changed in its own memory, as hot patching does. The kernel puts a probe
- * over what the file has: in such a process it would put the file's instruction in the place of the
- * change, and the process would go on amid another instruction. */
+/* Finds code that a process has changed in its own memory, as hot patching does. To place a probe,
+ * the kernel works with the file's code. In such a process it would overwrite the change with the
+ * file's instruction. The process would then run into the middle of another instruction. */
 #ifndef MEMTRACE_CAPTURE_PATCH_H
 #define MEMTRACE_CAPTURE_PATCH_H
 
@@ -14,22 +14,24 @@
 
 #define CODE_BEFORE 15
 
-/* An instruction of a file. A jump to elsewhere is put at a function's entry, and is longer than
- * one instruction: what it has where the place is may be anything, the file's byte or a
- * breakpoint's among them. So what comes before the place in its function counts, too. */
+/* An instruction of a file. A patch puts a jump at a function's entry, and the jump is longer than
+ * one instruction. At the place itself the patched code may then have any byte, also the file's own
+ * or a breakpoint's. So the bytes before the place in its function are compared, too. */
 struct code_place {
-	uint64_t off;	  /* in the file */
-	uint8_t byte;	  /* the first one there */
-	uint8_t n_before; /* bytes that come before it */
+	uint64_t off;	  /* offset in the file */
+	uint8_t byte;	  /* its first byte */
+	uint8_t n_before; /* number of bytes in before */
 	uint8_t before[CODE_BEFORE];
 };
 
-/* The place delta bytes behind the entry of a function with that code, at off in the file. */
+/* The place delta bytes after the entry of a function with that code. off: the place's offset in
+ * the file. */
 struct code_place code_place__in(const uint8_t *code, uint32_t delta, uint64_t off);
 
-/* Which of n places process pid, whose address space is maps, has changed in any of the mappings of
- * the file: 1, and *ret is its index; 0: none; -ETIMEDOUT: its memory does not come, so that nobody
- * knows. A breakpoint, of a debugger or a tracer, is no change. */
+/* Finds a place among n that process pid has changed in any mapping of the file; maps is its
+ * address space. 1, and *ret is the index of the place; 0: none is changed; -ETIMEDOUT: the memory
+ * could not be read, so the answer is unknown. A breakpoint of a debugger or a tracer is no
+ * change. */
 int patch__find(pid_t pid, const struct maps *maps, const struct file_id *file,
 		const struct code_place *places, size_t n, size_t *ret);
 

@@ -26,8 +26,8 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
-/* rank: of the point among those of its program. The functions that are called most stand first in
- * the tables of allocators. */
+/* rank: index of the point among those of its program. In the tables of allocators, the functions
+ * that are called most stand first. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
 		       const char *path, uint64_t off, uint64_t cookie, pid_t pid, uint32_t rank)
 {
@@ -47,11 +47,11 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 
 /* --- allocators --- */
 
-/* The programs that stand on a list's instructions, in the order in which they are put there: the
- * return first, for no call may be seen entering and not leaving. */
+/* The programs to put on a list's instructions, in this order. The return comes first: no call may
+ * be seen to enter but not to leave. */
 struct placement {
 	struct bpf_program *prog;
-	enum probe_kind kind; /* of multi's two */
+	enum probe_kind kind; /* matters for the two kinds of multi links */
 	bool ret_probe;
 };
 
@@ -61,17 +61,17 @@ struct group {
 	const struct capture_offset_list *list;
 };
 
-#define EVERYBODY_MS 5000 /* for probes in the code of thousands */
+#define EVERYBODY_MS 5000 /* patience for probes in the code of thousands of processes */
 
 struct attach {
 	struct capture *c;
 	const char *path;
 	const struct capture_offsets *offsets;
 	pid_t pid;
-	bool all;      /* each of them is essential */
-	size_t before; /* links */
-	/* What the kernel refused: of the list, by number; at most one that is essential, which
-	 * ends it. */
+	bool all;      /* every function is essential */
+	size_t before; /* number of links before */
+	/* What the kernel refused: index in its list. At most one is essential, as this ends the
+	 * work. */
 	struct {
 		const struct capture_offset_list *list;
 		uint32_t at;
@@ -80,7 +80,7 @@ struct attach {
 	uint32_t n_refused;
 };
 
-/* n instructions of a list from the first on, under one program. */
+/* Attaches one program to n instructions of a list, from first on. */
 static int attach_range(const struct attach *a, const struct placement *place,
 			const struct capture_offset_list *list, uint32_t first, uint32_t n)
 {
@@ -95,7 +95,7 @@ static int attach_range(const struct attach *a, const struct placement *place,
 	return rc;
 }
 
-/* The same under all of its programs, or none. */
+/* Attaches all programs of the group to these instructions, or none. */
 static int attach_whole(const struct attach *a, const struct group *group, uint32_t first,
 			uint32_t n)
 {
@@ -110,14 +110,14 @@ static int attach_whole(const struct attach *a, const struct group *group, uint3
 }
 
 /* Does this error mean that the kernel takes no probe on the instruction? (524 is the kernel's
- * ENOTSUPP, which user space has no name for.) */
+ * ENOTSUPP, which has no name in user space.) */
 static bool is_refusal(int rc)
 {
 	return rc == -524 || rc == -EOPNOTSUPP || rc == -ENOEXEC || rc == -EINVAL;
 }
 
-/* A group without the functions that the kernel refuses and that may be missing. All at once; one
- * by one where that fails, to know which it is. */
+/* Attaches a group, without functions that the kernel refuses and that may be missing. First all at
+ * once. If that fails, one by one, to find which are refused. */
 static int attach_group(struct attach *a, const struct group *group)
 {
 	const struct capture_offset_list *list = group->list;
@@ -139,8 +139,9 @@ static int attach_group(struct attach *a, const struct group *group)
 	return rc;
 }
 
-/* What frees comes first, and what is called most last: what is seen being allocated is seen being
- * freed, while probes come, and when they go again because one of them is refused. */
+/* Freeing functions come first, and the functions that are called most come last. So every block
+ * that is seen allocated is also seen freed: while probes are placed, and while they are removed
+ * again because one is refused. */
 static int attach_points(void *arg)
 {
 	struct attach *a = arg;
@@ -194,8 +195,8 @@ const struct capture_refusal *capture__refusals(const struct capture *c, size_t 
 	return c->refusals;
 }
 
-/* What is known to be refused of an allocator in process pid: of that function (its virtual
- * address), or, NULL, of all of it. */
+/* The known refusal for an allocator in process pid: of this function (by its virtual address) or,
+ * with NULL, of the whole allocator. */
 static const struct capture_refusal *find_refusal(const struct capture *c,
 						  const struct allocator *a,
 						  const struct alloc_point *point, pid_t pid)
@@ -210,7 +211,7 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
-/* point: NULL for an instruction at which functions that may throw return. 0 or -ENOMEM. */
+/* point: NULL for a ret instruction of functions that may throw. 0 or -ENOMEM. */
 static int note_refusal(struct capture *c, const struct allocator *a,
 			const struct alloc_point *point, bool whole, int reason)
 {
@@ -250,8 +251,8 @@ int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, con
 	return 0;
 }
 
-/* Frees the places of released objects whose last link is gone: before that, a hit would be taken
- * for one of the function that has the place next. */
+/* Frees the places of released objects whose last link is gone. If a place were free earlier, a hit
+ * would count for the next function that gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -276,7 +277,7 @@ static void reclaim_places(struct capture *c)
 	}
 }
 
-/* Puts the allocator into the kernel's tables, once per file. Its index or -ENOSPC. */
+/* Puts the allocator into the kernel's tables, once per file. Returns its index or -ENOSPC. */
 static int register_object(struct capture *c, const struct allocator *a)
 {
 	uint32_t place = c->n_objects;
@@ -291,7 +292,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 			 o->family == a->family)
 			return (int)i;
 	}
-	/* The last one is the calibration's. */
+	/* The last place is for the calibration. */
 	if (place == ABI_MAX_OBJECTS - 1)
 		return -ENOSPC;
 	c->objects[place] = (struct known_object){
@@ -301,7 +302,8 @@ static int register_object(struct capture *c, const struct allocator *a)
 	return (int)place;
 }
 
-/* The same for a function of it: which ones a process uses may differ from process to process. */
+/* Puts one of the allocator's functions into the kernel's tables, once. Processes may use different
+ * functions of it. */
 static int register_func(struct capture *c, int object, const struct alloc_point *point)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -312,7 +314,7 @@ static int register_func(struct capture *c, int object, const struct alloc_point
 			place = i;
 		else if (funcs[i].object == object && funcs[i].vaddr == point->func.vaddr)
 			return (int)i;
-	/* The last entries are the calibration's. */
+	/* The last entries are for the calibration. */
 	if (place == ABI_MAX_FUNCS - 2 * INSN_CLASSES)
 		return -ENOSPC;
 	funcs[place] = point->func;
@@ -333,7 +335,7 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 	list->essential[list->n++] = essential;
 }
 
-/* Takes down what was refused. 0, -EOPNOTSUPP with err when that is the whole allocator,
+/* Records what was refused. 0; -EOPNOTSUPP with err when the whole allocator is refused;
  * -ENOMEM. */
 static int note_refusals(struct capture *c, const struct allocator *a, const struct attach *attach,
 			 struct error *err)
@@ -352,7 +354,7 @@ static int note_refusals(struct capture *c, const struct allocator *a, const str
 	return 0;
 }
 
-/* The functions that are to be probed now, */
+/* The functions of an allocator that are to be probed now. */
 struct wanted {
 	struct capture_offsets offsets; /* by the programs that they need */
 	const struct alloc_point *points[ABI_MAX_FUNCS];
@@ -360,7 +362,8 @@ struct wanted {
 	int object;
 };
 
-/* of an allocator. 0 or negative errno with err. again: its probes have been there before. */
+/* Collects the wanted functions of an allocator. 0 or negative errno with err. again: the allocator
+ * had probes before. */
 static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 			  struct wanted *ret, struct error *err)
 {
@@ -395,7 +398,8 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 	return 0;
 }
 
-/* In everybody's code each process that runs it has its turn, and nothing is said meanwhile. */
+/* Probes for all processes are placed in one process after the other, without a beat meanwhile. So
+ * the patience is longer. */
 static int place(struct capture *c, struct attach *attach, pid_t pid)
 {
 	unsigned usual = c->patience_ms;
@@ -411,8 +415,8 @@ static int place(struct capture *c, struct attach *attach, pid_t pid)
 	return rc;
 }
 
-/* again: its probes have been there before, and are among the capture's. -EOPNOTSUPP: the kernel
- * refuses it. */
+/* again: the allocator had probes before, which are in capture.probes. -EOPNOTSUPP: the kernel
+ * refuses the allocator. */
 static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 		      struct error *err)
 {
@@ -429,7 +433,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	rc = collect_wanted(c, a, pid, again, wanted, err);
 	if (rc || !wanted->n)
 		return rc;
-	/* The descriptor names the very file, whatever its path leads to by now. */
+	/* The descriptor names the very file, even if its path leads elsewhere by now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 	attach.path = path;
 	attach.offsets = &wanted->offsets;
@@ -438,7 +442,7 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		c->links[i].object = wanted->object;
 	noted = note_refusals(c, a, &attach, err);
 	rc = noted ? noted : rc;
-	if (rc) /* its helper was killed half-way, or what it left out cannot be remembered */
+	if (rc) /* the helper was killed half-way, or there is no memory to note what was refused */
 		shield__run(undo, &attach);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
@@ -475,7 +479,7 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	c->everywhere_out = c->everywhere_out && pid;
 	for (size_t i = 0; i < allocators->n_attached && !rc; i++) {
 		rc = attach_one(c, allocators->list[i], pid, true, err);
-		if (rc == -EOPNOTSUPP) /* it stays out, as it is told */
+		if (rc == -EOPNOTSUPP) /* it stays out; capture__refusals() tells it */
 			rc = 0;
 	}
 	if (rc)
@@ -508,7 +512,7 @@ static int place_region_points(const struct attach_regions *a)
 	if (c->kind == PROBE_SESSION)
 		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false, a->path,
 				    offs, cookies, n, a->pid);
-	/* The return first: no call may be seen entering and not leaving. */
+	/* The return first: no call may be seen to enter but not to leave. */
 	if (c->kind == PROBE_MULTI) {
 		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
 				  cookies, n, a->pid);
@@ -557,8 +561,8 @@ int capture__attach_regions(struct capture *c, const struct region_source *sourc
 	return 0;
 }
 
-/* A tracepoint's program. Its link is the keeper's to close as well: it may cost everybody
- * something. */
+/* Attaches a tracepoint's program. The keeper must be able to close its link as well: the
+ * tracepoint may cost every process something. */
 static int attach_program(struct capture *c, struct bpf_program *prog, enum capture_place_kind on)
 {
 	struct bpf_link *link = bpf_program__attach(prog);
@@ -568,7 +572,7 @@ static int attach_program(struct capture *c, struct bpf_program *prog, enum capt
 		return -errno;
 	fd = fcntl(bpf_link__fd(link), F_DUPFD_CLOEXEC, 0);
 	rc = fd < 0 ? -errno : links__keep(c, fd, 0, 0);
-	bpf_link__destroy(link); /* no more than its descriptor: ours is another */
+	bpf_link__destroy(link); /* closes only its own descriptor, ours is a copy */
 	if (!rc)
 		c->links[c->n_links - 1].on = on;
 	return rc;
@@ -576,7 +580,7 @@ static int attach_program(struct capture *c, struct bpf_program *prog, enum capt
 
 int capture__attach_region_syscalls(struct capture *c, struct error *err)
 {
-	/* The return first, as above. */
+	/* The return first, as in place_region_points(). */
 	int rc = attach_program(c, c->skel->progs.region_sys_exit, ON_SYSCALLS);
 
 	if (!rc)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* glibc's code makes each of the four system calls in one place, the function of that name, its own
- * malloc and thread stacks included (so in 2.36's code); its dynamic linker has copies of its own.
- * Other C libraries make some of them in place, and so do programs without one. */
+/* In glibc (seen in the code of 2.36) each of the four system calls is made in one place: the
+ * function of that name. This includes the calls for glibc's own malloc and thread stacks. Only its
+ * dynamic linker has copies. Other C libraries make some of the calls in place, and so do programs
+ * without a C library. */
 #include "capture/region_source.h"
 
 #include <elf.h>
@@ -41,7 +42,7 @@ static void say_why(struct region_source *s, const char *fmt, ...)
 	s->syscalls = true;
 }
 
-/* The place of a function's probe. False: it has none. */
+/* Finds the place of a function's probe. False: there is none. */
 static bool find_point(const struct elf_image *image, const char *name, struct region_point *ret)
 {
 	_cleanup_free_ uint8_t *code = NULL;
@@ -58,7 +59,7 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	if (len <= 0 || probe_site__choose(code, (size_t)len, symbol.vaddr, symbol.size,
 					   PROBE_SITE_ALL_ARGS, &ret->site))
 		return false;
-	/* The programs read the arguments where they came. */
+	/* The programs read each argument from the register in which it was passed. */
 	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)
 		if (ret->site.args[i] != i + 1)
 			return false;
@@ -85,8 +86,8 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
-/* The file's part in it: 1: it is the C library, or settles that there is no less than the system
- * calls; 0: go on. */
+/* Looks at one file. 1: the search ends, as the file is the C library, or shows that only the
+ * system calls will do; 0: go on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
@@ -168,7 +169,7 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* No list: not yet, or never; then the files may at least say why. */
+	/* No list of files yet, or never: the mapped files may at least tell why. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the calls by which a process takes memory from the kernel can be seen. */
+/* Where memtrace can see the calls by which a process takes memory from the kernel. */
 #ifndef MEMTRACE_CAPTURE_REGION_SOURCE_H
 #define MEMTRACE_CAPTURE_REGION_SOURCE_H
 
@@ -22,25 +22,27 @@ struct region_point {
 	struct probe_site site;
 };
 
-/* Either functions of its C library, through which all its code calls, or the system calls. */
+/* Either functions of the process's C library, through which all its code calls, or the system
+ * calls. */
 struct region_source {
 	bool syscalls;
-	char why[160]; /* syscalls: why no less will do */
-	char *path;    /* of the library, as the process names it */
+	char why[160]; /* why the C library's functions do not suffice */
+	char *path;    /* path of the library, as the process names it */
 	int fd;	       /* the file itself, or -1 */
 	struct file_id file;
 	struct region_point points[REGION_FUNCTIONS];
 	size_t n_points;
 };
 
-/* The first of its functions whose code pid has changed in its own memory: a probe would put the
- * file's code in its place. NULL: none, or there are no probes. "its code" when its memory does not
- * come. */
+/* Name of the first function whose code pid has changed in its own memory: a probe would overwrite
+ * the change with the file's code. NULL: there is none, or there are no probes. "its code" when the
+ * memory cannot be read. */
 const char *region_source__patched_in(const struct region_source *source, pid_t pid,
 				      const struct maps *maps);
 
-/* The source for pid; maps is its address space. With loading set the dynamic linker is still at
- * work, and -ENOENT says that the C library has not come yet. 0; other negative errno with err. */
+/* Finds the source for pid; maps is its address space. loading: the dynamic linker is still at
+ * work, and -ENOENT means that the C library is not mapped yet. 0; other negative errno with
+ * err. */
 int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 			struct region_source **ret, struct error *err);
 void region_source__free(struct region_source *source);

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The records of processes that have ended are taken out of the kernel's tables: a machine starts
- * more processes than these have room for.
+/* Takes the records of processes that have ended out of the kernel's tables: a machine starts more
+ * processes than the tables have room for.
  *
- * Stacks have no owner. With addresses laid out at random each process has its own, and nobody else
- * ever names them; but a fork's are its parent's. So one goes when no site and no call under way
- * names it. The kernel side may be about to do so at that very moment: it looks whether the stack
- * is there, and makes the site a little later. Therefore what was taken out is kept until the next
- * drain, which puts back what is named by then. */
+ * Stacks have no owner. With addresses laid out at random each process has stacks of its own, which
+ * no other process names; but a fork shares its parent's stacks. So a stack is removed when no site
+ * and no call under way names it. The kernel side may be about to name it at that very moment: it
+ * finds the stack in place, and makes the site a little later. Therefore removed stacks are kept
+ * until the next drain, which puts back those that are named by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -27,7 +27,7 @@ static int compare_keys(const void *a, const void *b)
 	return stack_key__compare(a, b);
 }
 
-/* Processes by number, ascending. */
+/* Numbers of processes, ascending. */
 struct gone {
 	const uint32_t *processes;
 	size_t n;
@@ -43,7 +43,7 @@ static void drop(const struct bpf_map *map, const void *key)
 	bpf_map_delete_elem(bpf_map__fd(map), key);
 }
 
-/* The tables that are not keyed by process: another may have the tid by now. */
+/* These tables are not keyed by process: another process may have the tid by now. */
 static void drop_of_threads(struct capture *c, const struct capture_drain *drain,
 			    const struct gone *gone)
 {
@@ -62,7 +62,7 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop(c->skel->maps.inflight, &calls[i]);
 }
 
-/* The stacks that those name who are not gone, ascending. NULL: out of memory. */
+/* The stacks that sites and calls of processes not gone name, ascending. NULL: out of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct gone *gone, size_t *ret_n)
 {
@@ -96,7 +96,7 @@ static void retire_stacks(struct capture *c, const struct capture_drain *drain,
 	named = named_stacks(drain, gone, &n_named);
 	if (!named || !drain->stacks.n)
 		return;
-	/* As the drain is sorted, so is what is kept of it. */
+	/* The drain is sorted, so the kept part of it is sorted, too. */
 	keys = malloc(drain->stacks.n * sizeof(*keys));
 	if (!keys)
 		return;
@@ -123,7 +123,7 @@ static void retire_stacks(struct capture *c, const struct capture_drain *drain,
 	kept = NULL;
 }
 
-/* Pools and their blocks: most runs have none. */
+/* Removes pools and their blocks. Most runs have none. */
 static void drop_pools(struct capture *c, const struct gone *gone)
 {
 	const struct bpf_map *maps[] = {c->skel->maps.pools, c->skel->maps.pooled};

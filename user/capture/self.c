@@ -7,7 +7,7 @@
 
 #include "proc/maps.h"
 
-/* Written in assembly so that the instruction under the probe is the one meant. */
+/* In assembly, so that the instruction under the probe is the one that is meant. */
 #define STUB(name, body)                                                                           \
 	void name(uint64_t arg);                                                                   \
 	__asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name                   \
@@ -30,7 +30,8 @@ static const struct self_stub stubs[INSN_CLASSES][2] = {
 	[INSN_STEP] = {{memtrace_alloc_step, 0}, {memtrace_free_step, 0}},
 };
 
-/* 16 KiB of code, half of what a CPU's first cache holds of it: a function to each line. */
+/* 16 KiB of code, half of a CPU's first cache for code. Each line of the cache holds one
+ * function. */
 #define OTHER_FUNCTIONS 256
 #define OTHER_LINE	64
 #define STRING(x)	STRING_(x)

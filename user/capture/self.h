@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small functions of memtrace's own to probe: for trying what the kernel can do, and for measuring
- * what a probe costs on each kind of instruction. */
+/* Small functions of memtrace's own to put probes on: to try what the kernel can do, and to measure
+ * the cost of a probe on each kind of instruction. */
 #ifndef MEMTRACE_CAPTURE_SELF_H
 #define MEMTRACE_CAPTURE_SELF_H
 
@@ -15,22 +15,22 @@ enum insn_class {
 	INSN_CLASSES
 };
 
-/* A stub that is called like malloc or free and returns at once. Each role has its own, so that
- * both can be probed at once. */
+/* A stub that is called like malloc or free and returns at once. Each role has its own stub, so
+ * that both can be probed at the same time. */
 struct self_stub {
 	void (*call)(uint64_t arg);
-	uint32_t delta; /* of the instruction of that class, bytes from the entry */
+	uint32_t delta; /* offset of the instruction of that class, bytes from the entry */
 };
 
 /* role: 0 for the allocating one, 1 for the freeing one. */
 struct self_stub self__stub(enum insn_class class, int role);
 
-/* Takes the place of what a program does between two calls: runs through as much code as one does
- * in some microseconds, so that a call finds the CPU's caches of code and branches as it would
- * there. */
+/* Stands for the work of a program between two calls. It runs through as much code as a program
+ * does in some microseconds. The next call then finds the CPU's caches of code and branches as in a
+ * program. */
 void self__other_work(void);
 
-/* File offset of an address of memtrace's own code in /proc/self/exe; 0 or negative errno. */
+/* File offset in /proc/self/exe of an address of memtrace's own code; 0 or negative errno. */
 int self__offset(const void *addr, uint64_t *ret_off);
 
 #endif

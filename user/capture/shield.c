@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When SIGKILL is pending for the process that takes a probe out (or that gives up placing one),
- * the kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe",
- * and the breakpoint stays in the target for as long as it lives. So probes are placed and taken
- * out by a helper that the one who kills memtrace does not hit: a child that shares memory and
+/* When SIGKILL is pending for the process that takes a probe out (or gives up placing one), the
+ * kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe". The
+ * breakpoint then stays in the target for as long as the target lives. So probes are placed and
+ * taken out by a helper that a kill of memtrace does not hit: a child that shares memory and
  * descriptors, while memtrace waits as after vfork(). When memtrace dies meanwhile, the helper
- * finishes its work and takes the descriptors, and with them the probes, along when it exits. (A
- * process that dies of SIGKILL closes its descriptors when the signal is pending no more: those are
- * safe.) */
+ * finishes its work. When the helper exits, the descriptors are closed, and the probes go with
+ * them. (A process that dies of SIGKILL closes its descriptors when the signal is no longer
+ * pending: these are safe.) */
 #include "capture/shield.h"
 
 #include <errno.h>
@@ -34,24 +34,24 @@ static int helper(void *arg)
 {
 	struct call *call = arg;
 
-	/* Killing memtrace by its process group or by its name must not kill this process. */
+	/* Whoever kills memtrace by its process group or its name must not kill this process. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "mt-probes");
 	call->result = call->fn(call->arg);
 	return 0;
 }
 
-/* To change the target's code the kernel locks its address space, and the target's page faults,
- * mappings and probes wait for that lock. On a busy machine its holder could wait for a CPU for
- * tens of milliseconds, so the helper has the highest priority. No signal at its end, so that
- * nobody's wait() for another child meets it. */
+/* To change the target's code the kernel locks the target's address space, and the target's page
+ * faults, mappings and probes wait for that lock. On a busy machine the holder of the lock could
+ * wait for a CPU for tens of milliseconds, so the helper has the highest priority. The helper sends
+ * no signal when it ends, so no wait() for another child meets it. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
 	sigset_t all, old;
 	pid_t pid;
 
-	/* It must not take part in a Ctrl-C, nor run a handler in our memory. */
+	/* The helper must not get a Ctrl-C, nor run a handler in our memory. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	setpriority(PRIO_PROCESS, 0, -20);
@@ -63,7 +63,7 @@ static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void
 
 int shield__run(int (*fn)(void *arg), void *arg)
 {
-	/* what it is when the helper is killed half-way */
+	/* the result if the helper is killed half-way */
 	struct call call = {.fn = fn, .arg = arg, .result = -EINTR};
 	char *stack;
 	int pid;
@@ -90,7 +90,7 @@ struct share {
 	size_t n, first, step;
 };
 
-/* It shares all with the others that run at the same time, even errno: nothing but close(). */
+/* Closers run at the same time and share everything, even errno: so only close() is called here. */
 static int close_share(void *arg)
 {
 	const struct share *share = arg;
@@ -100,7 +100,8 @@ static int close_share(void *arg)
 	return 0;
 }
 
-/* In the helper, whose children the closers are: what keeps signals from it does so from them. */
+/* Runs in the helper. The closers are the helper's children, so what keeps signals from the helper
+ * keeps them from the closers, too. */
 static int close_shares(void *arg)
 {
 	const struct share *all = arg;
@@ -137,7 +138,7 @@ void shield__close(const int *fds, size_t n)
 		shield__run(n > 1 ? close_shares : close_share, &all);
 }
 
-/* --- beside us --- */
+/* --- closing while we go on --- */
 
 struct shield_closer {
 	pid_t pid;
@@ -146,7 +147,7 @@ struct shield_closer {
 	int fds[];
 };
 
-/* Like close_share: all it does succeeds, and so leaves errno alone, which is ours. */
+/* Like close_share, it makes only calls that succeed and so leave errno alone, which is ours. */
 static int close_beside(void *arg)
 {
 	const struct shield_closer *closer = arg;

@@ -1,25 +1,28 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Placing and taking out probes so that SIGKILL in the middle of it leaves nothing behind. */
+/* Places and takes out probes so that a SIGKILL in the middle leaves nothing behind. */
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* fn(arg), out of the reach of a SIGKILL for memtrace; what it returns. It runs in our memory and
- * with our descriptors, while we wait; its pid is another. */
+/* Runs fn(arg) in a helper process that a SIGKILL for memtrace does not hit. Returns the result of
+ * fn. The helper shares memtrace's memory and descriptors, but has another pid. memtrace waits for
+ * its end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* Closes n descriptors so, many at a time: to close a link takes some 45 ms, in which the kernel
- * waits for all CPUs to have left the probe's program, and such waits run side by side. (Not those
- * for perf events: they are under one lock.) */
+/* Closes n descriptors in this way, many at a time. Closing one link takes some 45 ms, in which the
+ * kernel waits until all CPUs have left the probe's program. Such waits run side by side, except
+ * those for perf events, which are under one lock. */
 void shield__close(const int *fds, size_t n);
 
-/* The same of n descriptors, one after the other in this order, while we go on: they are not ours
- * any more. NULL: it could not be begun, and they are closed already. */
+/* Begins to close n descriptors in a helper, one after the other in this order, and does not wait.
+ * The caller does not own them any more. NULL: the helper could not be started, and the descriptors
+ * are closed already. */
 struct shield_closer *shield__begin_close(const int *fds, size_t n);
 
-/* Are they closed? wait: waits until it is. Then the closer is freed. */
+/* Are the descriptors closed? wait: waits until they are. When they are closed, frees the
+ * closer. */
 bool shield__end_close(struct shield_closer *closer, bool wait);
 
 #endif

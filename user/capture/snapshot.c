@@ -105,8 +105,8 @@ static uint32_t process_of(const struct capture_table *t, size_t at)
 	return process;
 }
 
-/* Position of the first key of a sorted table that is not of a process before this one. process_at:
- * where keys have it. */
+/* Index of the first key in a sorted table whose process is not below this one. process_at: offset
+ * of the process in a key. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
 		       uint32_t process)
 {

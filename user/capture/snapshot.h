@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The kernel's tables as they were read, sorted by key: what belongs to one process lies together,
- * and is found without a search of all. */
+/* The kernel's tables as they were read, sorted by key. The entries of one process stand together,
+ * so they are found without a search of the whole table. */
 #ifndef MEMTRACE_CAPTURE_SNAPSHOT_H
 #define MEMTRACE_CAPTURE_SNAPSHOT_H
 
 #include "capture/capture.h"
 
-/* Sorts a table as read by capture__read_*(): of struct abi_stack_key -> abi_stack, abi_site_key ->
+/* Sort a table as read by capture__read_*(): of struct abi_stack_key -> abi_stack, abi_site_key ->
  * abi_site, abi_live_key -> abi_live. 0 or -ENOMEM. */
 int snapshot__sort_stacks(struct capture_table *stacks);
 int snapshot__sort_sites(struct capture_table *sites);
 int snapshot__sort_live(struct capture_table *live);
 
-/* The three tables of a drain, once for all processes. 0 or -ENOMEM. */
+/* Sorts these three tables of a drain, once for all processes. 0 or -ENOMEM. */
 int snapshot__sort_drain(struct capture_drain *drain);
 
-/* The part of one process, in a sorted table; both arrays are the table's. keys: ascending, by
- * stack and by address. */
+/* The part of a sorted table that belongs to one process. Both arrays belong to the table. keys
+ * ascend: those of sites by stack, those of blocks by address. */
 struct snapshot_sites {
 	const struct abi_site_key *keys;
 	const struct abi_site *sites;

@@ -19,7 +19,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
-	/* All but the countdown at the head are counts. */
+	/* All fields but the countdown at the head are counts. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
 		const struct abi_process_cpu *one = &cpus[cpu];
 
@@ -42,7 +42,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	return 0;
 }
 
-/* Has the process its row of counters still? */
+/* Does the process still have its row of counters? */
 static bool owns_row(struct capture *c, uint32_t process)
 {
 	uint32_t row = process & c->skel->rodata->process_rows, owner;
@@ -105,7 +105,7 @@ uint64_t capture__kernel_bytes(const struct capture *c, bool *ret_at_most)
 		if (own__fd_bytes(bpf_map__fd(map), &bytes))
 			continue;
 		sum += bytes;
-		/* one that is full to the last entry, or a kernel that takes it for full */
+		/* the table is full to the last entry, or the kernel counts it as if it were */
 		if (map == live &&
 		    bytes >= (uint64_t)bpf_map__max_entries(live) *
 				     (bpf_map__key_size(live) + bpf_map__value_size(live)))
@@ -134,7 +134,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 	bool first = true;
 	int rc = 0;
 
-	/* The cursor of a hash map is a bucket number, but room for a key is asked for. */
+	/* The cursor of a hash map is a bucket number, but the kernel wants room for a key. */
 	position = calloc(1, key_size < 8 ? 8 : key_size);
 	if (!position)
 		return -ENOMEM;
@@ -160,7 +160,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 					  (char *)t.values + t.n * value_size, &n, NULL);
 		if (rc && rc != -ENOENT && rc != -ENOSPC)
 			break;
-		if (rc == -ENOSPC && !n) { /* one bucket alone holds more */
+		if (rc == -ENOSPC && !n) { /* one bucket alone holds more than chunk */
 			chunk *= 2;
 			rc = 0;
 			continue;
@@ -181,8 +181,8 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* Appends to live the blocks that were being reallocated when counting ended: they are out of the
- * table until it is known how the call went, and exist all the same. */
+/* Appends to live the blocks that were being reallocated when counting ended. Such a block is out
+ * of the table until the result of its call is known, but it still exists. */
 static int add_inflight(const struct capture_table *calls, struct capture_table *live)
 {
 	const struct abi_inflight *call = calls->values;
@@ -299,8 +299,8 @@ void capture__drop_process(struct capture *c, uint32_t process)
 	capture__forget_mappings(c, process);
 	if (!owns_row(c, process))
 		return;
-	/* In this order: a row that is nobody's is not counted in, and is empty when somebody gets
-	 * it. */
+	/* The order matters: a row without an owner gets no counts, and it is empty when the next
+	 * owner gets it. */
 	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody),
 			     BPF_ANY);
 	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);

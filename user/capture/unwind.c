@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Unwind tables for the kernel side: built once per binary, shared by all processes that map it,
- * within a budget of memory. A process's own files decide how much they would take; what does not
- * fit is left out and counted. A table that no process uses stays until its room is needed:
- * programs that are started again and again find theirs in place, by their files. */
+ * within a budget of memory. The files of a process decide how much memory its tables would take. A
+ * table that does not fit is left out and counted. A table that no process uses stays until its
+ * room is needed: programs that start again and again find their tables in place, by their
+ * files. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -26,23 +27,23 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 		       (int)UNWIND_GO == (int)ABI_UNWIND_GO,
 	       "kinds of rule");
 
-#define UNUSED_START (1ULL << 62) /* above every address: ends the search among mappings */
+#define UNUSED_START (1ULL << 62) /* above every address: the search among mappings ends there */
 
 /* What is known of one binary's table. */
 struct unwind_entry {
-	bool tried;	   /* built once: the rest is known */
-	uint32_t n_chunks; /* what it takes; 0: the file has none */
-	uint32_t number;   /* in the kernel; 0: not loaded */
+	bool tried;	   /* built once: n_chunks and base are known */
+	uint32_t n_chunks; /* of the table; 0: the file has none */
+	uint32_t number;   /* of the table in the kernel; 0: not loaded */
 	uint64_t base;	   /* a vaddr */
 	uint32_t users;	   /* processes that have it mapped */
-	uint64_t let_go;   /* when the last of them went, by the store's clock */
-	bool refused;	   /* there was no room for it */
+	uint64_t let_go;   /* when its last user went, by the store's clock */
+	bool refused;	   /* there was no room for it at least once */
 };
 
 /* The tables that a process uses. */
 struct unwind_user {
 	uint32_t process;
-	size_t *entries; /* indices of the store's, each once */
+	size_t *entries; /* indices of the store's entries, each once */
 	size_t n;
 };
 
@@ -50,7 +51,7 @@ struct unwind_user {
 struct unwind_part {
 	struct abi_file_part key;
 	struct abi_file_table table;
-	size_t entry; /* whose table that is: an index of the store's */
+	size_t entry; /* the entry whose table this is: an index of the store's */
 };
 
 void unwind_store__free(struct unwind_store *store)
@@ -89,15 +90,16 @@ static void forget_parts(struct capture *c, size_t entry)
 	store->n_parts = n;
 }
 
-/* There is no room for it, or no memory. */
+/* There is no room for the table, or no memory. */
 static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 {
 	store->refused += !e->refused;
 	e->refused = true;
 }
 
-/* Many with one call, for each call waits until all programs that run have ended. Where that fails,
- * by themselves; one that fails then keeps its number, which leads to nothing: it has been told. */
+/* Puts many tables with one call, as each call waits until all running programs have ended. If that
+ * fails, puts them one by one. A table that fails then keeps its number, which leads to nothing:
+ * the kernel side has been told this number already. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -155,19 +157,19 @@ static int load_table(const struct unwind_table *table)
 	return take_fd(&fd);
 }
 
-/* Takes a table out of the kernel. No process's mappings name it any more, and none finds it by its
- * file; the call waits until all programs that run have ended, so no walk has the number when
- * another table gets it. */
+/* Takes a table out of the kernel. By now no process's mappings name the table, and no process
+ * finds it by its file. The call waits until all running programs have ended: so no walk uses the
+ * number any more when another table gets it. */
 static void unload_table(struct capture *c, size_t entry)
 {
-	capture__put_tables(c); /* or one of those might be put where its number is another's */
+	capture__put_tables(c); /* else a waiting table may be put under another's number */
 	forget_parts(c, entry);
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
 			    &c->unwind.entries[entry].number);
 	forget_table(&c->unwind, &c->unwind.entries[entry]);
 }
 
-/* Makes room for n more chunks, if that can be. */
+/* Makes room for n more chunks, if possible. */
 static bool make_room(struct capture *c, size_t n)
 {
 	struct unwind_store *store = &c->unwind;
@@ -192,7 +194,7 @@ static bool make_room(struct capture *c, size_t n)
 	return true;
 }
 
-/* A number that no table has; 0: there is none left. */
+/* A number that no table has; 0: none is left. */
 static uint32_t free_number(const struct unwind_store *store)
 {
 	bool taken[ABI_MAX_TABLES] = {true};
@@ -205,8 +207,8 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
-/* Sees to it that the binary's table is in the kernel, after capture__put_tables() at the latest,
- * if it has one and there is room. 0, with e->number telling, or -ENOMEM. */
+/* Puts the binary's table into the kernel, by capture__put_tables() at the latest, if there is a
+ * table and room for it. 0 (e->number is 0 if it is not there), or -ENOMEM. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	struct unwind_store *store = &c->unwind;
@@ -250,17 +252,18 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 	return 0;
 }
 
-/* --- by which files they are found --- */
+/* --- the files by which tables are found --- */
 
-/* Where key stands among the parts, or belongs. */
+/* The index at which key stands among the parts, or belongs. */
 static size_t find_part(const struct unwind_store *store, const struct abi_file_part *key)
 {
 	return SEARCH_FIRST(i, store->n_parts,
 			    memcmp(&store->parts[i].key, key, sizeof(*key)) >= 0);
 }
 
-/* Lets the kernel side find the table of a mapping by the mapping's file. What finds no room is
- * found a little later, when its process's mappings have been told. */
+/* Lets the kernel side find the table of a mapping by the mapping's file. If there is no room for
+ * this, the table is found a little later, when capture__set_mappings() tells the mappings of the
+ * process. */
 static void provide_part(struct capture *c, const struct binaries *binaries,
 			 const struct map_entry *e, const struct abi_mapping *mapping, size_t entry)
 {
@@ -295,7 +298,7 @@ static void provide_part(struct capture *c, const struct binaries *binaries,
 	store->parts[at] = part;
 }
 
-/* --- who uses them --- */
+/* --- the processes that use tables --- */
 
 static struct unwind_user *find_user(struct unwind_store *store, uint32_t process)
 {
@@ -327,7 +330,7 @@ static int add_user(struct unwind_store *store, uint32_t process, struct unwind_
 	return 0;
 }
 
-/* Fills in *to for a mapping, and uses[] with the entry whose table it names. */
+/* Fills in *to for a mapping, and adds the entry whose table it names to uses[]. */
 static int set_mapping(struct capture *c, const struct binaries *binaries,
 		       const struct map_entry *e, struct abi_mapping *to, size_t *uses,
 		       size_t *n_uses)
@@ -391,13 +394,14 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, ui
 	if (!rc)
 		rc = bpf_map__update_elem(c->skel->maps.mappings, &process, sizeof(process), m,
 					  sizeof(*m), BPF_ANY);
-	/* On failure the kernel keeps the old mappings, whose tables must stay as well. */
+	/* On failure the kernel keeps the old mappings, so their tables must stay as well. */
 	if (rc) {
 		for (size_t i = 0; i < n_uses; i++)
 			store->entries[uses[i]].users--;
 		return rc;
 	}
-	/* The old ones go after the new ones came: what both have was in use all the time. */
+	/* The old mappings are let go after the new ones are counted: a table in both stays in
+	 * use. */
 	let_go(store, user);
 	user->entries = uses;
 	user->n = n_uses;

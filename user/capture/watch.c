@@ -16,13 +16,13 @@
 
 #define UNWANTED_NS 20000000
 
-/* Per CPU; a record is about 100 bytes, and the whole machine's come here. */
-#define BUFFER_PAGES 128 /* of each CPU, a power of two: */
+/* Per CPU. A record has about 100 bytes, and the records of the whole machine come here. */
+#define BUFFER_PAGES 128 /* of each CPU, a power of two; */
 #define LEAST_PAGES  8
-#define MAX_BYTES    (32 << 20) /* of all, where that is more than the least */
+#define MAX_BYTES    (32 << 20) /* most of all CPUs together, unless the least is more */
 
-/* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time it was made, the
- * only part of sample_id that is asked for. */
+/* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time when it was
+ * made. Of sample_id only this part is asked for. */
 struct mmap2_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -54,7 +54,7 @@ struct watch {
 	int map_fd;
 	struct pending *pending; /* taken from the buffers, not yet delivered */
 	size_t n_pending, room;
-	uint64_t read_ns; /* when that was begun last */
+	uint64_t read_ns; /* when the last reading began */
 };
 
 static void on_mmap2(struct watch *w, const struct mmap2_record *r)
@@ -109,7 +109,7 @@ static void deliver(struct watch *w, const struct pending *pending)
 	}
 }
 
-/* Keeps a record until those of the other CPUs are there too. */
+/* Keeps a record until the records of the other CPUs are there, too. */
 static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_header *header)
 {
 	struct watch *w = ctx;
@@ -140,7 +140,7 @@ static int compare_time(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* And a page for the head. */
+/* Each buffer has one more page, for its head. */
 static uint64_t bytes_of(uint64_t cpus, uint64_t pages)
 {
 	return cpus * (pages + 1) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -178,7 +178,8 @@ int watch__new(const struct watch_handlers *handlers, struct watch **ret)
 	if (!w)
 		return -ENOMEM;
 	w->handlers = *handlers;
-	/* libbpf's reader of perf buffers wants a map to put its events into; nobody uses it. */
+	/* libbpf's reader of perf buffers needs a map to put its events into. Nobody uses this
+	 * map. */
 	w->map_fd = bpf_map_create(BPF_MAP_TYPE_PERF_EVENT_ARRAY, "memtrace_watch", sizeof(int),
 				   sizeof(int), (uint32_t)libbpf_num_possible_cpus(), NULL);
 	if (w->map_fd < 0) {
@@ -230,7 +231,8 @@ void watch__read(struct watch *w)
 	perf_buffer__consume(w->buffer);
 }
 
-/* The whole machine's news come here. Both records that name a process begin alike. */
+/* The news of the whole machine come here. The two kinds of records that name a process begin
+ * alike. */
 static bool is_wanted(const struct watch *w, const struct perf_event_header *header)
 {
 	if (header->type != PERF_RECORD_MMAP2 && header->type != PERF_RECORD_COMM)
@@ -243,10 +245,10 @@ void watch__deliver(struct watch *w)
 {
 	size_t n = 0;
 
-	/* A process moves between CPUs, and each has a buffer of its own: an exec seen on one must
-	 * not come after the mappings that its program made on another. So records are delivered in
-	 * the order of their times, and those made since reading began wait for the next time:
-	 * older ones may stand in buffers that had been read by then. */
+	/* A process moves between CPUs, and each CPU has a buffer of its own. An exec seen on one
+	 * CPU must not come after the mappings that its program made on another. So records are
+	 * delivered in the order of their times. Records made since reading began wait for the next
+	 * time: older ones may stand in buffers that had been read by then. */
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
 	for (size_t i = 0; i < w->n_pending; i++) {
 		struct pending *p = &w->pending[i];
