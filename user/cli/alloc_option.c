@@ -5,13 +5,13 @@
  *   --free  FILE:FUNCTION(ptr=N)
  *   --end   FILE:FUNCTION(pool=N)
  *
- * FILE is the path of a mapped file or the last part of it, or "exe", the program; FUNCTION a name
- * as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product; ptr= is
- * the block that a function like realloc is given. ->ret: the block is what the function returns;
- * pool= is what the block is taken from, and --end names what frees all blocks of it at once.
- * ->*1: it is stored where argument 1 points, and the function returns 0 when it is. throws: an
- * exception may leave it (that of C++ and Rust is taken for granted), so no return probe is put
- * there. */
+ * FILE is the path of a mapped file or the last part of it, or "exe", the program. FUNCTION is a
+ * name as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product. ptr=
+ * is the block that a function like realloc is given. pool= is what the block is taken from; --end
+ * names a function that frees all blocks of a pool at once. ->ret: the function returns the block.
+ * ->*1: the function stores the block where argument 1 points, and returns 0 if so. throws: an
+ * exception may leave the function, so it gets no return probe. For functions of C++ and Rust this
+ * is assumed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static bool take_word(const char **pos, const char *word)
 	return true;
 }
 
-/* What stands between the brackets, and the closing one. NULL, or what is wrong. */
+/* Parses what stands between the brackets, and the closing one. NULL, or what is wrong. */
 static const char *take_arguments(const char **pos, struct abi_func *func)
 {
 	static const char bad_number[] = "an argument's number is 1 to 6";
@@ -66,7 +66,7 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 	return take_word(pos, ")") ? NULL : bad_number;
 }
 
-/* *ret_colon: between file and function. NULL, or what is wrong. */
+/* *ret_colon: the colon between file and function. NULL, or what is wrong. */
 static const char *parse(const char *text, enum abi_role role, struct abi_func *func,
 			 const char **ret_colon)
 {

@@ -91,7 +91,7 @@ static void print_hazards(const struct features *f)
 		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed "
 		     "in "
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
-	if (f->seccomp_kills) /* there are none */
+	if (f->seccomp_kills) /* there are no return probes */
 		;
 	else if (session)
 		puts("  - return probes touch only sampled calls here.");
@@ -176,8 +176,8 @@ static void print_regions(const struct session_plan *plan)
 		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
 }
 
-/* What becomes of the functions that the user named. *capture gets those that can be used, by list.
- * Status of the command. */
+/* Says what becomes of the functions that the user named. *capture gets those that can be used;
+ * list holds them. Returns the command's status. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {
@@ -221,7 +221,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	struct error err = {};
 	int status;
 
-	fflush(stdout); /* before what goes to stderr */
+	fflush(stdout); /* it must come before what goes to stderr */
 	if (!list)
 		error__set(&err, -ENOMEM, "out of memory");
 	if (err.code || session__check_pid(pid, &err))
@@ -248,7 +248,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	return status;
 }
 
-/* --alloc, --free, --end */
+/* for --alloc, --free and --end */
 TAKE_OPTION(function)
 {
 	return add_alloc_option(config, command, row->name, value);

@@ -12,7 +12,8 @@
 
 char *printable(char *text)
 {
-	/* What a terminal could take for a command: C0 and, where it reads single bytes, C1. */
+	/* Bytes that a terminal could take for a command: C0 and, where it reads single bytes,
+	 * C1. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';
@@ -52,7 +53,7 @@ int fail(const struct error *err)
 	struct rlimit limit;
 
 	complain("%s", err->text);
-	/* of probes of the kind perf there are many for each process */
+	/* probes of the kind perf need many descriptors for each process */
 	if (err->code == -EMFILE && !strstr(err->text, "ulimit") &&
 	    !getrlimit(RLIMIT_NOFILE, &limit))
 		complain("it may have %llu files open (ulimit -Hn): as root, raise the limit with "
@@ -82,7 +83,7 @@ int unknown_option(const char *command, char *const *argv)
 {
 	const char *text = argv[optind - 1];
 
-	if (optopt && optopt < 256) /* one letter, perhaps of several behind one dash */
+	if (optopt && optopt < 256) /* one letter, perhaps among several after one dash */
 		return usage_error(command, "there is no option -%c", optopt);
 	return usage_error(command, "there is no option %s, or more than one begins so", text);
 }
@@ -93,7 +94,7 @@ int end_output(int status)
 		return status;
 	if (fflush(stdout))
 		complain("cannot write to standard output: %s", strerror(errno));
-	else if (ferror(stdout)) /* why is forgotten */
+	else if (ferror(stdout)) /* the reason is not known any more */
 		complain("cannot write all of it to standard output");
 	else
 		return 0;
@@ -108,7 +109,7 @@ static int parse_number(const char *text, uint64_t min, uint64_t max, const char
 	char *end;
 	int shift = 0;
 
-	if (!isdigit((unsigned char)text[0])) /* strtoull takes signs and blanks */
+	if (!isdigit((unsigned char)text[0])) /* strtoull would accept signs and blanks */
 		return -EINVAL;
 	errno = 0;
 	value = strtoull(text, &end, 10);

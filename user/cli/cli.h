@@ -28,23 +28,23 @@ extern const struct command command_record, command_top, command_report, command
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* Lets hear() have them from now on, while stderr is a screen of ours; NULL: stderr again. */
+/* While a screen of ours covers stderr: hear() gets complaints from now on. NULL: stderr again. */
 void complain_to(void (*hear)(const char *text));
 
 /* complain() with err's text; returns EXIT_FAILED. */
 int fail(const struct error *err);
 
-/* complain() of that; returns EXIT_FAILED. */
+/* complain() of missing memory; returns EXIT_FAILED. */
 int no_memory(void);
 
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* What was printed is to arrive: status, or, said, EXIT_FAILED in the place of 0 where standard
- * output could not take it. */
+/* Makes sure that standard output has taken what was printed. Returns status, or EXIT_FAILED in
+ * place of 0, with a complaint, if it could not. */
 int end_output(int status);
 
-/* usage_error() of getopt_long's '?': what was not known. */
+/* usage_error() for getopt_long's '?': says which option is not known. */
 int unknown_option(const char *command, char *const *argv);
 
 /* Replaces control characters by '?': names come from other processes. Returns text. */
@@ -54,8 +54,8 @@ char *printable(char *text);
  * 1024, either case). 0 or -EINVAL. */
 int parse_bytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret);
 
-/* Reads the rules of --modules (profile/modules.h) from a file, which is the user's, in the place
- * of what *ret held. 0, or EXIT_FAILED, said. */
+/* Reads the rules of --modules (profile/modules.h) from the user's file. *ret is freed and
+ * replaced. 0, or EXIT_FAILED after a complaint. */
 int load_modules(const char *path, struct modules **ret);
 
 /* The functions that the user has named. Zeroed: none. */
@@ -65,8 +65,8 @@ struct alloc_options {
 	size_t n;
 };
 
-/* Takes in the value of command's option: "alloc", "free" or "end". The strings are for good. 0, or
- * the exit status, said. */
+/* Takes the value of command's option "alloc", "free" or "end". The strings are never freed. 0, or
+ * the exit status after a complaint. */
 int add_alloc_option(struct alloc_options *options, const char *command, const char *option,
 		     const char *text);
 

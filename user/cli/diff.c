@@ -24,7 +24,7 @@ struct diff_config {
 	enum diff_format format;
 	const char *output;
 	struct table_options table;
-	const struct diff *diff; /* one of these is there */
+	const struct diff *diff; /* one of diff and replicas is set */
 	const struct replicas *replicas;
 };
 
@@ -204,8 +204,8 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
 DEFINE_CLEANUP(struct replicas *, cleanup_replicas, replicas__free)
 
-/* The table and JSON have the warnings in them, the other forms no place for them. That there are
- * no rates is none to forms that tell no rates. */
+/* The table and JSON contain the warnings; the other forms have no place for them. Those forms show
+ * no rates, so a warning that there are no rates is left out. */
 static void complain_of(const struct diff *diff)
 {
 	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)

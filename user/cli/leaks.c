@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace leaks: does it leak, and where? In sentences. */
+/* memtrace leaks: does the program leak, and where? Answers in sentences. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdbool.h>
@@ -18,7 +18,7 @@ struct leaks_config {
 	const char *output;
 	struct table_options table;
 	bool json;
-	const struct profile *profile; /* one of these is there */
+	const struct profile *profile; /* one of profile and diff is set */
 	const struct diff *diff;
 };
 

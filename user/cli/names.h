@@ -5,9 +5,9 @@
 
 #include "profile/profile.h"
 
-/* Names the addresses of a heap profile that has none from the files that its process had mapped,
- * where these are still the same. path: its own, for messages. 0, or an exit status after saying
- * what is wrong. */
+/* Names the addresses of a heap profile that has no names. They come from the files that its
+ * process had mapped, where these are still the same. path: the profile's own, for messages. 0, or
+ * an exit status after a complaint. */
 int name_raw(const char *path, struct profile *profile);
 
 #endif

@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define READER_MS 100 /* a reader who is there needs no longer */
+#define READER_MS 100 /* a reader that is there needs no longer */
 
 int nowait__open(int fd)
 {
@@ -21,7 +21,8 @@ int nowait__open(int fd)
 	char path[32];
 	int twin = -1;
 
-	/* The flag belongs to the open file, which a terminal's shell has as well. */
+	/* O_NONBLOCK belongs to the open file, which the terminal's shell shares: so it is opened
+	 * anew. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!fstat(fd, &st) && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
 		twin = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
@@ -49,7 +50,7 @@ void nowait__begin(void)
 
 void nowait__put(const char *text, size_t len)
 {
-	static bool stuck; /* nobody read the last time: nobody is waited for again */
+	static bool stuck; /* nobody read the last time, so do not wait again */
 	struct pollfd room = {.events = POLLOUT};
 	double end_s = clock__monotonic_s() + 1e-3 * READER_MS;
 

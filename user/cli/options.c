@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 
 #define MAX_OPTIONS 64
-#define LONG_OPTION 256 /* and the row's number: what getopt_long() returns for it */
+#define LONG_OPTION 256 /* plus the row's number: what getopt_long() returns for the row */
 #define TEXT_COLUMN 26
 #define COLUMNS	    80
 #define PAGE_NAME   32
@@ -133,7 +133,8 @@ int command__parse(const struct command *command, void *config, int argc, char *
 	struct parser p = {};
 	int opt, row, rc = 0;
 
-	/* '+': what follows the command's name is the command's; ':' tells a missing value. */
+	/* '+': options after the traced command's name belong to that command; ':' reports a
+	 * missing value. */
 	strcpy(p.letters, command->stops ? "+:" : ":");
 	command__each_option(command, add_option, &p);
 	opterr = 0;
@@ -153,8 +154,8 @@ int command__parse(const struct command *command, void *config, int argc, char *
 
 /* --- help --- */
 
-/* Adds words, from that column on, in lines that begin at the column of texts. Where the last one
- * ends. */
+/* Adds words from that column on. Lines begin at the column of texts. Returns the column where the
+ * last word ends. */
 static size_t print_words(const char *text, size_t column, FILE *to)
 {
 	size_t len;
@@ -222,7 +223,7 @@ static int print_option(void *ctx, const struct option_group *group, const struc
 	return 0;
 }
 
-/* Sentences, as wide as the screen is. */
+/* Prints sentences, as wide as the screen. */
 static void print_text(const char *text, FILE *to)
 {
 	size_t column = 0, len;

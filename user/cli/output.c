@@ -13,15 +13,15 @@
 #include "base/outfile.h"
 #include "cli/cli.h"
 
-#define DEFAULT_WIDTH 120 /* of a terminal that does not say */
-#define MIN_WIDTH     40  /* of one that says so: a table has no less */
+#define DEFAULT_WIDTH 120 /* for a terminal that does not tell its width */
+#define MIN_WIDTH     40  /* for a terminal that tells its width: no table is narrower */
 
 static int encode_flame_graph(const struct profile *profile, struct sink *sink)
 {
 	return encode_svg(profile, NULL, sink);
 }
 
-/* A new format is a new row. */
+/* A row for each format. */
 const struct format formats[N_FORMATS] = {
 	{"heap", encode_heap_v2, .extension = "heap", .by_default = true, .needs_objects = true,
 	 .needs_addresses = true},
@@ -162,7 +162,7 @@ int open_view(struct profile_view *view, const struct profile *profile,
 	return rc ? EXIT_FAILED : 0;
 }
 
-/* What COLUMNS says; 0: nothing. */
+/* The number in COLUMNS; 0: none. */
 static unsigned asked_columns(void)
 {
 	const char *text = getenv("COLUMNS");

@@ -16,12 +16,12 @@
 struct format {
 	const char *name;
 	int (*encode)(const struct profile *profile, struct sink *sink);
-	const char *extension; /* of its files */
+	const char *extension; /* of the format's files */
 	bool by_default;       /* written by record unless told otherwise */
-	bool binary;	       /* nothing for a terminal */
-	bool needs_objects;    /* and to know how they were sampled */
-	bool needs_addresses;  /* of all functions: names alone will not do */
-	bool views;	       /* shows stacks by any weight, and below roots (profile/view.h) */
+	bool binary;	       /* not for a terminal */
+	bool needs_objects;    /* it needs them, and how they were sampled */
+	bool needs_addresses;  /* it needs those of all functions: names alone are not enough */
+	bool views;	       /* can show stacks by any weight, and below roots (profile/view.h) */
 };
 
 #define N_FORMATS 5
@@ -31,42 +31,43 @@ extern const struct format formats[N_FORMATS];
 /* The format of that name, or NULL. */
 const struct format *find_format(const char *name);
 
-/* Lets encode write to a file called path, which appears whole or not at all (a device, FIFO or
- * socket is written to as it is), or, if path is NULL, to standard output. EXIT_FAILED, said, or
- * 0. */
+/* Lets encode write to standard output if path is NULL, else to the file called path. The file
+ * appears whole or not at all; a device, FIFO or socket is written to as it is. 0, or EXIT_FAILED
+ * after a complaint. */
 int write_text(const char *path, int (*encode)(const void *what, struct sink *sink),
 	       const void *what);
 
-/* Lets encode write to a stream, which is flushed; name: what people call it. EXIT_FAILED, said, or
- * 0. */
+/* Lets encode write to a stream, and flushes it. name: how messages call it. 0, or EXIT_FAILED
+ * after a complaint. */
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
 		 const void *what);
 
-/* write_text() of a profile in that format; of the view of it, where the format shows any. name is
- * the profile's, for people, who are told what it does not say. */
+/* write_text() of a profile in a format, or of a view of the profile if the format shows views.
+ * name is the profile's, for messages about what the profile does not tell. */
 int write_file(const char *path, const struct format *format, const struct profile *profile,
 	       const struct view_options *view, const char *name);
 
-/* Takes in --weight or --by, by its long name. 0 or EXIT_USAGE, said. */
+/* Takes --weight or --by; option is the long name. 0, or EXIT_USAGE after a complaint. */
 int take_view_option(struct view_options *view, const char *command, const char *option,
 		     const char *value);
 
-/* The view of the profile; refused with the reason, EXIT_FAILED. 0; to be cleared in any case. */
+/* Makes the view of the profile. 0, or EXIT_FAILED after a complaint, also if it is refused. Clear
+ * view in any case. */
 int open_view(struct profile_view *view, const struct profile *profile,
 	      const struct view_options *options, const char *name);
 
-/* A device, FIFO or socket: it cannot be replaced by a file. */
+/* Is it a device, FIFO or socket? A file cannot replace one. */
 bool is_stream(const char *path);
 
 /* How wide a table may be on a descriptor: as COLUMNS says, else as wide as the terminal, else
  * TABLE_UNCUT. */
 unsigned output_width(int fd);
 
-/* Width and colours of standard output, or, if path is not NULL, of that file, which has no
+/* Sets width and colours for standard output or, if path is not NULL, for that file, which gets no
  * colours. */
 void fit_output(struct table_options *options, const char *path);
 
-/* The same of what a descriptor leads to. */
+/* fit_output() for the target of a descriptor. */
 void fit_descriptor(struct table_options *options, int fd);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace record: trace, then show and write what was found. */
+/* memtrace record: traces, then shows and writes what was found. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -38,7 +38,7 @@ static int write_snapshot(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* A failure is told at once, and in the end: the tracing goes on. */
+/* Takes a snapshot. A failure is reported at once and in the exit status; the tracing goes on. */
 static int take_snapshot(struct record_config *c, struct session *s)
 {
 	struct snapshot_run run = {c, 0};
@@ -71,7 +71,7 @@ static void clear_status(struct status_line *line)
 	line->shown = false;
 }
 
-/* Adds a field to the line where it fits whole. */
+/* Adds a field to the line if the whole field fits. */
 static void add_field(char *line, size_t columns, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -88,7 +88,7 @@ static void add_field(char *line, size_t columns, const char *fmt, ...)
 		strcpy(line + len, field);
 }
 
-/* " +0.1 MiB/s", or nothing where it is not known. */
+/* " +0.1 MiB/s", or nothing where the change is not known. */
 static const char *per_second(double bytes, char buf[32])
 {
 	char change[20];
@@ -123,8 +123,8 @@ static int show_leader(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* Who waits for a leak need not wait for the end. When to say it again: so that it takes a
- * hundredth of our time. */
+/* Shows the leaks so far: users need not wait for the end of the run. Returns when to show them
+ * again, so that this takes a hundredth of memtrace's time. */
 static double show_leaders(struct session *s)
 {
 	double start, took;
@@ -147,15 +147,15 @@ static void show_status(struct session *s, struct status_line *line)
 	session__status(s, &st);
 	if (!session_status__rates(&line->last, &st, &rates))
 		return;
-	/* A line that wraps cannot be written over. */
+	/* A line that wraps could not be overwritten. */
 	if (!ioctl(STDERR_FILENO, TIOCGWINSZ, &size) && size.ws_col > 1)
 		columns = size.ws_col < sizeof(text) ? size.ws_col : sizeof(text);
-	/* What matters most comes first: a narrow terminal loses the end. */
+	/* The most important fields come first: a narrow terminal loses the last ones. */
 	add_field(text, columns, "%.0f s", st.elapsed_s);
 	if (st.n_live)
 		add_field(text, columns, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
 			  per_second(rates.live_bytes, rate));
-	/* of windows what is live is not known before the table is made */
+	/* from windows, live memory is not known before the table is made */
 	if (st.n_grown)
 		add_field(text, columns, "  anonymous memory %s%s",
 			  format_change(st.grown_bytes, bytes),
@@ -177,9 +177,9 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last = st;
 }
 
-/* A command shares the terminal's Ctrl-C with memtrace and decides for itself what it means;
- * SIGTERM goes to memtrace alone and is passed on. Without a command either ends the tracing. A
- * second one always does. True: the tracing is over. */
+/* A traced command shares the terminal's Ctrl-C and decides for itself what it means. SIGTERM goes
+ * to memtrace alone and is passed on to the command. Without a command, either signal ends the
+ * tracing. A second signal always does. True: the tracing is over. */
 static bool take_signal(int signal_fd, struct session *s, struct snapshots *snapshots, int *signals)
 {
 	struct signalfd_siginfo info;
@@ -219,11 +219,11 @@ static int keep_snapshots(struct record_config *c, struct session *s, struct sta
 	return status;
 }
 
-/* 0, or the status when a snapshot could not be written. */
+/* 0, or the status of a snapshot that could not be written. */
 static int run(struct record_config *c, struct session *s, int signal_fd)
 {
 	struct status_line line = {};
-	/* A command that writes to the terminal has it for itself. */
+	/* If the traced command writes to the terminal, no status line is shown. */
 	bool show = !c->quiet && isatty(STDERR_FILENO) && !(c->command && isatty(STDOUT_FILENO));
 	double start = clock__monotonic_s(), next = start + 1, leaders = start + LEADER_EVERY_S;
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
@@ -244,7 +244,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 				break;
 			wait = left < wait ? left : wait;
 		}
-		/* rounded up, or the last millisecond is spent in a busy loop */
+		/* rounded up: otherwise the last millisecond is a busy loop */
 		poll(fds, 2, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &c->snapshots, &signals))
 			break;
@@ -263,7 +263,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 
 			if (keep_snapshots(c, s, &line, &took))
 				status = EXIT_FAILED;
-			/* a tenth of our time at most: what is due meanwhile is one snapshot */
+			/* snapshots take at most a tenth of the time; one snapshot stands for all
+			 * that are due meanwhile */
 			snapshots = clock__monotonic_s() + fmax(every, 10 * took);
 		}
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
@@ -276,7 +277,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 			if (show) {
 				show_status(s, &line);
 			} else {
-				struct session_status ignored; /* keeps the CPU times fresh */
+				/* the call keeps the CPU times fresh */
+				struct session_status ignored;
 
 				session__status(s, &ignored);
 			}
@@ -286,13 +288,14 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 	return status;
 }
 
-/* As a shell tells how a command ended. */
+/* The exit status by which a shell tells how a command ended. */
 static int exit_status(int wait_status)
 {
 	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-/* The tracing is over, a command may still run: as its caller expects, wait for it. */
+/* Waits for the command, as its caller expects: the tracing is over, but the command may still
+ * run. */
 static int wait_command(struct session *s, int signal_fd)
 {
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
@@ -336,8 +339,8 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
-/* What was captured is written where nobody may read it (a pipe, Ctrl-S): a signal ends that. Not
- * one that came before: it has ended the tracing. */
+/* Lets signals end memtrace from now on: it may write to a pipe that nobody reads, or a terminal
+ * stopped by Ctrl-S. Signals that came before are dropped: they have ended the tracing. */
 static void release_signals(int signal_fd, const sigset_t *signals)
 {
 	struct signalfd_siginfo info;
@@ -347,8 +350,8 @@ static void release_signals(int signal_fd, const sigset_t *signals)
 	sigprocmask(SIG_UNBLOCK, signals, NULL);
 }
 
-/* A script that asks for a process that is not there is not to take an empty answer for a good
- * one. */
+/* Reports as a failure that no process was traced: a script that names a missing process must not
+ * take an empty profile for a good one. */
 static int say_nothing_traced(const struct record_config *c, struct session *s)
 {
 	struct session_status st;
@@ -363,7 +366,7 @@ static int say_nothing_traced(const struct record_config *c, struct session *s)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
-static volatile sig_atomic_t asked_early; /* for a snapshot, before there was a session */
+static volatile sig_atomic_t asked_early; /* a snapshot was asked for before there was a session */
 
 static void ask_early(int signal)
 {
@@ -371,7 +374,8 @@ static void ask_early(int signal)
 	asked_early = true;
 }
 
-/* The command keeps all, and is forked before we give up what we do not need. */
+/* The command keeps all privileges: it is forked before memtrace gives up those that it does not
+ * need. */
 static int begin(const struct record_config *c, struct launch *launch, struct error *err)
 {
 	struct privileges_use use = {.command = c->command};
@@ -381,13 +385,13 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 		return err->code;
 	nowait__begin();
 	rc = privileges__limit(PRIVILEGES_OPENING, &use, err) ?: privileges__begin_files(err);
-	/* before the files: root may write where others may not */
+	/* before the files are checked: root may write where others may not */
 	if (!rc)
 		rc = session__check_machine(err);
 	if (rc)
 		return rc;
 	rc = record_check_outputs(c, err);
-	/* In a directory of another user's root needs a capability for it. It is kept then only. */
+	/* In another user's directory root needs CAP_DAC_OVERRIDE. Only then is it kept. */
 	if (privileges__override(rc == -EACCES) && rc == -EACCES) {
 		*err = (struct error){};
 		rc = record_check_outputs(c, err);
@@ -425,7 +429,7 @@ int cmd_record(int argc, char **argv)
 	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
 	options.resident = config.more.resident;
 	options.ret_command_status = &wait_status;
-	/* A command does not inherit a handler, as it would a mask. */
+	/* A handler, because a command does not inherit it, as it would a mask. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},
 		  NULL);
 	switch (session__open(&options, &session, &err)) {
@@ -438,13 +442,13 @@ int cmd_record(int argc, char **argv)
 		return fail(&err);
 	}
 
-	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. Only
-	 * now, because a command must not inherit the mask. */
+	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. Not
+	 * earlier, because a command must not inherit the mask. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGUSR1);
-	/* nohup's way to say that the terminal's end is no reason to stop */
+	/* nohup ignores SIGHUP: then the end of the terminal is no reason to stop */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(&signals, SIGHUP);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
@@ -456,7 +460,7 @@ int cmd_record(int argc, char **argv)
 	}
 	if (session__start(session, &err))
 		return fail(&err);
-	complain_to(nowait__complain); /* until the probes are out */
+	complain_to(nowait__complain); /* until the probes are out, nothing may block */
 	say_start(&config, session);   /* only now is it true */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to memtrace record's parts: what was asked for (record_options.c), what is written of it
+/* Private to the parts of memtrace record: its options (record_options.c), its output
  * (record_output.c), and the run (record.c). */
 #ifndef MEMTRACE_CLI_RECORD_INTERNAL_H
 #define MEMTRACE_CLI_RECORD_INTERNAL_H
@@ -34,33 +34,33 @@ struct record_config {
 	enum process_sort sort;
 	unsigned top;
 	bool json;
-	const char *json_path; /* NULL: where tables go */
-	const char *parts_dir; /* for the JSON without each part of the model; NULL: none */
-	FILE *out;	       /* where these go: not where a command writes */
+	const char *json_path; /* NULL: to the stream of tables */
+	const char *parts_dir; /* directory for JSON without each part of the model; NULL: none */
+	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
 	const char *out_name;
 	bool quiet, verbose;
 };
 
-/* 0, or the exit status of who used it wrongly, who was told; ends memtrace after --help and
+/* 0, or the exit status after a complaint about wrong use. Ends memtrace after --help and
  * --version. */
 int record_parse_options(int argc, char **argv, struct record_config *c);
 
-/* Can the files be written? Better to hear it now than after an hour of tracing. 0 or negative
- * errno with err. */
+/* Can the files be written? It is better to find out now than after an hour of tracing. 0, or
+ * negative errno with err set. */
 int record_check_outputs(const struct record_config *c, struct error *err);
 
-/* Where tables and JSON go: a command has standard output for itself. */
+/* Chooses the stream for tables and JSON: a command has standard output for itself. */
 void record_choose_output(struct record_config *c);
 
-/* A profile's files. told: the profile itself, of the last ones, which learns of
- * their paths; NULL: of a snapshot, which are remembered until then. These three return 0, or
- * EXIT_FAILED where that was said. */
+/* Writes a profile's files. At the end told is the profile itself, which gets the paths of all its
+ * files. For a snapshot told is NULL, and the paths are kept until then. These three return 0, or
+ * EXIT_FAILED after a complaint. */
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
-/* After the session's profiles are written: what the same windows say without each part of the
- * model (profile/parts.h), as JSON into the directory that was asked for. 0 or EXIT_FAILED
- * likewise. */
+/* To be called after the session's profiles are written. Writes what the same windows tell without
+ * each part of the model (profile/parts.h), as JSON into the directory that was asked for. 0, or
+ * EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What memtrace record is asked for. */
+/* The options of memtrace record. */
 #include "cli/record_internal.h"
 
 #include <getopt.h>
@@ -87,7 +87,7 @@ TAKE_OPTION(parts)
 	return 0;
 }
 
-/* --weight, --by */
+/* for --weight and --by */
 TAKE_OPTION(view)
 {
 	struct record_config *c = config;
@@ -246,7 +246,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	rc = trace_config__settle(&c->trace, "record", c->command);
 	if (rc)
 		return rc;
-	/* Hundreds of processes leave files only when they are asked for. */
+	/* Hundreds of processes leave files only if the user asks for files. */
 	if (c->trace.selection.selection.dynamic && !c->trace.output_given &&
 	    !c->trace.format_given)
 		memset(c->trace.format, 0, sizeof(c->trace.format));

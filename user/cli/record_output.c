@@ -21,7 +21,7 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 
 	if (rc || !c->json_path)
 		return rc;
-	if (is_stream(c->json_path)) /* what else may be wrong with it is told when it is written */
+	if (is_stream(c->json_path)) /* other failures are reported when it is written */
 		return faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) && errno == EACCES
 			       ? error__set(err, -EACCES, "cannot write to %s: %s", c->json_path,
 					    strerror(EACCES))
@@ -29,7 +29,7 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 	return outfile__check(c->json_path, err);
 }
 
-/* The summary, which comes at the end, tells it. */
+/* Remembers a snapshot's file for the summary at the end. */
 static int remember(void *ctx, const struct profile *p, const char *path)
 {
 	struct record_config *c = ctx;
@@ -100,8 +100,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
-/* What the table's rows are weighed by. Of a command its highest moment: at its end it has often
- * freed all. */
+/* What the table's rows are weighed by. For a command, the moment with most live memory: at its end
+ * it has often freed all. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {
@@ -130,7 +130,7 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
 		size_t n_rows = 0;
 
-		/* a row per process: of its heap, if that was profiled */
+		/* a row per process: of its heap profile, if there is one */
 		for (size_t i = 0; rows && i < n; i++)
 			if (profile__is_regions(profiles[i]) == (c->trace.what == WHAT_REGIONS))
 				rows[n_rows++] = profiles[i];
@@ -192,8 +192,9 @@ int record_write_parts(const struct record_config *c, struct session *session)
 	return status;
 }
 
-/* Standard output is a command's: who reads it from a pipe waits for what the command says, not for
- * us. Standard error is written in pieces; a table is to stay in one. */
+/* Standard output belongs to the traced command: who reads it from a pipe waits for the command's
+ * text, not for memtrace's. Standard error is written in pieces, so a stream of its own keeps a
+ * table in one piece. */
 void record_choose_output(struct record_config *c)
 {
 	int fd = c->command && !c->trace.to_stdout

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What record and report print of one profile: the table, and others below it. What is not asked
- * for is zero. */
+/* What record and report print of one profile: the table, and others below it. Members that are
+ * zero ask for nothing. */
 #ifndef MEMTRACE_CLI_RENDER_H
 #define MEMTRACE_CLI_RENDER_H
 
@@ -8,9 +8,9 @@
 
 #include "encode/encode.h"
 
-/* Tables besides. */
+/* Further tables. */
 struct more_tables {
-	bool threads, sites, lifetimes; /* of the heap: of other profiles they are left out */
+	bool threads, sites, lifetimes; /* of the heap: other profiles do not have them */
 	bool resident;
 };
 
@@ -18,7 +18,7 @@ bool more_tables__any(const struct more_tables *more);
 
 struct render_options {
 	struct table_options table;
-	bool leaks; /* which stacks leak, in words; or why that is not known */
+	bool leaks; /* in words, which stacks leak, or why that is not known */
 	struct more_tables more;
 	const struct modules *modules; /* below the others; NULL: none */
 };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace report: a profile that was written earlier, looked at in other ways. */
+/* memtrace report: shows a profile that was written earlier, in other ways. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -22,7 +22,7 @@
 #include "profile/match.h"
 
 #define MAX_REGEX   32
-#define MORE_TABLES "--threads, --sites, --lifetimes and --rss" /* for people */
+#define MORE_TABLES "--threads, --sites, --lifetimes and --rss" /* for texts */
 
 struct report_config {
 	const char *path, *output, *thread;
@@ -31,15 +31,15 @@ struct report_config {
 	struct view_options view;
 	struct table_options table;
 	struct more_tables more;
-	const struct profile *profile; /* that was read */
+	const struct profile *profile; /* the profile that was read */
 	regex_t focus[MAX_REGEX], ignore[MAX_REGEX];
 	size_t n_focus, n_ignore;
 	uint64_t min_bytes;
-	double age_s; /* 0: any */
+	double age_s; /* 0: any age */
 	bool younger;
 };
 
-/* With the stacks of which nothing lives at the end: what they allocated is in the file. */
+/* Includes stacks with nothing live at the end: the file tells what they allocated. */
 static int encode_all_json(const struct profile *profile, struct sink *sink)
 {
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
@@ -49,11 +49,11 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 
 /* --- filters --- */
 
-/* Which locations an expression is found in, looked up once for each. */
+/* The locations in which an expression matches, looked up once for each location. */
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* by location */
-	/* by site: of all that read the same, which is what people see as a stack */
+	/* by site: the live bytes of all sites that print the same, which users see as one stack */
 	double *bytes;
 };
 
@@ -82,8 +82,9 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	return focused;
 }
 
-/* Threads of exactly that name; where there is none, those in whose names the expression is found.
- * *ret (by thread) is the caller's. 0; -ENOENT: none; -EINVAL: neither a name nor an expression. */
+/* Finds the threads of exactly that name; if there is none, those whose names match it as an
+ * expression. The caller owns *ret (by thread). 0; -ENOENT: none; -EINVAL: neither a name nor an
+ * expression. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -111,7 +112,8 @@ static int age_decimals(double age_s)
 	return age_s < 10 ? 2 : age_s < 100 ? 1 : 0;
 }
 
-/* What is left is told in ret_said (128 bytes). 0; EXIT_FAILED, said. */
+/* Keeps what is of the age asked for; ret_said (128 bytes) describes what is left. 0, or
+ * EXIT_FAILED after a message. */
 static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
 {
 	int age = profile__find_age(profile, c->age_s), n;
@@ -146,7 +148,7 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 	return 0;
 }
 
-/* By site: what all sites of its stack hold. 0 or -ENOMEM. */
+/* By site: the live bytes of all sites of its stack. 0 or -ENOMEM. */
 static int add_up_stacks(const struct profile *profile, double **ret_bytes)
 {
 	_cleanup_(match__clear) struct match match = {};
@@ -164,7 +166,7 @@ static int add_up_stacks(const struct profile *profile, double **ret_bytes)
 	return rc;
 }
 
-/* 0; EXIT_FAILED, said. */
+/* Applies all filters. 0, or EXIT_FAILED after a message. */
 static int reduce(const struct report_config *c, struct profile *profile)
 {
 	_cleanup_free_ bool *focused = NULL, *ignored = NULL, *threads = NULL;
@@ -205,7 +207,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	/* Numbers of a part must not be taken for those of the whole. */
+	/* Figures of a part must not be taken for those of the whole. */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
 	    profile__add_lost(profile, "filtered_bytes",
@@ -238,7 +240,7 @@ static int encode_with_modules(const void *what, struct sink *sink)
 				sink);
 }
 
-/* What a format needs that the profile does not have; NULL: nothing. */
+/* What the format needs and the profile lacks; NULL: nothing. */
 static const char *lacking_for(const struct format *format, const struct profile *profile)
 {
 	if (format->needs_objects && profile->no_objects)
@@ -274,7 +276,7 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
-	if (c->view.weight != WEIGHT_LIVE) { /* the table's own column */
+	if (c->view.weight != WEIGHT_LIVE) { /* by the table's own column */
 		const char *refusal = view_options__refusal(&c->view, profile);
 
 		c->table.weight = c->view.weight;
@@ -292,7 +294,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 	return write_text(NULL, encode, c);
 }
 
-/* The file does not say that; how (of record) would have it. EXIT_FAILED. */
+/* Complains that the file does not say `what`; how: the option of record that makes files which do.
+ * EXIT_FAILED. */
 static int say_lacking(const struct report_config *c, const struct profile *profile,
 		       const char *what, const char *how)
 {
@@ -310,7 +313,7 @@ static int say_lacking(const struct report_config *c, const struct profile *prof
 	return EXIT_FAILED;
 }
 
-/* Which tables besides cannot be made of it. 0; EXIT_FAILED, said. */
+/* Can the further tables be made from the profile? 0, or EXIT_FAILED after a message. */
 static int check_more(const struct report_config *c, const struct profile *profile)
 {
 	const struct more_tables *more = &c->more;
@@ -330,10 +333,10 @@ static int check_more(const struct report_config *c, const struct profile *profi
 	return 0;
 }
 
-/* What was asked for and the file does not have. */
+/* Does the file have all that was asked for? */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
-	/* --thread and --age leave nothing of that */
+	/* with --thread or --age nothing of that is left */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
 		complain("%s: %s", c->path,
 			 profile->no_allocated
@@ -369,10 +372,10 @@ static int add_regex(const char *option, regex_t *list, size_t *n, const char *t
 	return 0;
 }
 
-/* What goes with what. */
+/* Do the options fit together? */
 static int check_together(struct report_config *c)
 {
-	/* a table of its own */
+	/* modules as a table of their own */
 	bool of_modules = c->modules && c->view.root != ROOT_MODULE && c->format != &json_format;
 	bool views = c->format && c->format->views;
 
@@ -467,7 +470,7 @@ TAKE_OPTION(output)
 	return 0;
 }
 
-/* --weight, --by */
+/* for --weight and --by */
 TAKE_OPTION(view)
 {
 	struct report_config *c = config;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that select processes: what commands share of them. */
+/* The options that select processes: the part that commands share. */
 #ifndef MEMTRACE_CLI_SELECTION_H
 #define MEMTRACE_CLI_SELECTION_H
 
@@ -9,7 +9,7 @@
 #include "session/session.h"
 
 struct selection_config {
-	bool given; /* any of them */
+	bool given; /* any of these options */
 	struct session_selection selection;
 	const char *comms[ABI_MAX_WANTED];
 	uint32_t users[ABI_MAX_WANTED];
@@ -17,16 +17,16 @@ struct selection_config {
 	struct cgroup cgroup;
 };
 
-/* Takes in one option: --all (value NULL), --comm, --exe, --user, --cgroup, --container, --follow
- * (NULL), by its long name. 0 or EXIT_USAGE, said. */
+/* Takes one option by its long name: --all (value NULL), --comm, --exe, --user, --cgroup,
+ * --container, --follow (NULL). 0, or EXIT_USAGE after a complaint. */
 int selection_config__take(struct selection_config *config, const char *command, const char *option,
 			   const char *value);
 
-/* What was asked for, as options, for people: "--comm nginx --user 33"; cut to size. Returns
+/* Writes the selection as options, for people: "--comm nginx --user 33"; cut to size. Returns
  * buf. */
 char *selection_config__describe(const struct selection_config *config, char *buf, size_t size);
 
-/* Finds the cgroup that was asked for. 0 or negative errno with err. */
+/* Finds the cgroup that was asked for. 0, or negative errno with err set. */
 int selection_config__open(struct selection_config *config, struct error *err);
 
 #endif

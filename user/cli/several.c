@@ -7,7 +7,7 @@
 #include "cli/names.h"
 #include "decode/decode.h"
 
-/* Of all together: each may take a good part of it, and two are compared in as much again. */
+/* For all together: each may take a good part of it. Comparing two takes as much again. */
 #define MAX_BYTES (2ULL << 30)
 
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n)

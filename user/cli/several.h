@@ -17,11 +17,11 @@ struct profiles {
 	size_t n;
 };
 
-/* Reads n >= 0 files, one after the other. 0, or an exit status after saying what is wrong. */
+/* Reads n >= 0 files, one after the other. 0, or an exit status after a complaint. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
 
-/* Says what is wrong with them together (rc, where err does not say it), and of which files: texts
- * call them by their numbers, from 1. An exit status. */
+/* Complains of an error with all profiles together, and names the files. rc is the error if err has
+ * none. Texts call the files by number, from 1. Returns an exit status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

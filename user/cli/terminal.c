@@ -14,7 +14,7 @@
 
 #include <curses.h>
 #include <term.h>
-#undef columns /* macros of its own for capabilities of these names */
+#undef columns /* term.h has macros of these names, for capabilities */
 #undef lines
 
 #include "base/cleanup.h"
@@ -22,25 +22,25 @@
 #include "encode/text.h"
 
 #define CTRL_L	 0x0c
-#define LEAVE_MS 200 /* for the screen to be read before we leave it */
+#define LEAVE_MS 200 /* time for the last output to be read before closing */
 
 static SCREEN *screen;
 
-/* ncurses waits until a terminal has taken all that it writes, and nobody may read it (Ctrl-S, a
- * hung connection). So it writes into memory in its place, and from there goes what fits. While
- * some of a frame is left no other is made: the screen is then as ncurses believes it to be when
- * that is read. */
+/* ncurses waits until the terminal has taken all that it writes, but perhaps nobody reads (Ctrl-S,
+ * a hung connection). So ncurses writes into memory, and memtrace sends from there what fits. While
+ * part of a frame is left, no other frame is made. Thus, when that part is read, the screen is as
+ * ncurses believes it to be. */
 static struct {
-	int tty;    /* what standard output was */
-	int to;	    /* the same, without waiting */
-	int memory; /* a file of it */
+	int tty;    /* the original standard output */
+	int to;	    /* the same terminal, without blocking */
+	int memory; /* a file in memory that stands for it */
 	char *left;
 	size_t n;
-	WINDOW *keys; /* to read without a refresh, which would write */
-	bool skipped; /* a frame was not made: there may be no later one */
+	WINDOW *keys; /* reads keys without a refresh, which would write */
+	bool skipped; /* a frame was skipped, and there may be no later one */
 } out = {-1, -1, -1, NULL, 0, NULL, false};
 
-/* What leads back, for a handler that may call no more than write() and tcsetattr(). */
+/* What restores the terminal, for a signal handler that may only call write() and tcsetattr(). */
 static struct {
 	struct termios modes;
 	char sequences[256];
@@ -80,7 +80,7 @@ static int keep_byte(int c)
 	return c;
 }
 
-/* The signal comes again, and then does what it does to everybody. */
+/* Restores the terminal. The signal is raised again, and then has its default effect. */
 static void on_deadly(int sig)
 {
 	if (getpid() == back.pid) {
@@ -94,7 +94,7 @@ static void on_deadly(int sig)
 
 static void prepare_for_the_worst(void)
 {
-	/* also when it is the stack that has no room */
+	/* the handler's own stack: the usual one may be full */
 	static char stack[16 << 10];
 	const char *const sequences[] = {exit_attribute_mode, orig_pair, keypad_local,
 					 cursor_normal, exit_ca_mode};
@@ -110,7 +110,7 @@ static void prepare_for_the_worst(void)
 		sigaction(deadly[i], &action, NULL);
 }
 
-/* Is nothing left? */
+/* Sends what fits. True: nothing is left. */
 static bool push(void)
 {
 	ssize_t n = out.n ? nowait__write(out.to, out.left, out.n) : 0;
@@ -119,7 +119,7 @@ static bool push(void)
 		out.n -= (size_t)n;
 		memmove(out.left, out.left + n, out.n);
 	} else if (n < 0) {
-		out.n = 0; /* nobody is there any more */
+		out.n = 0; /* nobody is at the terminal any more */
 	}
 	return !out.n;
 }
@@ -143,7 +143,7 @@ static void end_frame(void)
 	if (n > 0)
 		out.n += (size_t)n;
 	else
-		clearok(stdscr, TRUE); /* lost: all of it the next time */
+		clearok(stdscr, TRUE); /* the frame is lost: draw all the next time */
 	if (ftruncate(out.memory, 0) || lseek(out.memory, 0, SEEK_SET))
 		clearok(stdscr, TRUE);
 	push();
@@ -167,7 +167,7 @@ int terminal__open(struct error *err)
 
 	if (rc)
 		return rc;
-	/* characters only: numbers stay as they are everywhere */
+	/* characters only: numbers keep the C locale's form */
 	setlocale(LC_CTYPE, "");
 	if (tcgetattr(STDOUT_FILENO, &back.modes))
 		return error__set(err, -errno, "cannot ask the terminal: %s", strerror(errno));
@@ -203,7 +203,7 @@ void terminal__close(void)
 	end_frame();
 	for (int i = 0; i < LEAVE_MS && !push(); i++)
 		usleep(1000);
-	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not */
+	tcsetattr(out.tty, TCSANOW, &back.modes); /* ncurses could not do it */
 	delscreen(screen);
 	screen = NULL;
 }
@@ -217,8 +217,8 @@ void terminal__size(size_t *ret_width, size_t *ret_height)
 	*ret_height = height > 0 ? (size_t)height : 1;
 }
 
-/* As many characters as have room; some take two columns. What has none of its own (a combining
- * one), or is none in this locale, is a '?'. */
+/* Shows as many characters as fit; some take two columns. A character without a column of its own
+ * (a combining one), or one that this locale does not have, becomes '?'. */
 static void show_line(int y, const struct top_line *line, int width)
 {
 	const attr_t styles[] = {[TOP_PLAIN] = A_NORMAL,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: what holds memory, while it changes. The session is record's, the screen is
- * top_view's, the terminal is terminal's; here is the loop between them. */
+/* memtrace top: shows what holds memory, while it changes. The session is the same as record's;
+ * top_view makes the screen's text, terminal shows it. This file is the loop between them. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -24,7 +24,7 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
-#define LOOK_SHARE 0.05 /* of our time, at most, goes into reading all tables */
+#define LOOK_SHARE 0.05 /* largest share of memtrace's time for reading all tables */
 
 struct top_config {
 	struct trace_config trace;
@@ -37,10 +37,10 @@ struct run {
 	struct top_view *view;
 	struct snapshots snapshots;
 	struct session_status last;
-	bool ended; /* all targets have: what is shown stays */
+	bool ended; /* all targets have ended: the screen stays as it is */
 };
 
-/* Complaints while the screen is ours go to its last line. */
+/* While the screen is shown, complaints go to its last line. */
 static struct top_view *hearing;
 
 static void hear(const char *text)
@@ -135,7 +135,7 @@ static void take_status(struct run *run)
 	run->last = now;
 }
 
-/* A new state for the screen. When the next one may be taken. */
+/* Gets a new state for the screen. Returns when the next one may be taken. */
 static double look(struct run *run)
 {
 	struct profile **profiles;
@@ -145,7 +145,7 @@ static double look(struct run *run)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* the state's age is told by the status' clock */
+	/* the status' clock tells the age of the state */
 	take_status(run);
 	rc = session__look(run->session, &profiles, &n);
 	if (!rc) {
@@ -192,14 +192,14 @@ static void write_snapshot(struct run *run)
 		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file,
 					      stream))
 			failed = true;
-	if (!fclose(stream) && size && !failed) /* else the complaint stands there */
+	if (!fclose(stream) && size && !failed) /* else the complaint is shown there */
 		top_view__say(run->view, false, "written:%s", names);
 	else if (!size && !failed)
 		top_view__say(run->view, true, "nothing to write yet");
 	snapshots__written(&run->snapshots);
 }
 
-/* What was shown last may be older than the end. */
+/* Takes a last state: the one on the screen may be older than the end. */
 static void end(struct run *run)
 {
 	session__stop(run->session);
@@ -226,7 +226,7 @@ static void write_files(struct run *run)
 	session__expect_long_work(run->session, false);
 }
 
-/* True: the user wants to leave. */
+/* Handles the keys that were pressed. True: the user wants to leave. */
 static bool take_keys(struct run *run, double *next_look, bool *changed)
 {
 	uint32_t key;
@@ -251,8 +251,8 @@ static bool take_keys(struct run *run, double *next_look, bool *changed)
 	return false;
 }
 
-/* Until the user, a signal or the duration ends it. waiting: the signals that are blocked while it
- * waits. */
+/* Runs until the user, a signal or the duration ends it. waiting: the signals blocked during the
+ * wait. */
 static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 {
 	double start = clock__monotonic_s(), delay = run->config->delay_s,
@@ -279,8 +279,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		wait = fmax(wait, 0);
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
-		/* what is not told of holds no news: a signal that ncurses catches is none of
-		 * them */
+		/* after an error, revents hold no news; one reason is a signal that ncurses
+		 * catches */
 		if (ppoll(fds, 3, &at, waiting) < 0)
 			fds[0].revents = fds[1].revents = fds[2].revents = 0;
 		if ((fds[1].revents & POLLIN) &&
@@ -290,7 +290,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 			write_files(run);
 			changed = true;
 		}
-		if (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL)) /* nobody is there any more */
+		if (fds[2].revents & (POLLHUP | POLLERR | POLLNVAL)) /* the terminal is gone */
 			return;
 		if (take_keys(run, &next_look, &changed))
 			return;
@@ -317,8 +317,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 	}
 }
 
-/* The signals in *ret_waiting are read from a descriptor, so that they end it in order. SIGWINCH
- * and SIGTSTP are blocked but for its ppoll(). */
+/* The signals in *ret_waiting are read from a descriptor, so that memtrace ends in an orderly way.
+ * SIGWINCH and SIGTSTP are blocked except during ppoll(). */
 static int take_signals(sigset_t *ret_waiting)
 {
 	struct sigaction hangup;
@@ -330,8 +330,8 @@ static int take_signals(sigset_t *ret_waiting)
 	sigaddset(ret_waiting, SIGTERM);
 	sigaddset(ret_waiting, SIGQUIT);
 	sigaddset(ret_waiting, SIGUSR1);
-	/* nohup's way to say that the terminal's end is no reason to stop; but then there is no
-	 * screen */
+	/* nohup ignores SIGHUP: then the end of the terminal is no reason to stop; but then there
+	 * is no screen */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(ret_waiting, SIGHUP);
 	blocked = *ret_waiting;
@@ -356,7 +356,7 @@ int cmd_top(int argc, char **argv)
 	_cleanup_close_ int signal_fd = -1;
 	struct run run = {.config = &config};
 	struct session_options options;
-	struct error err = {}, refused = {}; /* is told when files are asked for */
+	struct error err = {}, refused = {}; /* reported when files are asked for */
 	sigset_t waiting;
 	int status;
 
@@ -370,11 +370,11 @@ int cmd_top(int argc, char **argv)
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err))
 		return fail(&err);
-	/* In a directory of another user's root needs a capability for it. It is kept then only. */
+	/* In another user's directory root needs CAP_DAC_OVERRIDE. Only then is it kept. */
 	privileges__override(trace_config__check_files(&config.trace, false, &refused) == -EACCES);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
-	/* several are there, or may come */
+	/* there are several processes, or there may be */
 	view = top_view__new(
 		config.trace.leaks ? TOP_BY_GROWTH : TOP_BY_LIVE,
 		config.trace.n_pids > 1 || config.trace.selection.given ||
@@ -397,7 +397,7 @@ int cmd_top(int argc, char **argv)
 	trace_config__say_missing(&config.trace, session);
 	go_on(&run, signal_fd, &waiting);
 	complain_to(NULL);
-	terminal__close(); /* at once: the probes may take a while */
+	terminal__close(); /* at once: taking the probes out may take a while */
 	session__stop(session);
 	session__detach(session);
 	return session__is_guarded(session) ? 0 : say_unguarded();

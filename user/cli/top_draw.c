@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What top shows of what it knows, as lines of text. */
+/* Draws the data of top as lines of text. */
 #include "cli/top_internal.h"
 
 #include <errno.h>
@@ -43,7 +43,7 @@ void top_screen__clear(struct top_screen *screen)
 	*screen = (struct top_screen){};
 }
 
-/* Where so many characters end. */
+/* The number of bytes that the first `columns` characters take. */
 static size_t clip(const char *text, size_t columns)
 {
 	size_t i = 0;
@@ -54,7 +54,7 @@ static size_t clip(const char *text, size_t columns)
 	return i;
 }
 
-/* A line of the first so many bytes. 0 or -ENOMEM. */
+/* Adds a line: the first `bytes` bytes of `line`. 0 or -ENOMEM. */
 static int text__add(struct text *text, enum top_style style, const char *line, size_t bytes)
 {
 	char *copy;
@@ -68,14 +68,14 @@ static int text__add(struct text *text, enum top_style style, const char *line, 
 	return 0;
 }
 
-/* One line, cut where it is too long. */
+/* Adds one line, cut if it is too long. */
 static int text__put(struct text *text, enum top_style style, const char *line, size_t width)
 {
 	return text__add(text, style, line, clip(line, width));
 }
 
-/* As many lines as it takes, at most `most`, parted at double blanks if possible, else at
- * blanks. */
+/* Adds as many lines as the words need, at most `most`. Breaks them at double blanks if possible,
+ * else at blanks. */
 static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width,
 		      size_t most)
 {
@@ -96,7 +96,7 @@ static int text__wrap(struct text *text, enum top_style style, const char *words
 			end = at ? (size_t)(at - words) : bytes;
 		}
 		skip = end + strspn(words + end, " ");
-		if (words[skip] && !most && width > 3) { /* the rest finds no room */
+		if (words[skip] && !most && width > 3) { /* no line is left for the rest */
 			_cleanup_free_ char *cut = NULL;
 
 			if (asprintf(&cut, "%.*s...", (int)clip(words, width - 3), words) < 0)
@@ -109,7 +109,7 @@ static int text__wrap(struct text *text, enum top_style style, const char *words
 	return rc;
 }
 
-/* A stream into memory, as which an encoder's sink is used. */
+/* Writes the stack into memory, through the stream that an encoder's sink needs. */
 static int write_where(const struct profile *profile, const struct profile_site *site, size_t room,
 		       char **ret)
 {
@@ -162,7 +162,7 @@ static void format_known(struct interval interval, char *cell)
 		format_interval(interval, cell, CELL_BYTES);
 }
 
-/* Empty where growth is not known; MAY_BE_0 where it may be nothing. */
+/* Empty if the interval of growth is not known; MAY_BE_0 if growth may be 0. */
 static void format_growth_interval(const struct growth *growth, char *cell)
 {
 	if (!isfinite(growth->low) || growth->low == growth->high)
@@ -193,7 +193,7 @@ static void fill_numbers(struct cells *cells, const struct profile *profile,
 	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
 }
 
-/* What was not seen is not nothing. */
+/* A process that is not traced gets dashes: not seen does not mean 0. */
 static void fill_unknown(struct cells *cells)
 {
 	for (size_t i = 0; i < sizeof(cells->at) / sizeof(cells->at[0]); i++)
@@ -239,8 +239,9 @@ static int fill_cells(struct cells *cells, const struct row *row)
 
 static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
-/* Which columns have room: what is sorted by in any case, with its interval if something of the
- * names can be read beside it; others as long as the names keep a third of the line. */
+/* Chooses the columns that fit. The column that rows are sorted by is always shown, and so is its
+ * interval if part of the names can be read beside it. Others are shown as long as the names keep a
+ * third of the line. */
 static void choose_columns(const struct top_view *view, const size_t *widths, size_t width,
 			   bool *shown)
 {
@@ -285,7 +286,7 @@ static int put_row(struct text *text, enum top_style style, const struct cells *
 	return text__put(text, style, whole, width);
 }
 
-/* The stack of a process that says most: the first, sorted as everything is. */
+/* The most important stack of a process: the first in the order of sorting. */
 static const struct group *top_stack(const struct process *process, enum top_sort sort)
 {
 	struct row best = {};
@@ -302,7 +303,7 @@ static const struct group *top_stack(const struct process *process, enum top_sor
 
 /* --- the parts of the screen --- */
 
-/* Titles and rows, on so many lines. */
+/* Draws titles and rows on `height` lines. */
 static int draw_list(struct top_view *view, size_t width, size_t height, struct text *text)
 {
 	bool with_titles = height > 1, shown[COLUMNS] = {};
@@ -331,7 +332,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 		if (widths[c] && widths[c] < strlen(titles.at[c]))
 			widths[c] = strlen(titles.at[c]);
 	}
-	/* numbers come and go: their columns should not shift at each */
+	/* a least width, so that columns do not shift with every number */
 	for (int i = 0; i < TOP_SORTS && n; i++)
 		widths[sort_columns[i]] =
 			widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
@@ -372,7 +373,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 	return rc;
 }
 
-/* One name, shortened in the middle. */
+/* Adds one name, shortened in the middle. */
 static int put_indented(struct text *text, int indent, const char *name, size_t width)
 {
 	size_t room = width > (size_t)indent + 2 ? width - (size_t)indent : 2;
@@ -385,7 +386,8 @@ static int put_indented(struct text *text, int indent, const char *name, size_t 
 	return text__put(text, TOP_PLAIN, line, width);
 }
 
-/* A frame: its function, module and line, on one line if they fit, else the latter on the next. */
+/* Adds a frame: function, module and line, on one line if they fit, else module and line on the
+ * next. */
 static int put_frame(struct text *text, const struct profile *profile,
 		     const struct profile_location *location, const struct profile_frame *frame,
 		     const char *name, bool inlined, size_t width)
@@ -444,7 +446,7 @@ static int put_words(struct text *text, size_t width, const char *fmt, ...)
 	return text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
 }
 
-/* Everything of one stack. */
+/* Draws all that is known of one stack. */
 static int describe(const struct row *row, size_t width, struct text *text)
 {
 	const struct profile *profile = row->process->profile;
@@ -518,7 +520,7 @@ static int draw_help(size_t width, struct text *text)
 	return rc;
 }
 
-/* So many lines of a text that may have more. */
+/* Draws `height` lines of a text that may have more. */
 static int draw_text(struct top_view *view, struct text *all, size_t height, struct text *text)
 {
 	int rc = 0;
@@ -533,9 +535,9 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 	return rc;
 }
 
-/* What the rows of the processes say, all together: head and rows are of one moment, and of one
- * estimate. growth: bytes per second; NaN: not known yet. (What is live now less what was a second
- * ago is mostly chance.) */
+/* The sum of the rows of all processes. Head and rows then show the same moment and the same
+ * estimates. growth: bytes per second; NaN: not known yet. (The difference between what is live now
+ * and a second ago would be mostly chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;
@@ -551,7 +553,7 @@ static struct sum sum_of_all(const struct top_view *view)
 	for (size_t i = 0; i < view->n_processes; i++) {
 		const struct process *p = &view->processes[i];
 
-		/* what an allocator maps for a heap is the same memory */
+		/* memory that an allocator maps for a heap must not count twice */
 		if (p->gone || (heaps && profile__is_regions(p->profile)))
 			continue;
 		sum.live_bytes += p->numbers.live.bytes;
@@ -585,7 +587,7 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 		snprintf(old, sizeof(old), "  shown: %.0f s ago", fmax(age, 0));
 	if (isfinite(sum.growth))
 		snprintf(change, sizeof(change), " growth %s/s", format_change(sum.growth, size));
-	/* What matters most comes first: a narrow terminal loses the end. */
+	/* The most important fields come first: a narrow terminal loses the last ones. */
 	snprintf(line, sizeof(line),
 		 "%s%.0f s%s%s%s%s  %s  alloc %.0f/s  free %.0f/s  samples %" PRIu64,
 		 s->ended	? "ENDED  "
@@ -596,7 +598,7 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 	return text__wrap(text, TOP_HEAD, line, width, most);
 }
 
-/* Of the processes on the screen: a loss of the run's counts once. */
+/* Draws the losses of the processes on the screen: a loss of the whole run counts once. */
 static int draw_lost(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	struct profile *sum = profile__new(), *profile;
@@ -633,7 +635,8 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 	return rc;
 }
 
-/* Where processes on the screen contradict themselves: a line each, as far as there is room. */
+/* Draws the contradictions within the processes on the screen: a line each, as far as there is
+ * room. */
 static int draw_findings(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	int rc = 0;
@@ -657,7 +660,7 @@ static int draw_findings(const struct top_view *view, size_t width, size_t most,
 	return rc;
 }
 
-/* Where the user is. */
+/* Draws where the user is. */
 static int draw_path(const struct top_view *view, size_t width, struct text *text)
 {
 	static const char *const sorts[TOP_SORTS] = {"live bytes", "growth", "allocation rate"};
@@ -690,7 +693,7 @@ static int draw_bottom(const struct top_view *view, size_t width, struct text *t
 	_cleanup_free_ char *line = NULL;
 
 	if (view->editing) {
-		/* its end is where the user writes */
+		/* show its end, where the user types */
 		size_t columns = text_columns(view->filter),
 		       skip = columns + 2 > width ? columns + 2 - width : 0;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to top_view.h's parts: what is known (top_state.c), what of it is on the screen
- * (top_draw.c), and what keys do to it (top_view.c). */
+/* Private to the parts of top_view.h: what is known (top_state.c), what of that is on the screen
+ * (top_draw.c), and what keys do (top_view.c). */
 #ifndef MEMTRACE_CLI_TOP_INTERNAL_H
 #define MEMTRACE_CLI_TOP_INTERNAL_H
 
@@ -21,7 +21,7 @@ enum level {
 	STACK,
 };
 
-/* What is told of a process and of a stack alike. */
+/* Figures that both a process and a stack have. */
 struct numbers {
 	struct estimate live;
 	struct growth growth;
@@ -37,10 +37,10 @@ struct process {
 	size_t n;
 	struct numbers numbers;
 	struct contradictions findings;
-	bool gone; /* it is shown only because the user looks at it */
+	bool gone; /* it has ended, and is shown only because the user looks at it */
 };
 
-/* How much something had allocated then. */
+/* How much a stack had allocated at a moment. */
 struct mark {
 	uint64_t id;
 	double bytes;
@@ -63,29 +63,29 @@ struct top_view {
 	bool many;
 	enum level level;
 	enum top_sort sort;
-	bool paused, help, editing; /* the latter: the filter */
+	bool paused, help, editing; /* editing: the filter */
 	char filter[FILTER_BYTES];
 	char note[NOTE_BYTES];
 	bool warning;
 	struct top_status status;
 	bool known;	  /* there was an update */
-	double elapsed_s; /* of the last one */
+	double elapsed_s; /* at the last update */
 	struct process *processes;
 	size_t n_processes;
-	struct marks marks, next_marks; /* rates are since the first */
+	struct marks marks, next_marks; /* rates are since marks */
 	/* Where the user is. */
 	pid_t pid;
 	bool regions;
-	char *stack;	  /* the key of its group; owned; NULL: the first row, whichever that is */
+	char *stack;	  /* the selected group's key; owned; NULL: always the first row */
 	struct row *rows; /* of the list: sorted, filtered; owned */
 	size_t n_rows, selected, first;
-	size_t page;	   /* rows that were shown at last */
-	size_t text_first; /* first line of what is no list */
-	size_t text_lines; /* there are so many, as drawn at last */
+	size_t page;	   /* rows that the last drawing showed */
+	size_t text_first; /* first line on the screen of a text that is no list */
+	size_t text_lines; /* lines of that text at the last drawing */
 };
 
-/* Makes the rows of the list, and finds the selected one among them, or, where it has gone, what
- * stands in its place. 0 or -ENOMEM. */
+/* Makes the rows of the list, and finds the selected one among them. If it has gone, the row in its
+ * place is selected. 0 or -ENOMEM. */
 int top_view__arrange(struct top_view *view);
 
 /* The process that the user looks at, or NULL. */
@@ -94,13 +94,13 @@ struct process *top_view__process(const struct top_view *view);
 /* The stack that the user looks at, among the rows, or NULL. */
 const struct row *top_view__stack(const struct top_view *view);
 
-/* For qsort_r: by the enum top_sort at ctx. */
+/* For qsort_r(): compares by the enum top_sort at ctx. */
 int top_row__compare(const void *a, const void *b, void *ctx);
 
-/* Something is left of it, or comes. */
+/* Does it hold something, or allocate? */
 bool top_numbers__any(const struct numbers *numbers);
 
-/* The 95 % interval of what is live; NaN: it is exact, or not known. */
+/* The 95 % interval of live memory; NaN: the figure is exact, or the interval is not known. */
 struct interval top_live_interval(const struct profile *profile, const struct estimate *live);
 
 void top_processes__free(struct process *processes, size_t n);

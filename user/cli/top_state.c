@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What top knows: the profiles of the moment, their stacks, rates since a while ago, and the
- * rows that these make. What is selected is remembered by what it is, not by where it stands:
- * rows change places under the user's hands. */
+/* The data of top: the current profiles, their stacks, recent rates, and the rows made from these.
+ * The selected row is remembered by its process or stack, not by its position: rows change places
+ * while the user looks. */
 #include "cli/top_internal.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE_OVER_S 10.0 /* allocation rates are those of the last one or two times as long */
+#define RATE_OVER_S 10.0 /* a rate is that of the last 10 to 20 seconds */
 
 static void process__clear(struct process *process)
 {
@@ -25,7 +25,7 @@ void top_processes__free(struct process *processes, size_t n)
 	free(processes);
 }
 
-/* FNV-1a. Who makes two stacks meet confuses his own rates. */
+/* FNV-1a. A target that makes two of its stacks collide only confuses its own rates. */
 static uint64_t mark_id(const struct profile *profile, const char *key)
 {
 	uint64_t hash =
@@ -52,7 +52,7 @@ static double marked_bytes(const struct marks *marks, uint64_t id)
 	return mark ? mark->bytes : 0;
 }
 
-/* The present will be what later rates are reckoned from. */
+/* Remembers the present amounts: later rates are counted from them. */
 static int remember(struct top_view *view)
 {
 	size_t n = 0;
@@ -74,7 +74,7 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* Not of windows, of which it is not known how unlike they are. */
+/* No interval for windows: how much they differ from each other is not known here. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -82,7 +82,7 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* the high end of that, with nothing seen */
+	if (!(bytes > 0)) /* nothing was seen: the high end for no samples */
 		return (struct interval){0,
 					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
@@ -98,10 +98,10 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Until it is known by how much something grows, or where that is not followed: all of it came
- * since the start. No interval: what fills up does so at first, and is not surely growing. (Of
- * windows it is an estimate of what a process holds that may have held as much before: that says
- * nothing.) */
+/* Growth while the profile has none yet, or does not follow it: all that is live was allocated
+ * since the start. It gets no interval: what fills up at first does not surely grow. (From
+ * windows, live bytes estimate what a process holds, and it may have held as much before the run:
+ * no growth follows from them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))
@@ -115,12 +115,12 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 {
 	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
 
-	/* what windows have seen is scaled up anew each time: a difference says nothing */
+	/* figures of windows are scaled anew each time: a difference means nothing */
 	if (profile__is_windowed(profile)) {
 		bytes = n->alloc_bytes;
 		seconds = profile->duration_s;
 	}
-	seconds = fmin(seconds, profile->duration_s); /* one that came later */
+	seconds = fmin(seconds, profile->duration_s); /* a process that came later */
 	n->rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
 	n->rate_interval = seconds > 0 ? rate_interval(profile, fmax(bytes, 0), seconds)
 				       : (struct interval){NAN, NAN};
@@ -253,7 +253,7 @@ int top_row__compare(const void *a, const void *b, void *ctx)
 	     own_y = y->group && y->group->site->allocators_own;
 	int order;
 
-	/* what an allocator takes for the heap is nobody's leak */
+	/* what an allocator takes for the heap is no leak */
 	if (*sort == TOP_BY_GROWTH && own_x != own_y)
 		return own_x ? 1 : -1;
 	order = compare_numbers(x->numbers, y->numbers, *sort);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What keys do. Three levels - processes, one's stacks, one stack - and help above any of them. */
+/* What keys do. Three levels - processes, one process's stacks, one stack - and help above any of
+ * them. */
 #include "cli/top_internal.h"
 
 #include <stdarg.h>
@@ -9,7 +10,7 @@
 
 #include "encode/text.h"
 
-/* Remembers what the selected row is. */
+/* Selects a row and remembers what it is. */
 static void select_row(struct top_view *view, size_t row)
 {
 	view->selected = row;
@@ -19,7 +20,7 @@ static void select_row(struct top_view *view, size_t row)
 		view->pid = 0;
 	if (row >= view->n_rows)
 		return;
-	/* the first row stays the first, whatever comes there: that is what one looks for */
+	/* the first row stays selected, whatever comes there: it is what users look for */
 	if (view->level != PROCESSES) {
 		if (row)
 			view->stack = strdup(view->rows[row].group->key);
@@ -133,7 +134,7 @@ enum top_action top_view__press(struct top_view *view, uint32_t key)
 	}
 	if (key == 'q')
 		return TOP_QUIT;
-	if (top_view__arrange(view)) /* no memory: nothing to select from */
+	if (top_view__arrange(view)) /* out of memory: there are no rows */
 		return TOP_NOTHING;
 	switch (key) {
 	case TOP_KEY_UP:

@@ -9,14 +9,14 @@
 #include "base/cleanup.h"
 #include "base/outfile.h"
 
-#define LEAKS_INTERVAL (64 << 10) /* half a minute of a slow leak is not much */
+#define LEAKS_INTERVAL (64 << 10) /* a finer interval: a slow leak grows little in half a minute */
 
 void trace_config__init(struct trace_config *c)
 {
 	*c = (struct trace_config){
 		.what = WHAT_HEAP,
-		/* docs/overhead.md: windows at 1 % touch less than one request of a server in a
-		 * hundred, at 5 % its 99th percentile rises by half */
+		/* docs/overhead.md: windows at 1 % affect less than one request of a server in a
+		 * hundred; at 5 % the 99th percentile of its requests rises by half */
 		.max_overhead = 0.01,
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
@@ -55,8 +55,8 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 	return 0;
 }
 
-/* A list of names, separated by commas: bit i of *ret is set when the i-th is in it. 0, or the exit
- * status, having said why: complaint of the name that is not known. */
+/* Parses names separated by commas: bit i of *ret is set when names[i] is among them. 0, or the
+ * exit status after a message: complaint is its format, for the unknown name. */
 static int parse_names(const char *command, const char *text, const char *const *names, size_t n,
 		       const char *complaint, unsigned *ret)
 {
@@ -96,7 +96,8 @@ static int parse_formats(const char *command, const char *text, struct trace_con
 
 static int parse_what(const char *command, const char *text, struct trace_config *c)
 {
-	static const char *const names[] = {"heap", "regions", "faults"}; /* enum session_what */
+	/* in the order of enum session_what */
+	static const char *const names[] = {"heap", "regions", "faults"};
 	int rc = parse_names(command, text, names, 3,
 			     "there is no '%s' to profile: heap, regions, faults", &c->what);
 
@@ -106,7 +107,7 @@ static int parse_what(const char *command, const char *text, struct trace_config
 	return rc;
 }
 
-/* Per cent, of a process's CPU time. */
+/* Per cent of a process's CPU time. */
 static int parse_overhead(const char *command, const char *text, double *ret)
 {
 	char *end;
@@ -152,7 +153,7 @@ static int parse_place(const char *command, const char *text, enum session_regio
 	return 0;
 }
 
-/* A number from min to max, or it is not what it should be. */
+/* Parses a number from min to max, or complains with the format complaint. */
 static int parse_limit(const char *command, const char *text, uint64_t min, uint64_t max,
 		       const char *complaint, uint32_t *ret)
 {
@@ -164,14 +165,14 @@ static int parse_limit(const char *command, const char *text, uint64_t min, uint
 	return 0;
 }
 
-/* The same in bytes. */
+/* The same for a number of bytes. */
 static int parse_size(const char *command, const char *text, uint64_t min, uint64_t max,
 		      const char *complaint, uint64_t *ret)
 {
 	return parse_bytes(text, min, max, ret) ? usage_error(command, complaint, text) : 0;
 }
 
-/* --- the options: each take_...() is of one row or of those named beside it --- */
+/* --- the options: each take_...() is for one row, or for the rows named above it --- */
 
 TAKE_OPTION(pids)
 {
@@ -179,7 +180,7 @@ TAKE_OPTION(pids)
 	return parse_pids(command, value, config);
 }
 
-/* --all, --follow, --comm, --exe, --user, --cgroup, --container */
+/* for --all, --follow, --comm, --exe, --user, --cgroup, --container */
 TAKE_OPTION(selection)
 {
 	struct trace_config *c = config;
@@ -215,7 +216,7 @@ TAKE_OPTION(interval)
 			  &c->capture.interval);
 }
 
-/* Who names a limit means all that tracing costs. */
+/* A limit that the user sets is for all that tracing costs, so it replaces both limits. */
 TAKE_OPTION(max_overhead)
 {
 	struct trace_config *c = config;
@@ -244,7 +245,7 @@ TAKE_OPTION(probe_kind)
 	return parse_probe_kind(command, value, &c->capture.kind);
 }
 
-/* --alloc, --free, --end */
+/* for --alloc, --free, --end */
 TAKE_OPTION(function)
 {
 	struct trace_config *c = config;
@@ -317,11 +318,11 @@ TAKE_OPTION(output)
 		return 0;
 	}
 	c->output = value;
-	/* a directory: its files are not to be hidden ones */
+	/* a directory: files in it get a name that does not begin with a dot */
 	if (value[strlen(value) - 1] == '/') {
 		if (asprintf(&path, "%smemtrace", value) < 0)
 			return no_memory();
-		c->output = path; /* for good */
+		c->output = path; /* never freed */
 	}
 	c->output_given = true;
 	return 0;
@@ -546,9 +547,9 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 			SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
 		c->capture.interval = LEAKS_INTERVAL;
-	/* Who asks for every allocation wants no windows. Nor does who starts a program under a
-	 * profiler, which slows nobody else; but with a selection the probes are in everybody's
-	 * code. */
+	/* If every allocation is asked for, there are no windows. Nor are there for a program that
+	 * is started under the profiler, which slows nobody else. But with a selection, the probes
+	 * are in the code of all processes. */
 	if (!c->overhead_given &&
 	    (c->capture.interval == 1 || (starts_program && !c->selection.given)))
 		c->max_overhead = 0;
@@ -637,7 +638,7 @@ bool trace_config__writes_files(const struct trace_config *c)
 	return false;
 }
 
-/* number: of a snapshot, "" for none. what: enum session_what. */
+/* number: that of a snapshot, "" for none. what: enum session_what. */
 static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {
@@ -652,7 +653,7 @@ static char *output_path(const struct trace_config *c, pid_t pid, const char *nu
 
 int trace_config__check_files(const struct trace_config *c, bool with_command, struct error *err)
 {
-	/* a pid that is not known yet: the longest there is will do */
+	/* the pid is not known yet: check with the longest one */
 	const pid_t longest = 4194304;
 	bool named = !with_command && !c->selection.given;
 	const pid_t *pids = named ? c->pids : &longest;
