@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "decode/internal.h"
 
-/* The number behind the last blank, digits with a fraction perhaps; *ret_len is what stands before
- * it. */
+/* The number behind the last blank: digits, perhaps with a fraction. *ret_len is the length of what
+ * stands before the blank. */
 static int take_number(const struct line *line, size_t *ret_len, double *ret)
 {
 	const char *end = line->text + line->len, *blank = memrchr(line->text, ' ', line->len),
@@ -30,16 +30,16 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-/* Stacks as they come: sorted files, as most are, begin each line like the one before. */
+/* The line before: in sorted files, as most are, a line begins with the same names. */
 struct stacks {
 	/* addresses of the last line's names, MAX_STACK_FRAMES each */
 	uint64_t *from_root, *from_leaf;
-	const char *text; /* its names */
+	const char *text; /* the last line's names */
 	size_t len;
 };
 
-/* How many whole names the line begins with that the one before began with; *ret_start is where the
- * next one does. */
+/* How many whole names at its beginning the line has in common with the line before. *ret_start is
+ * where the next name begins. */
 static size_t count_shared(const struct stacks *last, const char *text, size_t len,
 			   size_t *ret_start)
 {
@@ -109,7 +109,7 @@ int decode_collapsed(const struct input *in, struct making *making)
 	}
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	if (!rc && in->bytes[in->len - 1] != '\n') /* a number that is cut is a number, too */
+	if (!rc && in->bytes[in->len - 1] != '\n') /* half a number would be a number, too */
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");
 	making->profile->no_objects = making->profile->leaf_holds = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which format it is, and what all of them need. */
+/* Finds out which format a file has; and what the readers of all formats share. */
 #include "decode/decode.h"
 
 #include <errno.h>
@@ -17,10 +17,10 @@
 #include "decode/internal.h"
 #include "profile/pprof.h"
 
-#define LOOK_AT 65536 /* bytes that tell text from what is none */
-/* the kernel has none there: threads that have only names are numbered from it on */
+#define LOOK_AT 65536 /* bytes that are looked at to tell text from binary */
+/* the kernel gives no tid from here on: other threads are numbered from it */
 #define FIRST_OWN_TID (1u << 31)
-/* of a slot of the tables that a profile is built with, which are half empty */
+/* size of a slot of the look-up tables that a profile is built with; they are half empty */
 #define INDEX_BYTES 16
 
 const struct decode_limits decode_limits = {
@@ -119,7 +119,7 @@ int making__refuse(struct making *making, const char *static_why)
 
 int making__take(struct making *making, size_t bytes)
 {
-	/* its header, and rounded up as glibc does it: the name of one letter takes 32 bytes */
+	/* with its header, rounded up as glibc does it: a name of one letter takes 32 bytes */
 	making->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
 	return making->n_bytes > making->limits->bytes
 		       ? making__refuse(making,
@@ -152,7 +152,7 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 		return rc;
 	if (profile->n_locations > making->limits->locations)
 		return making__refuse(making, "more addresses than any profile has");
-	/* with what finds it again, in tables that are half empty */
+	/* the stack as the key of its site, with its slots in a table that is half empty */
 	if (making__take(making, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
 	    making__take(making, sizeof(*profile->sites)) ||
 	    making__take(making, n * sizeof(uint32_t)) ||
@@ -183,7 +183,7 @@ int making__name(struct making *making, const char *name, size_t len, uint64_t *
 	return 0;
 }
 
-/* Adds to a sum of what all stacks have. */
+/* Adds to a sum over all stacks. False: the value or the sum is impossible. */
 static bool add_up(double *sum, double value)
 {
 	*sum += value;
@@ -243,7 +243,7 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
 {
-	/* A sample more of the same is counted, too: there is no telling from here. */
+	/* A repeated share of a site and thread counts, too: here nobody knows if it is new. */
 	if (++making->n_held > making->limits->items)
 		return making__refuse(making,
 				      "more shares of threads in stacks than any profile has");
@@ -269,7 +269,7 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 
 	if (!(n > 0))
 		return (struct estimate){};
-	/* A mean of no bytes has no probability; such blocks are as many as they are. */
+	/* Blocks of no bytes have no probability of being sampled: their number stays. */
 	if (!interval || !(x > 0))
 		return (struct estimate){.objects = n, .bytes = s};
 	p = -expm1(-x / (double)interval);
@@ -282,7 +282,7 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 				 .variance_max = w};
 }
 
-/* Gives the location one frame of that name, and counts it. */
+/* Gives the location one frame of that name, and counts the memory for it. */
 static int set_name(struct making *making, struct profile_location *location, const char *name)
 {
 	if (making__take(making, sizeof(*location->frames)) ||
@@ -364,7 +364,7 @@ int making__finish(struct making *making)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		if (profile->no_allocated) { /* the file does not say; what lives was, at least */
+		if (profile->no_allocated) { /* not in the file; what is live was allocated */
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
@@ -383,7 +383,7 @@ int making__finish(struct making *making)
 
 /* --- files --- */
 
-/* What a gzip file holds, which may be several of them one after the other. */
+/* Unpacks a gzip file. It may consist of several gzip files, one after the other. */
 static int unpack(const struct input *in, char **ret_bytes, size_t *ret_len)
 {
 	z_stream zip = {.next_in = (Bytef *)in->bytes, .avail_in = (uInt)in->len};
@@ -438,7 +438,7 @@ static bool is_gzip(const struct input *in)
 	return in->len >= 2 && !memcmp(in->bytes, "\x1f\x8b", 2);
 }
 
-/* Binary files, pprof's among them, soon have a byte that no text has. */
+/* A binary file, such as pprof's, has a byte near its start that no text has. */
 static bool is_text(const struct input *in)
 {
 	size_t n = in->len < LOOK_AT ? in->len : LOOK_AT;
@@ -459,7 +459,7 @@ static int decode_content(const struct input *in, struct making *making)
 
 	if (!in->len)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* a heap profile that something has damaged is one, too */
+	/* only the head decides: a damaged heap profile is one, too */
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (line__starts(&all, heads[i]))
 			return decode_heap(in, making);
@@ -482,7 +482,7 @@ static int decode(const struct decode_limits *limits, const struct input *in,
 	making__clear(&making);
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
-	else if (rc) /* unless it is said already */
+	else if (rc) /* keeps an error that is set already */
 		error__set(in->err, rc, "%s: %s", in->name,
 			   making.why ? making.why : strerror(-rc));
 	if (rc)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files in, profile out: what memtrace has written earlier, and other tools. Files are somebody
- * else's: whatever is in them, reading takes bounded memory and time, and what is wrong is told
- * with its place. */
+/* Files in, profile out. A file comes from memtrace or from another tool, and is not trusted:
+ * whatever is in it, reading it takes bounded memory and time. An error message names the place of
+ * what is wrong. */
 #ifndef MEMTRACE_DECODE_DECODE_H
 #define MEMTRACE_DECODE_DECODE_H
 
@@ -10,32 +10,34 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define DECODE_MAX_BYTES (256u << 20) /* of a file, and of what is in it when unpacked */
+#define DECODE_MAX_BYTES (256u << 20) /* limit for a file, packed and unpacked */
 
-/* Reads the file called path ("-": standard input) and tells by its content which of these it is:
+/* Reads the file called path ("-": standard input). Its content tells which of these formats it
+ * has:
  *
- * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h tells of,
- *   and other heap profilers' with inuse_space or space. Their variance is what sampling by their
- *   period makes of blocks of each sample's mean size.
- * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or with symbols
- *   before it ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
- *   does it (encode/encode.h), and the variance follows from them likewise.
- * - collapsed: live bytes by names, and nothing else: no_objects, leaf_holds, interval_bytes 0.
+ * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h describes,
+ *   and other heap profilers' with inuse_space or space. The variance of their figures is computed:
+ *   that of sampling by the file's period, if all blocks of a sample have the sample's mean size.
+ * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or behind a section
+ *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
+ *   does it (encode/encode.h), and the variance is computed as above.
+ * - collapsed: live bytes by names, and nothing else. no_objects and leaf_holds are set, and
+ *   interval_bytes is 0.
  *
- * Numbers that cannot be are refused where they would go into sums (more than 2^62 bytes or
- * objects, all stacks together), and elsewhere cut to what can be: shares to 0 .. 1, sizes to 0 ..
- * 2^62. Threads whose tid is none that a kernel gives are kept apart under numbers from 2^31 on.
- * Lines of a list of libraries that say nothing are counted as lost: mappings_unreadable. There
- * are limits (decode/internal.h): 4 million of whatever a file can have many of, and 1 GiB for the
- * memory of the profile.
+ * Impossible numbers are refused where they would go into sums (more than 2^62 bytes or objects,
+ * all stacks together). Elsewhere they are cut to what is possible: shares to 0 .. 1, sizes to 0 ..
+ * 2^62. Threads with a tid that the kernel never gives are kept apart under numbers from 2^31 on.
+ * Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There are limits
+ * (decode/internal.h): 4 million of whatever a file can have many of, and 1 GiB for the memory of
+ * the profile.
  *
- * The profile is sorted, with names for all locations ("module+0xoff" or "0xaddr" where the file
- * has none); the caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;
- * -EFBIG: more than may be; -ENOMEM) with err naming path, the line or byte (but where it is of the
- * whole), and the reason. */
+ * The profile is sorted, and all locations have names ("module+0xoff" or "0xaddr" where the file
+ * has none). The caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;
+ * -EFBIG: a limit is exceeded; -ENOMEM). err then names path, the line or byte (unless the error is
+ * of the whole file), and the reason. */
 int decode_file(const char *path, struct profile **ret_profile, struct error *err);
 
-/* The same of len bytes in memory; name is what err calls them. */
+/* decode_file() for len bytes in memory; name is what err calls them. */
 int decode_bytes(const char *name, const void *data, size_t len, struct profile **ret_profile,
 		 struct error *err);
 

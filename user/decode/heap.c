@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Heap profiles in text (encode/encode.h tells what the numbers of heap_v2 mean):
  *
- *	--- symbol			only of those that carry their names
+ *	--- symbol			only in files that carry their names
  *	binary=/usr/bin/redis-server
  *	0x0000000000401010 main--inlined
  *	---
@@ -21,9 +21,9 @@
  *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
  *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
- * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) Every
- * other reader adds up the lines of stacks that are there twice, each unsampled by itself; so do
- * we. */
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) A stack
+ * may be there twice: each entry is unsampled by itself, and then they are added up. Every other
+ * reader does the same. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ struct heap {
 	const struct input *in;
 	struct making *making;
 	struct profile *profile;
-	uint64_t interval; /* 0: nothing is sampled, numbers are what they are */
+	uint64_t interval; /* 0: nothing is sampled, and nothing is unsampled */
 	struct symbol *symbols;
 	size_t n_symbols, symbols_room;
 	/* the stack at hand */
@@ -152,7 +152,7 @@ static int take_stack(struct heap *h, const struct line *line, struct text *in)
 		if (h->n_addrs == MAX_STACK_FRAMES)
 			return input__bad_line(h->in, -EFBIG, line->number,
 					       "a stack of more than %d frames", MAX_STACK_FRAMES);
-		/* such as no process has would be taken for names */
+		/* higher ones, which no process has, would be taken for names */
 		if (addr && addr < PROFILE_NO_ADDR)
 			h->addrs[h->n_addrs++] = addr;
 	}
@@ -174,7 +174,8 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		objects += part.objects;
 		bytes += part.bytes;
 	}
-	/* Each thread is unsampled by its own mean size; together they hold what there is. */
+	/* Each thread is unsampled by its own mean size. The results are scaled, so that together
+	 * they are what the stack holds. */
 	for (size_t i = 0; i < h->n_held && !rc; i++) {
 		const struct counts *c = &h->held[i].counts;
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
@@ -187,7 +188,7 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 	return rc;
 }
 
-/* Takes in the stack at hand, if there is one. */
+/* Adds the stack at hand to the profile, if there is one. */
 static int end_stack(struct heap *h, const struct line *line)
 {
 	const struct counts *c = &h->counts;
@@ -213,7 +214,7 @@ static int end_stack(struct heap *h, const struct line *line)
 	return rc;
 }
 
-/* "t*: ..." or "t17: ..." with the name of the thread, above all stacks. */
+/* "t*: ..." or "t17: ...". In the lines above all stacks the thread's name follows. */
 static int take_thread_line(struct heap *h, const struct line *line, struct text *in)
 {
 	_cleanup_free_ char *name = NULL;
@@ -248,7 +249,7 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 	return 0;
 }
 
-/* A line of the stacks. */
+/* A line of the part with the stacks. */
 static int take_line(struct heap *h, const struct line *line, bool one_line)
 {
 	struct text in = {line->text, line->text + line->len};
@@ -368,8 +369,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	return 0;
 }
 
-/* A line of the list, one by one, so that a long list is not there twice. *end: of the one
- * before. */
+/* Takes one line of the list of libraries. Parsing them one by one saves a second copy of a long
+ * list. *end: where the mapping before ends. */
 static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
 	struct profile_mapping mapping = {};
@@ -423,8 +424,8 @@ static const struct symbol *find_symbol(const struct heap *h, uint64_t addr)
 	return at < h->n_symbols && h->symbols[at].addr == addr ? &h->symbols[at] : NULL;
 }
 
-/* Where the name of the next function begins, in "outer--inner": behind the dashes; NULL: there is
- * none. Those of operator-- are its own. */
+/* In "outer--inner": where the name of the next function begins, behind the dashes. NULL: there is
+ * none. The dashes of "operator--" belong to the name. */
 static const char *next_function(const char *name, const char *end)
 {
 	static const char operator[] = "operator";
@@ -440,7 +441,7 @@ static const char *next_function(const char *name, const char *end)
 	return NULL;
 }
 
-/* Names are joined outermost first. */
+/* Gives the location its frames. In the symbol, names are joined outermost first. */
 static int name_location(struct heap *h, struct profile_location *location,
 			 const struct symbol *symbol)
 {
@@ -473,7 +474,7 @@ static int name_location(struct heap *h, struct profile_location *location,
 	return 0;
 }
 
-/* jeprof looks the leaf up as it stands and every other address less one. */
+/* jeprof looks up the leaf's address as it is, and every other address minus one. */
 static int name_locations(struct heap *h)
 {
 	int rc = 0;
@@ -484,7 +485,7 @@ static int name_locations(struct heap *h)
 
 		if (!symbol)
 			symbol = find_symbol(h, location->addr);
-		/* what jeprof found no name for has its address in its place */
+		/* where jeprof found no name, the symbol has the address in place of the name */
 		if (symbol && symbol->len && !(symbol->len > 2 && !memcmp(symbol->name, "0x", 2)))
 			rc = name_location(h, location, symbol);
 	}

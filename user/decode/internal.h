@@ -13,25 +13,25 @@
 
 #define MAX_STACK_FRAMES 16384 /* of one stack */
 #define MAX_NAME_BYTES	 4096  /* longer names are cut */
-/* bytes or objects of all stacks together: they can be added up as integers */
+/* limit for bytes or objects of all stacks together: integer sums of them cannot overflow */
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
-/* No profile comes near any of these; they bound what a file can make of us, to some 2 GB with what
- * stands beside the profile while it is read. */
+/* No real profile comes near any of these limits. They bound the memory that a file can make
+ * memtrace use: to some 2 GB, with what stands beside the profile while it is read. */
 struct decode_limits {
-	uint64_t items;	    /* functions, strings, stacks, threads, mappings, lines of locations ...
-			     * of each kind */
-	uint64_t locations; /* different ones in stacks */
-	uint64_t frames;    /* locations of all different stacks */
-	uint64_t bytes;	    /* what the profile takes, with what the allocator adds */
-	/* of all stacks as if written out, with inlined functions */
+	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
+			     * locations ... */
+	uint64_t locations; /* distinct ones in stacks */
+	uint64_t frames;    /* in all distinct stacks together */
+	uint64_t bytes;	    /* memory of the profile, with what the allocator adds */
+	/* of all stacks written out in full, with inlined functions */
 	uint64_t written_frames, written_bytes;
 };
 
 extern const struct decode_limits decode_limits;
 
-/* decode_bytes() within other limits. */
+/* decode_bytes() with other limits. */
 int decode_within(const struct decode_limits *limits, const char *name, const void *data,
 		  size_t len, struct profile **ret_profile, struct error *err);
 
@@ -41,11 +41,11 @@ struct input {
 	const char *bytes;
 	size_t len;
 	struct error *err;
-	bool packed; /* the file was, by gzip, as pprof's are */
+	bool packed; /* the file was gzipped, as pprof files are */
 };
 
-/* Set the error and return code, negative errno: "NAME: line 3: ..." and "NAME: byte 17: ..." (of
- * the unpacked file). */
+/* Set the error "NAME: line 3: ..." or "NAME: byte 17: ..." (of the unpacked file), and return
+ * code, a negative errno. */
 int input__bad_line(const struct input *in, int code, size_t line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 int input__bad_byte(const struct input *in, int code, size_t byte, const char *fmt, ...)
@@ -63,15 +63,16 @@ bool input__next_line(const struct input *in, struct line *line);
 
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. Zeroed but for profile and limits at the beginning. What is refused
- * below leaves its reason in why, which the reader tells with the place that it knows. */
+/* A profile while it is read. At the beginning all is zero except profile and limits. A function
+ * below that refuses something leaves the reason in why. The reader, which knows the place, then
+ * reports both. */
 struct making {
 	struct profile *profile;
 	const struct decode_limits *limits;
 	const char *why;       /* static */
-	struct intern stacks;  /* addresses of a stack; numbered as the profile's sites */
-	struct intern names;   /* of frames that have no address; numbered as their addresses */
-	struct intern threads; /* what tells those apart that have no tid, or none of a thread's */
+	struct intern stacks;  /* addresses of a stack; the number is the index of its site */
+	struct intern names;   /* frames without an address, which is PROFILE_NO_ADDR + number */
+	struct intern threads; /* threads without a possible tid: by tid, with NO_TID by name */
 	uint64_t n_frames, n_held, n_bytes;
 	struct {
 		double objects, bytes, samples, sampled_bytes, alloc_objects, alloc_bytes;
@@ -80,59 +81,60 @@ struct making {
 
 void making__clear(struct making *making);
 
-/* -EFBIG for this reason. */
+/* Sets why and returns -EFBIG. */
 int making__refuse(struct making *making, const char *static_why);
 
-/* The site of a stack of addresses, leaf first, a new one (survival, growth and what was freed
- * not known) if it is the first time. 0; -EFBIG; -ENOMEM. */
+/* The site of a stack of addresses, leaf first. A stack that comes for the first time gets a new
+ * site, whose survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
-/* Adds to what is live of a site, and to what was allocated. 0; -EFBIG: all stacks together have
- * more than MAX_VALUE, or something is no number. */
+/* Adds to a site's live memory, and to what it allocated. 0; -EFBIG: all stacks together have more
+ * than MAX_VALUE, or a value is negative or NaN. */
 int making__add(struct making *making, size_t site, const struct estimate *live,
 		double alloc_objects, double alloc_bytes);
 
-/* An address that stands for a name. 0; -EFBIG; -ENOMEM. */
+/* An address from PROFILE_NO_ADDR on that stands for a name. 0; -EFBIG; -ENOMEM. */
 int making__name(struct making *making, const char *name, size_t len, uint64_t *ret_addr);
 
 #define NO_TID UINT64_MAX
 
-/* The thread of that number; with NO_TID, or one that no thread of the kernel's has, threads are
- * kept apart by that number and their name, and get one of their own. 0; -EFBIG; -ENOMEM. */
+/* Finds or adds a thread. A tid below 2^31 identifies it. The kernel gives no larger ones: such
+ * threads are told apart by tid alone, and with NO_TID by name alone. They get tids from 2^31 on in
+ * the profile. 0; -EFBIG; -ENOMEM. */
 int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread);
 
-/* What a thread holds of a site. 0; -EFBIG; -ENOMEM. */
+/* Adds to what a thread holds of the live memory of a site. 0; -EFBIG; -ENOMEM. */
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes);
 
-/* A copy of it. 0; -EFBIG; -ENOMEM. */
+/* Adds a copy of the mapping. 0; -EFBIG; -ENOMEM. */
 int making__mapping(struct making *making, const struct profile_mapping *mapping);
 
-/* Counts something of so many bytes that is to be allocated, as much as the allocator takes for it.
- * 0 or -EFBIG. */
+/* Counts one allocation of so many bytes that is about to be made, with what the allocator adds. 0
+ * or -EFBIG. */
 int making__take(struct making *making, size_t bytes);
 
-/* Names a location by its place in a file ("libc.so.6+0x1234"), or without a path by its address
- * ("0x1234"). 0; -EFBIG; -ENOMEM. */
+/* Names a location by path and offset ("libc.so.6+0x1234"). Without a path off is the address, and
+ * alone the name ("0x1234"). 0; -EFBIG; -ENOMEM. */
 int making__name_by_offset(struct making *making, struct profile_location *location,
 			   const char *path, uint64_t off);
 
-/* What n sampled objects of s bytes altogether stand for, sampled at interval (0: they stand for
- * themselves, and how sure that is is not known). */
+/* Estimates what n sampled objects of s bytes altogether stand for, sampled at interval. With
+ * interval 0 they stand for themselves, and their error is not known. */
 struct estimate unsampled(double n, double s, uint64_t interval);
 
-/* When all sites are there: sorts. Then names the locations whose addresses making__name() gave. 0;
- * -EFBIG; -ENOMEM. */
+/* Sorts the profile, when all sites are there. Then names the locations whose addresses are from
+ * making__name(). 0; -EFBIG; -ENOMEM. */
 int making__sort(struct making *making);
 
-/* At the end: names the locations that have none yet by their offset, and looks whether all stacks
- * written out are of a sound size. 0; -EFBIG; -ENOMEM. */
+/* At the end: names the locations that have no name yet by their offset, and checks the size of all
+ * stacks written out. 0; -EFBIG; -ENOMEM. */
 int making__finish(struct making *making);
 
-/* A number in digits at *pos, which moves behind it. 0, -EINVAL: none there or too large. */
+/* Reads decimal digits at *pos, and moves *pos behind them. 0, -EINVAL: none there or too large. */
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
-/* The formats. Each fills in making->profile; 0, or negative errno with in->err set but for
- * -ENOMEM and for -EFBIG that has no place. */
+/* The formats. Each fills in making->profile. 0, or negative errno with in->err set. -ENOMEM, and
+ * an -EFBIG that has no place, leave in->err unset. */
 int decode_pprof(const struct input *in, struct making *making);
 int decode_heap(const struct input *in, struct making *making);
 int decode_collapsed(const struct input *in, struct making *making);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* profile.proto: the order of the parts, which pprof_parts.h tells of. What a profile of memtrace's
- * has beyond others is told in profile/pprof.h. */
+/* profile.proto: calls the parts in their order (pprof_parts.h). profile/pprof.h describes what
+ * memtrace's own profiles have beyond others. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -8,7 +8,7 @@
 
 #define MAX_TRIES 100 /* stacks to look at for the allocator */
 
-/* Is the name in the regular expression, character by character but for what is quoted? */
+/* Does a regular expression contain the name as text? Backslashes that quote are skipped. */
 static bool is_named_in(struct bytes regex, const char *name)
 {
 	size_t len = strlen(name);
@@ -30,8 +30,8 @@ static bool is_named_in(struct bytes regex, const char *name)
 	return false;
 }
 
-/* Tools that follow drop_frames and write the profile again have left the allocator out: then no
- * stack begins with what is named there. */
+/* Does no stack begin with an allocator's function that drop_frames names? Tools that obey
+ * drop_frames and write the profile again leave these frames out. */
 static bool leaf_holds(const struct pprof_file *file)
 {
 	const struct profile *profile = file->making->profile;

@@ -14,9 +14,9 @@
 #define SEEN_WHAT  (1ULL << 63)
 #define OLD_FAULTS "growth" /* what files of older versions call faults */
 
-/* Of COMMENT_WHAT and COMMENT_MODE. */
+/* The values of COMMENT_WHAT and COMMENT_MODE. */
 
-/* PROFILE_WHATS: it is none of these. */
+/* PROFILE_WHATS: the value is none of them. */
 static enum profile_what find_what(const char *value)
 {
 	enum profile_what what = PROFILE_HEAP;
@@ -54,7 +54,7 @@ static double real_number(const char *text)
 	return end > text ? value : NAN;
 }
 
-/* The value, cut to what there can be; NaN stays. */
+/* The value, limited to low .. high; NaN stays. */
 static double within(double value, double low, double high)
 {
 	return value < low ? low : value > high ? high : value;
@@ -83,7 +83,7 @@ static void set_fact(struct profile *profile, const struct pprof_fact *fact, con
 		*(uint32_t *)at = (uint32_t)n;
 }
 
-/* Names go to terminals as they are: no others than such as ours. */
+/* Names go to terminals unchanged, so only names like memtrace's own are taken. */
 static bool is_counter_name(const char *name)
 {
 	return *name && !name[strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789_")] &&
@@ -123,8 +123,8 @@ static const char *behind(const char *key, const char *word)
 	return strncmp(key, word, strlen(word)) ? NULL : key + strlen(word);
 }
 
-/* A comment that is one of ours. What is there already stays: it is the first one's of merged
- * profiles. */
+/* Takes a comment if it is one of memtrace's. A value that is set already stays: in a merged
+ * profile, the value of the first one. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;
@@ -167,7 +167,7 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	return 0;
 }
 
-/* Is the comment one that only memtrace writes, and always? */
+/* Is it the comment that only memtrace writes, and writes into every file? */
 static bool is_own(const struct pprof_file *file, uint64_t comment)
 {
 	char line[64];
@@ -183,7 +183,7 @@ static bool is_own(const struct pprof_file *file, uint64_t comment)
 int pprof_comments__read(struct pprof_file *file)
 {
 	struct profile *profile = file->making->profile;
-	uint64_t seen = 0; /* of pprof_facts[], and SEEN_WHAT */
+	uint64_t seen = 0; /* bits: indices in pprof_facts[], and SEEN_WHAT */
 
 	for (size_t i = 0; i < file->n_comments && !file->own; i++)
 		file->own = is_own(file, file->comments[i]);

@@ -146,7 +146,7 @@ static int table__add(struct pprof_table *table, const struct pprof_file *file,
 {
 	uint64_t id = 0;
 	const struct pprof_member members[] = {
-		{MAPPING_ID, MEMBER_NUMBER, &id}}; /* as LOCATION_ID, FUNCTION_ID */
+		{MAPPING_ID, MEMBER_NUMBER, &id}}; /* = LOCATION_ID = FUNCTION_ID */
 	int rc = wire__want_bytes(file->input, field);
 
 	if (rc)
@@ -182,7 +182,7 @@ static int table__sort(struct pprof_table *table, const struct pprof_file *file)
 	return 0;
 }
 
-/* Where ids run from 1 without a gap, as they nearly always do, each is at its place. */
+/* Ids nearly always run from 1 without a gap. The index is then the id minus one. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id)
 {
 	const struct pprof_table_item key = {.id = id}, *found;
@@ -231,7 +231,7 @@ static int read_field(struct pprof_file *file, struct field *field)
 	}
 }
 
-/* Which value of a sample is which; type or its other name, of the old kind. */
+/* Finds the index of a value by its type, or by the older name of that type (other). */
 static void find_value(struct pprof_file *file, enum pprof_value value, const char *other)
 {
 	file->value_at[value] = -1;

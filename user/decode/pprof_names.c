@@ -20,7 +20,7 @@ struct names {
 	size_t n_lines;		    /* of locations, so far */
 };
 
-/* Why a frame has no name, by what a function of memtrace's has for its system name. */
+/* Why a frame has no name: in memtrace's files the system name of the function tells it. */
 static enum unresolved_reason reason_of(const struct pprof_file *file, uint64_t system_name)
 {
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX; i++) {
@@ -88,7 +88,7 @@ static int read_frame(const struct names *names, const struct field *line,
 		return pprof_file__bad(file, line->at, "a function that is not there");
 	function = &names->functions[found];
 	text = pprof_file__text(file, function->name);
-	if (text.pos == text.end) /* some writers leave it out */
+	if (text.pos == text.end) /* some writers leave the name out */
 		return 0;
 	name = pprof_file__copy_text(file, function->name);
 	path = pprof_file__copy_text(file, function->filename);
@@ -108,7 +108,7 @@ static int read_frame(const struct names *names, const struct field *line,
 	return 1;
 }
 
-/* The lines of a location. They count whether they have names or not: reading them takes time. */
+/* Counts the lines of a location. Those without names count, too: reading them takes time. */
 static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 {
 	struct making *making = names->file->making;
@@ -163,7 +163,7 @@ static int read_frames(struct names *names, const struct pprof_location *from,
 	return 0;
 }
 
-/* A place without a name in a mapping that is not the profile's. */
+/* Names a location by its file, if it has no name and no usable address in the profile. */
 static int name_by_file(const struct names *names, const struct pprof_location *from,
 			struct profile_location *location)
 {

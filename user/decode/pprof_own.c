@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What memtrace alone has in its files. A later version may have more fields, and more numbers in
- * one: these are skipped. */
+/* What only memtrace writes into its files. A later version may have more fields, and more numbers
+ * in a field. Both are skipped. */
 #include <endian.h>
 #include <errno.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "base/vector.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_TID INT32_MAX /* the kernel has none beyond */
+#define MAX_TID INT32_MAX /* the kernel has none above */
 
-/* Takes n packed doubles, whatever they are. */
+/* Takes n packed doubles of any value. */
 static int take_any_reals(const struct pprof_file *file, const struct field *field, double *ret,
 			  size_t n)
 {
@@ -33,7 +33,7 @@ static int take_any_reals(const struct pprof_file *file, const struct field *fie
 	return 0;
 }
 
-/* The same, each of 0 to most. */
+/* Takes n packed doubles, each from 0 to most. */
 static int take_reals(const struct pprof_file *file, const struct field *field, double most,
 		      double *ret, size_t n)
 {
@@ -192,7 +192,7 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 
 /* --- the resident set --- */
 
-/* Of all rows together, so that sums are sound. */
+/* Limit for all rows together, so that sums do not overflow. */
 #define MAX_RESIDENT (1ULL << 60)
 
 struct resident_reader {
@@ -201,7 +201,7 @@ struct resident_reader {
 	uint64_t sum; /* of all numbers so far */
 };
 
-/* False: more than can be. */
+/* False: the sum is larger than possible. */
 static bool add_up(struct resident_reader *reader, uint64_t bytes)
 {
 	reader->sum += bytes < MAX_RESIDENT ? bytes : MAX_RESIDENT;
@@ -215,11 +215,11 @@ static enum resident_kind find_resident_kind(const struct pprof_file *file, uint
 	while (kind < RESIDENT_N_KINDS &&
 	       !pprof_file__text_is(file, text, resident_kind__name(kind)))
 		kind++;
-	/* of a later version: it is part of the sum all the same */
+	/* a row of a kind from a later version still belongs to the sum */
 	return kind < RESIDENT_N_KINDS ? kind : RESIDENT_LEFT_OUT;
 }
 
-/* Takes in a row; the name is the resident set's from then on. */
+/* Adds a row. If that succeeds, the row's name belongs to the resident set. */
 static int add_resident_row(struct resident_reader *reader, const struct field *field,
 			    const struct resident_row *row)
 {
@@ -273,7 +273,7 @@ static int read_resident_row(struct resident_reader *reader, const struct field 
 	row.kind = find_resident_kind(file, kind);
 	row.bytes = from_zigzag(bytes);
 	if (row.bytes == INT64_MIN)
-		row.bytes = INT64_MAX; /* which is refused */
+		row.bytes = INT64_MAX; /* add_resident_row() refuses it */
 	row.interval = (struct interval){interval[0], interval[1]};
 	row.name = pprof_file__copy_text(file, name);
 	rc = row.name ? add_resident_row(reader, field, &row) : -ENOMEM;
@@ -314,7 +314,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	return 0;
 }
 
-/* Who shows it takes its first two rows for the heap's. */
+/* Code that shows the resident set takes its first two rows for those of the heap. */
 static bool has_heap_rows(const struct resident *r)
 {
 	size_t n = 0;
@@ -335,7 +335,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 
 	if (!r)
 		return -ENOMEM;
-	resident__free(profile->resident); /* of several the last one counts */
+	resident__free(profile->resident); /* if there are several, the last one counts */
 	profile->resident = r;
 	if (making__take(file->making, sizeof(*r)))
 		return -EFBIG;
@@ -398,7 +398,7 @@ static int read_probe(const struct pprof_file *file, const struct field *field)
 	return profile__add_probe(making->profile, &probe);
 }
 
-/* Of several the first one counts. */
+/* If there are several, the first one counts. */
 static int read_not_traced(const struct pprof_file *file, const struct field *field)
 {
 	struct profile *profile = file->making->profile;
@@ -411,7 +411,7 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 	copy = pprof_file__copy_text(file, field->value);
 	if (!copy)
 		return -ENOMEM;
-	for (char *at = copy; *at; at++) /* it goes to terminals as it is, and ours are ASCII */
+	for (char *at = copy; *at; at++) /* terminals get it unchanged; memtrace's is ASCII */
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
 	if (making__take(file->making, strlen(copy) + 1))
 		return -EFBIG;

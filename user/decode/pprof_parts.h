@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the reader of pprof, each in a file of that name. The
- * messages of a file refer to each other by number and may come in any order, so the tables are
- * read first (pprof_file), then what the comments say (pprof_comments), then mappings and
- * locations (pprof_places), to which the samples refer (pprof_samples), the fields of our own
- * (pprof_own), and at last the names of the locations that are in the profile (pprof_names).
+/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages
+ * of a file refer to each other by number and may come in any order. So the tables are read first
+ * (pprof_file), then the comments, which describe the whole (pprof_comments), then mappings and
+ * locations (pprof_places), then the samples, which refer to locations (pprof_samples). Last come
+ * memtrace's own fields (pprof_own) and the names of the locations that are in the profile
+ * (pprof_names).
  *
- * Functions that return int return 0, or negative errno as decode_pprof() does. Nothing is
- * allocated by what a file says of itself, only by what is really there. */
+ * Functions that return int return 0, or negative errno as decode_pprof() does. Memory is allocated
+ * for what is really in the file, never for a size that the file states. */
 #ifndef MEMTRACE_DECODE_PPROF_PARTS_H
 #define MEMTRACE_DECODE_PPROF_PARTS_H
 
@@ -26,10 +27,10 @@ struct pprof_table {
 	size_t n, room;
 };
 
-/* Texts are numbers in the table of strings. */
+/* A text is an index in the table of strings. */
 struct pprof_file {
 	const struct input *input;
-	struct making *making; /* the profile to be */
+	struct making *making; /* the profile that is made */
 	struct bytes *strings;
 	size_t n_strings, strings_room;
 	struct pprof_table mappings, locations, functions;
@@ -37,27 +38,27 @@ struct pprof_file {
 		uint64_t type, unit; /* texts */
 	} types[PPROF_MAX_TYPES];    /* of the values of each sample */
 	size_t n_types;
-	int value_at[VALUES]; /* index among these; -1: none */
+	int value_at[VALUES]; /* index in types; -1: none */
 	uint64_t *comments;   /* texts */
 	size_t n_comments, comments_room;
 	uint64_t drop_frames, period_type, period_unit; /* texts */
 	uint64_t period;
 	int64_t time_ns, duration_ns;
-	bool own; /* memtrace has written it: set by pprof_comments__read() */
+	bool own; /* memtrace has written the file; pprof_comments__read() sets it */
 };
 
-/* Reads all but the contents of samples, mappings, locations and functions. input and making are
- * set, the rest is zero. -EINVAL: also a profile of something other than a heap. */
+/* Reads all but the contents of samples, mappings, locations and functions. The caller has set
+ * input and making; the rest is zero. -EINVAL also for a profile of something other than a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
 
-/* Set the error at this place and return -EINVAL or, for the reason that making has refused
- * something for, -EFBIG. */
+/* Set the error at this place. pprof_file__bad() returns -EINVAL. pprof_file__too_much() tells
+ * making->why as the reason and returns -EFBIG. */
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
-/* A text, cut at a NUL and to MAX_NAME_BYTES; empty, with pos NULL, if there is none of that
+/* A text, cut at a NUL and to MAX_NAME_BYTES. Empty, with pos NULL, if no string has that
  * number. */
 struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
 bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
@@ -69,11 +70,11 @@ char *pprof_file__copy_text(const struct pprof_file *file, uint64_t number);
 struct pprof_member {
 	uint32_t field;
 	enum {
-		MEMBER_ANY,    /* bytes are taken for 0 */
-		MEMBER_NUMBER, /* no bytes */
-		MEMBER_TEXT,   /* the number of a string that is there */
+		MEMBER_ANY,    /* a field of bytes counts as 0 */
+		MEMBER_NUMBER, /* a field of bytes is an error */
+		MEMBER_TEXT,   /* index of a string, which must exist */
 	} type;
-	uint64_t *ret; /* stays where there is no such field; of several the last one counts */
+	uint64_t *ret; /* unchanged without such a field; of several the last counts */
 };
 
 /* Reads these fields of a message, and no others. */
@@ -83,7 +84,7 @@ int pprof_file__members(const struct pprof_file *file, struct bytes message,
 /* The index of an id, or -1. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
 
-/* --- pprof_comments: what is said of the whole --- */
+/* --- pprof_comments: facts about the whole profile --- */
 
 /* Fills in the profile from the comments, if they are memtrace's own, and from time, duration and
  * period. */
@@ -94,21 +95,21 @@ int pprof_comments__read(struct pprof_file *file);
 struct pprof_mapping {
 	uint64_t start, limit, off;
 	uint64_t filename, build_id; /* texts */
-	bool used; /* it is one of the profile's: sound, and no other lies over it */
+	bool used;		     /* the profile has it: valid, and no earlier one overlaps it */
 };
 
 struct pprof_location {
 	uint64_t mapping; /* index + 1; 0: none */
 	uint64_t address; /* as the file has it */
-	uint64_t addr;	  /* as the profile has it: no other location has the same */
+	uint64_t addr;	  /* as the profile has it: unique */
 	struct bytes message;
 };
 
 /* Zeroed at the beginning. */
 struct pprof_places {
-	struct pprof_mapping *mappings;	  /* as in file->mappings */
-	struct pprof_location *locations; /* as in file->locations */
-	struct pprof_location **order;	  /* these, ascending by addr */
+	struct pprof_mapping *mappings;	  /* same indices as file->mappings */
+	struct pprof_location *locations; /* same indices as file->locations */
+	struct pprof_location **order;	  /* all of these, ascending by addr */
 };
 
 /* Adds the mappings to the profile, and gives each location its addr. */
@@ -123,32 +124,32 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 
 /* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
 
-/* All return -EINVAL also for a number that cannot be. The file is one that memtrace has
+/* All return -EINVAL also for an impossible number. They are for files that memtrace has
  * written. */
 
-/* Reads those of the profile. */
+/* Reads memtrace's own fields of the profile. */
 int pprof_own__read(const struct pprof_file *file);
 
-/* What rounding took from the values of a sample. */
+/* Reads SAMPLE_OWN_REMAINDERS: what rounding took from the values of a sample. */
 int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
 			       double ret[OWN_REMAINDERS]);
 
-/* What a sample's own field says of its stack. */
+/* What SAMPLE_OWN_STACK tells of a sample's stack. */
 struct pprof_own_stack {
 	bool any, has_freed, has_peak, has_ended;
 	double freed[2], peak[2]; /* objects, bytes */
-	struct site_life life;	  /* ended only if that is set */
+	struct site_life life;	  /* life.ended only if has_ended */
 };
 
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
 			  struct pprof_own_stack *ret);
 
-/* Gives the stack what was read; of several samples of one stack the last one counts. */
+/* Copies what was read to the site. If a stack has several such samples, the last one counts. */
 void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site *site);
 
-/* --- pprof_names: functions, and what locations say of them --- */
+/* --- pprof_names: functions, and the frames of locations --- */
 
-/* Gives the profile's locations their frames. Its sites are all there and sorted. */
+/* Gives the profile's locations their frames. All sites must be there, and sorted. */
 int pprof_names__read(const struct pprof_file *file, const struct pprof_places *places);
 
 #endif

@@ -20,7 +20,7 @@ static int read_mapping(const struct pprof_file *file, struct bytes message,
 	return pprof_file__members(file, message, members, sizeof(members) / sizeof(*members));
 }
 
-/* Of those that start together, the one with the lower id first. */
+/* Of mappings with the same start, the one with the lower id comes first. */
 static int by_start(const void *a, const void *b)
 {
 	const struct pprof_mapping *x = *(struct pprof_mapping *const *)a,
@@ -57,7 +57,7 @@ static int add_mapping(const struct pprof_file *file, const struct pprof_mapping
 	return rc == -EFBIG ? pprof_file__too_much(file, at) : rc;
 }
 
-/* Of mappings that lie over each other, as those of merged profiles may, the first one stays. */
+/* Mappings may overlap, as in merged profiles. Of those that do, the first one stays. */
 static int read_mappings(struct pprof_places *places, const struct pprof_file *file)
 {
 	struct profile *profile = file->making->profile;
@@ -87,7 +87,7 @@ static int read_mappings(struct pprof_places *places, const struct pprof_file *f
 		rc = add_mapping(file, mapping,
 				 file->mappings.items[mapping - places->mappings].message.pos);
 	}
-	if (!rc && !profile->exe && n) { /* as all readers take it */
+	if (!rc && !profile->exe && n) { /* as all readers take it: the first is the program */
 		profile->exe = pprof_file__copy_text(file, places->mappings[0].filename);
 		rc = profile->exe ? 0 : -ENOMEM;
 	}
@@ -118,7 +118,7 @@ static int read_location(struct pprof_places *places, const struct pprof_file *f
 	}
 	if (rc)
 		return rc;
-	/* An address means something where it lies in the mapping that it names. */
+	/* An address must lie in the mapping that its location names, if it names one. */
 	if (location->mapping)
 		mapping = &places->mappings[location->mapping - 1];
 	if (location->address && location->address + 1 < PROFILE_NO_ADDR &&
@@ -138,8 +138,8 @@ static int by_addr(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each gets an address of its own: what it has in the file, or, where that says nothing or is
- * another one's, one of those that mean none. */
+/* Each location gets an address of its own: the one that it has in the file. If that one is
+ * unusable, or another location has it, it gets one from PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {
 	size_t n = file->locations.n;

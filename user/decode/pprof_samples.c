@@ -56,14 +56,14 @@ struct samples {
 	const struct pprof_file *file;
 	const struct pprof_places *places;
 	struct profile *profile;
-	uint8_t *kinds; /* enum label_kind, by the key's string; 0: not looked at */
+	uint8_t *kinds; /* enum label_kind, by the key's text; 0: not looked up yet */
 	/* of the sample at hand */
 	uint64_t *addrs; /* room for MAX_STACK_FRAMES */
 	size_t n_addrs;
 	int64_t values[PPROF_MAX_TYPES];
 	size_t n_values;
 	struct labels labels;
-	double remainders[OWN_REMAINDERS]; /* of the values, in units of these */
+	double remainders[OWN_REMAINDERS]; /* what rounding took from the values, in their units */
 	struct pprof_own_stack own;
 };
 
@@ -177,7 +177,7 @@ static double to_share(double ppm)
 	return fmin(fmax(ppm / PPM, 0), 1);
 }
 
-/* Samples of several processes may be in one file: the first one is told. */
+/* A file may have samples of several processes: pid and comm are those of the first one. */
 static void use_label(struct samples *samples, const struct label *label)
 {
 	struct labels *labels = &samples->labels;
@@ -260,7 +260,7 @@ static void use_label(struct samples *samples, const struct label *label)
 	}
 }
 
-/* A value of the sample at hand, as it was rounded: of those that count the sum is right so. */
+/* A value of the sample at hand as rounded in the file. Sums of counts are right with these. */
 static double rounded_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];
@@ -268,7 +268,7 @@ static double rounded_of(const struct samples *samples, enum pprof_value value)
 	return at < 0 ? 0 : (double)samples->values[at];
 }
 
-/* And as it was before. */
+/* The value before it was rounded. */
 static double value_of(const struct samples *samples, enum pprof_value value)
 {
 	double rounded = rounded_of(samples, value);
@@ -278,7 +278,7 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 	return fmax(rounded + samples->remainders[value], 0);
 }
 
-/* What is live of the sample, with its error: as told, or as sampling by the period makes it. */
+/* What is live of the sample. Its error is in the file, or follows from sampling by the period. */
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;
@@ -295,7 +295,7 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		/* the stack's own sample has it, and those of its threads have not */
+		/* only the stack's own sample has this label, not those of its threads */
 		live.most = labels->most > 0	 ? labels->most
 			    : samples->file->own ? 0
 						 : samples->profile->windows.heap_mapped_bytes;
@@ -303,7 +303,7 @@ static struct estimate live_of(const struct samples *samples)
 		double p = -expm1(-bytes / objects / (double)interval);
 
 		live = unsampled(objects * p, bytes * p, interval);
-		live.objects = objects; /* as it was, but for rounding */
+		live.objects = objects; /* the same as in the file, but for rounding */
 		live.bytes = bytes;
 	}
 	return live;
@@ -333,7 +333,7 @@ static void add_growth(struct growth *to, double bytes_per_s, const struct label
 	to->bytes_per_s += bytes_per_s;
 	if (!labels->has_low || !labels->has_high)
 		return;
-	/* the first, or another one of merged profiles: wider than it need be */
+	/* the first interval, or one more of a merged profile: their sum is too wide */
 	to->low = (isnan(to->low) ? 0 : to->low) + labels->low;
 	to->high = (isnan(to->high) ? 0 : to->high) + labels->high;
 }

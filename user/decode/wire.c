@@ -24,7 +24,7 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* The same, where the bytes do not even have protobuf's form: the file may be anything. */
+/* wire__bad() for bytes that do not even have protobuf's form: the file may be of any kind. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,
@@ -69,7 +69,7 @@ int wire__next(const struct input *input, struct bytes *message, struct field *r
 	switch (tag & 7) {
 	case WIRE_VARINT:
 		return take_varint(input, message, &ret->value) ? -EINVAL : 1;
-	case WIRE_FIXED64: /* pprof has none: of a later version, whatever it says */
+	case WIRE_FIXED64: /* pprof has none: a later version may, and it is skipped */
 	case WIRE_FIXED32:
 		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
 		if ((size_t)(message->end - message->pos) < skip)

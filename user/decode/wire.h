@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: protobuf's wire format, which pprof's profiles have. A message is a row of
- * fields, and a field is a number or bytes, which may be a message again. Messages are read where
- * they lie in the input: nothing is allocated. Errors are -EINVAL, and tell the place. */
+/* Private to the room: protobuf's wire format, in which pprof profiles are written. A message is a
+ * row of fields. A field is a number, or bytes, which may be a message again. Messages are read in
+ * place in the input: nothing is allocated. Errors are -EINVAL, and name the place. */
 #ifndef MEMTRACE_DECODE_WIRE_H
 #define MEMTRACE_DECODE_WIRE_H
 
@@ -18,8 +18,8 @@ struct bytes {
 struct field {
 	uint32_t number; /* in its message; 0: of a type that no field of pprof has */
 	bool is_bytes;
-	uint64_t value;	    /* unless it is bytes */
-	struct bytes bytes; /* if it is */
+	uint64_t value;	    /* if not is_bytes */
+	struct bytes bytes; /* if is_bytes */
 	const uint8_t *at;  /* where it begins in the input */
 };
 
@@ -32,11 +32,12 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 /* Takes the next field of a message. 1; 0 at its end; negative errno. */
 int wire__next(const struct input *input, struct bytes *message, struct field *ret);
 
-/* Takes the next number of a repeated field: the next one of packed ones, or the single one, after
- * which *done is set, which begins as false. 1; 0 at the end; negative errno. */
+/* Takes the next number of a repeated field: the next one of packed numbers, or the single one.
+ * *done begins as false, and is set when the single one is taken. 1; 0 at the end; negative
+ * errno. */
 int wire__next_number(const struct input *input, struct field *field, bool *done, uint64_t *ret);
 
-/* 0, or negative errno when the field is not of this type. */
+/* 0, or negative errno if the field is not of this type. */
 int wire__want_bytes(const struct input *input, const struct field *field);
 int wire__want_number(const struct input *input, const struct field *field);
 
