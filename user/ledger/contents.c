@@ -8,7 +8,7 @@
 #include "ledger/internal.h"
 
 #define BATCH	  256  /* blocks that are read at once */
-#define DUE_LEAST 0.1  /* share of blocks: what is less makes no difference */
+#define DUE_LEAST 0.1  /* share of blocks: a smaller one makes no difference */
 #define DISPROVED (-2) /* logarithm of chances: seven to one */
 
 /* Multiply and shift with a secret multiplier; the rest of a word is zero. */
@@ -26,9 +26,9 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 	return h;
 }
 
-/* Reads the blocks that are `wanted`, and tells `got` the hash of each, or that nothing is there.
- * If the reader gives up on the way `got` is told of none: a look at half of the blocks would count
- * changes, but not the time in which they happened. */
+/* Reads the blocks that `wanted` accepts. Calls `got` for each with its hash, or with NULL if
+ * nothing is there. If the reader fails on the way, `got` is not called at all: a look at half of
+ * the blocks would count changes, but not the time in which they happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
 			 void (*got)(struct survivors *s, struct survivors_block *b,
@@ -107,8 +107,8 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	s->counts.unmapped += h == NULL;
 }
 
-/* The age, in net seconds at now, at which blocks of the window are counted: since its middle, or
- * since the end of a stretch. */
+/* The age, in net seconds at now_s, at which blocks of the window are counted: since the window's
+ * middle, or since the end of a continuous stretch. */
 static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window,
 		     double now_s)
 {
@@ -118,7 +118,7 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* A block whose contents are compared, and counted by stack. */
+/* Are the block's contents compared, and the block counted by stack? */
 static bool is_asked(const struct survivors *s, const struct survivors_block *b)
 {
 	return may_live(s, b) && !is_theirs(s, &b->live, b->window);
@@ -130,7 +130,7 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns), last_s = net_clock__at(clock, s->looked_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	/* net seconds since the last look, or since the window */
+	/* net seconds since the last look, or since the window's end */
 	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
 	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;
@@ -183,7 +183,7 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 }
 
 struct content {
-	uint64_t class, hash; /* of sizes, 16 bytes apart */
+	uint64_t class, hash; /* size class: 16 bytes wide */
 	uint32_t stack;
 };
 
@@ -196,7 +196,8 @@ static int compare_contents(const void *a, const void *b)
 	return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Sums of neighbours: windows and looks that follow each other may be of two classes of age. */
+/* Sum of a class and its neighbours: windows and looks that follow each other may fall into two
+ * classes of age. */
 static double around(const float *by_class, int class)
 {
 	double sum = 0;
@@ -206,14 +207,14 @@ static double around(const float *by_class, int class)
 	return sum;
 }
 
-/* struct windowed_stack.missed, of a class of age. A freed block's successor may have the same
- * contents at the same address: a header that leads to a buffer, where both are freed and taken
- * together. Then what looks unchanged is freed as often as anything at these addresses, m per
- * second, and not as seldom as contents change, c. Which of both it is, is told by the frees n of
- * unchanged blocks that were watched for t seconds: they are Poisson's, so that the logarithms of
- * their chances differ by n log(m / c) - t (m - c). Where these frees do not speak against m,
- * contents have missed what was due by it. slower: what goes by the wall clock has so many times as
- * long in a net second of a window as in one of a gap. */
+/* struct windowed_stack.missed, for a class of age. A freed block's successor at its address may
+ * have the same contents: a header that points to a buffer, where both are freed and allocated
+ * together. Then blocks that look unchanged are freed as often as any block at these addresses, m
+ * per second, and not as seldom as contents change, c. The n frees of unchanged blocks that were
+ * watched for t seconds decide between m and c: they are Poisson, so the logarithms of their
+ * chances differ by n log(m / c) - t (m - c). If these frees do not speak against m, contents have
+ * missed changes that m made due. slower: how many times as much wall time a net second of a window
+ * has as one of a gap. */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;

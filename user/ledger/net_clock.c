@@ -16,14 +16,14 @@
 #define GRID	    400
 #define REACH	    3	   /* standard errors */
 #define MUCH	    10	   /* times the cost */
-#define IN_GAPS	    0.2	   /* share of the CPU time that is cost: no more of it in gaps, */
-#define IN_WINDOWS  0.02   /* and no less where it is to tell what probes take */
-#define BESIDE	    4	   /* windows, up to which gaps are asked */
-#define LEAST_N	    4	   /* windows, for a spread */
+#define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
+#define IN_WINDOWS  0.02   /* least share of cost for a window to be used */
+#define BESIDE	    4	   /* gaps up to this many windows away are used */
+#define LEAST_N	    4	   /* windows needed for a spread */
 #define DOUBT	    3	   /* standard errors */
-#define LEAST_RATE  262144 /* bytes per net second: less is no program's work, a log or a timer's */
+#define LEAST_RATE  262144 /* bytes per net second: less is a log or a timer, no program's work */
 #define MOSTLY	    0.5
-#define LEARN_EVERY 64 /* share of the points, that are new: what is learnt changes by less */
+#define LEARN_EVERY 64 /* estimate again after 1/64 more points: fewer change little */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {
@@ -33,7 +33,7 @@ void net_clock__init(struct net_clock *c, double call_ns, double spread)
 	};
 }
 
-/* Of the cost, or of the CPU time of which that is most. */
+/* The least net time, as a share of the cost, or of the CPU time where most of it is cost. */
 static double least_net(const struct net_clock *c)
 {
 	return c->least > 0 ? c->least : LEAST_NET;
@@ -49,8 +49,7 @@ static int reserve(struct net_clock *c)
 {
 	size_t kept = 0, seen = 0;
 
-	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays, what comes next may take its
-					   * place */
+	if (c->n_free >= NET_CLOCK_MAX) { /* the last one stays: the next may replace it */
 		for (size_t i = 0; i < c->n; i++)
 			if (c->at[i].keep || seen++ % 2 || i + 1 == c->n)
 				c->at[kept++] = c->at[i];
@@ -64,8 +63,8 @@ static int reserve(struct net_clock *c)
 	return VECTOR_RESERVE(c->at, c->room, c->n + 1);
 }
 
-/* From one moment to a later one. What probes cost is known to a tenth or so: where it is nearly
- * all of the CPU time, a little of that is the process's own in any case. */
+/* Net time from one point to a later one. The cost is known to a tenth or so. Where the cost is
+ * nearly all of the CPU time, a little of that time is still the process's own. */
 static double net_between(const struct net_clock *c, const struct net_clock_point *from,
 			  const struct net_clock_point *to)
 {
@@ -96,7 +95,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 		return 0;
 	point.cpu_s = fmax((cpu_ns - c->cpu_ns) * NS, last ? last->cpu_s : 0);
 	point.cost_s = fmax((cost_ns - c->cost_ns) * NS, last ? last->cost_s : 0);
-	/* between two that are near to each other the clock is a straight line anyway */
+	/* between two points that are close together the clock is a straight line anyway */
 	if (c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep) {
 		c->n--;
 		c->n_free--;
@@ -166,13 +165,13 @@ double net_clock__error(const struct net_clock *c, double net_s, double cost_s)
 
 /* --- work --- */
 
-/* What lies between a point and the next. */
+/* The time between a point and the next. */
 struct span {
 	double cpu_s, cost_s, net_s, work;
-	bool window, gap; /* or neither: probes come and go */
+	bool window, gap; /* both false: probes come and go */
 };
 
-/* The i-th. false: it says nothing. */
+/* The i-th span. false: its CPU time is 0, or its work is not known. */
 static bool span_at(const struct net_clock *c, size_t i, struct span *ret)
 {
 	const struct net_clock_point *a = &c->at[i], *b = a + 1;
@@ -205,8 +204,8 @@ static struct span all_windows(const struct net_clock *c)
 }
 
 /* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
- * 0: not known. The ends of gaps are still and already slowed a little, while probes come and go:
- * so more than one gap. */
+ * 0: not known. The ends of a gap are slowed a little, while probes come and go. So more than one
+ * gap is used. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;
@@ -231,7 +230,7 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* The variance of the rate in all gaps, relative: as windows have it, if what is read comes in
+/* The relative variance of the rate between gaps. Windows have the same variance if reads come in
  * lumps. */
 static double rate_variance(const struct net_clock *c)
 {
@@ -252,7 +251,7 @@ static double rate_variance(const struct net_clock *c)
 	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
 }
 
-/* What is known of windows by the work in them; n of which all is known. */
+/* What the work in windows tells of their net time; n: windows with all of this known. */
 struct by_work {
 	double cpu, cost, net; /* seconds */
 	double variance;       /* of net */
@@ -291,7 +290,7 @@ static struct by_work add_up_work(const struct net_clock *c)
 	return ret;
 }
 
-/* Does it read and write for its work: in most of the time that it has in gaps? */
+/* Does the process read and write for its work, that is, in most of its net time in gaps? */
 static bool works(const struct net_clock *c)
 {
 	double all = 0, working = 0;
@@ -306,7 +305,7 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
-/* How likely F is so far from what it is taken for. */
+/* How likely F is to be `miss` away from its expected value, up to a factor. */
 static double density_of_miss(double miss, double error)
 {
 	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -315,10 +314,10 @@ static double density_of_miss(double miss, double error)
 	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
 }
 
-/* F and its error, from what is known before anything is seen, F0 +- e, and of what windows' CPU
- * time leaves over when their cost is taken off: that is something in any case. By Bayes' rule over
- * x = net time / cost: r - x, with r = CPU time / cost, is normal with F0 and e, or with a wider
- * one; and before, any order of x is as likely as another, from least_net() on. */
+/* F and its error, from the knowledge before anything is seen, F0 +- e, and from the CPU time of
+ * windows less their cost, which is above zero in any case. By Bayes' rule over x = net time /
+ * cost: r - x, with r = CPU time / cost, is normal with F0 and e, or with a wider error. Before
+ * that, every order of magnitude of x is equally likely, from least_net() on. */
 static void weigh_net(struct net_clock *c, double before, double error)
 {
 	double sum = 0, first = 0, second = 0, least = least_net(c), most, ratio, x,
@@ -329,7 +328,7 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	c->felt_error = error;
 	ratio = all.cost_s > 0 ? all.cpu_s / all.cost_s : INFINITY;
 	most = fmax(ratio - before + REACH * wide, wide);
-	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* most is left in any case */
+	if (most > MUCH || !windowed_has(c->without, PART_LEFT)) /* much is left in any case */
 		return;
 	for (int i = 0; i <= GRID; i++) {
 		double weight;
@@ -346,7 +345,8 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
-/* The factor by which the time that work says is the net time; 0: work is no clock here. */
+/* Combines the net time that work shows with the earlier knowledge. Returns the ratio of the
+ * combined net time to that by work; 0: work is no clock here. */
 static double weigh_work(struct net_clock *c)
 {
 	struct by_work w = add_up_work(c);
@@ -372,9 +372,9 @@ static double weigh_work(struct net_clock *c)
 	return net / w.net;
 }
 
-/* What all windows' net time together is to be in units of what it is when none is less than the
- * least. Of single windows F is off by more than nothing: where little is left in any of them, some
- * seem to have none, and the others too much. */
+/* The factor that makes the net times of windows add up to what F says of all windows together. F
+ * is a little off in a single window. Where little is left in each, some seem to have none; raising
+ * those to the least makes the sum too large. */
 static double excess(const struct net_clock *c)
 {
 	struct span all = all_windows(c);
@@ -401,7 +401,7 @@ void net_clock__learn(struct net_clock *c)
 		net *= span.window ? share : 1;
 		if (factor > 0 && known && span.window)
 			rate = rate_around(c, i);
-		if (rate > 0) /* one small difference of large numbers less */
+		if (rate > 0) /* avoids a small difference of large numbers */
 			net = fmin(factor * span.work / rate, span.cpu_s);
 		c->at[i].net_s = total;
 		total += net;

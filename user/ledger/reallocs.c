@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define MAX_RECORDS 500000 /* 36 MB */
-#define MIN_SLICES  4	   /* for a line through their sizes */
+#define MIN_SLICES  4	   /* slices needed to fit a line to their sizes */
 
 void reallocs__free(struct reallocs *c)
 {
@@ -36,7 +36,7 @@ static int add_record(struct reallocs *c, const struct realloc_record *record)
 	return 0;
 }
 
-/* Between the counters before and those now. */
+/* What was counted between the old counters and the new ones. */
 static struct realloc_record difference(const struct abi_site *old, const struct abi_site *now)
 {
 	double objects = (double)(now->alloc_objects_q16 - old->alloc_objects_q16) / 65536;
@@ -51,7 +51,7 @@ static struct realloc_record difference(const struct abi_site *old, const struct
 	};
 }
 
-/* add: what came since belongs to a window. */
+/* add: what was counted since the last call belongs to a window. */
 static int take_in(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
 		   const struct snapshot_sites *sites, bool add)
 {
@@ -137,7 +137,7 @@ void realloc_slices__add(struct realloc_slices *s, const struct realloc_record *
 	}
 }
 
-/* Do the sizes rise, by a line fitted to them, more than chance explains? */
+/* Does a line fitted to the sizes rise more than chance explains? */
 static bool sizes_rise(const struct realloc_slices *s)
 {
 	double at[2 * SERIES_SEGMENTS], size[2 * SERIES_SEGMENTS];

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* that wait; more are applied early */
+#define MAX_OPS (1U << 17) /* halves of calls that wait; with more, half are applied early */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -24,12 +24,13 @@ struct region_op {
 	uint64_t time_ns, serial;
 	enum { OP_ENTRY, OP_RETURN, OP_EXEC } what;
 	struct abi_region_call call;
-	struct regions *moved; /* of mremap: what its entry took out for its return; both have it */
+	/* of mremap: what its entry took out for its return; both point to it */
+	struct regions *moved;
 };
 
 void region_book__free(struct region_book *b)
 {
-	/* Of two halves the later one owns what they share. */
+	/* The halves of a call share `moved`: the later half owns it. */
 	for (size_t i = 0; i < b->n_ops; i++)
 		if (b->ops[i].what == OP_RETURN && b->ops[i].moved) {
 			regions__free(b->ops[i].moved);
@@ -87,7 +88,7 @@ static uint64_t pages(uint64_t n)
 	return round_up(n, PAGE);
 }
 
-/* How much is mapped: of anonymous huge pages, whole ones. */
+/* How much is mapped: whole pages, or whole huge pages for anonymous huge pages. */
 static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 {
 	uint64_t shift = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
@@ -99,7 +100,7 @@ static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 
 static enum region_memory kind_of(uint64_t flags)
 {
-	if (flags & MAP_ANONYMOUS) /* of files the flag says nothing */
+	if (flags & MAP_ANONYMOUS) /* for files the flag says nothing */
 		return flags & MAP_HUGETLB ? REGION_OF_HUGETLB
 		       : flags & MAP_STACK ? REGION_OF_STACK
 					   : REGION_OF_ANONYMOUS;
@@ -116,7 +117,8 @@ static void take(struct region_book *b, const struct abi_region_call *call, uint
 	if (!bytes || region.end < start)
 		return;
 	b->taken++;
-	if (!call->stack.lo && !call->stack.hi) { /* its stack was lost, and counted */
+	/* its stack was lost; that is counted elsewhere */
+	if (!call->stack.lo && !call->stack.hi) {
 		regions__remove(&b->map, start, region.end, NULL);
 		return;
 	}
@@ -167,7 +169,7 @@ static void enter(struct region_book *b, const struct region_op *op)
 	}
 }
 
-/* What was mapped keeps its owner; what mremap adds is its caller's. */
+/* What was mapped keeps its owner; what mremap adds belongs to its caller. */
 static void remapped(struct region_book *b, const struct region_op *op)
 {
 	const struct abi_region_call *call = &op->call;
@@ -183,7 +185,7 @@ static void remapped(struct region_book *b, const struct region_op *op)
 		return;
 	}
 	regions__remove(&b->map, call->addr, call->addr + len, NULL);
-	if (!moves(call)) { /* a second one, which leaves the first where it is */
+	if (!moves(call)) { /* a second mapping: the first one stays where it is */
 		last = regions__find(&b->map, call->old_addr);
 		take(b, call, call->addr, len, last ? last->kind : kind);
 		return;
@@ -276,7 +278,7 @@ void region_book__settle(struct region_book *b, uint64_t until_ns)
 	apply_first(b, n);
 }
 
-/* Room for two more halves. */
+/* Makes room for two more halves. */
 static int make_room(struct region_book *b)
 {
 

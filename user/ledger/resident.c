@@ -17,9 +17,9 @@
 #include "proc/smaps.h"
 
 #define PAGE	       4096ULL
-#define MAX_HEAPS      4096	  /* of arenas, that are looked at: a few for each CPU */
-#define MAX_THREADS    4096	  /* whose stack pointers are asked for */
-#define MAX_PAGES      (1U << 24) /* that are looked at one by one: 64 GiB, 128 MiB of pagemap */
+#define MAX_HEAPS      4096	  /* heaps of arenas that are looked at: a few for each CPU */
+#define MAX_THREADS    4096	  /* threads whose stack pointers are read */
+#define MAX_PAGES      (1U << 24) /* pages looked at one by one: 64 GiB, 128 MiB of pagemap */
 #define CHUNK_PAGES    8192
 #define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */
 
@@ -27,17 +27,17 @@ struct reading {
 	pid_t pid;
 	const struct region_book *book;
 	bool glibc;
-	size_t heaps_left; /* of glibc's arenas, to look at */
+	size_t heaps_left; /* heaps of glibc's arenas that may still be looked at */
 	struct resident_pieces *pieces;
 	uint64_t sps[MAX_THREADS];
 	size_t n_sps;
 	int pagemap_fd;
 	uint64_t pages_left, zero_pfn;
 	uint64_t *chunk; /* of pagemap */
-	/* The mapping before. */
+	/* The mapping before the current one. */
 	uint64_t last_end;
-	bool last_is_guard; /* nobody may touch it */
-	char *last_data;    /* path of the file whose data it is; owned; NULL: of none */
+	bool last_is_guard; /* its memory must not be accessed */
+	char *last_data;    /* owned; path of the file whose writable data it is; NULL: none */
 	/* A mapping's parts by owner. */
 	struct resident_piece *parts;
 	size_t n_parts, parts_room;
@@ -57,9 +57,9 @@ static bool is_shared_memory(const struct map_entry *map)
 	       begins(map->path, "[anon_shmem:");
 }
 
-/* Is the mapping heaps of glibc's arenas and nothing else? Each begins with what glibc knows of it:
- * the arena, the heap before it, the bytes in use, and those that may be written to, which is all
- * that is mapped so. */
+/* Does the mapping consist of heaps of glibc's arenas and nothing else? Each heap begins with a
+ * header of glibc: the arena, the heap before it, the bytes in use, and the writable bytes. The
+ * mapping covers the writable bytes. */
 static bool is_arenas(struct reading *r, const struct map_entry *map)
 {
 	uint64_t at = map->start;
@@ -74,7 +74,7 @@ static bool is_arenas(struct reading *r, const struct map_entry *map)
 		    heap.arena % 8 || heap.before % ARENA_HEAP_MAX || heap.size > heap.writable ||
 		    !heap.writable || heap.writable % PAGE || heap.writable > ARENA_HEAP_MAX)
 			return false;
-		/* the first heap of an arena has it inside */
+		/* the first heap of an arena holds the arena itself */
 		if (!heap.before && heap.arena - at > PAGE)
 			return false;
 		if (at + heap.writable == map->end)
@@ -92,7 +92,7 @@ static bool has_stack_pointer(const struct reading *r, const struct map_entry *m
 	return false;
 }
 
-/* Of an anonymous one; *ret_name is its name, if it has one. */
+/* The kind of an anonymous mapping from before the run; *ret_name is its name, if it has one. */
 static enum resident_kind kind_of_earlier(struct reading *r, const struct map_entry *map,
 					  const char **ret_name)
 {
@@ -111,9 +111,9 @@ static enum resident_kind kind_of_earlier(struct reading *r, const struct map_en
 
 /* --- a mapping of several owners --- */
 
-/* The page that stands for all that was read and never written to: it counts for nobody. A kernel
- * without one gives each page that is read a page of its own, by bit 56 mapped nowhere else; 0
- * then. */
+/* The number of the zero page, which stands for all pages that were read and never written to: it
+ * counts for nobody. A kernel without a zero page gives each page that is read a page of its own,
+ * which bit 56 marks as mapped nowhere else. Then the answer is 0. */
 static uint64_t find_zero_pfn(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -130,8 +130,8 @@ static uint64_t find_zero_pfn(void)
 	return word >> 56 & 1 ? 0 : word & ((1ULL << 55) - 1);
 }
 
-/* Counts the pages in memory and in swap. In /proc/PID/pagemap bit 63 says the one, 62 the other; 0
- * to 54 are the page's number, if we may know it. */
+/* Counts the pages in memory and in swap. In /proc/PID/pagemap, bit 63 means in memory and bit 62
+ * in swap. Bits 0 to 54 are the page's number, if memtrace may know it. */
 static bool count_pages(struct reading *r, struct resident_piece *part)
 {
 	for (uint64_t at = part->start; at < part->end;) {
@@ -154,9 +154,9 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 	return true;
 }
 
-/* Gives the parts shares of whole such that they add up to it: the process may have gone on between
- * the one reading and the other. field: offset of the number in resident_bytes. False: nothing says
- * who has it. */
+/* Scales the parts' numbers so that they add up to whole: the process may have gone on between the
+ * two readings. field: offset of the number in resident_bytes. False: nothing says which part has
+ * it. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
 	uint64_t counted = 0, given = 0, so_far = 0, pages;
@@ -181,7 +181,7 @@ static bool share_out(struct reading *r, uint64_t whole, size_t field)
 	return true;
 }
 
-/* Adds a part, or makes the last one longer when it is the same's. */
+/* Adds a part, or extends the last one if it has the same owner. */
 static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t site,
 		    enum resident_kind kind)
 {
@@ -198,7 +198,8 @@ static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t si
 	return 0;
 }
 
-/* The mapping's parts by owner; earlier: the kind of what nobody was seen to map. */
+/* Divides the mapping into parts by owner; earlier: the kind of parts that nobody was seen to
+ * map. */
 static int divide(struct reading *r, const struct map_entry *map, enum resident_kind earlier)
 {
 	const struct regions *regions = &r->book->map;
@@ -347,7 +348,7 @@ int resident__read(pid_t pid, const struct region_book *book, bool glibc,
 	r->zero_pfn = find_zero_pfn();
 	r->n_sps = process__stack_pointers(pid, r->sps, MAX_THREADS);
 	rc = smaps__read(pid, take_entry, r, &pieces.skipped);
-	if (!rc) /* of one that has ended meanwhile there is no telling how much was read */
+	if (!rc) /* if the process has ended meanwhile, it is not known how much was read */
 		rc = process__rss_bytes(pid, &pieces.vmrss_bytes);
 	free(r->last_data);
 	free(r->parts);

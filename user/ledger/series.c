@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define PAGE_BYTES 4096	   /* by one more or less it may be told */
+#define PAGE_BYTES 4096	   /* the size may be told one page too large or small */
 #define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
 
 void series__free(struct series *s)
@@ -84,7 +84,7 @@ size_t series__boundaries(const struct series *s, uint64_t start_ns, uint64_t en
 	for (size_t i = 0; i < s->n && n < SERIES_SEGMENTS; i++) {
 		uint64_t time = s->snapshots[i].time_ns;
 
-		/* half a step before the end is no segment of its own */
+		/* less than half a step before the end makes no segment of its own */
 		if (time < from + n * step || time + step / 2 > end_ns)
 			continue;
 		ret[n++] = &s->snapshots[i];
@@ -107,7 +107,7 @@ double series__bytes(const struct series_snapshot *snapshot, const struct abi_si
 	return found ? found->bytes : 0;
 }
 
-/* At time between (t0, y0) and (t1, y1), t0 <= time <= t1. */
+/* The value at time, on the line from (t0, y0) to (t1, y1), t0 <= time <= t1. */
 static double between(uint64_t time, uint64_t t0, double y0, uint64_t t1, double y1)
 {
 	return t1 > t0 ? y0 + (y1 - y0) * (double)(time - t0) / (double)(t1 - t0) : y1;
@@ -192,7 +192,7 @@ struct growth sizes__trend(const struct sizes *s, uint64_t from_ns, uint64_t to_
 	ret.bytes_per_s = sizes__growth(s, from_ns, to_ns);
 	for (size_t i = 0; i < s->n; i++)
 		known += s->at[i].time_ns >= from_ns && s->at[i].time_ns <= to_ns;
-	/* a line between two of them would be sure of anything */
+	/* with fewer sizes, segments lie on straight lines and seem exact */
 	if (isnan(ret.bytes_per_s) || step < s->period_ns || known < SIZES_SEGMENTS)
 		return ret;
 	before = size_at(s, from_ns);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every stack held, again and again while tracing is continuous: the curve from which its
- * growth is read. */
+/* What every stack held, at several times while tracing is continuous. A stack's growth is computed
+ * from this curve. */
 #ifndef MEMTRACE_LEDGER_SERIES_H
 #define MEMTRACE_LEDGER_SERIES_H
 
@@ -20,15 +20,15 @@ struct series_point {
 	double alloc_bytes;    /* allocated so far */
 };
 
-/* At one moment. */
+/* All sites at one moment. */
 struct series_snapshot {
 	uint64_t time_ns;
 	struct series_point *points; /* ascending by site */
 	size_t n;
 };
 
-/* No more than SERIES_MAX are kept: then every second one goes, and they are taken half as
- * often. */
+/* At most SERIES_MAX snapshots are kept. When they are full, every second one is removed, and the
+ * period doubles. */
 struct series {
 	struct series_snapshot snapshots[SERIES_MAX];
 	size_t n;
@@ -42,17 +42,17 @@ void series__free(struct series *series);
 bool series__is_due(const struct series *series, uint64_t now_ns);
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
-/* The boundaries between which growth is measured, ascending: snapshots of between two thirds and
- * the end of [start_ns, end_ns], as evenly spaced as they can be; the end itself is not among them.
- * Earlier ones are left out: what is in balance may have been filling up. The number, at most
- * SERIES_SEGMENTS. */
+/* The boundaries between which growth is measured, ascending: snapshots from two thirds of
+ * [start_ns, end_ns] to its end, as evenly spaced as possible; the end itself is not among them.
+ * Earlier snapshots are left out: memory that is in balance later may still have been filling up.
+ * Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
-/* What is known of the site then; NULL: it had allocated nothing. */
+/* The site's point in the snapshot; NULL: the site had allocated nothing yet. */
 const struct series_point *series__find(const struct series_snapshot *snapshot,
 					const struct abi_site_key *site);
-/* What the site held then. */
+/* The bytes that the site held at the snapshot. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
 /* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to
@@ -60,7 +60,7 @@ double series__bytes(const struct series_snapshot *snapshot, const struct abi_si
 double series__allocated(const struct series *series, const struct abi_site_key *site,
 			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
 
-/* A size from time to time: of the anonymous memory of a process. */
+/* A size at several times: the anonymous memory of a process. */
 struct sizes {
 	struct {
 		uint64_t time_ns;
@@ -68,19 +68,19 @@ struct sizes {
 	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second one goes */
 	size_t n;
 	uint64_t period_ns, next_ns;
-	bool early; /* the last one came before its time: the next takes its place */
+	bool early; /* the last entry came too early: the next one replaces it */
 };
 
-/* The size now; of those that come more often than once a second the latest. */
+/* Adds the size now. Of sizes that come more often than once a second, only the latest is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
-/* By how much it grew from one time to the other, bytes per second, linear between what is known;
- * NaN when that does not reach from one to the other (but for a tenth of the time at either
- * end). */
+/* Growth from one time to the other, bytes per second, linear between known sizes. NaN when the
+ * known sizes do not span that time (a tenth of it may be missing at either end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
-/* The same with its interval, from SIZES_SEGMENTS equal parts of the time (profile/growth.h). All
- * NaN: as above; its ends NaN: in too short a time. */
+/* sizes__growth() with its interval, from SIZES_SEGMENTS equal parts of the time
+ * (profile/growth.h). All NaN: as there. Only the ends of the interval NaN: the time is too
+ * short. */
 #define SIZES_SEGMENTS 6
 struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

@@ -11,7 +11,7 @@
 #include "base/vector.h"
 #include "ledger/internal.h"
 
-#define MAX_CHAIN 8 /* blocks that are followed at one address */
+#define MAX_CHAIN 8 /* most blocks that are followed at one address */
 
 void survivors__init(struct survivors *s, const uint64_t seed[2])
 {
@@ -74,7 +74,7 @@ static long find_stack(struct survivors *s, const struct abi_stack_key *key)
 	return *slot - 1;
 }
 
-/* What the stack gave birth to in the last window. NULL: out of memory. */
+/* The counts of the stack's births in the last window. NULL: out of memory. */
 static struct windowed_born *born_of(struct survivors *s, struct survivors_stack *stack,
 				     double **ret_looked)
 {
@@ -103,7 +103,7 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 	return &stack->born[stack->n_born - 1];
 }
 
-/* Where a stack's blocks of that window are counted by age. NULL: out of memory. */
+/* The counts by age of the stack's blocks of that window. NULL: out of memory. */
 struct survival_ages *survivors__ages_of(struct survivors *s, struct survivors_stack *stack,
 					 uint32_t window)
 {
@@ -150,7 +150,7 @@ static void enter_all(struct survivors *s)
 	}
 }
 
-/* Room for n more. 0 or -ENOMEM. */
+/* Makes room for n more blocks. 0 or -ENOMEM. */
 static int reserve(struct survivors *s, size_t n)
 {
 	int rc = VECTOR_RESERVE(s->blocks, s->room, s->n_blocks + n);
@@ -162,7 +162,7 @@ static int reserve(struct survivors *s, size_t n)
 	return rc < 0 ? rc : 0;
 }
 
-/* Follows a block that was born in the last window. NULL: out of memory; there is room already. */
+/* Follows a block that was born in the last window; there is room already. NULL: out of memory. */
 static struct survivors_block *follow(struct survivors *s, uint64_t addr,
 				      const struct abi_live *live)
 {
@@ -173,8 +173,7 @@ static struct survivors_block *follow(struct survivors *s, uint64_t addr,
 
 	if (stack < 0)
 		return NULL;
-	/* whatever comes to an address with so many is freed all the time: the oldest tells no
-	 * more */
+	/* an address with so many blocks is freed all the time: the oldest tells nothing more */
 	for (; b && (older = next_older(s, b)); b = older)
 		if (++n == MAX_CHAIN) {
 			older->let_go = true;
@@ -201,7 +200,7 @@ static void forget(struct survivors *s, uint64_t addr)
 		s->forget(s->ctx, addr);
 }
 
-/* Takes out the blocks that keep() does not keep. */
+/* Removes the blocks that keep() does not keep. */
 static void keep_some(struct survivors *s,
 		      bool (*keep)(struct survivors *s, struct survivors_block *block))
 {
@@ -231,7 +230,7 @@ static bool is_followed(struct survivors *s, struct survivors_block *block)
 	return !block->let_go;
 }
 
-/* Lets half of the blocks go, by chance. Addresses at which none is left need not be watched. 0 or
+/* Lets half of the blocks go, by chance. Addresses with no block left need not be watched. 0 or
  * -ENOMEM. */
 static int halve(struct survivors *s)
 {
@@ -267,8 +266,7 @@ double survivors__weight(const struct survivors *s, const struct survivors_block
 	return born ? weight_bytes(&b->live) * windowed_born__trust(born) : 0;
 }
 
-/* What blocks with known contents weigh, by stack and window, is added to or taken as the whole of
- * `looked`. */
+/* The weights of blocks with known contents, added up by stack and window. */
 static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 {
 	size_t n = 0, *first = calloc(s->n_stacks + 1, sizeof(*first));
@@ -292,8 +290,8 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 	return sums;
 }
 
-/* Lets half of the blocks go. Those of their window and stack that ended in it were not followed,
- * and count for as much less. */
+/* Lets half of the blocks go. `looked` also has blocks that ended in the window of their birth,
+ * which were not followed. It is reduced to the share of the followed blocks that is left. */
 static int let_go(struct survivors *s)
 {
 	_cleanup_free_ double *before = NULL, *after = NULL;
@@ -322,7 +320,7 @@ int survivors__note_end(struct survivors *s, const struct abi_end *end)
 	return 0;
 }
 
-/* Is it a birth of this window's last piece that belongs here? */
+/* Was the block born in the last piece of this window? */
 static bool is_birth(const struct survivors *s, const struct abi_live *live)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -355,8 +353,8 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* A continuous stretch tells of no end: what is followed, and not among the n addresses, has ended.
- * Nor is an address watched on from which a block has gone: what was there tells no more. */
+/* In a continuous stretch no ends are reported: a followed block that is not among the n addresses
+ * has ended. An address that a block has left is not watched on: it tells nothing more. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
 {
@@ -403,7 +401,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 		if (known && known->live.birth_ns == live[i].birth_ns)
 			continue;
 		if (live[i].birth == BIRTH_ENDED)
-			continue; /* what was told says more */
+			continue; /* the end that was reported says more */
 		if (is_birth(s, &live[i])) {
 			if (!follow(s, addrs[i], &live[i]))
 				rc = -ENOMEM;
@@ -411,9 +409,9 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 			forget(s, addrs[i]);
 		}
 	}
-	/* not those that may not be filled in yet */
+	/* contents that may not be filled in yet do not count */
 	if (!rc && contents__read_new(s, reader, ctx) == -ENOMEM)
-		rc = -ENOMEM; /* else: of a process that is gone they are not known */
+		rc = -ENOMEM; /* else: the process is gone and its contents stay unknown */
 	for (size_t i = 0; i < s->n_blocks; i++)
 		if (s->blocks[i].window + 1 == s->n_windows &&
 		    s->blocks[i].live.birth_ns + SURVIVORS_FILL_NS > now_ns)
@@ -421,8 +419,8 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	return rc;
 }
 
-/* Counts that it was watched in the window of its birth, up to age_s. per_s: what a second of that
- * counts. */
+/* Adds the time that a block was watched in the window of its birth, up to the age age_s. per_s:
+ * what a second of it counts. */
 static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 {
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
@@ -434,8 +432,8 @@ static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 	}
 }
 
-/* Net seconds of the last window. Of one window the clock is known roughly: its cost is nearly all
- * of its CPU time. What it takes for a call that allocates is known better, from all windows
+/* Net seconds of the last window. The clock knows a single window only roughly: nearly all of the
+ * window's CPU time is cost. The net time per allocating call is known better, from all windows
  * together. */
 static double last_seconds(const struct survivors *s, const struct net_clock *clock)
 {
@@ -453,8 +451,9 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 		       : net_clock__at(clock, last->end_ns) - net_clock__at(clock, last->start_ns);
 }
 
-/* One birth of the last window. died_ns: in it; 0: it was alive at its end. What becomes of it is
- * counted when all births are known (count_watched()). */
+/* Counts one birth of the last window. died_ns: when the block ended in it; 0: the block was alive
+ * at the window's end. What becomes of the block is counted when all births are known
+ * (count_watched()). */
 static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack,
 		       bool hashed, uint64_t died_ns)
 {
@@ -479,13 +478,13 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 		(double)(w->end_ns - w->start_ns);
 	s->births[s->n_births++] = (struct survivors_birth){stack, weight, age_s, died_ns != 0};
 	born->left_bytes += died_ns ? 0 : weight;
-	/* of those that ended as early as the others would have been looked at */
+	/* blocks that ended count if they were old enough to be looked at */
 	if (hashed || (died_ns && live->birth_ns + SURVIVORS_FILL_NS <= w->end_ns))
 		*looked += weight;
 	return 0;
 }
 
-/* What became of the last window's births in it. */
+/* Counts what became of the last window's births within that window. */
 static int count_watched(struct survivors *s)
 {
 	uint32_t window = (uint32_t)s->n_windows - 1;
@@ -507,8 +506,8 @@ static int count_watched(struct survivors *s)
 	return 0;
 }
 
-/* What was told of the address of blocks that are followed, or of one that came and went in this
- * window. */
+/* Takes in an end that was reported: at the address of followed blocks, or of a block that came and
+ * went in this window. */
 static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -548,7 +547,7 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 	return 0;
 }
 
-/* The last window, by those that were born before it. */
+/* Counts, for the last window, the blocks that were born before it. */
 static int count_pairs(struct survivors *s, const struct net_clock *clock)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -589,7 +588,7 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	return 0;
 }
 
-/* Of a stretch that is not known to be over: all that live in it now. */
+/* For a stretch that may not be over: counts all blocks that live in it now. */
 static int count_left(struct survivors *s)
 {
 	uint32_t window = (uint32_t)s->n_windows - 1;
@@ -650,7 +649,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	return rc;
 }
 
-/* continuous: what was counted since was born in a stretch. */
+/* continuous: what was counted since the last call was born in a continuous stretch. */
 static int take_sites(struct survivors *s, const struct snapshot_sites *sites, bool continuous)
 {
 	for (size_t i = 0; i < sites->n; i++) {

@@ -2,18 +2,18 @@
 /* What becomes of blocks that are sampled in windows: the counts by stack and age that
  * profile/windowed.h estimates from.
  *
- * A block is followed from its birth in a window on. In that window its end is seen, if it comes
- * (struct abi_end). In every later one it is seen whether a block at its address is freed, its own
- * or a successor. And its contents: a keyed hash of its first bytes is taken before its window
- * ends, while it is known to be alive, and compared after each later window. Contents themselves
- * are never kept.
+ * A block is followed from its birth in a window on. If it ends in that window, its end is seen
+ * (struct abi_end). Every later window shows whether a block at its address is freed: the block
+ * itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes is
+ * taken before its window ends, while the block is known to be alive, and compared after each later
+ * window. Contents themselves are never kept.
  *
- * A block that was born just before the hash was taken may not have been filled in yet; it says
- * nothing by its contents (SURVIVORS_FILL_NS). Blocks that realloc has made belong to reallocs
+ * A block that was born just before the hash was taken may not have been filled in yet, so its
+ * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
  * (reallocs.h), not here.
  *
- * All that is followed takes room: from SURVIVORS_MAX blocks on, every second one is let go, by
- * chance, and what was born with it counts for so much less. */
+ * Blocks that are followed take room. When there are more than SURVIVORS_MAX, every second one is
+ * let go, by chance, and the counts of blocks born with them are reduced to match. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -28,77 +28,78 @@
 #include "proc/memory.h"
 #include "profile/windowed.h"
 
-#define SURVIVORS_BYTES	  64   /* of a block's contents that are looked at, at most */
+#define SURVIVORS_BYTES	  64   /* the most bytes of a block that are hashed */
 #define SURVIVORS_SMALL	  4096 /* bytes: a page */
 #define SURVIVORS_MAX	  32768
 #define SURVIVORS_FILL_NS 2000000ULL
 
 struct survivors_window {
 	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
-	uint64_t interval;	   /* at which it sampled, mean bytes */
+	uint64_t interval;	   /* the sampling interval, mean bytes */
 	uint64_t allocs;	   /* calls in it that allocated */
-	/* blocks that came less blocks that went: capture__net_blocks() */
+	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool continuous; /* it stands for itself */
+	bool continuous; /* a stretch of continuous tracing: stands only for itself */
 };
 
 struct survivors_block {
 	uint64_t addr;
 	struct abi_live live;
-	uint32_t window, stack; /* in which, and by which, it was born */
+	uint32_t window, stack; /* its window of birth, and the stack that allocated it */
 	uint32_t older;		/* the next older block at the address, index + 1; 0: none */
 	uint32_t freed_in;	/* the last window with a free at the address, index + 1 */
 	uint64_t hash;
-	bool hashed;  /* its contents were known when it was new, */
-	bool changed; /* and are other ones, or not there any more, since */
+	bool hashed;  /* its contents were known when it was new */
+	bool changed; /* its contents differ since, or cannot be read any more */
 	bool ended;   /* it is known to be freed */
-	bool let_go;  /* not followed any more: out with the next harvest */
+	bool let_go;  /* not followed any more: removed at the next harvest */
 };
 
-/* Nothing that was seen speaks against it. */
+/* Nothing that was seen shows that the block is gone. */
 static inline bool survivors_block__may_live(const struct survivors_block *block)
 {
 	return !block->ended && !block->changed;
 }
 
-/* What one stack gave birth to. */
+/* The blocks that one stack allocated. */
 struct survivors_stack {
 	struct abi_stack_key key;
 	struct windowed_born *born; /* ascending by window */
-	/* of each of these: bytes born of whose contents something can be said */
+	/* for each element of born: bytes born whose contents can be judged */
 	double *looked;
 	size_t n_born, room;
 	struct survival_ages *groups; /* WINDOWED_GROUPS */
 	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
-	/* survivors__compare(): struct windowed_stack */
+	/* from survivors__compare(): see struct windowed_stack */
 	double alike;
 	float missed[SURVIVAL_CLASSES];
 	/* bytes born in windows; of these, in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
-		/* In windows after that of their birth: bytes times net seconds for which addresses
-		 * of blocks were watched; bytes, with a free there. */
+		/* In windows after the block's birth: bytes times net seconds for which the
+		 * addresses of blocks were watched; bytes that had a free there. */
 		double watched, freed;
 		/* Of blocks that were unchanged so far, by age: blocks times net seconds in
 		 * windows; blocks that ended there. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-		/* Blocks that were unchanged when contents were looked at before, by age now; times
-		 * net seconds since; what of them has changed. */
+		/* Blocks that were unchanged at the last look at contents, by age now; these times
+		 * net seconds since; those that have changed. */
 		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
-	/* allocated, when survivors__take_sites() was called last */
+	/* the totals at the last call of survivors__take_sites() */
 	uint64_t samples, bytes, objects_q16;
 };
 
 struct survivors_counts {
 	uint64_t born, freed, replaced, changed, unmapped;
-	uint64_t grown_unknown; /* born by realloc, and how much of them is new is not known */
+	uint64_t grown_unknown; /* born by realloc, with an unknown share of new bytes */
 	uint64_t let_go;	/* not followed any more, for want of room */
 };
 
 struct survivors_birth {
 	uint32_t stack;
-	double weight, age_s; /* bytes; how old it became in its window, net seconds */
+	/* weight: bytes; age_s: net seconds, at the block's end or its window's */
+	double weight, age_s;
 	bool died;
 };
 
@@ -106,23 +107,23 @@ struct survivors {
 	uint64_t seed[2];
 	struct survivors_window *windows;
 	size_t n_windows;
-	uint64_t looked_ns;		/* when contents were looked at last */
-	double last_s;			/* net seconds of the last window, while it is harvested */
-	bool met;			/* the last one is not harvested yet */
-	uint64_t piece_ns;		/* of it: when what is not harvested yet began */
+	uint64_t looked_ns;		/* when contents were last looked at */
+	double last_s;			/* net seconds of the last window, during its harvest */
+	bool met;			/* the last window is not harvested yet */
+	uint64_t piece_ns;		/* start of the last window's unharvested part */
 	struct survivors_stack *stacks; /* in no order */
 	size_t n_stacks, stacks_room;
 	struct table by_key; /* stacks */
 	struct survivors_block *blocks;
 	size_t n_blocks, room;
-	struct table by_addr; /* the newest block there */
-	struct abi_end *ends; /* told, and not taken in yet */
+	struct table by_addr; /* the newest block at each address */
+	struct abi_end *ends; /* reported ends that are not taken in yet */
 	size_t n_ends, ends_room;
-	struct survivors_birth *births; /* of the window that is harvested */
+	struct survivors_birth *births; /* births in the window that is harvested */
 	size_t n_births, births_room;
 	struct survivors_counts counts;
 	uint64_t random;
-	/* Told of an address that nobody need watch any more. NULL: nobody. */
+	/* Called for an address that need not be watched any more. NULL: nobody is told. */
 	void (*forget)(void *ctx, uint64_t addr);
 	void *ctx;
 };
@@ -130,18 +131,18 @@ struct survivors {
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
-/* Reads contents: n reads, of which each that succeeds becomes ok. 0 or negative errno: none
- * did. */
+/* Reads contents: n reads; each that succeeds gets ok = true. 0, or negative errno: none
+ * succeeded. */
 typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 
-/* An end was told. Order is that of the kernel's ring. 0 or -ENOMEM. */
+/* Notes the end of a block, in the order of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
-/* The last moment of a window, end_ns: its probes are in place still. live: the n blocks of the
- * process that the kernel side has a moment later, at addrs. Those of them that were born in the
- * window are followed from now on, and their contents read, at now_ns. What begins where the last
- * window ended is more of it. continuous: no ends were told; what is not there any more has ended.
- * Blocks born in no window are forgotten. 0 or -ENOMEM. */
+/* Called at the last moment of a window, end_ns, while its probes are still in place. live: the n
+ * blocks of the process that the kernel side has a moment later, at addrs. Blocks among them that
+ * were born in the window are followed from now on, and their contents read, at now_ns. A window
+ * that begins where the last one ended is a part of it. continuous: no ends were reported; a block
+ * that is missing has ended. Blocks born in no window are forgotten. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -149,44 +150,45 @@ int survivors__meet(struct survivors *survivors, const struct survivors_window *
 /* Seconds of [from, to], monotonic nanoseconds, that lie in the window. */
 double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to);
 
-/* The same of all windows that stand for others: none of them continuous. */
+/* Seconds of [from, to] in all windows that stand for other time, that is, not the continuous
+ * ones. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* By how much net time shows more, in windows from `from` on, of what goes by the wall clock:
- * windowed_run.hidden. net_s, wall_s: how long they and the gaps between them took, by either
- * clock. 0: not known. */
+/* How many times as much of what goes by the wall clock a net second of a window shows, from `from`
+ * on: windowed_run.hidden. net_s, wall_s: how long windows and the gaps between them took, by
+ * either clock. 0: not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
-/* The window that survivors__meet() was told of last is over, and all ends in it were told. clock:
- * reaches up to it. 0 or -ENOMEM. */
+/* Harvests the window of the last survivors__meet(): it is over, and all its ends were reported.
+ * clock: reaches up to its end. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
-/* sites: what the kernel side has counted so far of the process's stacks. Before each harvest: in a
- * continuous stretch it tells what was born. 0 or -ENOMEM. */
+/* sites: the kernel side's counts so far, by stack of the process. Call before each harvest: in a
+ * continuous stretch they tell what was born. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
-/* The same of what belongs to no window. */
+/* The same for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
-/* Looks at the contents of all blocks that may still live: for a picture of the moment. 0 or what
+/* Looks at the contents of all blocks that may still live, for a profile of this moment. 0 or what
  * the reader answers. */
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns,
 		    survivors_reader reader, void *ctx);
 
-/* Finds for every stack the chance q that what comes after a block at its address has the same
- * contents. As alike as blocks of a size are to each other; and, where that is more, by how many
- * fewer blocks change between windows than end in them: with the rate r at which unchanged blocks
- * are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0. (Objects
- * that point to their data find it at the same place again: they are as their predecessors were,
- * though no two that live are alike.) The frees may go by either clock: q is what both leave of it.
- * 0 or -ENOMEM. */
+/* Finds for every stack the chance q that a block's successor at its address has the same contents.
+ * It is the larger of two estimates. One is how often blocks of a size are alike. The other is by
+ * how many fewer blocks change between windows than end in them: with the rate r at which unchanged
+ * blocks are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0.
+ * (An object that points to its data may find the data at the same place as its predecessor did:
+ * the two are alike, though no two live objects are.) Frees may go by either clock; the second
+ * estimate is the lower of both. 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
 
 /* What is known of a stack; NULL: nothing. */
 const struct survivors_stack *survivors__find(const struct survivors *survivors,
 					      const struct abi_stack_key *key);
 
-/* The process runs another program since: what is known of its memory is void. */
+/* The process has replaced its program (exec): all that is known of its memory is void. */
 void survivors__exec(struct survivors *survivors, uint64_t exec_ns);
 
 #endif
