@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tree of cgroups is a file system, and where it is mounted is said by /proc/self/mountinfo:
+/* The tree of cgroups is a file system. /proc/self/mountinfo tells where it is mounted:
  *
  *	41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw
  *	           |  mount point                                  type
  *	           what of the tree is mounted
  *
- * Only a mount of the whole tree will do: seen from a cgroup namespace or through a mount of a part
- * of it, the kernel's levels are others than those that we could count. The root is the cgroup with
- * the number 1 (cgroup_setup_root() of the kernel insists on it), and "/" in mountinfo is the root
- * of our own namespace: where both hold, paths mean the same to us, to /proc/PID/cgroup and to the
- * kernel. */
+ * Only a mount of the whole tree will do: seen from a cgroup namespace, or through a mount of a
+ * part of the tree, the kernel's levels differ from those that memtrace could count. The root is
+ * the cgroup with the number 1 (cgroup_setup_root() of the kernel insists on it). "/" in mountinfo
+ * is the root of memtrace's own namespace. Where both hold, paths mean the same to memtrace, to
+ * /proc/PID/cgroup and to the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>
@@ -33,7 +33,7 @@
 #define ID_CHARACTERS  "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
 #define OPEN_DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Blanks, tabs, newlines and backslashes are written as \040 and the like; in place. */
+/* In place: the kernel writes blanks, tabs, newlines and backslashes as \040 and the like. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -51,8 +51,8 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* Is this line of mountinfo, which is cut into pieces, a mount of cgroup2? *ret_root and *ret_point
- * point into it. */
+/* Is this line of mountinfo a mount of cgroup2? The line is cut into pieces; *ret_root and
+ * *ret_point point into it. */
 static bool parse_mount(char *line, char **ret_root, char **ret_point)
 {
 	char *field[6], *type;
@@ -83,7 +83,7 @@ static bool is_cgroup2(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* A mount point of the whole tree; another file system may have been mounted over it. */
+/* Opens a mount point of the whole tree. Another file system may have been mounted over it. */
 static int open_root(const char *point)
 {
 	_cleanup_close_ int fd = open(point, OPEN_DIRECTORY);
@@ -94,7 +94,7 @@ static int open_root(const char *point)
 	return take_fd(&fd);
 }
 
-/* A descriptor of the root of the tree and the path at which it is mounted. */
+/* A descriptor of the root of the tree. *ret_point is the path at which it is mounted. */
 static int find_root(char **ret_point, struct error *err)
 {
 	_cleanup_fclose_ FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -170,7 +170,7 @@ static bool has_dotdot(const char *path)
 	return false;
 }
 
-/* Is path the directory top or below it? top has no '/' at its end unless it is "/". */
+/* The part of path below the directory top, or NULL. top has no '/' at its end unless it is "/". */
 static const char *path_below(const char *path, const char *top)
 {
 	size_t len = strcmp(top, "/") ? strlen(top) : 0;
@@ -188,8 +188,7 @@ static int open_below(int root_fd, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The cgroup of that path, which is the cgroup's from here on, also on failure. -ENOTDIR: it is
- * something else. */
+/* Fills in the cgroup of a path. Takes over path, also on failure. -ENOTDIR: it is no cgroup. */
 static int fill(int root_fd, char *path, uint32_t level, struct cgroup *ret_cgroup)
 {
 	_cleanup_free_ char *owned = path;
@@ -254,7 +253,7 @@ struct node {
 	char *name;
 };
 
-/* All cgroups, those nearer to the root first: what is found in them is put at the end. */
+/* Cgroups, those nearer to the root first. The children of each are put at the end. */
 struct walk {
 	struct node *nodes;
 	uint32_t n;
@@ -316,8 +315,8 @@ static bool is_directory(int dir_fd, const struct dirent *entry)
 	return fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Adds the children of node i. One that has gone, or whose path is longer than the kernel takes,
- * has none. */
+/* Adds the children of node i. A cgroup that has gone, or whose path is longer than the kernel
+ * takes, counts as one without children. */
 static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 {
 	_cleanup_free_ char *path = walk__path(walk, i);
@@ -350,8 +349,8 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Is the directory the container's own, by its name? The program that watches over a container has
- * a directory beside it, with the same id in its name. */
+/* Is the directory the container's own, by its name? The program that monitors a container has a
+ * directory beside it, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
 	static const char *const monitors[] = {"conmon-", "lxc.monitor."};
@@ -371,7 +370,7 @@ static bool names_container(const char *name, const char *id)
 	return false;
 }
 
-/* Says which cgroups of that level it could be. */
+/* Sets the error, with a list of the cgroups of that level that could be the container. */
 static int not_unique(const struct walk *walk, uint32_t first, const char *id, struct error *err)
 {
 	uint32_t level = walk->nodes[first].level;
@@ -397,9 +396,9 @@ static int not_unique(const struct walk *walk, uint32_t first, const char *id, s
 			  n, id, list, n > MAX_LISTED ? ", ..." : "");
 }
 
-/* The nodes that name the container on the first level that has such; *ret_first is one of them.
- * Returns how many, or negative errno. Whole levels at a time, so that no number of cgroups below
- * hides one above. */
+/* Finds the nodes that name the container, on the first level that has such nodes. *ret_first is
+ * the first of them. Returns how many, or negative errno. Searches whole levels, so that no number
+ * of cgroups below hides one above. */
 static int walk__search(struct walk *walk, int root_fd, const char *id, uint32_t *ret_first)
 {
 	int found = 0, err = walk__add(walk, 0, 0, "");
@@ -472,7 +471,7 @@ bool cgroup__holds(const struct cgroup *cgroup, pid_t pid)
 	file = fopen(name, "re");
 	if (!file)
 		return false;
-	/* A line for each hierarchy of version 1, of which there are few. */
+	/* The file has one more line for each hierarchy of version 1, and those are few. */
 	while ((len = getline(&line, &size, file)) > 0) {
 		if (strncmp(line, "0::/", 4))
 			continue;

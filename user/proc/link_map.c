@@ -13,9 +13,9 @@
 #define MAX_DYNAMIC 512
 #define AT_ONCE	    32 /* real programs have some 30 */
 
-/* Run-time address of the program's dynamic section; 0 when it has none, or none that a dynamic
- * linker reads: a static PIE has one for itself, and a list of its own (glibc) that says nothing of
- * how its calls go. */
+/* Run-time address of the program's dynamic section. 0: there is none, or none that a dynamic
+ * linker reads. A static PIE has one for itself, and a list of its own (glibc), which says nothing
+ * of how its calls go. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);
@@ -42,7 +42,7 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 	return 0;
 }
 
-/* The run-time address of what the dynamic linker tells debuggers; 0: it has not come so far. */
+/* Run-time address of struct r_debug, which the dynamic linker has for debuggers; 0: not yet. */
 static int find_debug(pid_t pid, uint64_t dynamic, uint64_t *ret_addr)
 {
 	Elf64_Dyn dyns[AT_ONCE];

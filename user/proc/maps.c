@@ -3,11 +3,11 @@
  *
  *	7f12a000-7f12c000 r-xp 00002000 fe:01 1234   /usr/lib/libc.so.6
  *
- * with the numbers written by the kernel and the path by whoever named the file. The kernel escapes
- * the newline in a path (\012) and nothing else, not even the backslash: a file whose name really
+ * The kernel writes the numbers; whoever named the file chose the path. The kernel escapes the
+ * newline in a path (\012) and nothing else, not even the backslash. So a file whose name really
  * holds "\012" looks like one with a newline, and one really called "x (deleted)" looks like a
- * deleted x. So a path is a hint for people; which file is meant is told by the device and inode
- * numbers, and maps__open_file() believes only those. */
+ * deleted x. A path is therefore only a hint for people. The device and inode numbers tell which
+ * file is meant, and maps__open_file() believes only those. */
 #include "proc/maps.h"
 
 #include <fcntl.h>
@@ -26,8 +26,8 @@
 #include "base/search.h"
 #include "base/vector.h"
 
-/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit; beyond it somebody
- * wants our memory rather than be profiled. */
+/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text is meant
+ * to take up our memory. */
 #define MAPS_TEXT_MAX (512u << 20)
 
 static const char deleted_suffix[] = " (deleted)";
@@ -160,7 +160,7 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 		int err;
 
 		err = maps__parse_line(text, line_len, &entry);
-		/* The kernel never goes backwards, however much the process maps meanwhile. */
+		/* The kernel lists ascending addresses, however much the process maps meanwhile. */
 		if (!err && maps.n && entry.start < maps.entries[maps.n - 1].end) {
 			free(entry.path);
 			err = -EINVAL;
@@ -244,7 +244,7 @@ static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
 	return 0;
 }
 
-/* Cuts everything below start off the entry. Offsets count only where a file is behind it. */
+/* Cuts everything below start off the entry. An offset has a meaning only if there is a file. */
 static void cut_head(struct map_entry *entry, uint64_t start)
 {
 	if (entry->file.inode)
@@ -329,10 +329,10 @@ void maps__free(struct maps *maps)
 	*maps = (struct maps){0};
 }
 
-/* Opens path without touching what is there until it is known to be a regular file: O_PATH runs no
- * open method of a FIFO or device, and going on through the descriptor leaves no moment in which
- * the name could come to mean something else. O_NONBLOCK because a lease would delay even a regular
- * file's open. With an id, only the file that has it is taken. */
+/* Opens path, and touches nothing there until it is known to be a regular file. O_PATH runs no open
+ * method of a FIFO or device. Going on through this descriptor leaves no moment in which the name
+ * could come to mean another file. O_NONBLOCK is for leases, which delay the open even of a regular
+ * file. With an id, only the file with that id is opened. */
 static int open_regular(const char *path, const struct file_id *id)
 {
 	struct file_id own;
@@ -354,7 +354,7 @@ static int open_regular(const char *path, const struct file_id *id)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The target's could have been written to, ours not. */
+/* A copy of memtrace's own vdso: the target's could have been written to, this one not. */
 static int open_vdso(const struct map_entry *entry)
 {
 	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -379,8 +379,8 @@ static int open_vdso(const struct map_entry *entry)
 	return take_fd(&fd);
 }
 
-/* Is the file behind fd the one that is known as id? On overlayfs and btrfs the device (and inode)
- * that fstat() shows are not those of maps: there the file is mapped, and our own maps tell. */
+/* Is the file behind fd the one that is known as id? On overlayfs and btrfs, fstat() shows another
+ * device (and inode) than maps does. There memtrace maps the file, and its own maps tell. */
 static bool is_file(int fd, const struct file_id *id)
 {
 	_cleanup_(maps__free) struct maps own = {};
@@ -404,12 +404,12 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-/* A mapping, as it goes to mt-files. */
+/* A mapping, as it is sent to mt-files. */
 struct mapped {
 	pid_t pid;
 	uint64_t start, end;
 	struct file_id file;
-	char path[8192]; /* "": none that can be opened */
+	char path[8192]; /* "": no path that can be opened */
 };
 
 static void name_link(const struct mapped *m, char link[96])
@@ -423,8 +423,8 @@ static int open_mapped(const struct mapped *m)
 	char link[96];
 	int fd, root_fd;
 
-	/* The kernel's own link to the mapped file: right even when the file is deleted or its
-	 * name taken over. But the process may have mapped another one there since. */
+	/* The kernel's own link to the mapped file. It is right even when the file is deleted or
+	 * its name taken over. But the process may have mapped another file there since. */
 	name_link(m, link);
 	fd = open_regular(link, NULL);
 	if (fd >= 0 && !is_file(fd, &m->file)) {
@@ -434,8 +434,8 @@ static int open_mapped(const struct mapped *m)
 	if (fd >= 0 || fd == -EINVAL)
 		return fd;
 
-	/* Not allowed to follow it (CAP_SYS_ADMIN or CAP_CHECKPOINT_RESTORE), or the mapping has
-	 * changed its extent since. */
+	/* The link could not be followed: this is not allowed (CAP_SYS_ADMIN or
+	 * CAP_CHECKPOINT_RESTORE), or the mapping has changed its extent since. */
 	if (!*m->path)
 		return -ENOENT;
 	if (asprintf(&in_root, "/proc/%d/root%s", m->pid, m->path) < 0) {
@@ -446,11 +446,11 @@ static int open_mapped(const struct mapped *m)
 	if (root_fd >= 0)
 		return root_fd;
 	fd = open_regular(m->path, &m->file);
-	/* Another file under that name inside the target's root says more than none outside it. */
+	/* The error to return: another file of that name inside the target's root says more. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }
 
-/* In mt-files. */
+/* Runs in mt-files. */
 static int open_and_keep(int none, const void *in, void *out)
 {
 	int fd = open_mapped(in);
@@ -473,7 +473,7 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		return -ENOENT;
 	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
 		return open_vdso(entry);
-	memset(&m, 0, sizeof(m)); /* also what lies between: it is compared */
+	memset(&m, 0, sizeof(m)); /* padding, too: the bytes are compared */
 	m.pid = pid;
 	m.start = entry->start;
 	m.end = entry->end;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The address space of a process as /proc/PID/maps shows it. The text comes from a process that
- * chooses its own file names: nothing in it is trusted but the kernel's fields. */
+/* The address space of a process as /proc/PID/maps shows it. The process chooses the names of its
+ * files, so nothing in the text is trusted but the kernel's fields. */
 #ifndef MEMTRACE_PROC_MAPS_H
 #define MEMTRACE_PROC_MAPS_H
 
@@ -18,8 +18,9 @@ struct map_entry {
 	char perms[5];	     /* "r-xp" */
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
-	/* "" for none; "[heap]", ... The kernel's \012 is a newline again: it escapes nothing else
-	 * here, not even the backslash, so a name that really holds "\012" comes out wrong. */
+	/* "" for none; "[heap]", ... The kernel writes a newline as \012, which is undone here. It
+	 * escapes nothing else, not even the backslash, so a name that really holds "\012" comes
+	 * out wrong. */
 	char *path;
 };
 
@@ -36,14 +37,14 @@ int maps__read(pid_t pid, struct maps *ret_maps);
  * the kernel's form are skipped and counted in *ret_skipped (may be NULL). 0 or -ENOMEM. */
 int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped);
 
-/* One line of it without its newline, which is also the head of a mapping in smaps; ret->path is
- * the caller's to free. 0; -EINVAL when it is not of the kernel's form; -ENOMEM. */
+/* Parses one line of a maps file, without its newline. Such a line is also the head of a mapping in
+ * smaps. The caller frees ret->path. 0; -EINVAL when it is not of the kernel's form; -ENOMEM. */
 int maps__parse_line(const char *line, size_t len, struct map_entry *ret);
 
 /* The entry that holds addr, or NULL. */
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 
-/* Does entry take the place of code from another file, or of another part of the same? */
+/* Does entry cover mapped code of another file, or of another part of the same file? */
 bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry);
 
 /* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or
@@ -56,18 +57,18 @@ int maps__copy(const struct maps *maps, struct maps *ret_maps);
 void maps__free(struct maps *maps);
 
 /* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
- * else through /proc/PID/root + path, else path itself; the latter two only when device and inode
- * agree with the entry's, and only a regular file. A descriptor, or negative errno (-ESTALE:
- * another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all). Never blocks
- * on a FIFO or device. Of the vdso it is a copy of our own, which all 64-bit processes have alike,
- * in memory (-ENOENT when the entry's size is another). Of a file of FUSE it is a copy
- * (base/far.h); -ETIMEDOUT, -EBUSY: it does not answer. */
+ * else through /proc/PID/root + path, else path itself. The latter two count only if device and
+ * inode agree with the entry's. Only a regular file is opened. A descriptor, or negative errno
+ * (-ESTALE: another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all).
+ * Never blocks on a FIFO or device. For the vdso it is a copy in memory of memtrace's own vdso,
+ * which is the same in all 64-bit processes (-ENOENT when the entry's size is another). For a file
+ * of FUSE it is a copy (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
-/* Takes over fd, of maps__open_file(), and gives a descriptor that tells the kernel where a probe
- * goes. Of a copy that is the very file as an O_PATH descriptor, which asks its file system
- * nothing, not when it is closed either. A descriptor, or negative errno; -ESTALE: another file is
- * mapped there now. */
+/* Takes over fd, from maps__open_file(), and returns a descriptor that tells the kernel where a
+ * probe goes. This is fd itself, unless fd is a copy. Then it is the very file as an O_PATH
+ * descriptor, which asks its file system nothing, not even when it is closed. Or negative errno;
+ * -ESTALE: another file is mapped there now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

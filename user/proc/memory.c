@@ -8,8 +8,8 @@
 
 #include "base/far.h"
 
-#define BATCH 256 /* pieces in one call of the kernel's, which takes 1,024, */
-#define PARTS 512 /* and in one message */
+#define BATCH 256 /* pieces in one system call; the kernel takes 1,024 */
+#define PARTS 512 /* pieces in one message */
 
 /* What goes to mt-files, and what comes back. */
 struct question {
@@ -17,7 +17,7 @@ struct question {
 	uint32_t n;
 	struct {
 		uint64_t addr;
-		uint32_t len, at; /* in the answer's bytes */
+		uint32_t len, at; /* at: offset in the reply's bytes */
 	} parts[PARTS];
 };
 
@@ -28,8 +28,7 @@ struct reply {
 
 static uint64_t given_up;
 
-/* In mt-files. Of a batch that meets memory which is not there the kernel reads what comes before
- * it. */
+/* Runs in mt-files. If part of a batch is not there, the kernel reads what comes before it. */
 static int read_there(int none, const void *in, void *out)
 {
 	struct iovec local[BATCH], remote[BATCH];
@@ -61,7 +60,7 @@ static int read_there(int none, const void *in, void *out)
 	return FAR_NO_FD;
 }
 
-/* As many pieces as fit into one message: how many, or negative errno. */
+/* Reads as many pieces as fit into one message. Returns how many, or negative errno. */
 static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 {
 	static struct question question;

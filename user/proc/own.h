@@ -6,14 +6,14 @@
 #include <stdint.h>
 #include <sys/resource.h>
 
-/* CPU time that we have used, and those of our children that were waited for, nanoseconds. */
+/* CPU time of this process, and of those of its children that were waited for, nanoseconds. */
 uint64_t own__cpu_ns(void);
 
-/* What wait4(2) says that a child has used, likewise. */
+/* CPU time of a child, from what wait4(2) says that it has used, nanoseconds. */
 uint64_t own__usage_ns(const struct rusage *usage);
 
-/* Our largest resident set since the exec, bytes: what getrusage(2) says is the larger of that and
- * of the program's before the exec. 0 or negative errno. */
+/* Largest resident set of this process since the exec, bytes. getrusage(2) would tell the larger
+ * of this one and of the program's before the exec. 0 or negative errno. */
 int own__peak_bytes(uint64_t *ret_bytes);
 
 /* Kernel memory behind a descriptor of a BPF map or program, bytes (memlock in /proc/self/fdinfo).
@@ -21,11 +21,11 @@ int own__peak_bytes(uint64_t *ret_bytes);
 int own__fd_bytes(int fd, uint64_t *ret_bytes);
 
 /* The number that follows "KEY:" and blanks at the start of a line of a file of /proc. 0; -ENODATA:
- * there is no such line; -EINVAL: or no number in it; other negative errno. */
+ * there is no such line; -EINVAL: there is no number in it; other negative errno. */
 int own__number(const char *path, const char *key, uint64_t *ret);
 
-/* CPU time that the machine has been idle for since its start, of all CPUs together, nanoseconds. 0
- * or negative errno. Source: "cpu" in /proc/stat, idle and iowait. */
+/* Idle time of the machine since its start, all CPUs together, nanoseconds. 0 or negative errno.
+ * Source: "cpu" in /proc/stat, idle and iowait. */
 int own__machine_idle_ns(uint64_t *ret_ns);
 
 #endif

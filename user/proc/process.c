@@ -13,12 +13,12 @@
 #include "base/io.h"
 #include "base/vector.h"
 
-#define STATUS_MAX    (1 << 20)	 /* bytes; its Groups: may be 65,536 numbers */
+#define STATUS_MAX    (1 << 20)	 /* bytes; its line "Groups:" may have 65,536 numbers */
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
 #define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
 
-/* Reads a small /proc file below dir_fd (or an absolute path) whole, NUL-terminated; what does not
- * fit is cut off. Its length or negative errno. */
+/* Reads a small /proc file, NUL-terminated, below dir_fd or at an absolute path. What does not fit
+ * is cut off. Returns the length or negative errno. */
 static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -32,7 +32,7 @@ static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* Names are chosen by the target and end on terminals and in line-based formats. */
+/* The target chooses its names, and they end on terminals and in line-based formats. */
 static void copy_name(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -88,8 +88,8 @@ static int parse_stat(const char *text, struct process_info *info)
 	return 0;
 }
 
-/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. The one line
- * that the target writes, Name, has its newlines escaped there. */
+/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. Of all lines the
+ * target writes only Name, in which the kernel escapes newlines. */
 static const char *status_value(const char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -116,7 +116,7 @@ static int parse_euid(const char *status, uint32_t *ret_euid)
 	return 0;
 }
 
-/* Is the word one of those up to the end of the line? */
+/* Is the word one of the words up to the end of the line? */
 static bool is_among(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -135,7 +135,7 @@ static bool is_among(const char *words, const char *word)
 
 #define IDENT_BYTES (EI_CLASS + 1)
 
-/* In mt-files. */
+/* Runs in mt-files. */
 static int read_ident(int dir_fd, const void *in, void *out)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -168,8 +168,8 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	ssize_t n;
 	int err;
 
-	/* Everything below one directory descriptor: were the pid reused half-way, the rest would
-	 * fail instead of telling of another process. */
+	/* All is read below one directory descriptor. If the pid is reused half-way, the rest fails
+	 * instead of telling of another process. */
 	snprintf(text, sizeof(text), "/proc/%d", pid);
 	dir_fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
@@ -219,7 +219,7 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 	return err;
 }
 
-/* The sum of two sizes in its status, of which the second (or NULL) need not be there. */
+/* The sum of sizes in pid's status. The first of them must be there, the others need not. */
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
 	char path[32], text[8192];
@@ -234,7 +234,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 		const char *value = status_value(text, names[i]);
 
 		if (!value && !i)
-			return -ESRCH; /* on its way out, it has no memory any more */
+			return -ESRCH; /* it is about to end, and has no memory any more */
 		sum += value ? strtoull(value, NULL, 10) : 0;
 	}
 	*ret_bytes = 1024 * sum;
@@ -243,7 +243,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	/* huge pages that are reserved by the administrator are in no other count */
+	/* no other count has the huge pages that the administrator reserved */
 	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
 
 	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
@@ -342,7 +342,7 @@ static int list_pids(pid_t **ret_pids, size_t *ret_n)
 		char *end;
 		unsigned long pid = strtoul(entry->d_name, &end, 10);
 
-		/* Files of /proc have no digit in front, and 0 is nobody's. */
+		/* Other names in /proc do not begin with a digit, and 0 is nobody's pid. */
 		if (*end || !pid || pid > PID_MAX_LIMIT)
 			continue;
 		if (VECTOR_RESERVE(pids, size, n + 1))
@@ -376,13 +376,13 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	clockid_t clock;
 	int err;
 
-	/* 0 would mean ourselves, and so would a number too large for the 29 bits of a clock id. */
+	/* A clock id has 29 bits for the pid. 0, or a larger number, would mean this process. */
 	if (pid <= 0 || pid > PID_MAX_LIMIT)
 		return -ESRCH;
 	err = clock_getcpuclockid(pid, &clock);
 	if (err)
 		return -err;
-	/* The clock of a process that has gone since is an invalid one. */
+	/* If the process has gone since, its clock is invalid. */
 	if (clock_gettime(clock, &ts) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
 	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
@@ -421,8 +421,8 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 	return 0;
 }
 
-/* Where the process keeps its map, and whose that must be. From status: "NStgid: PID [PID in the
- * next namespace further in]...". */
+/* The path of the process's map, and the user that must own it. From status: "NStgid: PID [PID in
+ * the next namespace further in]...". */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);

@@ -24,16 +24,16 @@ static int open_event(pid_t tid, bool disabled)
 		.size = sizeof(attr),
 		.disabled = disabled,
 		.inherit = !disabled,
-		.inherit_thread = !disabled, /* Linux 5.13: not what it forks */
+		.inherit_thread = !disabled, /* Linux 5.13: no forked processes */
 	};
 	long fd = syscall(SYS_perf_event_open, &attr, tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* With the first event of any thread on the machine the kernel changes the code that switches
- * between threads, and waits for all CPUs to have seen that: 15 ms, where many wait for a CPU
- * hundreds. One that counts nothing stays as long as we do. */
+/* At the first event of any thread on the machine, the kernel changes the code that switches
+ * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds where many
+ * threads wait for a CPU. An event that counts nothing is kept as long as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;
@@ -42,7 +42,7 @@ static void hold_switch(void)
 		held = open_event(0, true);
 }
 
-/* A thread that is gone meanwhile ran before now. */
+/* A thread that has ended meanwhile is left out: it ran before now. */
 static int add_thread(struct run_time *r, pid_t tid)
 {
 	int fd;

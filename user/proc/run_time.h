@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For how long a process's threads have run between two moments, to the microsecond. What /proc and
- * the CPU clocks tell of another process's thread that runs is as of the last tick: up to 4 ms ago,
- * which is as long as a window. A thread's perf event is read where the thread runs. */
+/* For how long a process's threads run between two moments, to the microsecond. For a running
+ * thread of another process, /proc and the CPU clocks tell the time as of the last tick. It is up
+ * to 4 ms old, which is as long as a window. A perf event is read where its thread runs. */
 #ifndef MEMTRACE_PROC_RUN_TIME_H
 #define MEMTRACE_PROC_RUN_TIME_H
 
@@ -12,23 +12,23 @@
 #define RUN_TIME_THREADS 64
 
 struct run_time {
-	int fds[RUN_TIME_THREADS]; /* perf events; of threads, and of those that they begin */
+	int fds[RUN_TIME_THREADS]; /* of threads, with those that they begin: perf events */
 	int n;
-	uint64_t begin_ns; /* what they had at the beginning; 0: there was none */
+	uint64_t begin_ns; /* sum of the events at the beginning; 0: not begun */
 };
 
-/* All of a process's threads get a perf event. The first time that takes some hundredths of a
- * second. 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. Without success, and
- * before, all is zero. */
+/* Gives all of a process's threads a perf event. The first time that takes some hundredths of a
+ * second. 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. All of run is zero
+ * before the first call, and after one that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
-/* Begins to measure. Where no thread has run since they were opened, they are closed. */
+/* Begins to measure. If no thread has run since the events were opened, closes them instead. */
 void run_time__begin(struct run_time *run);
-/* Has it begun, and not ended? */
+/* Has the measurement begun, and not ended? */
 bool run_time__runs(const struct run_time *run);
-/* Ends it, and closes all. *ret_ns: CPU time of all threads together since it began. 0; -ENODATA:
- * it has not begun, and stays as it is; other negative errno. */
+/* Ends the measurement, and closes the events. *ret_ns: CPU time of all threads together since it
+ * began. 0; -ENODATA: it has not begun, and nothing changes; other negative errno. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
-/* Nobody wants to know any more: run is all zero again. */
+/* Closes the events without a result: run is all zero again. */
 void run_time__close(struct run_time *run);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A mapping's head is its line of /proc/PID/maps; what follows are lines
- * "Name:   12 kB", and others that are of no
- * use here. Heads begin with a lower-case hexadecimal digit, names with a capital letter. */
+/* A mapping's head is its line of /proc/PID/maps. Lines "Name:   12 kB" follow, and others that
+ * are of no use here. Heads begin with a lower-case hexadecimal digit, names with a capital
+ * letter. */
 #include "proc/smaps.h"
 
 #include <errno.h>
@@ -21,7 +21,7 @@ struct smaps_reader {
 	smaps_fn fn;
 	void *ctx;
 	struct smaps_entry entry;
-	bool open;    /* entry is a mapping that fn was not told of yet */
+	bool open;    /* entry is a mapping that fn is still to be called for */
 	uint64_t end; /* of the last mapping */
 	uint64_t skipped;
 };
@@ -49,7 +49,7 @@ static int take_head(struct smaps_reader *r, const char *line, size_t len)
 	}
 	if (rc)
 		return rc;
-	/* The kernel never goes backwards, however much the process maps meanwhile. */
+	/* The kernel lists ascending addresses, however much the process maps meanwhile. */
 	r->open = r->entry.map.start >= r->end;
 	if (r->open)
 		r->end = r->entry.map.end;
@@ -95,7 +95,7 @@ static void take_number(struct smaps_reader *r, const char *line, size_t len)
 
 		if (len < n || memcmp(line, fields[i].name, n))
 			continue;
-		/* so no sum of them can be too large */
+		/* no field is larger than the mapping, so sums cannot be too large */
 		if (parse_kilobytes(line + n, line + len, &bytes) &&
 		    bytes <= r->entry.map.end - r->entry.map.start - *field)
 			*field += bytes;
@@ -118,7 +118,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 {
 	struct smaps_reader r = {.fn = fn, .ctx = ctx};
 	_cleanup_free_ char *text = malloc(LINE_MAX_BYTES);
-	bool overlong = false; /* the line at hand is not looked at any more */
+	bool overlong = false; /* the rest of the line at hand is skipped */
 	size_t have = 0;
 	ssize_t n = 1;
 	int rc = text ? 0 : -ENOMEM;
@@ -140,7 +140,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 			line = newline + 1;
 		}
 		if (have == LINE_MAX_BYTES ||
-		    (!n && have)) { /* a line without end: no mapping can be told by it */
+		    (!n && have)) { /* a line without an end, which tells nothing of a mapping */
 			if (!rc)
 				rc = tell(&r);
 			r.skipped += !overlong;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /proc/PID/smaps: what of each mapping is resident. Read as it comes, for there may be a million
- * of them: one mapping and one line are all that is held at a time. */
+/* /proc/PID/smaps: how much of each mapping is resident. There may be a million mappings, so the
+ * text is read as it comes: one mapping and one line are all that is held at a time. */
 #ifndef MEMTRACE_PROC_SMAPS_H
 #define MEMTRACE_PROC_SMAPS_H
 
@@ -19,15 +19,15 @@ struct smaps_entry {
 	uint64_t hugetlb;   /* reserved huge pages: not in rss */
 };
 
-/* Told of each mapping, ascending by address. Not 0 ends the reading. */
+/* Called for each mapping, ascending by address. A result other than 0 ends the reading. */
 typedef int (*smaps_fn)(void *ctx, const struct smaps_entry *entry);
 
-/* Reads smaps' text from fd to its end. A mapping whose head is not of the kernel's form, or goes
- * back in addresses, is passed over; it and each number that cannot be are counted in *ret_skipped.
- * 0, what fn returned, or negative errno. */
+/* Reads the text of smaps from fd to its end. A mapping is skipped if its head is not of the
+ * kernel's form, or if it goes back in addresses. *ret_skipped counts these mappings and all
+ * impossible numbers. 0, what fn returned, or negative errno. */
 int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
-/* The same of a process. -ESRCH: there is none (any more). */
+/* smaps__read_fd() for a process. -ESRCH: there is none (any more). */
 int smaps__read(pid_t pid, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
 #endif
