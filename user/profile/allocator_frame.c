@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which frames are the allocator's and which are somebody's. Names only: a wrong guess hides a
- * frame from the summary, where its caller is shown instead, and changes no number. */
+/* Decides by names alone which frames are the allocator's. A wrong guess changes no number: it only
+ * hides a frame from the summary, which shows the frame's caller instead. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,8 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* What is allocated with, after one of the prefixes under which allocators and wrappers of it go.
- */
+/* Names of allocating functions, each behind one of prefixes[]: these are the prefixes of
+ * allocators and of their wrappers. */
 static const char *const cores[] = {
 	"malloc",    "calloc",	  "realloc",	   "reallocarray", "memalign",	"posix_memalign",
 	"valloc",    "pvalloc",	  "aligned_alloc", "zalloc",	   "malloc0",	"malloc_n",
@@ -57,11 +57,11 @@ static const char *const prefixes[] = {
 	"PyMem_Raw",
 	"do_malloc_",
 	"git__",
-	"my_",	/* MySQL and MariaDB; and what many call their own */
+	"my_",	/* MySQL and MariaDB, and wrappers of many programs */
 	"os::", /* HotSpot */
 };
 
-/* Those that follow no pattern. */
+/* Allocating functions whose names follow no pattern. */
 static const char *const others[] = {
 	"AllocateHeap", /* HotSpot */
 	"ReallocateHeap",
@@ -170,7 +170,7 @@ static const char *const others[] = {
 	"__rustc::__rdl_realloc",
 };
 
-/* Whole families of C++ and Rust, with template arguments taken out of the name. */
+/* Prefixes of whole families of C++ and Rust names, without template arguments. */
 static const char *const families[] = {
 	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
 	"std::sys::alloc::", "std::alloc::",	 "jemallocator::",   "tikv_jemallocator::",
@@ -198,8 +198,8 @@ static bool starts_with(const char *text, const char *prefix)
 }
 
 /* The allocator plumbing of the C++ library: reserved names (_M_realloc_insert, __shared_count,
- * ...) and the allocators themselves. push_back() and the like stay: they are what somebody called.
- */
+ * ...) and the allocators themselves. push_back() and the like are not plumbing: the program called
+ * them. */
 static bool is_std_plumbing(const char *name)
 {
 	const char *last = strrchr(name, ':');

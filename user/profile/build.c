@@ -10,7 +10,8 @@
 #include "base/table.h"
 #include "base/vector.h"
 
-/* Where a key is looked for: the addresses of a file may be anybody's. */
+/* The hash of a key. It is keyed with a secret, because anybody may have chosen a file's
+ * addresses. */
 static size_t home_of(uint64_t key)
 {
 	return hash__keyed(&key, sizeof(key));
@@ -28,8 +29,8 @@ void profile_build__free(struct profile_build *build)
 	free(build);
 }
 
-/* Numbers of names are dense, so that they need no hashing: of a large file most frames are looked
- * up here. Others than those are not made. */
+/* Numbers of names are dense, so an array finds their locations without hashing. Most frames of a
+ * large file are looked up in it. No larger numbers are made. */
 #define MAX_NAMED (1u << 24)
 
 static bool is_named(uint64_t addr)
@@ -53,8 +54,8 @@ static uint32_t *unnamed_slot(const struct profile *profile, uint64_t addr)
 			  profile->locations[i].addr == addr);
 }
 
-/* Where the index of the address's location stands, plus 1; 0: there is no such location yet.
- * NULL: no memory. */
+/* The slot of the address's location. It holds the location's index plus 1; 0: there is no such
+ * location yet. NULL: out of memory. */
 static uint32_t *location_slot(const struct profile *profile, uint64_t addr)
 {
 	int rc;
@@ -77,7 +78,7 @@ static uint32_t *thread_of(const struct profile *profile, uint32_t tid)
 			  profile->threads[i].tid == tid);
 }
 
-/* The same of a thread. */
+/* Like location_slot(), for a thread. */
 static uint32_t *thread_slot(const struct profile *profile, uint32_t tid)
 {
 	int rc = table__reserve(&profile->build->threads, profile->n_threads + 1);
@@ -97,7 +98,7 @@ static uint32_t *share_of(const struct profile_build *build, size_t site, size_t
 			  build->shares[i].site == site && build->shares[i].thread == thread);
 }
 
-/* And of what a thread holds of a site. */
+/* Like location_slot(), for a thread's share of a site. */
 static uint32_t *share_slot(struct profile_build *build, size_t site, size_t thread)
 {
 	int rc = table__reserve(&build->pairs, build->n_shares + 1);
@@ -151,7 +152,7 @@ static int add_location(struct profile *profile, uint64_t addr, size_t *ret_inde
 				 VECTOR_ADD_ROOM(profile->locations, profile->n_locations))))
 		return -ENOMEM;
 	if (!*slot) {
-		/* Until it is looked up, nothing is known about it. */
+		/* Nothing is known of an address until it is looked up. */
 		profile->locations[profile->n_locations++] = (struct profile_location){
 			.addr = addr, .mapping = -1, .reason = UNRESOLVED_NO_MAPPING};
 		*slot = (uint32_t)profile->n_locations;

@@ -10,11 +10,11 @@
 
 #define MAX_TERMS 20000
 #define TINY	  1e-300
-/* From so many events and such a variance on the binomial is a normal distribution for all
- * purposes, and the continued fraction long. */
+/* With more than MANY events and a variance above EVEN, the binomial is practically normal, and the
+ * continued fraction would be long. */
 #define MANY 1e6
 #define EVEN 1e5
-/* of more, few of them one side's, only the mean of these matters (Poisson) */
+/* above MOST events, of which one side has few, only that side's mean matters (Poisson) */
 #define MOST 1e8
 
 /* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method; it
@@ -93,7 +93,7 @@ double chance__of_student(double t, double df)
 	return t > 0 ? both / 2 : 1 - both / 2;
 }
 
-/* A claim in the order of some figure of it. */
+/* A claim, and the figure of it that claims are sorted by. */
 struct order {
 	double figure;
 	size_t index;
@@ -123,9 +123,9 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 		return -ENOMEM;
 	for (size_t i = 0; i < n; i++)
 		claims[i].holds = false;
-	/* With W the weights of those that take part, claim i can hold when least <= level * weight
-	 * / W, that is when 1 / W is not below this figure. All of whom that is true take part, and
-	 * no others. */
+	/* Let W be the sum of the weights of the claims that take part. Claim i can hold if least
+	 * <= level * weight / W, that is, if this figure is at most 1 / W. The claims for which
+	 * that is true take part, and no others. */
 	for (size_t i = 0; i < n; i++)
 		if (claims[i].traffic > 0 && claims[i].least <= level)
 			orders[n_tested++] =
@@ -152,7 +152,7 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 			break;
 		claim->holds = true;
 		weights -= weight(claim);
-		/* of rounding alone */
+		/* only rounding can make it smaller */
 		weights = fmax(weights, weight(claim) * 1e-9);
 	}
 	return 0;

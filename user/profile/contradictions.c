@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#define SECOND_S   1.0 /* facts are read so far apart */
+#define SECOND_S   1.0 /* facts are read up to this far apart */
 #define ROUNDING   0.01
 #define PEAK_ERROR 0.05
 #define RESERVE	   (128 << 10) /* bytes that an allocator takes ahead, for each thread */
@@ -25,7 +25,8 @@ static void add(struct contradictions *all, enum contradiction_rule rule, bool s
 	all->at[all->n++] = (struct contradiction){rule, sure, figure, fact};
 }
 
-/* What a figure that has come to this over the run changes by between two readings. */
+/* How much a figure may change between two readings at its mean rate over the run. At least
+ * ROUNDING of it. */
 static double apart(const struct profile *profile, double figure)
 {
 	return fabs(figure) * fmax(SECOND_S / fmax(profile->duration_s, SECOND_S), ROUNDING);
@@ -70,7 +71,7 @@ static void check_allocated(const struct profile *profile, const struct estimate
 		    allocated - freed);
 }
 
-/* Both rows of the heap; NULL: they are not known. */
+/* The resident set if it has both rows of the heap, else NULL. */
 static const struct resident *split_heap(const struct profile *profile)
 {
 	const struct resident *r = profile->resident;
@@ -108,7 +109,7 @@ static void check_growth(const struct profile *profile, struct contradictions *a
 
 	if (figure > 0 && isfinite(fact) && figure > fact + apart(profile, figure) + reserve)
 		add(all, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, figure, fact);
-	/* nor is what was dropped in any row */
+	/* what was filtered out or dropped is in no row */
 	if (profile__lost_count(profile, LOST_FILTERED) || profile->dropped)
 		return;
 	for (size_t i = 0; i < profile->n_sites; i++) {

@@ -26,8 +26,8 @@ static int by_stack(const void *a, const void *b)
 	return (x->n_locations > y->n_locations) - (x->n_locations < y->n_locations);
 }
 
-/* Adds site b to the site at index to, and empties b. The threads go through the build state: a
- * stack into which thousands collapse takes each of them in constant time. */
+/* Adds site b to the site at index to, and empties b. The threads go through the build state, which
+ * adds each in constant time: thousands of sites may merge into one. */
 static int merge_site(struct profile *profile, size_t to, struct profile_site *b)
 {
 	struct profile_site *a = &profile->sites[to];
@@ -44,8 +44,8 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 
 		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
 	}
-	/* of what was allocated longer ago than so much, the share that is held: known of both, or
-	 * of none */
+	/* the share that is still held of what was allocated longer ago than each age: known for
+	 * both sites, or for neither */
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->alloc_bytes > 0; i++) {
 		double share = b->alloc_bytes / (a->alloc_bytes + b->alloc_bytes);
 
@@ -54,7 +54,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
-	a->growth.low += b->growth.low; /* wider than it need be */
+	a->growth.low += b->growth.low; /* makes the interval wider than needed */
 	a->growth.high += b->growth.high;
 	a->alloc_objects += b->alloc_objects;
 	a->alloc_bytes += b->alloc_bytes;
@@ -149,8 +149,8 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
 		}
 	}
 	if (cut) {
-		/* Frames that were cut off would be looked up and counted as unresolved for
-		 * nothing. */
+		/* Otherwise frames that were cut off would be looked up and counted as
+		 * unresolved. */
 		err = profile__drop_unused_locations(profile);
 		if (!err)
 			err = merge_equal(profile);

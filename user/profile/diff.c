@@ -11,10 +11,10 @@
 #include "base/path.h"
 #include "profile/match.h"
 
-#define OTHER_LENGTH  0.05 /* share by which runs may differ in length without a word */
+#define OTHER_LENGTH  0.05 /* no warning if run lengths differ by at most this share */
 #define SAME_START_NS 1000000
-/* Totals are integers in files; what they gain between snapshots may be too little by that, not by
- * more. */
+/* Files hold totals as integers. So the gain of a total between two snapshots may be too low by up
+ * to this many bytes. */
 #define ROUNDING_BYTES 64
 
 /* What is known of one stack in one profile. */
@@ -67,21 +67,22 @@ bool profile__same_program(const struct profile *a, const struct profile *b)
 
 /* --- two sides --- */
 
-/* What a sample of the side stands for, in the mean by bytes; 0: it has none. */
+/* Bytes that a sample of this side stands for, as a mean weighted by bytes. 0: it has no
+ * samples. */
 static double mean_weight(const struct estimate *side)
 {
 	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
 }
 
-/* The same of blocks like the other side's, at the interval of this one. Of blocks that nothing is
- * known of: R. */
+/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side, sampled
+ * at interval `others`. If that side has no samples: R. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
 				: (double)interval;
 }
 
-/* Totals as if all their blocks were of the same size. */
+/* An estimate from totals, as if all their blocks had the same size. */
 static struct estimate of_totals(double objects, double bytes, uint64_t interval)
 {
 	struct estimate e = {};
@@ -100,7 +101,7 @@ static struct estimate of_totals(double objects, double bytes, uint64_t interval
 	return e;
 }
 
-/* How many samples of equal weight it is as good as. */
+/* How many samples of equal weight are as good as this estimate. */
 static double count_of(const struct estimate *e)
 {
 	double q = estimate__squares(e);
@@ -108,7 +109,8 @@ static double count_of(const struct estimate *e)
 	return q > 0 ? e->bytes * e->bytes / q : 0;
 }
 
-/* By how much more blocks of different sizes weigh than as many of the mean size. */
+/* Factor (1 or more) by which the sum of squares of these blocks exceeds that of as many blocks of
+ * their mean size. */
 static double mix_of(const struct estimate *live, uint64_t interval)
 {
 	struct estimate same = of_totals(live->objects, live->bytes, interval);
@@ -123,7 +125,8 @@ static void mix(struct estimate *e, double by)
 	e->variance_max = fmin(e->variance_max * by, e->variance);
 }
 
-/* Of two snapshots of one run, which may have become coarser meanwhile. */
+/* The coarser of the intervals of the first and last snapshot of a run. The interval may have
+ * become coarser between them. */
 static uint64_t coarser_interval(const struct diff *d)
 {
 	uint64_t from = d->profiles[0]->interval_bytes,
@@ -132,7 +135,8 @@ static uint64_t coarser_interval(const struct diff *d)
 	return from > to ? from : to;
 }
 
-/* Of snapshots of one run: the smaller pair of bounds of what is in one only. */
+/* For snapshots of one run: bounds the blocks that are live in only one of them, and takes the pair
+ * of bounds with the smaller variance (diff.h). */
 static void narrow(const struct held *from, const struct held *to, uint64_t interval,
 		   struct sides *sides)
 {
@@ -141,7 +145,7 @@ static void narrow(const struct held *from, const struct held *to, uint64_t inte
 	double rounding = fmin((double)interval / 2, ROUNDING_BYTES), by;
 	struct estimate a, b;
 
-	/* totals that do not even hold what is live are not there */
+	/* totals below the live bytes mean that the profile has no totals */
 	if (to->alloc_bytes + rounding < to->live.bytes ||
 	    from->alloc_bytes + rounding < from->live.bytes || born < -rounding || died < -rounding)
 		return;
@@ -173,7 +177,7 @@ static struct interval ends_of(const struct estimate *side, uint64_t interval,
 		0, interval <= 1 ? 0 : -log(0.025) * weight_like(other, others, interval)};
 }
 
-/* Whatever else is known: the difference against its interval, by Student's distribution. */
+/* Tests the difference by its interval alone, with Student's distribution. */
 static void judge_by_interval(struct change *change, struct claim *growing, struct claim *shrinking)
 {
 	double quantile = student_quantile(GROWTH_DF, false), down = change->bytes - change->low,
@@ -190,7 +194,7 @@ static void judge_by_interval(struct change *change, struct claim *growing, stru
 	*shrinking = (struct claim){.p = change->p_shrinks, .traffic = 1};
 }
 
-/* Mean size of what both hold. */
+/* Mean size of the blocks that both sides hold. */
 static double block_size(const struct estimate *from, const struct estimate *to)
 {
 	double objects = from->objects + to->objects;
@@ -198,8 +202,8 @@ static double block_size(const struct estimate *from, const struct estimate *to)
 	return objects > 0 ? (from->bytes + to->bytes) / objects : 0;
 }
 
-/* Fills in all but from, to and bytes. growing gets what claims__decide() takes for growth,
- * shrinking the same. */
+/* Fills in all of change but from, to and bytes. *growing and *shrinking become the claims for
+ * claims__decide(). */
 static void judge(const struct diff *d, struct change *change, const struct sides *sides,
 		  struct claim *growing, struct claim *shrinking)
 {
@@ -217,7 +221,7 @@ static void judge(const struct diff *d, struct change *change, const struct side
 	change->low = change->bytes - hypot(to->bytes - t.low, f.high - from->bytes);
 	change->high = change->bytes + hypot(t.high - to->bytes, from->bytes - f.low);
 	if (!(from->bytes + to->bytes > 0)) {
-		/* there was nothing, or, in one run, nothing came or went */
+		/* nothing was live, or, in one run, no block came or went */
 		if (from_interval <= 1 && to_interval <= 1)
 			change->low = change->high = change->bytes;
 		return;
@@ -231,7 +235,7 @@ static void judge(const struct diff *d, struct change *change, const struct side
 		from_weight = to_weight = (estimate__squares(from) + estimate__squares(to)) /
 					  (from->bytes + to->bytes);
 	} else {
-		/* if nothing differs, large blocks seen on one side are the other's, too */
+		/* if nothing differs, both sides have the large blocks that one side shows */
 		from_weight = fmax(mean_weight(from),
 				   to->bytes > 0 ? weight_like(to, to_interval, from_interval) : 0);
 		to_weight =
@@ -251,7 +255,7 @@ static void judge(const struct diff *d, struct change *change, const struct side
 	shrinking->least = pow(1 - share, a + b) / 2;
 }
 
-/* The same of growth rates. */
+/* Like judge(), for growth rates. */
 static void judge_growth(struct change *change, const struct growth *from, const struct growth *to,
 			 struct claim *growing, struct claim *shrinking)
 {
@@ -282,7 +286,7 @@ static int choose_measure(struct diff *d, struct error *err)
 			"its file keeps none): compare live bytes",
 			without);
 	d->windowed = windowed;
-	/* what two runs hold depends on how long they were, more than on what grows */
+	/* live bytes of different runs depend more on the lengths of the runs than on growth */
 	if (d->measure == DIFF_AUTO)
 		d->measure = windowed && !d->one_run && growing == d->n_profiles ? DIFF_GROWTH
 										 : DIFF_LIVE;
@@ -291,7 +295,7 @@ static int choose_measure(struct diff *d, struct error *err)
 	return 0;
 }
 
-/* Is none earlier than the one before? They say when they were taken. */
+/* Is no profile earlier than the one before it? All profiles have a time. */
 static bool are_in_order(const struct diff *d)
 {
 	for (size_t i = 1; i < d->n_profiles; i++)
@@ -347,13 +351,15 @@ static int check(struct diff *d, struct error *err)
 		d->warnings |= 1u << DIFF_WARN_UNTIMED;
 	else if (first->pid == last->pid && !are_in_order(d))
 		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
-	/* between two runs it is none of growth: each has what it has allocated itself */
+	/* the time between two runs is no time of growth: each run has only what it allocated
+	 * itself */
 	if (untimed || !d->one_run || !(d->seconds > 0))
 		d->seconds = NAN;
 	return choose_measure(d, err);
 }
 
-/* Of other programs, with nothing in common, every line would be true and say nothing. */
+/* Refuses profiles of different programs without a common stack: each line of their difference
+ * would be true, but would say nothing. */
 static int check_common(struct diff *d, const struct match *match, struct error *err)
 {
 	bool any[2] = {};
@@ -395,7 +401,7 @@ static void add_site(struct held *held, const struct profile *profile,
 	}
 }
 
-/* A stack that a profile does not have did not grow there, as far as the other's error goes. */
+/* A profile without the stack gets growth 0 there, with the error of the other profile's growth. */
 static void fill_in_growth(struct held *held, const struct held *other)
 {
 	if (held->any_growth)
@@ -427,7 +433,7 @@ static void add_trend(const struct diff *d, struct diff_stack *stack, double qua
 		stack->trend = growth__estimate(segments, d->n_profiles - 1, quantum, false);
 }
 
-/* One more stack: all of its sites in all profiles. */
+/* Adds one stack: all of its sites in all profiles. */
 static void add_stack(struct diff *d, const struct match *match, size_t index,
 		      struct sides *ret_sides, struct claim *growing, struct claim *shrinking)
 {
@@ -439,7 +445,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 
 	stack->profile = d->profiles[best->profile];
 	stack->site = &stack->profile->sites[best->site];
-	stack->last = NULL; /* one of nothing may have been here before */
+	stack->last = NULL; /* a stack that was not kept may have set it */
 	stack->values = d->values + d->n_stacks * d->n_profiles;
 	for (size_t i = match->first[index]; i < match->first[index + 1]; i++) {
 		uint32_t p = match->sites[i].profile;
@@ -465,7 +471,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	stack->change.to = stack->values[d->n_profiles - 1];
 	stack->change.bytes = stack->change.to - stack->change.from;
 	if (d->measure == DIFF_GROWTH) {
-		/* of neither: one in between has it */
+		/* if neither has growth: only a profile between them has the stack */
 		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
 		if (from.any_growth || to.any_growth) {
@@ -475,14 +481,14 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 		}
 	} else {
 		*ret_sides = (struct sides){.from = from.live, .to = to.live};
-		if (d->one_run && !d->windowed) /* of windows no totals are counted */
+		if (d->one_run && !d->windowed) /* windows do not count totals */
 			narrow(&from, &to, coarser_interval(d), ret_sides);
 		judge(d, &stack->change, ret_sides, growing, shrinking);
 	}
 	add_trend(d, stack, quantum);
 }
 
-/* Their sum, by itself. */
+/* Fills in the sum of all stacks, which is tested by itself. */
 static void add_total(struct diff *d, const struct sides *sum)
 {
 	struct diff_stack *total = &d->total;
@@ -593,7 +599,8 @@ double diff__least_growth(const struct diff *d)
 	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed ||
 	    d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
-	/* so many samples, all of them new, would hold beside the others */
+	/* find the least n for which a claim of n samples, all of them new, holds beside the
+	 * others */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))
 		n++;
 	return chi2_quantile(0.95, 2.0 * n) / 2 * weight / d->seconds;

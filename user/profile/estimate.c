@@ -109,8 +109,8 @@ double estimate__weight_at(double weight, uint64_t from, uint64_t to)
 
 	if (from == to)
 		return weight;
-	/* The size is z = t R with t / (1 - exp(-t)) = c: convex, above both t and 1 + t / 2, so
-	 * that Newton's method falls to the root from there. */
+	/* The size is z = t R, where t solves t / (1 - exp(-t)) = c. The left side is convex, and
+	 * above both t and 1 + t / 2. So Newton's method falls from this start to the root. */
 	for (int i = 0; i < MAX_STEPS && from > 1 && t > 0; i++) {
 		double p = -expm1(-t), step = (t / p - c) * p * p / (p - t * exp(-t));
 
@@ -123,13 +123,14 @@ double estimate__weight_at(double weight, uint64_t from, uint64_t to)
 	return to > 1 ? size / -expm1(-size / (double)to) : size;
 }
 
-/* Quantile q of the gamma distribution that has the mean and variance given: a chi-squared one,
- * stretched. */
+/* Quantile q of the gamma distribution with this mean and variance: a scaled chi-squared
+ * distribution. */
 static double gamma_quantile(double q, double mean, double variance)
 {
 	double df = 2 * mean * (mean / variance);
 
-	/* variance so small beside mean^2 that the quotient overflows: a point for all purposes. */
+	/* The variance is so small beside mean^2 that the quotient overflows: in effect, a
+	 * point. */
 	if (!isfinite(df))
 		return mean;
 	return mean * (chi2_quantile(q, df) / df);
@@ -152,8 +153,8 @@ struct interval estimate__interval(const struct estimate *estimate)
 		return interval;
 	interval.low = gamma_quantile(0.025, y, v);
 	interval.high = gamma_quantile(0.975, y + sqrt(w2), v + w2);
-	/* where the error is larger than the figure most of a gamma distribution lies at nothing,
-	 * and its quantiles with it */
+	/* if the error exceeds the figure, most of the gamma distribution lies near 0, and so do
+	 * its quantiles */
 	if (v > y * y)
 		interval.high = fmax(interval.high, y + NORMAL_QUANTILE * sqrt(v));
 	if (interval.low < (double)estimate->sampled_bytes)
@@ -166,8 +167,8 @@ struct interval estimate__interval(const struct estimate *estimate)
 	return interval;
 }
 
-/* x^a exp(-x) / Gamma(a), the factor that both forms of P(a, x) share; it is also x times the
- * density, the derivative of P with respect to ln x. */
+/* x^a exp(-x) / Gamma(a), the factor that both forms of P(a, x) share. It is also x times the
+ * density, that is, the derivative of P with respect to ln x. */
 static double gamma_front(double a, double x)
 {
 	int sign;
@@ -209,7 +210,7 @@ static double gamma_tail(double a, double x, bool upper)
 	return upper ? tail : 1 - tail;
 }
 
-/* x with P(a, x) = q, a moderate. */
+/* x with P(a, x) = q, for moderate a. */
 static double gamma_quantile_exact(double q, double a)
 {
 	bool upper = q > 0.5;
@@ -241,8 +242,8 @@ static double gamma_quantile_exact(double q, double a)
 	return exp(u);
 }
 
-/* Standard normal quantile, by Newton on the logarithm of the tail, in which it is concave: from 0
- * outwards it converges without a bracket. */
+/* Standard normal quantile, by Newton's method on the logarithm of the tail. The logarithm is
+ * concave, so from 0 outwards the method converges without a bracket. */
 static double normal_quantile(double q)
 {
 	double tail = fmin(q, 1 - q), z = 0;

@@ -4,9 +4,9 @@
 #include <math.h>
 
 #define TABLE_DF  12
-#define NONE_SEEN 3.69 /* -log 0.025: of so many that are expected none comes in one of 40 cases */
-/* By what share the rest of blocks that go on dying falls from third to third of the segments. Of
- * one that falls more slowly the segments show too little. */
+#define NONE_SEEN 3.69 /* -log 0.025: if so many are expected, none comes in one of 40 cases */
+/* Limits of q (growth.h): to what share the remainder of dying blocks falls from one third of the
+ * segments to the next. Of a slower fall (a larger q), the segments show too little. */
 #define Q_LEAST 0.4
 #define Q_MOST	0.85
 
@@ -21,13 +21,13 @@ double student_quantile(size_t df, bool one_sided)
 
 	if (df <= TABLE_DF)
 		return one_sided ? one[df - 1] : two[df - 1];
-	/* 26.7.5 there; its error is below 1e-4 from here on */
+	/* formula 26.7.5 of that book; its error is below 1e-4 for these df */
 	n = (double)df;
 	return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
 	       (3 * z5 * z * z + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n);
 }
 
-/* What the rates would come to if their fall were exponential; +infinity when they do not fall. */
+/* The limit of the rates if they fall exponentially; +infinity if they do not fall. */
 static double limit_of(const struct growth_segment *segments, size_t n)
 {
 	double y[3] = {}, q;
@@ -50,7 +50,8 @@ static double limit_of(const struct growth_segment *segments, size_t n)
 	return y[2] - (y[0] - y[2]) * q / (1 + q) * q / (1 - q);
 }
 
-/* What the falling rates lead to next; +infinity when they do not fall. */
+/* The rate after the last segment, by the line fitted to the rates; +infinity if they do not
+ * fall. */
 static double outlook(const struct growth_segment *segments, size_t n, bool dying)
 {
 	double middle = (double)(n - 1) / 2, mean = 0, slope = 0, spread = 0, rest = 0, error;
@@ -124,8 +125,8 @@ void growth__merge(struct growth *to, const struct growth *from)
 	to->high = to->bytes_per_s + up;
 }
 
-/* The share of what is wanting for it to be sure that it grows: above 1 it is. 0: it does not grow,
- * or it is not known how sure that is. */
+/* How near the growth is to being sure: growth divided by the distance to its low end. Infinity: it
+ * surely grows. 0: it does not grow, or its low end is not known. */
 static double evidence(const struct growth *growth)
 {
 	double error = growth->bytes_per_s - growth->low;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Every frame gets a number, equal for equal frames; a stack is the list of its frames' numbers,
- * and stacks are sorted by these: linear-logarithmic in what the profiles hold. */
+/* Every frame gets a number, and equal frames get the same. A stack is the list of its frames'
+ * numbers, by which stacks are sorted. The time is linear-logarithmic in the size of the
+ * profiles. */
 #include "profile/match.h"
 
 #include <ctype.h>
@@ -41,13 +42,12 @@ struct matcher {
 	const struct profile *const *profiles;
 	size_t n;
 	size_t *base;	   /* n + 1: number of each profile's first location */
-	uint32_t *same_as; /* by number: of the location whose frames go for it */
+	uint32_t *same_as; /* by location: number of the location whose frames it takes */
 	const struct profile_location **locations; /* by number */
-	uint32_t *library_of;  /* by number of mapping, counted through all profiles: in names */
+	uint32_t *library_of;  /* by mapping, counted through all profiles: its library in names */
 	struct intern names;   /* of frames, and of libraries; the first is "" */
 	struct intern frames;  /* struct frame of each number */
-	uint32_t *first_frame; /* by number, n_locations + 1: where the frames of each begin in
-					* numbers */
+	uint32_t *first_frame; /* by location, n_locations + 1: where its frames begin in numbers */
 	uint32_t *numbers;     /* of frames */
 	bool *is_allocator;    /* by number of frame */
 	uint32_t *stacks;      /* the numbers of all stacks' frames */
@@ -78,7 +78,7 @@ void match__clear(struct match *match)
 	*match = (struct match){};
 }
 
-/* At least one, so that NULL means that there is no memory. */
+/* Allocates at least one element, so that NULL always means out of memory. */
 static void *array(size_t n, size_t size)
 {
 	return calloc(n + 1, size);
@@ -90,7 +90,8 @@ static uint64_t file_offset(const struct profile_mapping *mapping,
 	return location->addr - 1 - mapping->start + mapping->off;
 }
 
-/* The shared library of a path, without its version: how much of its name. 0 for anything else. */
+/* Length of the part of a shared library's file name before its version. 0: not a shared
+ * library. */
 static size_t library_length(const char *name)
 {
 	const char *end = strstr(name, ".so");
@@ -128,13 +129,13 @@ static int find_libraries(struct matcher *m)
 	return rc < 0 ? rc : 0;
 }
 
-/* How much is known of what is there: a name, and inlined functions. */
+/* How much is known of the code at a location: its name, and the functions inlined there. */
 static size_t knowledge(const struct profile_location *location)
 {
 	return location->reason == UNRESOLVED_NAMED ? location->n_frames : 0;
 }
 
-/* By place; what is known best first, ties by number. */
+/* Orders by place. The location of which most is known comes first; ties by number. */
 static int by_place(const void *a, const void *b)
 {
 	const struct place *x = a, *y = b;
@@ -150,7 +151,7 @@ static int by_place(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Finds for every location the one whose frames go for it: mostly itself. */
+/* Finds for every location the location whose frames it takes: mostly itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;
@@ -187,7 +188,7 @@ static int find_places(struct matcher *m)
 	return 0;
 }
 
-/* What the symbolizer calls what it knows no name of. */
+/* The name that the symbolizer gives to a location without a known name. */
 static char *address_name(const struct profile *profile, const struct profile_location *location)
 {
 	char *name;
@@ -216,7 +217,7 @@ static int number_frame(struct matcher *m, const char *name, uint32_t library, u
 	return rc < 0 ? rc : 0;
 }
 
-/* Those of one location. */
+/* Numbers the frames of one location. */
 static int number_location(struct matcher *m, const struct profile *profile,
 			   const struct profile_location *location, uint32_t library,
 			   uint32_t *numbers)
@@ -292,8 +293,8 @@ static int by_stack(const void *a, const void *b)
 	return (x->site > y->site) - (x->site < y->site);
 }
 
-/* Writes the numbers of a site's frames to `to`; how many. An allocator's are left out, but for
- * the last frame. */
+/* Writes the numbers of a site's frames to `to` and returns how many. Allocator frames are left
+ * out, except the last frame. */
 static uint32_t put_stack(const struct matcher *m, size_t profile, const struct profile_site *site,
 			  uint32_t *to)
 {

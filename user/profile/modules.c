@@ -33,7 +33,7 @@ struct rule {
 };
 
 struct modules {
-	/* in the order in which they are first named: parents come before */
+	/* in the order in which they are first named, each after its parent */
 	struct component *components;
 	size_t n_components;
 	struct rule *rules;
@@ -85,7 +85,7 @@ static int find_component(struct modules *m, const char *path, size_t len, uint3
 	return 0;
 }
 
-/* Parts that are not empty, none of them too many. */
+/* Is it a path? Its parts are not empty, at most 16, and its length is below 256. */
 static bool is_path(const char *path, size_t len)
 {
 	size_t parts = 1;
@@ -126,7 +126,7 @@ static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern,
 	return 0;
 }
 
-/* One line without its end. */
+/* Parses one line without its end. */
 static int parse_line(struct modules *m, const char *name, size_t line, const char *text,
 		      size_t len, struct error *err)
 {
@@ -248,8 +248,8 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 	return owners;
 }
 
-/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames are
- * asked only behind others. */
+/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames count
+ * only behind another frame. */
 static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
 			      const struct profile_site *site)
 {
@@ -301,8 +301,8 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	site_life__merge(&sum->life, &site->life);
 }
 
-/* Places of the components in the order of a tree: each before what is below it, else as they
- * are. */
+/* Writes to at[] the place of each component in tree order: before the components below it,
+ * siblings in their present order. */
 static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *n)
 {
 	for (size_t i = 0; i < m->n_components; i++) {

@@ -63,20 +63,20 @@ static const char *const library_prefixes[] = {
 	"libtcmalloc_",
 };
 
-/* Where a name begins with one of these, template arguments taken out. */
+/* Functions whose name, without template arguments, begins with one of these are the runtime's. */
 static const char *const namespaces[] = {
 	"std::",       "__gnu_cxx::",	      "__gnu_debug::", "__cxxabiv1::",
 	"hashbrown::", "compiler_builtins::", "__rustc::",
 };
 
-/* The same as linkers have them (--no-demangle). */
+/* Prefixes of such names before demangling (--no-demangle). */
 static const char *const mangled[] = {
 	"_ZSt", "_ZNSt",     "_ZNKSt",	 "_ZN9__gnu_cxx", "_ZNK9__gnu_cxx", "_Znw",
 	"_Zna", "_ZN5alloc", "_ZN4core", "_ZN3std",	  "_ZN9hashbrown",
 };
 
-/* Modules of Rust's crates core and alloc that allocate or call back. Not the crates as a whole:
- * C++ programs like these two names for namespaces of their own. */
+/* Modules of Rust's crates core and alloc that allocate or call back. The crates as a whole are not
+ * listed: C++ programs like these two names for namespaces of their own. */
 static const char *const rust_modules[] = {
 	"core::alloc::",   "core::array::",	 "core::cell::",	 "core::clone::",
 	"core::cmp::",	   "core::convert::",	 "core::default::",	 "core::fmt::",
@@ -90,8 +90,8 @@ static const char *const rust_modules[] = {
 	"alloc::vec::",
 };
 
-/* Go's standard packages, or the first part of their paths. The others have a dot or are the
- * program's. */
+/* Go's standard packages, or the first part of their paths. In other packages this part has a dot,
+ * or they are the program's. */
 static const char *const go_packages[] = {
 	"archive",  "bufio",   "bytes",	  "cmp",      "compress", "container", "context", "crypto",
 	"database", "debug",   "embed",	  "encoding", "errors",	  "expvar",    "flag",	  "fmt",
@@ -101,8 +101,8 @@ static const char *const go_packages[] = {
 	"syscall",  "testing", "text",	  "time",     "unicode",  "unique",    "unsafe",  "vendor",
 };
 
-/* What runs before main, where a static program has it. Reserved names only: start_thread may be
- * anybody's. */
+/* Functions that run before main, which a static program contains. Reserved names only:
+ * start_thread may be a function of the program. */
 static const char *const starts[] = {
 	"_start",
 	"__libc_start_main",
@@ -136,7 +136,8 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* Behind "operator": the symbols of one that is written with angle brackets. */
+/* text stands behind "operator". If it begins with an operator that has angle brackets, the length
+ * of that operator, else 0. */
 static size_t angle_operator(const char *text)
 {
 	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",
@@ -166,7 +167,7 @@ const char *angle__close(const char *open)
 	return NULL;
 }
 
-/* " as " between the two, outside of all brackets. */
+/* Finds " as " between from and end, outside of all brackets. NULL: there is none. */
 static const char *find_as(const char *from, const char *end)
 {
 	size_t depth = 0;
@@ -226,8 +227,8 @@ void function__simplify(const char *name, char *out, size_t size)
 
 /* --- functions --- */
 
-/* Of a type's or trait's path, behind what says how it is referred to; NULL: it is none, as of u8,
- * [T] and T. */
+/* The path of a type or trait, without the references, pointers and keywords before it. NULL: it
+ * has no path, like u8, [T] and T. */
 static const char *path_of(const char *text, size_t len)
 {
 	static const char *const before[] = {"&",    "*const ", "*mut ",    "mut ",
@@ -250,8 +251,8 @@ static bool is_standard(const char *path)
 	       any_begins(path, rust_modules, ARRAY_SIZE(rust_modules));
 }
 
-/* Traits of which the program has no more than the type: the functions are the standard library's,
- * compiled for it. */
+/* Traits whose functions are the standard library's, compiled for the program's type: only the type
+ * is the program's. */
 static bool is_blanket(const struct qualified_name *q, const char *trait)
 {
 	static const char into[] = "core::convert::Into",
@@ -263,7 +264,7 @@ static bool is_blanket(const struct qualified_name *q, const char *trait)
 	       (starts_with(trait, "alloc::") && !starts_with(trait, "alloc::borrow::"));
 }
 
-/* A function of the program's type, or of a trait of the program's, is own. */
+/* A function of a type or trait of the program is own, except in case of is_blanket(). */
 static bool is_qualified_runtime(const struct qualified_name *q)
 {
 	const char *type = path_of(q->type, q->type_len),
@@ -274,8 +275,8 @@ static bool is_qualified_runtime(const struct qualified_name *q)
 	return (!type || is_standard(type)) && (!trait || is_standard(trait));
 }
 
-/* "strings.(*Builder).grow", "net/http.Get", "runtime.mallocgc", "runtime/debug.F"; and what cgo
- * makes for calls of C. */
+/* Is it a function of Go's standard packages ("strings.(*Builder).grow", "net/http.Get",
+ * "runtime.mallocgc", "runtime/debug.F"), or one that cgo makes for calls of C? */
 static bool is_go_runtime(const char *name)
 {
 	size_t len = strcspn(name, "./");
@@ -326,7 +327,7 @@ bool path__is_runtime(const char *path)
 {
 	const char *name = base_name(path);
 
-	if (*path == '[') /* [vdso]; but not [heap] or [stack], which nobody's library is */
+	if (*path == '[') /* [vdso], but not [heap] or [stack], which are no library */
 		return starts_with(path, "[vdso") || starts_with(path, "[vsyscall") ||
 		       starts_with(path, "[uprobes");
 	if (any_begins(name, library_prefixes, ARRAY_SIZE(library_prefixes)))
@@ -360,7 +361,7 @@ enum frame_owner profile__frame_owner(const struct profile *profile,
 		return FRAME_OF_ALLOCATOR;
 	if (location->note || !*name || is_address(name))
 		return FRAME_OF_RUNTIME;
-	/* a file that tells no mappings tells modules all the same */
+	/* in a profile file without mappings, frame names may still begin with a module's name */
 	if (!*path && module && module < sizeof(file)) {
 		memcpy(file, name, module);
 		file[module] = '\0';

@@ -191,7 +191,7 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 
 	if (!lost)
 		return -ENOMEM;
-	/* files say what they like */
+	/* a file may hold any number */
 	lost->count = count > UINT64_MAX - lost->count ? UINT64_MAX : lost->count + count;
 	return 0;
 }
@@ -360,8 +360,8 @@ bool profile__knows_process_growth(const struct profile *profile)
 		(profile__is_windowed(profile) && isfinite(profile->growth.bytes_per_s)));
 }
 
-/* Were there times of which nothing is known? (What windows tell is an estimate of all times
- * anyway.) */
+/* Is nothing known of a part of the run, because the probes were withdrawn? (Windows estimate their
+ * figures for all times anyway.) */
 static bool was_withdrawn(const struct profile *profile)
 {
 	return !profile__is_windowed(profile) && profile__lost_count(profile, "probes_withdrawn");
@@ -372,7 +372,7 @@ bool profile__is_lower_bound(const struct profile *profile)
 	static const char *const missed[] = {"result_unknown", "allocators_refused",
 					     "functions_refused", "not_traced"};
 
-	/* regions are seen at system calls: what is missed of the heap is none of theirs */
+	/* regions are seen at system calls, so what the heap's probes miss is no loss to them */
 	for (size_t i = 0; i < sizeof(missed) / sizeof(*missed) && !profile__is_regions(profile);
 	     i++)
 		if (profile__lost_count(profile, missed[i]))
@@ -383,7 +383,8 @@ bool profile__is_lower_bound(const struct profile *profile)
 
 bool profile__is_upper_bound(const struct profile *profile)
 {
-	/* of pages it is no loss: they are given back without a call, and touched again */
+	/* an unseen free is no loss for pages: they are given back without a call, and touched
+	 * again */
 	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) ||
@@ -440,7 +441,8 @@ static double all_of(const double of[PROFILE_AGES])
 	return sum;
 }
 
-/* The mean of how often they end, by how many objects each is of. */
+/* Combines two half-lives: takes the mean of the rates at which objects end, weighted by
+ * objects. */
 static void merge_half_life(struct site_life *life, const struct site_life *other)
 {
 	double n = all_of(life->ended) + all_of(life->living);

@@ -25,7 +25,7 @@ void regions__free(struct regions *r)
 	memset(r, 0, sizeof(*r));
 }
 
-/* Makes room for n more. */
+/* Makes room for n more regions. */
 static int reserve(struct regions *r, size_t n)
 {
 	return VECTOR_RESERVE(r->at, r->room, r->n + n);
@@ -36,7 +36,7 @@ size_t regions__first_above(const struct regions *r, uint64_t addr)
 	return SEARCH_FIRST(i, r->n, r->at[i].end > addr);
 }
 
-/* Replaces the n_old regions from index i on by n_new others. There is room. */
+/* Replaces the n_old regions from index i on by n_new others. There is room for them. */
 static void splice(struct regions *r, size_t i, size_t n_old, const struct region *new_ones,
 		   size_t n_new)
 {

@@ -16,11 +16,12 @@
 /* One stack in one replica. */
 struct part {
 	struct estimate live;
-	/* growth, or live bytes; down, up: from there to the interval's ends, squared */
+	/* value: growth, or live bytes. down, up: squared distances from value to its interval's
+	 * ends */
 	double value, down, up;
 	bool any;
-	double weight;	   /* bytes that a sample stands for there */
-	size_t i_interval; /* at which it is sampled, of the replicas' */
+	double weight;	   /* bytes that a sample stands for in this replica */
+	size_t i_interval; /* index of its sampling interval in replicas.intervals */
 };
 
 static int by_value(const void *a, const void *b)
@@ -30,7 +31,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Values in ascending order, to leave out one of them. */
+/* Values in ascending order, from which one can be left out. */
 struct sorted {
 	double *values;
 	size_t n;
@@ -42,13 +43,14 @@ static void sort_values(struct sorted *sorted, const double *values)
 	qsort(sorted->values, sorted->n, sizeof(*values), by_value);
 }
 
-/* The i-th of the others than the one at place but. */
+/* The i-th value when the value at index but is left out. */
 static double other(const struct sorted *sorted, size_t but, size_t i)
 {
 	return sorted->values[i + (i >= but)];
 }
 
-/* Median of all values but this one, and how far they are from it in the median. */
+/* Median of all values but one that equals but_value. *ret_mad becomes the median distance of these
+ * values from that median. */
 static double others(const struct sorted *sorted, double but_value, double *ret_mad)
 {
 	size_t n = sorted->n - 1, below, above, but = 0, left = n;
@@ -57,7 +59,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	while (sorted->values[but] < but_value)
 		but++;
 	median = (other(sorted, but, (n - 1) / 2) + other(sorted, but, n / 2)) / 2;
-	/* from both ends inwards, the farthest first, until those in the middle are reached */
+	/* go from both ends inwards, the value farthest from the median first, to the middle
+	 * distances */
 	for (below = 0, above = n - 1; left > (n - 1) / 2; left--) {
 		double down = median - other(sorted, but, below),
 		       up = other(sorted, but, above) - median;
@@ -73,7 +76,7 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	return median;
 }
 
-/* What a value of one means in samples of weight k: so many per unit. */
+/* Bytes that a value of 1 stands for. Divided by a sample's weight, they are samples. */
 static double exposure(const struct replicas *r, size_t replica)
 {
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
@@ -88,8 +91,8 @@ static size_t index_of(const struct replicas *r, uint64_t interval)
 	return i;
 }
 
-/* Bytes that a sample of the stack stands for at each replica's interval: as all samples together
- * have it, those of other intervals as they would be there. */
+/* Sets the bytes that a sample of the stack stands for at each replica's interval. It is the mean
+ * over the samples of all replicas, converted to that interval. */
 static void add_weights(const struct replicas *r, struct part *parts)
 {
 	double bytes[REPLICAS_MAX_INTERVALS] = {}, squares[REPLICAS_MAX_INTERVALS] = {};
@@ -115,7 +118,8 @@ static void add_weights(const struct replicas *r, struct part *parts)
 		parts[i].weight = weight[parts[i].i_interval];
 }
 
-/* The two ways in which it may be nothing, of live bytes. */
+/* Tests live bytes against both causes of ordinary differences: sampling and spread
+ * (replicas.h). */
 static void judge_live(const struct replicas *r, const struct part *parts, double spread,
 		       struct replica_excess *excess, struct claim *claim)
 {
@@ -136,7 +140,7 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 	to = parts[excess->replica].live.bytes / parts[excess->replica].weight;
 	to_room = exposure(r, excess->replica) / parts[excess->replica].weight;
 	share = to_room / (from_room + to_room);
-	/* if nothing differs: both errors, from the rate that all together have */
+	/* the errors of both sides if nothing differs, from the rate of all replicas together */
 	rate = bytes / time;
 	variance = rate / to_room + rate / from_room;
 	z = (excess->value - excess->median) / sqrt(variance + spread * spread);
@@ -145,7 +149,7 @@ static void judge_live(const struct replicas *r, const struct part *parts, doubl
 		.p = excess->p, .least = pow(share, from + to) / 2, .traffic = from + to};
 }
 
-/* Of what has an interval of its own. */
+/* Tests a value that has an interval of its own. */
 static void judge_intervals(const struct replicas *r, const struct part *parts, double spread,
 			    struct replica_excess *excess, struct claim *claim)
 {
@@ -275,8 +279,8 @@ static int by_ratio(const void *a, const void *b)
 	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* By how much of it the others of a replica differ from their median, in the median of all stacks
- * by bytes. */
+/* How far the other replicas' values lie from their median, as a share of it: the median of all
+ * stacks, weighted by that median. */
 static double typical_spread(const struct replicas *r, const double *mads, size_t replica,
 			     struct ratio *ratios)
 {
@@ -350,7 +354,8 @@ static int compare(struct replicas *r, const struct match *match)
 	err = claims__decide(claims, n_claims, CHANCE_LEVEL, NULL);
 	if (err)
 		return err;
-	/* The others had to be tested, too: which of them are above is chance. */
+	/* Values that are not above the median had to be tested, too: which values are above is
+	 * chance. */
 	for (size_t i = 0; i < n_claims; i++) {
 		if (!(r->list[i].value > r->list[i].median))
 			continue;
@@ -411,7 +416,7 @@ static int check(struct replicas *r, struct error *err)
 		if (fabs(p->duration_s - first->duration_s) > OTHER_LENGTH * first->duration_s)
 			r->per_second = true;
 	}
-	if (r->per_second && !timed) { /* the length of some is not known */
+	if (r->per_second && !timed) { /* the length of some runs is not known */
 		r->warnings |= 1u << DIFF_WARN_OTHER_LENGTH;
 		r->per_second = false;
 	}
@@ -430,8 +435,8 @@ static int check(struct replicas *r, struct error *err)
 	return 0;
 }
 
-/* One of another program that shares no stack with any of the others is no replica: all that it has
- * would be odd. */
+/* Refuses a profile that shares no stack with the others, if the programs differ. It is no replica:
+ * each of its stacks would be abnormal. */
 static int check_common(const struct replicas *r, const struct match *match, struct error *err)
 {
 	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));

@@ -12,7 +12,7 @@
 #include "profile/own_frame.h"
 #include "profile/profile.h"
 
-#define OWNER_FRAMES 3 /* of a stack, that tell who mapped memory */
+#define OWNER_FRAMES 3 /* how many frames name the owner of a mapping */
 
 const char *resident_kind__name(enum resident_kind kind)
 {
@@ -66,7 +66,7 @@ void resident_pieces__add(struct resident_pieces *p, const struct resident_piece
 
 /* --- what it is --- */
 
-/* A row in the making: what has the same kind and name becomes one. */
+/* A row in the making: parts of the same kind and name become one row. */
 struct part {
 	enum resident_kind kind;
 	uint32_t name;
@@ -85,7 +85,7 @@ static void parts__clear(struct parts *parts)
 	intern__clear(&parts->names);
 }
 
-/* There is room. */
+/* parts has room for one more. */
 static int add_part(struct parts *parts, enum resident_kind kind, const void *name, size_t len,
 		    const struct resident_bytes *bytes)
 {
@@ -104,7 +104,8 @@ static bool has_block(const struct resident_piece *piece, const uint64_t *blocks
 	return first < n && blocks[first] < piece->end;
 }
 
-/* All but what is told by its site, which is added up in *mapped. */
+/* Adds a part for each piece. Pieces of kind RESIDENT_MAPPED are only summed up in *mapped:
+ * add_sites() adds them. */
 static int add_pieces(const struct resident_pieces *pieces, const uint64_t *blocks, size_t n_blocks,
 		      struct parts *parts, struct resident_bytes *mapped)
 {
@@ -129,8 +130,8 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 	return rc ? rc : add_part(parts, RESIDENT_LEFT_OUT, "", 0, &pieces->left_out);
 }
 
-/* Where the first frame of the program's own is, and in *ret_frame which of its location's; 0 and 0
- * if there is none. */
+/* Index of the location with the first own frame; *ret_frame: index of the frame in it. Both 0: no
+ * frame is own. */
 static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
 			  size_t *ret_frame)
 {
@@ -148,8 +149,8 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 	return 0;
 }
 
-/* "map_cache < main": the innermost frames, from the first own one on, that are nobody's
- * plumbing. */
+/* "map_cache < main": up to OWNER_FRAMES frames from the first own one on, without allocator
+ * frames. */
 static char *owner_of(const struct profile *profile, const struct profile_site *site)
 {
 	const char *told[OWNER_FRAMES], *first = NULL;
@@ -181,7 +182,8 @@ static char *owner_of(const struct profile *profile, const struct profile_site *
 	return text;
 }
 
-/* mapped: what all of them have. What is no site's, for its stack is not known, is nobody's. */
+/* mapped: sum of all RESIDENT_MAPPED pieces. What is no site's, for its stack is not known, becomes
+ * RESIDENT_EARLIER. */
 static int add_sites(const struct profile *regions, struct resident_bytes mapped,
 		     struct parts *parts)
 {
@@ -263,7 +265,7 @@ static int add_rows(struct resident *r, struct parts *parts)
 	return 0;
 }
 
-/* Takes the estimate of what is live off what is left of the heap. */
+/* Moves the estimate of live bytes from the row HEAP to a row HEAP_LIVE. */
 static int split_heap(struct resident *r, const struct profile *heap)
 {
 	struct estimate live = profile__live(heap);
@@ -278,7 +280,7 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live = row ? add_row(r, RESIDENT_HEAP_LIVE, "", 0) : NULL;
 	if (!of_live)
 		return -ENOMEM;
-	/* more would have been sampled, in 97.5 of 100 cases */
+	/* more live bytes would have given a sample in 97.5 of 100 cases */
 	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
 		all.high = -log(0.025) * (double)heap->interval_bytes;
 	if (profile__is_lower_bound(heap))
@@ -311,7 +313,7 @@ int resident__make(const struct resident_pieces *pieces, const struct profile *h
 	rc = add_pieces(pieces, blocks, n_blocks, &parts, &mapped);
 	if (!rc)
 		rc = add_sites(regions, mapped, &parts);
-	r->rows = calloc(parts.n + 2, sizeof(*r->rows)); /* and the two of the heap */
+	r->rows = calloc(parts.n + 2, sizeof(*r->rows)); /* 2: for both heap rows */
 	if (!rc)
 		rc = r->rows ? add_rows(r, &parts) : -ENOMEM;
 	if (!rc && heap)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ends building: one order for everything, so that equal input gives equal output whatever the
- * order in which the kernel's hash tables gave it out. Every allocation is made before anything is
- * moved that depends on it, so that a profile out of memory is still whole. */
+/* Ends building. Everything gets one order, so equal input gives equal output, in whatever order
+ * the kernel's hash tables gave it out. Each step allocates its memory before it moves anything, so
+ * a profile stays whole when memory runs out. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "profile/build.h"
 #include "profile/profile.h"
 
-/* Where the element that sorts by key stands now. */
+/* The sort key of an element, and its present index. */
 struct order {
 	uint64_t key;
 	uint32_t index;
@@ -25,8 +25,8 @@ static int by_key(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Brings the n elements of an array into the order of their keys, which are in orders[], index
- * being the element's own. Returns where each element went: moved_to[old] = new; or NULL. */
+/* Sorts the n elements of an array by the keys in orders[], which also has each element's index.
+ * Returns where each element went: moved_to[old] = new; or NULL. */
 static uint32_t *reorder(void *array, size_t n, size_t size, struct order *orders)
 {
 	_cleanup_free_ uint32_t *moved_to = calloc(n ? n : 1, sizeof(*moved_to));
@@ -131,8 +131,8 @@ static int fold_shares(struct profile *profile)
 	return 0;
 }
 
-/* Sorts the threads of every site. A thread is there twice when it was added to after an earlier
- * sort; that becomes one. */
+/* Sorts the threads of every site. A thread that was added to after an earlier sort is there twice:
+ * both entries become one. */
 static void sort_site_threads(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {

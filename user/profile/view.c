@@ -16,7 +16,7 @@
 #define NO_FILE	 "(no file)"
 #define NO_RULE	 "(no rule)"
 #define NO_STACK "[no stack]"
-/* What is left of a stack's bytes beside its threads' is rounding, up to this share. */
+/* Bytes of a stack beyond those of its threads are rounding, up to this share of the stack. */
 #define ROUNDING 1e-6
 
 static const char *const weight_names[PROFILE_WEIGHTS] = {"live",  "objects", "allocated",
@@ -117,7 +117,7 @@ static int add_name(struct profile_view *view, const char *name, uint32_t *ret)
 	return intern__add(&view->names, name, strlen(name), ret) < 0 ? -ENOMEM : 0;
 }
 
-/* The roots of threads, and behind them that of nobody. */
+/* of[thread]: the root of each thread. of[n_threads]: the root of what no known thread holds. */
 static int name_threads(struct profile_view *view, const struct profile *profile, uint32_t *of)
 {
 	char name[POOL_NAME];
@@ -130,7 +130,7 @@ static int name_threads(struct profile_view *view, const struct profile *profile
 	return rc ? rc : add_name(view, NOBODY, &of[profile->n_threads]);
 }
 
-/* The root of each site. */
+/* of[site]: the root of each site, a mapped file. */
 static int name_files(struct profile_view *view, const struct profile *profile, uint32_t *of)
 {
 	_cleanup_free_ bool *allocators = calloc(profile->n_locations + 1, sizeof(*allocators));
@@ -179,7 +179,7 @@ static int name_process(struct profile_view *view, const struct profile *profile
 	return rc;
 }
 
-/* A location for each root, behind those of the profile, and one for stacks without any. */
+/* Adds a location for each root behind the profile's, and one for stacks without locations. */
 static int add_locations(struct profile_view *view, const struct profile *profile)
 {
 	size_t n = profile->n_locations, n_roots = view->names.n, used = 0;
@@ -213,7 +213,7 @@ static int add_locations(struct profile_view *view, const struct profile *profil
 
 /* --- stacks --- */
 
-/* The site's stack above a root; behind it. */
+/* Writes the site's stack, then its root, to `to`. Returns the end. */
 static uint32_t *put_stack(const struct profile_view *view, const struct profile_site *site,
 			   size_t n_locations, uint32_t root, uint32_t *to)
 {
@@ -241,7 +241,7 @@ static uint32_t *add_site(struct profile_view *view, const struct profile *profi
 	return to;
 }
 
-/* What each thread holds of it, and what none is known to hold. */
+/* Adds a site for each thread's part of `site`, and one for the part of no known thread. */
 static uint32_t *add_by_thread(struct profile_view *view, const struct profile *profile,
 			       const struct profile_site *site, enum profile_weight weight,
 			       const uint32_t *of, uint32_t *to)
@@ -303,7 +303,7 @@ static int add_sites(struct profile_view *view, const struct profile *profile,
 	return 0;
 }
 
-/* A file of a stack and a thousand threads is short, and what it would come to is not. */
+/* A file of a stack and a thousand threads is short, but its text by thread would be long. */
 static int check_written(const struct profile *profile)
 {
 	struct profile_extent written;
