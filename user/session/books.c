@@ -48,8 +48,8 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* What is read and written is of use beside windows only, and to ask for it takes a while: all
- * threads are asked. */
+/* Bytes read and written are of use only at windows and between them. Asking for them takes a
+ * while: the kernel asks all threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge)
 {
@@ -106,7 +106,8 @@ static int meet(struct target *t, const struct capture_table *live)
 	if (!blocks || !addrs)
 		return -ENOMEM;
 	for (size_t i = 0; i < his.n; i++) {
-		if (his.blocks[i].birth_ns < t->exec_ns) { /* of the program before: nobody's */
+		/* blocks of the program before the exec are dropped */
+		if (his.blocks[i].birth_ns < t->exec_ns) {
 			forget_block(b, his.keys[i].addr);
 			continue;
 		}
@@ -147,13 +148,13 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	if (!rc) /* a stretch's births first: what is left of them is counted in the harvest */
+	if (!rc) /* before survivors__harvest(), which counts what is left of a stretch's births */
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);
 	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
-	note_calls(b, t); /* where a piece of the same window begins */
+	note_calls(b, t); /* where the next piece of the same window begins */
 	return rc;
 }
 
@@ -202,7 +203,7 @@ void books__look(struct target *t, uint64_t now_ns)
 {
 	if (!t->budget.survivors.n_windows)
 		return;
-	/* of a process that is gone nothing can be read */
+	/* reading the memory of a process that is gone fails: only -ENOMEM counts */
 	t->budget.pace.failed += survivors__look(&t->budget.survivors, &t->budget.clock, now_ns,
 						 read_memory, t) == -ENOMEM ||
 				 survivors__compare(&t->budget.survivors, &t->budget.clock);

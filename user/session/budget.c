@@ -16,28 +16,30 @@
 #include "proc/process.h"
 #include "session/books.h"
 
-#define SAMPLES_WANTED 1000 /* of a window */
-#define CALLS_PAID     2000 /* in a window, whose samples cost less than its opening */
-/* of a budget that is not exceeded, that may be spent for more of them */
+#define SAMPLES_WANTED 1000 /* in a window */
+#define CALLS_PAID     2000 /* in a window: sampling all of them costs less than opening it */
+/* share of a budget that is not exceeded: it may be spent on more samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
-/* links of a process that are still to go when the next window opens */
+/* links of a process that may still be on their way out when its next window opens, at most */
 #define MAX_PAUSING 16
-/* of a process, that are asked whether they sleep; of one with more it is not known */
+/* threads of a process that are asked whether they sleep, at most; with more it is not known */
 #define MAX_THREADS 64
-/* looked at that often when it may become too dear any moment, */
+/* how often the cost of regions is looked at: when it may pass its limit any moment, */
 #define REGIONS_OFTEN_NS  20000000ULL
-#define REGIONS_SELDOM_NS 200000000ULL /* or that seldom */
+#define REGIONS_SELDOM_NS 200000000ULL /* and otherwise */
 #define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
-/* 4 MiB instead of 64 KiB, 32 MiB instead of 512 KiB: what is coarser says little of most heaps. */
+/* Times, at most, that the interval becomes coarser: 4 MiB instead of 64 KiB, 32 MiB instead of 512
+ * KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
-#define HELD_NS	     500000000 /* what was known so long ago is not compared with */
-/* ours where many are traced: a window that is closed late costs what the budget does not allow */
+#define HELD_NS	     500000000 /* older figures are not compared with */
+/* memtrace's own where many processes are traced: a window closed late costs more than the budget
+ * allows */
 #define NICE -10
 
 /* --- cost --- */
 
-/* What seeing its regions has cost, its stacks included. */
+/* Cost of seeing the process's regions, with their stacks. */
 static double regions_cost_of(const struct session *s, const struct abi_process_cpu *counters)
 {
 	if (!s->regions_calibrated)
@@ -102,10 +104,10 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 	b->coarsest = interval > b->coarsest ? interval : b->coarsest;
 }
 
-/* Sees to it that the next window brings neither too few samples for an estimate nor more than
- * it can pay for. calls: that allocated. A window with so few calls that it can pay for all of them
- * is to sample nearly all: among large blocks, which are always sampled, small ones would be hardly
- * any. The interval changes step by step, for the next window may meet a burst. */
+/* Chooses the interval so that the next window brings enough samples for an estimate, but not more
+ * than it can pay for. calls: those that allocated. A window with few calls can pay for all of
+ * them, so it samples nearly all: large blocks are always sampled, and small ones would be rare
+ * among them. The interval changes step by step, because the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -132,7 +134,7 @@ static void adapt_own(struct session *s, struct target *t)
 		     v->n_windows ? v->windows[v->n_windows - 1].allocs : 0);
 }
 
-/* Where tracing fits all the time samples must not change that. */
+/* Where continuous tracing keeps the limit, more samples must not make it exceed the limit. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
@@ -167,7 +169,7 @@ static void restore_interval(void *ctx, struct paced *p, unsigned factor)
 	put_interval(s, t, s->interval * factor);
 	if (t->budget.stretch)
 		return;
-	/* what it is from now on stands for itself */
+	/* from now on tracing is continuous and stands for itself only */
 	t->budget.stretch = true;
 	run_time__close(&t->budget.run);
 	books__rest(s, t);
@@ -175,7 +177,7 @@ static void restore_interval(void *ctx, struct paced *p, unsigned factor)
 
 /* --- what windows have brought --- */
 
-/* One reading of the tables for all windows that are over. */
+/* Reads the tables once for all windows that are over. */
 static void harvest(void *ctx, struct paced **processes, size_t n)
 {
 	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
@@ -230,13 +232,13 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	/* in a window they would tell of CPU time before it */
+	/* in a window, totals may still show CPU time of before it */
 	if (!run_time__runs(&((struct target *)p->owner)->budget.run))
 		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
-/* The same where a window begins or ends. Its threads' CPU time between these is read for itself:
- * totals are as of the last tick. */
+/* Notes the totals where a window begins or ends. Totals of CPU time are as of the last tick, so
+ * the threads' CPU time between the two edges is measured separately. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
 	struct target *t = p->owner;
@@ -278,11 +280,12 @@ static bool can_open(void *ctx, struct paced *p)
 	struct session *s = ctx;
 
 	if (capture__kind(s->capture) == PROBE_PERF)
-		return !capture__pausing(s->capture, -1); /* we would wait as long as that takes */
+		return !capture__pausing(s->capture, -1); /* opening would wait for these */
 	return capture__pausing(s->capture, ((struct target *)p->owner)->info.pid) < MAX_PAUSING;
 }
 
-/* Is the process still the one that became a target? Its pid is all that the kernel takes. */
+/* Is the process still the one that became a target? The kernel takes only its pid, which may be
+ * another process's by now. */
 static bool is_same(const struct target *t)
 {
 	struct process_info now;
@@ -290,7 +293,7 @@ static bool is_same(const struct target *t)
 	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
 
-/* Where probes are in everybody's code, what the target has for an allocator is known only now. */
+/* Where probes are in everybody's code, the target's allocators are looked for only now. */
 static int open_shared(struct session *s, struct target *t)
 {
 	struct allocators *allocators = NULL;
@@ -321,7 +324,7 @@ static int open_window(void *ctx, struct paced *p)
 		rc = open_shared(s, t);
 	} else {
 		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, &none) != 0;
-		targets__attach_own(s, t); /* to what was loaded meanwhile */
+		targets__attach_own(s, t); /* on allocators loaded meanwhile */
 	}
 	return rc;
 }
@@ -331,7 +334,8 @@ static void begin_close(void *ctx, struct paced *p)
 	struct target *t = p->owner, *const only[] = {t};
 	struct session *s = ctx;
 
-	if (!t->ended && !p->ended) /* what lives is looked at while it is known to live */
+	/* looks at live blocks while probes still tell which ones live */
+	if (!t->ended && !p->ended)
 		p->failed += books__meet(s, only, 1) != 0;
 	capture__pause(s->capture, t->info.pid);
 }
@@ -446,10 +450,10 @@ static const struct pace_ops ops = {
 
 /* --- regions --- */
 
-/* What seeing the process's regions may have cost for so much CPU and wall time: half of what
- * tracing may cost as it is done now, for the heap is seen by what is left. (By half of what
- * continuous tracing may cost, beside windows, a python that grew left these a third of their
- * limit: one window in half a minute.) */
+/* What seeing the process's regions may cost for so much CPU and wall time: half of the limit for
+ * the present way of tracing. The heap needs the other half. (Beside windows, half of the limit for
+ * continuous tracing is too much: a python that grew left windows a third of their limit, one
+ * window in half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
@@ -462,9 +466,9 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 	       (t->budget.pace.windows.continuous ? steady : s->max_overhead * cpu_ns);
 }
 
-/* Calls of mmap and its like are few, as a rule, and seen all the time, beside whatever windows. A
- * program that makes so many of them that this alone is too dear is told from a burst by what has
- * come together. */
+/* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows. A
+ * program may make so many that this alone costs too much. The balance left_ns, added up over time,
+ * tells such a program from one that has a burst. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
@@ -477,7 +481,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 		      (cost - r->cost_ns);
 	if (s->what & WHAT_HEAP &&
 	    !t->budget.pace.windows
-		     .continuous) /* what it has not spent while it was idle is no window's */
+		     .continuous) /* what it does not spend while idle is not saved up */
 		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
 	r->at_ns = now_ns;
 	r->cpu_ns = (double)t->cpu_now_ns;
@@ -486,7 +490,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 		region_calls__stop(s, t);
 		return UINT64_MAX;
 	}
-	/* all of a core cannot have used up what is left before that */
+	/* even all of a core cannot use up what is left before then */
 	return now_ns + (r->left_ns < REGIONS_OFTEN_NS	  ? REGIONS_OFTEN_NS
 			 : r->left_ns > REGIONS_SELDOM_NS ? REGIONS_SELDOM_NS
 							  : (uint64_t)r->left_ns);
@@ -511,7 +515,7 @@ uint64_t budget__keep(struct session *s)
 
 /* --- meanwhile --- */
 
-/* Of one process. */
+/* budget__holds() for one process. */
 static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
 {
 	struct abi_process_cpu counters;
@@ -528,7 +532,7 @@ static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
 		       s->max_steady_overhead * fmax(h->cpu_ns - before.cpu_ns, (double)wall_ns);
 }
 
-/* Of all; of many processes together. */
+/* Each process by itself; where probes are everywhere, all processes together. */
 bool budget__holds(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), wall = now - s->held_at_ns;
@@ -596,7 +600,7 @@ int budget__begin(struct session *s)
 	int rc = 0;
 
 	if (s->everywhere)
-		/* a command runs in a process of its own already */
+		/* a command has its own process by now, and keeps its priority */
 		setpriority(PRIO_PROCESS, 0, NICE);
 	scheduler__begin(&s->scheduler, &ops, s, &limits);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

@@ -1,44 +1,44 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tracing costs, and the hands of the scheduler that keeps it within limits
- * (pace/scheduler.h): its ops, on real processes and probes. Private to the room. */
+/* What tracing costs, and the ops of the scheduler that keeps this cost within limits
+ * (pace/scheduler.h). The ops act on real processes and probes. Private to the room. */
 #ifndef MEMTRACE_SESSION_BUDGET_H
 #define MEMTRACE_SESSION_BUDGET_H
 
 #include "session/internal.h"
 
-/* Of the limit that windows aim at, as it is felt (windows.h): what programs feel differs by some
- * hundredths. */
+/* Share of the limit that windows aim at, in cost as programs feel it (windows.h): what programs
+ * feel differs by some hundredths. */
 #define BUDGET_AIM 0.92
-/* Continuous tracing costs what is said, and may cost so much of it. */
+/* Share of the limit that continuous tracing may cost: its cost is as calculated. */
 #define BUDGET_STEADY 0.95
 
-/* The run begins, with its probes in place and a limit. 0 or negative errno. */
+/* Begins a run that has a limit. Its probes are in place. 0 or negative errno. */
 int budget__begin(struct session *session);
 
-/* A target comes under the limit: traced at once, or when it is its turn. Nothing happens where
- * there is none. 0 or negative errno. */
+/* Puts a target under the limit: it is traced at once, or when its turn comes. Does nothing where
+ * there is no limit. 0 or negative errno. */
 int budget__welcome(struct session *session, struct target *target);
 
-/* Does what is due. When there is something again: monotonic ns, UINT64_MAX for never. */
+/* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* While nothing is kept, for somebody works for long: has tracing cost no more than it may since
- * this was last called, or since it began to be called? */
+/* For long work, during which budget__keep() is not called: has tracing kept its limit since this
+ * was last called? The first call in a long while answers yes. */
 bool budget__holds(struct session *session);
 
-/* Has what tracing costs been measured: calls of the allocator and, where there is a limit, of mmap
- * and its like? */
+/* Has the cost of probes been measured: for the allocator's calls and, where there is a limit, for
+ * mmap and its like? */
 bool budget__cost_known(const struct session *session);
 
-/* Cost of tracing the target so far, as it is felt, ns; negative: unknown. */
+/* Cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
 double budget__cost_ns(const struct session *session, const struct target *target);
 
-/* What probes took of the machine's CPU time during the run, 0..100; negative: unknown. After
+/* Share of the machine's CPU time that probes took during the run, 0..100; negative: unknown. After
  * stop. */
 double budget__host_pct(struct session *session);
 
-/* Adds to its cost what came of it that its calls were few since this was last called. With its
- * counters. */
+/* Calls that come rarely cost more each. Adds this extra cost, since the last call of this
+ * function, to the target's. The target's counters have been read. */
 void budget__note_rarity(const struct session *session, struct target *target);
 
 #endif

@@ -102,7 +102,7 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
-/* All but what lives at the end. */
+/* Everything but what lives at the end. */
 static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
 				const struct abi_site *site)
 {
@@ -131,7 +131,7 @@ static struct site_life life_of(const struct build *b, const struct abi_site_key
 	return life;
 }
 
-/* When the process held most. */
+/* Finds the moment at which the process held most. */
 static void add_peak(const struct build *b, struct profile *p, struct abi_peak *ret)
 {
 	p->has_peak =
@@ -150,7 +150,7 @@ static void add_site_peak(struct profile_site *site, const struct abi_site *foun
 	site->peak_bytes = (double)bytes;
 }
 
-/* The process's sites, and their numbers. */
+/* Adds the process's sites, and notes their numbers. */
 static int add_sites(const struct build *b, struct profile *p, const struct process_sites *s)
 {
 	struct abi_peak peak = {};
@@ -163,7 +163,7 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 			snapshot__find_stack(&b->drain->stacks, &s->keys[i].stack);
 		int rc;
 
-		/* A site is made after its stack was stored; but one that was taken out at that
+		/* A site is made after its stack was stored. But a stack that was taken out at that
 		 * very moment may find no room when it is put back. */
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			s->site_of[i] = NO_SITE;
@@ -189,8 +189,8 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 	return add_ends(p, ends, bridged);
 }
 
-/* Is there no anonymous page of the process there (any more)? Its word in /proc/PID/pagemap: bit
- * 63, it is there; 62, in swap; 61, it is a file's or shared. */
+/* Does the process have no anonymous page at the address (any more)? Bits of the page's word in
+ * /proc/PID/pagemap: 63, it is present; 62, in swap; 61, it is a file's or shared. */
 static bool page_gone(int pagemap_fd, uint64_t addr)
 {
 	uint64_t word;
@@ -241,11 +241,11 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		p->sites[s->site_of[site]]
 			.life.living[profile_age_class(b->end_ns - block->birth_ns)] += 1 / seen;
 	}
-	/* The kernel side has counted those that it met itself. */
+	/* The kernel side has counted those that it dropped itself. */
 	return profile__add_lost(p, "dropped_by_exec", dropped);
 }
 
-/* Who freed whose memory. Not in windows, where few of the frees are seen. */
+/* Adds who freed whose memory. Not for windows, which see few of the frees. */
 static int add_transfers(const struct build *b, struct profile *p)
 {
 	const struct abi_transfer_key *keys = b->drain->transfers.keys;
@@ -323,7 +323,7 @@ static int add_probes(const struct build *b, struct profile *p)
 			.offset = point->place.off,
 			.instruction = (char *)point->site.instruction,
 			.emulated = point->site.emulated,
-			/* frees have no return to arm */
+			/* a probe on a free arms no return */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						abi_role__frees(point->func.role)
 					? probe_kind__name(PROBE_MULTI)
@@ -345,8 +345,8 @@ uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	if (!t->exec_ns || !t->allocators) /* without one of its own, the probes are in all
-					    * processes */
+	/* without allocators of its own: the probes are in all processes */
+	if (!t->exec_ns || !t->allocators)
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
@@ -359,8 +359,8 @@ uint64_t build__exec_untraced(const struct build *b)
 	return 1;
 }
 
-/* 1 when the main thread has ended, by which the kernel finds the process whose probes they are,
- * and some kinds of probe are silent from then on. */
+/* 1 when the main thread has ended. The kernel finds the process of a probe by its main thread, and
+ * some kinds of probe are silent when it has ended. */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&
@@ -383,7 +383,7 @@ static int add_lost(const struct build *b, struct profile *p)
 		     c->lost[LOST_SITES_FULL] + c->lost[LOST_INFLIGHT_FULL] +
 		     c->lost[LOST_SCRATCH_BUSY] + c->lost[LOST_RESULT_FAULT] +
 		     c->lost[LOST_REGION_CALLS] + b->missed_runs;
-	/* Calls that ended otherwise than by returning, or were under way at the end. */
+	/* Calls that did not end by returning, or were under way at the end of the run. */
 	if (!rc)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
@@ -404,7 +404,7 @@ static int add_lost(const struct build *b, struct profile *p)
 	return rc;
 }
 
-/* Frames without a name, by reason. */
+/* Counts frames without a name, by reason. */
 static int add_unresolved(struct profile *p)
 {
 	static const char *const names[UNRESOLVED_MAX] = {
@@ -438,7 +438,7 @@ static int symbolize(const struct build *b, struct profile *p)
 	return symbolizer__symbolize(b->symbolizer, p, jit);
 }
 
-/* A profile of which no more is known than the run. 0 or -ENOMEM. */
+/* Fills in what is known of the run alone. 0 or -ENOMEM. */
 static int begin_profile(const struct build *b, struct profile *p)
 {
 	p->pid = b->target->info.pid;
@@ -465,7 +465,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	return p->exe ? 0 : -ENOMEM;
 }
 
-/* Everything is in: puts it in order and names it. 0 or -ENOMEM. */
+/* Everything is in the profile: sorts and names it. 0 or -ENOMEM. */
 static int finish_profile(const struct build *b, struct profile *p)
 {
 	size_t cut = 0;
@@ -482,7 +482,7 @@ static int finish_profile(const struct build *b, struct profile *p)
 	return rc;
 }
 
-/* What was taken and is no longer held was given back. */
+/* Counts as freed what was allocated and is no longer held. */
 static void balance(struct profile *p)
 {
 	for (size_t i = 0; i < p->n_sites; i++) {
@@ -491,7 +491,8 @@ static void balance(struct profile *p)
 		double objects = site->alloc_objects - site->live.objects;
 
 		site->freed_bytes = bytes > 0 ? bytes : 0;
-		site->freed_objects = objects > 0 ? objects : 0; /* a region cut in two is two */
+		/* a region cut in two counts as two */
+		site->freed_objects = objects > 0 ? objects : 0;
 	}
 }
 
@@ -591,7 +592,7 @@ static int add_region_sites(const struct build *b, struct profile *p, size_t *si
 		int rc;
 
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
-			site_of[i] = NO_SITE; /* cannot be: it was stored before */
+			site_of[i] = NO_SITE; /* cannot happen: the stack was stored before */
 			continue;
 		}
 		rc = add_stack(p, stack, book->sites[i].objects, &site_of[i], ends, &bridged);
@@ -626,7 +627,7 @@ static int add_live_regions(const struct build *b, struct profile *p, const size
 	return 0;
 }
 
-/* What of each stack's regions is in memory. */
+/* Adds how much of each stack's regions is in memory. */
 static void add_resident_regions(const struct build *b, struct profile *p, const size_t *site_of)
 {
 	const struct resident_pieces *pieces = &b->target->resident;
@@ -640,8 +641,8 @@ static void add_resident_regions(const struct build *b, struct profile *p, const
 	}
 }
 
-/* Does the location lie in one of the allocator's functions, or in a library that is nothing but
- * it? */
+/* Does the location lie in one of the allocator's functions, or in a library that consists of the
+ * allocator alone? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
 {
@@ -658,12 +659,14 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 		if (off >= entry && off - entry < a->points[i].bytes)
 			return true;
 	}
-	/* code of one segment: what is a function's way is every function's */
+	/* text_start and text_end are addresses: the offset between address and place in the file
+	 * is the same for all functions of a segment */
 	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
 	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
 }
 
-/* What a traced allocator has taken from the kernel to give out is the heap's. */
+/* Marks the sites by which a traced allocator takes memory from the kernel to give out: they belong
+ * to the heap. */
 static void mark_allocators_own(const struct build *b, struct profile *p)
 {
 	const struct allocators *allocators = b->target->allocators;
@@ -691,7 +694,7 @@ int build__regions(const struct build *b, struct profile **ret)
 		return -ENOMEM;
 	rc = begin_profile(b, p);
 	p->what = PROFILE_REGIONS;
-	p->mode = MODE_CONTINUOUS; /* beside whatever windows the heap is seen in */
+	p->mode = MODE_CONTINUOUS; /* even where the heap is traced in windows */
 	p->interval_bytes = 1;
 	p->asked_interval_bytes = 0;
 	p->alloc_calls = p->samples = book->taken;

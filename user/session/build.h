@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From what the kernel recorded to a profile. */
+/* Makes a profile from what the kernel recorded. */
 #ifndef MEMTRACE_SESSION_BUILD_H
 #define MEMTRACE_SESSION_BUILD_H
 
@@ -19,94 +19,99 @@
 #include "ledger/series.h"
 #include "symbolize/symbolize.h"
 
-/* What holds the cost of tracing a process within its budget (budget.h). */
+/* State that keeps the cost of tracing one process within its budget (budget.h). */
 struct budget {
-	struct paced pace;	    /* when it is traced; its windows' budget 0: continuously */
-	struct survivors survivors; /* of blocks born in windows; without one: none were needed */
-	struct reallocs reallocs;   /* and of those that realloc has grown */
+	struct paced pace;	    /* when it is traced; windows.budget 0: continuously */
+	struct survivors survivors; /* blocks born in windows; no window in it: none was needed */
+	struct reallocs reallocs;   /* and blocks that realloc has grown */
 	struct net_clock clock;
-	struct run_time run;	 /* of the window at hand */
-	double begin_cpu_ns;	 /* total when it began */
+	struct run_time run;	 /* CPU time in the present window */
+	double begin_cpu_ns;	 /* total when this window began */
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
 	int64_t open_net_blocks; /* and the balance of blocks */
-	/* the window at hand is, or became, continuous tracing: it stands for itself */
+	/* the present window is, or became, continuous tracing: it stands for itself only */
 	bool stretch;
-	/* interval at which the program was ever sampled; 0: there is no limit, and it
-	 * was none but the run's */
+	/* coarsest interval at which the program was sampled; 0: there is no limit, and the
+	 * interval was always the run's */
 	uint64_t coarsest;
-	/* of the present or last window; samples: when it or its last piece began */
+	/* of the present or last window; samples: the count when it, or its last piece, began */
 	uint64_t interval, samples;
 	struct region_budget {
-		double left_ns; /* of what seeing its regions may cost, */
-		uint64_t at_ns; /* as of that look, when totals were: */
+		double left_ns; /* what seeing its regions may still cost, */
+		uint64_t at_ns; /* as of this look; the totals then: */
 		double cpu_ns, cost_ns;
-		uint64_t next_ns; /* of the next look; 0: there is no limit, or none are seen */
+		uint64_t next_ns; /* the next look; 0: there is no limit, or no regions are seen */
 	} regions;
 	struct held { /* totals when budget__holds() looked last */
 		double cost_ns, cpu_ns;
 	} held;
 	struct capture *capture; /* where its blocks are followed, */
-	uint32_t process;	 /* as this process's */
-	/* what it has cost more that its calls came rarely, up to when it was last read: */
+	uint32_t process;	 /* as blocks of this process */
+	/* extra cost because its calls came rarely, and the totals when this was last computed: */
 	double rare_ns;
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
 };
 
-/* Has it been traced in windows, or was it never its turn? */
+/* Was the process traced in windows, or did its turn never come? */
 bool budget__is_windowed(const struct budget *budget);
 
 /* One process of the run. */
 struct target {
 	struct process_info info;  /* as it was when tracing began, or at its last exec */
 	uint32_t process;	   /* its number in the kernel's tables */
-	uint64_t begun_by_exec_ns; /* when, monotonic, if it came by an exec; else 0 */
+	uint64_t begun_by_exec_ns; /* when, monotonic, if an exec made it a target; else 0 */
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
-	bool exec_by_thread; /* it was made by another than the main thread, which the probes did
-			      * not follow */
-	bool headless;	     /* its main thread has ended, others go on */
+	/* a thread other than the main one called exec, and the probes did not follow it */
+	bool exec_by_thread;
+	bool headless; /* its main thread has ended, other threads go on */
 	int pidfd;
-	bool maps_changed; /* since the kernel side was told */
-	bool code_changed; /* code of a file was made executable again: not looked at yet */
-	bool probes_due;   /* ... and it was not looked through for allocators since */
-	struct maps maps;  /* everything it has had mapped, newest over oldest */
-	size_t n_mapped;   /* what it had of them at the last look at /proc */
-	/* Mappings that took the place of other code: what has run there before is named as theirs.
-	 */
+	bool maps_changed; /* the kernel side was not told yet */
+	bool code_changed; /* a file's code was made executable again: not looked at yet */
+	bool probes_due;   /* maps changed, and were not searched for allocators since */
+	struct maps maps;  /* all mappings it ever had, newest over oldest */
+	size_t n_mapped;   /* number of mappings at the last look at /proc */
+	/* Mappings that took the place of other code: frames in the old code get names of the
+	 * new. */
 	uint64_t code_replaced;
-	/* where it may say what that code is; root_fd -1: not known */
+	/* where its perf map may be, with names for code that lies in no file; root_fd -1: not
+	 * known */
 	struct perf_map_place perf_map;
-	uint64_t mappings_left_out; /* of its code, that the kernel side does not know; at worst */
+	/* mappings of code that the kernel side does not know; at worst */
+	uint64_t mappings_left_out;
 	struct allocators *allocators;
-	uint64_t rss_start_bytes, rss_bytes;  /* resident set at the run's start (0: it was not
-					      * there, or not to be read) and when last read */
+	/* resident set at the run's start (0: the target was not there, or not readable) and when
+	 * last read */
+	uint64_t rss_start_bytes, rss_bytes;
 	uint32_t threads;		      /* when last read */
 	bool heap_attached, regions_attached; /* its probes are in place */
-	/* where its regions are seen, when by probes of its own */
+	/* where its regions are seen, if by its own probes */
 	struct region_source *regions;
 	struct region_book book;
 	/* its writable anonymous mappings, when last read; 0: not known */
 	uint64_t heap_bound_bytes;
 	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */
-	struct series region_series;	 /* of what its stacks hold */
-	uint64_t regions_stopped_ns; /* when following them became too dear, monotonic; 0: never */
-	uint64_t withdrawals_before; /* how often all probes had been withdrawn when it came */
+	struct series region_series;	 /* of the regions that its stacks hold */
+	/* when regions became too costly to follow, monotonic; 0: never */
+	uint64_t regions_stopped_ns;
+	uint64_t withdrawals_before; /* withdrawals of all probes before it became a target */
 	bool uninvited;		     /* it was not named, but selected */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
-	/* of a command that has ended: of its children, where these are not traced */
+	/* CPU time of the children of a command that has ended, where they are not traced */
 	uint64_t children_cpu_ns;
-	struct abi_process_cpu counters;  /* as last read */
-	uint64_t alloc_calls, free_calls; /* by them, the allocator's calls to itself left out */
-	double probe_ns;		  /* cost of the probes so far, negative when unknown */
-	double gone_bytes;		  /* what programs held that exec replaced */
-	struct sizes anon;		  /* its anonymous memory */
+	struct abi_process_cpu counters; /* as last read */
+	/* from counters, without the allocator's calls to itself */
+	uint64_t alloc_calls, free_calls;
+	double probe_ns;   /* cost of the probes so far, negative when unknown */
+	double gone_bytes; /* what programs held when exec replaced them */
+	struct sizes anon; /* its anonymous memory */
 	struct budget budget;
-	/* Estimates for the running display, of a process in windows too: what it has called so
-	 * far; as known when it was brought up to date last: net seconds, and what was counted. */
+	/* For the running display, also of a process in windows: estimate of its calls so far, and
+	 * the clock (net seconds) and the counts at the last update. */
 	struct {
 		double allocs, frees;
 		uint64_t clock_ns; /* up to which the clock was taken */
@@ -116,29 +121,30 @@ struct target {
 
 void target__clear(struct target *target);
 
-/* What a profile is made of. */
+/* What a profile is made from. */
 struct build {
 	struct capture *capture;
 	const struct calibration *calibration; /* NULL: none */
-	const struct capture_drain *drain;     /* prepared */
+	const struct capture_drain *drain;     /* sorted */
 	const struct target *target;
 	struct symbolizer *symbolizer;
 	const struct series *series; /* NULL: none */
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
-	bool faults;		     /* what stands in the heap's tables are pages */
-	uint64_t interval, asked_interval; /* the coarsest, and what was asked for */
+	bool faults;		     /* the heap's tables hold pages, not blocks */
+	uint64_t interval, asked_interval; /* the coarsest, and the one asked for */
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
-	double overhead_pct;   /* negative when unknown */
-	double regions_growth; /* of what it maps by itself, bytes per second; 0: none is known */
+	double overhead_pct; /* negative when unknown */
+	/* of regions that it maps by itself, bytes per second; 0: not known */
+	double regions_growth;
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
 	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
-	uint64_t missed_runs; /* of BPF programs, whosever calls these would have seen */
+	uint64_t missed_runs; /* of BPF programs, for calls of any process */
 	uint64_t probes_withdrawn;
 };
 
-/* The sites of one process among the drained ones, and what number each has in its profile. */
+/* The sites of one process among the drained ones, and the number of each in the profile. */
 struct process_sites {
 	const struct abi_site_key *keys; /* ascending */
 	const struct abi_site *sites;
@@ -148,7 +154,7 @@ struct process_sites {
 
 #define NO_SITE SIZE_MAX
 
-/* Which of the sites has that stack, or -1: none that is in the profile. */
+/* Index of the site with that stack; -1: none that is in the profile. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
 
 /* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */
@@ -159,7 +165,7 @@ int build__regions(const struct build *build, struct profile **ret);
 uint64_t build__exec_untraced(const struct build *build);
 
 /* What the target's resident set is made of, if that was measured; else *ret is NULL. heap,
- * regions: its profiles, NULL: there is none. 0 or -ENOMEM. */
+ * regions: the target's profiles, NULL: there is none. 0 or -ENOMEM. */
 int build__resident(const struct build *build, const struct profile *heap,
 		    const struct profile *regions, struct resident **ret);
 

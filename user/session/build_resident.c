@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the resident set is made of, as far as profiles know it. */
+/* Finds what the resident set is made of, as far as profiles know it. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Where blocks of the heap are, as far as they were sampled: ascending. 0 or -ENOMEM. */
+/* Addresses of the sampled blocks of the heap, ascending. 0 or -ENOMEM. */
 static int block_addrs(const struct build *b, uint64_t **ret, size_t *ret_n)
 {
 	const struct survivors *survivors = &b->target->budget.survivors;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's
- * blocks on the disk and its file system mounted; and the kernel's tables have room for so many
- * probed functions. So a file is let go when no process whose memory is still to be told of has it
- * mapped. */
+ * blocks on the disk and its file system mounted. The kernel's tables have room for a limited
+ * number of probed functions. So a file is let go when no process that is still to be reported has
+ * it mapped. */
 #include <unistd.h>
 
 #include "base/clock.h"
@@ -10,8 +10,8 @@
 #include "session/internal.h"
 
 #define LOOK_EVERY_NS 1000000000
-/* Programs that are started again and again, each minute or so, find their probes in place for as
- * long. */
+/* An unused file is kept for this long: programs that are started again and again find their probes
+ * in place. */
 #define IDLE_NS 10000000000
 
 const char *files__not_traced(struct session *s, const struct target *t)
@@ -80,14 +80,14 @@ void files__let_go(struct session *s)
 	s->files_next_ns = now + LOOK_EVERY_NS;
 	for (size_t i = 0; i < s->n_targets; i++)
 		use_all(s, &s->targets[i]->maps);
-	/* our own C library's are for processes that are still to come:
+	/* the probes in memtrace's own C library are for processes that are still to come:
 	 * targets__probe_own_libc() */
 	if (!maps__read(getpid(), &own))
 		use_all(s, &own);
 	maps__free(&own);
 	s->files_released = false;
 	s->files_idle = binaries__evict(s->binaries, now, s->files_short ? 0 : IDLE_NS, release, s);
-	/* Who came when there was no room has his turn now. */
+	/* Targets that came when there was no room for probes are tried again now. */
 	for (size_t i = 0; i < s->n_targets && s->files_short && s->files_released; i++)
 		s->targets[i]->probes_due = true;
 	s->files_short = s->files_short && !s->files_released;

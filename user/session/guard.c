@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* When the run was held up for so long that its probes were taken out of all processes
- * (capture/keeper.h): what they would have seen is lost, and told; then they come back. */
+/* For a run that was held up so long that its probes were taken out of all processes
+ * (capture/keeper.h). What the probes would have seen is lost, which is reported. Then they are put
+ * back. */
 #include <errno.h>
 
 #include "base/clock.h"

@@ -31,17 +31,17 @@ struct session {
 	struct target *
 		*targets; /* traced, and those that have ended and are still to be reported */
 	size_t n_targets, room;
-	size_t n_met; /* all there ever were, those that left nothing to report, too */
-	/* Probes are in the files, for all processes that run them, and the kernel side tells which
-	 * of these are traced; else they are in each target alone, and cost nobody else anything.
-	 */
+	size_t n_met; /* all there ever were, also those that left nothing to report */
+	/* True: probes are in the files, for all processes that run them, and the kernel side tells
+	 * which of these are traced. False: probes are in each target alone, and cost no other
+	 * process anything. */
 	bool everywhere;
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
-	struct allocators **attached; /* everywhere: those whose files have probes; owned */
+	struct allocators **attached; /* everywhere: allocators whose files have probes; owned */
 	size_t n_attached;
-	bool files_idle;  /* nobody may need some file any more */
+	bool files_idle;  /* perhaps no target needs some file any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	/* by the last look at them */
+	bool files_released;	/* the last look released some */
 	uint64_t files_next_ns; /* when to look next */
 
 	struct launch launch;
@@ -52,46 +52,48 @@ struct session {
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	double planned_s;
-	/* memtrace's own until the start, from the stop on during the run */
+	/* memtrace's own CPU time: until the stop, its total at the start; then what the run
+	 * took */
 	uint64_t own_cpu_ns;
-	uint64_t command_cpu_ns; /* the command's, which counts as our child's */
+	/* CPU time of the command, which the kernel adds to memtrace's own */
+	uint64_t command_cpu_ns;
 	uint64_t watch_lost, watch_lost_seen;
 	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
-	uint64_t n_withdrawals; /* how often we were held up, and all probes were taken out, */
+	uint64_t n_withdrawals; /* how often memtrace was held up, and all probes taken out, */
 	uint64_t withdrawn_ns;	/* and for how long they were out */
 	uint64_t interval;
-	bool interval_given;		 /* by the user: no other will do for continuous tracing */
+	bool interval_given;		 /* by the user: continuous tracing must use it */
 	double max_overhead;		 /* share of a target's CPU time, in windows; 0: no limit */
-	double max_steady_overhead;	 /* the same all the time */
-	double max_host_overhead;	 /* share of the machine's; 0: no limit */
+	double max_steady_overhead;	 /* the same, traced continuously */
+	double max_host_overhead;	 /* share of the machine's CPU time; 0: no limit */
 	struct scheduler scheduler;	 /* with a limit */
 	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
 	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
-	double held_cost_ns;		 /* what tracing had cost the machine */
-	uint64_t window_period_ns;	 /* 0: as always */
+	double held_cost_ns;		 /* what tracing had cost the machine by then */
+	uint64_t window_period_ns;	 /* 0: the default */
 	unsigned without;		 /* parts of the model of windows: session__leave_out() */
 	int timer_fd;			 /* for what is due next; -1: none */
-	int beat_fd;			 /* for telling that all is well; -1: none */
+	int beat_fd;			 /* for reporting that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
-	bool regions_if_easy; /* they are among it, and may be left */
+	bool regions_if_easy; /* regions are in what, and may be left out */
 	bool resident;	      /* what the targets' resident sets are made of is asked for */
 	char no_returns[160]; /* why there are no return probes; "": there are */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
-	struct abi_region_call *orphans; /* of processes that were not heard of yet */
+	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
-	struct series series; /* while processes are few */
+	struct series series; /* of all sites; not with everywhere */
 	uint64_t forgotten;   /* profiles of ended processes that found no room */
 	uint64_t unseen;      /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
 };
 
-/* Of CPU time, %; -1: not known. */
+/* Share of the CPU time cpu_ns that part_ns is, %; -1: not known. */
 static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
 {
 	double pct;
@@ -107,17 +109,17 @@ static inline uint64_t target__cpu_used_ns(const struct target *t)
 	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
 }
 
-/* --- profiles.c: of a run that is over, and of one that goes on --- */
+/* --- profiles.c: profiles of a run that is over, or that goes on --- */
 
 void profile_list__clear(struct profile_list *list);
 
-/* Makes the profiles of processes that have ended, and gives the room that they take in the kernel
- * to others: now and then, for it takes a reading of all tables. */
+/* Makes the profiles of processes that have ended, and frees their room in the kernel's tables.
+ * Does so only now and then, because it reads all tables. */
 void profiles__settle_ended(struct session *session);
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 
-/* A new target, of nothing yet; the session's. NULL: out of memory. */
+/* A new, empty target, which the session owns. NULL: out of memory. */
 struct target *targets__add(struct session *session);
 /* Frees a target, and what the kernel side holds of it. */
 void targets__remove(struct session *session, struct target *target);
@@ -132,30 +134,30 @@ struct target *targets__find_process(struct session *session, uint32_t process);
  * errno. */
 int targets__refresh_maps(struct session *session, struct target *target);
 
-/* A process that is traced without having been named: becomes a target. */
+/* Makes a target of a process that is traced without having been named. */
 void targets__welcome(struct session *session, const struct abi_event *event);
 
-/* Puts probes into the files of the target's allocators, those that have none, for all who run
- * them; the session's from then on. 0 or negative errno with err. */
+/* Puts probes, for all processes, into those files of the target's allocators that have none. The
+ * session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
 /* Puts probes of its own on those of the target's allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
 
-/* Puts probes into the C library that memtrace itself runs on, as most of the machine does:
- * processes that are still to come find them there. */
+/* Puts probes into the C library that memtrace itself runs on. Most of the machine runs on it too:
+ * processes that are still to come find the probes there. */
 void targets__probe_own_libc(struct session *session);
 
 /* Tells the kernel side what has changed in the targets' maps. */
 void targets__tell_mappings(struct session *session);
 
-/* Brings what is known of a target's calls and of their cost up to date. */
+/* Updates the counts of a target's calls, and their cost. */
 void targets__read(struct session *session, struct target *target);
 
-/* Its resident set and threads now. */
+/* Reads its resident set and its number of threads. */
 void targets__read_size(struct target *target);
 
-/* The target has ended: reads what there is to read last. */
+/* The target has ended: takes in its last news and counts. */
 void targets__note_end(struct session *session, struct target *target);
 
 /* Takes in all news from the kernel. */
@@ -168,10 +170,10 @@ struct watch_handlers targets__handlers(struct session *session);
 
 /* What is known of a file: binaries__mark(). */
 enum file_mark {
-	FILE_NEW, /* it was not looked through for allocators yet, or that failed for the moment */
+	FILE_NEW, /* not searched for allocators yet, or the search failed for the moment */
 	FILE_SEEN,
 	FILE_UNKNOWN, /* it defines its process's malloc, which is of no known allocator */
-	FILE_REFUSED, /* of it, or of one that came with it, some function cannot be probed */
+	FILE_REFUSED, /* some function of it, or of a file searched with it, cannot be probed */
 };
 
 /* Why no call of the target's allocator can be seen: a static string. NULL: it is traced, or has
@@ -181,68 +183,70 @@ const char *files__not_traced(struct session *session, const struct target *targ
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
 
-/* Lets go of files, and of the probes in them, that no target has mapped any more, now and then. */
+/* Now and then: lets go of files that no target has mapped any more, and of the probes in them. */
 void files__let_go(struct session *session);
 
-/* --- patched.c: code that is not that of its file --- */
+/* --- patched.c: code in memory that differs from its file --- */
 
-/* Before probes come into the allocators that are not attached yet, for all processes: refuses
+/* Call before probes for all processes come into allocators that are not attached yet: refuses
  * those whose code some process has changed. */
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
-/* A target has made code of a file executable again: refuses what it has changed, for all processes
- * where the probes are everybody's, and takes these out. */
+/* A target has made code of a file executable again: refuses allocators whose code it has changed,
+ * and takes their probes out. Where probes are for all processes, this is for all of them. */
 void patched__look_again(struct session *session, struct target *target);
 
-/* --- region_calls.c: what the targets take from the kernel --- */
+/* --- region_calls.c: the regions that targets take from the kernel --- */
 
-/* Chooses where the regions of the targets there are are seen, and attaches. Once, when they are
- * known; a command being loaded: -ENOENT when it is too early. 0 or negative errno with err. */
+/* Chooses where the regions of the targets are seen, and attaches probes there. Call once, when the
+ * targets are known. -ENOENT while a command is being loaded: too early, call again. 0 or negative
+ * errno with err. */
 int region_calls__attach(struct session *session, bool loading, struct error *err);
 
-/* Takes the probes by which the target's regions are seen away for good, and at the system calls
- * those of all: it has become too dear. */
+/* Seeing the target's regions costs too much: takes the probes for it away for good. At the system
+ * calls, these are the probes for all targets. */
 void region_calls__stop(struct session *session, struct target *target);
 
-/* Takes what is no longer mapped out of the book of a target whose calls are not seen any more. */
+/* Removes regions that are no longer mapped from the book of a target whose calls are no longer
+ * seen. */
 void region_calls__compare(struct target *target);
 
-/* Snapshots of what stacks hold, when they are due. */
+/* Takes snapshots of what stacks hold, when they are due. */
 void region_calls__note(struct session *session);
 
-/* After news of processes: gives them the calls that came before. */
+/* After news of processes: gives these the calls that came before the news. */
 void region_calls__find_parents(struct session *session);
 
-/* Applies what is settled: all of it when the run is over. */
+/* Applies the calls that are old enough to be settled; all: every call, the run is over. */
 void region_calls__settle(struct session *session, bool all);
 
-/* After probes were withdrawn: sees the calls of all targets again whose calls were seen. */
+/* After probes were withdrawn: puts those back that saw calls of the targets. */
 void region_calls__restore(struct session *session);
 
 /* --- guard.c: when the run was held up --- */
 
-/* Were all probes withdrawn meanwhile? Takes it down then, and into what is known of the
- * targets. */
+/* Were all probes withdrawn meanwhile? If so, notes it for the run and the scheduler. */
 bool guard__note(struct session *session);
-/* Puts back those that are not the scheduler's to put back. */
+/* Puts back the probes that the scheduler does not put back. */
 void guard__restore(struct session *session);
-/* How long nothing may be heard of us; of long_work that others do with what the session has told
- * them (writing files), for longer. */
+/* Sets how long memtrace may be silent before all probes are withdrawn. long_work: longer, for the
+ * caller writes files. */
 void guard__expect(struct session *session, bool long_work);
-/* While names are looked up, which may take long and keeps us from all else: all is well as long as
- * tracing costs no more than it may. ctx: the session. */
+/* Called while names are looked up, which may take long and blocks all else: reports that all is
+ * well as long as tracing keeps its limit. ctx: the session. */
 void guard__wait(void *ctx);
 
 /* --- selection.c: which processes are traced without being named --- */
 
-/* Fills in the kernel side's part of it. */
+/* Fills in the kernel side's part of the selection. */
 void selection__to_kernel(const struct session_selection *selection, struct abi_selection *ret);
 
-/* Takes in the processes there are that fit, or that descend from traced ones. 0 or negative errno
- * with err. */
+/* Makes targets of running processes that fit, or that descend from traced ones. 0 or negative
+ * errno with err. */
 int selection__scan(struct session *session, struct error *err);
 
-/* Says whether the file of an exec fits, and takes the process in if it does. */
+/* Tells the kernel side whether the file of an exec fits, and makes the process a target if it
+ * does. */
 void selection__judge(struct session *session, const struct abi_event *event);
 
 #endif

@@ -17,9 +17,9 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define MAX_STOPS 100000 /* of a start-up; a program that makes more is let go */
+#define MAX_STOPS 100000 /* during a start-up; a program with more is let go */
 
-/* The child's side: waits to be taken hold of, then becomes the command. */
+/* Runs in the child: waits until memtrace has hold of it, then becomes the command. */
 static void run_command(char *const argv[], int go, int report)
 {
 	char byte;
@@ -34,8 +34,8 @@ static void run_command(char *const argv[], int go, int report)
 	_exit(127);
 }
 
-/* Waits for the next stop. A signal on its way is passed on by the caller's next step through
- * *ret_signal. -ESRCH when the process has ended. */
+/* Waits for the next stop. If it shows a signal, the next step of the caller passes this on. -ESRCH
+ * when the process has ended. */
 static int wait_stop(pid_t pid, int *ret_status)
 {
 	while (waitpid(pid, ret_status, __WALL) < 0)
@@ -72,7 +72,7 @@ int launch__fork(char *const argv[], struct launch *ret, struct error *err)
 	if (pid < 0)
 		return error__set(err, -errno, "cannot fork: %s", strerror(errno));
 	if (!pid) {
-		/* else the other end would keep the pipe open when memtrace is killed */
+		/* else this process itself would keep the pipe open when memtrace is killed */
 		close(go_w);
 		close(report_r);
 		run_command(argv, go_r, report_w);
@@ -93,7 +93,7 @@ static void stop_waiting(struct launch *launch)
 	close(launch->report_fd);
 }
 
-/* Until its exec, or its end. */
+/* Waits for the exec of the process, or its end. */
 static int wait_exec(struct launch *launch, const char *name, struct error *err)
 {
 	int status, rc, error = 0;
@@ -135,7 +135,7 @@ int launch__start(struct launch *launch, const char *name, struct error *err)
 	return 0;
 }
 
-/* Is ip outside the dynamic linker's file? Only said when its mapping is known. */
+/* Is ip outside the dynamic linker's file? false where a mapping is not known. */
 static bool outside_interp(const struct launch *launch, uint64_t ip)
 {
 	const struct map_entry *interp, *at;
@@ -178,7 +178,8 @@ int launch__next_mapping(struct launch *launch, int *ret_status)
 					    (info.entry.args[2] & PROT_EXEC) &&
 					    (int)info.entry.args[4] >= 0;
 			/* glibc's ld.so makes this call when everything is mapped, before any code
-			 * of it runs; one that makes it earlier is not followed beyond. */
+			 * of that runs. A dynamic linker that makes it earlier is not followed
+			 * beyond. */
 			if (info.entry.nr == SYS_set_tid_address ||
 			    outside_interp(launch, info.instruction_pointer)) {
 				launch->loading = false;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Starting a command so that probes are in place before its first allocation. It is held by ptrace
- * only from its exec until the dynamic linker has mapped what it starts with; then it is let go and
- * runs untraced by ptrace. */
+/* Starts a command so that probes are in place before its first allocation. ptrace holds the
+ * command only from its exec until the dynamic linker has mapped the libraries that it starts with.
+ * Then ptrace lets it go. */
 #ifndef MEMTRACE_SESSION_LAUNCH_H
 #define MEMTRACE_SESSION_LAUNCH_H
 
@@ -12,34 +12,37 @@
 #include "base/error.h"
 
 struct launch {
-	pid_t pid;	      /* 0: none */
-	bool waiting;	      /* to become the command */
-	int go_fd, report_fd; /* then: it may; why it could not. Else closed */
+	pid_t pid;    /* 0: none */
+	bool waiting; /* it waits to become the command */
+	/* While waiting: go_fd tells it to go on, report_fd reports why it could not. Else
+	 * closed. */
+	int go_fd, report_fd;
 	bool held;	      /* stopped under ptrace */
-	bool loading;	      /* a dynamic linker is at work (at the stop: about to be) */
+	bool loading;	      /* a dynamic linker is at work (at the stop after exec: about to
+			       * begin) */
 	uint64_t interp_addr; /* somewhere in the dynamic linker's mapping, 0: static program */
-	bool maps_code;	      /* the system call under way maps a file as code */
+	bool maps_code;	      /* the present system call maps a file as code */
 };
 
-/* Forks the process that is to become argv, and has it wait: what memtrace takes or gives up from
- * now on (capabilities, limits, signals) is not the command's. The process ends with memtrace. 0,
- * or negative errno with err. */
+/* Forks the process that is to become argv, and makes it wait. The command does not inherit what
+ * memtrace takes or gives up from now on (capabilities, limits, signals). The process ends with
+ * memtrace. 0, or negative errno with err. */
 int launch__fork(char *const argv[], struct launch *ret, struct error *err);
 
-/* Lets it become the command, called name; returns with the process stopped after its exec, nothing
- * of it run. 0, or negative errno with err (command not found, not executable, ...): nothing is
- * left. */
+/* Lets the process become the command, called name. Returns with the process stopped after its
+ * exec, before any of its code has run. 0, or negative errno with err (command not found, not
+ * executable, ...): no process is left. */
 int launch__start(struct launch *launch, const char *name, struct error *err);
 
-/* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has; 0: loading is
- * over, the process stands at a system call before or at the first of the program's own; -ESRCH: it
- * is gone (already reaped, wait status in *ret_status); other negative errno. */
+/* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has. 0: loading is
+ * over, and the process stands at a system call before or at the first one of the program. -ESRCH:
+ * the process is gone (already reaped, wait status in *ret_status). Other negative errno. */
 int launch__next_mapping(struct launch *launch, int *ret_status);
 
-/* Lets it run, for good. */
+/* Detaches ptrace: the command runs freely from now on. */
 int launch__release(struct launch *launch);
 
-/* Kills it and waits, if it is waiting, held or running. */
+/* Kills the process and waits for its end, whether it is waiting, held or running. */
 void launch__kill(struct launch *launch);
 
 #endif

@@ -19,11 +19,11 @@
 #include "session/internal.h"
 #include "session/privileges.h"
 
-#define SELECTED_PROCESSES 2048 /* at a time, when they need not be named */
+#define SELECTED_PROCESSES 2048 /* at a time, where they need not be named */
 
-/* Perf uprobes, in the worst case, a process that does nothing but allocate: what opening and
- * closing a window costs it, until the probes of malloc and free are out; the shortest window; and
- * how long it may take to pay for both. */
+/* Perf uprobes, in the worst case: a process that does nothing but allocate. EDGES: what opening
+ * and closing a window costs it, until the probes of malloc and free are out. WINDOW: the shortest
+ * window. PAYS: how long the process may take to pay for both. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -60,7 +60,7 @@ int session__check_pid(pid_t pid, struct error *err)
 	return 0;
 }
 
-/* Besides those of targets' files: tables, programs, links, and one for each CPU. */
+/* Descriptors besides those of targets' files: tables, programs, links, and one for each CPU. */
 #define LEAST_DESCRIPTORS  96
 #define DESCRIPTORS_OF_PID 4
 
@@ -97,7 +97,7 @@ int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 	return capture__footprint(&options, cpus, ret);
 }
 
-/* A process that has a shadow stack. */
+/* The pid of a process that has a shadow stack; 0: it has none. */
 static int has_shadow_stack(pid_t pid, void *ctx)
 {
 	struct process_info info;
@@ -155,7 +155,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 		error__set(err, rc, "cannot measure what probes cost: %s", strerror(-rc));
 		goto fail;
 	}
-	/* Not everywhere are there regions to be seen. */
+	/* Regions cannot be seen on every machine: a failure here does not fail the plan. */
 	with_regions.regions = true;
 	if (!capture__new(&with_regions, &capture, NULL)) {
 		ret->regions_calibrated =
@@ -190,7 +190,7 @@ static int watch_target(struct session *s, struct target *t, struct error *err)
 	return 0;
 }
 
-/* Everything for one process but its allocator. */
+/* Prepares everything for one process but its allocator. */
 static int open_target(struct session *s, struct target *t, pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
@@ -211,7 +211,8 @@ static int open_target(struct session *s, struct target *t, pid_t pid, struct er
 	return capture__add_process(s->capture, pid, &t->process, err);
 }
 
-/* Probes in the target, or in the files of its allocators for all who run them. */
+/* Puts probes into the target alone, or into its allocators' files, for all processes that run
+ * them. */
 static int attach_allocators(struct session *s, struct target *t, struct error *err)
 {
 	if (!s->everywhere)
@@ -219,10 +220,11 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 	return targets__attach_everywhere(s, t, err);
 }
 
-/* Return probes put an address of the kernel's where a call returns to. Some kernels kill those
- * whose filter of system calls, or whose shadow stack, does not know of it. A filter may come
- * later, also in a command that a target starts: there nobody gets one. With a shadow stack a
- * process is born, which its C library does when it was told to. */
+/* A return probe replaces a call's return address by one of the kernel's. Some kernels then kill a
+ * process whose filter of system calls, or whose shadow stack, does not know this address. A filter
+ * may come later, also in a command that a target starts: on a kernel that kills for it, no process
+ * gets return probes. A shadow stack exists from a process's start, if its C library was told to
+ * use one. */
 static void choose_returns(struct session *s, const struct session_options *o)
 {
 	const char *tunables = o->command ? getenv("GLIBC_TUNABLES") : NULL;
@@ -244,7 +246,7 @@ static void choose_returns(struct session *s, const struct session_options *o)
 		return;
 	for (size_t i = 0; i < o->n_pids && !pid; i++)
 		pid = has_shadow_stack(o->pids[i], NULL);
-	if (!pid && s->everywhere) /* an error, if it is not known */
+	if (!pid && s->everywhere) /* an error counts as a shadow stack */
 		pid = process__each(has_shadow_stack, NULL);
 	if (pid || command)
 		snprintf(s->no_returns, sizeof(s->no_returns),
@@ -311,14 +313,14 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
-	/* News of its exec is still to come, and tells nothing new. */
+	/* News of the command's exec is still to come, and tells nothing new. */
 	s->targets[0]->begun_by_exec_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (!s->launch.loading) {
 		rc = attach_target(s, s->targets[0], false, err);
 		return rc ? rc : attach_regions(s, false, err);
 	}
-	/* The program itself may define malloc, or its dynamic linker be the whole C library
-	 * (musl). */
+	/* Looks before the first mapping, too: the program itself may define malloc, or its dynamic
+	 * linker may be the whole C library (musl). */
 	for (int more = 1;; more = launch__next_mapping(&s->launch, &status)) {
 		if (more == -ESRCH) {
 			if (ret_status)
@@ -372,8 +374,8 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	return 0;
 }
 
-/* Can a limit of overhead be kept, if there is one? *ret_refuse: not is no answer, even where
- * nobody asked for it. */
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: if not, the run fails, even where
+ * the user gave no limit. */
 static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
 {
 	*ret_refuse = false;
@@ -394,7 +396,7 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
 
-/* From the first probe on. */
+/* Begins to report that all is well: needed from the first probe on. */
 static int begin_guard(struct session *s, struct error *err)
 {
 	struct itimerspec at = {.it_interval.tv_nsec = GUARD_BEAT_MS * 1000000L,
@@ -409,8 +411,8 @@ static int begin_guard(struct session *s, struct error *err)
 	return 0;
 }
 
-/* A descriptor per mapped file, and the links: as many as we may have. Too few are told before
- * anything is captured that could not be written then. */
+/* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one.
+ * Reports too few before anything is captured that could not be written then. */
 static int raise_descriptors(size_t n_pids, struct error *err)
 {
 	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
@@ -485,7 +487,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;
 	}
-	/* Wrong pids are told before anything costs time. */
+	/* Reports wrong pids before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		rc = session__check_pid(o->pids[i], err);
 		if (rc)
@@ -513,7 +515,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
-	/* where a window is dear, a few of them cost more than nobody asked for */
+	/* a window of perf uprobes is costly: a limit that the user did not give is raised to that
+	 * of continuous tracing */
 	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
 		s->max_overhead = s->max_steady_overhead;
 	rc = check_limit(s, &refuse, err);
@@ -532,7 +535,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
-	/* Without it the maps are as old as the last look at /proc: no reason to give up. */
+	/* Without the watch the maps are as old as the last look at /proc: no reason to give up. */
 	if (!watch__new(&handlers, &s->watch))
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that have changed their own copy of code in which probes are to stand
- * (capture/patch.h). Probes in everybody's code come into all of them, so all are looked at
- * beforehand. Later changes are known by their mappings: code is made writable and executable
- * again by mprotect, of which there is news, of targets only. Who changes code without it
- * (through /proc/PID/mem) is not noticed. */
+/* Finds processes that have changed their own copy of code in which probes are to stand
+ * (capture/patch.h). Probes in everybody's code come into all processes, so all are looked at
+ * beforehand. A later change shows in news of mappings, which there is of targets only: mprotect
+ * makes code writable, and executable again. A change without mprotect (through /proc/PID/mem) is
+ * not noticed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -13,10 +13,10 @@
 
 struct look {
 	struct session *s;
-	struct allocators *allocators; /* those that are not attached yet are looked for */
+	struct allocators *allocators; /* those that are not attached yet are looked at */
 };
 
-/* NULL: it has not. */
+/* Says which code of the allocator the process has changed; NULL: none. */
 static const char *changed(const struct allocator *a, pid_t pid, const struct maps *maps,
 			   char *text, size_t size)
 {
@@ -72,13 +72,13 @@ void patched__look_everywhere(struct session *s, struct allocators *allocators)
 	process__each(look_at_other, &look);
 }
 
-/* Of an allocator with probes in everybody's code. */
+/* Takes the probes of an allocator out of everybody's code, and refuses it. */
 static void refuse_everywhere(struct session *s, const struct allocator *a, const char *text)
 {
 	struct allocator refused = {.family = a->family, .file = a->file};
 	unsigned char *mark = binaries__mark(s->binaries, &a->file);
 
-	files__release(s, &refused.file); /* a is gone */
+	files__release(s, &refused.file); /* frees a */
 	if (mark)
 		*mark = FILE_REFUSED;
 	capture__refuse(s->capture, &refused, 0, text);
@@ -99,7 +99,7 @@ void patched__look_again(struct session *s, struct target *t)
 			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
 				continue;
 			refuse_everywhere(s, a, text);
-			patched__look_again(s, t); /* among those that are left */
+			patched__look_again(s, t); /* looks at those that are left */
 			return;
 		}
 	for (size_t j = 0; t->allocators && j < t->allocators->n; j++)
@@ -107,7 +107,7 @@ void patched__look_again(struct session *s, struct target *t)
 			found = true;
 			capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
 		}
-	/* Where its code was changed there is nothing to take out; elsewhere there is. */
+	/* No probe is left to take out of code that was changed; of other code there is. */
 	if (!found || !paced__wants_probes(&t->budget.pace))
 		return;
 	capture__pause(s->capture, t->info.pid);

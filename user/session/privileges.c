@@ -24,21 +24,21 @@ static const struct {
 	int cap;
 	const char *name;
 	enum privileges_phase last; /* in which it is needed */
-	bool needed;		    /* nothing goes without */
-	bool in_sys_admin;	    /* for the kernel CAP_SYS_ADMIN will do */
+	bool needed;		    /* tracing is impossible without */
+	bool in_sys_admin;	    /* the kernel accepts CAP_SYS_ADMIN instead */
 } table[] = {
-	/* Tables and programs. Later, too: unwind tables of what a target maps; until 5.19 even to
-	 * read the tables. */
+	/* Tables and programs. Later, too: for unwind tables of what a target maps, and until Linux
+	 * 5.19 even to read the tables. */
 	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
 	/* Programs of this kind, probes, and the news of mappings. */
 	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},
 	/* Memory and /proc of others' processes; the command that is held by ptrace. */
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},
-	/* The very files that are mapped: /proc/PID/map_files. */
+	/* To open exactly the files that are mapped: /proc/PID/map_files. */
 	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
-	/* What only its owner may read of another user's process, and its files. */
+	/* To read what only the owner may read of another user's process and its files. */
 	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGES_STOPPED, false, false},
-	/* So that who changes a target's code never waits for a CPU. */
+	/* The process that changes a target's code then never waits for a CPU. */
 	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
 	/* Room for the news of mappings, where the user's is used up. */
 	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
@@ -62,7 +62,7 @@ uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 	for (size_t i = 0; i < N_TABLE; i++) {
 		if (phase <= table[i].last)
 			kept |= CAPABILITY(table[i].cap);
-		/* it stands for one that is missing */
+		/* CAP_SYS_ADMIN stands for one that is missing */
 		if (table[i].in_sys_admin && !has(permitted, table[i].cap) && admin < table[i].last)
 			admin = table[i].last;
 	}
@@ -72,7 +72,7 @@ uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 	 * long. */
 	if (use->as_root && phase <= PRIVILEGES_STOPPED)
 		kept |= CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID) | CAPABILITY(CAP_KILL);
-	/* Signals are passed on to it. */
+	/* Signals are passed on to the command. */
 	if (use->command)
 		kept |= CAPABILITY(CAP_KILL);
 	return kept & permitted;
@@ -124,7 +124,7 @@ int privileges__limit(enum privileges_phase phase, const struct privileges_use *
 		uint64_t kept = privileges__kept(now.permitted, phase, &ours);
 		uint64_t idle = CAPABILITY(CAP_DAC_OVERRIDE);
 
-		/* who has it in use after the opening was given it by privileges__override() */
+		/* after the opening, only privileges__override() puts it into effect */
 		if (phase > PRIVILEGES_OPENING)
 			idle &= ~now.effective;
 		rc = capabilities__limit(kept & ~idle, kept);

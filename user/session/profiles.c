@@ -15,13 +15,12 @@
 
 #define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
 #define SETTLE_EVERY_NS 2000000000 /* and not more often */
-/* or one that ended so long ago: its files are held as long as it is not told of */
+/* or one that ended so long ago: its files are held until its profile is made */
 #define SETTLE_LATE_NS 10000000000
-/* a look at what goes on waits for a gap between windows for no longer, */
+/* session__await_gap() waits for a gap between windows for no longer, */
 #define GAP_WITHIN_NS 1000000000
-#define GAP_LOOK_MS   5 /* and asks so often */
-/* Profiles of ended processes that are kept, those that held most: that many, of that many
- * bytes. */
+#define GAP_LOOK_MS   5 /* and looks so often */
+/* So many profiles of ended processes are kept at most, of so many bytes: those that held most. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
@@ -33,7 +32,7 @@ void profile_list__clear(struct profile_list *list)
 	*list = (struct profile_list){};
 }
 
-/* What the whole run has lost so far stands in each one's profile. 0 or -ENOMEM. */
+/* Notes in a profile what the whole run has lost so far. 0 or -ENOMEM. */
 static int note_lost(struct session *s, struct profile *p)
 {
 	const struct {
@@ -60,7 +59,8 @@ static int note_lost(struct session *s, struct profile *p)
 	return rc;
 }
 
-/* Adds the target's to the list. now_ns: the end of a run that goes on for it. */
+/* Adds the target's profiles to the list. now_ns: taken as the end for a target that has not
+ * ended. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
 			uint64_t now_ns, struct profile_list *list)
 {
@@ -96,7 +96,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	if (!profiles)
 		return -ENOMEM;
 	list->at = profiles;
-	/* What the program maps by itself is none of its heap's growth. */
+	/* Regions that the program maps by itself are not growth of its heap. */
 	if (s->what & WHAT_REGIONS) {
 		struct build of_regions = build;
 
@@ -124,7 +124,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		if (rc)
 			return rc;
 	}
-	/* the process's first, whichever that is */
+	/* goes into the process's first profile, of the heap or of regions */
 	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
 			       &list->at[first]->resident);
 }
@@ -144,7 +144,7 @@ static int compare_kept(const void *a, const void *b)
 	return (x->index > y->index) - (x->index < y->index);
 }
 
-/* Of more ended processes than can be kept, those that held least go. */
+/* If more processes have ended than can be kept, forgets those that held least. */
 static void forget_least(struct session *s)
 {
 	_cleanup_free_ struct kept *kept = NULL;
@@ -245,7 +245,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
-	/* again of those that ended earlier: more may have been lost since */
+	/* again for profiles made earlier: more may have been lost since */
 	for (size_t i = 0; i < s->profiles.n; i++)
 		if (note_lost(s, s->profiles.at[i]))
 			return error__set(err, -ENOMEM, "out of memory");
@@ -255,7 +255,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Brings a target's ledger up to date, a stretch that goes on included. */
+/* Brings a target's ledger up to date, also with continuous tracing that goes on. */
 static void look_now(struct session *s, struct target *t)
 {
 	struct target *const only[] = {t};
@@ -287,7 +287,7 @@ void session__await_gap(struct session *s)
 	}
 }
 
-/* Adds the profiles of the moment: those of targets that have ended, too, or not. */
+/* Adds the profiles of the moment. ended: also of named targets that have ended. */
 static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};

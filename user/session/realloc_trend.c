@@ -9,9 +9,9 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* times: what windows slow programs by, short of bare loops */
+#define MOST_HIDDEN 20 /* times at most that windows slow programs down, bare loops aside */
 
-/* What is known of them by site; NULL: out of memory. */
+/* What is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
 					uint64_t from_ns, uint64_t step_ns)
 {
@@ -27,7 +27,8 @@ static struct realloc_slices *slices_of(const struct build *b, const struct proc
 	return slices;
 }
 
-/* The middle half of the time from the first window to the last, in slices. */
+/* Start of the middle half of the time from the first window to the last; *ret_step: length of a
+ * slice of it. */
 static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 {
 	uint64_t first_ns = e->windows[0].start_ns;
@@ -37,7 +38,7 @@ static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 	return first_ns + run / 4;
 }
 
-/* The window that holds the moment, one in which there is one. */
+/* The last window that has begun at ns; the first one if none has. */
 static const struct survivors_window *window_at(const struct survivors *s, uint64_t ns)
 {
 	size_t later = SEARCH_FIRST(i, s->n_windows, s->windows[i].start_ns > ns);
@@ -45,7 +46,7 @@ static const struct survivors_window *window_at(const struct survivors *s, uint6
 	return &s->windows[later ? later - 1 : 0];
 }
 
-/* The share of what it has grown by that is held, of each site; NULL: out of memory. */
+/* Of each site: the share of its vectors' growth that is still held; NULL: out of memory. */
 static double *held_shares(const struct build *b, const struct process_sites *sites,
 			   const struct realloc_slices *slices)
 {
@@ -55,7 +56,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 
 	if (!shares)
 		return NULL;
-	for (size_t i = 0; i < e->n_blocks; i++) { /* those that stay */
+	for (size_t i = 0; i < e->n_blocks; i++) { /* counts those that stay */
 		const struct abi_live *live = &e->blocks[i].live;
 		long site = process_sites__find(sites, &live->stack);
 
@@ -69,8 +70,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* By how much what reallocs have added in windows is to be multiplied for all of the time that
- * these stand for. */
+/* Factor from what reallocs added in windows to what they added in all the time that these windows
+ * stand for. */
 static double scale_of(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
@@ -83,9 +84,9 @@ static double scale_of(const struct windowed_run *run)
 			: 1;
 }
 
-/* Of one site, by slices of the middle half of the run, before the process is asked. k: bytes a
- * second that a byte seen in windows stands for, times their seconds. false: too little was
- * seen. */
+/* Growth of one site's vectors, by slices of the middle half of the run, before ask_process(). k:
+ * bytes per second that a byte seen in windows stands for, times the windows' seconds. false: too
+ * little was seen. */
 static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
 			    double held, double k, struct growth *ret)
 {
@@ -109,21 +110,21 @@ static bool estimate_growth(const struct survivors *e, const struct realloc_slic
 	return true;
 }
 
-/* What the process says of it. */
+/* Corrects a site's growth by the growth of the process's anonymous memory. */
 static void ask_process(const struct windowed_run *run, const struct growth *anon,
 			struct growth *growth, double *ret_by_clock)
 {
 	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
 
-	/* That vectors are never freed is concluded from a trend, which may be chance: then the
-	 * process grows less. */
+	/* That vectors are never freed is concluded from a trend, which may be chance. If it is,
+	 * the process grows less. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
-	/* by either clock it would be larger by more: no clock that was measured differs by more
-	 * than MOST_HIDDEN */
+	/* by either clock the process would grow by more: no clock that was measured differs by
+	 * more than MOST_HIDDEN */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
-	if (process > 0 && growth->bytes_per_s > process) /* the wall clock drives it */
+	if (process > 0 && growth->bytes_per_s > process) /* it follows the wall clock */
 		*ret_by_clock = fmax(process / growth->bytes_per_s, 1 / slowed);
 	growth->bytes_per_s *= *ret_by_clock;
 	growth->low = fmin(growth->low, growth->bytes_per_s);
@@ -174,8 +175,8 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Of what grows by the wall clock windows show too much. How much that is, is known as well as its
- * growth is. most: what there is room for, bytes; 0: not known. */
+/* Windows show too much of what grows by the wall clock: reduces live accordingly. The factor is
+ * known as well as the growth is. most: bytes that there is room for; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;
@@ -240,7 +241,7 @@ void realloc_trend__add_growth(struct profile *p, const struct process_sites *si
 			continue;
 		to = &p->sites[sites->site_of[i]];
 		growth__merge(&to->growth, &trend->of[i].growth);
-		/* that their blocks have moved is no death */
+		/* blocks that have moved did not die */
 		for (int age = 0; age < PROFILE_SURVIVAL_AGES; age++) {
 			to->survival[age] = trend->held[i];
 			to->older[age] = NAN;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Vectors that realloc has grown, of a process in windows (ledger/reallocs.h), into its profile.
- * Private to the room. */
+/* Puts vectors that realloc has grown, of a process in windows (ledger/reallocs.h), into its
+ * profile. Private to the room. */
 #ifndef MEMTRACE_SESSION_REALLOC_TREND_H
 #define MEMTRACE_SESSION_REALLOC_TREND_H
 
@@ -11,16 +11,17 @@
 struct realloc_growth {
 	bool known;
 	struct growth growth; /* bytes per second */
-	double by_clock; /* of what windows show so much is there: less than 1 where the wall clock
-			  * drives it, which they do not slow */
+	/* factor on what windows show: less than 1 where growth follows the wall clock, which
+	 * windows do not slow */
+	double by_clock;
 };
 
-/* Of all; rows are those of the sites. */
+/* For all sites; arrays have the order of the sites. */
 struct realloc_trend {
-	double scale; /* what reallocs have added in windows stands for so many times as much */
-	double *held; /* the share of what a site's have grown by that is held */
+	double scale; /* bytes that reallocs added in windows stand for so many times as many */
+	double *held; /* of each site: the share of its vectors' growth that is still held */
 	struct realloc_growth *of;
-	struct growth all; /* of those that grow */
+	struct growth all; /* of all sites whose vectors grow */
 };
 
 /* anon: by how much the process's anonymous memory grows, bytes per second. 0 or -ENOMEM; to be
@@ -30,12 +31,12 @@ int realloc_trend__new(const struct build *build, const struct process_sites *si
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* Adds to each site's live memory what its vectors have grown by, as far as that is still held. It
- * counts as one object at least. 0 or -ENOMEM. */
+/* Adds what a site's vectors have grown by, as far as it is still held, to the site's live memory.
+ * It counts as one object at least. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 
-/* Their growth, into each site's. */
+/* Adds the growth of a site's vectors to the site's growth. */
 void realloc_trend__add_growth(struct profile *profile, const struct process_sites *sites,
 			       const struct realloc_trend *trend);
 

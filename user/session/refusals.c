@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MOST_TOLD 5 /* reasons: a file may offer hundreds of functions */
+#define MOST_TOLD 5 /* reasons at most: a file may offer hundreds of functions */
 
-/* Unless it is one process's: whoever maps the file as code has what is refused there: the
- * instruction is the same for all. */
+/* Does the target map code of the file? A refusal that is not of one process holds for all that do:
+ * the instruction is the same for all. */
 static bool maps_code_of(const struct target *t, const struct file_id *file)
 {
 	for (size_t i = 0; i < t->maps.n; i++)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Where the calls of mmap and its like are seen, and which target's books they go to. */
+/* Chooses where calls of mmap and its like are seen, and gives each call to its target's book. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "session/internal.h"
 #include "session/region_trend.h"
 
-/* no call of the four takes longer; else it is out of order */
+/* none of the four calls takes longer; one that does is out of order */
 #define SETTLE_AFTER_NS 1000000000ULL
 
 #define MAX_ORPHANS 65536
@@ -39,7 +39,7 @@ static void on_call(void *ctx, const struct abi_region_call *call)
 void region_calls__find_parents(struct session *s)
 {
 	for (size_t i = 0; i < s->n_orphans; i++)
-		give(s, &s->orphans[i]); /* or it is over: what ended with nothing to report */
+		give(s, &s->orphans[i]); /* not found: ended with nothing to report */
 	s->n_orphans = 0;
 }
 
@@ -55,7 +55,7 @@ void region_calls__settle(struct session *s, bool all)
 								  : now - SETTLE_AFTER_NS);
 }
 
-/* Many processes have too much to note. */
+/* Not for probes everywhere: many processes have too much to note. */
 void region_calls__note(struct session *s)
 {
 	uint64_t at = clock__now_ns(CLOCK_MONOTONIC) - SETTLE_AFTER_NS;
@@ -108,7 +108,8 @@ void region_calls__compare(struct target *t)
 		forget_unmapped(t);
 }
 
-/* What cannot be put back is told like what became too dear: it is not followed from now on. */
+/* Where probes cannot be put back, regions are not followed from now on. This is reported as if
+ * they had become too costly. */
 void region_calls__restore(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);

@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 
-/* Bytes of one region that the site took, in the mean: whether the last one falls before a moment
- * or after it is all that is known of a rate in a span. */
+/* Mean size of the regions that the site took, bytes. A rate over a span is known only to within
+ * one region: the last one may fall before a moment or after it. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;
@@ -61,8 +61,8 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 
 	if (!held)
 		return -ENOMEM;
-	/* Not followed to the end: as far as it was known; what is left by now is what has gone
-	 * since, too. */
+	/* Regions were not followed to the end: uses what was known then. What is left by now also
+	 * lacks what has been given back since. */
 	if (t->regions_stopped_ns) {
 		if (!t->region_series.n)
 			return 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every stack's regions hold, again and again, and how fast that grows. No call of mmap and
- * its like is missed, so this is known exactly, whatever windows the heap is seen in. Private to
- * the room. */
+/* Snapshots of what every stack's regions hold, and how fast that grows. No call of mmap and its
+ * like is missed, so this is exact, even where the heap is traced in windows. Private to the
+ * room. */
 #ifndef MEMTRACE_SESSION_REGION_TREND_H
 #define MEMTRACE_SESSION_REGION_TREND_H
 
@@ -11,7 +11,8 @@
  * up to then. 0 or -ENOMEM. */
 int region_trend__note(struct target *target, uint64_t at_ns);
 
-/* Growth of every site of the book. site_of: their numbers in the profile. 0 or -ENOMEM. */
+/* Adds the growth of every site of the book. site_of: the sites' numbers in the profile. 0 or
+ * -ENOMEM. */
 int region_trend__add_growth(const struct build *build, struct profile *profile,
 			     const size_t *site_of);
 

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that nobody named. Those there are when the run begins are looked through here; of
- * those that come later the kernel side decides, at their exec or fork, by the same conditions. A
- * program's path is nothing that it could judge: it asks once per file, and again when that has
- * changed. */
+/* Processes that nobody named. Those that exist when the run begins are looked through here. Later
+ * ones the kernel side judges, at their exec or fork, by the same conditions. It cannot judge a
+ * program's path: it asks once per file, and again when the file has changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -49,7 +48,7 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
-/* Takes one process in. One that cannot be traced is passed over: nobody asked for it. */
+/* Makes one process a target. One that cannot be traced is passed over: nobody asked for it. */
 static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
 {
 	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
@@ -83,8 +82,9 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Children of children have their turn when their parents are in; and what is forked meanwhile,
- * too: of one that was in before a look began, the kernel side takes the children in. */
+/* Each round takes in children of processes that the last round took in, and those forked
+ * meanwhile. Of a process that was a target before a round began, the kernel side takes the
+ * children in. */
 static int scan_descendants(struct session *s)
 {
 	size_t before;
@@ -106,14 +106,16 @@ int selection__scan(struct session *s, struct error *err)
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 
-/* By its time of change: numbers of inodes are not everywhere what the kernel has. */
+/* Does the process still run the program? Compares the file's time of change: inode numbers are not
+ * everywhere those that the kernel has. */
 static bool still_runs(pid_t pid, const struct abi_program *program)
 {
 	struct statx now;
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	/* what the kernel compares it with; its file system is not asked and cannot hang us */
+	/* the value that the kernel compares, too; the file system is not asked and cannot hang
+	 * us */
 	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_CTIME, &now) &&
 	       (uint64_t)now.stx_ctime.tv_sec == program->changed_s &&
 	       now.stx_ctime.tv_nsec == program->changed_ns;
@@ -127,7 +129,7 @@ void selection__judge(struct session *s, const struct abi_event *event)
 	if (process__read((pid_t)event->tgid, &info) || !info.exe[0])
 		return;
 	wanted = !fnmatch(s->selection->exe, info.exe, 0);
-	/* After another exec that path says nothing of the file that was asked about. */
+	/* After another exec, that path is not the path of the file that was asked about. */
 	if (still_runs((pid_t)event->tgid, &event->exe))
 		capture__judge_program(s->capture, &event->exe, wanted);
 	if (wanted)

@@ -19,7 +19,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define SIZES_AT_ONCE 32 /* of processes; some 50 us each */
+#define SIZES_AT_ONCE 32 /* processes at most; some 50 us each */
 
 void session__free(struct session *s)
 {
@@ -56,8 +56,8 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
-/* What the processes have of memory. Of many those alone that have windows: it is what tells the
- * growth of a stack from noise. */
+/* Reads the memory sizes of processes. With probes everywhere, only of those that have windows: for
+ * these, sizes tell the growth of a stack from noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -75,7 +75,7 @@ static void watch_sizes(struct session *s, uint64_t now)
 	}
 }
 
-/* Of many processes the tables take too long to read, again and again. */
+/* With probes everywhere, the tables take too long to read again and again. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
@@ -89,7 +89,7 @@ static void watch_growth(struct session *s)
 		series__add(&s->series, now, &sites);
 }
 
-/* Does what is due, and wakes us when there is something again. */
+/* Does what is due, and sets the timer for what is due next. */
 static void keep_budgets(struct session *s)
 {
 	struct itimerspec at = {};
@@ -111,14 +111,14 @@ static void beat(struct session *s)
 {
 	uint64_t passed;
 
-	/* read, it wakes us anew; that it is not time yet is no matter */
+	/* the timer must be read to wake us again; a read before its time does no harm */
 	if (read(s->beat_fd, &passed, sizeof(passed)) < 0)
 		passed = 0;
 	capture__beat(s->capture);
 }
 
-/* Holds a command until its libraries are all mapped and their unwind tables in place: some run
- * code of their own at once, faster than news of them could come. */
+/* Holds a command until its libraries are all mapped and their unwind tables in place: some
+ * libraries run code at once, before news of them could come. */
 static void follow_loading(struct session *s)
 {
 	int rc = 1;
@@ -134,7 +134,7 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* What the targets have mapped by now, so that it is known when they give it back. */
+/* Notes what the targets have mapped by now, so that it is known when they give it back. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -212,7 +212,8 @@ bool session__dispatch(struct session *s)
 
 	beat(s);
 	withdrawn = !s->stop_ns && guard__note(s);
-	targets__take_news(s); /* who has changed its code meanwhile gets no probes there */
+	/* first: a target that has changed code meanwhile gets no probes there */
+	targets__take_news(s);
 	if (withdrawn)
 		guard__restore(s);
 	n = epoll_wait(s->epoll_fd, events, 16, 0);
@@ -224,7 +225,8 @@ bool session__dispatch(struct session *s)
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
-	/* Others may come as long as there is a selection, but for one that only follows. */
+	/* As long as there is a selection, new targets may come, unless it only follows
+	 * children. */
 	if (s->selection && s->selection->dynamic)
 		return false;
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -240,8 +242,8 @@ static bool uses_glibc(const struct target *t)
 	return false;
 }
 
-/* Before anything else that takes time: nothing is counted any more, and what is read here is to be
- * of the same moment. */
+/* Call before anything else that takes time: counting has ended, and what is read here is to be of
+ * the same moment. */
 static void read_resident(struct session *s)
 {
 	for (size_t i = 0; s->resident && i < s->n_targets; i++) {
@@ -260,7 +262,7 @@ void session__stop(struct session *s)
 	capture__deactivate(s->capture);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
-	/* twice: what came in while the first one read waits for the second */
+	/* twice: the second takes in what came while the first one read */
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);
@@ -268,7 +270,7 @@ void session__stop(struct session *s)
 		region_calls__compare(s->targets[i]);
 	read_resident(s);
 	far__hurry(false);
-	/* The targets come first: all that follows they need not wait for. */
+	/* Targets are rid of probes first: they need not wait for what follows. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
 	scheduler__stop(&s->scheduler);

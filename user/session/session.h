@@ -18,10 +18,10 @@
 
 struct session;
 
-/* Processes that are traced without being named. All conditions given must hold. */
+/* Selects processes that are traced without being named. They must meet all conditions given. */
 struct session_selection {
 	bool dynamic; /* any process that fits what follows; else children only */
-	/* children of traced processes, those they have and those to come */
+	/* children of traced processes, present and future ones */
 	bool follow;
 	const char *const *comms; /* names as the kernel has them (15 bytes): one of them */
 	size_t n_comms;
@@ -40,14 +40,15 @@ enum session_what {
 
 /* Where the calls of WHAT_REGIONS are seen. */
 enum session_region_place {
-	/* at libc's functions where these see all of them, else at the system calls */
+	/* at libc's functions if these see all calls, else at the system calls */
 	REGIONS_AUTO,
 	REGIONS_LIBC,
 	REGIONS_SYSCALLS,
 };
 
-/* Longer than a loaded machine keeps us waiting as a rule; with what closing takes, targets are
- * well again within a second. Who has set no limit waits for a trace that misses nothing. */
+/* Time without a beat after which all probes are taken out. A loaded machine rarely keeps memtrace
+ * waiting this long. With the time for taking them out, targets run undisturbed again within a
+ * second. Without a limit of overhead, a trace that misses nothing matters more. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
@@ -57,40 +58,42 @@ enum session_region_place {
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
-	/* regions as well, where libc's functions show them to probes that go at once */
+	/* regions as well, if libc's functions show them and their probes can be removed at once */
 	bool regions_if_easy;
-	bool resident; /* profile.resident as well: of what is there at the end of the run */
-	/* No call is to return through a probe: what functions return is read at their ret
-	 * instructions, which costs more. Else so where this kernel would kill a process by it. */
+	bool resident; /* profile.resident as well, as of the end of the run */
+	/* Use no return probes: results are read at the functions' ret instructions, which costs
+	 * more. false: so only where this kernel would kill a process because of return probes. */
 	bool no_returns;
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
-	double planned_s; /* what the run is to take, for its profiles; whoever runs it sees to
-			   * that. 0: until told */
+	/* planned length of the run, for its profiles; the caller ends the run. 0: until told */
+	double planned_s;
 	char *const
 		*command; /* or, when not NULL, a command to start and trace (NULL-terminated), */
-	struct launch *launch; /* and the process that becomes it, of launch__fork(): the session's
-				* from then on */
+	/* and the process that becomes it, from launch__fork(); the session takes it over */
+	struct launch *launch;
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
 	double max_overhead; /* share of its CPU time that tracing in windows may cost a process,
 			      * 0..1; 0: no limit */
-	double max_steady_overhead; /* the same of tracing all the time, which slows no request more
-				     * than others; no less */
-	bool overhead_given; /* asked for: it is an error when it cannot be kept; else there is none
-			      * then (but with perf uprobes that is an error, too) */
+	/* the same for continuous tracing, which slows all requests alike; not less than
+	 * max_overhead */
+	double max_steady_overhead;
+	/* the user gave the limit: an error if it cannot be kept. Else the limit is dropped then
+	 * (with perf uprobes: an error, too) */
+	bool overhead_given;
 	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share
 	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
 	 * max_overhead. */
 	double max_host_overhead;
 	/* for tests: how often windows come about; 0: about every second */
 	uint64_t window_period_ns;
-	/* Was capture.interval asked for by its number? Else tracing may sample at a coarser one
-	 * where that lets it go on all the time within the limit. (Who asks for a number
-	 * compares by it, or wants each allocation, and can ask for a larger one.) */
+	/* Did the user give capture.interval as a number? If not, tracing may use a coarser one
+	 * where that keeps it continuous within the limit. (A user who gives a number compares runs
+	 * by it, or wants each allocation, and can give a larger one.) */
 	bool interval_given;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
@@ -100,25 +103,25 @@ struct session_options {
 int session__open(const struct session_options *options, struct session **ret, struct error *err);
 void session__free(struct session *session);
 
-/* Counting begins; a command is let run. */
+/* Begins counting, and lets a command run. */
 int session__start(struct session *session, struct error *err);
 
 /* Readable when session__dispatch has something to do. Owned by the session. */
 int session__fd(const struct session *session);
 
-/* Takes in the news, and tells that all is well: when that is not called for GUARD_LIMITED_MS
- * (without a limit of overhead: GUARD_UNLIMITED_MS) while there is nothing else to say so, all
- * probes are taken out of the targets, and put back at the next call. News are mapped files, ended
- * processes. True when every target has ended. */
+/* Takes in news (mapped files, ended processes), and reports that all is well. If nothing reports
+ * this for GUARD_LIMITED_MS (without a limit of overhead: GUARD_UNLIMITED_MS), all probes are taken
+ * out of the targets; the next call puts them back. True when every target has ended. */
 bool session__dispatch(struct session *session);
 
-/* How often that happened since the start; *ret_s: for how long the probes were out in all. */
+/* How often all probes were taken out for that reason since the start; *ret_s: for how many seconds
+ * in all. */
 size_t session__withdrawals(const struct session *session, double *ret_s);
 
-/* Is the process there that does it? Without it the run is to end. */
+/* Is the process alive that takes the probes out then (mt-keeper)? Without it the run is to end. */
 bool session__is_guarded(struct session *session);
 
-/* Why no call returns through a probe, as in "as asked for"; the session's. NULL: calls do. */
+/* Why there are no return probes, as in "as asked for"; the session's. NULL: there are. */
 const char *session__no_returns(const struct session *session);
 
 /* How the run stands, over all targets. */
@@ -127,10 +130,10 @@ struct session_status {
 	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
 	uint64_t samples;
 	double alloc_bytes; /* estimate: allocated since the start */
-	double live_bytes;  /* the same, and not freed: the table's estimate, of n_live targets */
-	double grown_bytes; /* by which the anonymous memory of the others has grown since tracing
-			     * them began: they are traced in windows, and what is live of them only
-			     * the table estimates */
+	double live_bytes;  /* estimate: allocated and not freed, of n_live targets */
+	/* by how much the anonymous memory of the n_grown other targets has grown since tracing
+	 * them began. They are traced in windows: only the table estimates their live memory */
+	double grown_bytes;
 	size_t n_live, n_grown;
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
@@ -140,41 +143,41 @@ struct session_status {
 };
 void session__status(struct session *session, struct session_status *ret);
 
-/* What has changed from one status to a later one, per second. NaN: it was of others then. */
+/* Change from one status to a later one, per second. NaN: the two count different targets. */
 struct session_rates {
 	double live_bytes, grown_bytes, alloc_calls, free_calls;
 };
 
-/* Calls that turn out to be the allocator's own are taken off again, and counts can step back a
- * little: those are 0 then. false: no time has passed. */
+/* Calls that turn out to be the allocator's own are subtracted later, so counts can step back a
+ * little: their rates are 0 then. false: no time has passed. */
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
-/* Before what takes long, and is done while the run goes on (the next two): waits until no window
- * is open that would stay open as long, half a second as a rule, one at most. */
+/* Call before long work during the run, such as session__peek() and session__look(). Waits until no
+ * window is open, which the work would keep open as long: half a second as a rule, one at most. */
 void session__await_gap(struct session *session);
 
-/* Files are written from now on, or no more: a slow disk is no reason to take the probes out as
- * early as otherwise. */
+/* The caller writes files from now on (false: no more). A disk may be slow: meanwhile the probes
+ * are taken out only after a longer silence. */
 void session__expect_long_work(struct session *session, bool long_work);
 
-/* How things stand while the run goes on: calls fn for the profile of each target that has not
- * ended, in order, until it returns something else than 0, which is then returned; the profile is
- * gone afterwards. Takes as long as reading all tables does. 0 or negative errno. */
+/* Profiles of the moment, while the run goes on: calls fn for the profile of each target that has
+ * not ended, in order. When fn returns something else than 0, stops and returns that. The profile
+ * is freed after the call. Takes as long as reading all tables does. 0 or negative errno. */
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
-/* The same profiles, for the caller to keep and free, the array, too; also those of targets that
- * have ended, if they were named. After stop: how things stood then. 0 or negative errno. */
+/* The same profiles, and those of targets that have ended, if these were named. The caller frees
+ * the profiles and the array. After stop: as of the stop. 0 or negative errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
-/* After stop: what session__look() says from then on is without these parts of the model of windows
- * (the bits of profile/parts.h). What was decided while it ran stays as it was. */
+/* After stop: from then on session__look() leaves out these parts of the model of windows (the bits
+ * of profile/parts.h). What was decided during the run stays as it was. */
 void session__leave_out(struct session *session, unsigned parts);
 
-/* Ends counting, and takes the probes out of the targets, but for perf uprobes: of these each takes
- * 80 ms, one after the other, and nothing that was captured should wait for it. They stay, idle,
- * until session__detach. */
+/* Ends counting, and takes the probes out of the targets. Perf uprobes stay, idle, until
+ * session__detach(): removing them takes 80 ms each, one after the other, and nothing that was
+ * captured should wait for it. */
 void session__stop(struct session *session);
 
 /* Takes the probes out of the targets that are still there. */
@@ -186,8 +189,8 @@ void session__detach(struct session *session);
 int session__profiles(struct session *session, struct profile *const **ret, size_t *ret_n,
 		      struct error *err);
 
-/* How many processes the run has traced so far, those that have ended, and left nothing to report,
- * among them. */
+/* How many processes the run has traced so far, also those that have ended and left nothing to
+ * report. */
 size_t session__met(const struct session *session);
 
 /* The pid of the command that was started (0: none), and, when it has ended, true and its wait
@@ -195,7 +198,7 @@ size_t session__met(const struct session *session);
 pid_t session__command(const struct session *session);
 bool session__command_ended(struct session *session, int *ret_wait_status);
 
-/* Where regions are seen, for people: "" when they are not. */
+/* Where regions are seen, as text for people: "" when they are not. */
 const char *session__region_place(const struct session *session);
 
 /* How the probes were attached, and where: as capture__probes. */
@@ -210,29 +213,29 @@ const struct capture_refusal *session__refusals(const struct session *session, s
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: none that is known */
-	struct error no_allocator;     /* why not */
+	struct error no_allocator;     /* why allocators is NULL */
 	struct region_source *regions; /* owned */
 	struct calibration calibration;
 	struct region_calibration region_calibration;
-	bool regions_calibrated; /* the latter is known */
+	bool regions_calibrated; /* region_calibration is known */
 };
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err);
 void session_plan__clear(struct session_plan *plan);
 
-/* Can this machine trace, and we: privileges (-EPERM), the pid namespace, BTF. 0, or negative errno
- * with err. Part of session__open and session__plan; for who has something else to complain of that
- * would send people the wrong way first. */
+/* Can memtrace trace on this machine: privileges (-EPERM), the pid namespace, BTF? 0, or negative
+ * errno with err. session__open() and session__plan() call this. A caller with another complaint
+ * calls it first, because that complaint would mislead people. */
 int session__check_machine(struct error *err);
 
-/* Memory of the kernel for a run's tables on a machine of so many possible CPUs, and how many
- * processes it traces at a time: named ones, or those of a selection (everywhere). 0 or negative
+/* Kernel memory that a run's tables take on a machine with cpus possible CPUs, and how many
+ * processes it traces at a time: named ones, or (everywhere) those of a selection. 0 or negative
  * errno. */
 int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 		       uint32_t *ret_processes);
 
-/* What can be said of a pid without tracing it: 0, or negative errno with err saying why it cannot
- * be traced (no such process, kernel thread, thread of another, 32-bit, ended). */
+/* Checks a pid without tracing it: 0, or negative errno with err saying why it cannot be traced (no
+ * such process, kernel thread, thread of another, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);
 
 #endif

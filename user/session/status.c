@@ -7,14 +7,15 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define RECENT_WINDOWS 8 /* that tell how much is called now */
+#define RECENT_WINDOWS 8 /* that tell the present rate of calls */
 
 static bool is_continuous(const struct target *t)
 {
 	return t->budget.stretch && t->budget.pace.windows.open && !t->budget.pace.closing;
 }
 
-/* All that a target has allocated, by what it allocated while its probes were in place. */
+/* Estimates all that a target has allocated from what it allocated while its probes were in
+ * place. */
 static double allocated(const struct target *t)
 {
 	const struct survivors *s = &t->budget.survivors;
@@ -29,8 +30,8 @@ static double allocated(const struct target *t)
 	return (double)t->counters.alloc_bytes * fmax(net_clock__at(clock, UINT64_MAX) / seen, 1);
 }
 
-/* Calls that allocate and that free, per net second, of the last windows. false: there were
- * none. */
+/* Rates of calls that allocate and that free, per net second, over the last windows. false: there
+ * were none. */
 static bool call_rates(const struct target *t, double *ret_allocs, double *ret_frees)
 {
 	const struct survivors *s = &t->budget.survivors;
@@ -52,8 +53,8 @@ static bool call_rates(const struct target *t, double *ret_allocs, double *ret_f
 	return true;
 }
 
-/* Brings the estimate of a target's calls up to date: what was counted where probes were, and what
- * its last windows say of the time that it has worked outside of windows. */
+/* Brings the estimate of a target's calls up to date. Where probes were in place, calls are
+ * counted; for time outside of windows, the rates of the last windows are used. */
 static void estimate_calls(struct target *t)
 {
 	const struct net_clock *clock = &t->budget.clock;
@@ -71,8 +72,9 @@ static void estimate_calls(struct target *t)
 	t->calls.seen_frees = t->free_calls;
 }
 
-/* Windows do not see the frees: what is live is then estimated from all tables, which takes too
- * long each second. What the kernel counts of the process's memory stands for it, and says so. */
+/* Windows do not see all frees: live memory would be estimated from all tables, which takes too
+ * long each second. The growth of the process's anonymous memory stands for it, in fields of its
+ * own. */
 static void add_held(const struct target *t, struct session_status *ret)
 {
 	const struct sizes *anon = &t->anon;

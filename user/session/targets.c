@@ -24,8 +24,8 @@
  * [vsyscall], which is nobody's JIT. */
 #define USER_END (1ULL << 63)
 
-/* Mappings that are gone are kept for the names of stacks from then, this many: a process may map
- * at ever new addresses. Beyond, frames there are without a mapping, and counted. */
+/* So many mappings that are gone are kept, to name stacks from before: a process may map at ever
+ * new addresses. Beyond that, frames there have no mapping, and are counted. */
 #define MAX_GONE 16384
 
 struct target *targets__add(struct session *s)
@@ -87,7 +87,7 @@ static void note_short(struct session *s, bool is_short)
 }
 
 /* Makes the file behind an executable mapping known, so that it can be unwound through and named
- * even when its process is gone. What fails is not remembered: another mapping may yet show the
+ * even when its process is gone. A failure is not remembered: another mapping may yet show the
  * file. */
 static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
 {
@@ -109,8 +109,8 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	note_short(s, rc == -EMFILE);
 }
 
-/* The process runs code that lies in no file. What that is called it may say until its end, or
- * after: where is only known while it lives. */
+/* The process runs code that lies in no file. It may write names for this code into a perf map
+ * until its end, or after. The place of the perf map is known only while the process lives. */
 static void note_jit(struct target *t)
 {
 	if (t->perf_map.root_fd < 0)
@@ -159,7 +159,7 @@ static size_t count_code(const struct maps *maps)
 	return n;
 }
 
-/* Where the kernel side has no room for all that ever was, it gets what is there now. */
+/* Where the kernel side has no room for all mappings that ever were, it gets the present ones. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -193,8 +193,8 @@ void targets__tell_mappings(struct session *s)
 
 /* --- probes for all processes --- */
 
-/* The marks are on files, not on binaries, of which many files may be copies: the kernel puts a
- * probe into one file. */
+/* The marks are on files, not on binaries: many files may be copies of one binary, and the kernel
+ * puts a probe into one file. */
 static unsigned char *mark_of(struct session *s, const struct map_entry *e)
 {
 	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
@@ -212,7 +212,8 @@ static bool new_files(struct session *s, const struct target *t)
 	return false;
 }
 
-/* From now on they all have been. unknown: the path of the one whose malloc is not known, or "". */
+/* Marks all of the target's files as looked through. unknown: the path of the file whose malloc is
+ * not known, or "". */
 static void mark_files(struct session *s, const struct target *t, enum file_mark as,
 		       const char *unknown)
 {
@@ -235,12 +236,12 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 		return error__set(err, -ENOMEM, "out of memory");
 	patched__look_everywhere(s, t->allocators);
 	capture__probes(s->capture, &before);
-	/* One that cannot be probed is no reason to leave the others. */
+	/* An allocator that cannot be probed is no reason to leave the others. */
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
-	/* What is known of the probes points to them. Most programs bring the same library, which
-	 * has its probes. */
+	/* Records of the probes point to the allocators. Most programs bring the same library,
+	 * which has its probes: then nothing was added. */
 	if (after > before)
 		s->attached[s->n_attached++] = t->allocators;
 	else
@@ -267,12 +268,12 @@ void targets__attach_own(struct session *s, struct target *t)
 	int rc;
 
 	while ((rc = capture__attach(s->capture, t->allocators, t->info.pid, NULL)))
-		t->allocators->n_refused += rc != -EOPNOTSUPP; /* of those the capture tells */
+		t->allocators->n_refused += rc != -EOPNOTSUPP; /* else the capture tells */
 }
 
-/* The files are marked when all is done that can be done: what has failed for want of the process,
- * or of room, the next process that maps them may bring about. One that has ended meanwhile will do
- * as long as its files are held. */
+/* Marks the files when all is done that can be done. What failed because the process was gone, or
+ * for want of room, may succeed with the next process that maps the files. A process that has ended
+ * meanwhile will do as long as its files are held. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -300,13 +301,13 @@ static void probe_new_files(struct session *s, struct target *t)
 }
 
 /* Puts probes into the allocators that a target brings along, or has loaded since. A selected
- * process without one that is known is traced all the same, and has nothing to show. */
+ * process without a known allocator is traced all the same, and has nothing to show. */
 static void provide_probes(struct session *s, struct target *t)
 {
 	if (!s->everywhere) {
 		if (t->ended || !t->allocators)
 			return;
-		/* One that cannot be probed stays as it is: the others are. */
+		/* An allocator that cannot be probed does not stop the others. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
 		if (paced__wants_probes(&t->budget.pace))
@@ -323,7 +324,8 @@ static bool on_wanted(void *ctx, pid_t pid)
 	return targets__find(ctx, pid) != NULL;
 }
 
-/* It has ended, which we have not been told yet, and its pid is another's: so is news of that. */
+/* Has the target ended, unnoticed so far, and another process got its pid? Then news of the pid is
+ * of that process. */
 static bool is_anothers(const struct target *t)
 {
 	struct pollfd end = {.fd = t->pidfd, .events = POLLIN};
@@ -349,7 +351,7 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 	t->code_replaced += replaces;
 	if (!entry->file.inode) {
 		note_jit(t);
-		/* Of generated code there is nothing to know, but that what was there is gone. */
+		/* Generated code matters only where it has replaced other code. */
 		if (!replaces)
 			return;
 	}
@@ -360,15 +362,15 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* Its maps are the new program's; what the old one held is gone, which an event says. The kernel
- * side forgot the old mappings at the exec; forgetting them here lets their tables make room for
- * new ones. */
+/* The target's maps are now the new program's. What the old program held is gone: EVENT_EXEC says
+ * so. The kernel side forgot the old mappings at the exec; forgetting them here lets their tables
+ * make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
 
-	/* The one that it began with: its maps were read since. */
+	/* Not for the exec that the target began with: its maps were read since. */
 	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
 	maps__free(&t->maps);
@@ -439,7 +441,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 			region_book__exec(&t->book, event->time_ns);
 		series__free(&t->region_series);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
-		t->headless = false; /* who calls it is the main thread from then on */
+		t->headless = false; /* the thread that called exec is the main thread now */
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		survivors__exec(&t->budget.survivors, event->time_ns);
@@ -452,8 +454,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->headless = true;
 		break;
 	case EVENT_EXIT:
-		/* Of those that were named the pidfd tells. What this one mapped last is not known
-		 * yet. */
+		/* For named targets the pidfd tells the end. This one's last mappings are not known
+		 * yet: its end is taken in later. */
 		if (t && t->uninvited)
 			t->exit_ns = event->time_ns;
 		break;
@@ -471,7 +473,7 @@ void targets__read_size(struct target *t)
 	if (t->ended || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
-	if (now.rss_bytes) /* it is on its way out without */
+	if (now.rss_bytes) /* it has none shortly before its end */
 		t->rss_bytes = now.rss_bytes;
 	t->threads = now.threads;
 	if (!process__anon_bytes(t->info.pid, &anon))
@@ -484,7 +486,7 @@ void targets__read(struct session *s, struct target *t)
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	if (s->what & WHAT_FAULTS) /* it is asked for of those that have ended, too */
+	if (s->what & WHAT_FAULTS) /* the size is wanted of targets that have ended, too */
 		targets__read_size(t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
@@ -506,7 +508,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 	targets__read(s, t);
 	scheduler__end(&s->scheduler, &t->budget.pace);
-	run_time__close(&t->budget.run); /* of a window that it has ended in */
+	run_time__close(&t->budget.run); /* of the window in which the process ended */
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)
@@ -518,7 +520,7 @@ void targets__note_end(struct session *s, struct target *t)
 			s->command_status = 0;
 		else
 			s->command_cpu_ns = own__usage_ns(&usage);
-		/* the kernel adds up what it has waited for */
+		/* the kernel adds up the CPU time of children that were waited for */
 		if (!s->selection && s->command_cpu_ns > t->cpu_now_ns)
 			t->children_cpu_ns = s->command_cpu_ns - t->cpu_now_ns;
 		s->command_ended = true;
@@ -562,12 +564,12 @@ static bool is_unseen(struct session *s, const struct target *t)
 
 void targets__take_news(struct session *s)
 {
-	/* Who is there, what they have mapped, who is gone. What is read first has been made by
-	 * processes that are known, or will be in a moment. */
+	/* Order: new processes, their mappings, ended processes. News of mappings that is read
+	 * first is of processes that are known, or will be in a moment. */
 	if (s->watch)
 		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);
-	if (s->n_orphans) { /* their processes are in the news that came meanwhile */
+	if (s->n_orphans) { /* news of their processes came meanwhile */
 		capture__events(s->capture, on_event, s, &s->events_lost);
 		region_calls__find_parents(s);
 	}

@@ -10,8 +10,8 @@
 #include "capture/snapshot.h"
 #include "profile/balance.h"
 
-/* Survival to twice the age, from which no block seems to die any more. (Allocation is known from
- * time to time only.) */
+/* Survival to twice an age, as a share of that to the age: from here on no block seems to die any
+ * more. (Allocation is known from time to time only.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -28,9 +28,8 @@ struct rows {
 	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
 };
 
-/* What one more sample of the site would make of a difference, at its mean size. Where the
- * interval became coarser, most samples may have come before, and are worth less than the next
- * one. */
+/* Difference that one more sample of the site would make, at its mean size. Where the interval
+ * became coarser, most samples may be from before, and are worth less than the next one. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
 	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
@@ -45,7 +44,8 @@ static double quantum_of(const struct build *b, const struct abi_site *site)
 
 static const struct series no_series;
 
-/* The i-th block that is held, in the kernel's table. NULL: there are no more. */
+/* Walks over the blocks of the kernel's table that are held. next_held(): NULL when there are no
+ * more. */
 struct held_walk {
 	struct snapshot_live live;
 	uint64_t exec_ns;
@@ -69,11 +69,11 @@ static const struct abi_live *next_held(struct held_walk *walk)
 	return NULL;
 }
 
-/* Without a series: a leak adds blocks at the same rate all the time, and all of them stay. Counted
- * are those that have stayed for a quarter of the run at least (what is in balance has died by
- * then), and were not born in its first quarter (what is set up at the start is not added to).
- * Segments are in descending order of time: what lives for long, but not for ever, is ever fewer by
- * age. */
+/* Without a series. A leak adds blocks at the same rate all the time, and all of them stay. Counts
+ * blocks that have stayed for at least a quarter of the run: a population in balance has died by
+ * then. Leaves out blocks born in its first quarter: what is set up at the start is not added to.
+ * Segments are in descending order of time: of blocks that live long, but not for ever, the older
+ * are ever fewer. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -90,7 +90,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	for (size_t site = 0; site < sites->n; site++)
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 			rows->at[site][i].seconds = (double)step * NS;
-	for (size_t i = 0; i < sites->n; i++) /* of which nothing may be held */
+	for (size_t i = 0; i < sites->n; i++) /* also of sites that hold nothing */
 		rows->quantum[i] = quantum_of(b, &sites->sites[i]);
 	while ((held = next_held(&walk))) {
 		long site = process_sites__find(sites, &held->stack);
@@ -113,7 +113,8 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* Continuous tracing sees every free: what the site held, from time to time. */
+/* With a series. Continuous tracing sees every free, so it is known what the site held from time to
+ * time. */
 static void rows_of_series(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -149,9 +150,9 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* How much of what the site allocated until some age ago is still held, and of what is live how
- * much is that old. Allocation is known by time from the series, without one taken to be even. 0 or
- * -ENOMEM. */
+/* Which share of what the site allocated at least some age ago is still held, and which share of
+ * its live memory is that old. Allocation over time is known from the series; without one it is
+ * taken to be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
@@ -218,17 +219,17 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 	return growth__estimate(all, n_sites ? rows->n_segments : 0, quantum, false);
 }
 
-/* Blocks from before the run die unseen: a population in balance that turns over more slowly than
+/* Blocks from before the run die unseen. A population in balance that turns over more slowly than
  * the run lasts (a large cache) seems to grow by as much as those earlier blocks die. Then all
- * stacks together seem to grow by more than the process does, and any of those whose blocks go on
- * dying may owe the whole excess: the lower end of its interval goes down by it. process: growth of
- * the process as stacks would show it, bytes per second. */
+ * stacks together seem to grow by more than the process does. Any stack whose blocks go on dying
+ * may cause the whole excess: the excess lowers the low end of that stack's interval. process:
+ * growth of the process as stacks would show it, bytes per second. */
 static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {
 	const struct growth *all = &p->growth.attributed;
 	double excess = all->bytes_per_s - process, error = all->bytes_per_s - all->low;
 
-	if (!(excess + error > 0)) /* or not known */
+	if (!(excess + error > 0)) /* no excess, or not known */
 		return;
 	excess = fmax(excess, 0);
 	for (size_t i = 0; i < sites->n; i++) {

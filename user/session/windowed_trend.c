@@ -12,19 +12,20 @@
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* Share of a run, by the wall and by its own clock, that continuous tracing may have missed and
- * still tells its growth better than windows do. */
+/* Share of a run, by the wall clock and by its net clock, that continuous tracing may have missed
+ * and still tells its growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
-/* An exec begins anew: what came before it is no more, and took no time. */
+/* Begin of the present program: an exec begins anew, and what came before it does not count, nor
+ * does its time. */
 static uint64_t program_begin_ns(const struct build *b)
 {
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
 }
 
 /* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its
- * end is not known: it is taken to have gone on as before. As if it had done nothing, what was
- * traced until then would be all there is. */
+ * end is not known: it is taken to have gone on as before. If it were taken to have done nothing,
+ * what was traced until then would seem to be everything. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;
@@ -94,15 +95,15 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-/* What a block counts for, bytes. some_live: of its stack, so that those that do not count for
- * nothing. */
+/* What a block counts for, bytes. some_live: some blocks of its stack may live; then a block that
+ * cannot live counts for nothing. */
 static double share_of(const struct survivors_block *block, bool some_live)
 {
 	return some_live && !survivors_block__may_live(block) ? 0 : trend__weight(&block->live);
 }
 
-/* Shares a stack's live memory out to the threads by which what may live of it was allocated; where
- * none of those that were seen does, by which it was. */
+/* Shares a stack's live memory out to the threads that allocated those of its blocks that may live.
+ * Where none of the blocks seen may live, shares it out to the threads that allocated any. */
 static int add_live_estimate(const struct build *b, struct profile *p,
 			     const struct process_sites *sites, long site,
 			     const struct estimate *live,
@@ -139,7 +140,7 @@ static int add_live_estimate(const struct build *b, struct profile *p,
 	return rc;
 }
 
-/* By stack and thread. */
+/* Order: by stack, then thread. */
 static int compare_by_stack(const void *x, const void *y)
 {
 	const struct survivors_block *a = *(const struct survivors_block *const *)x;
@@ -161,13 +162,13 @@ static const struct survivors_block **blocks_by_stack(const struct survivors *s)
 	return blocks;
 }
 
-/* Where a stack's blocks begin among them all, or would. */
+/* Index at which a stack's blocks begin among all blocks, or would begin. */
 static size_t first_of(const struct survivors_block *const *blocks, size_t n, size_t stack)
 {
 	return SEARCH_FIRST(i, n, blocks[i]->stack >= stack);
 }
 
-/* What is known of one stack, into its site. */
+/* Puts what is known of one stack into its site. */
 static int add_stack(const struct build *b, struct profile *p, const struct process_sites *sites,
 		     long site, const struct windowed_result *r, double most,
 		     const struct survivors_block *const *blocks, size_t n_blocks)
@@ -201,7 +202,8 @@ static int add_stack(const struct build *b, struct profile *p, const struct proc
 		       : 0;
 }
 
-/* What is left for all other blocks of what the process grows by. 0 or -ENOMEM. */
+/* Subtracts the growth of vectors from anon: what is left is the growth of all other blocks. 0 or
+ * -ENOMEM. */
 static int take_off_vectors(const struct build *b, const struct process_sites *sites,
 			    const struct windowed_run *run, struct growth *anon)
 {
@@ -218,8 +220,8 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 	return 0;
 }
 
-/* What windows say of the process and of each stack of sites, into the profile. anon: by how much
- * its anonymous memory grows, per second. */
+/* Puts what windows say of the process and of each stack of sites into the profile. anon: by how
+ * much the process's anonymous memory grows, per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, const struct growth *anon)
 {
@@ -286,8 +288,7 @@ static struct growth all_growth(const struct profile *p)
 	return all;
 }
 
-/* The share of the run in which it was not traced continuously: by the wall clock or by net time,
- * the larger. */
+/* Share of the run without continuous tracing: by the wall clock or by net time, the larger. */
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -305,15 +306,15 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can growth be read as that of a continuous run? Not when blocks were let go, which the kernel's
- * tables then lack. */
+/* Can growth be read as that of a continuous run? Not when blocks were let go: the kernel's tables
+ * lack them. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
 }
 
 /* Growth of a run that was interrupted for so little that it is like a continuous one. What was
- * allocated meanwhile is not in it, nor what was freed: either may be as much as is allocated in
+ * allocated or freed during the interruption is missing: either may be as much as is allocated in
  * that time. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
@@ -322,7 +323,7 @@ static int add_interrupted_growth(const struct build *b, struct profile *p,
 	int rc = trend__add_growth(b, p, sites);
 
 	if (rc || !p->has_growth) {
-		p->has_growth = enough; /* by windows, then */
+		p->has_growth = enough; /* then growth is that by windows */
 		return rc;
 	}
 	for (size_t i = 0; i < p->n_sites; i++) {
@@ -393,7 +394,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-		/* what its vectors grow by may be sure all the same */
+		/* growth of its vectors may be sure all the same */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
 	if (!nearly || !p->has_growth)
