@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* --threads T (4) threads that go through every function of the malloc family, hold blocks, look
- * after their content and free them, from "go" until the line "stop": something alive to attach to
- * and detach from at any moment. Prints {"threads": T, "intact": true}; a block that someone wrote
- * over, an unaligned one or a refused one ends it with SIGABRT. */
+/* From "go" until the line "stop", --threads T (4) threads call every function of the malloc
+ * family, hold blocks, check their content and free them. A tracer can attach and detach at any
+ * moment. Prints {"threads": T, "intact": true}. An overwritten block, an unaligned block or a
+ * failed allocation ends the program with SIGABRT. */
 #include <pthread.h>
 
 #include "truth.h"
@@ -12,7 +12,7 @@
 
 static volatile bool over;
 
-/* The first and last byte tell whether anybody else wrote here. */
+/* Fills the first and last byte: check() sees there if anybody else wrote to the block. */
 static void *mark(void *p, size_t size, unsigned char fill)
 {
 	unsigned char *bytes = p;

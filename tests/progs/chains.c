@@ -3,8 +3,8 @@
  * frame pointers as distributions build, with frame pointers and without tables; each linked
  * dynamically, statically and as a static PIE.
  *
- * With a library's path as argument it is loaded with dlopen after "go"; its function lib_leaf() is
- * to call back. */
+ * If the argument is the path of a library, the program loads the library with dlopen after "go".
+ * The library's function lib_leaf() calls back. */
 #include "chains.h"
 
 #include <alloca.h>
@@ -89,8 +89,8 @@ NOINLINE static void be_interrupted(size_t size)
 	KEEP(NULL);
 }
 
-/* Between two instructions of this program, not in libc. It has a frame: where it had none yet,
- * frame pointers alone would miss its caller. */
+/* The signal comes between two instructions of this program, not in libc. The function has its
+ * frame by then: before that, frame pointers alone would miss its caller. */
 NOINLINE static void be_trapped(size_t size)
 {
 	handler_size = size;
@@ -106,7 +106,7 @@ static void handle(int sig, int flags)
 	sigaction(sig, &action, NULL);
 }
 
-/* Once on the stack that is interrupted, once on one of their own. */
+/* The handlers run on the interrupted stack or, if elsewhere, on a stack of their own. */
 NOINLINE static void signals(bool elsewhere, size_t size)
 {
 	static char memory[65536];
@@ -157,7 +157,7 @@ NOINLINE static void large_frame(void)
 
 /* --- tail calls: a function that jumps to another is not on the stack ---
  *
- * Each of these jumps, or stays and calls: then it is. */
+ * Each of these jumps or, if stay, calls and is on the stack. */
 
 NOINLINE static void *jumped_to(size_t size)
 {
@@ -193,7 +193,7 @@ NOINLINE static void call_those_that_jump(void)
 	KEEP(jump_to_malloc(20027, true));
 }
 
-/* --- coroutines: the allocations are in the middle of their swapping --- */
+/* --- coroutines: they allocate between swaps of contexts --- */
 
 static ucontext_t outside, ping_context, pong_context;
 
@@ -246,7 +246,7 @@ NOINLINE static void coroutine(ucontext_t *context, void (*entry)(void), char *s
 NOINLINE static void run_coroutines(void)
 {
 	static char stack[65536];
-	char near[65536]; /* below the caller's frames: what walks too far gets into those */
+	char near[65536]; /* below the caller's frames: a walk that goes too far gets there */
 
 	coroutine(&ping_context, ping, stack, sizeof(stack));
 	coroutine(&pong_context, pong, near, sizeof(near));
@@ -254,7 +254,7 @@ NOINLINE static void run_coroutines(void)
 	KEEP(near);
 }
 
-/* --- threads: each its own depth, way and size, all at once --- */
+/* --- threads: each has its own depth, path and size; all run at the same time --- */
 
 #define N_THREADS   16
 #define ROUNDS	    50
@@ -293,7 +293,7 @@ NOINLINE static void *one_of_many(void *arg)
 
 	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < ROUNDS; i++) {
-		void *other = malloc(SIZE_OF(id) + 1000); /* freed: leaves no trace */
+		void *other = malloc(SIZE_OF(id) + 1000); /* freed again: not in the truth */
 
 		KEEP(other);
 		left(id, DEPTH_OF(id));
@@ -323,7 +323,7 @@ NOINLINE static void run_threads(void)
 	}
 }
 
-/* --- a library that comes while all is traced --- */
+/* --- a library that is loaded while the program is traced --- */
 
 #ifndef STATIC
 NOINLINE static void call_back(size_t size)
@@ -342,7 +342,7 @@ NOINLINE static void use_library(const char *path)
 		fprintf(stderr, "chains: %s\n", dlerror());
 		exit(1);
 	}
-	/* its code is known to a tracer a fraction of a second after it was mapped */
+	/* a tracer learns of the library's code a fraction of a second after it was mapped */
 	usleep(700000);
 	leaf(call_back, 20051);
 	KEEP(library);
@@ -351,7 +351,8 @@ NOINLINE static void use_library(const char *path)
 
 int main(int argc, char **argv)
 {
-	static const int depths[] = {5, 60, 120}; /* with malloc, allocate, main and libc's: 126 */
+	/* the deepest stack has 126 frames, with malloc, allocate, main and libc's */
+	static const int depths[] = {5, 60, 120};
 
 	chains_begin();
 	for (int i = 0; i < 3; i++) {
@@ -384,7 +385,7 @@ int main(int argc, char **argv)
 	declare(20025, "call_those_that_jump", "main", NULL);
 	declare(20027, "allocate", "jump_to_malloc", "call_those_that_jump", "main", NULL);
 
-	run_coroutines(); /* their stacks are their own: no main */
+	run_coroutines(); /* they have their own stacks, without main */
 	for (size_t size = 20031; size <= 20035; size += 2) {
 		bool is_ping = size != 20033;
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the programs of test_stacks.py share. Each allocates blocks of sizes of their own, kept, in
- * call chains of known shape, and the truth line says how many of each size and what stands on the
- * stack there, innermost first, from the caller of malloc to main or what else it begins with:
+/* What the programs of test_stacks.py share. Each program allocates blocks in call chains of known
+ * shape and keeps them. Each chain has a block size of its own. For each size, the truth line tells
+ * the number of blocks and the functions on the stack. They are innermost first: from the caller
+ * of malloc to main, or to another function that the stack begins with:
  *
  *	{"stacks": [{"size": SIZE, "objects": N, "frames": ["leaf", ..., "main"]}, ...]}
  *
- * "*" stands for functions of libraries, any number of them, which have no place elsewhere.
+ * "*" stands for any number of functions of libraries. They may stand only where a "*" is.
  *
  * Protocol as in truth.h: "ready PID", waits for "go", prints the truth, waits for the end of its
- * input. Sizes are odd and above 10,000: nothing else of such a size is allocated. */
+ * input. Sizes are odd and above 10,000. Nothing else allocates blocks of such sizes. */
 #ifndef TESTS_PROGS_CHAINS_H
 #define TESTS_PROGS_CHAINS_H
 
@@ -24,7 +25,7 @@
 #define NOINLINE __attribute__((noipa))
 #endif
 
-#define KEEP(p) __asm__ volatile("" : : "r"(p) : "memory") /* also: no tail call before it */
+#define KEEP(p) __asm__ volatile("" : : "r"(p) : "memory") /* uses p; prevents a tail call */
 
 static char chains_buffer[1 << 17];
 static int chains_n_stacks, chains_n_frames;
@@ -36,7 +37,7 @@ static inline void declare_begin(size_t size, int objects)
 	chains_n_frames = 0;
 }
 
-/* The next frame outwards, or as many equal ones. */
+/* The next frame outwards, repeated this many times. */
 static inline void declare_frames(const char *name, int times)
 {
 	for (int i = 0; i < times; i++)
@@ -48,7 +49,7 @@ static inline void declare_end(void)
 	printf("]}");
 }
 
-/* One block and its stack: names, innermost first, ended by NULL. */
+/* One block and its stack: function names, innermost first, ended by NULL. */
 __attribute__((sentinel)) static inline void declare(size_t size, ...)
 {
 	const char *name;
@@ -66,7 +67,7 @@ static inline void chains_begin(void)
 {
 	char line[8];
 
-	/* large enough for all: nothing is written, nor allocated for writing, before the end */
+	/* The buffer holds all output, so that nothing is written or allocated before the end */
 	setvbuf(stdout, chains_buffer, _IOFBF, sizeof(chains_buffer));
 	printf("ready %d\n", (int)getpid());
 	fflush(stdout);

@@ -16,7 +16,7 @@ NOINLINE void allocate(size_t size)
 	KEEP(::operator new(size));
 }
 
-/* --- virtual calls: each class hands on to the next --- */
+/* --- virtual calls: each class calls the next --- */
 
 class Visitor
 {
@@ -51,7 +51,7 @@ class Middle : public Visitor
 	Visitor &next_;
 };
 
-/* Its own visit() calls that of the class it comes from. */
+/* Its visit() calls that of its base class. */
 class First : public Middle
 {
       public:
@@ -73,7 +73,7 @@ class Named
 	}
 };
 
-/* Visitor is its second base: called through a thunk, which jumps. */
+/* Visitor is its second base, so visit() is called through a thunk, which jumps. */
 class Both : public Named, public Visitor
 {
       public:
@@ -103,7 +103,7 @@ class Error
 	}
 };
 
-/* Allocates when it goes. */
+/* Allocates in its destructor. */
 class Guard
 {
       public:
@@ -149,7 +149,7 @@ NOINLINE void catch_error(size_t guard_size, size_t error_size, size_t catch_siz
 	KEEP(&guard_size);
 }
 
-/* Catches, allocates, throws on. */
+/* Catches an exception, allocates, throws it again. */
 NOINLINE void catch_and_throw(size_t inner_size)
 {
 	try {
@@ -170,7 +170,7 @@ NOINLINE void catch_again(size_t inner_size, size_t outer_size)
 	KEEP(&inner_size);
 }
 
-/* What throws a second time while a first exception is under way. */
+/* Its destructor throws and catches a second exception while the first unwinds the stack. */
 class Catcher
 {
       public:
@@ -207,7 +207,7 @@ NOINLINE int throwing_compare(const void *a, const void *b)
 	return 0;
 }
 
-/* Through code of C. */
+/* Throws through C code. */
 NOINLINE void catch_over_qsort()
 {
 	int numbers[] = {3, 1, 2};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Call chains through code of two kinds in turn: with frame pointers and no unwind tables ('f': in
- * this program, 'l': in the library whose path is given), with unwind tables and no frame pointers
- * ('t'). Either kind calls the allocator. */
+/* Call chains that mix two kinds of code. One kind has frame pointers and no unwind tables ('f': in
+ * this program, 'l': in the library whose path is the argument). The other kind has unwind tables
+ * and no frame pointers ('t'). Either kind calls the allocator. */
 #include "chains_step.h"
 #include "chains.h"
 
@@ -15,7 +15,7 @@ static const struct kind {
 	const char *name;
 } kinds[] = {{'f', "step_frame"}, {'t', "step_table"}, {'l', "step_library"}};
 
-/* letters: outermost first. */
+/* letters: the kinds of the steps, outermost first. */
 NOINLINE static void take(const char *letters, size_t size)
 {
 	struct path path = {.size = size, .n = (int)strlen(letters)};

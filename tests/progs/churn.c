@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* malloc and free in a tight loop: what a probe costs. Each "go" runs one round and prints one line
- * {"pairs", "threads", "size", "seconds", "ns_per_pair"}, until "quit" or the end of input, so that
- * one process can be measured untraced and traced. ns_per_pair is one thread's time for one of its
- * pairs, the mean over the threads. --pairs N (10000000) of every thread's round; --seconds S
- * instead lasts so long, about; --size S (64) --threads T (1) --auto one round, without go;
- * --between N (0) steps of other work, of a quarter of a nanosecond to one each, between two pairs.
- * Compiled with ALLOC and FREE it calls these two instead, with POOL a pool of its own. */
+/* malloc and free in a tight loop, to measure what a probe costs. Each "go" runs one round and
+ * prints one line {"pairs", "threads", "size", "seconds", "ns_per_pair"}, until "quit" or the end
+ * of input. So one process can be measured untraced and traced. ns_per_pair is the time of one
+ * thread for one of its pairs: the mean over the threads. --pairs N (10000000): pairs per thread
+ * and round; --seconds S: instead, a round lasts about S seconds; --size S (64); --threads T (1);
+ * --auto: one round, without "go"; --between N (0): N steps of other work between two pairs, each
+ * of a quarter of a nanosecond to one nanosecond. Compiled with ALLOC and FREE, the program calls
+ * these two functions instead of malloc and free; compiled with POOL, those of its own pool. */
 #include <pthread.h>
 #include <time.h>
 
@@ -39,7 +40,7 @@ NOINLINE static void pool_free(void *block)
 #endif
 
 #define MAX_THREADS 256
-#define BATCH	    1024 /* pairs between looks at the clock, or as many steps */
+#define BATCH	    1024 /* pairs and steps of other work between looks at the clock */
 
 struct worker {
 	pthread_t thread;
@@ -67,7 +68,7 @@ NOINLINE static void churn(uint64_t n)
 	for (uint64_t i = 0; i < n; i++) {
 		void *p = ALLOC(size);
 
-		__asm__ volatile("" : "+r"(p) : : "memory"); /* someone may use it: keep the pair */
+		__asm__ volatile("" : "+r"(p) : : "memory"); /* the compiler must keep the pair */
 		FREE(p);
 		for (uint64_t k = 0; k < between; k++)
 			truth_random(&state);

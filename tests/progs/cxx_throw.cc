@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* C++ that throws through and out of the allocator, in --rounds N (2000): std::bad_alloc from
  * operator new, other exceptions over many frames with destructors that free, virtual calls,
- * containers, nothrow and aligned new. A return probe on a function that throws kills its program:
- * this one must end as always, with {"checksum": ...}, which depends on --rounds alone. */
+ * containers, nothrow and aligned new. A return probe on a function that throws kills the program.
+ * This program must end as always, with {"checksum": ...}, which depends on --rounds alone. */
 #include <memory>
 #include <new>
 #include <stdexcept>

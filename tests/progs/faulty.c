@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Preloaded: one of a program's calls to the kernel about BPF and probes fails.
+/* A library to preload: one of a program's system calls for BPF and probes fails.
  *
- * FAULT_AT is which one, from 1, over the program and its children; 0: none. FAULT_ERRNO is what
- * it fails with. FAULT_LOG is a file to which a line goes for each call: its number and its name.
- * Counted are the calls that make, place or remove something, not those that read and write maps:
- * there are as many of these as chance has it. */
+ * FAULT_AT is the number of the call that fails, from 1, counted over the program and its children;
+ * 0: none fails. FAULT_ERRNO is the error that it fails with. FAULT_LOG is a file that gets a line
+ * for each counted call: its number and its name. Calls that make, place or remove something are
+ * counted. Calls that read and write maps are not: their number depends on chance. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@ __attribute__((constructor)) static void begin(void)
 	const char *at = getenv("FAULT_AT"), *error = getenv("FAULT_ERRNO"),
 		   *log = getenv("FAULT_LOG");
 
-	unsetenv("LD_PRELOAD"); /* what it starts is not meant */
+	unsetenv("LD_PRELOAD"); /* no faults in what the program starts */
 	fault = mmap(NULL, sizeof(*fault), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
 		     0);
 	if (fault == MAP_FAILED || !at)

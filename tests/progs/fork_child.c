@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A parent that allocates, forks a child and allocates again. The child frees what it inherited and
- * allocates blocks of its own, which takes the same addresses: nothing of that may change the
- * parent's books, which are the truth printed. */
+/* A parent that allocates, forks a child and allocates again. The child frees the blocks that it
+ * inherited and allocates its own, at the same addresses. This may change nothing in the parent's
+ * books, which are the truth printed. */
 #include <sys/wait.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -21,7 +21,7 @@ NOINLINE static void *parent_after_fork(size_t size)
 	return T_MALLOC(size);
 }
 
-/* The child's books die with it: it does without. */
+/* Keeps no books: the child's books end with the child. */
 NOINLINE static void child_frees_inherited(void)
 {
 	for (size_t i = 0; i < BLOCKS; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads of two pools, make-1, make-2 and use-1 to use-3, that hand blocks over by a script,
- * blocks that are held for known times, and a stack whose height is known. All of it is told at the
- * end as one line of JSON. */
+/* Two pools of threads (make-1 and make-2; use-1 to use-3) hand blocks over by a fixed script.
+ * Other blocks are held for known times. One stack has a known maximum of live memory. At the end
+ * the program tells the truth as one line of JSON. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,7 @@
 #define BLOCKS	 5000
 #define AGES	 10
 
-/* [maker][0]: freed by itself; [1..]: by the users; [last]: by nobody */
+/* bytes; [maker][0]: freed by the maker; [1..]: by each user; [last]: by nobody */
 static uint64_t freed[MAKERS][USERS + 2], allocated[MAKERS];
 static void *handed[MAKERS][USERS][BLOCKS];
 static pthread_barrier_t made;
@@ -53,7 +53,7 @@ static void *make(void *arg)
 			handed[self][to - 1][i] = p;
 	}
 	pthread_barrier_wait(&made);
-	pthread_barrier_wait(&made); /* it is there to the end */
+	pthread_barrier_wait(&made); /* the thread exists to the end */
 	return NULL;
 }
 
@@ -75,7 +75,7 @@ static void *use(void *arg)
 
 /* --- ages --- */
 
-static uint64_t by_age[AGES], between_ages; /* the clock does not tell which of two classes */
+static uint64_t by_age[AGES], between_ages; /* blocks with two possible classes */
 
 static uint64_t now_ns(void)
 {
@@ -104,7 +104,7 @@ NOINLINE static void hold(uint64_t ns)
 	int least, most;
 
 	memset(p, 1, 200);
-	__asm__ volatile("" : "+r"(p) : : "memory"); /* it is made, whatever becomes of it */
+	__asm__ volatile("" : "+r"(p) : : "memory"); /* the compiler must keep malloc */
 	after = now_ns();
 	if (ns)
 		nanosleep(&pause, NULL);
@@ -118,7 +118,7 @@ NOINLINE static void hold(uint64_t ns)
 		between_ages++;
 }
 
-/* 100 blocks, 60 of them go, 20 come, 50 go: 10 are left, of 100 that there were at most. */
+/* 100 blocks come, 60 go, 20 come, 50 go: 10 are left. There are 100 at most. */
 NOINLINE static void *wave_block(void)
 {
 	char *p = malloc(1000);
@@ -129,7 +129,7 @@ NOINLINE static void *wave_block(void)
 
 static void *wave[120];
 
-/* One place that calls, so that all of it is one stack. */
+/* All calls of wave_block() come from one place, so that there is one stack. */
 static void make_wave(void)
 {
 	for (size_t i = 0, gone = 0; i < 120; i++) {

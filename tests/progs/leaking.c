@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak among innocents that allocate a lot: from "go" until the line "stop", as fast as it goes
- * or at --rate N pairs of allocation and free a second. The first argument names the scenario
- * ("mixed" when it is an option): see the table below for what leaks, how fast, and in which sizes.
+/* A leak among innocents: functions that allocate a lot and do not leak. Runs from "go" until the
+ * line "stop", as fast as it can or at --rate N pairs of allocation and free a second. The first
+ * argument names the scenario ("mixed" if the argument is an option). The table below tells what
+ * leaks, how fast, and in which sizes.
  *
  *   --leak N         bytes leaked a second (scenario work: in a million
  *		    pairs; 0: nothing), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
  *
- * On the line "event" happens what the scenario has for it. On "truth", and at the end, one line of
- * JSON:
+ * The line "event" starts the scenario's event, if there is one. On the line "truth", and at the
+ * end, the program prints one line of JSON:
  *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
  *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
- * Memory of a leak belongs to that one function, on one stack. What is in balance is so from the
- * start where that can be had: caches are full. Blocks are filled with what programs have in them:
- * numbers, pointers, text. */
+ * All memory of a leak belongs to one function, on one stack. Where possible, memory in balance is
+ * in balance from the start: caches are full. Blocks contain what programs store in them: numbers,
+ * pointers, text. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -22,10 +23,10 @@
 
 #include "truth.h"
 
-/* Pairs between looks at the clock: few, so that what is due by the clock comes in time also where
- * each of them takes a microsecond more. */
+/* Pairs between looks at the clock. They are few, so that what is due by the clock comes in time
+ * even if each pair takes a microsecond more. */
 #define TURN	     250
-#define LISTEN_TURNS 64 /* turns between looks at what the tester says */
+#define LISTEN_TURNS 64 /* turns between looks for a line from the tester */
 #define CACHE	     50000
 #define SLOW_CACHE   4000
 #define CONNECTIONS  100000
@@ -49,7 +50,7 @@ static uint64_t now_ns(clockid_t clock)
 static uint64_t state, serial, start_ns, clock_ns;
 static uint64_t life_ns;
 
-/* What a program might write: an id, a time, pointers, text. */
+/* Writes what a program might write: an id, a time, pointers, text. */
 static void *fill(void *p, size_t size)
 {
 	static const char text[] = "GET /index.html HTTP/1.1\r\nHost: example.org\r\n";
@@ -67,7 +68,7 @@ static void *fill(void *p, size_t size)
 	return p;
 }
 
-/* --- leaks: each returns by how many bytes it has leaked --- */
+/* --- leaks: each returns how many bytes it has leaked --- */
 
 #define FORGET(name)                                                                               \
 	NOINLINE static size_t name(size_t size)                                                   \
@@ -100,7 +101,7 @@ NOINLINE static size_t map_forgotten(size_t size)
 	return size;
 }
 
-/* Everything that is linked is reachable; nobody asks for it again. */
+/* All nodes stay reachable through the list, but no code uses them again. */
 NOINLINE static size_t link_node(size_t size)
 {
 	struct node {
@@ -129,7 +130,7 @@ static size_t leak_in_plugin(size_t size)
 
 /* --- innocents --- */
 
-/* Freed, after a look at it. */
+/* Looks at the block and frees it. */
 static void use(void *p)
 {
 	__asm__ volatile("" : "+r"(p) : : "memory");
@@ -141,7 +142,7 @@ NOINLINE static void parse_request(void)
 	use(fill(malloc(64 + (truth_random(&state) & 127)), 64));
 }
 
-/* Of the size that leaks. */
+/* Its blocks have the size of those that leak. */
 NOINLINE static void parse_same(void)
 {
 	use(fill(malloc(300), 64));
@@ -164,15 +165,15 @@ static void begin_images(void)
 	images_begun = true;
 }
 
-/* Few calls, and many bytes by each, from as deep as parsers of nested things go. Until the event
- * of blocks that are small. */
+/* Few calls, each for many bytes, on a stack as deep as that of a parser of nested data. Before the
+ * event the blocks are small. */
 NOINLINE static void decode_image(int depth)
 {
 	if (depth)
 		decode_image(depth - 1);
 	else
 		use(fill(malloc(images_begun ? 100000 : 48), 48));
-	__asm__ volatile("" : : : "memory"); /* it is no loop */
+	__asm__ volatile("" : : : "memory"); /* the compiler must not make a loop of it */
 }
 
 static void *cache[CACHE], *slow_cache[SLOW_CACHE];
@@ -185,7 +186,8 @@ NOINLINE static void replace_cached(void)
 	cache[i] = fill(malloc(200), 200);
 }
 
-/* The clock's: at 500 a second each of the 4,000 stays for 8 seconds in the mean, at 200 for 20. */
+/* Called by the clock. One of the 4,000 blocks stays for 8 seconds in the mean at 500 calls a
+ * second, and for 20 seconds at 200 calls a second. */
 NOINLINE static void replace_slowly(void)
 {
 	size_t i = truth_random(&state) % SLOW_CACHE;
@@ -215,8 +217,8 @@ static void close_connections(void)
 		free(connections[first_connection++ % CONNECTIONS].block);
 }
 
-/* 50 MB, of blocks of 200 to 1800 bytes. It is filled as it is replaced: to whoever looks at the
- * code there is no difference. */
+/* A store of 50 MB, in blocks of 200 to 1800 bytes. The same code fills the store and replaces
+ * blocks, so that nobody can tell the two apart by the code. */
 NOINLINE static void replace_stored(void)
 {
 	static void *store[STORE];
@@ -227,7 +229,7 @@ NOINLINE static void replace_stored(void)
 	store[i] = fill(malloc(200 + truth_random(&state) % 1600), 200);
 }
 
-/* Grows step by step, and begins anew. */
+/* The array grows step by step; when it is large, it is freed and a new one begins. */
 NOINLINE static void collect_rows(void)
 {
 	static char *rows;
@@ -250,7 +252,7 @@ NOINLINE static void map_scratch(void)
 	munmap(fill(p, 64), 65536);
 }
 
-/* Gathered for 8 seconds, then written out, as it were, and freed at once. */
+/* Gathers blocks for 8 seconds, then frees all at once, as a program does that writes them out. */
 NOINLINE static void gather(void)
 {
 	static void *batch[BATCH_BLOCKS];
@@ -265,7 +267,7 @@ NOINLINE static void gather(void)
 	batch[n++] = fill(malloc(500), 500);
 }
 
-/* Large and old, and written to all the time. */
+/* Large and old blocks, which the program writes to all the time. */
 static uint64_t *tables[TABLES];
 
 static void count_in_table(void)
@@ -281,7 +283,7 @@ static struct session {
 	char rest[480];
 } * sessions[SESSIONS];
 
-/* The clock's: one lives for 10 seconds in the mean. */
+/* Called by the clock: a session lives for 10 seconds in the mean. */
 NOINLINE static void replace_session(void)
 {
 	size_t i = truth_random(&state) % SESSIONS;
@@ -298,7 +300,7 @@ static void use_session(void)
 	s->seen_ns = clock_ns;
 }
 
-/* Messages for another thread, which frees them: but for those whose address is odd. */
+/* Messages for another thread. It frees them, except those whose address in the ring is odd. */
 static void *ring[RING];
 static volatile uint64_t ring_put, ring_got;
 static volatile bool ring_ended;
@@ -348,7 +350,7 @@ NOINLINE static void set_up(void)
 
 static uint64_t burst_ns;
 
-/* 40 MB within two seconds, of which nothing is ever freed, nor is there ever more. */
+/* Allocates 40 MB within two seconds of the event. It frees nothing and allocates no more. */
 NOINLINE static void warm_up(void)
 {
 	static uint64_t done;
@@ -456,7 +458,7 @@ static void work_plugin(uint64_t i)
 		parse_request();
 }
 
-/* A tenth of a microsecond of the CPU's for each. */
+/* Each pair takes a tenth of a microsecond of CPU time. */
 static void work_hard(uint64_t i)
 {
 	for (int n = 0; n < 60; n++)
@@ -491,11 +493,11 @@ static void work_images(uint64_t i)
 }
 
 struct leak {
-	const char *function; /* which does the leaking */
+	const char *function; /* the one that leaks */
 	size_t (*one)(size_t size);
-	uint64_t per_s; /* bytes; where by_work: in a million pairs */
+	uint64_t per_s; /* bytes; with by_work: bytes in a million pairs */
 	size_t size;
-	/* what is known of it */
+	/* what it has leaked so far, and since when */
 	uint64_t bytes, since_ns, since_pairs;
 };
 
@@ -517,7 +519,7 @@ struct timed {
 
 static struct scenario {
 	const char *name;
-	void (*set_up)(void); /* or NULL, as the following */
+	void (*set_up)(void); /* this and the next two may be NULL */
 	void (*event)(void);
 	void (*always)(void);	  /* once a turn */
 	void (*work)(uint64_t i); /* the i-th pair, or about that */
@@ -650,7 +652,8 @@ static void tell(const struct scenario *s, uint64_t pairs)
 	fflush(stdout);
 }
 
-/* What the tester says, if anything: the line's first letter. One line at a time, please. */
+/* Returns the first letter of the tester's line, or '\0' if there is none. The tester must send one
+ * line at a time. */
 static char told(void)
 {
 	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -720,7 +723,7 @@ int main(int argc, char **argv)
 			s->work(pairs);
 		for (uint64_t until = now_ns(CLOCK_MONOTONIC) + 200000;
 		     rate && now_ns(CLOCK_MONOTONIC) < until;)
-			truth_random(&state); /* it computes all the same */
+			truth_random(&state); /* it computes even if no pair is due */
 		clock_ns = now_ns(CLOCK_MONOTONIC);
 		leak_what_is_due(s, pairs);
 		for (struct timed *t = s->timed; t < s->timed + MAX_TIMED && t->one; t++)

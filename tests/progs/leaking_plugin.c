@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What leaking.c loads with dlopen: it allocates and frees, and forgets. Built as
- * leaking_plugin.so. */
+/* The library that leaking.c loads with dlopen: one function allocates and frees, one leaks. Built
+ * as leaking_plugin.so. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

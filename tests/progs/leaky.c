@@ -68,7 +68,7 @@ NOINLINE static void session_cache_insert(uint32_t user)
 	struct session *session = session_new(user);
 
 	pthread_mutex_lock(&sessions_lock);
-	if (sessions[user]) { /* the bug: it should be freed here */
+	if (sessions[user]) { /* the bug: the old one should be freed here */
 		leaked_bytes += sizeof(*session) + 48;
 		leaked_objects += 2;
 	}
@@ -239,7 +239,7 @@ static double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Only a pipe or socket can close; what is typed or redirected is not looked at. */
+/* Only a pipe or socket can close. If stdin is a terminal or a file, returns false. */
 static bool stdin_closed(void)
 {
 	struct pollfd pfd = {.fd = STDIN_FILENO};

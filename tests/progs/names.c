@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates where names are hard to come by, and says which there are: in inlined functions, in
- * code that a JIT made (at a fixed address, called "jitted" here; naming it is left to the test),
- * in a signal handler that interrupts the vdso. */
+/* Allocates where function names are hard to find, and tells which names are right: in inlined
+ * functions, in code that a JIT made (at a fixed address; the test gives it a name), in a signal
+ * handler that interrupts the vdso. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

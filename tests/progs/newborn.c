@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates as the first thing it does, in deep chains through libc, and is gone after some
- * milliseconds.
+/* Allocates as its first action, in deep chains through libc, and ends after some milliseconds.
  *
  * usage: newborn MS [LIBRARY]
  *
- * Blocks of 10001, 10003 and 10005 bytes, kept; with the path of library.so one of 20051 by way of
- * that, as soon as it is loaded. With -DFRAME=BYTES all of its own functions have larger frames. */
+ * Keeps blocks of 10001, 10003 and 10005 bytes. With the path of library.so, it also allocates
+ * 20051 bytes through this library, as soon as it is loaded. With -DFRAME=BYTES its own functions
+ * have larger frames. */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #define NOINLINE __attribute__((noipa))
-#define KEEP(p)	 __asm__ volatile("" : : "r"(p) : "memory") /* also: no tail call before it */
+#define KEEP(p)	 __asm__ volatile("" : : "r"(p) : "memory") /* uses p; prevents a tail call */
 
 #ifdef FRAME
 #define LARGE_FRAME                                                                                \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program with an allocator that nobody knows: it defines malloc itself. It says "ready PID",
- * takes a block every 20 ms and never frees any. */
+/* A program with an unknown allocator: it defines malloc itself. Prints "ready PID", allocates a
+ * block every 20 ms and never frees one. */
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
@@ -30,7 +30,7 @@ void free(void *p)
 
 void *calloc(size_t n, size_t size)
 {
-	return malloc(n * size); /* never used before: zeroes */
+	return malloc(n * size); /* never used before, so all zeroes */
 }
 
 void *realloc(void *p, size_t size)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program that changes its own copy of the C library's code, as hot patching and some agents
- * do: malloc and free or, with --mmap, mmap and munmap begin with a jump to functions of its own.
- * It does so before it is ready or, with --later, after the first "go" and the word "patch",
- * which it answers with {}. After each "go" it calls them many times and prints {"calls": N,
- * "own": N}: how often it called, and how often its own functions ran. They differ, or the
- * program dies, when somebody puts other code there. */
+/* A program that changes its own copy of the C library's code, as hot patching and some agents do.
+ * malloc and free or, with --mmap, mmap and munmap begin with a jump to functions of its own. It
+ * patches before it is ready or, with --later, after the first "go" and the word "patch", which it
+ * answers with {}. After each "go" it calls both functions many times and prints {"calls": N,
+ * "own": N}: how often it called, and how often its own functions ran. If somebody puts other code
+ * there, the two numbers differ, or the program dies. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -41,7 +41,7 @@ NOINLINE static int own_munmap(void *addr, size_t len)
 	return (int)syscall(SYS_munmap, addr, len);
 }
 
-/* A jump over all distances: jmp *0(%rip), and the address behind it. */
+/* A jump to any distance: jmp *0(%rip), followed by the address. */
 static void patch(void *code, void *to)
 {
 	static const unsigned char jump[6] = {0xff, 0x25};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An allocator on whose functions no kernel takes all probes: what refusing.c loads. Built as
- * refused_free.so and refused_valloc.so, by the function that begins with an instruction under
- * which no uprobe may stand (one with a segment prefix). */
+/* An allocator for refusing.c. On its functions, no kernel accepts all probes. One function begins
+ * with an instruction that no uprobe may stand on (it has a segment prefix). The builds
+ * refused_free.so and refused_valloc.so are named after this function. */
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -15,7 +15,7 @@ __attribute__((used)) static void (*const to_free)(void *) = body_je_free;
 #define FUNCTION(name, code)                                                                       \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code           \
 		"\n.size " #name ", . - " #name)
-/* cs xchg %ax,%ax, and no better place behind it */
+/* cs xchg %ax,%ax; behind it there is no better place for a probe */
 #define REFUSED(to) ".byte 0x2e, 0x66, 0x90\njmp *" #to "(%rip)"
 
 FUNCTION(je_malloc, "push %rax\npop %rax\njmp body_je_malloc");
@@ -27,7 +27,7 @@ FUNCTION(je_free, "push %rax\npop %rax\njmp body_je_free");
 FUNCTION(je_valloc, REFUSED(to_valloc));
 #endif
 
-/* Slots of one size: nothing of it is the C library's. */
+/* Slots of one size. No memory comes from the C library. */
 #define SLOT  1024
 #define SLOTS 4096
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* refusing LIBRARY: says ready, loads an allocator at "go", says where its malloc is, and at the
- * next "go" has it give memory in give(): 1,000 blocks of 1,000 bytes by malloc, of which all but 3
- * are freed, and 5 of 100 by valloc, which stay. Of 1,000 blocks of 200 bytes from the C library 7
- * stay. */
+/* refusing LIBRARY: says "ready PID", loads an allocator at "go" and says "loaded". At the next
+ * "go", give() allocates 1,000 blocks of 1,000 bytes by the allocator's malloc and frees all but 3.
+ * It allocates 5 blocks of 100 bytes by valloc, which stay. Of 1,000 blocks of 200 bytes from the C
+ * library 7 stay. */
 #include <dlfcn.h>
 
 #include "truth.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program to which things happen while it allocates as fast as it can, from "go" until the line
- * "stop". By the clock, --leak BYTES (500000) a second are kept, in blocks of 300. --threads T (0)
- * threads start threads all the time that allocate, free and end. At the line
+ * "stop". By the clock, it keeps --leak BYTES (500000) a second, in blocks of 300. --threads T (0)
+ * threads start short threads all the time, which allocate, free and end. At the line
  *
- *   fork   a child comes about that says "child <pid>" and waits for the end of its parent
- *   exec   it becomes another program (itself, in its second life), with the library --preload
- *	   PATH if there is one;
- *	    that one says "again <pid>" when it is running
+ *   fork   the program forks, and says "child <pid>"; the child waits for the end of its parent
+ *   exec   it executes another program (itself, in its second life), with the library --preload
+ *	   PATH if there is one; the second life says "again <pid>" when it runs
  *
  * Prints {"pairs", "kept_bytes", "seconds", "threads"} of its present life. */
 #include <poll.h>
@@ -117,7 +116,7 @@ static void become_another(int argc, char **argv)
 	abort();
 }
 
-/* The first letter of a line that has come, or 0. Its end counts as "stop". */
+/* The first letter of a line on stdin, or 0 for none. The end of stdin counts as "stop". */
 static char command(void)
 {
 	struct pollfd fd = {.fd = STDIN_FILENO, .events = POLLIN};
@@ -157,7 +156,7 @@ int main(int argc, char **argv)
 			fork_child();
 		if (line == 'e')
 			become_another(argc, argv);
-		pairs_of(100); /* a millisecond or two in a window: each sees what is kept */
+		pairs_of(100); /* 1 or 2 ms in a window: each window sees kept blocks */
 		pairs += 100;
 		now = now_ns();
 		for (; kept < (now - start) / 1000 * leak / 1000000; kept += SIZE)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Forgets memory that only the standard library allocates: sessions, which are strings, and rows,
- * which are vectors.
- * Goes on until it is killed. */
+/* Leaks memory that only the standard library allocates: sessions, which are strings, and rows,
+ * which are vectors. Runs until it is killed. */
 #include <string>
 #include <vector>
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target that has mapped a file of a file system that falls silent: its own, by FUSE, mounted on
- * --dir DIR for itself only. The one file there, "file", has the content of --file FILE. "go": from
- * now on no request is answered (--answers N: N reads still are, and till then all others), and the
- * mapping becomes code, so that somebody looks. The next "go": all are answered again. Each is
- * answered by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of
- * libraries leads into the memory of the silent file.
+/* A target that has mapped a file of a file system that falls silent. The file system is the
+ * target's own, by FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
+ * content of --file FILE. At "go" the server stops answering requests. With --answers N, it still
+ * answers N reads and, until then, all other requests. The mapping becomes code, so that a tracer
+ * looks at the file. At the next "go" all requests are answered again. The target answers each "go"
+ * by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of libraries leads
+ * into the memory of the silent file.
  *
- * --run: instead it becomes the program that is in the file, which is always answered. */
+ * --run: the target becomes the program in the file instead; all requests are answered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -29,10 +30,10 @@ static int device;
 static unsigned char content[MAX_FILE];
 static size_t content_bytes;
 
-/* What the server, a process of its own, is told. */
+/* What the target tells the server, which is a process of its own. */
 static struct {
 	atomic_bool silent;
-	atomic_long answers; /* reads that are answered although */
+	atomic_long answers; /* reads still answered when silent */
 } * told;
 
 struct request {
@@ -59,7 +60,7 @@ static void answer(const struct request *r, int error, const void *body, size_t 
 					    .error = error,
 					    .unique = r->head.unique};
 	memcpy(out.body, body, len);
-	if (write(device, &out, out.head.len) < 0 && errno != ENOENT) /* interrupted */
+	if (write(device, &out, out.head.len) < 0 && errno != ENOENT) /* ENOENT: interrupted */
 		perror("silent: answer");
 }
 
@@ -72,7 +73,7 @@ static struct fuse_attr attributes(uint64_t inode)
 	return attr;
 }
 
-/* Nothing that the kernel is told may be kept: it has to ask each time. */
+/* The kernel may not keep any answer: it has to ask each time. */
 static void serve(const struct request *r)
 {
 	struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION,
@@ -128,7 +129,7 @@ static bool is_held(const struct request *r)
 
 	if (!told->silent || wants_none || n_held == MAX_HELD)
 		return false;
-	/* until they are used up, others are answered as well */
+	/* until these reads are used up, other requests are answered, too */
 	return r->head.opcode == FUSE_READ ? atomic_fetch_sub(&told->answers, 1) <= 0
 					   : told->answers <= 0;
 }
@@ -172,7 +173,7 @@ static const char *option(int argc, char **argv, const char *name)
 	_exit(2);
 }
 
-/* The server ends with us, which lets go of whoever waits for it. */
+/* The server ends with this process. That releases whoever waits for an answer. */
 static void mount_file(const char *dir)
 {
 	pid_t own = getpid();
@@ -227,7 +228,7 @@ int main(int argc, char **argv)
 	must(fd >= 0, path);
 	code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 	must(code != MAP_FAILED, "mmap");
-	close(fd); /* which asks the server, as our end shall not */
+	close(fd); /* this asks the server; the end of the process must not */
 	truth_ready();
 	told->silent = true;
 	for (last = _r_debug.r_map; last->l_next;)

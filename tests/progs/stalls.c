@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long its threads have to wait for things that take microseconds, and when code of the
- * allocator is changed under them. --threads N (1) of them do in turn, from "go" until the line
- * "stop":
+/* How long threads wait for things that take microseconds, and when the allocator's code is changed
+ * under them. From "go" until the line "stop", --threads N (1) threads do in turn:
  *
- *   spin   read the clock for 100 us: interrupts that patch code, preemption
+ *   spin   read the clock for 100 us: shows interrupts that patch code, and preemption
  *   alloc  --pairs N (32) mallocs and frees
  *   map    mmap, touch and munmap of four pages: the lock of the address space, which is taken for
- *	   writing
- *	    to put a probe in place or out, and page faults, which wait for it
+ *	   writing to put a probe in place or out, and page faults, which wait for this lock
  *
- * and rest, such that all together take half of the CPUs (one alone: all of one). Another looks
- * five thousand times a second whether the first bytes of the allocator's functions are what they
- * were. Prints {"ops", "waits": [[start, duration, op, voluntary, involuntary switches], ...] of
- * all longer than --longer-than US (100), "changes": [[last seen otherwise, seen, functions
- * changed], ...]}, times in us since go. */
+ * Then they rest, so that all together use half of the CPUs (a single thread: all of one CPU).
+ * Another thread looks five thousand times a second if the first bytes of the allocator's functions
+ * have changed. Prints {"ops", "waits": [[start, duration, op, voluntary, involuntary switches],
+ * ...] of all waits longer than --longer-than US (100), "changes": [[last look before the change,
+ * look that saw it, functions changed], ...]}, times in us since go. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -56,7 +54,7 @@ static struct change changes[MAX_CHANGES];
 static size_t n_changes;
 static uint64_t n_threads, pairs, longer_ns, start_ns;
 static volatile bool over;
-/* A probe changes the first bytes of a function; it may stand on its second or third
+/* A probe changes the first bytes of a function: the probe may stand on the second or third
  * instruction. */
 static void *functions[FUNCTIONS];
 static uint64_t untouched[FUNCTIONS][2];

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stand-ins for allocators that Debian does not have: their names on a simple allocator.
+/* Stand-ins for allocators that Debian does not have: a simple allocator under their names.
  *
- * As it is: Google's tcmalloc (github.com/google/tcmalloc), by the names of its tcmalloc/tcmalloc.h
- * and libc_override.h as of 2025: every function is TCMallocInternal..., of which the C library's
- * names (also its inner ones, __libc_malloc ...), C++'s operators and the C23 functions are
- * aliases; TCMallocInternalNewArray and the like are aliases of the plain ones themselves. Some
- * functions here call or jump to others, which there depends on the compiler and the release.
+ * Without -DLIKE_GLIBC: Google's tcmalloc (github.com/google/tcmalloc), by the names of its
+ * tcmalloc/tcmalloc.h and libc_override.h as of 2025. Every function is TCMallocInternal... The C
+ * library's names (also its inner ones, __libc_malloc ...), C++'s operators and the C23 functions
+ * are aliases of these functions. TCMallocInternalNewArray and the like are themselves aliases of
+ * the plain ones. Some functions here call or jump to others; in tcmalloc that depends on the
+ * compiler and the release.
  *
- * With -DLIKE_GLIBC: a C library that is told as glibc, with C23's free_sized and
- * free_aligned_sized; its functions call each other directly, as glibc's do. */
+ * With -DLIKE_GLIBC: a C library that is recognized as glibc, with C23's free_sized and
+ * free_aligned_sized. Its functions call each other directly, as glibc's do. */
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,7 @@
 namespace
 {
 
-/* Blocks of 2^k bytes, at multiples of that: alignment comes of itself. */
+/* Blocks of 2^k bytes, at multiples of 2^k: each block is aligned to its size. */
 constexpr size_t CHUNK_LOG2 = 20, CHUNKS = 4096;
 
 struct block {
@@ -144,7 +145,7 @@ EXPORT void *NAME(TCMallocInternalCalloc, calloc)(size_t n, size_t size) noexcep
 	return p ? memset(p, 0, size) : p;
 }
 
-/* Jumps to malloc, or calls it and free. */
+/* Jumps to malloc, or calls malloc and free. */
 EXPORT void *NAME(TCMallocInternalRealloc, realloc)(void *p, size_t size) noexcept
 {
 	void *moved;
@@ -227,13 +228,13 @@ EXPORT size_t malloc_usable_size(void *p) noexcept
 #ifdef LIKE_GLIBC
 void *__libc_malloc(size_t size) noexcept ALIAS(malloc);
 
-/* What it is told by; nobody asks the stand-in. */
+/* glibc is recognized by this function. Nobody calls it here. */
 EXPORT const char *gnu_get_libc_version()
 {
 	return "2.36";
 }
 #else
-/* Not noinline: what an operator that fails does. */
+/* Throws, as an operator does that fails. Not noinline. */
 static void *checked(void *p)
 {
 	if (!p)
@@ -277,7 +278,7 @@ EXPORT void *TCMallocInternalNewAlignedNothrow(size_t size, std::align_val_t ali
 	return take(size, static_cast<size_t>(align));
 }
 
-/* Where nothing is made of the hint. */
+/* The hint is not used. */
 EXPORT void *TCMallocInternalNewHotCold(size_t size, uint8_t)
 {
 	return TCMallocInternalNew(size);
@@ -348,7 +349,7 @@ EXPORT sized TCMallocInternalAlignedAllocAtLeast(size_t align, size_t size) noex
 	return {p, usable(p)};
 }
 
-/* It only says what an allocation would be. */
+/* It only tells how large an allocation would be. */
 EXPORT size_t nallocx(size_t size, int) noexcept
 {
 	size_t k = 4;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Processes in states that few are in. In the protocol of truth.h; the first argument says which:
+/* Processes in unusual states. Protocol as in truth.h; the first argument names the state:
  *
- * threads		a thousand, in waves, each of which allocates, keeps some and ends
+ * threads		a thousand, in waves; each allocates, keeps some blocks and ends
  * headless		the main thread ends, another one goes on; --early: before "ready"
  * exec			a thread that is not the main one executes the program anew
- * undumpable		whose memory is nobody's but root's to look at
- * strict, filter	which may make only those system calls that it needs, by seccomp
+ * undumpable		only root may look at the memory of the process
+ * strict, filter	seccomp allows only the system calls that the process needs
  * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth
  *			says "begun" and waits for another "go"; --copies: loads copies, each a file
  *			that has no name any more, and leaves them loaded
- * daemon		forks twice in a session of its own; the truth is the last one's, with its
- *			"pid", and whoever was there before has ended by then */
+ * daemon		forks twice, in a session of its own; the truth is the last process's, with
+ *			its "pid", and the processes before it have ended by then */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -40,7 +40,7 @@ static void die(const char *what)
 	_exit(98);
 }
 
-/* What most of them do, with the memory that the heap has at its beginning (128 KiB). */
+/* The script of most states. It needs only the memory that the heap has at first (128 KiB). */
 NOINLINE static void script(void)
 {
 	static void *blocks[BLOCKS];
@@ -91,7 +91,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
-/* What pthread_join() waits for comes before that. */
+/* Is the main thread a zombie? What pthread_join() waits for happens before that. */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";
@@ -178,7 +178,7 @@ static int undumpable(void)
 	return tell();
 }
 
-/* The first call asks the kernel for memory, and for what the script may not ask any more. */
+/* The first malloc makes system calls, for memory and more, that the script may not make later. */
 static void begin_heap(void)
 {
 	void *p = malloc(1);
@@ -187,7 +187,7 @@ static void begin_heap(void)
 	free(p);
 }
 
-/* Leaves as seccomp's strict mode allows: by exit(2) itself. */
+/* Ends by the system call exit itself: seccomp's strict mode allows no other way. */
 static int strict(void)
 {
 	int status;
@@ -232,7 +232,7 @@ static int filter(bool early)
 
 /* --- dlopen --- */
 
-/* The library's functions take the allocator from us, so that what they keep is in the books. */
+/* The library calls this function to allocate, so that its blocks are in the books. */
 NOINLINE static void through_library(size_t size)
 {
 	void *p = T_MALLOC(size);
@@ -241,8 +241,8 @@ NOINLINE static void through_library(size_t size)
 		T_FREE(p);
 }
 
-/* Into path the name of a file in memory, a copy of the library. It stays open: no other has that
- * name. */
+/* Copies the library to a file in memory, whose name goes into path. The file stays open, so that
+ * no other file gets the same name. */
 static void copy_library(const char *library, char *path, size_t size)
 {
 	int from = open(library, O_RDONLY | O_CLOEXEC), to = memfd_create("copy", MFD_CLOEXEC);
@@ -265,7 +265,7 @@ static int cycles(const char *library, int n, bool copies)
 		void (*leaf)(void (*)(size_t), size_t);
 		void *handle;
 
-		if (i == n / 10) { /* for who wants to see what the rest adds */
+		if (i == n / 10) { /* a tester can see what the rest adds */
 			puts("begun");
 			fflush(stdout);
 			truth_await("go");
@@ -281,7 +281,7 @@ static int cycles(const char *library, int n, bool copies)
 			continue;
 		if (dlclose(handle))
 			die("dlclose");
-		/* the next one lies elsewhere */
+		/* takes this place: the next one is loaded elsewhere */
 		if (mmap((void *)((uintptr_t)leaf & ~4095ul), 4096, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
 			die("mmap");
@@ -317,7 +317,7 @@ static int daemonized(void)
 		usleep(1000);
 	}
 	for (size_t i = 0; i < 100; i++)
-		free(inherited[i]); /* its parent's */
+		free(inherited[i]); /* allocated before the forks */
 	script();
 	truth_print_open();
 	printf(", \"pid\": %d}\n", getpid());

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control flow that a tracer must not disturb, in --rounds N (200): signals that land anywhere in
  * the allocator, siglongjmp out of a handler, setjmp/longjmp over many frames that hold blocks, an
- * alternate signal stack, coroutines that allocate on their own stacks, threads that exit deep
- * inside, qsort with its own buffer, deep recursion. Prints {"checksum": ...}, which depends on
- * --rounds alone, and exits with --exit N: traced or not, the output is the same. */
+ * alternate signal stack, coroutines that allocate on their own stacks, threads that exit from deep
+ * stacks, qsort with its own buffer, deep recursion. Prints {"checksum": ...}, which depends on
+ * --rounds alone, and exits with the status of --exit N. Traced or not, the output is the same. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,7 +14,7 @@
 
 static uint64_t checksum = 0xcbf29ce484222325ull;
 
-/* The compiler must not know that some of the ways down never come back up. */
+/* The compiler must not know that some calls never return. */
 static volatile bool certain = true;
 
 static void mix(uint64_t value)
@@ -22,7 +22,7 @@ static void mix(uint64_t value)
 	checksum = (checksum ^ value) * 0x100000001b3ull;
 }
 
-/* A block with content that gives it away when anything wrote over it. */
+/* A block filled with one byte: spend_block() aborts if anything wrote over the block. */
 NOINLINE static unsigned char *make_block(size_t size, unsigned char fill)
 {
 	unsigned char *p = malloc(size);
@@ -45,7 +45,7 @@ NOINLINE static void spend_block(unsigned char *p, size_t size, unsigned char fi
 /* --- signals: a timer runs all the time --- */
 
 static sigjmp_buf jump_target;
-static volatile sig_atomic_t may_jump; /* never while the allocator runs: that would break it */
+static volatile sig_atomic_t may_jump; /* never set in the allocator: a jump would break it */
 static volatile sig_atomic_t ticks;
 
 static void on_tick(int sig)
@@ -77,7 +77,7 @@ static void stop_ticking(void)
 	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Allocates in a loop until the timer throws it out, between two calls of the allocator. */
+/* Allocates in a loop until the timer's handler jumps out, between two calls of the allocator. */
 NOINLINE static void thrown_out_by_signal(unsigned int round)
 {
 	unsigned char *volatile held = make_block(100 + round, 'h');
@@ -97,7 +97,7 @@ NOINLINE static void thrown_out_by_signal(unsigned int round)
 	spend_block(held, 100 + round, 'h');
 }
 
-/* The same with a signal sent by ourselves, from deep below. */
+/* Raises the signal itself, on a deep stack; the handler jumps out. */
 NOINLINE static void raise_below(unsigned int depth)
 {
 	unsigned char *p = make_block(depth + 1, 'r');
@@ -203,7 +203,7 @@ NOINLINE static void threads_that_exit(void)
 	sigset_t tick, old;
 	void *result;
 
-	/* The ticks belong to the main thread, whose jump buffer it is. */
+	/* Only the main thread may get the ticks: the jump buffer belongs to it. */
 	sigemptyset(&tick);
 	sigaddset(&tick, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &tick, &old);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target whose list of libraries leads into memory that nobody fills in: who follows it from
- * outside hangs in the kernel. "go" lays the trap, and maps --file FILE as code, so that somebody
- * looks; the next "go" takes it away. Each is answered by {"trapped": 1 or 0}. */
+/* A target whose list of libraries leads into memory that nobody fills in. A process that follows
+ * the list from outside hangs in the kernel. "go" sets the trap and maps --file FILE as code, so
+ * that a tracer looks at the list. The next "go" removes the trap. The target answers each "go" by
+ * {"trapped": 1 or 0}. */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/userfaultfd.h>

@@ -1,21 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The protocol and the books of the target programs: programs that know the truth about themselves.
+/* The protocol and the books of the target programs, which know the truth about themselves.
  *
- *   program: "ready <pid>\n"     the tracer attaches; nothing of the script has run yet
+ *   program: "ready <pid>\n"     the tracer attaches; the script has not begun
  *   tester:  "go\n"              the script runs
  *   program: one line of JSON    the truth; nothing is allocated or freed after it
  *   tester:  "quit\n" or EOF     the program exits with the status of --exit N (default 0)
  *
- * With --auto it neither says ready nor waits. Between "go" and the truth only the script itself
- * allocates: stdout has a static buffer, stdin is read(2), the books are static arrays.
+ * With --auto the program neither says ready nor waits. Between "go" and the truth only the script
+ * allocates: stdout has a static buffer, stdin is read with read(2), the books are static arrays.
  *
- * Books are kept per function that calls the allocator (__func__ of the T_ macros), and no function
- * with books calls another one, so "the function is anywhere in the stack" and "the function is
- * the allocator's caller" are the same question. Bytes are requested bytes. freed_* counts blocks
- * that the function allocated, whoever freed them. A realloc is a free of the old block and an
- * allocation by its caller; a failed one keeps the old block; realloc(p, 0) frees (glibc).
- * alloc_calls counts calls of allocating functions, of which realloc_calls are reallocs and
- * failed_calls returned no block; free_calls counts calls of free with a block. */
+ * The books have an entry for each function that calls the allocator (__func__ of the T_ macros).
+ * No such function calls another one. So "the function is anywhere in the stack" and "the function
+ * is the allocator's caller" are the same question. Bytes are requested bytes. freed_* counts
+ * blocks that the function allocated, whichever function freed them. A realloc is a free of the old
+ * block and an allocation by realloc's caller. A failed realloc keeps the old block. realloc(p, 0)
+ * frees (glibc). alloc_calls counts calls of allocating functions: realloc_calls of them are
+ * reallocs, failed_calls of them returned no block. free_calls counts calls of free with a
+ * block. */
 #ifndef TESTS_PROGS_TRUTH_H
 #define TESTS_PROGS_TRUTH_H
 
@@ -63,7 +64,7 @@ TRUTH_FN uint64_t truth_number(int argc, char **argv, const char *name, uint64_t
 	return otherwise;
 }
 
-/* Reads lines until word comes; false at the end of input or when "quit" comes instead. */
+/* Reads lines until one is word. Returns false at the end of input, or if "quit" comes first. */
 TRUTH_FN bool truth_await(const char *word)
 {
 	char line[64];
@@ -86,7 +87,7 @@ TRUTH_FN bool truth_await(const char *word)
 	return false;
 }
 
-/* First thing in main: nothing may have been printed before. */
+/* Must be called first in main, before anything is printed. */
 TRUTH_FN void truth_init(int argc, char **argv)
 {
 	setvbuf(stdout, truth_stdout_buffer, _IOFBF, sizeof(truth_stdout_buffer));
@@ -94,7 +95,7 @@ TRUTH_FN void truth_init(int argc, char **argv)
 	truth_exit_status = (int)truth_number(argc, argv, "--exit", 0);
 }
 
-/* Says ready and waits for go. */
+/* Says "ready" and waits for "go". */
 TRUTH_FN void truth_ready(void)
 {
 	if (truth_auto)
@@ -105,7 +106,7 @@ TRUTH_FN void truth_ready(void)
 		_exit(2);
 }
 
-/* After the truth is printed: waits for quit; the status to exit with. */
+/* Call this after the truth is printed. Waits for "quit". Returns the status to exit with. */
 TRUTH_FN int truth_finish(void)
 {
 	fflush(stdout);
@@ -134,7 +135,7 @@ TRUTH_FN uint64_t truth_seed(uint64_t seed)
 
 /* --- books --- */
 
-#ifdef TRUTH_BLOCKS_LOG2 /* a program that keeps books says how many blocks they must hold */
+#ifdef TRUTH_BLOCKS_LOG2 /* a program with books defines it: how many blocks they can hold */
 
 #define TRUTH_BLOCKS	    (1ul << TRUTH_BLOCKS_LOG2)
 #define TRUTH_MAX_FUNCTIONS 64
@@ -188,7 +189,7 @@ TRUTH_FN size_t truth_slot(uintptr_t addr)
 	return (size_t)((addr * 0x9e3779b97f4a7c15ull) >> (64 - TRUTH_BLOCKS_LOG2));
 }
 
-/* The slot that holds addr or the empty one where it belongs. */
+/* The slot that holds addr, or else the empty slot where addr belongs. */
 TRUTH_FN size_t truth_find(uintptr_t addr)
 {
 	size_t i = truth_slot(addr);
@@ -209,7 +210,7 @@ TRUTH_FN void truth_insert(const struct truth_block *block)
 	truth_blocks[i] = *block;
 }
 
-/* Takes the block at slot i out; moves what follows so that no search meets a false end. */
+/* Removes the block at slot i. Moves later blocks so that no search ends at the gap. */
 TRUTH_FN void truth_remove(size_t i)
 {
 	size_t j = i;
@@ -241,7 +242,7 @@ TRUTH_FN int truth_function_index(const char *name)
 	return (int)truth_n_functions++;
 }
 
-/* Names the calling thread in the books; name must last. */
+/* Names the calling thread in the books. They keep the pointer name, which must stay valid. */
 TRUTH_FN void truth_thread(const char *name)
 {
 	truth_lock();
@@ -287,7 +288,7 @@ TRUTH_FN void truth_debit(const struct truth_block *block)
 	}
 }
 
-/* A call of function for size bytes returned p. Returns p. */
+/* Records that function asked the allocator for size bytes and got p. Returns p. */
 TRUTH_FN NOINLINE void *truth_allocated(const char *function, void *p, uint64_t size)
 {
 	truth_lock();
@@ -302,8 +303,8 @@ TRUTH_FN NOINLINE void *truth_allocated(const char *function, void *p, uint64_t 
 	return p;
 }
 
-/* Takes p's block out of the table, and leaves the sums alone. Comes before the call that frees p:
- * after it another thread may already own the address. */
+/* Takes p's block out of the table; the sums stay as they are. Call it before the call that frees
+ * p: once p is free, another thread may own the address. */
 TRUTH_FN NOINLINE struct truth_block truth_take(void *p)
 {
 	struct truth_block block = {0, 0, 0, 0};
@@ -321,7 +322,7 @@ TRUTH_FN NOINLINE struct truth_block truth_take(void *p)
 	return block;
 }
 
-/* realloc(old, size) returned p. */
+/* Records that realloc(old, size) returned p. Returns p. */
 TRUTH_FN NOINLINE void *truth_reallocated(const char *function, const struct truth_block *old,
 					  void *p, uint64_t size)
 {
@@ -357,7 +358,7 @@ TRUTH_FN NOINLINE void *truth_freeing(void *p)
 	return p;
 }
 
-/* The allocator is called by the function that the macro stands in: no wrapper frame. */
+/* The function that uses the macro calls the allocator itself: there is no wrapper frame. */
 #define T_NOTE(p, size)	   truth_allocated(__func__, (p), (size))
 #define T_MALLOC(n)	   T_NOTE(malloc(n), (n))
 #define T_CALLOC(count, n) T_NOTE(calloc((count), (n)), (count) * (n))
@@ -381,7 +382,7 @@ TRUTH_FN NOINLINE void *truth_freeing(void *p)
 		truth_reallocated(__func__, &block_, new_, bytes_);                                \
 	})
 
-/* The truth without its closing brace, so that a program can add to it. */
+/* Prints the truth without its closing brace, so that a program can add to it. */
 TRUTH_FN void truth_print_open(void)
 {
 	const char *comma = "";
@@ -431,7 +432,7 @@ TRUTH_FN uint64_t truth_now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* Has a line come? It can only be "stop". */
+/* Has a line come on stdin? The only possible line is "stop". */
 TRUTH_FN bool truth_told_to_stop(void)
 {
 	struct pollfd fd = {STDIN_FILENO, POLLIN, 0};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every operator new and delete: each called by a function of its own name, some failing by an
- * exception. Under an allocator with operators of its own (LD_PRELOAD) they are what is counted.
- * --no-throw leaves failing out, for allocators that abort there. */
+/* Calls every operator new and delete, and every operator new from a caller of its own. Some calls
+ * fail with an exception. With an allocator that has operators of its own (LD_PRELOAD), these
+ * operators are counted. --no-throw leaves out the failing calls, for allocators that abort
+ * there. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <new>
 
@@ -33,7 +34,7 @@ KEEP(keep_array_aligned_nothrow, 7, SIZE, operator new[](SIZE, ALIGN, std::nothr
 KEEP(keep_malloc, 8, SIZE, malloc(SIZE))
 KEEP(keep_large, 9, SIZE * 1000, operator new(SIZE * 1000))
 
-/* Half of each, by the operator that fits. */
+/* Frees half of each row, by the matching operator. */
 NOINLINE static void free_half()
 {
 	for (size_t i = 0; i < COUNT; i += 2) {
@@ -59,7 +60,7 @@ NOINLINE static void failing()
 			T_NOTE(nullptr, 0);
 			T_NOTE(nullptr, 0); /* malloc of the exception's own memory */
 		}
-		/* what is left of a call that threw must not meet this one's return */
+		/* the state of a call that threw must not be taken for this call's at its return */
 		operator delete(truth_freeing(T_NOTE(operator new(24), 24)));
 	}
 }
@@ -67,7 +68,7 @@ NOINLINE static void failing()
 int main(int argc, char **argv)
 {
 	truth_init(argc, argv);
-	/* the exception's own memory and the unwinder's: before the books are opened */
+	/* the exception and the unwinder allocate memory here, before the books are opened */
 	try {
 		if (!truth_flag(argc, argv, "--no-throw"))
 			blocks[15][0] = operator new(huge);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* jemalloc by its own functions, under the names that it has with PREFIX before each; built without
- * one, and with _rjem_ from a copy that is linked in, as in Rust's programs. glibc's malloc beside
- * it. */
+/* Calls jemalloc's own functions, by their names with PREFIX before each. One build has no prefix.
+ * Another has _rjem_ and a copy of jemalloc that is linked in, as in Rust's programs. Calls glibc's
+ * malloc, too. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
@@ -81,7 +81,7 @@ NOINLINE static void move(void)
 	}
 }
 
-/* Within its size class a block can always be resized, beyond it never: 100 KiB to 1 GiB cannot. */
+/* A block can always be resized within its size class, and never to 1 TiB. */
 NOINLINE static void resize(void)
 {
 	for (size_t i = 1; i < 1000; i += 4) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* mimalloc by its own functions, for the thread's heap and for another one. glibc's names are
- * mimalloc's, too. --dlopen: it is loaded while the program runs; "loaded ADDRESS" (of mi_malloc)
- * is said, and a second "go" waited for. --destroy: heaps that go at once with all their blocks, of
- * which no free is called, and nothing else. --default: the same, and they are the thread's heap
- * while blocks come. */
+/* Calls mimalloc's own functions, for the thread's heap and for another heap. glibc's names are
+ * mimalloc's, too. --dlopen: loads mimalloc while the program runs, says "loaded ADDRESS" (of
+ * mi_malloc), and waits for a second "go". --destroy: only heaps that are destroyed with all their
+ * blocks; no free is called for these blocks. --default: the same, and each heap is the thread's
+ * heap while it gets blocks. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 
@@ -131,7 +131,7 @@ NOINLINE static void grow(void)
 	p = MOVE(p, mi_rezalloc(p, 3000), 3000);
 	p = MOVE(p, mi_realloc_aligned(p, 6000, 256), 6000);
 	MOVE(p, mi_expand(p, 5999), 5999);
-	MOVE(p, mi_expand(p, 1ul << 30), 1ul << 30); /* fails: it stays */
+	MOVE(p, mi_expand(p, 1ul << 30), 1ul << 30); /* fails: the block stays */
 }
 
 NOINLINE static void keep_mi_new(void)
@@ -148,7 +148,7 @@ NOINLINE static void keep_mi_heap(void)
 	T_NOTE(mi_heap_realloc(heap, NULL, 100), 100);
 }
 
-/* As a server that has a heap for each request. */
+/* Like a server that has a heap for each request. */
 NOINLINE static void keep_until_destroyed(void)
 {
 	for (int round = 0; round < 40; round++) {
@@ -176,8 +176,8 @@ NOINLINE static void keep_of_the_thread(void)
 	}
 }
 
-/* Some blocks of a heap that is destroyed were freed before, have become others, or another
- * heap's; and those of a heap that is deleted stay, whichever heap comes to its address. */
+/* Before a heap is destroyed, some of its blocks are freed, reallocated, or replaced by blocks of
+ * another heap. Blocks of a deleted heap stay, whichever heap gets the heap's address later. */
 NOINLINE static void keep_of_many_heaps(void)
 {
 	for (int round = 0; round < 40; round++) {

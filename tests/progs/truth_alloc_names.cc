@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocators' functions that truth_basic and truth_alloc_cxx leave out: those that not all have.
- * Only what malloc's own file defines is called, and only that is in the books. */
+/* Calls functions of allocators that truth_basic and truth_alloc_cxx leave out: not every allocator
+ * has them. Calls only functions that malloc's own file defines; only these are in the books. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 #include <new>
@@ -17,7 +17,7 @@ struct sized {
 
 static void *blocks[16][COUNT];
 
-/* Looked up before the script runs: that allocates. */
+/* Looked up before the script runs: the look-up allocates. */
 static struct {
 	const char *name;
 	void *p;
@@ -42,7 +42,7 @@ static struct {
 	{"_ZnwmRKSt9nothrow_t12__hot_cold_t", nullptr},
 };
 
-/* Those of malloc's file. */
+/* Looks up those that malloc's file defines. */
 static void look_up()
 {
 	const char *home;
@@ -113,12 +113,12 @@ NOINLINE static void keep_posix_memalign()
 	for (size_t i = 0; i < COUNT; i++) {
 		void *p = nullptr;
 
-		/* also a small alignment, which some hand over to malloc */
+		/* also a small alignment, which some allocators hand over to malloc */
 		T_NOTE(posix_memalign(&p, i % 2 ? 8 : 512, SIZE) ? nullptr : p, SIZE);
 	}
 }
 
-/* From nothing, in place, moving, and failing. */
+/* Grows from NULL, in place and by moving; then one call fails. */
 NOINLINE static void grow_array()
 {
 	auto *f = CALL(array, "reallocarray");
@@ -134,7 +134,7 @@ NOINLINE static void grow_array()
 	}
 }
 
-/* What says how large a block would be allocates none. */
+/* A function that only tells a block's size allocates none. */
 NOINLINE static void ask()
 {
 	auto *f = CALL(ask_size, "nallocx");
@@ -144,7 +144,7 @@ NOINLINE static void ask()
 			truth_die("nallocx");
 }
 
-/* Half of each row by another function; whatever is not there, by free. */
+/* Frees half of each row, some rows by other functions than free if they exist. */
 NOINLINE static void free_half()
 {
 	auto *by_size = CALL(drop_sized, "free_sized");

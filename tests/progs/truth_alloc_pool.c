@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A memory pool on top of malloc, in the books by its own blocks: what malloc gives it is not in
- * them. */
+/* A memory pool on top of malloc. The books hold the pool's own blocks, not the memory that malloc
+ * gives to the pool. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
@@ -18,10 +18,11 @@ static NOINLINE void refill(struct pool *p)
 {
 	p->pos = malloc(CHUNK);
 	p->end = p->pos + CHUNK;
-	free(malloc(100)); /* nor does this count */
+	free(malloc(100)); /* not in the books, either */
 }
 
-/* No chunk's header or first block may share an address with malloc's: the tests' worst case. */
+/* A chunk has no header: its first block has the address of malloc's block. This is the worst case
+ * for the tests. */
 NOINLINE void *pool_alloc(struct pool *p, size_t size)
 {
 	void *block = p->free;
@@ -40,7 +41,7 @@ NOINLINE void *pool_alloc(struct pool *p, size_t size)
 	return block;
 }
 
-/* n blocks of size in one; 0 and the address by *ret. */
+/* Allocates n blocks of size in one and puts the address into *ret. Returns 0, or -1. */
 NOINLINE int pool_get(void **ret, size_t n, size_t size)
 {
 	*ret = pool_alloc(&pool, n * size);
@@ -53,7 +54,7 @@ NOINLINE void pool_free(struct pool *p, void *block)
 	p->free = block;
 }
 
-/* All its blocks are gone. (The chunks are left where they are.) */
+/* Ends all blocks of the pool. (The chunks are not freed.) */
 NOINLINE void pool_end(struct pool *p)
 {
 	*p = (struct pool){};
@@ -86,7 +87,7 @@ NOINLINE static void keep_again(void)
 		T_NOTE(pool_alloc(&pool, 33), 33);
 }
 
-/* Of two pools at a time, of which one ends. */
+/* Allocates from two pools at a time, of which only request ends. */
 NOINLINE static void keep_until_end(void)
 {
 	static struct pool request, longer;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Every function of the malloc family, each called by a function of its own name. One thread.
- * --asprintf adds one block of asprintf, whose inner calls differ between versions of libc: only
- *   its live bytes are known, they stand under "live_only".
+/* Calls every function of the malloc family, each from a caller of its own. One thread.
+ * --asprintf adds one block of asprintf, whose inner calls differ between versions of libc. Only
+ *   the live bytes of this block are known; they stand under "live_only".
  * --check compares the books with glibc's own at the end: differences to stderr and status 1.
- * --portable leaves out what not every allocator has. */
+ * --portable leaves out functions that some allocators do not have. */
 #define TRUTH_BLOCKS_LOG2 18
 #include "truth.h"
 
@@ -15,7 +15,7 @@ static size_t n_kept;
 static const char *asprintf_function;
 static size_t asprintf_bytes;
 
-/* Sizes that the compiler must not see through: it would warn about, or drop, the failing calls. */
+/* The compiler must not know these sizes: it would warn about the failing calls, or drop them. */
 static volatile size_t huge = SIZE_MAX / 2, half = SIZE_MAX / 4 + 1, zero;
 
 static void keep(void *p)
@@ -69,7 +69,7 @@ NOINLINE static void realloc_moving(void)
 {
 	void *p = T_MALLOC(1000);
 
-	keep(T_MALLOC(16)); /* in the way */
+	keep(T_MALLOC(16)); /* p cannot grow in place */
 	keep(T_REALLOC(p, 50000));
 }
 
@@ -244,8 +244,9 @@ static int check(size_t in_use_before)
 		"live %" PRIu64 " in %" PRIu64 " blocks, usable %" PRIu64 ", glibc grew by %" PRIu64
 		"\n",
 		live, objects, usable, grown);
-	/* Freed blocks that the thread's cache keeps count as in use: at most 64 * 7 of 1032 bytes.
-	 * A block costs its header and rounding; a mapped or page-aligned one up to two pages. */
+	/* Freed blocks in the thread's cache count as in use: at most 64 * 7 blocks of 1032 bytes.
+	 * Each block also costs its header and rounding; a mapped or page-aligned block costs up to
+	 * two pages. */
 	return sum + asprintf_bytes != live || usable < live || grown < live ||
 	       grown > usable + 16 * objects + 64 * 7 * 1032 + 32 * 4096;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes memory resident in ways of its own choosing, and says which function has first touched how
- * many bytes that are still there. */
+/* Makes memory resident in several known ways. Tells for each function how many bytes it touched
+ * first that are still resident. */
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -21,7 +21,7 @@ static char *map(size_t pages)
 	return p;
 }
 
-/* A page after the other, at addresses that are no page's start. */
+/* Touches one page after the other, at addresses that are not the start of a page. */
 #define TOUCH(name)                                                                                \
 	NOINLINE static void name(char *p, size_t pages)                                           \
 	{                                                                                          \
@@ -36,7 +36,7 @@ TOUCH(touch_first)
 TOUCH(touch_again)
 TOUCH(touch_break)
 
-/* The kernel does it for us. */
+/* Here the kernel touches the pages. */
 NOINLINE static void read_into(int fd, char *p, size_t pages)
 {
 	if (read(fd, p, pages * PAGE) != (long)(pages * PAGE))
@@ -52,9 +52,9 @@ int main(int argc, char **argv)
 	zero = open("/dev/zero", O_RDONLY);
 	truth_ready();
 	touch(map(3000), 3000);
-	p = map(1000); /* of a large mapping, little: address space is not growth */
+	p = map(1000); /* touches little of a large mapping: address space is not growth */
 	touch_part(p, 100);
-	touch_part(p, 100); /* no news */
+	touch_part(p, 100); /* resident already */
 	read_into(zero, map(500), 500);
 	p = map(400);
 	touch_gone(p, 400);

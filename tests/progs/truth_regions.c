@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Takes memory from the kernel in every way there is, and says which function holds how much of it:
- * by its own books, and for thread stacks, whose size is the C library's secret, by
- * /proc/self/maps. With
- * --threads N, N threads pass addresses on to each other as fast as they can. */
+/* Takes memory from the kernel in every way there is, and tells how much of it each function holds.
+ * These figures come from the program's own books. Only the C library knows the size of thread
+ * stacks, so their figures come from /proc/self/maps. With --threads N, N threads map and unmap as
+ * fast as they can, so that addresses pass from thread to thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -124,13 +124,13 @@ NOINLINE static void grow_break(intptr_t bytes)
 	held[FN_grow_break] += (long)(page_end(before + (uintptr_t)bytes) - page_end(before));
 }
 
-/* What takes away is nobody's, so neither is this. */
+/* A function that gives memory back holds none, so the truth does not name this one. */
 NOINLINE static void shrink_break(intptr_t bytes)
 {
 	grow_break(-bytes);
 }
 
-/* Bytes mapped, but for the tracer's page; without the allocator. */
+/* Returns the bytes mapped, without the tracer's page. Does not use the allocator. */
 static long mapped_bytes(void)
 {
 	static char text[1 << 20];
@@ -216,7 +216,7 @@ static void holes(void)
 	check_zero(munmap(p + 6 * PAGE, 3 * PAGE));  /* in the middle */
 	check_zero(munmap(p + 14 * PAGE, 2 * PAGE)); /* at the end */
 	check_zero(munmap(p, PAGE));		     /* at the start */
-	check_zero(munmap(p + 5 * PAGE, 5 * PAGE));  /* over the hole: two pages more */
+	check_zero(munmap(p + 5 * PAGE, 5 * PAGE));  /* across the hole: two more pages */
 	held[FN_map_holes] -= 8 * (long)PAGE;
 }
 
@@ -226,21 +226,21 @@ static void overlaps(void)
 
 	map_over(area + 8 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 8 * (long)PAGE;
-	/* over the end of the one and the beginning of the other */
+	/* over the end of that mapping and the beginning of what is behind it */
 	map_over(area + 12 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 4 * (long)PAGE;
 	held[FN_map_over] -= 4 * (long)PAGE;
 
-	/* what is moved stays its owner's, what is added is the mover's */
+	/* moved pages stay their owner's; added pages belong to the function that moves */
 	p = MAP_ANY(map_moving, 6);
 	check_zero(munmap(p + PAGE, PAGE));
 	held[FN_map_moving] -= (long)PAGE;
 	p = grow_moved(p + 2 * PAGE, 4 * PAGE, 10 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		       area + 40 * PAGE);
 	held[FN_map_reserved] -= 10 * (long)PAGE;
-	/* and again, to wherever there is room */
+	/* moved again, to where there is room */
 	grow_moved(p, 10 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE, NULL);
-	/* a piece cut out of the middle and moved away, smaller */
+	/* a piece of the middle is moved away and shrunk */
 	p = MAP_ANY(map_moving, 9);
 	check(mremap(p + 3 * PAGE, 3 * PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		     area + 50 * PAGE));
@@ -259,13 +259,13 @@ static void sizes(char *earlier)
 	check(mremap(p, 20 * PAGE, 7 * PAGE, 0));
 	held[FN_map_shrinking] -= 13 * (long)PAGE;
 
-	/* what was there before the run: half of it goes, the rest moves and grows */
+	/* of the mapping from before the run, half goes; the rest moves and grows */
 	check_zero(munmap(earlier + 8 * PAGE, 8 * PAGE));
 	earlier_gone += 8 * (long)PAGE;
 	grow_earlier(earlier, 8 * PAGE, 40 * PAGE, MREMAP_MAYMOVE, NULL);
 
 	p = map_shared(5 * PAGE);
-	map_again(p, 0, 5 * PAGE, MREMAP_MAYMOVE, NULL); /* a second view of it */
+	map_again(p, 0, 5 * PAGE, MREMAP_MAYMOVE, NULL); /* a second mapping of the same memory */
 }
 
 /* Calls that change nothing. */
@@ -281,7 +281,7 @@ static void failures(void)
 		fprintf(stderr, "truth_regions: a call did not fail\n");
 		_exit(95);
 	}
-	/* of a hole: succeeds and changes nothing */
+	/* the second munmap is of a hole: it succeeds and changes nothing */
 	check_zero(munmap(p + PAGE, PAGE));
 	check_zero(munmap(p + PAGE, PAGE));
 	held[FN_map_plain] -= (long)PAGE;

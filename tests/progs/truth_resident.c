@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Has memory of each kind in its resident set, and says how much of it: by what it has touched
- * itself, page by page. The heap: twice as many blocks as it keeps, and every other one freed, so
- * that what is freed stays between what is kept. Mappings by two functions, which the kernel joins.
- * Pages of the file given by --file PATH, read and written; shared memory; a thread's stack. From
- * before the run: --earlier BYTES of blocks, as many of a thread's (in glibc's malloc an arena of
- * its own), that thread's stack, and a mapping of so many bytes; and with --mappings N so many
- * mappings of a page. */
+/* Has memory of each kind in its resident set, and tells how much of it the program touched, page
+ * by page. The heap: twice as many blocks as it keeps; every other block is freed, so that freed
+ * blocks lie between kept ones. Mappings by two functions, which the kernel joins. Pages of the
+ * file given by --file PATH, read and written; shared memory; a thread's stack. Memory from before
+ * the run: with --earlier BYTES, so many bytes of blocks, as many of a thread's blocks (in glibc's
+ * malloc, in an arena of its own), the thread's stack, and a mapping of so many bytes; with
+ * --mappings N, N mappings of one page. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ NOINLINE static void keep_every_other(void)
 		free(blocks[i]);
 }
 
-/* No tail calls: each has its own frame while it calls. */
+/* No tail calls: each function has its own frame while it calls. */
 #define MAP(name)                                                                                  \
 	NOINLINE static char *name(void *at, size_t bytes, int flags)                              \
 	{                                                                                          \
@@ -59,7 +59,7 @@ MAP(map_area)
 MAP(map_first)
 MAP(map_second)
 
-/* Both into one area, one behind the other: one mapping for the kernel. */
+/* Maps both into one area, one behind the other: the kernel joins them to one mapping. */
 static void map_both(size_t first, size_t second)
 {
 	char *area = map_area(NULL, 32 << 20, 0);
@@ -68,7 +68,7 @@ static void map_both(size_t first, size_t second)
 	touch(map_second(area + (8 << 20), 16 << 20, MAP_FIXED), second);
 }
 
-/* Every other page of one is made another mapping, as its rights are others. */
+/* Changes the rights of every other page of an area, so that each page is a mapping. */
 static void map_many(size_t n)
 {
 	char *area = n ? map_area(NULL, n * PAGE, 0) : NULL;
@@ -85,8 +85,8 @@ static void map_files(const char *path, size_t bytes, size_t written)
 	char *p = check(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
 	volatile char sum = 0;
 
-	/* written first: a copy takes huge pages apart, and what else was in them is to be read
-	 * again */
+	/* Writes first: a copy of a page splits its huge page, and the other pages of that must be
+	 * read again. */
 	touch(p, written);
 	for (size_t i = 0; i < bytes; i += PAGE)
 		sum += p[i];
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 		if (!strcmp(argv[i], "--file"))
 			path = argv[i + 1];
 	truth_init(argc, argv);
-	signal(SIGINT, SIG_IGN); /* as a command it is passed what is meant for the tracer */
+	signal(SIGINT, SIG_IGN); /* a command also gets the SIGINT meant for the tracer */
 	earlier_bytes = truth_number(argc, argv, "--earlier", 0);
 	if (earlier_bytes) {
 		allocate(earlier_bytes);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For statistics: hold_0 to hold_19 each hold 1 to 20 MiB of live blocks, with other sizes each,
- * and free about as much again. --seed N (1) sets the order in which they take turns and the sizes
- * drawn; --scale PCT (100) the amount. Blocks are not touched: little of it becomes resident. */
+/* For statistics: hold_0 to hold_19 each hold 1 to 20 MiB of live blocks, each function with its
+ * own block sizes, and free about as much again. --seed N (1) sets the order of their turns and the
+ * drawn sizes; --scale PCT (100) sets the amount. Blocks are not touched, so that little memory
+ * becomes resident. */
 #define TRUTH_BLOCKS_LOG2 20
 #include "truth.h"
 
@@ -115,7 +116,7 @@ int main(int argc, char **argv)
 	}
 	truth_ready();
 
-	/* hold_11's few giants are placed, not drawn: by luck there could be none. */
+	/* hold_11's few large blocks are not drawn: by chance there could be none. */
 	for (int i = 0; i < 4; i++)
 		turn(11, (uint64_t)i, 8 * MIB);
 	while (n_open) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Eight threads, thr-0 to thr-7, that allocate each in its own function alloc_by_N and free each
- * other's blocks. Some blocks stay with the thread that made them, so everyone holds some. The
- * threads exist before "ready" and until the end. --blocks N: allocations per thread (20000). */
+/* Eight threads, thr-0 to thr-7. Each allocates in its own function alloc_by_N, and the threads
+ * free each other's blocks. Some blocks stay with the thread that made them, so every thread holds
+ * some. The threads exist before "ready" and until the end. --blocks N: allocations per thread
+ * (20000). */
 #include <pthread.h>
 
 #define TRUTH_BLOCKS_LOG2 20
@@ -9,7 +10,7 @@
 
 #define THREADS	  8
 #define QUEUE	  4096
-#define KEEP_EACH 16 /* every so many blocks one is kept */
+#define KEEP_EACH 16 /* one block of so many is kept */
 
 static pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
 static void *queue[QUEUE];
@@ -75,7 +76,7 @@ static void *work(void *arg)
 	snprintf(names[self], sizeof(names[self]), "thr-%zu", self);
 	pthread_setname_np(pthread_self(), names[self]);
 	truth_thread(names[self]);
-	pthread_barrier_wait(&done); /* named: ready may be said */
+	pthread_barrier_wait(&done); /* the thread has its name: "ready" may follow */
 	pthread_barrier_wait(&start);
 	for (uint64_t i = 0; i < n_blocks; i++) {
 		uint64_t r = truth_random(&state);
@@ -83,11 +84,11 @@ static void *work(void *arg)
 
 		if (i % KEEP_EACH && !queue_put(p))
 			T_FREE(p);
-		if (r >> 59 > 3) /* a little less often than one is put, so that the queue fills */
+		if (r >> 59 > 3) /* a little less often than queue_put(): the queue fills */
 			free_somebodys();
 	}
 	pthread_barrier_wait(&done);
-	pthread_barrier_wait(&start); /* the names must be there for whoever looks afterwards */
+	pthread_barrier_wait(&start); /* a tracer may look for the thread names until then */
 	return NULL;
 }
 

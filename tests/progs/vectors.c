@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory that grows elsewhere than by malloc alone, from "go" until the line "stop", beside
- * short-lived blocks as fast as it goes (or --rate N of them a second). By the clock:
+/* Memory that grows by other ways than malloc alone, from "go" until the line "stop". Beside it,
+ * short-lived blocks as fast as possible (or --rate N of them a second). By the clock:
  *
  *   grow_vector     --vector BYTES (0) a second are appended to one vector, by reallocs of
  *		     --step (2000) more each
@@ -98,7 +98,7 @@ NOINLINE static void parse_request(void)
 	free(p);
 }
 
-/* Each of the n sessions is where its age says. */
+/* Grows each of the n sessions to the size for its age; frees it at the end of its life. */
 static void serve_sessions(size_t n, uint64_t now)
 {
 	for (size_t i = 0; i < n; i++) {

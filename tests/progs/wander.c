@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Maps the code of a library (argv[1]) at argv[2] places one after the other, none twice, each gone
- * before the next; then allocates. */
+/* Maps the code of a library (argv[1]) at argv[2] places, one after the other. No place is used
+ * twice, and each mapping is gone before the next. Then allocates. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -28,7 +28,7 @@ int main(int argc, char **argv)
 			return 2;
 		munmap(at, PAGE);
 		if (i % 100 == 99)
-			usleep(1000); /* whoever follows it shall keep up */
+			usleep(1000); /* a tracer must be able to keep up */
 	}
 	p = malloc(3001);
 	__asm__ volatile("" : : "r"(p) : "memory");
