@@ -129,7 +129,8 @@ def storm_everywhere():
     told = len(set(storm.pids) & set(profiles))
     lost = next(iter(profiles.values()))["lost"]
     counted = sum(lost[name] for name in ("profiles_forgotten", "processes_unseen", "process_events_lost"))
-    expect(told + counted >= len(storm.pids), f"of {len(storm.pids)} programs {told} have a profile, and {counted} are counted")
+    expect(told + counted >= len(storm.pids), f"of {len(storm.pids)} programs {told} have a profile, and {counted} are counted:",
+           {name: count for name, count in lost.items() if count})
     own = next(iter(profiles.values()))["memtrace"]
     return (f"{len(storm.pids) / took:.0f} programs a second, {storm.fresh} new files; {told} of {len(storm.pids)} have a profile, "
             f"{counted} counted; first and last: {check_flat(looks)}; memtrace {own}")

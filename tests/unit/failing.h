@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An allocator of which each allocation in turn fails. For tests named test_no_memory.c, which are
- * linked so that the functions below come in the place of the C library's. Include after cmocka.h.
+/* An allocator that lets each allocation fail in turn. For tests named test_no_memory.c: the linker
+ * replaces the C library's functions with the functions below. Include after cmocka.h.
  *
- * What is tested answers -ENOMEM and leaks nothing, which the sanitizer tells at the end; or goes
- * without, to the same result. A result that differs and is no error would be a silent failure. */
+ * The tested code either answers -ENOMEM and leaks nothing (the sanitizer reports leaks at the
+ * end), or does without the memory and gives the same result. A different result without an error
+ * would be a silent failure. */
 #ifndef MEMTRACE_TESTS_FAILING_H
 #define MEMTRACE_TESTS_FAILING_H
 
@@ -17,8 +18,8 @@
 void __sanitizer_print_stack_trace(void);
 
 static long failing_in;	    /* allocations until one fails; 0: none does */
-static bool failing_done;   /* one has failed, */
-static bool failing_traced; /* and it is to be told which */
+static bool failing_done;   /* an allocation has failed */
+static bool failing_traced; /* print the stack of the allocation that fails */
 
 static inline bool failing_now(void)
 {
@@ -70,7 +71,7 @@ int __wrap_asprintf(char **ret, const char *fmt, ...)
 
 typedef int (*failing_scenario)(void *ctx, FILE *told);
 
-/* With the n-th allocation failing; 0: none. *ret_told is free()d by the caller. */
+/* Runs the scenario with its n-th allocation failing (0: none). The caller free()s *ret_told. */
 static inline int fail_allocation(failing_scenario scenario, void *ctx, long n, char **ret_told,
 				  size_t *ret_size)
 {
@@ -85,9 +86,9 @@ static inline int fail_allocation(failing_scenario scenario, void *ctx, long n, 
 	return rc;
 }
 
-/* The scenario without a failure, then with each of its allocations failing in turn. It answers 0
- * or negative errno, and leaves nothing behind; what its result is told by it writes to told: that
- * is compared. */
+/* Runs the scenario without a failure, then with each of its allocations failing in turn. The
+ * scenario answers 0 or negative errno, and leaves nothing behind. It writes its result as text to
+ * told; these texts are compared. */
 static inline void fail_each_allocation(const char *name, failing_scenario scenario, void *ctx)
 {
 	size_t wanted_size, size;
@@ -104,7 +105,7 @@ static inline void fail_each_allocation(const char *name, failing_scenario scena
 		free(got);
 	} while (right && failing_done);
 	free(wanted);
-	if (!right) { /* once more, to tell where */
+	if (!right) { /* run once more, to print where it failed */
 		failing_traced = true;
 		fail_allocation(scenario, ctx, n, &got, &size);
 		fail_msg("%s: allocation %ld fails: %s", name, n,

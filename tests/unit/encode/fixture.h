@@ -135,8 +135,8 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 	add_stack(profile, (const char *const[]){__VA_ARGS__},                                     \
 		  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), tid, size, n)
 
-/* The function called outer is said to have inlined functions: inner, called at line 7 of a.c, in
- * which b.h:3 is. */
+/* Gives the function called outer an inlined function: inner, called at line 7 of a.c. The address
+ * is at b.h:3 in inner. */
 static inline void add_inlined(struct profile *profile, const char *outer, const char *inner)
 {
 	struct profile_frame *frames = calloc(2, sizeof(*frames));

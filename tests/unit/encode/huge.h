@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A profile as of a very large program. Include after cmocka.h. */
+/* A profile like that of a very large program. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_ENCODE_HUGE_H
 #define MEMTRACE_TESTS_ENCODE_HUGE_H
 
@@ -8,7 +8,7 @@
 #include "tests/unit/encode/fixture.h"
 
 /* 100,000 stacks, 12 to 43 frames deep: near the root few callers, near the leaf many. Each
- * fiftieth holds 1 to 8 MiB, too much of the whole to be folded away, the others 64 bytes. */
+ * fiftieth stack holds 1 to 8 MiB, too large a share to be folded away. Others hold 64 bytes. */
 static inline struct profile *huge_profile(void)
 {
 	struct profile *profile = new_profile(65536);

@@ -21,7 +21,7 @@ static void test_cost_is_taken_off(void **state)
 	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
 	/* a gap: two seconds of CPU time */
 	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
-	/* a window: most of it is felt as cost */
+	/* a window: the process feels most of it as cost */
 	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, NET_CLOCK_ENDS), 0);
 	assert_near(net_clock__at(&c, 10 * S), 0);
 	assert_near(net_clock__at(&c, 11 * S), 1);
@@ -31,7 +31,7 @@ static void test_cost_is_taken_off(void **state)
 	net_clock__free(&c);
 }
 
-/* Cost beyond all CPU time: the process has done something, all the same. */
+/* The cost exceeds the CPU time. Net time advances nevertheless. */
 static void test_never_stands_still(void **state)
 {
 	struct net_clock c = {};
@@ -45,7 +45,7 @@ static void test_never_stands_still(void **state)
 	net_clock__free(&c);
 }
 
-/* Of many points in a gap few are kept; those that must be are. */
+/* Of many points in a gap, the clock keeps few. It keeps each end of a window. */
 static void test_room(void **state)
 {
 	struct net_clock c = {};
@@ -61,8 +61,8 @@ static void test_room(void **state)
 	net_clock__free(&c);
 }
 
-/* Windows of 30 ms, of which probes take the part `taken` at the calibrated price times felt, among
- * gaps of half a second; share: of the work that goes by the wall clock instead. */
+/* Windows of 30 ms, with gaps of half a second between them. Probes take the part `taken` of a
+ * window: the calibrated price times felt. share: part of the work that goes by the wall clock. */
 static struct net_clock run_at(double taken, double felt, double share, int n)
 {
 	struct net_clock c = {};
@@ -77,7 +77,7 @@ static struct net_clock run_at(double taken, double felt, double share, int n)
 		cpu += 0.5e9;
 		work += 0.5 * 1e6;
 		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_NONE);
-		/* the probes' coming holds all up: that is no part of the window */
+		/* placing the probes stops the process; this time is no part of the window */
 		now += 3 * S / 1000;
 		cpu += 0.003e9;
 		cost += 0.001e9;
@@ -99,7 +99,7 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* F is what it was before anything was seen, but for what its windows must have left over. */
+/* F is as before the first window, except that its windows must have left some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -108,8 +108,8 @@ static void assert_as_before(const struct net_clock *c, double felt, double erro
 	assert_near(net_clock__error(c, 1, 0.5), c->felt_error / 2);
 }
 
-/* Of windows that cost r times less than their CPU time, whatever that is: something is left, and
- * where much is, it is as much as the cost says. */
+/* The CPU time of windows is r times their cost. For each r some net time is left. Where much is
+ * left, it is as much as the cost says. */
 static void test_something_is_left(void **state)
 {
 	static const double ratios[] = {0.7, 0.9, 1, 1.15, 1.3, 2, 5, 50};
@@ -157,7 +157,7 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* Also where probes take a quarter, by a calibrated cost of a tenth: memcached. */
+/* Also where probes take a quarter and the calibrated cost is a tenth: memcached. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
 	struct net_clock c = run_at(0.25, 2.5, 0, 20);
@@ -167,7 +167,7 @@ static void test_work_tells_what_little_cost_is_felt(void **state)
 	net_clock__free(&c);
 }
 
-/* What a timer reads and writes does not. */
+/* What a timer reads and writes does not tell how much the probes take. */
 static void test_work_by_the_clock_is_not_believed(void **state)
 {
 	struct net_clock c = run_of(NET_CLOCK_FELT_IO, 1, 20);
@@ -179,8 +179,8 @@ static void test_work_by_the_clock_is_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* Too few windows for a spread: but what reads and writes feels more, and how much is less known.
- * */
+/* There are too few windows for a spread. But a process that reads and writes feels more, and how
+ * much is less sure. */
 static void test_few_windows_teach_nothing(void **state)
 {
 	struct net_clock c = run_of(1.5, 0, 3);
@@ -190,7 +190,7 @@ static void test_few_windows_teach_nothing(void **state)
 	net_clock__free(&c);
 }
 
-/* A line in a log now and then: no clock, and nothing that a loop of malloc would feel. */
+/* A rare line in a log is too little work for a clock. F stays that of a loop of malloc. */
 static void test_little_work_is_none(void **state)
 {
 	struct net_clock c = {};
@@ -209,7 +209,7 @@ static void test_little_work_is_none(void **state)
 	net_clock__free(&c);
 }
 
-/* Nor is a large file that is read once: what a loop of malloc feels stays as it was. */
+/* A large file that is read once is no clock either. F stays that of a loop of malloc. */
 static void test_a_lump_is_no_work(void **state)
 {
 	struct net_clock c = {};
@@ -227,14 +227,14 @@ static void test_a_lump_is_no_work(void **state)
 	net_clock__free(&c);
 }
 
-/* Net time between two moments, what lies in windows left out. */
+/* Net time between two moments, without the time in windows. */
 static void test_outside(void **state)
 {
 	struct net_clock c = {};
 
 	(void)state;
 	assert_near(net_clock__outside(&c, 0, S), 0);
-	/* half of a core, but in the window from 10 to 11 s all of it, of which F x half a second
+	/* half of a core; in the window from 10 to 11 s a whole core, of which F x half a second
 	 * is cost */
 	net_clock__add(&c, 0, 0, 0, NAN, NET_CLOCK_NONE);
 	net_clock__add(&c, 10 * S, 5e9, 0, NAN, NET_CLOCK_BEGINS);

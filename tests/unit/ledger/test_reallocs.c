@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Populations of vectors of which the test knows what they hold, and what windows would count of
- * them. */
+/* Populations of vectors. The test knows what they hold and what windows would count of them. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +15,7 @@
 #define RUN_S	64
 #define WINDOW	(S / 20)
 
-/* Counters of the kernel's, which only grow. */
+/* The kernel's counters, which only grow. */
 static struct abi_site_key keys[2];
 static struct abi_site sites[2];
 
@@ -28,7 +27,7 @@ static void begin(void)
 						.process = PROCESS};
 }
 
-/* A realloc of which all is known. */
+/* A realloc whose old and new size are known. */
 static void grow(struct abi_site *site, uint64_t from, uint64_t to, double weight)
 {
 	site->alloc_samples++;
@@ -93,7 +92,7 @@ static void what_windows_bring_adds_up(void **state)
 	harvest(&c, 30 * S);
 	first = slices_of(&c, 0);
 	assert_true(grown(&first) == 70);
-	/* nor is what came in no window the next one's */
+	/* a realloc outside windows does not count for the next window */
 	grow(&sites[0], 0, 5000, 1);
 	assert_int_equal(reallocs__pass_over(&c, &(struct snapshot_sites){keys, sites, 2}), 0);
 	grow(&sites[0], 0, 30, 1);
@@ -115,7 +114,7 @@ static void long_windows_are_shared_out(void **state)
 	assert_true(slices.at[2].grown == 0 && slices.at[0].samples == 40);
 }
 
-/* One that is grown without end is held, though none of its blocks stays. */
+/* What is added to a vector that grows without end is held, though none of its blocks stays. */
 static void a_vector_that_grows_is_held(void **state)
 {
 	struct realloc_slices slices;
@@ -134,13 +133,13 @@ static void a_vector_that_grows_is_held(void **state)
 	slices = slices_of(&c, 0);
 	assert_true(realloc_slices__held(&slices, 0) == 1);
 	assert_true(grown(&slices) == 32 * 900);
-	/* that some are seen to be freed speaks against it */
+	/* frees that were seen speak against it */
 	slices.ended = 5;
 	assert_true(realloc_slices__held(&slices, 0) == 0);
 	reallocs__free(&c);
 }
 
-/* Grown ten times each, and freed. */
+/* Vectors that are grown ten times each and then freed. */
 static void vectors_in_balance_are_not(void **state)
 {
 	struct realloc_slices slices;
@@ -163,7 +162,7 @@ static void vectors_in_balance_are_not(void **state)
 	reallocs__free(&c);
 }
 
-/* The same, but forgotten when full: of ten links one stays, and the others were moved. */
+/* Vectors that are grown ten times and never freed: of ten blocks of each, realloc moved nine. */
 static void vectors_that_are_forgotten_are_held(void **state)
 {
 	struct realloc_slices slices;
@@ -184,12 +183,12 @@ static void vectors_that_are_forgotten_are_held(void **state)
 	slices = slices_of(&c, 0);
 	held = realloc_slices__held(&slices, 64);
 	assert_true(held > 0.95 && held <= 1);
-	/* when half of them are forgotten and half freed: so is half of what was added */
+	/* half of the vectors are forgotten, half are freed: half of what was added is held */
 	slices.moved = 9 * 64;
 	slices.ended = 32;
 	held = realloc_slices__held(&slices, 32);
 	assert_true(held > 0.4 && held < 0.6);
-	/* where no end was seen, those that stay are all that is sure */
+	/* where no end was seen, only the blocks that stay are sure */
 	slices.moved = slices.ended = 0;
 	assert_true(fabs(realloc_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
 	reallocs__free(&c);

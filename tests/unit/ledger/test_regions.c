@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books of regions: what calls mean, and that they count in the order in which they took
- * effect, however they come in. */
+/* The books of regions: what calls mean, and that calls count in the order in which they took
+ * effect, in whatever order they are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,7 +85,7 @@ static void told_out_of_order(void **state)
 	assert_int_equal(held(&b, 2), 10);
 	region_book__free(&b);
 
-	/* The same with a mremap that moves away. */
+	/* The same, with a mremap that moves the mapping away instead of munmap. */
 	map(&b, 1, 2, 100, 10, 1);
 	map(&b, 11, 12, 100, 10, 2);
 	remap(&b, 10, 13, 100, 10, 500, 12, 3);
@@ -129,7 +129,7 @@ static void remaps(void **state)
 	assert_int_equal(held(&b, 2), 2);
 	assert_int_equal(held(&b, 3), 0);
 	assert_null(regions__find(&b.map, 103 * PAGE));
-	twice.old_addr = 300 * PAGE; /* of a shared mapping: a second one */
+	twice.old_addr = 300 * PAGE; /* of a shared mapping: maps it twice */
 	region_book__call(&b, &twice);
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(held(&b, 5), 3);
@@ -202,7 +202,7 @@ static void earlier_and_exec(void **state)
 
 	(void)state;
 	assert_int_equal(region_book__begin(&b, &maps), 0);
-	map(&b, 1, 2, 55, 10, 1);	   /* over the half of it */
+	map(&b, 1, 2, 55, 10, 1);	   /* over its upper half */
 	remap(&b, 3, 4, 50, 5, 200, 6, 2); /* the other half moves and grows */
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(region_book__live(&b, &gone), 11 * PAGE);
@@ -218,7 +218,7 @@ static void earlier_and_exec(void **state)
 	region_book__free(&b);
 }
 
-/* A target may say anything of what it maps. */
+/* A target may pass any arguments. */
 static void nonsense(void **state)
 {
 	struct region_book b = {};

@@ -42,7 +42,7 @@ static void own(struct region_book *book, const char *p, size_t pages, uint32_t 
 	assert_int_equal(regions__insert(&book->map, &region), 0);
 }
 
-/* What lies in the range by kind and site. */
+/* Resident pages in the range, of this kind and site. */
 static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size_t pages,
 		       enum resident_kind kind, uint32_t site)
 {
@@ -58,7 +58,7 @@ static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size
 	return sum / PAGE;
 }
 
-/* Is a page that was only read the page that stands for zeroes, and may we know that? */
+/* Is this page, which was only read, the kernel's zero page, and may we know that? */
 static bool is_known_zero(const char *page)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -70,8 +70,8 @@ static bool is_known_zero(const char *page)
 	return word & ((1ULL << 55) - 1) && !(word >> 56 & 1);
 }
 
-/* One mapping for the kernel, of three owners and of nobody, and pages that were only read, which
- * count for none. */
+/* The kernel sees one mapping. Three owners have parts of it, and nobody owns the rest. Pages that
+ * were only read do not count. */
 static void joined_mappings(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -79,7 +79,7 @@ static void joined_mappings(void **state)
 	char *area = map(602, 0), *p = area + PAGE, byte;
 
 	(void)state;
-	/* neighbours of other rights: nothing joins us from outside */
+	/* neighbours with other rights: the kernel joins no outside mapping to ours */
 	assert_int_equal(mprotect(area, PAGE, PROT_NONE), 0);
 	assert_int_equal(mprotect(p + 600 * PAGE, PAGE, PROT_NONE), 0);
 	touch(p, 30); /* nobody's, 0 to 100 */
@@ -97,8 +97,8 @@ static void joined_mappings(void **state)
 	touch(p + 595 * PAGE, 2);
 	assert_int_equal(resident__read(getpid(), &book, false, &pieces), 0);
 	assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_MAPPED, 0), 60);
-	/* who may not see the numbers of pages takes the page that stands for zeroes for one of its
-	 * own, and there are kernels without such a page */
+	/* A reader without the right to see page frame numbers counts the zero page as the
+	 * process's own. Some kernels have no zero page. */
 	assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_MAPPED, 1),
 			 is_known_zero(p + 210 * PAGE) ? 1 : 2);
 	assert_int_equal(rss_in(&pieces, p, 600, RESIDENT_STACK, RESIDENT_NO_SITE), 7);
@@ -111,7 +111,7 @@ static void joined_mappings(void **state)
 	munmap(area, 602 * PAGE);
 }
 
-/* A reservation that would take too long to look at page by page: told as what it is. */
+/* Looking at this reservation page by page would take too long. It is told as of several owners. */
 static void too_large(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -136,8 +136,7 @@ static void too_large(void **state)
 	munmap(area, (pages + 2) * PAGE);
 }
 
-/* What looks like an arena of glibc's by its address only is none, and what has an arena's head is
- * one. */
+/* The address alone makes no arena of glibc. A mapping that has an arena's head is one. */
 static void arenas(void **state)
 {
 	const size_t heap = 64 << 20;

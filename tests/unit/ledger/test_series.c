@@ -10,7 +10,7 @@
 
 #define S 1000000000ULL
 
-/* A table of n sites, of which the i-th holds i times bytes. */
+/* Adds a table of n sites. Site i holds i times bytes. */
 static void add(struct series *series, uint64_t now, size_t n, uint64_t bytes)
 {
 	static struct abi_site_key keys[100];
@@ -41,7 +41,7 @@ static void what_was_held_is_found(void **state)
 	add(&series, 2 * S, 60, 20);
 	assert_int_equal(series.n, 2);
 	assert_true(bytes_at(&series.snapshots[0], 49) == 490);
-	assert_true(bytes_at(&series.snapshots[0], 55) == 0); /* was not there yet */
+	assert_true(bytes_at(&series.snapshots[0], 55) == 0); /* this site was not there yet */
 	assert_true(bytes_at(&series.snapshots[1], 55) == 1100);
 	series__free(&series);
 }
@@ -56,7 +56,7 @@ static void long_runs_are_thinned_out(void **state)
 		if (series__is_due(&series, now))
 			add(&series, now, 3, 1);
 	assert_true(series.n <= SERIES_MAX && series.n >= SERIES_MAX / 2);
-	/* to the end, and evenly */
+	/* the snapshots reach to the end and are evenly spread */
 	assert_true(series.snapshots[series.n - 1].time_ns > 900 * S);
 	for (size_t i = 1; i < series.n; i++) {
 		uint64_t step = series.snapshots[i].time_ns - series.snapshots[i - 1].time_ns;
@@ -81,14 +81,14 @@ static void boundaries_are_in_the_last_two_thirds(void **state)
 	for (size_t i = 1; i < n; i++)
 		assert_true(bounds[i]->time_ns > bounds[i - 1]->time_ns + S);
 	assert_true(bounds[n - 1]->time_ns < 30 * S - S);
-	/* a run of which little is known */
+	/* a run with few snapshots */
 	assert_int_equal(series__boundaries(&series, 0, S / 2, bounds), 0);
 	assert_int_equal(series__boundaries(&series, 0, 3 * S, bounds), 2);
 	series__free(&series);
 	assert_int_equal(series__boundaries(&series, 0, 30 * S, bounds), 0);
 }
 
-/* What grows by as much all the time surely does; what went up and down may not. */
+/* A size that grows at a constant rate surely grows. One that goes up and down may not grow. */
 static void sizes_have_a_trend(void **state)
 {
 	const uint64_t second = 1000000000;
@@ -109,7 +109,7 @@ static void sizes_have_a_trend(void **state)
 			   (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
 	growth = sizes__trend(&sizes, 7 * second, 31 * second);
 	assert_true(growth.low < 0 && growth.high > 0);
-	/* a line between two is known, and says nothing of how sure that is */
+	/* two sizes give a line, but do not tell how sure it is */
 	sizes = (struct sizes){};
 	sizes__add(&sizes, 1 * second, 100 << 20);
 	sizes__add(&sizes, 31 * second, 101 << 20);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The host's budget is kept and spent where it should be, on a simulated machine whose processes
- * count for themselves what they were cost. */
+/* The host's budget is kept, and spent where it should be. The processes of the simulated machine
+ * count their own cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -233,7 +233,7 @@ static void quiet_machines_are_traced_everywhere(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++)
 		add(m, i % 2 ? MODEST : SLEEPING);
-	/* half of its time, but who would notice? */
+	/* costs half of its time, but the process hardly runs */
 	add(m, (struct program){500, 500, 0.002, 0, false});
 	drive(m, 60);
 	assert_true(m->host.everywhere);
@@ -342,7 +342,7 @@ static void it_comes_back_when_the_storm_is_over(void **state)
 	test_free(m);
 }
 
-/* Its cost is seen everywhere, and nowhere else. */
+/* The stranger's cost is seen only while probes are in everywhere. */
 static void attempts_become_rare(void **state)
 {
 	struct machine *m = machine(0.02, 0.05);

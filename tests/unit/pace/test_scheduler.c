@@ -55,7 +55,7 @@ static void an_idle_process_is_continuous_again(void **state)
 	drive(m, 3);
 	assert_true(p->pace.windows.continuous && p->in && p->inside);
 	assert_int_equal(p->opened, 1);
-	/* one that is kept from running is not */
+	/* a process that is kept from running is not continuous */
 	p->program = WILD;
 	drive(m, 3);
 	p->program = ASLEEP;
@@ -146,8 +146,8 @@ static void the_end_takes_the_last_window_in(void **state)
 	end(m);
 }
 
-/* Who asks waits for a gap, and it comes soon: what takes long does not make a window last as
- * long. */
+/* Long work waits for a gap, and a gap comes soon. So long work does not make a window last
+ * longer. */
 static void work_waits_for_a_gap(void **state)
 {
 	(void)state;
@@ -205,7 +205,7 @@ static void many_share_the_hosts_limit(void **state)
 	assert_false(m->everywhere);
 	assert_true(m->cost < HOST * CPUS * begun * 1.05);
 	assert_true(m->cost > HOST * CPUS * begun * 0.6);
-	/* what is told for the machine is what it was */
+	/* the cost told for the machine is the true cost */
 	assert_true(fabs(scheduler__machine_cost_ns(&m->scheduler) - m->cost) < 0.1 * m->cost);
 	for (size_t i = 0; i < m->n; i++)
 		fewest = m->processes[i].opened < fewest ? m->processes[i].opened : fewest;
@@ -214,8 +214,8 @@ static void many_share_the_hosts_limit(void **state)
 	end(m);
 }
 
-/* Who waits for a turn is not read meanwhile. Its clock is needed as of now by who looks, and as of
- * the end by all. */
+/* The clock of a process that waits for a turn is not read. A look needs the clock as of now, and
+ * at the end every process needs it as of the end. */
 static void clocks_go_on_without_turns(void **state)
 {
 	struct machine *m = machine(true);
@@ -255,8 +255,8 @@ static void modest_ones_keep_their_turn(void **state)
 	end(m);
 }
 
-/* Where more want a turn than there is room for, even cheap turns are short, and are windows: what
- * happened between them must be concluded from them. */
+/* If more processes want a turn than there is room for, even cheap turns are short. Such turns are
+ * windows: what happened between them is estimated from them. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -278,8 +278,8 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
-/* A few that are traced cheaply, each by itself, can use up what all may cost: others get their
- * windows all the same. */
+/* A few processes, each traced cheaply, can use up the cost allowed for all. The others still get
+ * their windows. */
 static void cheap_ones_leave_others_their_part(void **state)
 {
 	struct machine *m = machine(true);
@@ -323,7 +323,7 @@ static void it_comes_back_when_the_storm_is_over(void **state)
 	end(m);
 }
 
-/* An idle process calls nothing: that does not show that its probes have gone. */
+/* An idle process makes no calls. This does not show that its probes are gone. */
 static void it_does_not_come_back_to_probes_that_go(void **state)
 {
 	struct machine *m = machine(true);
@@ -343,7 +343,7 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	end(m);
 }
 
-/* What the coming of probes holds up is no part of the window. */
+/* The time in which placing probes holds the process up is not part of the window. */
 static void windows_begin_when_probes_have_settled(void **state)
 {
 	for (int shared = 0; shared < 2; shared++) {
@@ -362,7 +362,7 @@ static void windows_begin_when_probes_have_settled(void **state)
 			assert_in_range(p->window_ns - open_ns, 1 * MS, 5 * MS);
 			assert_int_equal(p->window_ns, p->pace.start_ns);
 		}
-		/* nothing is taken in of one that ends before */
+		/* a process that ends before its window begins adds nothing */
 		until(m, !closing->in);
 		until(m, closing->in);
 		assert_false(closing->inside);
@@ -384,8 +384,7 @@ static void windows_begin_when_probes_have_settled(void **state)
 	}
 }
 
-/* Who comes late to a window's beginning, for others' probes take their time, does not end it at
- * once. */
+/* A window that begins late, because the probes of others take long, does not end at once. */
 static void windows_are_whole_however_late_they_begin(void **state)
 {
 	struct machine *m = machine(false);
@@ -459,7 +458,7 @@ static void nobody_comes_by_chance(void **state)
 
 /* --- probes that somebody else has taken out --- */
 
-/* The scheduler is held up for so long, and all probes are withdrawn as that begins. */
+/* The scheduler is held up for ns, and all probes are withdrawn at the beginning of that time. */
 static void hold_up(struct machine *m, uint64_t ns)
 {
 	uint64_t when = m->now;
@@ -492,7 +491,7 @@ static void a_withdrawn_window_is_void(void **state)
 		cost = p->cost;
 		used = p->cpu;
 		hold_up(m, 10 * 1000 * MS);
-		assert_true(p->cost - cost < 1); /* the machine is right about itself */
+		assert_true(p->cost - cost < 1); /* the simulation is right */
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);

@@ -24,7 +24,7 @@ static void the_least_factor_that_fits(void **state)
 
 		thinning__init(&t, 64);
 		assert_int_equal(thinning__fit(&t, &costs), cases[i].factor);
-		/* of samples that are eight times as close at present */
+		/* the same costs, while samples are eight times as close */
 		t.now = 0.125;
 		closer.samples_ns *= 8;
 		assert_int_equal(thinning__fit(&t, &closer), cases[i].factor);
@@ -130,7 +130,7 @@ static void what_changes_all_the_time_stays_coarse(void **state)
 	(void)state;
 }
 
-/* Each of them fits by itself: not both of them, what the host may be cost. */
+/* Each process fits its own limit, but both together exceed the host's budget. */
 static void all_of_them_are_put_apart_for_the_host(void **state)
 {
 	struct machine *m = machine(true);
@@ -149,7 +149,7 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	late = add(m, MODEST);
 	drive(m, 0.2);
 	assert_true(late->interval == p->interval);
-	/* one has ended: what the other may is its own limit's again */
+	/* one has ended: the other may again cost what its own limit allows */
 	scheduler__end(&m->scheduler, &q->pace);
 	q->gone = true;
 	drive(m, 30);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The budget is kept, by simulated processes that count for themselves what they were cost. */
+/* The budget is kept, as simulated processes show that count their own cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ struct program {
 };
 
 struct run {
-	double told, cost, cpu; /* totals, ns: what is calibrated, what it truly was */
+	double told, cost, cpu; /* totals, ns: calibrated cost, true cost, CPU time */
 	double calls;
 	double felt;	   /* 0: WINDOWS_FELT */
 	double window_cpu; /* without what comes and goes */
@@ -79,7 +79,7 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 
 static double loss(const struct run *run, const struct program *p)
 {
-	/* against what it would have done untraced in the same CPU time */
+	/* compared with the calls it would have made untraced in the same CPU time */
 	return 1 - run->calls * p->own_ns / run->cpu;
 }
 
@@ -200,7 +200,7 @@ static void bursts_end_continuous_tracing_at_once(void **state)
 	assert_false(w.continuous);
 	assert_true(run.open_ns - open < 0.25 * S);
 	assert_true(run.cost - cost < 0.25 * S);
-	/* and it is made up for */
+	/* and the excess cost is made up for */
 	drive(&w, &run, &wild, 20, 3000000);
 	assert_true(run.cost / run.cpu < 0.055);
 	drive(&w, &run, &quiet, 20, 3000000);
@@ -222,7 +222,7 @@ static void idle_processes_cost_nothing(void **state)
 	assert_true(run.cost / run.cpu > 0.03);
 }
 
-/* What it used of the CPU before says nothing of what it uses now. */
+/* The CPU that the process used before says nothing about what it uses now. */
 static void gaps_follow_the_process(void **state)
 {
 	struct program idle = {100000, 500, 0.001}, wild = {5, 500, 1};
@@ -288,8 +288,8 @@ static void lengths_and_gaps_are_random(void **state)
 	test_free(run);
 }
 
-/* It sets up a lot, and sleeps: traced continuously again when wall time has paid for what that
- * cost. */
+/* A process sets up a lot, then sleeps. It is traced continuously again when wall time has paid for
+ * the cost of the setup. */
 static void idle_processes_are_traced_continuously_again(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 1e-4};
@@ -312,7 +312,7 @@ static void idle_processes_are_traced_continuously_again(void **state)
 	assert_true(w.continuous);
 }
 
-/* Others take its CPU: that is no idleness. */
+/* A process whose CPU is taken by others is not idle. */
 static void starved_processes_are_not_idle(void **state)
 {
 	struct program wild = {5, 500, 1}, starved = {5, 500, 1e-4};
@@ -330,13 +330,13 @@ static void starved_processes_are_not_idle(void **state)
 	drive(&w, &run, &starved, 5, 3000000);
 	assert_false(w.continuous);
 	assert_true(run.cost / run.cpu < 0.06);
-	w.sleeps = true; /* it wants none: the machine may be as busy as it likes */
+	w.sleeps = true; /* it wants no CPU, however busy the machine is */
 	drive(&w, &run, &starved, 2, 3000000);
 	assert_true(w.continuous);
 }
 
-/* Silence and full speed by turns: continuous tracing meets each beginning; that is given up, and
- * the limit is kept. */
+/* A process is silent and runs at full speed by turns. Continuous tracing meets the start of each
+ * burst. It is given up, and the limit is kept. */
 static void bursts_are_met_in_windows(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 0};
@@ -403,8 +403,8 @@ static void few_requests_are_touched(void **state)
 	assert_true(run.cost / run.cpu < 0.0105);
 }
 
-/* Probes slow a process more than most, which is learnt after some windows: those to come are paid
- * for, and all is told. */
+/* Probes slow this process more than most. This is learnt after some windows. Later windows are
+ * paid for, and the whole cost is told. */
 static void what_is_felt_is_paid_for(void **state)
 {
 	struct program mild = {9000, 500, 1};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* All stacks of a windowed run together, and what the process has: lives whose survival is
- * known. */
+/* The stacks of a windowed run are balanced against the memory of the process. The simulated blocks
+ * have lives whose survival is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,8 +12,8 @@
 #include "profile/balance.h"
 #include "tests/unit/profile/windowed_sim.h"
 
-/* The stack of the run at hand, n times, in a process whose anonymous memory grows by anon;
- * low..high: its interval. */
+/* Estimates n copies of the run's stack, in a process whose anonymous memory grows by anon
+ * (low..high: the interval of that growth). */
 static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum,
 				       double *ret_common)
 {
@@ -34,8 +34,8 @@ static struct windowed_result balanced(struct sim *s, size_t n, struct growth an
 
 static const struct growth unknown = {NAN, NAN, NAN};
 
-/* The clock's error is that of all stacks at once. It is that of what stays; what is replaced all
- * the time has as many births more as it has frees. */
+/* The error of the clock is common to all stacks. It matters for blocks that stay. For blocks that
+ * are replaced all the time, it changes births and frees alike. */
 static void test_common_error(void **state)
 {
 	const struct life forever = {0, 1}, brief = {0.3, 0};
@@ -59,7 +59,7 @@ static void test_common_error(void **state)
 	assert_true(common < 0.1 * sum);
 }
 
-/* Windows of which the clock is slow or fast by a fifth: the growth of memory tells. */
+/* The clock of the windows is too slow or too fast. The growth of memory corrects it. */
 static void test_growth_of_memory_sets_the_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -81,7 +81,7 @@ static void test_growth_of_memory_sets_the_clock(void **state)
 		assert_near(common, windowed__reach(0.2) * sum, 0.06 * sum);
 		assert_true(r.growth.low > 0 && r.growth.low < k * RATE &&
 			    r.growth.high > k * RATE);
-		/* by a factor of ten: that is of other things, and the clock is as it was */
+		/* a factor of ten has other causes, and the clock is left as it was */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, 0);
@@ -91,8 +91,8 @@ static void test_growth_of_memory_sets_the_clock(void **state)
 	}
 }
 
-/* What dies in the window of its birth: births and deaths are by one clock, so that what it stands
- * for does not matter. */
+/* Blocks die in the window of their birth. One clock measures births and deaths, so its scale does
+ * not matter. */
 static void test_short_lives_need_no_clock(void **state)
 {
 	const struct life brief = {0.002, 0};
@@ -110,7 +110,7 @@ static void test_short_lives_need_no_clock(void **state)
 	assert_near(live[1], live[0], 0.05 * live[0]);
 }
 
-/* There are no more live bytes than are mapped, however sure windows are. */
+/* Live bytes never exceed the mapped bytes, however certain the windows are. */
 static void test_live_is_mapped(void **state)
 {
 	const struct life forever = {0, 1};
@@ -129,8 +129,8 @@ static void test_live_is_mapped(void **state)
 	}
 }
 
-/* Nor more in small blocks than is resident, however much is mapped. What a stack holds in large
- * blocks may lie where nothing has been written yet. */
+/* Live bytes in small blocks never exceed the resident bytes, however much is mapped. Large blocks
+ * may lie in memory that nothing has written to yet. */
 static void test_small_blocks_are_resident(void **state)
 {
 	const struct life forever = {0, 1};
@@ -158,7 +158,7 @@ static void test_small_blocks_are_resident(void **state)
 					8000, 10001);
 			assert_true(r[0].growth.bytes_per_s * 0.75 * RUN_S <=
 				    1.01 * r[0].live_bytes);
-			if (!(error > 0)) /* else both are too high by the same error */
+			if (!(error > 0)) /* with a clock error, both are too high by it */
 				assert_near(r[1].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
 			assert_near(windowed__most(&small.run, &small.stack),
 				    small.run.resident_bytes / share, 1);
@@ -166,7 +166,7 @@ static void test_small_blocks_are_resident(void **state)
 		}
 }
 
-/* Two stacks of blocks that stay: windows agree on the first, and show the second very differently.
+/* Two stacks whose blocks stay. The windows agree on the first, and differ widely on the second.
  * */
 static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 {
@@ -186,7 +186,8 @@ static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 	}
 }
 
-/* They have more than is mapped: the one that is known keeps what it has, the other gives. */
+/* The two stacks hold more than is mapped. The sure stack keeps its live bytes; the unsure one is
+ * reduced. */
 static void test_who_is_unsure_gives(void **state)
 {
 	struct sim sure, unsure;
@@ -206,7 +207,8 @@ static void test_who_is_unsure_gives(void **state)
 	assert_true(r[0].live_bytes + r[1].live_bytes > 1.3 * sure.run.bound_bytes);
 }
 
-/* They grow by more than the process does: likewise. What both may grow by is left as it was. */
+/* The two stacks grow by more than the process does. The unsure one is reduced. The high ends of
+ * both intervals stay as they were. */
 static void test_growth_is_of_the_process(void **state)
 {
 	const double memory = balance__footprint(SIZE) / SIZE, anon = RATE * memory;
@@ -228,7 +230,7 @@ static void test_growth_is_of_the_process(void **state)
 		assert_near(r[i].growth.high, free[i].growth.high, 1e-6 * RATE);
 }
 
-/* Neither can more grow than the process has mapped. */
+/* Growth cannot exceed what the process has mapped. */
 static void test_more_than_is_mapped(void **state)
 {
 	const struct life forever = {0, 1};
@@ -247,8 +249,8 @@ static void test_more_than_is_mapped(void **state)
 	assert_true(r.growth.bytes_per_s <= most && r.growth.high <= most);
 }
 
-/* Two leaks that go by the wall clock, in a program that windows slow: by net time they show many
- * times as much as the heap has. They keep their ratio, and each its own rate. */
+/* Two leaks allocate by the wall clock, in a program that windows slow. By net time, they seem to
+ * leak many times what the heap has. Their ratio and both rates must come out right. */
 static void test_leaks_by_the_wall_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -285,8 +287,8 @@ static void test_leaks_by_the_wall_clock(void **state)
 	}
 }
 
-/* A table that turns over more slowly than the run lasts: its blocks stay, each in the place of one
- * from before. What memory grows by is noise, and says nothing of the clock. */
+/* A table needs longer than the run to replace its blocks. New blocks stay, and each replaces a
+ * block from before the run. The growth of memory is noise, and says nothing about the clock. */
 static void test_noise_is_no_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -297,7 +299,7 @@ static void test_noise_is_no_clock(void **state)
 	struct sim s;
 
 	(void)state;
-	for (int i = 0; i < 2; i++) { /* by chance, it may even seem to grow surely */
+	for (int i = 0; i < 2; i++) { /* the second noise seems to be sure growth */
 		begin(&s);
 		s.run.hidden = 20;
 		s.run.bound_bytes = 2 * RATE * RUN_S;
@@ -308,8 +310,8 @@ static void test_noise_is_no_clock(void **state)
 	}
 }
 
-/* The heap has a fifth more than is live, as heaps have: no reason to take a clock that is hardly
- * known for a slow one. */
+/* The heap is a fifth larger than the live bytes, as heaps are. This is no reason to take an
+ * uncertain clock for a slow one. */
 static void test_bound_is_no_estimate(void **state)
 {
 	const struct life cache = {2.5, 0};
@@ -326,7 +328,7 @@ static void test_bound_is_no_estimate(void **state)
 }
 
 /* Blocks end by the wall clock, while windows slow their births ten times. The process's own count
- * of blocks tells. */
+ * of blocks shows this. */
 static void test_ends_by_the_wall_clock(void **state)
 {
 	const double means[] = {0.025, 0.3, 2.5}, slowed = 10;
@@ -343,7 +345,7 @@ static void test_ends_by_the_wall_clock(void **state)
 			s.slowed = s.run.hidden = slowed;
 			show(&s, &timed, equal);
 			for (size_t w = 0; w < WINDOWS;
-			     w++) { /* those of before end, and few come */
+			     w++) { /* older blocks end, and few new ones come */
 				s.windows[w].wall_s = LENGTH * slowed;
 				s.windows[w].net_blocks =
 					(s.born[w].left_bytes -
@@ -352,14 +354,14 @@ static void test_ends_by_the_wall_clock(void **state)
 			}
 			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
 				     &common);
-			/* by frees alone, of lives far shorter than a window, as by work */
+			/* with frees alone, lives far shorter than a window are less exact */
 			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
 			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
 		}
 }
 
-/* The same windows, but blocks end by what the process does: now and then, more of them than
- * come. */
+/* The same windows, but blocks end by the work of the process. Sometimes more blocks end than are
+ * born. */
 static void test_ends_by_work(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -376,15 +378,16 @@ static void test_ends_by_work(void **state)
 			s.windows[w].net_blocks = noise(w) - 1 - 0.01;
 			s.windows[w].net_blocks *= RATE * LENGTH / SIZE;
 		}
-		if (batches) /* of another stack */
+		if (batches) /* blocks of another stack end at once */
 			s.windows[7].net_blocks -= 100 * RATE * LENGTH / SIZE;
 		balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
 		assert_near(sum, RATE * 0.3, 0.3 * RATE * 0.3);
 	}
 }
 
-/* Two windows, which differ: how they do is hardly known. That all that was born is more than is
- * mapped says that it has been freed, where nobody saw it, and not that the clock is wrong. */
+/* There are only two windows, and they differ, so the spread is hardly known. More bytes were born
+ * than are mapped. So blocks were freed outside windows; it does not mean that the clock is
+ * wrong. */
 static void test_two_windows_set_no_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -404,7 +407,7 @@ static void test_two_windows_set_no_clock(void **state)
 	assert_near(r.alloc_bytes, 1.5 * RATE * RUN_S, 0.5 * 1.5 * RATE * RUN_S);
 }
 
-/* What is freed all at once, between windows, looks as if it stayed. The process's memory does not
+/* Blocks that are freed all at once between windows seem to stay. The process's memory does not
  * grow. */
 static void test_nothing_grows_in_a_process_that_does_not(void **state)
 {
@@ -420,9 +423,9 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		show(&s, &forever, equal);
 		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
 		assert_true(r.growth.low <= 0 && r.replaces);
-		/* nor is it sure to be there */
+		/* nor are its live bytes certain */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
-		/* it may: contents say that it does, frees that were not seen say nothing */
+		/* if memory may grow: contents show growth; frees that nobody saw show nothing */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

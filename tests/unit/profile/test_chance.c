@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: sums of binomial coefficients, closed forms, printed tables, and simulated
- * claims. */
+/* Checked against independent truth: sums of binomial coefficients, closed forms, printed tables,
+ * and simulated claims. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static void assert_close(double value, double expected, double relative)
 		fail_msg("%.12g is not %.12g within %g", value, expected, relative);
 }
 
-/* P(X > k) + P(X = k) / 2 by the sum, smallest terms first. */
+/* P(X > k) + P(X = k) / 2, summed with the smallest terms first. */
 static double mid_tail(int n, int k, double share)
 {
 	long double sum = 0;
@@ -44,12 +44,12 @@ static void counts_are_binomial_sums(void **state)
 	/* none against six: 2^-7 */
 	assert_close(chance__of_counts(0, 6, 0.5), 1.0 / 128, 1e-12);
 	assert_true(chance__of_counts(0, 0, 0.5) == 0.5);
-	/* what is not whole lies between */
+	/* a count that is not whole gives a value between its neighbours' */
 	assert_true(chance__of_counts(3.5, 8, 0.5) > chance__of_counts(3, 8, 0.5));
 	assert_true(chance__of_counts(3.5, 8, 0.5) < chance__of_counts(4, 8, 0.5));
 	/* both sides together are certain */
 	assert_close(chance__of_counts(3, 9, 0.3) + chance__of_counts(9, 3, 0.7), 1, 1e-12);
-	/* the normal distribution takes over where there is no difference any more */
+	/* the normal distribution takes over where it no longer makes a difference */
 	assert_close(chance__of_counts(499000, 500900, 0.5), chance__of_normal(1900 / sqrt(999900)),
 		     1e-5);
 	assert_close(chance__of_counts(499100, 501000, 0.5),
@@ -69,7 +69,7 @@ static double mid_tail_of_rare(double mean, int k)
 	return (double)sum;
 }
 
-/* Millions beside a few: an exact profile beside a sampled one. */
+/* A few beside millions, as when a sampled profile is compared with an exact one. */
 static void few_of_many_are_no_normal_distribution(void **state)
 {
 	(void)state;
@@ -96,7 +96,7 @@ static void tails_are_the_printed_ones(void **state)
 	assert_close(chance__of_normal(1.959963984540054), 0.025, 1e-12);
 }
 
-/* By hand, level 0.05. */
+/* Worked out by hand, at level 0.05. */
 static void claims_step_down(void **state)
 {
 	struct claim equal[] = {{.p = 0.012, .traffic = 1},
@@ -106,7 +106,7 @@ static void claims_step_down(void **state)
 	/* weights 1 and 1/3: 0.0375 and 0.0125 of the level, then all of it */
 	struct claim weighted[] = {{.p = 0.03, .traffic = 1}, {.p = 0.04, .traffic = 3}};
 	struct claim crowded[] = {{.p = 0.02, .traffic = 3}, {.p = 0.04, .traffic = 1}};
-	/* The other nine could not hold at a tenth of the level, nor alone. */
+	/* The other nine claims cannot hold, neither at a tenth of the level nor alone. */
 	struct claim many[10];
 	double weights;
 
@@ -124,12 +124,12 @@ static void claims_step_down(void **state)
 	many[0].p = 0.04;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 1 && many[0].holds && !many[1].holds);
-	/* at 0.011 each could hold if nine were out, but then those are in as well */
+	/* at 0.011 each could hold if the other nine were out, but then they could hold as well */
 	for (int i = 0; i < 10; i++)
 		many[i].least = i ? 0.011 : 0;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 5 && !many[0].holds);
-	/* nothing is known of these */
+	/* nothing is known about this claim */
 	many[0] = (struct claim){};
 	assert_int_equal(claims__decide(many, 1, 0.05, &weights), 0);
 	assert_true(weights == 0 && !many[0].holds);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles made by hand, each of which contradicts itself in one way, or nearly. */
+/* Profiles made by hand. Each contradicts itself in one way, or nearly does. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #define MIB (1 << 20)
 
-/* 100 blocks of 1 MiB, live of 300 that were allocated within 100 s. */
+/* 300 blocks of 1 MiB were allocated within 100 s; 100 of them are live. */
 static struct profile *sound(uint64_t interval)
 {
 	struct profile *p = profile__new();
@@ -74,7 +74,7 @@ static void a_sound_profile_has_none(void **state)
 	}
 }
 
-/* What 599 objects of 1.4 MiB were called exact beside: a heap that was destroyed at once. */
+/* A heap that was destroyed at once. Beside it, 599 objects of 1.4 MiB were once called exact. */
 static void frees_that_nobody_saw(void **state)
 {
 	struct profile *p = sound(1);
@@ -86,19 +86,19 @@ static void frees_that_nobody_saw(void **state)
 	assert_false(profile__is_lower_bound(p));
 	assert_true(profile__is_exact(p));
 	assert_false(profile__is_surely_exact(p));
-	p->mode = MODE_WINDOWED; /* they are known to miss frees */
+	p->mode = MODE_WINDOWED; /* windows are known to miss frees */
 	assert_none(p);
 	assert_false(profile__is_upper_bound(p));
 	p->mode = MODE_CONTINUOUS;
 	p->what = PROFILE_FAULTS; /* pages are given back without a call */
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
-	p->what = PROFILE_REGIONS; /* the counter is the heap's */
+	p->what = PROFILE_REGIONS; /* the counter belongs to the heap */
 	p->regions.kind_bytes[0] = 0;
 	assert_true(profile__is_surely_exact(p));
 	assert_int_equal(profile__contradictions(p).n, 0);
 	p->what = PROFILE_HEAP;
-	p->mode = MODE_UNKNOWN; /* another tool's */
+	p->mode = MODE_UNKNOWN; /* another tool's file */
 	assert_none(p);
 	profile__free(p);
 }
@@ -129,8 +129,8 @@ static void blocks_that_nobody_saw(void **state)
 	profile__free(p);
 }
 
-/* Windows tell of times in which there are no probes; who is traced all the time says nothing of
- * them. */
+/* Windows account for times without probes. Continuous tracing does not, so withdrawn probes make
+ * a contradiction. */
 static void probes_that_were_withdrawn(void **state)
 {
 	struct profile *p = sound(1);
@@ -142,7 +142,7 @@ static void probes_that_were_withdrawn(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
-	p->interval_bytes = 512 << 10; /* what was freed meanwhile is too much, then, too */
+	p->interval_bytes = 512 << 10; /* what was freed meanwhile is then too much, too */
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	p->mode = MODE_WINDOWED;
@@ -151,7 +151,8 @@ static void probes_that_were_withdrawn(void **state)
 	profile__free(p);
 }
 
-/* An allocation under way at the end is no block yet; samples without room are told elsewhere. */
+/* An allocation still under way at the end is no block yet. Samples without room are reported
+ * elsewhere. */
 static void counters_that_contradict_nothing(void **state)
 {
 	struct profile *p = sound(1);
@@ -167,7 +168,7 @@ static void counters_that_contradict_nothing(void **state)
 	profile__free(p);
 }
 
-/* As windows leave it: with a standard error, and nothing that is certain. */
+/* Makes live bytes as windows give them: with a standard error, and with no certain bytes. */
 static void make_unsure(struct profile *p, double error_bytes)
 {
 	p->sites[0].live.variance = error_bytes * error_bytes;
@@ -180,7 +181,7 @@ static void more_is_live_than_was_allocated(void **state)
 	struct profile_site *site = &p->sites[0];
 
 	(void)state;
-	site->freed_bytes = 203.0 * MIB; /* within a second, tables are read one after the other */
+	site->freed_bytes = 203.0 * MIB; /* tables are read one after another, within a second */
 	assert_none(p);
 	site->freed_bytes = 250.0 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_ALLOCATED, false, 100.0 * MIB, 50.0 * MIB);
@@ -221,11 +222,11 @@ static void more_is_live_than_is_resident(void **state)
 	struct profile *p = sound(1);
 
 	(void)state;
-	p->rss_end_bytes = 99ULL * MIB; /* read a second before */
+	p->rss_end_bytes = 99ULL * MIB; /* RSS was read a second earlier */
 	assert_none(p);
 	p->rss_end_bytes = 40ULL * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 40.0 * MIB);
-	p->resident = &r; /* knows better, and of swap */
+	p->resident = &r; /* is more exact and includes swap */
 	assert_none(p);
 	rows[1].swap = 10 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 80.0 * MIB);
@@ -233,7 +234,7 @@ static void more_is_live_than_is_resident(void **state)
 	p->ended = true;
 	assert_none(p);
 	p->ended = false;
-	make_unsure(p, 40.0 * MIB); /* the interval reaches down to it */
+	make_unsure(p, 40.0 * MIB); /* the interval reaches down to the RSS */
 	assert_none(p);
 	profile__free(p);
 }
@@ -247,18 +248,18 @@ static void stacks_grow_by_more_than_the_process(void **state)
 	p->growth.bytes_per_s = 1.0 * MIB;
 	p->growth.attributed = p->sites[0].growth = (struct growth){1.01 * MIB, MIB, 1.02 * MIB};
 	assert_none(p);
-	p->growth.regions = 0.5 * MIB; /* so that there is but half for the stacks */
+	p->growth.regions = 0.5 * MIB; /* only half is left for the stacks */
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, 0.5 * MIB);
 	p->growth.regions = 0;
 	p->growth.bytes_per_s = -1.0 * MIB;
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, -1.0 * MIB);
 	p->growth.bytes_per_s = NAN;
 	assert_none(p);
-	p->growth.bytes_per_s = 0; /* a few blocks find room in what an allocator has in reserve */
+	p->growth.bytes_per_s = 0; /* the allocator's reserve has room for a few blocks */
 	p->growth.attributed = p->sites[0].growth = (struct growth){2000, 2000, 2000};
 	assert_none(p);
 	p->growth.attributed = p->sites[0].growth =
-		(struct growth){1.0 * MIB, -1, 2.0 * MIB}; /* may be 0 */
+		(struct growth){1.0 * MIB, -1, 2.0 * MIB}; /* growth may be 0 */
 	assert_none(p);
 	profile__free(p);
 }
@@ -277,7 +278,7 @@ static void rows_do_not_add_up(void **state)
 	assert_one(p, CONTRADICTION_GROWTH_OF_ROWS, true, 2000, 1000);
 	p->sites[0].growth = (struct growth){NAN, NAN, NAN};
 	assert_one(p, CONTRADICTION_GROWTH_OF_ROWS, true, 0, 1000);
-	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0); /* what is left need not */
+	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0); /* the rest need not add up */
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
@@ -291,7 +292,7 @@ static void rows_do_not_add_up(void **state)
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
-	p->sites[0].threads[0].bytes = 101.5 * MIB; /* of rounding, at most a block */
+	p->sites[0].threads[0].bytes = 101.5 * MIB; /* rounding: at most a block */
 	assert_none(p);
 	p->sites[0].threads[0].bytes = 103.0 * MIB;
 	assert_one(p, CONTRADICTION_THREADS_ABOVE_STACK, true, 103.0 * MIB, 100.0 * MIB);
@@ -333,7 +334,7 @@ static void several_at_once(void **state)
 	profile__free(p);
 }
 
-/* What cannot be probed is missing; what is not traced is not known. */
+/* Functions that cannot be probed are missing. What is not traced is not known. */
 static void what_is_not_probed(void **state)
 {
 	static const char *const counters[] = {"functions_refused", "not_traced"};

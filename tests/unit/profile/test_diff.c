@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: figures worked out by hand, and programs made up, of which it is known
- * whether they grow. */
+/* Checked against independent truth: figures worked out by hand, and simulated programs of which
+ * it is known whether they grow. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -101,7 +101,7 @@ static void exact_differences_are_exact(void **state)
 	stack = find(diff, "ends");
 	assert_true(stack->change.bytes == -1280 && stack->change.low == -1280);
 	assert_true(stack->falls == 1);
-	stack = find(diff, "comes"); /* one block more or less: chance, though certain */
+	stack = find(diff, "comes"); /* exact, but one block may be chance */
 	assert_true(stack->change.bytes == 5000 && stack->change.low == 5000 && !stack->grows);
 	stack = find(diff, "stays");
 	assert_true(stack->change.bytes == 0 && stack->change.high == 0 && !stack->shrinks);
@@ -112,8 +112,9 @@ static void exact_differences_are_exact(void **state)
 	profile__free(b);
 }
 
-/* Blocks of 16 bytes at R = 64 KiB: each sample stands for R + 8 bytes. Garwood's limits for
- * Poisson counts are printed: 4 [1.08987, 10.24159], 9 [4.11537, 17.08480], 0 [0, 3.688879]. */
+/* Blocks of 16 bytes at R = 64 KiB: each sample stands for R + 8 bytes. Printed tables give
+ * Garwood's limits of Poisson counts: 4 [1.08987, 10.24159], 9 [4.11537, 17.08480],
+ * 0 [0, 3.688879]. */
 static void sampled_differences_have_errors(void **state)
 {
 	struct profile *a = new_profile(64 << 10), *b = new_profile(64 << 10);
@@ -146,7 +147,8 @@ static void sampled_differences_have_errors(void **state)
 	profile__free(b);
 }
 
-/* Three times closer: three samples there are worth one here. */
+/* The second profile is sampled three times as finely: three of its samples are worth one of the
+ * first. */
 static void intervals_may_differ(void **state)
 {
 	struct profile *a = new_profile(300000), *b = new_profile(100000);
@@ -169,8 +171,8 @@ static void intervals_may_differ(void **state)
 	profile__free(b);
 }
 
-/* Eleven samples before, eleven more since: nothing was freed, and what stayed cannot be chance.
- * Beside it a stack through which much passes. */
+/* One stack has 11 samples in the first snapshot and 11 more in the second. Nothing was freed, so
+ * its growth cannot be chance. Another stack allocates and frees much. */
 static void snapshots_of_a_run_share_their_samples(void **state)
 {
 	struct profile *a = new_profile(R), *b = new_profile(R);
@@ -205,8 +207,8 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_close(stack->change.p_grows, chance__of_normal(12 / sqrt(92)), 0.05);
 	assert_false(stack->grows);
 	diff__free(diff);
-	/* and that samples became rarer meanwhile makes it no other run, but widens what could
-	 * have come */
+	/* samples that became rarer between the snapshots do not make it another run; they widen
+	 * the interval of what could have come */
 	high = find((diff = DIFF(a, b)), "leak")->change.high;
 	diff__free(diff);
 	b->interval_bytes = 4 * R;
@@ -224,11 +226,11 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	/* another run on the same process */
 	b->start_unix_ns += 100000000000;
 	diff = DIFF(a, b);
-	/* what the first run has is not in the second */
+	/* the samples of the first run are not in the second */
 	assert_true(isnan(diff->seconds) && !diff->one_run);
 	diff__free(diff);
 	b->start_unix_ns = a->start_unix_ns;
-	/* of two processes eleven and twenty-two are chance */
+	/* between two processes, 11 and 22 samples may differ by chance */
 	b->pid++;
 	diff = DIFF(a, b);
 	assert_false(diff->one_run || find(diff, "leak")->grows);
@@ -253,7 +255,8 @@ static void add_mapping(struct profile *profile, uint64_t start, const char *pat
 	assert_int_equal(profile__add_mapping(profile, &mapping), 0);
 }
 
-/* Other addresses, other versions of libraries and of the program: what people read is the same. */
+/* Addresses and the versions of the libraries and the program differ. The names that people read
+ * are the same. */
 static void stacks_match_by_names(void **state)
 {
 	struct profile *a = new_profile(1), *b = new_profile(1);
@@ -276,7 +279,7 @@ static void stacks_match_by_names(void **state)
 	assert_true(find(diff, "one")->change.bytes == 0);
 	assert_true(find(diff, "two")->change.from == 20 && find(diff, "two")->change.to == 50);
 	diff__free(diff);
-	/* functions of that name in a library are others */
+	/* functions of the same name in a library are different functions */
 	free(b->mappings[0].path);
 	b->mappings[0].path = strdup("/lib/plugin.so.1");
 	diff = DIFF(a, b);
@@ -291,7 +294,7 @@ static void stacks_match_by_names(void **state)
 	profile__free(b);
 }
 
-/* One has names, the other offsets in a file that goes by another name. */
+/* One profile has names. The other has offsets in the same file under another name. */
 static void places_match_by_build_id(void **state)
 {
 	struct profile *a = new_profile(1), *b = new_profile(1);
@@ -316,7 +319,7 @@ static void places_match_by_build_id(void **state)
 	}
 	diff = DIFF(a, b);
 	assert_int_equal(diff->n_stacks, 1);
-	stack = find(diff, "named"); /* the story is told by the one that knows it */
+	stack = find(diff, "named"); /* names come from the profile that has them */
 	assert_non_null(stack);
 	assert_true(stack->change.from == 10 && stack->change.to == 40);
 	diff__free(diff);
@@ -348,12 +351,12 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_int_equal(diff__new(NULL, 0, DIFF_AUTO, &diff, NULL), -EINVAL);
 	b->what = PROFILE_REGIONS;
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
-	b->what = PROFILE_HEAP; /* which it is when it does not say */
+	b->what = PROFILE_HEAP; /* the kind when a file names none */
 	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
 	a->exe = strdup("/bin/x");
-	b->exe = strdup("/usr/local/bin/x"); /* the same, by another name of the process */
+	b->exe = strdup("/usr/local/bin/x"); /* the same program; the process has another name */
 	diff = DIFF(a, b);
 	assert_int_equal(diff->n_stacks, 2);
 	assert_false(diff->warnings & 1u << DIFF_WARN_OTHER_PROGRAM);
@@ -374,7 +377,7 @@ static void little_is_enough(void **state)
 	end_profile(b);
 	diff = DIFF(a, b);
 	assert_true(diff->n_stacks == 0 && diff->total.change.bytes == 0 && !diff->total.grows);
-	/* nothing seen: -ln(0.025) R at most */
+	/* no sample was seen: the high end is -ln(0.025) R */
 	assert_close(diff->total.change.high, -log(0.025) * R, 1e-2);
 	diff__free(diff);
 	profile__free(b);
@@ -385,7 +388,7 @@ static void little_is_enough(void **state)
 	b->dropped = 3;
 	end_profile(b);
 	diff = DIFF(a, b);
-	assert_int_equal(diff->n_stacks, 0); /* there is nothing in them */
+	assert_int_equal(diff->n_stacks, 0); /* the stacks hold nothing */
 	assert_true(diff->warnings & 1u << DIFF_WARN_INCOMPLETE);
 	diff__free(diff);
 	b->sites[0].live = b->sites[1].live =
@@ -398,7 +401,7 @@ static void little_is_enough(void **state)
 	profile__free(b);
 }
 
-/* A file of names and bytes. */
+/* The first profile is a file that has only names and bytes. */
 static void what_does_not_say_how_it_was_sampled_is_never_sure(void **state)
 {
 	struct profile *a = new_profile(0), *b = new_profile(1);
@@ -462,7 +465,8 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	profile__free(b);
 }
 
-/* A stack that comes and goes in between leaves the total as sure as it is. */
+/* A stack that comes and goes between the first and the last profile does not widen the interval of
+ * the total. */
 static void growth_in_between_is_no_doubt_at_the_ends(void **state)
 {
 	struct profile *p[3];
@@ -514,14 +518,14 @@ static void many_make_a_trend(void **state)
 	assert_true(stack->grows && stack->rises == N - 1 && stack->falls == 0);
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low == stack->trend.high && stack->values[3] == 31000);
-	/* as much more at the end, but that is no trend */
+	/* the last profile has as much more, but one step is no trend */
 	stack = find(diff, "burst");
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low < 0 && !stack->grows && stack->rises == 1);
 	stack = find(diff, "wave");
 	assert_true(stack->rises == 3 && stack->falls == 2 && !stack->grows);
 	diff__free(diff);
-	/* not in the order of time: first and last can be compared, steps cannot */
+	/* not in the order of time: first and last can be compared, steps between cannot */
 	p[1]->duration_s = 100;
 	diff = diff_of((const struct profile *const *)p, N);
 	stack = find(diff, "leak");
@@ -538,7 +542,7 @@ static void many_make_a_trend(void **state)
 
 static const uint64_t sizes[] = {16, 48, 200, 4096, 64 << 10, 700 << 10, 3 << 20};
 
-/* Bytes live in a stack of a program of 50 MB: a few hold most. */
+/* Live bytes of a stack in a program of 50 MB. A few stacks hold most. */
 static double mean_of(int stack)
 {
 	return 50e6 / 3.9950 / (stack + 1); /* the sum of 1/1 .. 1/30 */
@@ -558,7 +562,7 @@ static double poisson(double mean)
 	return n;
 }
 
-/* One run of it: as many blocks are live in each stack as chance has it. */
+/* One run of this program: the number of live blocks in each stack is drawn at random. */
 static struct profile *run_of_50_mb(uint64_t interval)
 {
 	struct profile *profile = new_profile(interval);
@@ -577,7 +581,8 @@ static struct profile *run_of_50_mb(uint64_t interval)
 	return profile;
 }
 
-/* Pairs of runs of a program that does not grow: in how many is any stack said to. */
+/* Compares pairs of runs of a program that does not grow. Counts the pairs in which any stack is
+ * said to grow. */
 static void what_does_not_grow_is_not_said_to(void **state)
 {
 	static const uint64_t intervals[3][2] = {{R, R}, {R, 128 << 10}, {64 << 10, R}};
@@ -608,8 +613,8 @@ static void what_does_not_grow_is_not_said_to(void **state)
 	}
 }
 
-/* A run seen twice: what of a stack's samples is live at both times. Blocks of a size live for
- * life_s in the mean, and come as fast as keeps `bytes` of them alive. */
+/* Two snapshots of one run: adds a stack's samples that are live at each time. Blocks of one size
+ * live for life_s in the mean, and are born at the rate that keeps `bytes` of them live. */
 static void live_through(struct profile *const *p, const char *name, uint64_t size, double bytes,
 			 double life_s, const double *at)
 {
@@ -618,7 +623,7 @@ static void live_through(struct profile *const *p, const char *name, uint64_t si
 
 	for (int k = 0; k < 2; k++)
 		site[k] = add_stack(p[k], name, 0, size, 0);
-	/* it began when the run did: what was there before is not seen */
+	/* tracing began with the run: there are no earlier blocks */
 	for (double birth = -log(random_unit()) / rate; birth < at[1];
 	     birth -= log(random_unit()) / rate) {
 		double death = birth - log(random_unit()) * life_s;
@@ -634,9 +639,9 @@ static void live_through(struct profile *const *p, const char *name, uint64_t si
 	}
 }
 
-/* 50 MB of churn in 30 stacks, whose blocks live for a tenth of a second to a few, seen at 40 and
- * 70 s, and beside it a leak of 200 kB/s: how often it is found, and how often anything else is
- * said to grow. */
+/* 50 MB of churn in 30 stacks, whose blocks live for a tenth of a second to a few seconds, and a
+ * leak of 200 kB/s beside them. Snapshots are taken at 40 and 70 s. Counts how often the leak is
+ * found, and how often another stack is said to grow. */
 static void a_leak_among_churn_is_found(void **state)
 {
 	static const double at[] = {40, 70};
@@ -680,8 +685,8 @@ static void a_leak_among_churn_is_found(void **state)
 	assert_true(wrong <= 0.04 * runs && wrong_without <= 0.04 * runs);
 }
 
-/* Live bytes of windows have intervals, which samples do not tell: those of the two are all that
- * counts. */
+/* Live bytes of windowed runs have intervals of their own, which do not follow from samples. Only
+ * the intervals of the two profiles count. */
 static void windows_are_judged_by_their_intervals(void **state)
 {
 	struct profile *p[2] = {new_profile(4096), new_profile(4096)};
@@ -694,8 +699,8 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* one standard error is a tenth of the leak, and a quarter of the cache, half of
-		 * that in common */
+		/* a standard error is a tenth of the leak, and a quarter of the cache; about half
+		 * of the latter is common to all stacks */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;
@@ -715,7 +720,7 @@ static void windows_are_judged_by_their_intervals(void **state)
 	assert_false(find(diff, "cache")->grows);
 	assert_true(find(diff, "cache")->change.low < 0 && find(diff, "cache")->change.high > 0);
 	diff__free(diff);
-	/* of different runs growth is compared, where both have it */
+	/* different runs are compared by growth, if both profiles have it */
 	p[1]->start_unix_ns = 5000000000;
 	p[0]->has_growth = p[1]->has_growth = true;
 	diff = DIFF(p[0], p[1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: printed tables of chi-squared, closed forms, and simulation with a generator
- * that shares nothing with the code under test. */
+/* Checked against independent truth: printed tables of chi-squared, closed forms, and simulation
+ * with a generator that shares nothing with the code under test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void chi2_of_very_many_degrees(void **state)
 {
 	(void)state;
 	for (double df = 1e5; df < 1e13; df *= 10) {
-		/* Wilson and Hilferty, good to about df^-3/2 */
+		/* the approximation of Wilson and Hilferty, good to about df^-3/2 */
 		double a = 2 / (9 * df), z = 1.959963984540054;
 
 		assert_close(chi2_quantile(0.975, df), df * pow(1 - a + z * sqrt(a), 3), 1e-8);
@@ -141,7 +141,8 @@ static void exact_mode_has_no_error(void **state)
 	assert_true(interval.low == 100 && interval.high == 100);
 }
 
-/* k samples of one small size are a Poisson count; Garwood's exact intervals are in every table. */
+/* k samples of one small size are a Poisson count, whose exact intervals (Garwood) are in printed
+ * tables. */
 static void small_counts_give_garwoods_intervals(void **state)
 {
 	static const struct {
@@ -182,7 +183,7 @@ static void interval_survives_the_ends_of_the_range(void **state)
 			assert_true(interval.low >= (double)e.sampled_bytes * (1 - 1e-15));
 		}
 	}
-	/* a variance that is nothing beside the square of the total */
+	/* a variance that is negligible beside the square of the total */
 	struct estimate e = {
 		.samples = 1, .bytes = 1e18, .variance = 5e-324, .variance_max = 5e-324};
 	struct interval interval = estimate__interval(&e);
@@ -192,7 +193,7 @@ static void interval_survives_the_ends_of_the_range(void **state)
 	assert_true(interval.low == 0 && interval.high == 0);
 }
 
-/* The sampler itself, byte by byte: count down an exponential distance, once per process. */
+/* Simulates the sampler: it counts bytes down from an exponential distance, one per process. */
 static void estimates_are_unbiased(void **state)
 {
 	static const uint64_t sizes[] = {8, 100, 3000, R, 3 * R};
@@ -216,7 +217,7 @@ static void estimates_are_unbiased(void **state)
 			if (distance > 0)
 				continue;
 			estimate__add(&e, size, R);
-			distance = -log(random_unit()) * R; /* no memory: start afresh */
+			distance = -log(random_unit()) * R; /* memoryless: start anew */
 		}
 		bytes += e.bytes / runs;
 		objects += e.objects / runs;
@@ -225,15 +226,15 @@ static void estimates_are_unbiased(void **state)
 	}
 	/* four standard errors of the mean of the runs */
 	assert_close(bytes, true_bytes, 4 * sqrt(variance / runs) / true_bytes);
-	/* objects: dominated by the 8-byte ones, 400 of them at 1/p = 512 each */
+	/* the 8-byte objects dominate the error: 400 of them at 1/p = 512 each */
 	assert_close(objects, n_objects, 4 * sqrt(400.0 * 512 / runs) / n_objects);
 	/* a sample variance of 400 runs is good to 1 / sqrt(200) = 7 % */
 	assert_close(variance, square, 0.25);
 }
 
 /* How often the interval holds the truth, over 2000 draws of n objects of size_a and m of size_b. A
- * draw without a sample counts as a miss unless given_one: then it is drawn again, as a stack of
- * which nothing was sampled does not appear. */
+ * draw without a sample counts as a miss. With given_one, such a draw is repeated, because a stack
+ * without samples does not appear in a profile. */
 static double coverage(int n, uint64_t size_a, int m, uint64_t size_b, int given_one)
 {
 	double truth = (double)n * (double)size_a + (double)m * (double)size_b;
@@ -270,17 +271,17 @@ static void intervals_hold_the_truth(void **state)
 		uint64_t size_b;
 		int given_one;
 	} cases[] = {
-		/* expected samples: 0.1, 0.5, 1, 2, where something was seen at all */
+		/* 0.1, 0.5, 1, 2 expected samples; draws without a sample are repeated */
 		{13, 32, 0, 0, 1},
 		{64, 32, 0, 0, 1},
 		{128, 32, 0, 0, 1},
 		{256, 32, 0, 0, 1},
-		/* 4, 10, 50, 300 */
+		/* 4, 10, 50, 300 expected samples */
 		{512, 32, 0, 0, 0},
 		{1280, 32, 0, 0, 0},
 		{400, 512, 0, 0, 0},
 		{2400, 512, 0, 0, 0},
-		/* blocks of the size of the interval and larger, which are seldom missed */
+		/* blocks as large as the sampling interval or larger, which are seldom missed */
 		{8, R, 0, 0, 0},
 		{100, R, 0, 0, 0},
 		{2, 3 * R, 0, 0, 0},
@@ -320,8 +321,8 @@ static void merge_is_addition(void **state)
 	assert_close(a.variance_max, both.variance_max, 0);
 }
 
-/* At R = 1000: 693.147 bytes are sampled with p = 1/2 and stand for twice as many; three of them
- * and one that is large. */
+/* At R = 1000, a block of 693.147 bytes is sampled with p = 1/2 and stands for twice its size. The
+ * test adds samples seen with p = 1/2, and a large one. */
 static void weights_and_their_squares(void **state)
 {
 	struct estimate e = {}, other = {};
@@ -334,7 +335,7 @@ static void weights_and_their_squares(void **state)
 	assert_close(estimate__squares(&e), 3 * 4e6, 1e-12);
 	estimate__merge(&e, &other);
 	assert_close(estimate__squares(&e), 3 * 4e6 + 25e8, 1e-12);
-	e.squares = 0; /* of a file that does not keep them: 56000 bytes in 4 equal parts */
+	e.squares = 0; /* as from a file without squares: 56000 bytes in 4 equal parts */
 	assert_close(estimate__squares(&e), 56000.0 * 56000 / 4, 1e-12);
 	e.variance = 1e10;
 	assert_close(estimate__squares(&e), 1e10, 1e-12);
@@ -343,13 +344,14 @@ static void weights_and_their_squares(void **state)
 	/* 693 bytes at 2000: p = 1 - sqrt(1/2) */
 	assert_close(estimate__weight_at(2 * half, 1000, 2000), half / (1 - sqrt(0.5)), 1e-9);
 	assert_close(estimate__weight_at(half, 1, 1000), 2 * half, 1e-9);
-	/* what is much larger than R stands for itself; what is small for R and half its size */
+	/* a block much larger than R stands for itself; a small one for R and half its size */
 	assert_close(estimate__weight_at(1e9, 1000, 2000), 1e9, 1e-9);
 	assert_close(estimate__weight_at(1 << 20, 1 << 20, 1 << 16), (1 << 16) + 0.5, 1e-9);
 	assert_close(estimate__weight_at((1 << 20) + 8, 1 << 20, 1 << 16), (1 << 16) + 8, 1e-5);
 }
 
-/* Windows may know a figure to less than itself: the interval does not end at it then. */
+/* In windows, the error of a figure may exceed the figure. The interval must still reach as far as
+ * the error. */
 static void test_error_larger_than_the_figure(void **state)
 {
 	(void)state;

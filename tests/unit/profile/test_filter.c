@@ -105,7 +105,7 @@ static void a_threads_part_is_left(void **state)
 	profile__free(p);
 	p = three();
 	assert_int_equal(profile__keep_threads(p, (const bool[]){false, true, false}), 0);
-	assert_int_equal(p->n_sites, 2); /* it has nothing of the first */
+	assert_int_equal(p->n_sites, 2); /* the thread has nothing of the first site */
 	assert_true(profile__live(p).bytes == 200);
 	profile__free(p);
 }
@@ -134,7 +134,7 @@ static void an_age_is_left(void **state)
 	assert_int_equal(profile__find_age(p, 20.5), 1);
 	assert_int_equal(profile__find_age(p, 18.5), 1);
 	assert_int_equal(profile__find_age(p, 25), -1);
-	assert_int_equal(profile__find_age(p, 40), -1); /* an age, but of no stack */
+	assert_int_equal(profile__find_age(p, 40), -1); /* an age that no stack has */
 	assert_int_equal(profile__keep_age(p, 1, false, &unknown), 0);
 	assert_true(unknown == 200);
 	assert_int_equal(p->n_sites, 2);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: printed tables of Student's distribution, and simulated programs whose growth
- * is known. */
+/* Checked against independent truth: printed tables of Student's distribution, and simulated
+ * programs whose growth is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,7 +41,8 @@ static void quantiles_are_the_printed_ones(void **state)
 	assert_true(fabs(student_quantile(120, true) - 1.658) < 1e-3);
 }
 
-/* A leak whose blocks come at random, some of them seen: how often the interval holds the truth. */
+/* Blocks of a leak come at random, and some of them are sampled. Counts how often the interval
+ * holds the truth. */
 static void intervals_of_a_leak_hold_the_truth(void **state)
 {
 	static const double means[] = {3, 12, 60}; /* blocks seen per segment */
@@ -70,7 +71,8 @@ static void intervals_of_a_leak_hold_the_truth(void **state)
 }
 
 /* A population in balance: each block lives for a while, drawn from an exponential distribution. */
-/* A leak of which two to three samples are expected: that none came says no more than that. */
+/* A leak from which two to three samples are expected. If no sample came, the leak may still
+ * exist. */
 static void what_was_not_seen_may_grow(void **state)
 {
 	const double quantum = 512 << 10, expected = 2.5;
@@ -87,7 +89,7 @@ static void what_was_not_seen_may_grow(void **state)
 		held += growth.low <= expected * quantum / N &&
 			growth.high >= expected * quantum / N;
 	}
-	assert_true(held > 0.93 * RUNS); /* 0.91 when one sample more is all that is allowed for */
+	assert_true(held > 0.93 * RUNS); /* 0.91 if only one more sample is allowed for */
 }
 
 static void what_is_in_balance_does_not_grow(void **state)
@@ -102,7 +104,7 @@ static void what_is_in_balance_does_not_grow(void **state)
 			struct growth_segment segments[N] = {};
 			double change[N] = {};
 
-			/* it began long before the first segment */
+			/* births began long before the first segment */
 			for (double birth = -30 * lives[l]; birth < N;
 			     birth -= log(random_unit()) / 50) {
 				double death = birth - log(random_unit()) * lives[l];
@@ -120,7 +122,7 @@ static void what_is_in_balance_does_not_grow(void **state)
 	}
 }
 
-/* The same from its first block on: it fills up. */
+/* A population that is seen from its first block on: it fills up. */
 static void what_fills_up_does_not_grow_for_ever(void **state)
 {
 	int grows = 0;
@@ -143,8 +145,8 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 	assert_true(grows < 0.04 * RUNS);
 }
 
-/* Blocks by age, of ever fewer that are left: those of a cache that turns over within the run, and
- * of one beside a leak, in windows. */
+/* Live blocks by age, as windows show them: the older, the fewer are left. First a cache that
+ * replaces its blocks within the run, then the same cache with a leak beside it. */
 static void what_goes_on_dying_does_not_grow(void **state)
 {
 	static const double lives[] = {2, 5}; /* segments */
@@ -185,7 +187,7 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth__is_significant(&growth));
 	growth = growth__estimate(burst, N, 0, false);
 	assert_true(growth.bytes_per_s == 0 && !growth__is_significant(&growth));
-	/* all of it in one segment: that is no trend */
+	/* growth in one segment only is no trend */
 	burst[0].bytes = 1e6;
 	growth = growth__estimate(burst, N, 0, false);
 	assert_false(growth__is_significant(&growth));
@@ -196,8 +198,8 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
-/* Two stacks that may both be nothing are not surely something together; two that chance alone
- * leaves in doubt may be. */
+/* If the growth of each of two stacks may be 0, their sum may be 0, too. Two stacks that are in
+ * doubt only by chance may surely grow together. */
 static void doubt_adds_up(void **state)
 {
 	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};
@@ -213,8 +215,8 @@ static void doubt_adds_up(void **state)
 	assert_true(sum.bytes_per_s == 8 && sum.low > 0);
 }
 
-/* Sure ones by growth; then those of which least is wanting; what nobody knows anything of is not
- * before them. */
+/* Sure growth comes first, the largest first. Then comes the growth that is nearest to sure.
+ * Unknown growth does not come before these. */
 static void what_is_sure_comes_first(void **state)
 {
 	static const struct growth in_order[] = {

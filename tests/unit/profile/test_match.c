@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles that are small each and large together: files are hostile. That equal stacks are found
- * is in test_diff.c. */
+/* Profiles that are small one by one and large together, because files are hostile. test_diff.c
+ * tests that equal stacks are found. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "drawn.h"
 
-/* Three stacks that share their code in a file that both profiles know. */
+/* Three stacks whose code lies in a file that both profiles know. */
 static struct profile *of_one_file(size_t inlined)
 {
 	struct profile *profile = new_profile(1);
@@ -41,7 +41,7 @@ static void frames_of_others_are_bounded(void **state)
 {
 	struct profile *small = of_one_file(0), *large = of_one_file(100);
 	const struct profile *both[] = {small, large};
-	/* 3 locations of 100 frames each, in the stacks of both */
+	/* 3 locations of 100 frames each, in the stacks of both profiles */
 	struct match_limits enough = {.frames = 2 * 3 * 300, .figures = 100};
 	struct match_limits less = {.frames = 2 * 3 * 300 - 1, .figures = 100};
 	struct match match = {};
@@ -56,7 +56,7 @@ static void frames_of_others_are_bounded(void **state)
 		err.text,
 		"up to profile 2 the stacks have more than 1799 frames, with what is inlined "
 		"in them: too many to compare");
-	/* it is not the large one's own, without which the small one is small */
+	/* without the large profile, the frames of the small one are few */
 	assert_int_equal(match__stacks(both, 1, &(struct match_limits){9, 100}, &match, &err), 0);
 	match__clear(&match);
 	profile__free(small);

@@ -25,7 +25,7 @@ static int add_site(struct profile *p, uint64_t first)
 	return rc;
 }
 
-/* As a session does, with names; NULL and the error, or a whole one. */
+/* Builds a profile as a session does, with names. Gives NULL and the error, or a whole profile. */
 static int build(uint64_t more, struct profile **ret)
 {
 	struct profile *p = profile__new();

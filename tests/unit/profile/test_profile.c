@@ -442,8 +442,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files, and processes by their stacks, choose addresses. Whatever they choose, none is to be
- * looked for through many others. */
+/* Files, and processes by their stacks, choose the addresses. Whatever they choose, no lookup may
+ * pass through many other addresses. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));

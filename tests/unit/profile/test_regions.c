@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The map of regions against a byte per page. */
+/* The map of regions, checked against a reference with an entry per page. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

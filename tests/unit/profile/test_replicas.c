@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Truth from outside: replicas made up, of which it is known which one is odd. */
+/* Made-up replicas, of which it is known which one is abnormal. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -238,8 +238,8 @@ static struct replicas *by_live(struct profile *const *p, size_t n)
 	return replicas;
 }
 
-/* 10 MB with a standard error of `error` in each but the second, which has 40. The others of a
- * stack differ by some per cent. */
+/* One stack with 10 MB in each replica but the second, which has 40 MB, with a standard error of
+ * `error`. The other replicas differ by some per cent. */
 static void add_windows(struct profile **p, int n, double error)
 {
 	for (int i = 0; i < n; i++) {
@@ -259,8 +259,8 @@ static void add_windows(struct profile **p, int n, double error)
 	}
 }
 
-/* Live bytes of windows have errors of their own: what a count of samples says of them is
- * nothing. */
+/* Live bytes of windows have errors of their own. A count of samples says nothing about these
+ * errors. */
 static void live_bytes_of_windows_are_compared_by_their_intervals(void **state)
 {
 	static const struct {

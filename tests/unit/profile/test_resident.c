@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Rows that add up, whatever they are made of. */
+/* The rows add up, whatever they are made of. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -149,7 +149,7 @@ static void what_is_left_can_be_negative(void **state)
 	check_sums(r, 12 * KIB);
 	resident__free(r);
 	profile__free(heap);
-	/* none sampled is not none, unless all are, or nothing was allocated */
+	/* no sample does not mean no block, unless all are sampled or nothing was allocated */
 	heap = heap_of(64 * KIB, 100, 0);
 	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
 	assert_true(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high == 0);
@@ -189,8 +189,8 @@ static size_t add_site(struct profile *p, const char *const *names, size_t n, ui
 	add_site(p, (const char *const[]){__VA_ARGS__},                                            \
 		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), rss, own)
 
-/* An owner is who asked for it, by whichever way. What an allocator mapped is the heap's, and a
- * stack that is not known is nobody's. */
+/* A mapping belongs to the stack that asked for it. What an allocator mapped belongs to the heap. A
+ * stack that is not known owns nothing. */
 static void mappings_by_owner(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -221,7 +221,7 @@ static void mappings_by_owner(void **state)
 	resident_pieces__free(&pieces);
 }
 
-/* More mappings, and more names, than are kept: counted all the same. */
+/* There are more mappings and more names than are kept. All of them are still counted. */
 static void too_many(void **state)
 {
 	struct resident_pieces pieces = {};

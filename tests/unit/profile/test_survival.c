@@ -43,7 +43,7 @@ static void add_contents(struct survival_ages *ages, double rate, double alike)
 	}
 }
 
-/* At all that is the same in each test. */
+/* Solves with the terms that are the same in each test. */
 static void solve(const struct survival_ages *ages, size_t n, int without,
 		  struct survival_terms *terms, struct survival *s)
 {
@@ -184,8 +184,8 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
-/* Of young ages next to nothing was watched, and a free was seen each time. That is chance: all
- * other ages say how often frees come. */
+/* At young ages hardly anything was watched, and a free was seen each time. That is chance. All
+ * other ages show how often frees come. */
 static void few_frees_are_as_those_of_all_ages(void **state)
 {
 	struct survival_ages ages = {};
@@ -276,7 +276,8 @@ static void half_of_them_live_so_long(void **state)
 	assert_true(isinf(survival__half_life(&s)));
 }
 
-/* A tenth of the frees that contents ask for: contents are not believed, but not ruled out. */
+/* Only a tenth of the frees that contents imply is seen. Contents are set aside, but not ruled
+ * out. */
 static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 {
 	struct survival_ages ages = {};

@@ -22,7 +22,7 @@ static void add_transfer(struct profile *p, uint32_t owner, uint32_t freer, doub
 	assert_int_equal(profile__add_transfer(p, &transfer), 0);
 }
 
-/* Two of a pool, one that only frees, and one of which no name is known. */
+/* Two threads of a pool, one thread that only frees, and one without a known name. */
 static struct profile *example(void)
 {
 	struct profile *p = profile__new();
@@ -38,8 +38,8 @@ static struct profile *example(void)
 	add_transfer(p, 10, 11, 200);
 	add_transfer(p, 10, 12, 100);
 	add_transfer(p, 11, 0, 50);
-	add_transfer(p, 11, 99, 40); /* by one that is not known */
-	add_transfer(p, 98, 12, 7);  /* of one that is not */
+	add_transfer(p, 11, 99, 40); /* freed by an unknown thread */
+	add_transfer(p, 98, 12, 7);  /* allocated by an unknown one */
 	assert_int_equal(profile__add_site(p, (const uint64_t[]){0x1000}, 1, false, &site), 0);
 	assert_int_equal(profile__add_thread(p, 10, NULL, &thread), 0);
 	assert_int_equal(profile__add_live(p, site, thread, 400), 0);
@@ -80,7 +80,7 @@ static void threads_of_a_pool_are_one(void **state)
 	profile__free(p);
 }
 
-/* More than are shown in pairs: all of the others are one, and nothing is lost. */
+/* More pools than are shown in pairs. The rest become one pool, and nothing is lost. */
 static void many_pools(void **state)
 {
 	struct profile *p = profile__new();

@@ -124,7 +124,7 @@ static void weights_take_the_place_of_live_bytes(void **state)
 	p->has_growth = true;
 	assert_view(p, (struct view_options){.weight = WEIGHT_GROWTH},
 		    "main;f;malloc 10\nmain;g;malloc 0\n 0\n");
-	assert_true(profile__live(p).bytes == 757); /* it is as it was */
+	assert_true(profile__live(p).bytes == 757); /* the profile is unchanged */
 	profile__free(p);
 }
 
@@ -156,7 +156,7 @@ static void roots_tell_whose_it_is(void **state)
 	profile__free(p);
 }
 
-/* What its threads hold is not all that a stack has: as of files that do not tell them. */
+/* The threads of a stack hold less than the stack has, as in files that do not tell threads. */
 static void what_is_nobodys_is_told(void **state)
 {
 	struct profile *p = program();
@@ -238,7 +238,7 @@ static void what_is_not_known_is_refused(void **state)
 	profile__free(p);
 }
 
-/* One stack and many threads, which a short file can have: what it would come to is refused. */
+/* A short file can have one stack and many threads. A view that would be too long is refused. */
 static void what_would_be_too_long_is_refused(void **state)
 {
 	const struct view_options thread = {.root = ROOT_THREAD}, none = {};

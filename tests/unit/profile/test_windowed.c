@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Estimates from windows, against lives whose survival is known: what windows show of them is
- * worked out here, as its mean, with a little noise between windows. */
+/* Estimates from windows, checked against lives whose survival is known. The test works out the
+ * mean of what windows show, and adds a little noise between windows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -136,7 +136,7 @@ static void test_ages(void **state)
 		}
 }
 
-/* It is between the ages that were seen, no closer. */
+/* The half-life lies between the ages that were seen; no more is known. */
 static void test_half_life_where_nobody_looked(void **state)
 {
 	const struct life cache = {1, 0};
@@ -157,7 +157,7 @@ static void test_half_life_where_nobody_looked(void **state)
 	assert_true(r.half_life.low_s < 0.2 && r.half_life.high_s > 4);
 }
 
-/* By the wall clock: a process that has worked for half of the time. */
+/* Ages are by the wall clock. The process has worked for half of the time. */
 static void test_ages_of_an_idle_process(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -175,7 +175,7 @@ static void test_ages_of_an_idle_process(void **state)
 	assert_near(r.half_life.s, 2 * log(2) * 0.3, 0.1 * 2 * log(2) * 0.3);
 }
 
-/* Nobody has seen what becomes of them. */
+/* No window shows what becomes of the blocks. */
 static void test_ages_unknown(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -192,7 +192,7 @@ static void test_ages_unknown(void **state)
 	assert_true(r.half_life.s == 0);
 }
 
-/* What ends in the window of its birth, each of them: that nothing was seen later is no lack. */
+/* Every block ends in the window of its birth. So nothing is missing if later windows show none. */
 static void test_ages_of_what_never_outlives_its_window(void **state)
 {
 	const struct life brief = {20e-6, 0};
@@ -264,7 +264,7 @@ static void test_slow_cache(void **state)
 	assert_true(r.growth.low <= 0.05 * RATE);
 }
 
-/* What a stretch of continuous tracing saw is not multiplied. */
+/* What was seen in a stretch of continuous tracing is not multiplied. */
 static void test_stretch_stands_for_itself(void **state)
 {
 	struct windowed_window windows[] = {
@@ -291,8 +291,8 @@ static void test_stretch_stands_for_itself(void **state)
 	assert_true(r.live_bytes >= 25e6 && r.live_bytes < 25.1e6);
 }
 
-/* A process that was traced at its beginning and never again may have freed all of it since, each
- * stack's part at once: a sum of many stacks is no surer than one. */
+/* A process that was traced only at its beginning may have freed everything since, each stack's
+ * part at once. So the sum of many stacks is no more certain than one stack. */
 static void test_one_stretch_says_little_of_any_stack(void **state)
 {
 	struct windowed_window windows[] = {
@@ -325,8 +325,8 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
 }
 
-/* A command set up its data while it was traced, and freed them while it was not: half of its
- * time. */
+/* A command set up its data while it was traced, and freed the data while it was not traced, which
+ * was half of its time. */
 static void test_what_was_held_may_have_ended(void **state)
 {
 	struct windowed_window windows[] = {
@@ -404,7 +404,7 @@ static void test_unknown_clock(void **state)
 	}
 }
 
-/* One coarse sample, multiplied as a close window's are, would be all that is seen. */
+/* A sample of a coarse window, multiplied like one of a fine window, would outweigh all others. */
 static void test_coarse_window_is_left_out(void **state)
 {
 	const struct life forever = {0, 1};
@@ -421,7 +421,7 @@ static void test_coarse_window_is_left_out(void **state)
 	assert_near(r.alloc_bytes, RATE * RUN_S, 0.02 * RATE * RUN_S);
 }
 
-/* Windows of the program before an exec are no windows of this one's. */
+/* Windows of the program before an exec do not count for the program after it. */
 static void test_windows_before_an_exec(void **state)
 {
 	const struct life cache = {2.5, 0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each allocation of what is built into a profile of memory over time fails in turn: an interval
- * without a part of what it follows from would look like any other. */
+/* Growth and survival are added to a profile while each allocation fails in turn. If a failure
+ * stayed silent, an interval computed from incomplete data would look like any other. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -68,7 +68,7 @@ static int add_over_time(void *ctx, FILE *told)
 	return rc;
 }
 
-/* A stack that allocates evenly, half of whose blocks stay, in a process that grows less. */
+/* A stack that allocates evenly, and half of its blocks stay live. The process grows by less. */
 static struct run *new_run(void)
 {
 	struct run *run = test_calloc(1, sizeof(*run));
@@ -101,7 +101,7 @@ static void growth_is_whole_or_not_told(void **state)
 	test_free(run);
 }
 
-/* All of it is there, and does not change. */
+/* All memory can be read, and its contents never change. */
 static int read_same(void *ctx, struct memory_read *reads, size_t n)
 {
 	(void)ctx;

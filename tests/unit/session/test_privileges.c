@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is kept, and what is missing, by sets that are made up. */
+/* Which capabilities are kept and which are missing, for made-up sets of capabilities. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -12,7 +12,7 @@
 #include "base/capabilities.h"
 #include "session/privileges.h"
 
-#define ALL	  (~0ULL >> 23) /* the 41 that there are */
+#define ALL	  (~0ULL >> 23) /* all 41 capabilities */
 #define BPF	  CAPABILITY(39)
 #define PERFMON	  CAPABILITY(38)
 #define RESTORE	  CAPABILITY(40)
@@ -66,7 +66,7 @@ static void perf_uprobes_take_the_administrator(void **state)
 	assert_int_equal(privileges__kept(ALL, PRIVILEGES_STOPPED, &use), WHOLE_RUN & ~PERFMON);
 }
 
-/* Container engines know not all of the finer ones. */
+/* Some container engines do not know all of the finer capabilities. */
 static void the_administrator_stands_for_others(void **state)
 {
 	const struct privileges_use use = {};
@@ -79,7 +79,7 @@ static void the_administrator_stands_for_others(void **state)
 			privileges__kept(ADMIN | TRACE, (enum privileges_phase)phase, &use),
 			ADMIN | TRACE);
 	assert_int_equal(privileges__kept(ADMIN | TRACE, PRIVILEGES_DETACHED, &use), 0);
-	/* of tracing alone */
+	/* without CAP_PERFMON, CAP_SYS_ADMIN is kept while tracing only */
 	assert_int_equal(privileges__kept(ALL & ~PERFMON, PRIVILEGES_TRACING, &use) & ADMIN, ADMIN);
 	assert_int_equal(privileges__kept(ALL & ~PERFMON, PRIVILEGES_STOPPED, &use) & ADMIN, 0);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A vector of which the test knows how it grows, in a process that windows slow fifty times, and
- * what is told of it. */
+/* A vector whose growth the test knows, in a process that windows slow fifty times. Checks the
+ * growth and the live bytes that the profile tells for it. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,9 +16,9 @@
 #define RUN_S	   64
 #define WINDOW_NS  (S / 20)
 #define WINDOW_NET 0.001   /* seconds of the process's own time in a window */
-#define PER_WINDOW 15000.0 /* bytes that the vector grows by in one */
-#define BY_WALL	   300e3   /* so many a second, if it is the wall clock that makes it grow, */
-#define BY_WORK	   15e6	   /* and if it is the process's work */
+#define PER_WINDOW 15000.0 /* bytes that the vector grows by in one window */
+#define BY_WALL	   300e3   /* bytes per second, if the vector grows with the wall clock */
+#define BY_WORK	   15e6	   /* bytes per second, if it grows with the process's work */
 
 static const struct abi_site_key key = {.stack = {.lo = 1, .hi = 2}, .process = PROCESS};
 
@@ -53,7 +53,7 @@ static void begin(struct fixture *f)
 							.allocs = 100,
 							.interval = 1024};
 
-		/* each realloc is sampled: its size, what it adds */
+		/* each realloc is sampled, with its size and the bytes that it adds */
 		for (int k = 0; k < 10; k++) {
 			f->site.alloc_samples++;
 			f->site.alloc_objects_q16 += 65536;
@@ -97,7 +97,7 @@ static void end(struct fixture *f)
 	profile__free(f->profile);
 }
 
-/* What is told when the process's memory grows by so many bytes a second. */
+/* The site that is told when the process's memory grows by rate bytes a second. */
 static const struct profile_site *told(struct fixture *f, double rate, struct growth *ret_all)
 {
 	const struct growth anon = {rate, 0.97 * rate, 1.03 * rate};
@@ -117,8 +117,8 @@ static void near(double value, double expected)
 		fail_msg("%g for %g", value, expected);
 }
 
-/* Its growth and what it holds follow from the same clock: 960 MB were told of 19, beside the right
- * growth. */
+/* The vector's growth and its live bytes must follow from the same clock. Once 960 MB were told as
+ * live instead of 19, beside the right growth. */
 static void what_the_wall_clock_makes_grow(void **state)
 {
 	const struct profile_site *site;
@@ -149,7 +149,7 @@ static void what_work_makes_grow(void **state)
 	end(&f);
 }
 
-/* No more than there is room for. */
+/* The live bytes must not exceed the bound of the heap's size. */
 static void it_is_within_the_heap(void **state)
 {
 	const struct profile_site *site;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A process that maps by the clock, and what its books say it grows by. */
+/* A process maps memory at known times. Checks the growth that its region book tells. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ static void call(struct target *t, enum abi_region_kind kind, uint64_t at_ns, ui
 	region_book__call(&t->book, &c);
 }
 
-/* Ten pages a second are leaked; a hundred are mapped for a second and unmapped. */
+/* Each second, 10 pages are leaked, and 100 pages are mapped that are unmapped a second later. */
 static void live_for(struct target *t, uint64_t seconds)
 {
 	for (uint64_t s = 0; s < seconds; s++) {
@@ -78,8 +78,8 @@ static void a_leak_of_maps_grows(void **state)
 	target__clear(&t);
 }
 
-/* What was too dear to follow beyond 20 s, and everything is unmapped by the end: it grew as long
- * as it was seen. */
+/* Regions cost too much to follow beyond 20 s, and everything is unmapped by the end. The growth is
+ * that of the first 20 s. */
 static void what_was_not_followed_to_the_end(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
@@ -101,8 +101,8 @@ static void what_was_not_followed_to_the_end(void **state)
 	target__clear(&t);
 }
 
-/* 15.26 regions a second, of which three seconds on end may show 15 each. Their evenness does not
- * make the rate surer than by one region more or less. */
+/* There are 15.26 regions a second, and three seconds in a row may show 15 each. Equal counts do
+ * not make the rate more certain than one region more or less. */
 static void few_regions_say_no_exact_rate(void **state)
 {
 	const double rate = 10 * PAGE / 0.065536;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which processes are traced without having been named, over a capture that is made up: the linker
- * puts the functions below in its place. The process in question is this one. */
+/* Which processes are traced although the user did not name them. The capture is a fake: the linker
+ * replaces its functions with those below. The process to judge is the test itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,8 +99,9 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* By the time that it is looked at it has execed on: what it runs now says nothing of the file that
- * was asked about, for which the verdict would stay. It is taken in all the same where it fits. */
+/* The process runs another program before it is looked at. The new program says nothing about the
+ * file in the event, so no verdict is stored for that file. The process still becomes a target if
+ * the new program matches. */
 static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};
@@ -112,7 +113,7 @@ static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 	selection__judge(s, &event);
 	assert_int_equal(fake.n_judged, 0);
 	assert_int_equal(s->n_targets, 1);
-	selection__judge(s, &event); /* it is in already */
+	selection__judge(s, &event); /* the process is a target already */
 	assert_int_equal(fake.n_added, 1);
 	end(s);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What becomes of the processes of a run, and which files are looked through for allocators, over a
- * capture that is made up: the linker puts the functions below in its place. The processes are this
- * one, again and again, for its mappings are real ones. */
+/* What becomes of the processes of a run, and which files are searched for allocators. The capture
+ * is a fake: the linker replaces its functions with those below. Every process is the test itself,
+ * because its mappings are real. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,11 +16,11 @@
 
 #include "session/internal.h"
 
-/* What the kernel and the files' readers say, and what they were asked. */
+/* What the fake kernel and the fake search for allocators answer, and what they were asked. */
 static struct {
 	int found, attached; /* results of the next search; of the next attempt to attach */
 	const char *unknown; /* the file whose malloc is of no known family */
-	bool brings_probes;  /* attaching adds some */
+	bool brings_probes;  /* attaching adds probes */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
 	uint64_t samples;
@@ -55,7 +55,7 @@ int __wrap_capture__attach(struct capture *capture, struct allocators *allocator
 
 	(void)capture, (void)allocators, (void)pid, (void)err;
 	fake.n_attaches++;
-	fake.attached = 0; /* the next of them is taken */
+	fake.attached = 0; /* the next attempt succeeds */
 	fake.n_probes += fake.brings_probes;
 	return rc;
 }
@@ -152,7 +152,7 @@ static struct session *begin(void)
 	return s;
 }
 
-/* A process that was selected, as a new one; its files are looked through at once. */
+/* Reports a selected process as new; its files are searched at once. */
 static struct target *meet(struct session *s, uint32_t process)
 {
 	say(EVENT_NEW, process, 0, 100);
@@ -202,7 +202,8 @@ static void files_are_looked_through_once(void **state)
 	end(s);
 }
 
-/* The process ended while it was looked at: the next one with these files is looked at again. */
+/* The process ended during the search. The files are searched again for the next process that maps
+ * them. */
 static void what_fails_for_the_moment_is_tried_again(void **state)
 {
 	struct session *s = begin();
@@ -228,7 +229,7 @@ static void no_room_for_probes_is_told_and_tried_again(void **state)
 	(void)state;
 	fake.attached = -ENOSPC;
 	t = meet(s, 1);
-	assert_int_equal(fake.n_attaches, 2); /* the others are not left */
+	assert_int_equal(fake.n_attaches, 2); /* the other allocators are still tried */
 	assert_int_equal(s->probes_refused, 1);
 	assert_true(s->files_short);
 	assert_string_equal(files__not_traced(s, t), "there is no room for more probes");
@@ -287,21 +288,21 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	(void)state;
 	meet(s, 1);
 	say(EVENT_FORK, 2, 1, 200);
-	say(EVENT_FORK, 2, 1, 200); /* told twice, met once */
+	say(EVENT_FORK, 2, 1, 200); /* reported twice, added once */
 	targets__take_news(s);
 	assert_int_equal(s->n_targets, 2);
 	child = targets__find_process(s, 2);
 	assert_true(child->uninvited && child->start_ns == 200 && child->maps.n > 0);
-	fake.samples = 1; /* it leaves something to report */
+	fake.samples = 1; /* the child leaves something to report */
 	say(EVENT_EXIT, 2, 0, 300);
 	targets__take_news(s);
 	assert_int_equal(s->n_targets, 2);
 	assert_true(child->ended && child->end_ns == 300);
 	assert_int_equal(fake.n_forgotten, 1);
-	targets__note_end(s, child); /* is the end of nothing more */
+	targets__note_end(s, child); /* a second end changes nothing */
 	assert_int_equal(fake.n_forgotten, 1);
 	assert_true(targets__find(s, getpid()) == targets__find_process(s, 1));
-	fake.samples = 0; /* and one that leaves nothing goes */
+	fake.samples = 0; /* a child that leaves nothing is removed */
 	say(EVENT_FORK, 3, 1, 400);
 	say(EVENT_EXIT, 3, 0, 500);
 	targets__take_news(s);
@@ -310,7 +311,7 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	end(s);
 }
 
-/* The watch tells of the exec that a target began with, too, after its maps were read. */
+/* The watch also reports the exec that a target began with, after the target's maps were read. */
 static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 {
 	struct session *s = begin();
@@ -323,12 +324,12 @@ static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 	handlers.exec(handlers.ctx, getpid(), 150);
 	assert_int_equal(fake.n_forgotten, 1);
 	assert_true(t->maps_changed && t->maps.n > 0);
-	handlers.exec(handlers.ctx, 1, 150); /* nobody's */
+	handlers.exec(handlers.ctx, 1, 150); /* a pid of no target */
 	assert_int_equal(fake.n_forgotten, 1);
 	end(s);
 }
 
-/* Its pid was given to another before we were told of its end. */
+/* The target's pid went to another process before the target's end was reported. */
 static void news_of_a_successor_is_not_its_own(void **state)
 {
 	struct session *s = begin();
@@ -356,7 +357,7 @@ static void news_of_a_successor_is_not_its_own(void **state)
 	end(s);
 }
 
-/* Code where other code was: earlier frames there have the later one's names. */
+/* New code is mapped where other code was. Earlier frames there get the names of the new code. */
 static void code_that_takes_others_place_is_counted(void **state)
 {
 	struct session *s = begin();
@@ -366,10 +367,10 @@ static void code_that_takes_others_place_is_counted(void **state)
 	char path[256] = "";
 
 	(void)state;
-	strncpy(path, other.path, sizeof(path) - 1); /* what is there goes */
+	strncpy(path, other.path, sizeof(path) - 1); /* mapped() frees the old path */
 	other.path = path;
 	handlers.mapped(handlers.ctx, getpid(), &other);
-	assert_int_equal(t->code_replaced, 0); /* the same again */
+	assert_int_equal(t->code_replaced, 0); /* the same file was mapped again */
 	other.file.inode += 1000000;
 	handlers.mapped(handlers.ctx, getpid(), &other);
 	assert_int_equal(t->code_replaced, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The growth of stacks against that of the process, which is known. */
+/* The growth of stacks, checked against the growth of the process, which is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,15 +14,15 @@
 #define PROCESS	 7
 #define RUN_S	 64
 #define WINDOW	 (S / 20)
-#define ADDED	 4096 /* bytes by each realloc, and reallocs in each window */
+#define ADDED	 4096 /* bytes that each realloc adds; REALLOCS: reallocs in each window */
 #define REALLOCS 100
-#define RATE	 (ADDED * REALLOCS * 20.0) /* bytes per second that they add */
+#define RATE	 (ADDED * REALLOCS * 20.0) /* bytes per second that the reallocs add */
 
 static struct abi_site_key key = {.stack = {.lo = 1, .hi = 2}, .process = PROCESS};
 static struct abi_site site;
 
-/* A run of one window a second in which the vectors of one stack only become larger, in a process
- * that grows by so many bytes per second: what is said of the stack. */
+/* The growth that is told of one stack. Its vectors only become larger, there is one window a
+ * second, and the process grows by process_rate bytes per second. */
 static struct growth growth_in(uint64_t process_rate)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -92,7 +92,8 @@ static void vectors_that_grow_with_the_process(void **state)
 	assert_true(growth.bytes_per_s > 0.9 * RATE && growth.bytes_per_s < 1.1 * RATE);
 }
 
-/* Their sizes may have risen by chance: the process would be larger if none had been freed. */
+/* The sizes of the vectors may have risen by chance. If no vector were freed, the process would be
+ * larger. */
 static void vectors_that_the_process_does_not_hold(void **state)
 {
 	(void)state;
@@ -100,8 +101,8 @@ static void vectors_that_the_process_does_not_hold(void **state)
 	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
 }
 
-/* By how much the interval of growth reaches above it, of a stack that was sampled at 64 KiB for
- * most of a run, and at this interval at its coarsest. */
+/* How far the 95 % interval of a stack's growth reaches above the growth. The stack was sampled at
+ * 64 KiB for most of a run; its coarsest sampling interval was the one given. */
 static double doubt_at(uint64_t coarsest)
 {
 	struct target target = {.process = PROCESS};
@@ -120,7 +121,7 @@ static double doubt_at(uint64_t coarsest)
 	assert_non_null(profile);
 	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of),
 			 0);
-	/* of 1000 bytes each */
+	/* blocks of 1000 bytes each */
 	site = (struct abi_site){.alloc_samples = 1000,
 				 .alloc_objects_q16 = 66000ULL << 16,
 				 .alloc_bytes = 66000000};
@@ -131,7 +132,8 @@ static double doubt_at(uint64_t coarsest)
 	return doubt;
 }
 
-/* However closely most of it was sampled, what came last may have been seen at the coarsest. */
+/* Even if most of the run was sampled finely, the last part may have been sampled at the coarsest
+ * interval. */
 static void growth_is_as_sure_as_the_coarsest_interval(void **state)
 {
 	double fine = doubt_at(65536);
@@ -141,8 +143,8 @@ static void growth_is_as_sure_as_the_coarsest_interval(void **state)
 	assert_true(doubt_at(1 << 20) > 10 * fine);
 }
 
-/* A child was traced for the first tenth of its second, and its CPU time never read again before it
- * ended: what it did in the rest is not known, and not nothing. */
+/* A child lived for a second and was traced for the first tenth. Its CPU time was not read again
+ * before it ended. What it did in the rest is unknown; it must not count as nothing. */
 static void what_an_ended_process_did_last_is_not_known(void **state)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -181,7 +183,7 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	allocated = (struct estimate){.bytes = profile->sites[0].alloc_bytes,
 				      .variance = profile->sites[0].alloc_variance,
 				      .common = profile->sites[0].alloc_common};
-	/* ten times as much, if it went on like that; or nothing more */
+	/* ten times as much, if the child went on like that; the interval includes nothing more */
 	assert_true(fabs(allocated.bytes - 10240000) < 1000);
 	assert_true(estimate__interval(&allocated).low <= 1024000 &&
 		    estimate__interval(&allocated).high > 12e6);
