@@ -62,7 +62,7 @@ static void callers_part_below_who_holds(void **state)
 	profile__free(profile);
 }
 
-/* One that is called by main itself, and by main by way of another one. */
+/* main calls one function both directly and through another function. */
 static void what_nobody_called_stands_above(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -98,7 +98,7 @@ static void long_chains_go_on_below(void **state)
 	profile__free(profile);
 }
 
-/* What was read from a file that says less. */
+/* A profile from a file that tells less. */
 static void unknown_things_are_not_told(void **state)
 {
 	struct profile *profile = new_profile(1);

@@ -17,7 +17,7 @@ static void stacks_are_merged_and_sorted_by_name(void **state)
 	STACK(profile, 1, 100, 2, "malloc", "zeta", "main");
 	STACK(profile, 1, 50, 1, "calloc", "zeta", "main");
 	STACK(profile, 1, 7, 1, "malloc", "alpha", "main");
-	STACK(profile, 1, 3, 1, "malloc"); /* nothing else is known of it */
+	STACK(profile, 1, 3, 1, "malloc"); /* the whole stack */
 	STACK(profile, 1, 20, 1, "malloc", "operator new[]", "zeta", "main");
 	STACK(profile, 1, 2, 1, "malloc", "operator new", "operator new[]");
 	STACK(profile, 1, 1, 1, "malloc", "operator newt", "f");
@@ -105,7 +105,7 @@ static void frames_without_a_name_show_their_address(void **state)
 	profile__free(profile);
 }
 
-/* Of a view the numbers are its weights, and the allocator stays where nothing else is known of a
+/* The numbers are the weights of the view. The allocator stays where it is all that is known of a
  * stack. */
 static void a_view_has_a_root(void **state)
 {

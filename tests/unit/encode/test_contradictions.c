@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A profile that contradicts itself is shown by no output that does not say so. */
+/* Each output that shows a profile that contradicts itself says so. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 	"note: 25,201 blocks were found dead by a new one in the same place, but no free was "     \
 	"seen (freed_unobserved)"
 
-/* Nothing of it is live in truth: its heap was destroyed at once. */
+/* In truth none of the blocks is live: their heap was destroyed as a whole. */
 static struct profile *destroyed(void)
 {
 	struct profile *profile = new_profile(1);
@@ -100,7 +100,8 @@ static void nothing_is_called_exact_that_is_not(void **state)
 	profile__free(profile);
 }
 
-/* 40 % of a twentieth of a core is 2 % of a core: that is what is felt, and what is limited. */
+/* 40 % of a twentieth of a core is 2 % of a core. The target feels these 2 %, and the limit is on
+ * them. */
 static void progress_tells_the_cost_that_is_felt(void **state)
 {
 	struct profile *profile = destroyed();
@@ -145,7 +146,7 @@ static void programs_are_told(void **state)
 	profile__free(profile);
 }
 
-/* What grows by more than the process does is said where leaks are looked for, too. */
+/* The report of leaks also says when stacks grow by more than the process does. */
 static void leaks_and_their_head(void **state)
 {
 	static const char text_of[] = "note: the stacks grow by 1.5 MiB/s more than the process's "
@@ -172,7 +173,7 @@ static void leaks_and_their_head(void **state)
 	profile__free(profile);
 }
 
-/* One sentence for each rule, with figures that are not the same when they are rounded. */
+/* One sentence for each rule. Its figures still differ after rounding. */
 static void each_has_a_sentence(void **state)
 {
 	static const struct {
@@ -220,7 +221,8 @@ static void each_has_a_sentence(void **state)
 	profile__free(profile);
 }
 
-/* More is live than the kernel has of the heap: it is not touched, or an estimate's upper part. */
+/* More is live than is resident of the heap: blocks are not all touched, or the estimate is too
+ * high. */
 static void more_than_is_resident(void **state)
 {
 	static const struct {

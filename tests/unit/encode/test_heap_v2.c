@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The file is read back as jeprof does: line by line, each pair of numbers scaled by its own
- * average size, entries of equal stacks added up. */
+/* The tests read the file back as jeprof does: line by line. Each pair of numbers is scaled by its
+ * own average size, and entries of equal stacks are added up. */
 #include <inttypes.h>
 #include <math.h>
 #include <setjmp.h>
@@ -24,7 +24,7 @@ static void adjust(double interval, double *objects, double *bytes)
 	double ratio, factor;
 
 	if (*objects == 0)
-		return; /* unscaled, as there */
+		return; /* unscaled, as in jeprof */
 	ratio = *bytes / *objects / interval;
 	assert_true(ratio > 0); /* perl would die of a division by zero */
 	factor = 1 / (1 - exp(-ratio));
@@ -74,8 +74,8 @@ static void assert_close(double value, double expected, double relative)
 		fail_msg("%.12g is not %.12g within %g", value, expected, relative);
 }
 
-/* All of it, byte by byte. Interval 1, and blocks so large that exp(-x) vanishes: the integers are
- * the counts themselves. */
+/* The whole file, byte by byte. The interval is 1 and blocks are so large that exp(-x) vanishes:
+ * the integers are the counts themselves. */
 static void the_form_is_jemallocs(void **state)
 {
 	static const uint64_t first[] = {0x401001, 0x7f0000002345, 0x402000}, second[] = {0x401001};
@@ -134,7 +134,7 @@ static void the_form_is_jemallocs(void **state)
 	assert_int_equal(profile__add_site(profile, second, 1, false, &site), 0);
 	profile->sites[site].alloc_objects = profile->sites[site].freed_objects = 1;
 	profile->sites[site].alloc_bytes = profile->sites[site].freed_bytes = 100;
-	/* a stack of no frames has no '@' line to stand under, one of no numbers nothing to say */
+	/* left out: a stack without frames, which has no '@' line, and one without numbers */
 	assert_int_equal(profile__add_site(profile, NULL, 0, false, &site), 0);
 	assert_int_equal(profile__add_site(profile, first, 2, false, &site), 0);
 	for (size_t i = 0; i < 3; i++)
@@ -247,7 +247,7 @@ static void random_mixes_come_back(void **state)
 	assert_close(sum, true_sum, 0.0005);
 }
 
-/* Numbers that no sample makes, but a session that scales or a file that was edited might. */
+/* Numbers that no sample has, but that a scaling session or an edited file may contain. */
 static void odd_numbers_stay_readable(void **state)
 {
 	static const double numbers[][2] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Byte by byte; that it is JSON at all is for a parser to say, in tests/golden/check.sh. */
+/* Output is compared byte by byte. A parser checks that it is JSON: tests/golden/check.sh. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void the_keys_are_as_promised(void **state)
 	profile__free(profile);
 }
 
-/* Inlined functions are frames; lines are told where there are any. */
+/* Inlined functions are frames. Source lines are told where they are known. */
 static void inlined_functions_have_lines(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -98,8 +98,8 @@ static void strings_are_escaped(void **state)
 		{"plain", "\"plain\""},
 		{"q\" b\\ n\n t\t \x01\x1f\x7f",
 		 "\"q\\\" b\\\\ n\\u000a t\\u0009 \\u0001\\u001f\\u007f\""},
-		/* what a terminal takes for the beginning of a sequence, and what turns a line
-		 * round */
+		/* the start of a terminal's control sequence, and characters that reverse the
+		 * direction of text */
 		{"\xc2\x9b"
 		 "31m \xe2\x80\xae \xd8\x9c",
 		 "\"\\u009b31m \\u202e \\u061c\""},
@@ -151,7 +151,7 @@ static void unknown_numbers_are_null(void **state)
 	}
 }
 
-/* What only regions, and only faults, say. */
+/* Keys that only profiles of regions have, and keys that only profiles of faults have. */
 static void other_profiles_have_their_own(void **state)
 {
 	struct profile *profile = new_profile(1);

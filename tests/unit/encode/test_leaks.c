@@ -24,7 +24,7 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_leaks(profile, &options, sink);
 }
 
-/* Growth in KiB per second, and the shares that are held of what is older than 2, 4, 8 s. */
+/* Growth in KiB per second, and the shares that are held of blocks older than 2, 4, 8 s. */
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
@@ -141,8 +141,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	text = leaks(profile);
 	assert_has(text,
 		   "60.0 s continuous: no stack surely grows, nothing is seen to leak\n1. perhaps");
-	/* to halve the error takes a run four times as long: (20 / 10)^2, and half as much to be
-	 * sure */
+	/* to halve the error takes a run four times as long: (20 / 10)^2; being sure takes half as
+	 * much again */
 	assert_has(text, "may grow, by 10.0 KiB/s (95 %: up to 30.0 KiB), 100 % of what all "
 			 "growing stacks grow by");
 	assert_has(text, "this may be chance; a run about 6 times as long, or");
@@ -151,7 +151,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_null(strstr(text, "untold"));
 	assert_has(text, "What could have been missed: ");
 	free(text);
-	/* not where the process gains memory, whosever it is */
+	/* not where the process gains memory, whichever stack has it */
 	profile->growth.bytes_per_s = 186266;
 	text = leaks(profile);
 	assert_has(
@@ -183,8 +183,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile__free(profile);
 }
 
-/* An estimate of next to nothing seen is often the largest, and says least. One of nothing with an
- * end far away is no "0 B/s". */
+/* An estimate from very few samples is often the largest and tells least. An estimate of 0 whose
+ * interval reaches far is not printed as "0 B/s". */
 static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -211,8 +211,8 @@ static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 	profile__free(profile);
 }
 
-/* What would have been found follows from how windows sampled, not from the little that happens to
- * live. */
+/* Which growth would have been found follows from how windows sampled, not from the few live
+ * blocks. */
 static void what_windows_miss_is_by_how_they_sampled(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -239,8 +239,8 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* 98 samples, most of one second of thirty: by these alone each stack of 74 KiB/s would be found.
- * The process grows by 926 that no stack explains, and a stack may grow by more than the bound. */
+/* 98 samples, most from one second of thirty: by these alone each stack of 74 KiB/s would be found.
+ * But no stack explains 926 KiB/s of the process's growth: a stack may exceed the bound unfound. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -258,7 +258,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text, "a stack that grows by 74.0 KiB/s or more is found");
-	/* in windows it is the limit that brings more samples */
+	/* in windows a larger limit brings more samples */
 	assert_has(text, "A longer run or a larger limit (--max-overhead) sees slower ones.");
 	free(text);
 	profile->growth.bytes_per_s = 967 << 10;
@@ -271,7 +271,7 @@ static void what_was_not_found_could_be_missed(void **state)
 	assert_has(text, "(95 %: up to 3.0 MiB)");
 	assert_has(text, "a stack that grows by 3.0 MiB/s or more is found");
 	free(text);
-	/* one that is traced all the time has samples of one weight */
+	/* continuous tracing: all samples have the same weight */
 	profile->mode = MODE_CONTINUOUS;
 	profile->windows.n = 0;
 	text = leaks(profile);
@@ -281,8 +281,8 @@ static void what_was_not_found_could_be_missed(void **state)
 	profile__free(profile);
 }
 
-/* Two snapshots of a run with one window: what it saw is in both, and says nothing of what came
- * later. */
+/* Two snapshots of a run with one window. Both contain what the window saw, and it tells nothing
+ * about later growth. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};
@@ -316,7 +316,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Windows show blocks that stay; what they do not tell is said. */
+/* Windows show blocks that stay. The output says what windows cannot tell. */
 static void what_windows_cannot_tell_is_said(void **state)
 {
 	static const char which[] = "windows do not tell which of these stacks it is";
@@ -351,7 +351,7 @@ static void what_windows_cannot_tell_is_said(void **state)
 	free(json.bytes);
 	profile->growth.blocks_low = 3;
 	text = leaks(profile);
-	assert_null(strstr(text, which)); /* it would contradict what is said of the first */
+	assert_null(strstr(text, which)); /* else it contradicts the text of stack 1 */
 	free(text);
 	profile->sites[cache].replaces = false;
 	text = leaks(profile);
@@ -377,7 +377,7 @@ static void a_difference_tells_leaks(void **state)
 		p[i]->duration_s = 20 + 20 * i;
 		STACK(p[i], 1, 1024, 10 + 40 * i, "malloc", "forget", "main");
 		STACK(p[i], 1, 1024, 30 + i, "malloc", "perhaps", "main");
-		/* the same by another call, which is no reason to forget how old most of it is */
+		/* the same functions by another call: the age of most blocks stays known */
 		STACK(p[i], 2, 1, 1, "malloc", "forget", "main");
 		end_profile(p[i]);
 		for (size_t k = 0; k < p[i]->n_sites; k++)
@@ -426,8 +426,8 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Files that do not say how they were sampled: nothing could be called sure, so nothing is called
- * chance, or would have been found. */
+/* The files do not say how they were sampled. No growth can be called sure, so none is called
+ * chance, and nothing is said about what would have been found. */
 static void what_is_not_judged_is_no_all_clear(void **state)
 {
 	struct table_options options = {};
@@ -472,8 +472,8 @@ static double random_unit(void) /* splitmix64, in (0, 1) */
 	return ((double)(z >> 11) + 0.5) * 0x1p-53;
 }
 
-/* Who leaks at the rate that is said to be found is found: samples at random in 40 s, the last two
- * thirds of the run, in eight slices. */
+/* A stack that leaks at the rate that is said to be found is found. Samples are random in 40 s, the
+ * last two thirds of the run, in eight slices. */
 static void what_is_said_to_be_found_is_found(void **state)
 {
 	double rate = 32 * 1024, gap = (64 << 10) / rate;

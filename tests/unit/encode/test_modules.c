@@ -32,8 +32,8 @@ static const struct module_sum *sum_of(const struct module_sums *all, const char
 	return NULL;
 }
 
-/* 1 MiB of keys, asked for by a command that came over the network; buffers of the network's own;
- * and what nobody claims. */
+/* 1 MiB of keys, allocated for a command that came over the network; buffers of the network itself;
+ * memory that no rule claims. */
 static struct profile *server(void)
 {
 	struct profile *profile = new_profile(1);
@@ -73,7 +73,7 @@ static void a_stack_is_its_innermost_rules(void **state)
 	for (size_t i = 0; i < all.n; i++)
 		whole += all.sums[i].depth ? 0 : all.sums[i].live.bytes;
 	assert_true(whole == profile__live(profile).bytes);
-	/* as the tree is: what is below comes after */
+	/* in the order of the tree: a component's parts follow it */
 	assert_string_equal(all.sums[1].path, "data");
 	assert_string_equal(all.sums[2].part, "commands");
 	assert_int_equal(all.sums[2].depth, 1);
@@ -83,8 +83,8 @@ static void a_stack_is_its_innermost_rules(void **state)
 	profile__free(profile);
 }
 
-/* Of two rules for one frame the first; an inlined function comes before the one it is in; files
- * and source files; the allocator's own frames at the leaf are nobody's, a later one is. */
+/* Of two rules for one frame, the first matches. An inlined function comes before its caller. Rules
+ * match files and source files. The allocator's frames match no rule at the leaf, but elsewhere. */
 static void what_rules_match(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -114,7 +114,7 @@ static void what_rules_match(void **state)
 	modules = rules("inlined file ^b\\.h$\npool module ^libpool\\.so\n");
 	assert_int_equal(modules__sum(modules, profile, &all), 0);
 	assert_true(sum_of(&all, "inlined")->live.bytes == 20);
-	assert_true(sum_of(&all, "pool")->live.bytes == 40); /* of the others any frame's */
+	assert_true(sum_of(&all, "pool")->live.bytes == 40); /* here any frame matches */
 	module_sums__clear(&all);
 	modules__free(modules);
 	profile__free(profile);
@@ -212,7 +212,7 @@ static void a_table_is_a_tree(void **state)
 	profile__free(profile);
 }
 
-/* "exact" is said of what is, and of nothing else. */
+/* Only exact figures are called "exact". */
 static void a_table_tells_what_it_does_not_know(void **state)
 {
 	struct profile *profile = server();
@@ -231,7 +231,7 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	assert_reports_failures(encode, profile);
 	free(text);
 
-	/* a collapsed file's */
+	/* the profile of a collapsed file */
 	profile->dropped = 0;
 	profile->interval_bytes = 0;
 	profile->mode = MODE_UNKNOWN;
@@ -247,7 +247,7 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	modules__free(modules);
 	profile__free(profile);
 
-	/* no sample fell to it: that is not nothing */
+	/* a component without samples: it need not be 0 */
 	profile = new_profile(65536);
 	STACK(profile, 1, 64, 4, "malloc", "f", "main");
 	end_profile(profile);
@@ -279,7 +279,7 @@ static void json_has_the_same(void **state)
 	(void)state;
 	modules = rules(tree);
 	assert_int_equal(profile__add_lost(profile, "live_full", 7), 0);
-	text = encoded(encode_beside, profile); /* what the table above it tells is told once */
+	text = encoded(encode_beside, profile); /* the table above tells losses */
 	assert_null(strstr(text, "lost"));
 	free(text);
 	text = encoded(encode_object, profile);

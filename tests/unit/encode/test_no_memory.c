@@ -36,7 +36,7 @@ struct run {
 	const struct profile *profile;
 };
 
-/* The sink's memory is not the encoder's. */
+/* The sink's own allocations do not fail. */
 static int write_told(void *ctx, const void *data, size_t len)
 {
 	long left = failing_in;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Byte by byte; that pprof reads it is for pprof to say, in tests/golden/check.sh, and that all of
- * it can be read back for tests/unit/decode. */
+/* Output is compared byte by byte. tests/golden/check.sh checks that pprof reads the file.
+ * tests/unit/decode checks that all of it can be read back. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -217,13 +217,13 @@ static void names_cannot_break_it(void **state)
 	assert_true(HOLDS(bytes, len,
 			  "\x32\x06"
 			  "f??[0m"));
-	/* as a regular expression it means itself */
+	/* escaped: the regular expression matches the name itself */
 	assert_true(HOLDS(bytes, len, "^(my\\|all\\.oc\\[\\?\\])$"));
 	free(bytes);
 	profile__free(profile);
 }
 
-/* Of stacks that say who holds memory nothing is left out. */
+/* Stacks of faults show who holds memory: no frame is left out. */
 static void faults_drop_no_frames(void **state)
 {
 	struct profile *profile = new_profile(1);

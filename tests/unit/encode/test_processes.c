@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sampled at R = 1 MiB, n blocks of 64 bytes are n MiB, and their interval that of a Poisson count
- * of n, for which there are tables (Garwood, Biometrika 28, 1936):
+/* Sampled at R = 1 MiB, n blocks of 64 bytes stand for n MiB. Their interval is that of a Poisson
+ * count of n, from tables (Garwood, Biometrika 28, 1936):
  *
  *	 0	0	 3.689
  *	 1	0.0253	 5.572
@@ -35,7 +35,7 @@ static char *table(struct process_table_options with)
 	return encoded(encode, NULL);
 }
 
-/* One more process, of one thread and 1 MiB. */
+/* Adds a process with one thread and 1 MiB. */
 static struct profile *add(pid_t pid, const char *comm, uint64_t interval)
 {
 	struct profile *profile = new_profile(interval);
@@ -116,8 +116,8 @@ static void exact_runs_show_no_intervals(void **state)
 	free(text);
 }
 
-/* What the whole run has lost stands in each profile; it was lost once. */
-/* Nothing that was seen is not nothing. */
+/* Losses of the whole run are in each profile, but count once. */
+/* A process of which nothing was seen need not hold nothing. */
 static void what_is_not_traced_says_so(void **state)
 {
 	static const char expected[] =
@@ -142,8 +142,8 @@ static void what_is_not_traced_says_so(void **state)
 	free(text);
 }
 
-/* Of one nothing is known: what is known of the other is an estimate with its error, and no lower
- * bound. */
+/* Nothing is known of one process. The total is an estimate of the other one with its error, and no
+ * lower bound. */
 static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
 {
 	struct profile *profile = add(7, "strange", MIB);
@@ -161,7 +161,7 @@ static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
 	free(text);
 }
 
-/* Each process's heap has room for its own. */
+/* Each process's estimate is limited by its own heap, not the total by one heap. */
 static void a_total_may_be_more_than_one_heap(void **state)
 {
 	char *text;
@@ -181,7 +181,7 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	free(text);
 }
 
-/* Commands free all at their end: what is wanted of them is their highest moment. */
+/* Commands free everything at their end. Their peak is the figure of interest. */
 static void peaks_are_told(void **state)
 {
 	char *text;
@@ -201,7 +201,7 @@ static void peaks_are_told(void **state)
 	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
 	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
 	assert_has(text, "\n  1  cc1      1.0 KiB  1.0 - 1.0 KiB   4.0 MiB                 ");
-	/* it may have grown by that, and that may have come for what was freed and nobody saw */
+	/* it may have grown by that; and new blocks may have replaced blocks freed unseen */
 	assert_has(text, "\n  3  cc1      1.0 KiB  1.0 - 1.0 KiB         -                 <= ");
 	assert_true(strstr(text, "\n  2  ") < strstr(text, "\n  1  "));
 	free(text);
@@ -261,7 +261,7 @@ static void sampled_processes(void)
 		((struct profile *)all[i])->duration_s = 16;
 }
 
-/* 72.8 % of a hundredth of a core is no cost above a limit of 5. */
+/* 72.8 % of a hundredth of a core does not exceed a limit of 5 %. */
 static void cost_is_what_is_felt(void **state)
 {
 	struct profile *profile = add(100, "idle", 1);
@@ -284,8 +284,9 @@ static void cost_is_what_is_felt(void **state)
 
 static void sampled_runs_show_intervals(void **state)
 {
-	/* What was not sampled need not be 0: up to 3.689 MiB, and 3.689 * 64 KiB/s. What did not
-	 * allocate is 0. In 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 = 69.8, 10.242 * 64 = 655.5;
+	/* A process without samples need not be 0: up to 3.689 MiB, and 3.689 * 64 KiB/s. One that
+	 * did not allocate is 0. In 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 = 69.8, 10.242 * 64 =
+	 * 655.5;
 	 * 9 MiB are 576 KiB/s, 4.115 / 16 = 0.26 MiB/s, 17.085 / 16 = 1.07; 13 MiB are 832 KiB/s,
 	 * 6.922 / 16 = 0.43 MiB/s, 22.230 / 16 = 1.39 */
 	static const char expected[] =
@@ -315,7 +316,7 @@ static void sampled_runs_show_intervals(void **state)
 	(void)state;
 	sampled_processes();
 	/* Columns before the function: 7 + 7 + 7 + 14 + 9 + 16 + 7 + 8 + 7 + 5 and 2 after each:
-	 * 107; and 20 for it. */
+	 * 107; and 20 for the function. */
 	text = table((struct process_table_options){.width = 127});
 	assert_string_equal(text, expected);
 	free(text);
@@ -359,7 +360,8 @@ static void narrow_terminals_get_fewer_columns(void **state)
 		   "room: THREADS, COST, GROWTH/s\n\n"
 		   "    PID  COMMAND     LIVE   95 % INTERVAL      RSS    CHANGE  TOP SITE\n");
 	free(text);
-	/* what is sorted by stays however narrow it is, and so does some of the function */
+	/* the column that rows are sorted by stays in any width, and so does a part of the
+	 * function */
 	text = table((struct process_table_options){.width = 1, .sort = SORT_RSS});
 	assert_has(text, "room: THREADS, COST, LIVE, CHANGE\n");
 	assert_has(text, "\n    200  middle   256.0 KiB  69.8 - 655.5 KiB  8.0 MiB  read_request\n"
@@ -368,14 +370,14 @@ static void narrow_terminals_get_fewer_columns(void **state)
 	text = table((struct process_table_options){.width = 1});
 	assert_has(text, "room: THREADS, COST, LIVE, CHANGE, RSS\n");
 	free(text);
-	/* 100 when nothing is said */
+	/* the default width is 100 */
 	text = table((struct process_table_options){});
 	assert_has(text, "room: THREADS, COST, LIVE\n");
 	free(text);
 }
 
-/* Of equal ones the lower pid is first, the later uses of a pid as they were given; those that
- * ended are last whatever they held. */
+/* Of equal processes the one with the lower pid is first; later uses of a pid keep the given order.
+ * Ended processes are last, whatever they held. */
 static void order_is_by_what_was_asked(void **state)
 {
 	static const struct {
@@ -415,7 +417,7 @@ static void order_is_by_what_was_asked(void **state)
 			 "  7  a        307.2 KiB  5.0 MiB  f\n"
 			 "  4  e ");
 	free(text);
-	/* The others in one line, with what is left of them: 3 + 3 MiB in 10 s, 9 + 5 MiB. */
+	/* The other processes share one line with their sums: 3 + 3 MiB in 10 s, 9 + 5 MiB. */
 	text = table((struct process_table_options){.width = 100, .top = 1});
 	assert_has(text,
 		   "\n  4  d        8.0 MiB  819.2 KiB   5.0 MiB   +5.0 MiB        1     -  f\n"
@@ -433,7 +435,7 @@ static void order_is_by_what_was_asked(void **state)
 	free(text);
 }
 
-/* What a process allocates as it begins is no growth of that many bytes a second. */
+/* Growth per second is over the whole run, also for a process that began during the run. */
 static void growth_is_over_the_whole_run(void **state)
 {
 	struct profile *profile;
@@ -477,7 +479,7 @@ static void incomplete_figures_say_so(void **state)
 	assert_has(text, "    100  large       9.0 MiB  4.1 - 17.1 MiB     576.0 KiB  ");
 	assert_has(text, "total: 4 processes, live >= 13.0 MiB, growth >= 832.0 KiB/s, RSS");
 	free(text);
-	/* Of the ended ones there is an estimate as well: 4 MiB. */
+	/* There is an estimate of the ended process as well: 4 MiB. */
 	profile->dropped = 0;
 	profile->ended = true;
 	text = table((struct process_table_options){.width = 140});

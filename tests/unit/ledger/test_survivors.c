@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is counted of blocks, from what the kernel side tells and what their memory holds. */
+/* What is counted of blocks, by the kernel side's messages and the contents of the blocks. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -50,7 +50,7 @@ static void mark_forgotten(void *ctx, uint64_t addr)
 
 struct fixture {
 	struct survivors s;
-	struct net_clock clock; /* runs as the wall does */
+	struct net_clock clock; /* runs as fast as the wall clock */
 };
 
 static void begin(struct fixture *f)
@@ -91,8 +91,8 @@ static void tell(struct fixture *f, size_t block, const struct abi_live *live, u
 	assert_int_equal(survivors__note_end(&f->s, &e), 0);
 }
 
-/* A window [start, start + 40 ms) in which n blocks are there, from block `first` on, born at its
- * beginning by the stack. */
+/* A window [start, start + 40 ms). The stack allocates n blocks at its beginning, from block
+ * `first` on, and they are still there at its end. */
 static void meet(struct fixture *f, uint64_t start, size_t first, size_t n, uint64_t stack)
 {
 	const struct survivors_window w = {.start_ns = start,
@@ -162,14 +162,14 @@ static void test_births_and_deaths_in_a_window(void **state)
 	assert_true(stack->born[0].bytes == 4 * SIZE && stack->born[0].left_bytes == 3 * SIZE);
 	assert_int_equal(stack->born[0].samples, 4);
 	assert_true(total(stack, ended) == SIZE);
-	/* the three for all of its 100 calls, the one for 10 of 40 ms */
+	/* three blocks are watched for all 100 calls, one block for 10 of 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
 	assert_int_equal(n_forgotten, 1); /* nobody follows that address */
 	end(&f);
 }
 
-/* Of windows it is known how much a stack allocates in small blocks: those that fit in a page. */
+/* Windows tell how much a stack allocates in small blocks, which are those that fit in a page. */
 static void test_small_blocks(void **state)
 {
 	struct abi_live page = block_of(10 * S + 5 * MS, 1), more = page;
@@ -186,12 +186,12 @@ static void test_small_blocks(void **state)
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(stack->small == 3 * SIZE + 4096 && stack->sized == stack->small + 4097);
-	survivors__exec(&f.s, 11 * S); /* of the program that is no more */
+	survivors__exec(&f.s, 11 * S); /* forgets what the earlier program did */
 	assert_true(stack_of(&f, 1)->sized == 0);
 	end(&f);
 }
 
-/* One that ended while the table was read was alive at the window's end. */
+/* A block that ended while the table was read was alive at the window's end. */
 static void test_death_just_behind_a_window(void **state)
 {
 	const struct abi_live dead = block_of(10 * S + 5 * MS, 1);
@@ -209,7 +209,7 @@ static void test_death_just_behind_a_window(void **state)
 	end(&f);
 }
 
-/* In later windows an address has a free or none, the block's own or a successor's. */
+/* In a later window an address may see a free: of the block itself or of a successor. */
 static void test_frees_at_addresses(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -231,13 +231,13 @@ static void test_frees_at_addresses(void **state)
 	assert_true(total(stack, frees) == 2 * SIZE);
 	assert_true(total(stack, exposed) == 8 * SIZE * 100);
 	assert_true((double)stack->groups[0].pairs[survival__age_class(10.02)] == 4 * SIZE);
-	/* both are known to be dead, and not looked at any more */
+	/* both blocks are known to be dead and are not looked at any more */
 	look(&f, 31 * S);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
 	end(&f);
 }
 
-/* An older block's address tells on, when a new one is sampled there. */
+/* The address of an older block is still followed when a new block is sampled there. */
 static void test_address_is_shared(void **state)
 {
 	const struct abi_live second = block_of(20 * S + 1, 2);
@@ -267,7 +267,7 @@ static void test_contents(void **state)
 	look(&f, 11 * S);
 	stack = stack_of(&f, 1);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 3 * SIZE);
-	memory[2][5] ^= 1; /* what has changed is not the same again */
+	memory[2][5] ^= 1; /* a changed block does not count as the same again */
 	look(&f, 15 * S);
 	assert_true(total(stack, looked) == 8 * SIZE && total(stack, same) == 6 * SIZE);
 	assert_true(fabs(total(stack, looked_at) - 4 * SIZE * (1 + 5 - 2 * 0.02)) < 1);
@@ -275,7 +275,7 @@ static void test_contents(void **state)
 	end(&f);
 }
 
-/* One born too late to have been filled in says nothing. */
+/* A block born so late in a window that it may not be filled in yet tells nothing. */
 static void test_not_filled_in(void **state)
 {
 	const struct survivors_window w = {
@@ -312,8 +312,8 @@ static void test_alike(void **state)
 	end(&f);
 }
 
-/* Blocks 4 to 7 look as before half a second after their birth. Those before them, of the same
- * stack, are freed in every window: so these would be, too, if contents are no proof of life. */
+/* Blocks 4 to 7 look unchanged half a second after their birth. Blocks 0 to 3 of the same stack are
+ * freed in every window. Where contents do not prove life, blocks 4 to 7 were freed as well. */
 static void test_freed_and_looks_the_same(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -336,10 +336,10 @@ static void test_freed_and_looks_the_same(void **state)
 	look(&f, 20 * S + 500 * MS);
 	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
 	assert_true((double)stack_of(&f, 1)->missed[class] > 0.9);
-	/* at other ages nothing was missed: those before them had changed, and nothing was asked */
+	/* at other ages nothing was missed: blocks 0 to 3 had changed, and nothing was asked */
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
-	/* A window in which six such frees would have come to these at that rate, and none did. */
+	/* In this window blocks 4 to 7 would see six such frees at that rate, but see none. */
 	meet(&f, 20 * S + 600 * MS, 0, 0, 1);
 	f.s.windows[f.s.n_windows - 1].end_ns += 20 * MS;
 	harvest(&f);
@@ -348,9 +348,9 @@ static void test_freed_and_looks_the_same(void **state)
 	end(&f);
 }
 
-/* Of blocks that live for 20 s of the wall clock, one in twenty changes in a second. Windows that
- * take a hundredth of their wall time as net time see one free: by net time that would be a hundred
- * times as many, and contents would have missed them. */
+/* Blocks live for 20 s of the wall clock: one in twenty changes per second. The net time of windows
+ * is a hundredth of their wall time, and they see one free. Counted by net time, frees would be a
+ * hundred times as many, and contents would seem to have missed them. */
 static void test_freed_by_the_wall_clock(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -385,7 +385,7 @@ static void test_freed_by_the_wall_clock(void **state)
 	end(&f);
 }
 
-/* One sample that stands for many counts by what it is, not by what it stands for. */
+/* A sample that stands for many blocks is weighed as one sample, not by what it stands for. */
 static void test_few_samples_count_for_less(void **state)
 {
 	const struct survivors_window w = {
@@ -413,7 +413,7 @@ static void test_few_samples_count_for_less(void **state)
 	end(&f);
 }
 
-/* Half is let go: what is known of the rest is about the same share. */
+/* Half of the blocks are let go. What is known of the rest keeps about the same share. */
 static void test_let_go(void **state)
 {
 	const size_t n = SURVIVORS_MAX + 2000;
@@ -446,8 +446,8 @@ static void test_let_go(void **state)
 	free(addrs);
 }
 
-/* An address is watched as long as any block there is followed: here an old one and a new one, of
- * which chance keeps some. */
+/* An address is watched as long as any block there is followed. Here each address has an old and a
+ * new block, and chance keeps some of them. */
 static void test_let_go_of_addresses(void **state)
 {
 	const size_t n = SURVIVORS_MAX / 2 + 1000;
@@ -485,7 +485,7 @@ static void test_let_go_of_addresses(void **state)
 	free(addrs);
 }
 
-/* A continuous stretch: what it bore is told by sites, and what is gone at its end has ended. */
+/* A continuous stretch: sites tell what was born in it. A block gone at its end has ended. */
 static void test_stretch(void **state)
 {
 	struct survivors_window w = {.start_ns = 10 * S,
@@ -509,7 +509,7 @@ static void test_stretch(void **state)
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 10 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
-	/* it goes on; one of them is gone */
+	/* the stretch goes on; one of the blocks is gone */
 	w.start_ns = w.end_ns;
 	w.end_ns = 20 * S;
 	site.alloc_samples++;
@@ -522,7 +522,7 @@ static void test_stretch(void **state)
 	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
 	look(&f, 30 * S);
 	assert_non_null(stack->cohort);
-	/* one of ten, in a stretch of eleven samples */
+	/* one block of ten, in a stretch of eleven samples */
 	part = SIZE * windowed_born__trust(&stack->born[0]);
 	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
 	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);
@@ -574,7 +574,7 @@ static int give_up(void *ctx, struct memory_read *reads, size_t n)
 	return (*calls)-- > 0 ? read_memory(NULL, reads, n) : -ETIMEDOUT;
 }
 
-/* What was looked at until then is not noted either: there would be changes without a look. */
+/* A look that fails halfway is not noted at all: else there would be changes without a look. */
 static void test_half_a_look_is_none(void **state)
 {
 	struct fixture f;
