@@ -126,7 +126,7 @@ def truth_windows_burst_then_idle():
 @test(long=True)
 def truth_windows_lifetimes():
     """Entries are replaced at random; their mean lifetime follows from the program's own account by Little's law. The half-life is
-    in the interval, and if that has an upper end the estimate is within a factor of eight. The shares of freed entries no older
+    in the interval, and if that has an upper end the estimate is within a factor of four. The shares of freed entries no older
     than 100 ms, and than a second, are so too, if freed entries have several ages. (Where a trap takes 7 us, windows see few frees
     of such a program, or none: then the interval has no upper end, or all freed entries seem to be of one age.)"""
     case = synthetic.cache(0.3, 0)
@@ -146,10 +146,10 @@ def truth_windows_lifetimes():
     true = math.log(2) * mean_s * 1e6
     words = f"half-life {half} us (95 %: {low} - {high}), freed by age {by_age}, mean life {mean_s:.3f} s"
     expect(low is not None and low <= true <= (high or math.inf), words)
-    expect(not high or near(half, true, 8), words)
+    expect(not high or near(half, true, 4), words)
     for n, age_s in ((5, 0.1), (6, 1)) if sum(amount > 0 for amount in by_age) > 2 else ():  # classes: 10 us, 100 us, ...
         share = sum(by_age[:n]) / sum(by_age)
-        least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (1 / 8, 8))
+        least, most = (-math.expm1(-age_s / mean_s * factor) for factor in (0.25, 4))
         expect(least <= share <= most + 0.05, f"{share:.2f} of those freed are said to be no older than {age_s} s:", words)
     return words
 

@@ -49,14 +49,13 @@ def evidence(growth):
 
 
 def check_leak(profile, function, rate, sure=True):
-    """The function's growth is found, and no other function surely grows. If sure is set the function comes first; otherwise chance
-    decides the order. (Intervals: as in test_windows.)"""
+    """The function's growth is found and comes first, and no other function surely grows. (Intervals: as in test_windows.)"""
     growth = growth_of(profile)
     first = max(growth, key=lambda name: evidence(growth[name]), default=None)
-    expect(function in growth and (first == function or not sure), "what comes first of", growth, "is", first)
+    expect_equal(first, function, f"what comes first of {growth}")
     estimate, low, high = growth[function]
     expect(low < 1.5 * rate and high > 0.5 * rate, growth[function], "for", rate)
-    expect(low > 0 if sure else rate / 4 < estimate < 4 * rate, growth[function], "for", rate)
+    expect(low > 0 if sure else rate / 2 < estimate < 2 * rate, growth[function], "for", rate)
     for name in INNOCENT:
         expect(name not in growth or growth[name][1] <= 0, name, "grows:", growth)
     return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
