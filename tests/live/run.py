@@ -171,17 +171,15 @@ def main():
     reason = missing()
     if reason and not names:
         print(f"cannot run: {reason}")
-    outcomes, seconds, failures, failed_first, unsteady = {}, {}, {}, {}, {}
+    outcomes, seconds, failures, unsteady = {}, {}, {}, {}
 
     def note(name, outcome, why, took):
         outcomes[name] = "failed" if name in failures and outcome == "skipped" else outcome
         seconds[name] = seconds.get(name, 0) + took
         if outcome == "failed":
-            failures[name] = why
-            failed_first.setdefault(name, why)
+            failures.setdefault(name, why)
         elif outcome == "passed" and name in failures:
-            unsteady[name] = failed_first.pop(name)
-            del failures[name]
+            unsteady[name] = failures.pop(name)
 
     beside = [name for name in names if name in harness.sociable and not args.single]
     alone = [name for name in names if name not in harness.sociable]
@@ -195,9 +193,8 @@ def main():
             if name not in beside:
                 begin = time.monotonic()
                 note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
-        again = list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ()
-        for name in [name for name in again for _ in range(MORE_ATTEMPTS)]:
-            if name in failures:
+        for _ in range(MORE_ATTEMPTS):
+            for name in list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ():
                 print("once more:", flush=True)
                 begin = time.monotonic()
                 note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
