@@ -38,7 +38,7 @@ ifneq ($(WERROR),)
 WARN += -Werror
 endif
 OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
-# What the long ways through here do side by side, unless they are told how many at a time (-j).
+# For targets that build everything: as many jobs as there are CPUs, unless -j says how many.
 PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
 # Whoever builds it wherever has the same bytes.

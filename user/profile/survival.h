@@ -65,7 +65,8 @@ struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	/* the same; by contents also where frees contradict these, which few frees do not surely */
+	/* lower bound of S: S by contents, where s is by frees that contradict these; else s. Such
+	 * frees may be too few to be sure. */
 	double least_s[SURVIVAL_CLASSES];
 	double known_s; /* the oldest age for which S is known */
 	enum survival_evidence by;
