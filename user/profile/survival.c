@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "profile/growth.h"
+
 #define FIRST_AGE_S 1e-5
 #define PER_DECADE  6
 
@@ -12,6 +14,7 @@
 #define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
 #define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
 #define NEAR_AGE    2.5 /* times as old */
+#define HALF_EVENT  0.5 /* more than were seen: Jeffreys' prior for a rate */
 
 /* --- ages --- */
 
@@ -184,7 +187,9 @@ struct hazards {
  * Scandinavian Journal of Statistics 29, 2002). It weighs as much as what was watched for one event
  * at the mean rate of all ages. (With that mean rate as the prior's mean, addresses that are never
  * used again, which are most of what is watched at old ages, made buffers of some milliseconds live
- * for seconds.) Where nothing was watched, between the window of birth and the next: the mean of
+ * for seconds.) The first rate has the prior of Jeffreys: where little was watched, no end is no
+ * sign of long lives. But it is no higher for that than the mean of later ages, or what never ends
+ * would seem to end before anything is watched. Where nothing was watched, between the window of birth and the next: the mean of
  * what comes before, as the last decade that is known has it, and after. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
@@ -206,12 +211,12 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 		ended += sum[ENDED][k];
 		watched += sum[WATCHED][k];
 	}
-	before = watched > 0 ? ended / watched : 0;
 	for (int k = ret->n_young; k <= last; k++) {
 		frees += sum[FREES][k];
 		exposed += sum[EXPOSED][k];
 	}
 	mean = exposed > 0 ? frees / exposed : 0;
+	before = watched > 0 ? ended / watched + fmin(HALF_EVENT * t->sample / watched, mean) : 0;
 	worth = mean > 0 ? t->sample / mean : 0;
 	prior = watched > 0 ? before : mean;
 	for (int k = ret->n_young; k <= last; k++) {
@@ -453,10 +458,47 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	return more > CONTRADICTS * all;
 }
 
+/* Of n events, as many as these chance may have hidden, with 97.5 %: the upper limit of a Poisson
+ * mean (Byar's approximation; Breslow and Day, Statistical Methods in Cancer Research, vol. 2,
+ * chapter 2). For 0 it is 3.7. */
+static double most_events(double n)
+{
+	double more = n + 1;
+
+	return more * pow(1 - 1 / (9 * more) + NORMAL_QUANTILE / (3 * sqrt(more)), 3);
+}
+
+/* S is no less, at the upper bounds of the classes, however few events were seen: at one rate of
+ * events up to that age, or as the contents of older blocks say. Where no window saw an event the
+ * spread between windows is 0, and does not say so. */
+static void find_sure(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
+		      const struct survival_terms *t, bool by_contents,
+		      double ret[SURVIVAL_CLASSES])
+{
+	double events = 0, exposed = 0, older = 0;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		events += (sum[ENDED][k] + sum[FREES][k]) / t->sample;
+		exposed += (sum[WATCHED][k] + sum[EXPOSED][k]) / t->sample;
+		ret[k] = exposed > 0 ? exp(-most_events(events) / exposed * survival__class_end(k))
+				     : 0;
+	}
+	for (int k = SURVIVAL_CLASSES - 1; k >= 0; k--) {
+		double compared = sum[LOOKED][k] / t->sample, changed;
+
+		if (by_contents && compared > 0 && alike[k] < MOST_ALIKE) {
+			changed = most_events(compared - sum[SAME][k] / t->sample) / compared;
+			older = fmax(older, 1 - changed / (1 - alike[k]));
+		}
+		ret[k] = older = fmax(ret[k], older);
+	}
+}
+
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *t, struct survival *ret)
 {
-	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], before = 1, least = 1;
+	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], sure[SURVIVAL_CLASSES],
+		before = 1, least = 1;
 	bool compared, by_contents;
 	struct ends ends;
 
@@ -471,13 +513,14 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without,
 	by_contents = compared && !is_mutated(sum, &ends, looks_alike);
 	if (!by_contents)
 		ret->known_s = ends.known_s;
+	find_sure(sum, looks_alike, t, by_contents, sure);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 		double contents = compared ? ret->s[k] : 1;
 
 		if (!by_contents)
 			ret->s[k] = ends.s[k];
 		ret->s[k] = before = fmin(ret->s[k], before);
-		ret->least_s[k] = least = fmin(fmin(contents, before), least);
+		ret->least_s[k] = least = fmin(fmin(fmin(contents, sure[k]), before), least);
 		ret->seen[k] = sum[WATCHED][k] > 0 ||
 			       (by_contents ? sum[LOOKED][k] > 0 : sum[PAIRS][k] > 0);
 	}

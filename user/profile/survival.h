@@ -65,8 +65,8 @@ struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	/* lower bound of S: S by contents, where s is by frees that contradict these; else s. Such
-	 * frees may be too few to be sure. */
+	/* lower bound of S: no more than contents say, where s is by frees that contradict these,
+	 * and no more than so few events can say */
 	double least_s[SURVIVAL_CLASSES];
 	double known_s; /* the oldest age for which S is known */
 	enum survival_evidence by;

@@ -298,6 +298,60 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 	}
 }
 
+/* Windows that were as short as they are where a trap is dear: a block's address was watched for a
+ * second, of all windows together. That no free was seen says nothing of lives longer than that, and
+ * a thousand times as much says how long they are at least. */
+static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
+{
+	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};
+	struct survival_ages ages = {};
+	struct survival s;
+	double watched = 0;
+	int last = survival__age_class(RUN_S), half = 0;
+
+	(void)state;
+	for (int k = 20; k <= last; k++)
+		watched += survival__class_end(k);
+	for (int times = 1; times <= 1000; times *= 1000) {
+		for (int k = 20; k <= last; k++) {
+			double seconds = times * survival__class_end(k) / watched;
+
+			ages.pairs[k] = 1e4f;
+			ages.exposed[k] = (float)(128 * seconds / PER_ALLOC_S);
+		}
+		solve(&ages, 1, ALL, &terms, &s);
+		assert_true(isinf(survival__half_life(&s)));
+		for (half = 0; half <= last && s.least_s[half] > 0.5; half++)
+			;
+		if (times == 1)
+			assert_true(survival__class_end(half) < 1);
+	}
+	assert_true(half > last);
+}
+
+/* A few frees at old ages are all that was seen; young ages were watched for too short a time. */
+static void few_ends_of_the_young_do_not_make_lives_long(void **state)
+{
+	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	for (int k = 0; survival__class_end(k) < 0.001; k++)
+		ages.watched[k] =
+			(float)(0.02 * 128 / PER_ALLOC_S); /* a third of a second in all */
+	for (int k = 24; survival__class_end(k) < 10; k++) {
+		ages.pairs[k] = 1e4f;
+		ages.exposed[k] = (float)(0.3 * 128 / PER_ALLOC_S);
+		ages.frees[k] = survival__class_end(k) < 1 ? 0 : 3 * 128;
+	}
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_true(survival__half_life(&s) < 0.8);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		if (survival__class_end(k) > 0.3)
+			assert_true(s.least_s[k] < 0.5);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -314,6 +368,8 @@ int main(void)
 		cmocka_unit_test(one_group_can_be_left_out),
 		cmocka_unit_test(half_of_them_live_so_long),
 		cmocka_unit_test(contents_that_are_set_aside_are_a_lower_bound),
+		cmocka_unit_test(without_a_free_lives_are_no_longer_than_was_watched),
+		cmocka_unit_test(few_ends_of_the_young_do_not_make_lives_long),
 	};
 
 	return cmocka_run_group_tests_name("survival", tests, NULL, NULL);
