@@ -103,9 +103,14 @@ void host__left(struct host *h, uint64_t now_ns)
 void host__returned(struct host *h, uint64_t now_ns)
 {
 	h->everywhere = true;
-	h->changed_ns = now_ns;
+	h->changed_ns = h->returned_ns = now_ns;
 	h->n_returns++;
 	thinning__begin(&h->thinning, h->thinning.factor, now_ns);
+}
+
+bool host__was_everywhere(const struct host *h, uint64_t from_ns, uint64_t to_ns)
+{
+	return from_ns >= h->returned_ns && (h->everywhere || to_ns <= h->changed_ns);
 }
 
 bool host__may_open(const struct host *h, double pending_ns)

@@ -59,6 +59,7 @@ struct host {
 	struct thinning thinning;
 	/* the last change; no return before return_ns; how long that wait is */
 	uint64_t changed_ns, return_ns, back_off_ns;
+	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
 	uint64_t everywhere_ns, windowed_ns;
 	unsigned n_returns;
@@ -107,6 +108,10 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 /* The probes have gone from everywhere; they are everywhere again. */
 void host__left(struct host *host, uint64_t now_ns);
 void host__returned(struct host *host, uint64_t now_ns);
+
+/* Were probes everywhere from one time to the other, and before that since the run began or since
+ * the last return? */
+bool host__was_everywhere(const struct host *host, uint64_t from_ns, uint64_t to_ns);
 
 /* What a window has shown of a process: the cost in it, and the CPU time. */
 void host_process__learn(struct host_process *process, double cost_ns, double cpu_ns);

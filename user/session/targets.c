@@ -553,13 +553,22 @@ static bool was_late(struct session *s, const struct target *t)
 	return !t->maps.n;
 }
 
-/* Some of these processes made calls that nobody saw: their files had no probes when they began, or
- * it was never their turn to have a window. */
+/* Did the target end before it had a window, or while probes were out of everybody's code? */
+static bool waited(const struct session *s, const struct target *t)
+{
+	uint64_t begin_ns = t->begun_by_exec_ns ?: t->start_ns;
+
+	if (t->alloc_calls || t->free_calls)
+		return false;
+	return budget__is_windowed(&t->budget) ||
+	       (s->everywhere && s->scheduler.begun &&
+		!host__was_everywhere(&s->scheduler.host, begin_ns, t->end_ns));
+}
+
+/* Some of these processes made calls that nobody saw. */
 static bool is_unseen(struct session *s, const struct target *t)
 {
-	bool waited = budget__is_windowed(&t->budget) && !t->alloc_calls && !t->free_calls;
-
-	return (s->what & WHAT_HEAP) && (waited || was_late(s, t));
+	return (s->what & WHAT_HEAP) && (waited(s, t) || was_late(s, t));
 }
 
 void targets__take_news(struct session *s)

@@ -311,6 +311,44 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	end(s);
 }
 
+/* Processes without a sample. One that probes saw from its begin to its end made no call. One that
+ * lived while probes were out of everybody's code may have made some. */
+static void who_ended_while_nobody_looked_is_counted(void **state)
+{
+	static const struct {
+		uint64_t begin, end;
+		bool counted;
+	} lives[] = {
+		{1000, 1100, false}, {1900, 1990, false}, /* everywhere until 2,000 */
+		{1950, 2050, true},  {2100, 2200, true},
+		{2900, 3100, true}, /* and from 3,000 on */
+		{3100, 3200, false},
+	};
+	struct session *s = begin();
+
+	(void)state;
+	meet(s, 1);
+	s->scheduler.host.everywhere = true;
+	for (size_t i = 0; i < sizeof(lives) / sizeof(*lives); i++) {
+		uint64_t before = s->unseen;
+
+		if (lives[i].end > 2000 && s->scheduler.host.everywhere &&
+		    !s->scheduler.host.returned_ns)
+			host__left(&s->scheduler.host, 2000);
+		if (lives[i].end > 3000 && !s->scheduler.host.everywhere)
+			host__returned(&s->scheduler.host, 3000);
+		say(EVENT_FORK, 2, 1, lives[i].begin);
+		targets__take_news(s);
+		s->scheduler.begun = true; /* so far it would look for costs */
+		say(EVENT_EXIT, 2, 0, lives[i].end);
+		targets__take_news(s);
+		s->scheduler.begun = false;
+		assert_int_equal(s->n_targets, 1);
+		assert_int_equal(s->unseen - before, lives[i].counted);
+	}
+	end(s);
+}
+
 /* The watch also reports the exec that a target began with, after the target's maps were read. */
 static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 {
@@ -387,6 +425,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
+		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
