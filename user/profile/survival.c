@@ -14,7 +14,6 @@
 #define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
 #define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
 #define NEAR_AGE    2.5 /* times as old */
-#define HALF_EVENT  0.5 /* more than were seen: Jeffreys' prior for a rate */
 
 /* --- ages --- */
 
@@ -187,10 +186,10 @@ struct hazards {
  * Scandinavian Journal of Statistics 29, 2002). It weighs as much as what was watched for one event
  * at the mean rate of all ages. (With that mean rate as the prior's mean, addresses that are never
  * used again, which are most of what is watched at old ages, made buffers of some milliseconds live
- * for seconds.) The first rate has the prior of Jeffreys: where little was watched, no end is no
- * sign of long lives. But it is no higher for that than the mean of later ages, or what never ends
- * would seem to end before anything is watched. Where nothing was watched, between the window of birth and the next: the mean of
- * what comes before, as the last decade that is known has it, and after. */
+ * for seconds. And to give the first rate half an event more than was seen, Jeffreys' prior, took
+ * the half per cent of a stack's blocks that leak for freed.) Where nothing was watched, between
+ * the window of birth and the next: the mean of what comes before, as the last decade that is known
+ * has it, and after. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -211,12 +210,12 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 		ended += sum[ENDED][k];
 		watched += sum[WATCHED][k];
 	}
+	before = watched > 0 ? ended / watched : 0;
 	for (int k = ret->n_young; k <= last; k++) {
 		frees += sum[FREES][k];
 		exposed += sum[EXPOSED][k];
 	}
 	mean = exposed > 0 ? frees / exposed : 0;
-	before = watched > 0 ? ended / watched + fmin(HALF_EVENT * t->sample / watched, mean) : 0;
 	worth = mean > 0 ? t->sample / mean : 0;
 	prior = watched > 0 ? before : mean;
 	for (int k = ret->n_young; k <= last; k++) {
