@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The floor under every uprobe tracer: an empty BPF program on every instruction where memtrace
- * puts a probe in the process. Usage: bare_traps PID [ALLOC FREE]; the two are functions of the
- * program itself, as for --alloc and --free. Prints "ready" when attached, detaches at the end of
- * its standard input. */
+/* Measures the lowest cost that a uprobe tracer can have: attaches an empty BPF program to every
+ * instruction where memtrace puts a probe in the process. Usage: bare_traps PID [ALLOC FREE]. ALLOC
+ * and FREE are functions of the traced program, as for --alloc and --free. bare_traps prints
+ * "ready" when the probes are attached, and detaches them at the end of its standard input. */
 #include <bpf/bpf.h>
 #include <errno.h>
 #include <linux/bpf.h>
@@ -16,7 +16,7 @@
 
 #define MAX_LINKS 16
 
-/* A link for one file's instructions. A descriptor or negative errno. */
+/* Makes a link for the instructions of one file. Returns a descriptor or a negative errno. */
 static int attach(int prog, const struct allocator *a, pid_t pid)
 {
 	uint64_t offs[ABI_MAX_FUNCS + ALLOC_MAX_EXITS], cookies[ABI_MAX_FUNCS + ALLOC_MAX_EXITS];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Names the functions of one ELF file at addresses of it, as `addr2line -f -e FILE` does.
- * Usage: names [-C] FILE <LIST; a line of LIST is a virtual address in hexadecimal; prints a line
- * for each, "??" where there is no name; -C demangles. */
+/* Names the functions at given addresses of one ELF file, as `addr2line -f -e FILE` does.
+ * Usage: names [-C] FILE <LIST. Each line of LIST is a virtual address in hexadecimal. For each,
+ * one line is printed: the name, or "??" if there is none. -C demangles. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the unwind table of one ELF file costs to build. Usage: tables FILE; prints {"rows",
- * "bytes", "fdes", "bad_rows", "skipped", "seconds", "peak_bytes"}: CPU time; bytes as the kernel
- * side holds them, in whole chunks and one more as their index; peak_bytes is the most memory that
- * this process had. */
+/* Measures what the unwind table of one ELF file costs to build. Usage: tables FILE. Prints
+ * {"rows", "bytes", "fdes", "bad_rows", "skipped", "seconds", "peak_bytes"}. "seconds" is CPU time.
+ * "bytes" is the size on the kernel side, in whole chunks, with one more chunk as their index.
+ * "peak_bytes" is the most memory that this process had. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +21,7 @@ static double cpu_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Not getrusage's, which begins with what the process was before its exec. */
+/* Not from getrusage(), whose maximum includes the time before the exec. */
 static long peak_kib(void)
 {
 	_cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");

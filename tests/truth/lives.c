@@ -1,43 +1,47 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program of parts, each of which allocates by a function of its own and frees by a rule of its
- * own, and which keeps an exact account by function. The judge (truth.py) compares memtrace with
- * the account.
+/* A program made of parts. Each part allocates by a function of its own and frees by a rule of its
+ * own. The program keeps an exact account of each function. The judge (truth.py) compares memtrace
+ * with the account.
  *
  *   lives [--threads N] [--work N] [--rate N] [--seed N] PART[:KEY=VALUE...]...
  *
  *   --threads N  threads, all of which do the same (1)
  *   --work N     rounds of arithmetic in each operation, about a nanosecond each (200)
- *   --rate N     operations a second and thread; 0: as fast as it goes (0)
- *   --seed N     of the random numbers (1)
+ *   --rate N     operations per second and thread; 0: as fast as possible (0)
+ *   --seed N     seed of the random numbers (1)
  *
  * A thread repeats one operation: the work, and then each part whose turn has come. Parts:
  *
- *   request        allocates and frees at once
- *   cache          random replacement; table: the same by another function
- *   fifo           the oldest block makes room
+ *   request        allocates a block and frees it at once
+ *   cache          replaces a random block
+ *   table          as cache, by another function
+ *   fifo           replaces the oldest block
  *   leak_work      forgets a block
- *   leak_clock     forgets per_s blocks a second, by the clock
- *   leak_share     forgets share of its blocks; each other one dies n blocks later
- *   batch          gathers, and frees everything each period_s
- *   phases         a cache; from at_s after the mark on, it is asked a tenth as often, and another
- *                  function gets those turns
- *   burst          at_s after the mark: bytes in all, at once; then sleeps, but for idle_per_s
- * requests relink         a cache whose blocks are on a list; each operation moves one to the
- * front. links_at: where in a block its links are relink_leak    the same, and blocks stay buffer
- * frees each block after 1 to 50 ms
+ *   leak_clock     forgets per_s blocks per second, by the clock
+ *   leak_share     forgets the share `share` of its blocks; each other block dies n blocks later
+ *   batch          gathers blocks, and frees all of them each period_s
+ *   phases         a cache; from at_s after the mark on, it gets a tenth of its turns, and another
+ *                  function gets the rest
+ *   burst          at_s after the mark: allocates `bytes` at once; sleeps otherwise, but for
+ *                  idle_per_s requests per second
+ *   relink         a cache whose blocks are on a list; each operation moves one to the front.
+ *                  links_at: where in a block its links are
+ *   relink_leak    as relink, and blocks stay
+ *   buffer         frees each block after 1 to 50 ms
  *
- * Keys: size (bytes of a block), every (operations between two turns), equal (1: all contents are
- * the same), life_s (mean life; the number of slots follows from the speed without a tracer), n
- * (slots), and those above.
+ * Keys: size (bytes of a block), every (operations between two turns), equal (1: all blocks have
+ * the same contents), life_s (mean life; the number of slots follows from the speed without a
+ * tracer), n (slots), and those named above.
  *
- * Protocol: "ready PID", then lines on stdin: "go"; "mark" (what is allocated from here on is
+ * Protocol: "ready PID", then lines on stdin: "go"; "mark" (allocations from here on are also
  * counted apart, as `since`); "account"; "stop" or the end of input. An account is one line of
- * JSON, printed at "account", at SIGUSR1 and at the end:
- *   {"t_ns": CLOCK_MONOTONIC, "cpu_ns", "ops", "end": last one?, "functions": {NAME: {"live_bytes",
- *    "live_objects", "since_bytes", "since_objects" (live, allocated since the mark),
- * "alloc_bytes", "alloc_objects", "freed_bytes", "freed_objects"}}} Bytes are those that malloc was
- * asked for. The account and the slots are in shared mappings: they are not memory of the heap, and
- * not anonymous. */
+ * JSON, printed at "mark", at "account", at SIGUSR1 and at the end:
+ *   {"t_ns": CLOCK_MONOTONIC, "cpu_ns", "ops", "end": last one?, "functions": {NAME: {
+ *     "live_bytes", "live_objects",
+ *     "since_bytes", "since_objects" (live, allocated since the mark),
+ *     "alloc_bytes", "alloc_objects", "freed_bytes", "freed_objects"}}}
+ * Bytes are those that malloc was asked for. The account and the slots are in shared mappings,
+ * which are neither heap nor anonymous memory. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -51,7 +55,7 @@
 #define MAX_THREADS  64
 #define MAX_PARTS    8
 #define CALIBRATE_NS 400000000ull
-#define TURN	     16 /* operations between looks at the clock, where they are short */
+#define TURN	     16 /* short operations between two looks at the clock */
 #define NS	     1000000000ull
 #define MS	     1000000ull
 
@@ -76,8 +80,8 @@ enum function { FUNCTIONS(AS_ENUM) N_FUNCTIONS };
 #define AS_NAME(name) #name,
 static const char *const function_names[] = {FUNCTIONS(AS_NAME)};
 
-/* Written by one thread, read by the reporter: each number is whole, the sum may be off by a block.
- */
+/* Written by one thread, read by the reporter. Each number is read whole; a sum over several
+ * numbers may be off by one block. */
 struct account {
 	uint64_t alloc_bytes, alloc_objects;
 	uint64_t freed_bytes, freed_objects;
@@ -88,8 +92,8 @@ struct account {
 struct slot {
 	void *p;
 	uint32_t size;
-	uint32_t next; /* of its list */
-	bool since;    /* the mark */
+	uint32_t next; /* slot of the same list */
+	bool since;    /* allocated since the mark */
 };
 
 struct part;
@@ -97,7 +101,7 @@ struct thread;
 
 struct kind {
 	const char *name;
-	void (*one)(struct thread *t, struct part *part);   /* its turn */
+	void (*one)(struct thread *t, struct part *part);   /* takes its turn */
 	void (*clock)(struct thread *t, struct part *part); /* after a look at the clock, or NULL */
 	void *(*allocate)(struct thread *t, const struct part *part);
 };
@@ -106,7 +110,7 @@ struct part {
 	const struct kind *kind;
 	uint64_t size, every, equal, n, period_s, bytes, idle_per_s, links_at;
 	double life_s, share, at_s, per_s;
-	/* state, of one thread */
+	/* the state in one thread */
 	struct slot *slots;
 	uint64_t capacity, filled, next, done;
 	uint64_t due_ns;
@@ -210,8 +214,8 @@ static void empty(struct thread *t, enum function f, struct slot *slot)
 	slot->p = NULL;
 }
 
-/* Whether a block is from after the mark is asked before it is born: born() may see the mark, this
- * may not, for one block of each thread. */
+/* The caller reads `marked` for `since` before it allocates the block. If the mark comes in
+ * between, born() sees it and `since` does not. At most one block of each thread is affected. */
 static void fill_slot(struct slot *slot, void *p, const struct part *part, bool since)
 {
 	slot->p = p;
@@ -248,7 +252,7 @@ static void replace(struct thread *t, struct part *part, enum function f, uint64
 	fill_slot(&part->slots[i], part->kind->allocate(t, part), part, since);
 }
 
-/* The slot to be replaced: an empty one while there is one. */
+/* The slot to fill next: an empty one while there is one, then a random one. */
 static uint64_t random_slot(struct thread *t, struct part *part)
 {
 	return part->filled < part->n ? part->filled++ : truth_random(&t->state) % part->n;
@@ -349,7 +353,7 @@ static void burst_clock(struct thread *t, struct part *part)
 	nanosleep(&pause, NULL);
 }
 
-/* A list through the blocks, as a cache keeps its order of use. */
+/* A list through the blocks, like the one of a cache that keeps its blocks in order of use. */
 struct entry {
 	struct entry *next, *prev;
 };
@@ -403,7 +407,8 @@ static void relink_leak_one(struct thread *t, struct part *part)
 	link_first(list_of(t), links_of(part, part->slots[part->filled++].p));
 }
 
-/* Between its turns, too: one entry that is used. */
+/* Moves a random entry to the front, as its use would do. Every operation calls this, also between
+ * the turns of the part. */
 static void relink_some(struct thread *t, struct part *part)
 {
 	struct entry *entry;
@@ -428,7 +433,7 @@ static void buffer_one(struct thread *t, struct part *part)
 	else if (part->filled < part->n)
 		i = (uint32_t)part->filled++;
 	else
-		return; /* that many at a time are enough */
+		return; /* enough blocks at a time */
 	fill_slot(&part->slots[i], buffer_take(t, part), part, since);
 	part->slots[i].next = part->buckets[end_ms % 64];
 	part->buckets[end_ms % 64] = i;
@@ -495,8 +500,8 @@ NOINLINE static void operate(struct thread *t)
 	add(&t->ops, 1);
 }
 
-/* As many slots as make blocks live that long, at the speed that was measured with few slots; and
- * all are filled. */
+/* Computes the number of slots with which blocks live for life_s on average, and fills all slots.
+ * The speed was measured with few slots. */
 static void set_slots(struct thread *t)
 {
 	double ops_per_s = (double)t->ops * 1e9 / (double)(t->now_ns - t->begin_ns);
@@ -590,7 +595,7 @@ static void put_account(bool end)
 			const uint64_t *from = (const uint64_t *)&threads[i].accounts[f];
 			uint64_t *to = (uint64_t *)&sum;
 
-			/* what is freed first: it is never more than what was allocated */
+			/* freed first, so that freed never exceeds allocated */
 			for (size_t k = sizeof(sum) / sizeof(*to); k--;)
 				to[k] += __atomic_load_n(&from[k], __ATOMIC_RELAXED);
 		}
@@ -666,7 +671,7 @@ static void *listen_to_tester(void *arg)
 	return NULL;
 }
 
-/* --- what is asked for --- */
+/* --- the command line --- */
 
 static bool set_key(struct part *part, const char *key, const char *value)
 {
@@ -723,7 +728,7 @@ static void add_part(char *text)
 	}
 	if (part->kind->one == batch_one || part->kind->one == relink_leak_one ||
 	    part->kind->one == buffer_one)
-		part->n = UINT64_MAX; /* all that there is room for */
+		part->n = UINT64_MAX; /* as many as there is room for */
 	n_parts++;
 	while ((word = strtok_r(NULL, ":", &rest))) {
 		char *value = strchr(word, '=');
@@ -782,7 +787,7 @@ int main(int argc, char **argv)
 	for (size_t i = 1; i < n_threads; i++)
 		if (pthread_create(&threads[i].id, NULL, live, &threads[i]))
 			abort();
-	live(&threads[0]); /* as programs of one thread do, by the main thread's arena */
+	live(&threads[0]); /* in the main arena, as a program of one thread */
 	for (size_t i = 1; i < n_threads; i++)
 		pthread_join(threads[i].id, NULL);
 	pthread_join(reporter, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak for servers that have none, to be preloaded: each SHIM_EVERY-th call of read, recv or
- * accept4 by the server forgets a block of SHIM_SIZE bytes. The account is in the file
- * SHIM_ACCOUNT, which is mapped: three numbers of 64 bits, calls, blocks forgotten and their bytes,
- * summed over all processes that have it. */
+/* A library to preload, which adds a leak to a server that has none. Each SHIM_EVERY-th call of
+ * read, recv or accept4 by the server forgets a block of SHIM_SIZE bytes. The account is in the
+ * file SHIM_ACCOUNT, which is mapped: three numbers of 64 bits (calls, forgotten blocks, their
+ * bytes). All processes that map the file add to the same numbers. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -40,7 +40,7 @@ __attribute__((constructor)) static void open_account(void)
 
 void shim_forget(void);
 
-/* Not static: a stripped library keeps its name. */
+/* Not static, so that a stripped library keeps the name of this function. */
 NOINLINE void shim_forget(void)
 {
 	void *p = malloc(size);

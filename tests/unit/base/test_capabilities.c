@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* In a child each: what is given up does not come back. */
+/* Each test runs in a child: dropped capabilities do not come back. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 #define KILL   CAPABILITY(CAP_KILL)
 #define SETUID CAPABILITY(CAP_SETUID)
 
-/* A line of /proc/self/status. */
+/* A value in /proc/self/status. */
 static uint64_t status(const char *key)
 {
 	FILE *f = fopen("/proc/self/status", "re");
@@ -69,7 +69,7 @@ static bool nothing_comes_back(void)
 	       is(KILL, KILL) && !status("CapBnd");
 }
 
-/* The bounding set takes a capability of its own: without it the rest goes all the same. */
+/* Changing the bounding set needs a capability. Without it, the rest is still dropped. */
 static bool the_rest_goes_without_setpcap(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

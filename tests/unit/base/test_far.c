@@ -30,7 +30,7 @@ static int tell_pid(int fd, const void *in, void *out)
 	return FAR_NO_FD;
 }
 
-/* The file that is named, and the first byte in it. */
+/* Opens the file that in names, and reads its first byte. */
 static int open_it(int fd, const void *in, void *out)
 {
 	int opened = open(in, O_RDONLY | O_CLOEXEC);
@@ -43,7 +43,7 @@ static int open_it(int fd, const void *in, void *out)
 	return opened;
 }
 
-/* The first byte of fd itself. */
+/* Reads the first byte of fd itself. */
 static int read_it(int fd, const void *in, void *out)
 {
 	(void)in;
@@ -114,8 +114,8 @@ static void test_there(void **state)
 			 FAR_NO_FD);
 	assert_int_equal(byte, 0);
 	close(fd);
-	/* nothing of ours is held there: no output, no probe. Two sockets, and three of /dev/null
-	 * */
+	/* the process holds no output and no probe of ours: only two sockets, and three of
+	 * /dev/null */
 	assert_int_equal(
 		far__do(&(struct far_work){
 			.fn = count_open, .key = 1, .fd = -1, .out = &n, .out_bytes = sizeof(n)}),
@@ -147,12 +147,12 @@ static void test_left_behind(void **state)
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_true(seconds() - began >= FAR_HURRIED_MS / 1e3 - 0.01);
 	assert_int_equal(far__given_up(), before + 1);
-	/* it is not asked again meanwhile, others are */
+	/* the key that hangs is not asked again meanwhile, others are */
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_int_equal(open_far("/dev/zero", 7, &byte), -ETIMEDOUT);
 	assert_int_equal(far__given_up(), before + 1);
 	assert_int_not_equal(far_pid(), first);
-	/* what comes late is good for who asks the same */
+	/* a late answer serves the next caller that asks the same */
 	to = open(fifo, O_WRONLY);
 	assert_true(to >= 0);
 	assert_int_equal(write(to, "a", 1), 1);
@@ -171,7 +171,7 @@ static void test_left_behind(void **state)
 	far__hurry(false);
 }
 
-/* Whoever answers slowly each time gets a share of the time, not all. */
+/* A target that answers slowly each time gets a share of the time, not all of it. */
 static void test_too_many(void **state)
 {
 	double began;
@@ -193,7 +193,7 @@ static void test_copy(void **state)
 	int fd = open("/proc/self/exe", O_RDONLY);
 
 	(void)state;
-	assert_int_equal(far__keep(fd), fd); /* not of FUSE */
+	assert_int_equal(far__keep(fd), fd); /* not on FUSE: no copy */
 	assert_false(far__is_copy(fd));
 	close(fd);
 	fd = memfd_create("test", MFD_ALLOW_SEALING);
@@ -206,7 +206,7 @@ static void test_copy(void **state)
 static int begin(void **state)
 {
 	char *end = strrchr(fifo, '/');
-	pid_t own = far_pid(); /* nothing has begun */
+	pid_t own = far_pid(); /* before far__begin() */
 
 	(void)state;
 	if (own != getpid())
@@ -224,7 +224,7 @@ static int finish(void **state)
 	int to;
 
 	(void)state;
-	/* whoever is left behind goes on */
+	/* a process that was left behind goes on */
 	to = open(fifo, O_RDWR | O_NONBLOCK);
 	usleep(50000);
 	close(to);

@@ -32,7 +32,7 @@ static int filled_file(size_t n)
 	return fd;
 }
 
-/* Sizes about those at which the array grows: nothing is missing, and a 0 ends it. */
+/* Sizes around those at which the array grows: no byte is missing, and a 0 follows. */
 static void test_whole(void **state)
 {
 	const size_t sizes[] = {0, 1, 65534, 65535, 65536, 65537, 131071, 131072, BYTES};
@@ -70,7 +70,7 @@ static void test_too_much(void **state)
 	assert_int_equal(io__read_all(fd, BYTES, &bytes, &len), -EBADF);
 }
 
-/* What is behind the position, in pieces. */
+/* Reads what follows the position, in pieces. */
 static void test_pipe(void **state)
 {
 	char *bytes = NULL;

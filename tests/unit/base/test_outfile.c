@@ -108,7 +108,7 @@ static void failed_commit_leaves_the_old(void **state)
 	(void)state;
 	write_old();
 	assert_int_equal(outfile__open(&out, path, &err), 0);
-	/* The same stream on a device that is always full: what a full disk answers. */
+	/* Reopens the stream on a device that is always full, which answers as a full disk does. */
 	full = freopen("/dev/full", "w", out.stream);
 	assert_non_null(full);
 	out.stream = full;
@@ -135,7 +135,7 @@ static void places_that_cannot_be_written(void **state)
 	assert_non_null(strstr(err.text, dir));
 	assert_int_equal(outfile__check("/dev/null", NULL), -EEXIST);
 	assert_int_equal(outfile__check(path, NULL), 0);
-	assert_int_equal(count_files(), 0); /* the trial left nothing */
+	assert_int_equal(count_files(), 0); /* the check left no file */
 }
 
 static void first_error_is_kept(void **state)
@@ -164,7 +164,7 @@ static void sink_stops_at_the_first_error(void **state)
 	struct sink sink = {.write = failing_write, .ctx = &calls};
 
 	(void)state;
-	assert_int_equal(sink__puts(&sink, ""), 0); /* nothing to write is no write */
+	assert_int_equal(sink__puts(&sink, ""), 0); /* an empty text causes no write */
 	assert_int_equal(sink__puts(&sink, "a"), -EPIPE);
 	assert_int_equal(sink__printf(&sink, "%d", 1), -EPIPE);
 	assert_int_equal(sink__write(&sink, "b", 1), -EPIPE);

@@ -35,12 +35,12 @@ static void test_reserve(void **state)
 		assert_int_equal(array[n].bytes[0], (char)n);
 	assert_int_equal(VECTOR_RESERVE(array, room, 5), 0); /* there is room */
 	assert_true(room >= 1000);
-	assert_int_equal(VECTOR_RESERVE(array, room, 5000), 0); /* at once */
+	assert_int_equal(VECTOR_RESERVE(array, room, 5000), 0); /* in one step */
 	array[4999].bytes[23] = 1;
 	free(array);
 }
 
-/* What cannot be had, or told in bytes, changes nothing. */
+/* A size that cannot be allocated, or not be told in bytes, changes nothing. */
 static void test_too_much(void **state)
 {
 	struct element *array = NULL, *before;
@@ -97,8 +97,8 @@ static uint32_t *find(const struct table *table, const uint64_t *keys, uint64_t 
 	return TABLE_SLOT(table, hash, i, keys[i] == key);
 }
 
-/* Keys of few hashes and of one: all are found, others are not, and one that is taken in after the
- * table has grown is found as well. */
+/* Keys with few hashes, and with one hash: all are found, others are not. A key that is added after
+ * the table has grown is found, too. */
 static void table_of(size_t n, size_t n_hashes)
 {
 	uint64_t *keys = NULL;

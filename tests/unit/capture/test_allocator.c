@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finding the allocator of real processes: /bin/sleep, which nobody has instrumented, and this test
- * itself, whose malloc is the sanitizer's. Needs no root. */
+/* Finds the allocators of real processes: /bin/sleep, which is not instrumented, and this test,
+ * whose malloc is the sanitizer's. Needs no root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -34,8 +34,7 @@ static int start_sleeper(void **state)
 		execl("/bin/sleep", "sleep", "60", NULL);
 		_exit(127);
 	}
-	/* until it is sleep and no copy of ours, and its dynamic linker has finished: at most 5
-	 * s */
+	/* wait at most 5 s, until the child executes sleep and its dynamic linker has finished */
 	for (int i = 0; i < 500; i++) {
 		struct maps maps;
 
@@ -120,7 +119,7 @@ static void aliases_are_probed_once(void **state)
 	for (size_t i = 0; i < a->n_points; i++)
 		for (size_t j = 0; j < i; j++)
 			assert_int_not_equal(a->points[i].place.off, a->points[j].place.off);
-	/* and what ends in another probed function is not probed itself */
+	/* a function that ends in another probed function is not probed */
 	assert_null(point(a, "reallocarray"));
 	allocators__free(all);
 }
@@ -139,7 +138,7 @@ static void probes_stand_on_emulated_instructions(void **state)
 
 		assert_true(p->site.emulated);
 		assert_true(p->func.delta < 32);
-		/* at run time the very instruction is there */
+		/* the process's memory holds the same instruction */
 		for (size_t j = 0; j < maps.n; j++) {
 			const struct map_entry *e = &maps.entries[j];
 
@@ -164,7 +163,7 @@ static void calls_to_itself_are_known(void **state)
 	bool realloc_body = false;
 
 	(void)state;
-	/* realloc calls malloc: at least that one */
+	/* at least one inner call: realloc calls malloc */
 	assert_true(o->n_inner >= 1);
 	assert_true(o->low < o->high);
 	for (uint32_t i = 0; i < o->n_outer; i++)
@@ -175,8 +174,8 @@ static void calls_to_itself_are_known(void **state)
 	allocators__free(all);
 }
 
-/* Linked with the sanitizer, this test's own malloc is not glibc's, though glibc is mapped too: the
- * first definition in link order counts. */
+/* This test is linked with the sanitizer, so its malloc is not glibc's. glibc is mapped too, but
+ * the first definition in link order counts. */
 static void interposed_malloc_is_refused_by_name(void **state)
 {
 	struct error err = {};
@@ -189,7 +188,8 @@ static void interposed_malloc_is_refused_by_name(void **state)
 	assert_true(strstr(err.text, exe) || strstr(err.text, "asan"));
 }
 
-/* What the user names is taken once, and is his: the table has no say in it any more. */
+/* A function that the user names is found once, as the user describes it: the table's row is
+ * ignored. */
 static void named_functions_come_first(void **state)
 {
 	const struct alloc_extra extra[] = {
@@ -214,7 +214,7 @@ static void named_functions_come_first(void **state)
 
 #define JEMALLOC "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
-/* In front of glibc, which nobody reaches any more. */
+/* jemalloc is in front of glibc, so no call reaches glibc's functions. */
 static void preloaded_jemalloc_is_found(void **state)
 {
 	struct allocators *all;
@@ -235,12 +235,12 @@ static void preloaded_jemalloc_is_found(void **state)
 	assert_string_equal(a->family, "jemalloc");
 	assert_non_null(point(a, "mallocx"));
 	assert_int_equal(point(a, "xallocx")->func.in_place, 1);
-	/* free has one argument: what it does with the other registers is no obstacle */
+	/* free has one argument, so its use of other registers is no obstacle */
 	assert_true(point(a, "free")->site.emulated);
-	/* it may throw, and it is known where it returns */
+	/* operator new may throw, and its exits are known */
 	assert_int_equal(point(a, "_Znwm")->func.exits, 1);
 	assert_true(a->n_exits > 0);
-	/* a jump to the former, and nothing else */
+	/* operator new[] is only a jump to operator new */
 	assert_null(point(a, "_Znam"));
 	allocators__free(all);
 }
@@ -288,7 +288,7 @@ static const char *family_of_sleeper(size_t *ret_points)
 	return family;
 }
 
-/* What a file offers is the same for all; what a process uses of it is not. */
+/* A file offers the same to all processes, but each process may use other parts of it. */
 static void remembered_files_decide_nothing(void **state)
 {
 	size_t first, again;
@@ -316,8 +316,8 @@ static size_t count_family(const struct allocators *all, const char *family)
 	return n;
 }
 
-/* For everybody's calls: also what this process does not use, also when it is gone, as long as its
- * files are held. */
+/* ALLOC_ALL finds functions for the calls of all processes, also those that this process does not
+ * use. The process may be gone, as long as its files are held. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);
@@ -383,7 +383,7 @@ static void files_are_read_once(void **state)
 	entry = maps__find(&own, (uintptr_t)p);
 	assert_non_null(entry);
 
-	/* a file that nobody keeps is read each time */
+	/* a file that is not held is read each time */
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &first, NULL), 0);
 	assert_true(first->known && first->n_parts == 1);
 	know(getpid(), entry);
@@ -397,7 +397,7 @@ static void files_are_read_once(void **state)
 			 0);
 	assert_int_equal(again->parts[0].object.n_inner, 0);
 
-	/* It is another file now. */
+	/* Changed contents make it another file. */
 	assert_int_equal(pwrite(copy, zeroes, sizeof(zeroes), 0), sizeof(zeroes));
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
 	assert_int_equal(again->n_parts, 0);
@@ -424,7 +424,7 @@ static int stop_remembering(void **state)
 	return 0;
 }
 
-/* Without what frees or moves, freed blocks would look live; without malloc, most are missing. */
+/* Without free or realloc, freed blocks would look live. Without malloc, most are missing. */
 static void what_must_be_probed(void **state)
 {
 	struct alloc_point points[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel's memory on machines of more CPUs than this one has. What it is here is compared with
- * what the kernel says by a live test. */
+/* The kernel's memory on machines with more CPUs than this one. A live test compares the figure for
+ * this machine with the kernel's own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ static struct capture_footprint footprint(uint32_t processes, int cpus)
 	return ret;
 }
 
-/* Counters 64 MiB, news of mappings 32 MiB, and some 30 KiB for each CPU's walks of stacks. */
+/* Counters 64 MiB, records of mappings 32 MiB, and about 30 KiB per CPU for stack walks. */
 static void test_bounded(void **state)
 {
 	uint64_t last = 0;
@@ -42,7 +42,7 @@ static void test_bounded(void **state)
 	}
 }
 
-/* What a CPU costs, it costs once for each. */
+/* The memory for CPUs is proportional to their number. */
 static void test_by_cpu(void **state)
 {
 	struct capture_footprint one = footprint(64, 1), two = footprint(64, 2),
@@ -62,7 +62,8 @@ static void test_processes(void **state)
 	assert_int_equal(capture__processes_for(2048, 64), 2048);
 	assert_int_equal(capture__processes_for(16, 256), 16);
 	assert_in_range(capture__processes_for(2048, 256), 500, 1024);
-	assert_int_equal(capture__processes_for(2048, 8192), 64); /* a tool has to work */
+	/* a lower limit: the tool has to work */
+	assert_int_equal(capture__processes_for(2048, 8192), 64);
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The keeper over pipes: a writing end that is closed is the reader's end of file. */
+/* Tests the keeper with pipes: when it closes a writing end, the reader sees the end of file. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include "capture/keeper.h"
 
 #define PATIENCE_MS 100
-#define SOON_MS	    5000 /* no measurement: machines are slow */
+#define SOON_MS	    5000 /* generous: machines are slow */
 #define MAX_HELD    65536
 
 static bool is_closed(int reader, int within_ms)
@@ -36,7 +36,7 @@ static struct keeper *keeper(bool in_turn)
 	return k;
 }
 
-/* Ends it: all is closed, and nobody is left. */
+/* Ends the keeper: it closes all that it holds, and no child is left. */
 static void end(struct keeper *k)
 {
 	keeper__free(k);
@@ -66,7 +66,7 @@ static void who_beats_keeps_all(void **state)
 	assert_false(is_closed(fds[0], 0));
 	assert_int_equal(keeper__withdrawn_ns(k), 0);
 	assert_int_equal(keeper__take(k, slot), fds[1]);
-	keeper__set_patience(k, PATIENCE_MS); /* it holds nothing: silence is no matter */
+	keeper__set_patience(k, PATIENCE_MS); /* a keeper that holds nothing ignores silence */
 	assert_false(is_closed(fds[0], 4 * PATIENCE_MS));
 	assert_int_equal(keeper__withdrawn_ns(k), 0);
 	end(k);
@@ -84,12 +84,13 @@ static void patience_of_zero_is_for_ever(void **state)
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	assert_true(keeper__hold(k, fds[1], 0) >= 0);
 	assert_false(is_closed(fds[0], 500));
-	end(k); /* what it holds goes with it */
+	end(k); /* what the keeper holds is closed, too */
 	assert_true(is_closed(fds[0], 0));
 	close(fds[0]);
 }
 
-/* All that is held, and all that comes before memtrace has taken notice; what comes then stays. */
+/* In silence, the keeper closes all that it holds, and all that comes before memtrace notices. What
+ * comes later stays open. */
 static void check_silence(bool in_turn)
 {
 	struct keeper *k = keeper(in_turn);
@@ -116,7 +117,7 @@ static void check_silence(bool in_turn)
 	slots[2] = keeper__hold(k, fds[2][1], 0);
 	assert_false(is_closed(fds[2][0], 500));
 	keeper__set_patience(k, PATIENCE_MS);
-	assert_true(is_closed(fds[2][0], SOON_MS)); /* and the next time */
+	assert_true(is_closed(fds[2][0], SOON_MS)); /* silence counts again */
 	assert_int_not_equal(keeper__withdrawn_ns(k), 0);
 	assert_int_equal(keeper__take(k, slots[2]), -1);
 	end(k);
@@ -136,7 +137,7 @@ static void silence_withdraws_in_turn(void **state)
 	check_silence(true);
 }
 
-/* A process that beats until it is told otherwise. */
+/* Starts a process that sends the keeper heartbeats until the test stops it. */
 static pid_t start_beating(int *ret_reader)
 {
 	int fds[2], ready[2];
@@ -217,7 +218,7 @@ static void no_signal_but_sigkill_ends_it(void **state)
 	(void)state;
 	assert_int_equal(pipe2(fds, O_CLOEXEC), 0);
 	slot = keeper__hold(k, fds[1], 0);
-	for (int i = 0; i < 500 && getsid(pid) == getsid(0); i++) /* when it has come to run */
+	for (int i = 0; i < 500 && getsid(pid) == getsid(0); i++) /* until the keeper runs */
 		usleep(10000);
 	assert_int_not_equal(getsid(pid), getsid(0));
 	for (size_t i = 0; i < sizeof(signals) / sizeof(*signals); i++)
@@ -229,8 +230,8 @@ static void no_signal_but_sigkill_ends_it(void **state)
 	for (int i = 0; i < 500 && keeper__lives(k); i++)
 		usleep(10000);
 	assert_false(keeper__lives(k));
-	keeper__resume(k);		    /* waits for nobody */
-	assert_false(is_closed(fds[0], 0)); /* it is ours to close */
+	keeper__resume(k);		    /* does not wait */
+	assert_false(is_closed(fds[0], 0)); /* we have to close it */
 	assert_int_equal(keeper__take(k, slot), fds[1]);
 	close(fds[1]);
 	assert_true(is_closed(fds[0], 0));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* This process's own code, of a file that is nothing but ret instructions. Needs no root. */
+/* Patches this process's own code, a mapped file that holds only ret instructions. Needs no
+ * root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +52,7 @@ static int unmap_file(void **state)
 	return munmap(code, PAGES * PAGE);
 }
 
-/* As hot patching does. */
+/* Writes a byte of code, as hot patching does. */
 static void put(size_t off, unsigned char byte)
 {
 	unsigned char *page = code + off / PAGE * PAGE;
@@ -61,7 +62,7 @@ static void put(size_t off, unsigned char byte)
 	assert_int_equal(mprotect(page, PAGE, PROT_READ | PROT_EXEC), 0);
 }
 
-/* The index of what was found, or -1. */
+/* Returns the index of the place that was found, or -1. */
 static int find(size_t n)
 {
 	struct maps maps;
@@ -82,7 +83,7 @@ static void test_none(void **state)
 	assert_int_equal(find(0), -1);
 }
 
-/* The mapping is several from then on. */
+/* put() splits the mapping into several. */
 static void test_changed(void **state)
 {
 	(void)state;
@@ -109,8 +110,8 @@ static void test_elsewhere(void **state)
 	assert_int_equal(find(4), -1);
 }
 
-/* A jump at a function's entry, whose bytes where the place is happen to be the file's, or a
- * breakpoint's. */
+/* A jump is written at a function's entry. The bytes at the place itself happen to be the file's,
+ * or a breakpoint's. */
 static void test_before(void **state)
 {
 	const uint8_t rets[3 * CODE_BEFORE] = {[0 ... 3 * CODE_BEFORE - 1] = RET};
@@ -124,8 +125,8 @@ static void test_before(void **state)
 	assert_int_equal(of[0].n_before, 8);
 	assert_int_equal(of[1].n_before, 0);
 	assert_int_equal(of[2].n_before, CODE_BEFORE);
-	put(2 * PAGE + 19, 0x90); /* before the second, of another function */
-	put(2 * PAGE + 24, 0x90); /* farther away than what is known of the third */
+	put(2 * PAGE + 19, 0x90); /* before the second place, in another function */
+	put(2 * PAGE + 24, 0x90); /* farther away than the known bytes of the third place */
 	put(2 * PAGE + 30, 0xcc);
 	assert_int_equal(maps__read(getpid(), &maps), 0);
 	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 0);
@@ -136,7 +137,7 @@ static void test_before(void **state)
 	put(2 * PAGE + 8, 0xcc);
 	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 1);
 	assert_int_equal(which, 0);
-	put(0, 0x90); /* the fourth begins before the mapping: what there is of it */
+	put(0, 0x90); /* the fourth begins before the mapping: only its mapped part counts */
 	assert_int_equal(patch__find(getpid(), &maps, &file, of + 3, 1, &which), 1);
 	maps__free(&maps);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Closing many descriptors at a time: each of them, no other, and no helper is left. */
+/* Closes many descriptors at a time: each of them, and no other. No helper is left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each allocation of taking in an option fails in turn: that is said, and is no success and no
- * wrong use. */
+/* Each allocation for an option fails in turn. The failure is reported: it is neither a success nor
+ * a wrong use. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Text that nobody reads: it is dropped, and nobody waits. */
+/* Text that nobody reads is dropped, and the writer does not wait. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
@@ -20,7 +20,7 @@
 
 static char line[1000];
 
-/* Writes until nothing fits; all who share the open file would wait as before. */
+/* Writes until nothing fits. The open file stays blocking for all who share it. */
 static void check_fills(int fd)
 {
 	int to = nowait__open(fd);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tables of options and what is made of them: every option is told, takes what its completion
+/* The tables of options and their parsing: every option has its texts, takes what its completion
  * offers, and has a place in --help, which stays within two screens. */
 #include <getopt.h>
 #include <setjmp.h>
@@ -29,7 +29,7 @@ static void each(int (*check)(void *command, const struct option_group *group,
 		assert_int_equal(command__each_option(*c, check, (void *)*c), 0);
 }
 
-/* --- what is told --- */
+/* --- texts --- */
 
 static int check_texts(void *command, const struct option_group *group,
 		       const struct option_row *row)
@@ -54,7 +54,7 @@ static void every_option_is_told(void **state)
 struct seen {
 	const char *names[100];
 	char letters[100];
-	size_t flags[100]; /* where their bools are; SIZE_MAX: they have none */
+	size_t flags[100]; /* offsets of the bools; SIZE_MAX: no bool */
 	size_t n;
 };
 
@@ -90,7 +90,7 @@ static void nothing_is_there_twice(void **state)
 
 static char rules[] = "/tmp/memtrace-test-options-XXXXXX";
 
-/* A value for what has no list of words. */
+/* A value for an argument that has no list of words. */
 static const char *sample(const char *arg)
 {
 	static const struct {
@@ -130,7 +130,7 @@ static const char *sample(const char *arg)
 static void *configs[1000];
 static size_t n_configs;
 
-/* The status of a parser that was given the words. It has taken in all of them, or refused. */
+/* Parses the words and returns the status. The parser takes all of them, or refuses. */
 static int parse(const struct command *command, char **words, int n, uint8_t **ret_config)
 {
 	uint8_t *config = calloc(1, CONFIG_SIZE);
@@ -165,7 +165,7 @@ static void check_value(const struct command *command, const struct option_row *
 		assert_int_equal(parse(command, (char *[]){letter}, 1, NULL), 0);
 }
 
-/* Sets its own bool, and nothing else. */
+/* A flag sets its own bool, and nothing else. */
 static void check_flag(const struct command *command, const struct option_group *group,
 		       const struct option_row *row)
 {
@@ -194,7 +194,7 @@ static void check_end(const struct command *command, char *name)
 			_exit(1);
 		optind = 0;
 		command__parse(command, NULL, 2, (char *[]){(char *)command->name, name, NULL});
-		_exit(1); /* it came back */
+		_exit(1); /* the parser returned */
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
@@ -232,8 +232,8 @@ static void every_option_takes_what_it_offers(void **state)
 	unlink(rules);
 }
 
-/* A value where there is to be none, none where there is to be one, and a word that is none of
- * those that are offered. */
+/* Refused: a value where none is allowed, no value where one is needed, and a word that is not
+ * among those offered. */
 static int check_refused(void *ctx, const struct option_group *group, const struct option_row *row)
 {
 	char name[64], joined[80];
@@ -285,7 +285,7 @@ static void an_order_needs_a_table_of_processes(void **state)
 
 /* --- help --- */
 
-/* Is the option in the text, and not only one that begins so? */
+/* Is the option in the text, and not only a longer one that begins with its name? */
 static bool names(const char *text, const char *name)
 {
 	size_t len = strlen(name);
@@ -326,7 +326,7 @@ static void help_fits_on_two_screens(void **state)
 		}
 		print_message("%s --help: %zu lines\n", (*c)->name, n);
 		assert_in_range(n, 10, LINES);
-		/* what is not there is said to be elsewhere */
+		/* if options are left out, the text points to the manual */
 		assert_int_equal(!!strstr(text, "in the manual: man "),
 				 command__has_options(*c, OPTIONS_RARE));
 		free(text);

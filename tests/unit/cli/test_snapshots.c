@@ -36,7 +36,7 @@ static void test_by_time(void **state)
 	assert_false(snapshots__due(&s, 9.9, 1e12, 1e12));
 	assert_true(snapshots__due(&s, 10, 0, 0));
 	assert_false(snapshots__due(&s, 10.1, 0, 0));
-	/* late: the next come at their times again, none twice */
+	/* after a late one, the next come at their usual times, none twice */
 	assert_true(snapshots__due(&s, 47, 0, 0));
 	assert_false(snapshots__due(&s, 49.9, 0, 0));
 	assert_true(snapshots__due(&s, 50, 0, 0));
@@ -69,7 +69,7 @@ static void test_at_peaks(void **state)
 	assert_true(snapshots__due(&s, 1, 0, 100));
 	assert_false(snapshots__due(&s, 2, 0, 105)); /* by 5 %, not more */
 	assert_false(snapshots__due(&s, 3, 0, 50));
-	/* below the highest still */
+	/* still below the highest */
 	assert_false(snapshots__due(&s, 4, 0, 104));
 	assert_true(snapshots__due(&s, 5, 0, 106));
 	assert_false(snapshots__due(&s, 6, 0, 110));
@@ -81,7 +81,7 @@ static void test_when_asked(void **state)
 
 	(void)state;
 	assert_true(snapshots__due(&s, 1, 0, 0));
-	assert_false(snapshots__due(&s, 2, 0, 0)); /* once */
+	assert_false(snapshots__due(&s, 2, 0, 0)); /* only once */
 	s = (struct snapshots){.every_s = 10};
 	assert_true(snapshots__look_every_s(&s) <= 1);
 	s = (struct snapshots){};

@@ -39,7 +39,7 @@ static void press(struct top_view *view, const char *keys)
 		assert_int_equal(top_view__press(view, (unsigned char)*keys), TOP_NOTHING);
 }
 
-/* What holds of whatever is drawn. */
+/* Draws, and checks what is true of every screen. */
 static struct top_screen drawn(struct top_view *view, size_t width, size_t height)
 {
 	struct top_screen screen;
@@ -70,7 +70,7 @@ static int line_of(const struct top_screen *screen, const char *text)
 	return -1;
 }
 
-/* Is it on a screen of 100 by 30? */
+/* Is the text on a screen of 100 by 30? */
 static bool shows(struct top_view *view, const char *text)
 {
 	struct top_screen screen = drawn(view, 100, 30);
@@ -96,7 +96,7 @@ static void assert_selected(struct top_view *view, const char *text)
 	top_screen__clear(&screen);
 }
 
-/* Each of the texts is in a line below that of the one before it. */
+/* Checks that each text is in a line below the text before it. */
 static void assert_order(struct top_view *view, const char *first, const char *second,
 			 const char *third)
 {
@@ -123,7 +123,7 @@ static struct profile *three(void)
 	p->sites[holds].growth = (struct growth){100, 50, 150};
 	p->sites[grows].growth = (struct growth){2048, 1024, 3072};
 	p->sites[noise].growth = (struct growth){-10, -20, 5};
-	/* most, but it may be nothing */
+	/* the largest growth, but it may be 0 */
 	p->sites[maybe].growth = (struct growth){1 << 20, -1e6, 3e6};
 	p->sites[noise].alloc_bytes = 900 << 20;
 	p->sites[noise].alloc_objects = 900;
@@ -147,7 +147,7 @@ static void test_order(void **state)
 	assert_true(shows(view, "may be 0"));
 	press(view, "a");
 	assert_order(view, "spender", "holder", "grower");
-	assert_true(shows(view, "90.0 MiB")); /* a second, of ten */
+	assert_true(shows(view, "90.0 MiB")); /* per second, over ten seconds */
 	press(view, "l");
 	assert_order(view, "holder", "grower", "maybe");
 	top_view__free(view);
@@ -192,7 +192,7 @@ static void test_rates(void **state)
 	top_view__free(view);
 }
 
-/* Its interval holds the estimate, and says what could have been missed. */
+/* The interval of a rate holds the estimate, and shows what could have been missed. */
 static void test_rate_interval(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_RATE, false);
@@ -205,8 +205,8 @@ static void test_rate_interval(void **state)
 	end_profile(p);
 	update_one(view, 10, p);
 	assert_true(shows(view, "640.0 KiB"));
-	assert_true(shows(
-		view, "520.7 - 778.4 KiB")); /* of a hundred events Poisson's is 81.36 to 121.63 */
+	assert_true(
+		shows(view, "520.7 - 778.4 KiB")); /* Poisson's interval of 100: 81.36 to 121.63 */
 	top_view__free(view);
 }
 
@@ -326,7 +326,7 @@ static void test_scrolling(void **state)
 	for (int i = 0; i < 10; i++)
 		top_view__press(view, TOP_KEY_PAGE_DOWN);
 	assert_selected(view, "f099");
-	/* a smaller screen still has the selected one, a larger one has no hole below it */
+	/* a smaller screen still shows the selected row, a larger one has no gap below it */
 	for (size_t height = 60; height; height--) {
 		struct top_screen screen = drawn(view, 80, height);
 		int row = line_of(&screen, "f099");
@@ -338,8 +338,8 @@ static void test_scrolling(void **state)
 	top_view__free(view);
 }
 
-/* Rows change places; what is selected is the same stack, but that the first row stays the
- * first. */
+/* Rows change places, and the same stack stays selected. If the first row is selected, the first
+ * row stays selected. */
 static void test_selection(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
@@ -356,7 +356,7 @@ static void test_selection(void **state)
 	update_one(view, 13, hundred(2));
 	assert_selected(view, "f001");
 	assert_true(shows(view, " 3 of 100"));
-	update_one(view, 14, three()); /* it has gone */
+	update_one(view, 14, three()); /* the stack has gone */
 	assert_selected(view, "maybe");
 	top_view__free(view);
 }
@@ -376,7 +376,7 @@ static void test_filter(void **state)
 	top_view__press(view, TOP_KEY_BACKSPACE);
 	top_view__press(view, 0x4e2d);
 	assert_true(shows(view, "/F03q\xe4\xb8\xad_"));
-	for (uint32_t odd = 0; odd < 3; odd++) /* no characters, or none to be shown */
+	for (uint32_t odd = 0; odd < 3; odd++) /* invalid or unprintable characters */
 		top_view__press(view, (const uint32_t[]){0xd800, 0x1b, 0x202e}[odd]);
 	assert_true(shows(view, "/F03q\xe4\xb8\xad_"));
 	top_view__press(view, TOP_KEY_BACKSPACE);
@@ -486,7 +486,7 @@ static struct profile *process(pid_t pid, const char *comm, const char *function
 	return p;
 }
 
-/* Blocks that were freed unseen: what is live is no more than an upper bound, and that is said. */
+/* Blocks were freed unseen: live memory is only an upper bound, and the screen says so. */
 static void test_contradictions(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -511,7 +511,7 @@ static void test_processes(void **state)
 				    process(13, "middle", "h", 5)});
 	assert_order(view, "large", "middle", "small");
 	assert_true(shows(view, "g < main"));
-	/* a loss of the run is one, however many tell of it */
+	/* a loss of the whole run counts once, however many profiles have it */
 	assert_true(shows(view, "stacks_truncated 6"));
 	assert_true(shows(view, "map_records_lost 7"));
 	assert_int_equal(top_view__profile(view, 2)->pid, 13);
@@ -525,7 +525,7 @@ static void test_processes(void **state)
 	assert_true(shows(view, "stacks_truncated 2"));
 	assert_int_equal(top_view__profile(view, 0)->pid, 13);
 	assert_null(top_view__profile(view, 1));
-	/* it goes, and is looked at: it stays */
+	/* a process that ends while it is shown stays on the screen */
 	for (int i = 0; i < 3; i++) {
 		update(view, 11 + i, 1, (struct profile *[]){process(12, "large", "g", 9)});
 		assert_true(shows(view, "pid 13 (middle), ENDED"));
@@ -535,7 +535,7 @@ static void test_processes(void **state)
 	update(view, 15, 1, (struct profile *[]){process(12, "large", "g", 9)});
 	assert_false(shows(view, "middle"));
 	assert_selected(view, "large");
-	/* by a function of one's stacks, or by name */
+	/* filter by a function in a process's stacks, or by the process's name */
 	update(view, 16, 2,
 	       (struct profile *[]){process(11, "small", "f1", 1), process(12, "large", "g", 9)});
 	press(view, "/f1");
@@ -597,8 +597,8 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
-/* The head is the sum of the rows, of one moment; what an allocator maps for a heap is no second
- * one. */
+/* The head is the sum of the rows at one moment. A region that an allocator maps for a heap is not
+ * counted again. */
 static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -616,7 +616,7 @@ static void test_head_of_many(void **state)
 	top_view__free(view);
 }
 
-/* A process of which nothing was to be seen does not pass for one that holds nothing. */
+/* A process that could not be traced is not shown as one that holds nothing. */
 static void test_not_traced(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -633,8 +633,8 @@ static void test_not_traced(void **state)
 	top_view__free(view);
 }
 
-/* Windows tell growth, or nothing does: what is estimated to live need not have come since the
- * start. */
+/* In a windowed run only windows tell growth. Memory that is estimated to be live may be older than
+ * the run. */
 static void test_growth_that_is_not_known(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_GROWTH, false);
@@ -643,7 +643,7 @@ static void test_growth_that_is_not_known(void **state)
 	(void)state;
 	p->duration_s = 10;
 	update_one(view, 10, p);
-	assert_true(shows(view, " 97.7 KiB ")); /* a second: 1,000,000 bytes in ten */
+	assert_true(shows(view, " 97.7 KiB ")); /* per second: 1,000,000 bytes in ten */
 	p = process(1, "one", "holder", 1000);
 	p->duration_s = 10;
 	p->windows.n = 3;

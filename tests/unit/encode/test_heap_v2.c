@@ -296,7 +296,6 @@ static void bytes_win_over_objects(void **state)
 	profile__free(profile);
 }
 
-/* A thread name that looks like the end of the header must not be taken for one. */
 /* Windows: 40 samples that stand for 100 KiB each, and 300 stacks of 2,000 bytes. */
 static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 {
@@ -346,6 +345,7 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 	profile__free(profile);
 }
 
+/* A thread name that looks like the end of the header must not be taken for one. */
 static void hostile_thread_names_stay_in_their_line(void **state)
 {
 	struct profile *profile = new_profile(R);

@@ -41,7 +41,7 @@ static inline void end_child(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* A thread that has set its name and *arg, a pid_t, to its number, and ends when that is 0. */
+/* A thread that sets its name, writes its number to *arg, a pid_t, and ends when *arg is 0. */
 static inline void *sleeper(void *arg)
 {
 	pid_t *tid = arg;

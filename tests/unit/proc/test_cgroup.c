@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Groups made below the machine's own root for the test. Where that is is told by getmntent(3), and
- * the number of a group by name_to_handle_at(2). */
+/* The test makes groups below the machine's own root. getmntent(3) tells where the root is mounted,
+ * name_to_handle_at(2) the number of a group. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -27,7 +27,7 @@
 static char mount_point[4096]; /* "" when there is no cgroup v2 */
 static char top[64];	       /* "/memtrace-test-PID" */
 static pid_t children[4];      /* those that are in groups of ours; 0 for none */
-static char id[65];	       /* 64 digits, of which the first 8 are like nobody else's */
+static char id[65];	       /* 64 digits; the first 8 are unique */
 
 static void find_mount(void)
 {
@@ -134,7 +134,7 @@ static uint64_t kernel_id(const char *name)
 	return number;
 }
 
-/* path is to be taken for the group called top + expected, of that level. */
+/* Checks that path opens the group called top + expected, of this level. */
 static void assert_opens(const char *path, const char *expected, uint32_t level)
 {
 	struct cgroup cgroup = {};
@@ -206,7 +206,7 @@ static void what_is_no_cgroup_is_refused(void **state)
 	assert_opens(directory("/..a"), "/..a", 2);
 	assert_fails(-ENOENT, "there is no cgroup", "/memtrace-test-none/x");
 	assert_fails(-ENOENT, mount_point, directory("/none"));
-	/* The beginning of its name is not the mount point. */
+	/* A path that only begins like the mount point is not below it. */
 	snprintf(path, sizeof(path), "%sx", mount_point);
 	assert_fails(-ENOENT, "there is no cgroup", path);
 	assert_fails(-ENOTDIR, "is not a cgroup of version 2", "/tmp");
@@ -214,7 +214,7 @@ static void what_is_no_cgroup_is_refused(void **state)
 	assert_fails(-ENOTDIR, "is not a cgroup of version 2", directory("/cgroup.procs"));
 }
 
-/* Looks for the container, which is to be found as top + expected. */
+/* Checks that the container is found as the group called top + expected. */
 static void assert_found(const char *name, const char *expected)
 {
 	struct cgroup cgroup = {};
@@ -302,7 +302,7 @@ static void nearest_to_the_root_is_the_container(void **state)
 	make_group(path);
 	snprintf(shallow, sizeof(shallow), "/m/libpod-%s.scope", id);
 	assert_found(id, shallow);
-	/* Beside it, the one of its monitor. */
+	/* The group of the container's monitor lies beside the container's. */
 	snprintf(path, sizeof(path), "/m/libpod-conmon-%s.scope", id);
 	make_group(path);
 	snprintf(path, sizeof(path), "/m/lxc.monitor.%s", id);
@@ -337,7 +337,7 @@ static void several_are_listed(void **state)
 	for (const char *at = err.text; (at = strstr(at, top)); at++)
 		listed++;
 	assert_int_equal(listed, 5);
-	/* What makes one different makes it one. */
+	/* A name that fits only one container finds it. */
 	snprintf(path, sizeof(path), "%s.3", prefix);
 	assert_int_equal(cgroup__find_container(path, &cgroup, NULL), 0);
 	assert_int_equal(cgroup.level, 3);
@@ -419,7 +419,7 @@ static void processes_below_are_held(void **state)
 	assert_false(holds("/a/b/c", child));
 	assert_false(holds("/a/", getpid()));
 	assert_false(holds("/b", child));
-	/* Names that begin alike. */
+	/* Names that begin with the same letters. */
 	assert_false(holds("/a/bb", child));
 	assert_false(holds("/aa", child));
 	assert_false(holds("/a/b", odd));
@@ -436,7 +436,7 @@ static void processes_below_are_held(void **state)
 
 /* --- where the tree is mounted --- */
 
-/* Runs fn in a child whose mounts are its own and from which the cgroup2 ones are gone. */
+/* Runs fn in a child with its own mounts, from which the cgroup2 mounts are removed. */
 static void in_own_mounts(const char *(*fn)(const char *dir))
 {
 	char dir[] = "/tmp/memtrace-cgroup-XXXXXX";
@@ -507,7 +507,7 @@ static const char *odd_mount_points(const char *dir)
 	if (rmdir(below))
 		return "the group stays";
 
-	/* Hidden by another file system, then there once more. */
+	/* Another file system hides the mount; then there is a second mount. */
 	if (mount("none", path, "tmpfs", 0, NULL))
 		return "no mount over it";
 	if (cgroup__open("/", &cgroup, NULL) != -ENODEV)
@@ -544,7 +544,7 @@ static const char *parts_of_the_tree(const char *dir)
 	if (cgroup__open("/", &cgroup, &err) != -ENODEV || !strstr(err.text, "from its root"))
 		return "a mount of a part";
 
-	/* The whole, seen from a cgroup namespace: paths in /proc/PID/cgroup are others there. */
+	/* The whole tree, seen from a cgroup namespace, where paths in /proc/PID/cgroup differ. */
 	snprintf(group, sizeof(group), "%s/cgroup.procs", part);
 	file = fopen(group, "we");
 	if (!file || fprintf(file, "%d\n", getpid()) < 0 || fclose(file))
@@ -558,7 +558,7 @@ static const char *parts_of_the_tree(const char *dir)
 	if (cgroup__open("/", &cgroup, &err) != -ENODEV || !strstr(err.text, "from its root"))
 		return "another namespace's root";
 
-	/* Mounted in it, that part looks like the whole. */
+	/* A part of the tree that is mounted inside the namespace looks like the whole. */
 	if (umount2(whole, MNT_DETACH) || mount("none", whole, "cgroup2", 0, NULL))
 		return "no mount in the namespace";
 	err = (struct error){};

@@ -144,7 +144,7 @@ static void test_parse_skips_what_is_malformed(void **state)
 	assert_int_equal(maps.n, 0);
 	maps__free(&maps);
 
-	/* Backwards and overlapping ones. */
+	/* Mappings in falling order, and overlapping ones. */
 	parse("5000-6000 ---p 0 0:0 0\n5800-7000 ---p 0 0:0 0\n1000-2000 ---p 0 0:0 0\n"
 	      "6000-7000 ---p 0 0:0 0\n",
 	      &maps, 2);
@@ -252,7 +252,7 @@ static void test_insert(void **state)
 	expect(&maps, 0, 0x1000, 0x2000, 0, "/b");
 	expect(&maps, 1, 0x4000, 0x8000, 0x1000, "/a");
 
-	/* Into the middle: split, the tail's offset moves along. */
+	/* Inserting into the middle splits an entry; the tail's offset moves along. */
 	insert(&maps, 0x5000, 0x6000, 0, "/c");
 	assert_int_equal(maps.n, 5);
 	expect(&maps, 1, 0x4000, 0x5000, 0x1000, "/a");
@@ -260,7 +260,7 @@ static void test_insert(void **state)
 	expect(&maps, 3, 0x6000, 0x8000, 0x3000, "/a");
 	assert_int_equal(maps__copy(&maps, &copy), 0);
 
-	/* Over the end of one, all of another, the beginning of a third. */
+	/* Over the end of one entry, all of another, and the beginning of a third. */
 	insert(&maps, 0x4800, 0x7000, 0x70, "/d");
 	assert_int_equal(maps.n, 5);
 	expect(&maps, 1, 0x4000, 0x4800, 0x1000, "/a");
@@ -268,12 +268,12 @@ static void test_insert(void **state)
 	expect(&maps, 3, 0x7000, 0x8000, 0x4000, "/a");
 	expect(&maps, 4, 0x9000, 0xa000, 0, "[heap]");
 
-	/* No file behind it: no offset to move. */
+	/* An entry without a file has no offset to move. */
 	insert(&maps, 0x8800, 0x9800, 0, "/e");
 	expect(&maps, 4, 0x8800, 0x9800, 0, "/e");
 	expect(&maps, 5, 0x9800, 0xa000, 0, "[heap]");
 
-	/* Exactly one of them, then all of them. */
+	/* Over exactly one entry, then over all of them. */
 	insert(&maps, 0x4800, 0x7000, 0, "/f");
 	assert_int_equal(maps.n, 6);
 	expect(&maps, 2, 0x4800, 0x7000, 0, "/f");
@@ -281,7 +281,7 @@ static void test_insert(void **state)
 	assert_int_equal(maps.n, 1);
 	expect(&maps, 0, 0, UINT64_MAX, 0, "/g");
 
-	/* An entry of the list itself. */
+	/* The inserted entry is one of the list itself. */
 	assert_int_equal(maps__insert(&maps, &maps.entries[0]), 0);
 	assert_int_equal(maps.n, 1);
 
@@ -291,7 +291,7 @@ static void test_insert(void **state)
 	assert_int_equal(maps__insert(&maps, &bad), -EINVAL);
 	maps__free(&maps);
 
-	/* The copy has not noticed. */
+	/* The copy has not changed. */
 	assert_int_equal(copy.n, 5);
 	expect(&copy, 3, 0x6000, 0x8000, 0x3000, "/a");
 	maps__free(&copy);
@@ -420,7 +420,7 @@ static void test_read_missing(void **state)
 	assert_int_equal(maps__read(-1, &maps), -ESRCH);
 	assert_int_equal(maps__read(0x7fffffff, &maps), -ESRCH);
 
-	/* A zombie is there, with an empty address space. */
+	/* A zombie exists, with an empty address space. */
 	child = fork();
 	if (child == 0)
 		_exit(0);
@@ -520,7 +520,8 @@ static void test_names_from_the_kernel(void **state)
 	clear_scene(&scene);
 }
 
-/* One that map_files does not know by its extent, so that the ways round are taken. */
+/* Returns an entry with an extent that map_files does not have. Other ways to open the file must be
+ * used. */
 static struct map_entry unknown_extent(const struct map_entry *entry)
 {
 	struct map_entry other = *entry;
@@ -554,7 +555,7 @@ static void test_open_file(void **state)
 	if (major(st.st_dev) == entry.file.dev_major && minor(st.st_dev) == entry.file.dev_minor &&
 	    st.st_ino == entry.file.inode) {
 		assert_opens_the_mapped_one(&entry);
-		/* The process is gone: the path itself. */
+		/* The process is gone: the path itself is opened. */
 		assert_int_equal(close(maps__open_file(0x7fffffff, &entry)), 0);
 	}
 
@@ -565,7 +566,7 @@ static void test_open_file(void **state)
 	if (may_follow_map_files(&scene.entry))
 		assert_opens_the_mapped_one(&scene.entry);
 
-	/* A FIFO does: must not block. (The alarm would kill the test.) */
+	/* A FIFO takes over the name: must not block. (The alarm would kill the test.) */
 	assert_int_equal(unlink(scene.path), 0);
 	assert_int_equal(mkfifo(scene.path, 0600), 0);
 	alarm(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Memory of another process, some of which never comes. */
+/* Reads memory of another process. Some of its pages never come. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -32,7 +32,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* A page, one that is not mapped, and one that userfaultfd leaves open until go is closed. */
+/* Three pages: one mapped, one not mapped, one that userfaultfd holds back until go is closed. */
 static char *pages;
 
 static pid_t start_child(int go[2])
@@ -64,7 +64,7 @@ static pid_t start_child(int go[2])
 		       !ioctl(fd, UFFDIO_REGISTER, &range);
 		if (write(ready[1], &byte, 1) != 1 || read(go[0], &byte, 1) < 0)
 			_exit(1);
-		close(fd); /* who waits for the page gets it */
+		close(fd); /* readers that wait get the page */
 		pause();
 		_exit(0);
 	}
@@ -96,7 +96,7 @@ static void what_is_there_is_read(void **state)
 	char a[4] = "", b[4] = "", c[4] = "";
 	struct memory_read reads[] = {
 		{(uintptr_t)pages + 1, a, 3, false},
-		{(uintptr_t)pages + PAGE - 2, b, 3, false}, /* ends where nothing is */
+		{(uintptr_t)pages + PAGE - 2, b, 3, false}, /* ends in the unmapped page */
 		{(uintptr_t)pages + 100, c, 3, false},
 	};
 
@@ -126,14 +126,14 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(memory__read(pid, stuck, to, 1), -ETIMEDOUT);
 	assert_true(seconds() - began < 1);
 	assert_int_equal(memory__given_up(), before + 1);
-	/* it is not asked again, others are */
+	/* this process is not read again, others are */
 	assert_int_equal(memory__read(pid, fine, to, 1), -ETIMEDOUT);
 	assert_int_equal(memory__given_up(), before + 1);
 	other = start_child(other_go);
 	assert_int_equal(memory__read(other, (uintptr_t)pages, to, 1), 0);
 	close(other_go[1]);
 	end_child(other);
-	close(go[1]); /* when it comes, all is well */
+	close(go[1]); /* when the page comes, reads work again */
 	began = seconds();
 	while (memory__read(pid, fine, to, 1) == -ETIMEDOUT && seconds() - began < 10)
 		usleep(1000);
@@ -143,7 +143,7 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Others wait no longer for a target whose memory comes, each time as late as it may. */
+/* Memory comes each time as late as it may. Waiting for it takes at most a quarter of the time. */
 static void the_late_get_a_quarter_of_the_time(void **state)
 {
 	int rc, n = 0;
@@ -162,7 +162,7 @@ static void the_late_get_a_quarter_of_the_time(void **state)
 		end_child(pid);
 		usleep(10000);
 	}
-	assert_in_range(n, 4, 20); /* of 50 ms: 200 at once, and 750 */
+	assert_in_range(n, 4, 20); /* 50 ms each: 200 ms at once, and 750 ms in 3 s */
 }
 
 static void too_many_are_left_behind(void **state)
@@ -183,7 +183,7 @@ static void too_many_are_left_behind(void **state)
 	}
 	usleep(2000000);
 	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), -EBUSY);
-	for (int i = 0; i < FAR_MAX_LEFT; i++) { /* who waits for the dead is let go */
+	for (int i = 0; i < FAR_MAX_LEFT; i++) { /* readers of the dead are let go */
 		assert_int_equal(kill(pids[i], SIGKILL), 0);
 		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 		close(go[i][1]);
@@ -193,7 +193,7 @@ static void too_many_are_left_behind(void **state)
 	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), 0);
 }
 
-/* Reading is another process's work, which some machines allow to a parent only. */
+/* Another process does the reads. Some machines allow a process to be read by its parent only. */
 static int begin(void **state)
 {
 	(void)state;

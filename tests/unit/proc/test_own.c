@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is said of ourselves, against what we know we did. */
+/* Compares what is reported about this process with what it did. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,8 +26,8 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* Our own time as the clock has it, to the microseconds that getrusage() counts; and a child's from
- * its end on. */
+/* Our own CPU time by the clock, within the microseconds that getrusage() counts. A child's time is
+ * added when it ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
 	/* more than we have used so far, which is not the child's */
@@ -55,7 +55,7 @@ static void cpu_time_is_ours_and_our_childrens(void **state)
 	assert_true(after + 10000 >= own + child_ns);
 }
 
-/* In a child, whose peak begins with what it has. */
+/* Runs in a child, whose peak begins with the memory that it has. */
 static void peak_outlives_the_memory(void **state)
 {
 	const size_t size = 64 * MIB;
@@ -98,7 +98,7 @@ static int number_in(const char *text, uint64_t *ret)
 	return rc;
 }
 
-/* As Linux 6.18 tells of a map, and what it could also be. */
+/* The text of Linux 6.18 about a map, and other texts that are possible. */
 static void numbers_are_found_by_their_key(void **state)
 {
 	uint64_t n = 7;

@@ -22,7 +22,7 @@
 #include "proc/process.h"
 #include "tests/unit/proc/children.h"
 
-/* The map that a JIT compiler says its functions' names in. */
+/* The map in which a JIT compiler names its functions. */
 
 static bool write_text(const char *path, const char *text)
 {
@@ -53,7 +53,7 @@ static void assert_opens(pid_t pid, const char *expected)
 	_cleanup_close_ int fd = -1;
 	char text[64] = "";
 
-	alarm(10); /* what waits for the writer of a FIFO dies */
+	alarm(10); /* the alarm kills an open that waits on a FIFO */
 	fd = open_perf_map(pid);
 	alarm(0);
 	assert_true(fd >= 0);
@@ -81,14 +81,14 @@ static void test_perf_map(void **state)
 	(void)state;
 	map_path(child, path, sizeof(path));
 	snprintf(other, sizeof(other), "%s.other", path);
-	unlink(path); /* of an earlier process with that pid */
+	unlink(path); /* from an earlier process with this pid */
 	assert_refuses(child, -ENOENT);
 	assert_true(write_text(path, "10 10 f\n"));
 	assert_opens(child, "10 10 f\n");
 
 	assert_int_equal(rename(path, other), 0);
 	assert_int_equal(symlink(other, path), 0);
-	assert_refuses(child, -ELOOP); /* even to a file that would do */
+	assert_refuses(child, -ELOOP); /* even if it leads to a good file */
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(link(other, path), 0);
 	assert_opens(child, "10 10 f\n");
@@ -119,7 +119,7 @@ static void test_perf_map(void **state)
 	assert_refuses(-5, -ESRCH);
 	assert_refuses(0x7fffffff, -ESRCH);
 
-	/* A thread's is that of its process. */
+	/* A thread has the map of its process. */
 	map_path(getpid(), path, sizeof(path));
 	assert_true(write_text(path, "own\n"));
 	assert_int_equal(pthread_create(&thread, NULL, sleeper, &tid), 0);
@@ -132,7 +132,7 @@ static void test_perf_map(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* Makes us what root is, as far as our own processes and mounts go. */
+/* Makes us root for our own processes and mounts. */
 static bool become_root_of_a_namespace(void)
 {
 	char map[64];
@@ -150,8 +150,8 @@ static bool become_root_of_a_namespace(void)
 	return write_text("/proc/self/gid_map", map);
 }
 
-/* A container: a process that is pid 1 of a pid namespace and has a /tmp of its own, in which
- * furnish has put things. Its pid, to us; 0 when this machine lets us make none. */
+/* Starts a container: a process that is pid 1 of a pid namespace and has its own /tmp, which
+ * furnish fills. Returns its pid as we see it, or 0 if this machine allows no container. */
 static pid_t contained_child(bool (*furnish)(const char *arg), const char *arg, pid_t *ret_parent)
 {
 	int report[2], ready[2];
@@ -171,7 +171,7 @@ static pid_t contained_child(bool (*furnish)(const char *arg), const char *arg, 
 			prctl(PR_SET_PDEATHSIG, SIGKILL);
 			byte = !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
 			       !mount("none", "/tmp", "tmpfs", 0, NULL) && furnish(arg);
-			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user forgets it */
+			prctl(PR_SET_PDEATHSIG, SIGKILL); /* a change of user clears it */
 			if (write(ready[1], &byte, 1) != 1)
 				_exit(1);
 			for (;;)
@@ -208,7 +208,7 @@ static bool furnish_map(const char *text)
 	return write_text("/tmp/perf-1.map", text);
 }
 
-/* The map is where the process sees it, under the pid that it sees. */
+/* The map lies where the process sees it, under the pid that the process sees. */
 static void test_perf_map_in_container(void **state)
 {
 	pid_t parent, child = contained_child(furnish_map, "contained\n", &parent);
@@ -258,14 +258,14 @@ static void test_perf_map_in_chroot(void **state)
 	assert_opens(child, "jailed\n");
 	end_contained(child, parent);
 
-	/* A link that leads to a directory of ours, for one who follows it as we see it. */
+	/* A link that leads to a directory of ours if it is followed from outside the container. */
 	assert_non_null(mkdtemp(outside));
 	snprintf(path, sizeof(path), "%s/perf-1.map", outside);
 	assert_true(write_text(path, "escaped\n"));
 	child = contained_child(furnish_escape, outside, &parent);
 	snprintf(naive, sizeof(naive), "/proc/%d/root/tmp/perf-1.map", child);
 	fd = open(naive, O_RDONLY | O_CLOEXEC);
-	assert_true(fd >= 0); /* it does lead there */
+	assert_true(fd >= 0); /* the naive path does lead there */
 	assert_refuses(child, -ENOENT);
 	end_contained(child, parent);
 	snprintf(deep, sizeof(deep), "../../../../../..%s", outside);
@@ -282,7 +282,7 @@ static void test_perf_map_in_chroot(void **state)
 	}
 }
 
-/* Through the links of /proc one could get anywhere. */
+/* The links of /proc could lead anywhere. */
 static bool furnish_magic(const char *target)
 {
 	return !mkdir("/tmp/jail", 0700) && !symlink(target, "/tmp/jail/tmp") &&
@@ -314,7 +314,7 @@ static void test_perf_map_by_magic_link(void **state)
 		skip();
 }
 
-/* As root the file is given away; others lay one of root's over it. */
+/* Root gives the file to another user. Other users mount a file of root's over it. */
 static bool furnish_foreign(const char *other)
 {
 	if (!write_text("/tmp/perf-1.map", "another's\n"))
@@ -343,7 +343,7 @@ static void test_perf_map_of_others(void **state)
 	end_contained(child, parent);
 }
 
-/* It is the effective user who writes files. Among its thousands of groups it is found, too. */
+/* The effective user writes files. It is found even if the process has thousands of groups. */
 static bool furnish_user(const char *text)
 {
 	gid_t groups[5000];

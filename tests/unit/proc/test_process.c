@@ -44,7 +44,7 @@ static void test_read_self(void **state)
 	assert_string_equal(info.exe, exe);
 }
 
-/* stat alone tells the same as all of it, and counts the pages that this test touches. */
+/* stat alone gives the same values as all files, and counts the pages that this test touches. */
 static void test_read_stat(void **state)
 {
 	struct process_info whole, before, after;
@@ -58,7 +58,7 @@ static void test_read_stat(void **state)
 	assert_string_equal(before.comm, whole.comm);
 	assert_int_equal(before.start_ticks, whole.start_ticks);
 	assert_int_equal(before.parent, getppid());
-	assert_int_equal(before.tgid, 0); /* of other files */
+	assert_int_equal(before.tgid, 0); /* comes from other files */
 	assert_true(before.minor_faults >= whole.minor_faults && whole.minor_faults > 0);
 	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
@@ -145,7 +145,7 @@ static void test_effective_user(void **state)
 		/* All four numbers of status differ: real, effective, saved, of the file system. */
 		if (setresuid(1001, 4000000002, 1003))
 			_exit(1);
-		/* A change of rights takes the signal away. */
+		/* A change of rights clears the signal for the parent's death. */
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (write(ready[1], "x", 1) != 1)
 			_exit(1);
@@ -196,7 +196,8 @@ static void test_each(void **state)
 		end_child(roll.children[i]);
 	}
 
-	/* Neither a thread nor who has gone; and none after the one at which fn ends it. */
+	/* Processes that have gone are not visited, nor are threads. If fn ends the walk, no more
+	 * processes are visited. */
 	again.children[1] = roll.children[1];
 	assert_int_equal(process__each(call_roll, &again), 42);
 	assert_int_equal(again.last, getpid());
@@ -247,7 +248,7 @@ static void test_kernel_thread(void **state)
 	assert_int_equal(info.rss_bytes, 0);
 }
 
-/* Bytes through read() and write(), of a process that is its own witness. */
+/* Bytes through read() and write(): this process knows how many it has written. */
 static void io_bytes_count_what_goes_through_calls(void **state)
 {
 	static char buf[100000];
@@ -261,7 +262,7 @@ static void io_bytes_count_what_goes_through_calls(void **state)
 		assert_int_equal(write(fd, buf, sizeof(buf)), sizeof(buf));
 	assert_int_equal(process__io_bytes(getpid(), &after), 0);
 	close(fd);
-	/* the file that tells it is read, too */
+	/* reading the counter's file counts, too */
 	assert_true(after - before >= 10 * sizeof(buf) && after - before < 10 * sizeof(buf) + 4096);
 	assert_true(process__io_bytes(0x7fffffff, &after) < 0);
 }
@@ -347,8 +348,8 @@ static void test_stack_pointers(void **state)
 	pthread_attr_init(&attr);
 	assert_int_equal(pthread_attr_setstack(&attr, stack, size), 0);
 	assert_int_equal(pthread_create(&thread, &attr, wait_for_byte, &fds[0]), 0);
-	for (int i = 0; i < 1000 && !inside; i++) { /* until it waits; a running one is not told
-						     * of */
+	/* until the thread waits: running threads are not reported */
+	for (int i = 0; i < 1000 && !inside; i++) {
 		size_t n = process__stack_pointers(getpid(), sps, 64);
 
 		for (size_t k = 0; k < n; k++)
@@ -378,7 +379,7 @@ static void test_sleeps(void **state)
 	assert_int_equal(pipe(fds), 0);
 	child = fork();
 	assert_true(child >= 0);
-	if (!child) { /* two threads sleep; told to, the main one runs */
+	if (!child) { /* two threads sleep; a byte makes the main one run */
 		char byte;
 
 		pthread_create(&thread, NULL, wait_for_byte, &fds[0]);
@@ -390,7 +391,7 @@ static void test_sleeps(void **state)
 	for (int i = 0; i < 1000 && !slept; i++, usleep(10000))
 		slept = process__sleeps(child, 64);
 	assert_true(slept);
-	assert_false(process__sleeps(child, 1)); /* nobody knows */
+	assert_false(process__sleeps(child, 1)); /* more threads than max */
 	assert_int_equal(write(fds[1], "xx", 2), 2);
 	for (int i = 0; i < 1000 && !ran; i++, usleep(10000))
 		ran = !process__sleeps(child, 64);
@@ -415,7 +416,7 @@ static void test_rss(void **state)
 		    -1, 0);
 	assert_true(area != MAP_FAILED);
 	assert_int_equal(process__rss_bytes(getpid(), &after), 0);
-	/* counted on each CPU apart */
+	/* the kernel counts on each CPU separately */
 	assert_true(after > before + size / 2 && after < before + 2 * size);
 	munmap(area, size);
 	assert_int_equal(process__rss_bytes(0x7ffffff, &after), -ESRCH);
@@ -443,9 +444,9 @@ static void test_compat32(void **state)
 		_exit(write(gone[1], &error, sizeof(error)) < 0);
 	}
 	close(gone[1]);
-	/* The pipe ends when the child has become the other program; or tells why it could not. */
+	/* The pipe ends when the child executes the other program. Otherwise it holds the error. */
 	if (read(gone[0], &error, sizeof(error))) {
-		/* a kernel without IA32 emulation: there are no such programs */
+		/* a kernel without IA32 emulation has no such programs */
 		assert_int_equal(error, ENOEXEC);
 		assert_int_equal(waitpid(child, NULL, 0), child);
 	} else {

@@ -30,7 +30,7 @@ static void *spin_here(void *ns)
 	return NULL;
 }
 
-/* Skips where the kernel has no such events, and says so. */
+/* Skips the test, with a message, if the kernel has no such events. */
 static void open_own(struct run_time *run)
 {
 	int rc = run_time__open(run, getpid());
@@ -43,7 +43,7 @@ static void open_own(struct run_time *run)
 	spin(MS);
 }
 
-/* Of ourselves, and of a thread that comes meanwhile; not of a child that is forked. */
+/* Counts our own time and a new thread's, but not a forked child's. */
 static void test_threads_that_run(void **state)
 {
 	uint64_t more = 30 * MS, before, took, ns;
@@ -80,7 +80,7 @@ static void *wait_here(void *pipe_end)
 	return read(*(int *)pipe_end, &byte, 1) == 1 ? NULL : pipe_end;
 }
 
-/* Of too many nothing is opened, nor of a process that is not there. */
+/* Nothing is opened for a process with too many threads, or for one that does not exist. */
 static void test_too_many(void **state)
 {
 	pthread_t threads[RUN_TIME_THREADS];

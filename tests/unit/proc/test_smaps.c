@@ -90,7 +90,7 @@ static void numbers_by_mapping(void **state)
 	assert_int_equal(sums_of("", 0).n, 0);
 }
 
-/* What is absurd counts for nothing, and is counted. */
+/* Absurd lines add nothing to the sums, and are counted as skipped. */
 static void absurd_lines(void **state)
 {
 	static const struct {
@@ -98,7 +98,7 @@ static void absurd_lines(void **state)
 		uint64_t rss, skipped;
 		size_t n;
 	} cases[] = {
-		{"Rss: 4 kB\n", 0, 0, 0}, /* of no mapping */
+		{"Rss: 4 kB\n", 0, 0, 0}, /* no mapping before it */
 		{HEAD1 "Rss:\n", 0, 1, 1},
 		{HEAD1 "Rss: kB\n", 0, 1, 1},
 		{HEAD1 "Rss: 4\n", 0, 1, 1},
@@ -110,7 +110,7 @@ static void absurd_lines(void **state)
 		{HEAD1 "Rss: 18014398509481984 kB\n", 0, 1, 1}, /* 2^64 */
 		{HEAD1 "Rss: 4 kB\nRss: 8 kB\n", 4096, 1, 1},
 		{HEAD1 "RssAnon: 4 kB\n", 0, 0, 1},
-		{HEAD2 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1}, /* goes back */
+		{HEAD2 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1}, /* addresses go back */
 		{HEAD1 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1},
 		{"nonsense\nRss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 8192, 1, 1},
 		{HEAD1 "Rss: 4 kB\n7f-\nRss: 8 kB\n", 4096, 1,
@@ -127,7 +127,7 @@ static void absurd_lines(void **state)
 	}
 }
 
-/* Cut off anywhere, it is what was whole so far. */
+/* Cut off anywhere, the whole parts before the cut still count. */
 static void truncated(void **state)
 {
 	static const char text[] = HEAD1 REST1 HEAD2 REST2;
@@ -144,7 +144,7 @@ static void truncated(void **state)
 	}
 }
 
-/* A line that does not end is passed over in the room of one. */
+/* A line without end is skipped, with the memory of one line. */
 static void endless_line(void **state)
 {
 	const size_t junk = 1 << 20;
@@ -163,7 +163,7 @@ static void endless_line(void **state)
 	assert_int_equal(skipped, 1);
 }
 
-/* None is held after the next. */
+/* No mapping is kept in memory after the next one. */
 static void a_million_mappings(void **state)
 {
 	_cleanup_close_ int fd = memfd_create("smaps", MFD_CLOEXEC);
@@ -196,7 +196,7 @@ static void reading_ends_when_told(void **state)
 	assert_int_equal(smaps__read(0x7ffffff, add, &s, &skipped), -ESRCH);
 }
 
-/* Of our own: pages that we touch, and the kernel's own sums. */
+/* Our own smaps, against pages that we touch and the kernel's own sums. */
 static int find(void *ctx, const struct smaps_entry *e)
 {
 	struct smaps_entry *found = ctx;
@@ -225,7 +225,7 @@ static void own(void **state)
 	assert_int_equal(smaps__read(getpid(), add, &s, &skipped), 0);
 	assert_int_equal(skipped, 0);
 	assert_int_equal(process__rss_bytes(getpid(), &rss), 0);
-	/* both are read while we go on, and VmRSS may be counted on each CPU apart */
+	/* both change between the reads, and VmRSS may be counted per CPU */
 	assert_true(rss > s.rss / 2 && rss < 2 * s.rss);
 	munmap(area, pages * 4096);
 }

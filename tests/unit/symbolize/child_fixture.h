@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tests of sandboxed children share: what the kernel says of one, and what one may try.
- * Include after cmocka.h. */
+/* What tests of sandboxed children share: the child's state as the kernel reports it, and the calls
+ * that the child tries. Include after cmocka.h. */
 #ifndef TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 
@@ -56,7 +56,7 @@ static inline void assert_no_child(void)
 	assert_int_equal(errno, ECHILD);
 }
 
-/* Checks in the child end it with a status that can be told from all others' when they fail. */
+/* A failed check in the child ends the child with a status that nothing else uses. */
 #define CHILD_ASSERT(condition)                                                                    \
 	do {                                                                                       \
 		if (!(condition))                                                                  \
@@ -77,7 +77,7 @@ static inline void child_waits(void)
 	_exit(100);
 }
 
-/* The child of pid, or 0. */
+/* Returns a child of pid, or 0. */
 static inline pid_t child_of(pid_t pid)
 {
 	DIR *dir = opendir("/proc");
@@ -108,7 +108,7 @@ static inline bool status_says(const char *status, const char *wanted)
 	return strstr(status, wanted);
 }
 
-/* /proc/PID/status of our child as soon as it is sealed, and its descriptors. */
+/* State of a sealed child: /proc/PID/status, the number of descriptors, oom_score_adj. */
 struct watch {
 	char status[8192];
 	size_t n_fds;
@@ -131,8 +131,8 @@ static inline size_t slurp(pid_t pid, const char *name, char *buf, size_t room)
 	return n;
 }
 
-/* For who waits for a child that is held by child_waits: ends it once it is sealed and looked at.
- */
+/* A callback for the time that child_waits holds the child. Once the child is sealed, records its
+ * state and kills it. */
 static inline void watch_child(void *ctx)
 {
 	struct watch *watch = ctx;
@@ -153,7 +153,7 @@ static inline void watch_child(void *ctx)
 	kill(pid, SIGKILL);
 }
 
-/* What watch_child has seen of a child with so many descriptors. */
+/* Checks that the watched child had no privileges and, if we are root, n_fds descriptors. */
 static inline void assert_nobody(const struct watch *watch, size_t n_fds)
 {
 	assert_true(status_says(watch->status, "Seccomp:\t2\n"));

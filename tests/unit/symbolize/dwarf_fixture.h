@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Programs whose marks know their own lines, and calls of the reader of DWARF. Include after
- * cmocka.h. */
+/* Programs with marks that record their own lines, and functions that call the DWARF reader.
+ * Include after cmocka.h. */
 #ifndef TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_DWARF_FIXTURE_H
 
@@ -18,7 +18,7 @@ static inline int resolve_for(const char *name, const uint64_t *vaddrs, size_t n
 	int fd = open_fixture(name), err;
 
 	err = dwarf__resolve(fd, vaddrs, n, patience_s, NULL, ret);
-	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* still the caller's */
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* the caller still owns fd */
 	close(fd);
 	return err;
 }
@@ -47,7 +47,7 @@ static inline FILE *open_pipe(const char *fmt, ...)
 
 /* --- sources --- */
 
-/* MARK leaves an address with its line and function where the compiler has put this copy of it. */
+/* MARK records its line and function with the address of each copy that the compiler makes. */
 static const char mark_header[] =
 	"#define MARK_(line, name) __asm__ volatile(\"1: nop\\n\"\\\n"
 	"	\".pushsection marks, \\\"a\\\", @progbits\\n\"\\\n"
@@ -144,7 +144,7 @@ static const char cxx_source[] =
 	"	return space::twice<int>(argc) + (int)space::twice<long>(argc) + local(argc);\n"
 	"}\n";
 
-/* Makes the sources, and "program" of the one in C. */
+/* Writes the sources and compiles the C source to "program". */
 static inline int setup(void **state)
 {
 	if (fixture_setup(state) || !fixture_run("mkdir sub") ||
@@ -156,7 +156,7 @@ static inline int setup(void **state)
 	return fixture_run("gcc -O2 -g -no-pie -o program p.c") ? 0 : -1;
 }
 
-/* The source in the language of the compiler. */
+/* Compiles p.c or p.cc, by the language of the compiler. */
 static inline void compile(const char *compiler, const char *flags, const char *name)
 {
 	bool cxx = strstr(compiler, "++");

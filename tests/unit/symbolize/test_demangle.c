@@ -21,7 +21,7 @@ static void assert_demangles(const char *mangled, const char *expected)
 	free(name);
 }
 
-/* Expected: what c++filt says, less the parameter lists. */
+/* Expected: the output of c++filt without the parameter lists. */
 static void test_itanium(void **state)
 {
 	(void)state;
@@ -106,7 +106,7 @@ static void test_long_names_are_cut(void **state)
 	free(text);
 }
 
-/* Each substitution names a pair of the one before: output that doubles every few characters. */
+/* Each substitution is a pair of the one before, so the output doubles every few characters. */
 static void test_exponential_output(void **state)
 {
 	static const char base36[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -125,8 +125,8 @@ static void test_exponential_output(void **state)
 	assert_memory_equal(name, "f<A<int, int>, A<A<int, int>, A<int, int> >", 43);
 	free(name);
 
-	/* The same in Rust's v0: each tuple ends with a back reference to the one that it begins
-	 * with. Offsets count from after "_R", and base 62 writes n as n - 1. */
+	/* Exponential output in Rust's v0: each tuple ends with a back reference to the tuple that
+	 * it begins with. Offsets count from behind "_R". Base 62 writes n as n - 1. */
 	len = (size_t)sprintf(text, "_RINvC1a1f");
 	memset(text + len, 'T', 30);
 	len += 30;
@@ -161,7 +161,7 @@ static void test_deep_recursion(void **state)
 	free(text);
 }
 
-/* Noise around sound names: nothing may crash, run on or leave what does not print. */
+/* Valid names with random changes: demangle() must not crash, hang or return control characters. */
 static void test_noise(void **state)
 {
 	static const char *const seeds[] = {

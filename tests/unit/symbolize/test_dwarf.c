@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The truth comes from outside: binutils and LLVM read the same files, made here by gcc and clang;
- * marks in the sources know their own lines. */
+/* The expected results come from other readers: binutils and LLVM read the same files, made here by
+ * gcc and clang. Marks in the sources record their own lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,12 +33,12 @@ static void parse_place(char *text, struct oracle_frame *frame)
 	snprintf(frame->file, sizeof(frame->file), "%s", text);
 }
 
-/* Both are asked about a file without symbols, for otherwise these win over DWARF's names. */
+/* binutils and LLVM get a file without symbols, because they prefer symbols to DWARF's names. */
 static void assert_agrees(const char *oracle, const uint64_t *vaddrs, size_t n,
 			  const struct dwarf_frames *ours, size_t *ret_nested)
 {
 	FILE *pipe = open_pipe("%s <addresses", oracle);
-	char line[2048]; /* longer ones fail the comparison */
+	char line[2048]; /* a longer line fails the comparison */
 	size_t nested = 0, compared = 0;
 	bool more = fgets(line, sizeof(line), pipe);
 
@@ -50,7 +50,7 @@ static void assert_agrees(const char *oracle, const uint64_t *vaddrs, size_t n,
 		assert_int_equal(strtoull(line, NULL, 16), vaddrs[i]);
 		while ((more = fgets(line, sizeof(line), pipe)) && strncmp(line, "0x", 2) != 0) {
 			line[strcspn(line, "\n")] = '\0';
-			if (!*line) /* LLVM's */
+			if (!*line) /* LLVM prints empty lines */
 				continue;
 			assert_true(k < MAX_ORACLE_FRAME);
 			snprintf(frames[k].function, sizeof(frames[k].function), "%s", line);
@@ -59,7 +59,7 @@ static void assert_agrees(const char *oracle, const uint64_t *vaddrs, size_t n,
 			parse_place(line, &frames[k++]);
 		}
 		if (!strcmp(frames[0].function, "??")) {
-			/* Between functions: maybe a line, never a function. */
+			/* Between functions there may be a line, but never a function. */
 			assert_true(!ours[i].n || !ours[i].frames[0].function);
 			continue;
 		}
@@ -98,8 +98,8 @@ static void write_addresses(const uint64_t *vaddrs, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* name: the ELF file with code and DWARF; debug_name: the one that we read. binutils is not asked
- * about clang's files: it leaves inlined functions out at line 0, which clang writes. */
+/* name: the ELF file with code and DWARF. debug_name: the file that we read. binutils does not
+ * check clang's files: at line 0, which clang writes, it leaves inlined functions out. */
 static void check_against(const char *name, const char *debug_name, uint64_t step, bool binutils)
 {
 	uint64_t *vaddrs = calloc(MAX_ADDRESSES, sizeof(*vaddrs));
@@ -126,7 +126,7 @@ static void check_against(const char *name, const char *debug_name, uint64_t ste
 	free(vaddrs);
 }
 
-/* What the marks say: their own function and line, wherever they were inlined. */
+/* Checks that each mark resolves to its own function and line, wherever it was inlined. */
 static void check_marks(const char *name, const char *debug_name, size_t expected)
 {
 	struct {
@@ -161,7 +161,7 @@ static void check_marks(const char *name, const char *debug_name, size_t expecte
 	for (size_t i = 0; i < n; i++) {
 		const char *function = ours[i].n ? ours[i].frames[0].function : NULL;
 
-		/* Where the compiler gave no linker's name, or more of one than the mark knows. */
+		/* A plain name, or a longer linkage name, which has clE for operator(). */
 		if (!function || !strstr(function, functions[i]))
 			if (!function || strcmp(functions[i], "operator()") != 0 ||
 			    !strstr(function, "clE"))
@@ -203,10 +203,11 @@ static void test_cxx(void **state)
 static void test_link_time(void **state)
 {
 	(void)state;
-	/* binutils takes <artificial>, the name of the whole, for a file. */
+	/* binutils takes <artificial>, LTO's name of the compilation unit, for a file. */
 	check_build("gcc", "-gdwarf-5 -flto", 1, false);
 	check_build("g++", "-gdwarf-4 -flto", 3, false);
-	/* What the linker throws away leaves ranges at 0 behind. The marks go with it. */
+	/* Functions that the linker discards leave ranges at 0 behind. The marks are discarded,
+	 * too. */
 	compile("g++", "-gdwarf-5 -ffunction-sections -Wl,--gc-sections", "sparse");
 	check_against("sparse", "sparse", 3, true);
 	compile("clang++", "-gdwarf-4 -ffunction-sections -Wl,--gc-sections", "sparse");
@@ -281,7 +282,7 @@ static void test_assembly(void **state)
 	dwarf_frames__free(ours, 4);
 }
 
-/* More inlined functions than frames: the compiled one is still the last. */
+/* More functions are inlined than frames fit: the compiled function is still the last frame. */
 static void test_deep(void **state)
 {
 	struct dwarf_frames *ours = calloc(MAX_ADDRESSES, sizeof(*ours));
@@ -316,9 +317,9 @@ static void test_deep(void **state)
 	free(vaddrs);
 }
 
-/* --- dwz: what two files have in common stands in a third one --- */
+/* --- dwz: the DWARF that two files share is in a third file --- */
 
-/* Frames of that function; NULL: with a line. */
+/* Counts the frames of function; NULL: the frames that have a line. */
 static size_t count_named(const char *name, const char *function)
 {
 	struct dwarf_frames *ours = calloc(MAX_ADDRESSES, sizeof(*ours));
@@ -351,18 +352,18 @@ static void test_dwz(void **state)
 	before = count_named("one", "h_leaf");
 	lines = count_named("one", NULL);
 	assert_true(before > 0);
-	/* The child is nobody when it looks. */
+	/* The child opens the files as user nobody. */
 	assert_true(fixture_run("chmod 755 . && mkdir -p debug-root/.dwz && "
 				"dwz -m common.debug -M %s/.dwz/common.debug one two && "
 				"readelf -n common.debug | sed -n 's/.*Build ID: //p' >id",
 				root));
 	dwarf__test_hooks.debug_root = root;
 
-	/* Nowhere: what is only there has no name, but still its lines. */
+	/* No common file: functions that only it describes have no name, but still their lines. */
 	assert_int_equal(count_named("one", "h_leaf"), 0);
 	assert_int_equal(count_named("one", NULL), lines);
 
-	/* By name, by build-id, by the name relative to somewhere. */
+	/* The common file is found by name, by build-id and by a relative name. */
 	assert_true(fixture_run("cp common.debug debug-root/.dwz/"));
 	assert_int_equal(count_named("one", "h_leaf"), before);
 	assert_true(fixture_run("rm debug-root/.dwz/* && d=debug-root/.build-id/$(cut -c1-2 id) && "
@@ -373,7 +374,7 @@ static void test_dwz(void **state)
 				"objcopy --update-section .gnu_debugaltlink=link one"));
 	assert_int_equal(count_named("one", "h_leaf"), before);
 
-	/* Another file under that name; no file; a way out of the root. */
+	/* The name leads to another file, to a FIFO, and out of the root. */
 	assert_true(fixture_run("cp program debug-root/.dwz/common.debug"));
 	assert_int_equal(count_named("one", "h_leaf"), 0);
 	assert_true(fixture_run("rm debug-root/.dwz/* && mkfifo debug-root/.dwz/common.debug"));

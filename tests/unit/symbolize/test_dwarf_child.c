@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sandboxed child: the kernel says what it may still do, and its parent believes nothing. */
+/* The sandboxed child: the kernel shows what it may still do, and its parent trusts no answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,9 +17,9 @@
 
 #include "dwarf_fixture.h"
 
-/* --- what it may --- */
+/* --- what the child may do --- */
 
-/* Runs one with this in the child. */
+/* Resolves one address; the child calls in_child. */
 static int run_in_child(void (*in_child)(void), double patience_s, struct dwarf_frames *ret)
 {
 	uint64_t vaddr = 0x401000;
@@ -75,7 +75,7 @@ static void child_tries_calls(void)
 		     -1);
 }
 
-/* The numbers of i386 mean other things: none is looked at. */
+/* i386 numbers its system calls differently: the filter allows none of them. */
 static void child_calls_i386(void)
 {
 	long ret;
@@ -123,7 +123,8 @@ static void test_child_is_confined(void **state)
 	(void)state;
 	assert_int_equal(run_in_child(child_tries_calls, PATIENCE_S, NULL), 0);
 	assert_int_equal(run_in_child(child_calls_i386, PATIENCE_S, NULL), -ECHILD);
-	assert_int_equal(run_in_child(child_fails, PATIENCE_S, NULL), -ECHILD); /* it can fail */
+	/* a failed check is noticed */
+	assert_int_equal(run_in_child(child_fails, PATIENCE_S, NULL), -ECHILD);
 	assert_int_equal(run_in_child(child_crashes, PATIENCE_S, &frames), -ECHILD);
 	assert_int_equal(frames.n, 0);
 
@@ -141,7 +142,7 @@ static void test_child_is_confined(void **state)
 	munmap(shared, 4096);
 }
 
-/* The descriptors that the child gets may stand anywhere, also where its own will. */
+/* The parent's descriptors may have any number, also one that the child uses for its own. */
 static void test_low_descriptors(void **state)
 {
 	(void)state;
@@ -168,7 +169,7 @@ static void test_low_descriptors(void **state)
 	}
 }
 
-/* --- held --- */
+/* --- a child that is held --- */
 
 static void test_child_is_nobody(void **state)
 {
@@ -208,11 +209,11 @@ static void child_spins(void)
 static void test_cpu_limit(void **state)
 {
 	(void)state;
-	/* One second of CPU and a bit more is what the child of a patience of 0.9 s gets. */
+	/* With a patience of 0.9 s, the child gets a bit more than one second of CPU time. */
 	assert_int_equal(run_in_child(child_spins, 0.9, NULL), -ETIMEDOUT);
 }
 
-/* When the parent is gone, so is the child. */
+/* When the parent dies, the child dies, too. */
 static void test_parent_dies(void **state)
 {
 	double end_s = now_s() + 20;
@@ -251,7 +252,7 @@ static void test_parent_dies(void **state)
 	fail_msg("the child outlives its parent");
 }
 
-/* Signals that wait for the parent wait for it alone; its mask is as before. */
+/* Signals pending for the parent do not reach the child. The parent's mask does not change. */
 static void test_signals(void **state)
 {
 	sigset_t before, after, pending;
@@ -272,7 +273,7 @@ static void test_signals(void **state)
 	signal(SIGUSR2, SIG_DFL);
 }
 
-/* --- lying --- */
+/* --- a child that lies --- */
 
 static const void *lie;
 static size_t lie_len;
@@ -305,7 +306,7 @@ static void test_lies(void **state)
 		uint32_t words[8];
 		size_t len;
 	} lies[] = {
-		{{1, 1, 7, UINT32_MAX, UINT32_MAX}, 20}, /* an address too many */
+		{{1, 1, 7, UINT32_MAX, UINT32_MAX}, 20}, /* index beyond the addresses */
 		{{UINT32_MAX, 1, 7, UINT32_MAX, UINT32_MAX}, 20},
 		{{0, 0}, 8},  /* no frames */
 		{{0, 65}, 8}, /* too many */
@@ -330,7 +331,7 @@ static void test_lies(void **state)
 		assert_int_equal(run_lie(lies[i].words, lies[i].len, &frames), -ECHILD);
 		assert_int_equal(frames.n, 0);
 	}
-	/* What was sound before is kept. */
+	/* A valid record before the bad one is kept. */
 	assert_int_equal(run_lie(twice, sizeof(twice), &frames), -ECHILD);
 	assert_int_equal(frames.n, 1);
 	assert_int_equal(frames.frames[0].line, 7);
@@ -346,7 +347,7 @@ static void test_lies(void **state)
 	assert_int_equal(run_in_child(child_talks_forever, PATIENCE_S, NULL), -ECHILD);
 }
 
-/* Sealed, it cannot sleep. */
+/* A sealed child cannot sleep, so it spins. */
 static void child_takes_its_time(void)
 {
 	double end_s = now_s() + 0.6;

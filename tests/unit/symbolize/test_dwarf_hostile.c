@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files that nobody made in good faith: whatever they are, the answer comes in time and leaves
- * nothing behind. */
+/* Hostile files: whatever they hold, the answer comes in time and leaves nothing behind. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,8 +56,8 @@ static uint64_t next_random(void)
 	return random_state;
 }
 
-/* Resolves what may be anything: any outcome is good that comes in time and leaves nothing behind.
- */
+/* Resolves addresses in a file of any contents. Each result is right that comes in time and leaves
+ * nothing behind. */
 static int use(const char *name, const uint64_t *vaddrs, size_t n, struct dwarf_frames *frames)
 {
 	size_t fds = count_fds();
@@ -110,7 +109,7 @@ static void mutate(const char *name, const char *const *sections, int rounds)
 					       values[(x >> 56) % sizeof(values)], width);
 			}
 		}
-		if (round % 10 == 0) { /* lies about sizes */
+		if (round % 10 == 0) { /* a wrong section size */
 			Elf64_Shdr *header = find_header(bad, sections[0]);
 
 			header->sh_size =
@@ -120,7 +119,7 @@ static void mutate(const char *name, const char *const *sections, int rounds)
 			fixture_write("bad", bad, round % 15 == 14 ? next_random() % len : len));
 		outcomes[use("bad", vaddrs, n, frames) == 0]++;
 	}
-	assert_true(outcomes[1] > 0); /* the mutations let something through to be read */
+	assert_true(outcomes[1] > 0); /* some mutated files are still read */
 	free(bad);
 	free(good);
 	free(frames);
@@ -166,7 +165,7 @@ static void test_mutated_headers(void **state)
 
 			bad[at] = (char)(x >> 32);
 		}
-		if (round % 30 == 0) { /* a count in section 0, as large as it can be */
+		if (round % 30 == 0) { /* the largest count, in section 0 */
 			((Elf64_Ehdr *)bad)->e_shnum = 0;
 			((Elf64_Shdr *)(bad + shoff))->sh_size = UINT64_MAX;
 		}
@@ -177,7 +176,7 @@ static void test_mutated_headers(void **state)
 	free(good);
 }
 
-/* Ranges that hold all addresses, again and again: work that only the deadline ends. */
+/* A million ranges that each hold all addresses: only the deadline ends the work. */
 static void test_endless(void **state)
 {
 	static const char source[] = ".text\n.globl _start\n_start: .skip 40000\n"
@@ -209,7 +208,7 @@ static void test_endless(void **state)
 	assert_no_child();
 }
 
-/* A compressed section that says it holds far more than there may be. */
+/* A compressed section that claims a far larger size than is allowed. */
 static void test_bomb(void **state)
 {
 	uint64_t vaddr = 0x401000;

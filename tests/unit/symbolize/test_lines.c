@@ -11,7 +11,7 @@
 
 #include "symbolize/lines.h"
 
-/* An answer of one frame of that line; line 0: nothing is known. */
+/* An answer with one frame at this line; line 0: an answer without frames. */
 static struct dwarf_frames answer(uint32_t line)
 {
 	struct dwarf_frames frames = {};
@@ -25,7 +25,7 @@ static struct dwarf_frames answer(uint32_t line)
 	return frames;
 }
 
-/* In rounds of a few, against an array of what was said of each address. */
+/* Adds a few answers per round. Compares with an array of the answer for each address. */
 static void test_answers_are_kept(void **state)
 {
 	enum { ADDRESSES = 500, NOT_ASKED = -1 };

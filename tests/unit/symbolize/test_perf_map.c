@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The truth comes from a reading that is as simple as it is slow: one regular expression for each
- * line, and for each address all lines from the last to the first. */
+/* The expected results come from a simple, slow reader. It matches each line with one regular
+ * expression, and for each address it searches all lines from the last to the first. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 static struct perf_map *parse(const char *text, size_t len, size_t *ret_skipped)
 {
 	struct perf_map *map = NULL;
-	char *copy = malloc(len + 1); /* to the byte, so that ASan sees a step too far */
+	char *copy = malloc(len + 1); /* exact size: ASan sees reads behind it */
 
 	assert_non_null(copy);
 	copy = realloc(copy, len ? len : 1);
@@ -160,7 +160,7 @@ static void test_no_entries(void **state)
 		char text[256];
 		int len;
 
-		/* Others around it stay what they are. */
+		/* The lines before and after this line are read as usual. */
 		len = snprintf(text, sizeof(text), "1 1 before\n%s\n2 1 after\n", cases[i].line);
 		map = parse(text, (size_t)len, &skipped);
 		assert_int_equal(skipped, !cases[i].entry);
@@ -173,7 +173,7 @@ static void test_no_entries(void **state)
 	}
 }
 
-/* The file is being written: what has no newline yet is not believed. */
+/* A runtime may still write the file: a last line without newline is ignored. */
 static void test_half_written(void **state)
 {
 	static const char text[] = "10 10 f\n20 10 whole_name\n";
@@ -238,7 +238,7 @@ static void test_hostile_names(void **state)
 	free(big);
 }
 
-/* --- against the simple reading --- */
+/* --- against the simple reader --- */
 
 #define MAX_LINES 64
 
@@ -250,7 +250,7 @@ struct model {
 	size_t n, skipped;
 };
 
-/* text without NULs; it is written to. */
+/* text has no NULs; model_read() changes it. */
 static void model_read(struct model *model, const regex_t *form, char *text)
 {
 	char *line, *newline;
@@ -344,7 +344,7 @@ static void test_random(void **state)
 		assert_int_equal(skipped, model.skipped);
 		skipped_lines += skipped;
 		for (uint64_t i = 0; i < 420; i++) {
-			uint64_t addr = i < 400 ? i : i - 420; /* also the last ones there are */
+			uint64_t addr = i < 400 ? i : i - 420; /* also the highest addresses */
 			size_t k = model.n;
 
 			while (k > 0 &&
@@ -357,10 +357,11 @@ static void test_random(void **state)
 		perf_map__free(map);
 	}
 	regfree(&form);
-	assert_true(skipped_lines > 1000 && named > 100000); /* it was about something */
+	assert_true(skipped_lines > 1000 && named > 100000); /* the test met enough of both */
 }
 
-/* Half a million lines that overlap in the worst of ways. The alarm kills what is not n log n. */
+/* Half a million lines that overlap in the worst way. The alarm kills the test if the parser is
+ * slower than n log n. */
 #define MANY 500000
 
 static void many(const char *what, uint64_t (*start)(uint64_t i), uint64_t (*size)(uint64_t i),
@@ -459,7 +460,7 @@ static void append(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* As it grows, and whatever the descriptor's position is. */
+/* A file is read as it grows, whatever the descriptor's position is. */
 static void test_read(void **state)
 {
 	struct perf_map *map;
@@ -485,7 +486,7 @@ static void test_read(void **state)
 	assert_name(map, 0x10, "f", 0x10);
 	assert_name(map, 0x20, "great", 0x20);
 	perf_map__free(map);
-	assert_int_equal(lseek(fd, 0, SEEK_CUR), 20); /* where it was */
+	assert_int_equal(lseek(fd, 0, SEEK_CUR), 20); /* the position did not change */
 	close(fd);
 
 	map = NULL;
@@ -498,17 +499,17 @@ static void test_read(void **state)
 	assert_int_equal(skipped, 42);
 }
 
-/* Files of 64 MiB and more, most of it a name of NULs that takes no room on disk. */
+/* Files of 64 MiB and more. Most of each is a name of NULs, which takes no room on disk. */
 static void test_large_file(void **state)
 {
 	const off_t limit = 64 << 20;
 	static const char late[] = "\n3000 10 late\n";
 	const struct {
-		off_t newline; /* where late stands */
+		off_t newline; /* offset of late */
 		bool fits;
 		size_t skipped;
 	} cases[] = {
-		{limit - (off_t)sizeof(late) + 1, true, 0}, /* ends with the last byte */
+		{limit - (off_t)sizeof(late) + 1, true, 0}, /* ends at the limit */
 		{limit - (off_t)sizeof(late) + 2, false, 1},
 		{limit - 1, false, 1}, /* the long line just fits */
 		{limit, false, 1},

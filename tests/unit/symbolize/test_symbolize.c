@@ -128,7 +128,8 @@ static void assert_location(const struct profile *profile, uint64_t addr, const 
 	assert_int_equal(location->reason, reason);
 }
 
-/* Where the vdso has a function, by the program's own dynamic linker: dlsym knows it by version. */
+/* The address of a vdso function, from the program's own dynamic linker, which finds it by
+ * version. */
 static uint64_t vdso_function(const char *name)
 {
 	void *vdso = dlopen("linux-vdso.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -196,7 +197,7 @@ static void test_not_held(void **state)
 	free_namer(&namer);
 }
 
-/* The process is gone and its program deleted: what was held is still there. */
+/* The process has ended and its program is deleted: the held file can still be read. */
 static void test_held_survives(void **state)
 {
 	static const char source[] =
@@ -356,7 +357,7 @@ static void test_eviction(void **state)
 	free_namer(&small);
 }
 
-/* The library's own symbol, mangled, and as people write it. */
+/* The symbol of a C++ library: demangled, and mangled with raw_names. */
 static void test_raw_names(void **state)
 {
 	static const char source[] = "namespace outer { int inner(int x) { return x; } }\n";
@@ -392,7 +393,7 @@ static void never_end(void)
 		__asm__ volatile("");
 }
 
-/* However many files take for ever, together they do not: a second look costs nothing any more. */
+/* However many files take forever, their total time is limited: later calls cost no time. */
 static void test_patience(void **state)
 {
 	const struct symbolize_options hasty = {.lines_s = 0.3};
@@ -423,7 +424,8 @@ static void fail_at_once(void)
 	_exit(1);
 }
 
-/* A reader of symbols that fails is not taken for a file without any, and is not tried again. */
+/* If the symbol reader fails, the file does not count as one without symbols. It is not read
+ * again. */
 static void test_unread(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -443,7 +445,7 @@ static void test_unread(void **state)
 	free_namer(&namer);
 }
 
-/* Nor is it remembered of the file when there was no descriptor to ask its reader by. */
+/* If there is no descriptor left to start the reader, the failure is not remembered. */
 static void test_unread_for_now(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -476,8 +478,8 @@ static uint64_t failures(const struct profile *profile)
 	return profile->lost[0].count;
 }
 
-/* DWARF is asked of each address once: of known ones all is told when nobody can be asked any
- * more. */
+/* DWARF is read once per address. Known addresses keep their answers when the reader fails
+ * later. */
 static void test_asked_once(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -500,7 +502,7 @@ static void test_asked_once(void **state)
 	dwarf__test_hooks.in_child = fail_at_once;
 	assert_int_equal(symbolizer__symbolize(namer.symbolizer, again, NULL), 0);
 	assert_int_equal(failures(again), 0);
-	/* one that is new fails, without harm to the other, and is not taken for answered */
+	/* a new address fails, does not harm the known one, and does not count as answered */
 	assert_int_equal(symbolizer__symbolize(namer.symbolizer, more, NULL), 0);
 	assert_int_equal(failures(more), 1);
 	assert_null(at(more, addrs[1])->frames->file);
@@ -522,7 +524,7 @@ static void test_asked_once(void **state)
 	free_namer(&namer);
 }
 
-/* A JIT's own words are taken for code that lies in no ELF file, and nowhere else. */
+/* A JIT's map names code that lies in no ELF file, and no other code. */
 static void test_jit(void **state)
 {
 	struct namer namer = new_namer(&defaults);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The truth comes from outside: the linker's own idea of this program (dladdr, dlsym, addresses of
- * functions) and binaries that gcc, as and objcopy make here. */
+/* The expected results come from other sources: the linker's view of this program (dladdr, dlsym,
+ * addresses of functions) and binaries that gcc, as and objcopy make here. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -51,7 +51,7 @@ static int open_path(const char *path, struct symtab **ret_tab)
 	int debug_fd, fd = open_with_debug(path, &debug_fd), err;
 
 	err = symtab__open(fd, &debug_fd, PATIENCE_S, NULL, ret_tab);
-	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* still the caller's */
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* the caller still owns fd */
 	close(fd);
 	if (debug_fd >= 0)
 		assert_int_equal(close(debug_fd), 0);
@@ -240,8 +240,8 @@ static void test_rules(void **state)
 	symtab__free(tab);
 }
 
-/* A version in the name of a symbol is none of the function's; the linker writes them to .symtab.
- */
+/* The linker writes symbol versions into the names in .symtab. A version is not part of the
+ * function's name. */
 static void test_versions(void **state)
 {
 	static const char source[] = "int old_one(void) { return 1; }\n"
@@ -305,7 +305,7 @@ static void test_stripped(void **state)
 	assert_true(symtab__empty(tab));
 	symtab__free(tab);
 
-	/* Nobody was asked over the network. */
+	/* No server was asked over the network. */
 	maps = fopen("/proc/self/maps", "r");
 	while (fgets(line, sizeof(line), maps))
 		assert_null(strstr(line, "libdebuginfod"));
@@ -331,7 +331,7 @@ static void test_debuglink(void **state)
 	assert_found(tab, hidden, "hidden");
 	symtab__free(tab);
 
-	/* Another build's file under that name is not believed. */
+	/* A debug file of another build under the same name is not used. */
 	assert_true(fixture_run("gcc -O2 -DOTHER -x c -g -Wl,--build-id=0x1234 -o other p.c && "
 				"objcopy --only-keep-debug other .debug/linked.debug"));
 	tab = open_fixture("linked");
@@ -358,7 +358,7 @@ static void test_debuglink_by_crc(void **state)
 	symtab__free(tab);
 }
 
-/* A file may name anything as its debug file: none of it may hang us. */
+/* A file can name anything as its debug file. No such name may make us hang. */
 static void test_hostile_debuglink(void **state)
 {
 	struct symtab *tab;
@@ -377,13 +377,14 @@ static void test_hostile_debuglink(void **state)
 	assert_true(fixture_run("rmdir fifo.debug && ln -s /dev/zero fifo.debug"));
 	tab = open_fixture("fifo");
 	symtab__free(tab);
-	assert_true(fixture_run("rm fifo.debug && ln -s fifo fifo.debug")); /* itself */
+	/* a link to the file itself */
+	assert_true(fixture_run("rm fifo.debug && ln -s fifo fifo.debug"));
 	tab = open_fixture("fifo");
 	symtab__free(tab);
 	alarm(0);
 }
 
-/* Fedora's way: the symbols, compressed, in a section of the stripped file. */
+/* Fedora's way: the stripped file holds the compressed symbols in a section. */
 static void test_debugdata(void **state)
 {
 	uint64_t hidden;
@@ -400,7 +401,7 @@ static void test_debugdata(void **state)
 	assert_found(tab, hidden, "hidden");
 	symtab__free(tab);
 
-	/* A bomb: 2 GiB of zeros in 300 KB. */
+	/* A decompression bomb: 2 GiB of zeros in 300 KB. */
 	if (!fixture_run(
 		    "head -c 2147483648 /dev/zero | xz -T1 -0 > bomb.xz && cp mini.full bomb && "
 		    "strip bomb && objcopy --add-section .gnu_debugdata=bomb.xz bomb"))
@@ -516,7 +517,7 @@ static char *read_fixture(const char *name, size_t *ret_len)
 	return data;
 }
 
-/* By way of a child, as ever. */
+/* Reads the file through a child, as usual. */
 static void use(const char *name)
 {
 	struct symtab *tab;
@@ -534,7 +535,7 @@ static void use(const char *name)
 	symtab__free(tab);
 }
 
-/* What the child does, in this process, for the sanitizers to watch. */
+/* Does the child's work in this process, so that the sanitizers see it. */
 static void use_here(const char *name)
 {
 	FILE *out = fopen("/dev/null", "w");
@@ -588,7 +589,7 @@ static void mutate(const char *victim, int rounds)
 			if (at + n <= len)
 				memset(bad + at, values[(x >> 48) % sizeof(values)], n);
 		}
-		/* A new file each time: no mapping of ours may see it change. */
+		/* A new file each time: a mapping of ours must not see the file change. */
 		assert_true(fixture_write(name, bad, i % 10 == 9 ? (x >> 20) % len : len));
 		(i % 10 ? use_here : use)(strcmp(victim, "hostile.debug") ? name : "hostile");
 	}
@@ -638,7 +639,8 @@ static void test_cut_short_meanwhile(void **state)
 	for (int i = 0; i < 300; i++) {
 		int err = open_path(path, &tab);
 
-		/* libdwfl maps files: what is gone of one is SIGBUS, of the child only. */
+		/* libdwfl maps files. Reading a part that was cut off raises SIGBUS, in the child
+		 * only. */
 		assert_true(!err || err == -ENOEXEC || err == -ECHILD);
 		n_died += err == -ECHILD;
 		if (!err)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Who reads symbol tables: a child that can do nothing else, and whose parent believes nothing. */
+/* The child that reads symbol tables: it can do nothing else, and its parent trusts no answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static int make_program(void **state)
 		       : -1;
 }
 
-/* Reads the symbols of the program with this in the child. */
+/* Reads the program's symbols; the child calls in_child. */
 static int run_in_child(void (*in_child)(void), double patience_s, const char *debug_name,
 			struct symtab **ret)
 {
@@ -52,7 +52,7 @@ static int run_in_child(void (*in_child)(void), double patience_s, const char *d
 	assert_no_child();
 	close(fd);
 	if (debug_fd >= 0)
-		assert_int_equal(close(debug_fd), 0); /* still the caller's */
+		assert_int_equal(close(debug_fd), 0); /* the caller still owns it */
 	assert_int_equal(count_fds(), n_fds);
 	if (ret)
 		*ret = tab;
@@ -61,7 +61,7 @@ static int run_in_child(void (*in_child)(void), double patience_s, const char *d
 	return err;
 }
 
-/* --- what it may --- */
+/* --- what the child may do --- */
 
 static void child_tries_calls(void)
 {
@@ -112,7 +112,7 @@ static void test_confined(void **state)
 	assert_false(symtab__empty(tab));
 	symtab__free(tab);
 	assert_int_equal(run_in_child(child_has_one_file, PATIENCE_S, "program.debug", NULL),
-			 -ECHILD); /* it can fail */
+			 -ECHILD); /* a failed check is noticed */
 }
 
 static void test_nobody(void **state)
@@ -130,7 +130,7 @@ static void test_nobody(void **state)
 	assert_nobody(&watch, 5);
 }
 
-/* Where the sandbox cannot be entered nothing is read. */
+/* If the child cannot enter the sandbox, nothing is read. */
 static void test_no_sandbox(void **state)
 {
 	struct sock_filter program[] = {
@@ -154,7 +154,7 @@ static void test_no_sandbox(void **state)
 	assert_int_equal(status, 0);
 }
 
-/* --- when it fails --- */
+/* --- a child that fails --- */
 
 static void child_crashes(void)
 {
@@ -216,7 +216,7 @@ static void test_who_waits_is_called(void **state)
 	assert_true(n >= 4);
 }
 
-/* --- when it lies --- */
+/* --- a child that lies --- */
 
 static const void *lie;
 static size_t lie_len;
@@ -298,7 +298,7 @@ static void test_lies(void **state)
 	LIE(wire.n_ranges, UINT64_MAX);
 	LIE(wire.n_ranges, UINT64_MAX / sizeof(struct symtab_range) + 1);
 	LIE(wire.n_ranges, 1ull << 40);
-	LIE(wire.n_ranges, 2ull * SYMTAB_MAX_SYMBOLS); /* not in so small a file */
+	LIE(wire.n_ranges, 2ull * SYMTAB_MAX_SYMBOLS); /* too many for so small a file */
 	LIE(wire.n_ranges, 3);
 	LIE(wire.n_ranges, 1);
 	LIE(wire.names_bytes, UINT64_MAX);
@@ -324,7 +324,7 @@ static void test_lies(void **state)
 #undef LIE
 }
 
-/* The last name has no end, or a name is too long, or does not print. */
+/* The last name has no end, or a name is too long, or a name does not print. */
 static void test_names(void **state)
 {
 	struct {
