@@ -298,9 +298,9 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 	}
 }
 
-/* Windows are as short as they are where a trap is dear: all of them together watched an address for
- * one second. That no free was seen then says nothing of lives that are longer. A thousand times as
- * much says how long lives are at least. */
+/* Windows are as short as they are where a trap is dear: all together they watched an address for
+ * one second. That no free was seen then says nothing of lives that are longer. A thousand times
+ * as much says how long lives are at least. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};
