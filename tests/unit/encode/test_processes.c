@@ -116,7 +116,6 @@ static void exact_runs_show_no_intervals(void **state)
 	free(text);
 }
 
-/* Losses of the whole run are in each profile, but count once. */
 /* A process of which nothing was seen need not hold nothing. */
 static void what_is_not_traced_says_so(void **state)
 {
@@ -219,6 +218,7 @@ static void peaks_are_told(void **state)
 	free(text);
 }
 
+/* Losses of the whole run are in each profile, but count once. */
 static void losses_of_the_run_count_once(void **state)
 {
 	static const uint64_t counts[] = {7, 9, 9}; /* the first was made when there were fewer */

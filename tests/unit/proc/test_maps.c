@@ -297,7 +297,6 @@ static void test_insert(void **state)
 	maps__free(&copy);
 }
 
-/* Against a model: one byte of owner for each page. */
 static void test_replaces_code(void **state)
 {
 	static const char lines[] = "10000-20000 r-xp 1000 08:01 7 /lib/a\n"
@@ -332,6 +331,7 @@ static void test_replaces_code(void **state)
 	maps__free(&maps);
 }
 
+/* Against a model: one byte of owner for each page. */
 static void test_insert_model(void **state)
 {
 	static const char *const paths[] = {"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"};
