@@ -122,6 +122,7 @@ def target_killed(m):
     err = m.expect_end((0, 1), TRACED_S + 10)
     if m.tracer.returncode:
         expect_words(err, "no such process|has ended|no process|ended")
+    m.target.process.wait(PATIENCE_S)  # memory that has probes of the kind perf goes slowly
     return time.monotonic() - begin
 
 
