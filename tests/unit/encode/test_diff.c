@@ -43,7 +43,7 @@ static void free_all(struct profile **p, size_t n)
 		profile__free(p[i]);
 }
 
-/* Two snapshots of one run, 20 s apart, of which every allocation is known. */
+/* Two snapshots of one run, 20 s apart. Every allocation of the run is recorded. */
 static void two_snapshots(struct profile **p)
 {
 	for (int i = 0; i < 2; i++) {
@@ -59,7 +59,7 @@ static void two_snapshots(struct profile **p)
 		for (size_t k = 0; k < p[i]->n_sites; k++) {
 			struct profile_site *site = &p[i]->sites[k];
 
-			/* nothing comes here that does not stay */
+			/* every block allocated between the snapshots is live at the second */
 			site->freed_bytes = i && site->live.bytes == 500 ? 3500 : 0;
 			site->freed_objects = site->freed_bytes / 100;
 			site->alloc_bytes = site->live.bytes + site->freed_bytes;
@@ -101,8 +101,8 @@ static void people_read_a_table(void **state)
 	free_all(p, 2);
 }
 
-/* The same as in the unit test of the difference: 9 blocks against 4, 9 R - 4 R in [-0.8, +13.6] or
- * so. */
+/* The counts of sampled_differences_have_errors() in tests/unit/profile/test_diff.c: 9 samples
+ * against 4. The interval of 9 R - 4 R is about [-2.9, +13.6] MiB. */
 static void people_read_of_errors(void **state)
 {
 	struct profile *p[2];
@@ -196,7 +196,7 @@ static void failures_are_reported(void **state)
 	snapshots = diff_of(p, 2, DIFF_AUTO);
 	p[2] = new_profile(1);
 	p[2]->pid = 3;
-	p[1]->start_unix_ns += 60000000000; /* another run: a note */
+	p[1]->start_unix_ns += 60000000000; /* another run, so a note is printed */
 	STACK(p[2], 1, 1024, 2000, "malloc", "own", "main");
 	end_profile(p[2]);
 	diff = diff_of(p, 2, DIFF_AUTO);

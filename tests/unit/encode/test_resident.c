@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table whose rows add up before the reader's eyes, and the same in JSON. */
+/* The table of the resident set, whose printed rows add up to its printed sums, and its JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static void add(struct resident_pieces *pieces, enum resident_kind kind, uint64_
 	resident_pieces__add(pieces, &piece, name);
 }
 
-/* 3,000 KiB of heap, of which 1,200,000 bytes are live; a file for each letter; a name that is not
- * nice. */
+/* A process with 3,000 KiB of heap, of which 1,200,000 bytes are live. It maps a file for each
+ * letter, and one file with control characters in its name. */
 static struct profile *server(uint64_t interval)
 {
 	struct resident_pieces pieces = {
@@ -54,7 +54,8 @@ static int in_table(const struct profile *profile, struct sink *sink)
 	return encode_resident(profile, NULL, sink);
 }
 
-/* What the first column of the table's rows adds up to, and the sums below them: as printed. */
+/* Reads a printed table. *ret_sum: what the first column of the rows adds up to. sums: the three
+ * sums that are printed below the rows. */
 static void column(const char *text, long long *ret_sum, long long sums[3])
 {
 	const char *line = strstr(text, "WHAT\n");
@@ -172,7 +173,8 @@ static void as_json(void **state)
 	profile__free(profile);
 }
 
-/* An estimate above what is resident is no part of it. */
+/* If the estimate of live blocks exceeds the heap's resident bytes, the table does not call it a
+ * part of them. */
 static void more_than_is_resident_is_said(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 3000 * KIB};

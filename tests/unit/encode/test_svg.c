@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is in a file is asked of a parser of XML that knows nothing of us: tests/golden/read_svg.py,
- * which also checks what must hold of every flame graph. */
+/* Tests of encode_svg(). tests/golden/read_svg.py reads each file with an independent parser of XML
+ * and prints what is in it. It also checks what must hold of every flame graph. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static char *flame_graph(const struct profile *profile, const struct profile *ba
 	return text;
 }
 
-/* What the reader finds in it; free() it. */
+/* What tests/golden/read_svg.py prints of the flame graph; free() it. */
 static char *contents(const char *svg)
 {
 	char path[] = "/tmp/memtrace-svg-XXXXXX", command[256], buf[4096];
@@ -67,7 +67,7 @@ static void assert_says(const char *text, const char *what)
 		fail_msg("no '%s' in:\n%.3000s", what, text);
 }
 
-/* From its opening to its end. */
+/* Both files are equal from the opening of the script to their ends. */
 static void assert_same_script(const char *a, const char *b)
 {
 	const char *x = strstr(a, "<script"), *y = strstr(b, "<script");
@@ -108,7 +108,7 @@ static void boxes_are_as_wide_as_what_is_live(void **state)
 	profile__free(profile);
 }
 
-/* 4 samples at R = 65536: 4 (R + 32) bytes, and Garwood's interval for 4 events, 1.0899 to
+/* 4 samples at R = 65536 stand for 4 (R + 32) bytes. Garwood's interval for 4 events is 1.0899 to
  * 10.2416. */
 static void estimates_have_their_interval(void **state)
 {
@@ -128,7 +128,7 @@ static void estimates_have_their_interval(void **state)
 	assert_int_equal(sscanf(found, " f %llu %llu %llu %llu", &bytes, &objects, &low, &high), 4);
 	assert_int_equal(bytes, 4 * (65536 + 32));
 	assert_int_equal(objects, 4098);
-	/* blocks have a size: 0.1 % less than events */
+	/* blocks have a size: the variance is 0.1 % less than that of events */
 	assert_in_range(low, 1.0889 * 65536, 1.0919 * 65536);
 	assert_in_range(high, 10.2406 * 65536, 10.2476 * 65536);
 	free(text);
@@ -193,7 +193,7 @@ static void other_memory_has_its_own_words(void **state)
 	profile__free(profile);
 }
 
-/* A collapsed file's: bytes, and nothing else. */
+/* A profile from a collapsed file: it knows bytes, and nothing else. */
 static void what_a_file_does_not_say_is_not_said(void **state)
 {
 	struct profile *profile = new_profile(0);
@@ -217,7 +217,7 @@ static void what_a_file_does_not_say_is_not_said(void **state)
 	free(svg);
 	free(text);
 
-	/* another tool's, which says more */
+	/* a file of another tool, which says more */
 	profile->interval_bytes = 524288;
 	profile->duration_s = 7;
 	profile->file = "/tmp/<db>\n.heap";
@@ -231,7 +231,8 @@ static void what_a_file_does_not_say_is_not_said(void **state)
 	profile__free(profile);
 }
 
-/* Names of a target that would like to be markup, or a script, or not to be read at all. */
+/* Names of a hostile target: some look like markup or a script, others have characters that must
+ * not be printed. */
 static void names_stay_text(void **state)
 {
 	struct profile *profile = new_profile(1), *tame = new_profile(1);
@@ -268,8 +269,8 @@ static void names_stay_text(void **state)
 	profile__free(tame);
 }
 
-/* Labels are cut to their boxes: 1,180 px of which 8 stay free, 7.23 a letter. Names have an
- * end. */
+/* A label is cut to its box. The chart is 1,180 px wide, 8 px of each box stay free, and a letter
+ * takes 7.23 px. Names are cut as well: to 400 columns. */
 static void labels_fit(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -285,7 +286,7 @@ static void labels_fit(void **state)
 	STACK(profile, 1, 1, 1, "tiny");
 	end_profile(profile);
 	svg = flame_graph(profile, NULL);
-	assert_null(strstr(svg, "ti..")); /* 11 px are no room */
+	assert_null(strstr(svg, "ti..")); /* a box of 11 px has no label */
 	text = contents(svg);
 	memset(name, 'x', 400);
 	strcpy(name + 199, "..");
@@ -301,7 +302,7 @@ static void labels_fit(void **state)
 	profile__free(profile);
 }
 
-/* 9 % of 1,180 px: 13 letters. */
+/* A box of 9 % of 1,180 px has room for 13 letters. */
 static void little_room_is_for_the_function(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -353,7 +354,7 @@ static void size_is_bounded(void **state)
 	(void)state;
 	assert_in_range(strlen(svg), 500000, 5000000);
 	assert_in_range(strlen(diff), 500000, 5000000);
-	text = contents(svg); /* which checks that it still adds up */
+	text = contents(svg); /* also checks that boxes add up */
 	assert_says(text, "smaller)");
 	free(text);
 	free(svg);
@@ -382,7 +383,7 @@ static void deep_stacks_are_drawn(void **state)
 	free(text);
 	profile__free(profile);
 
-	/* Beyond the limit callees are their callers' own. */
+	/* Frames beyond the limit are not drawn: their memory counts as their caller's own. */
 	profile = new_profile(1);
 	assert_int_equal(profile__add_thread(profile, 1, NULL, &thread), 0);
 	assert_int_equal(profile__add_site(profile, addrs, 1500, false, &site), 0);
@@ -469,7 +470,7 @@ static void a_diff_tells_who_grew(void **state)
 	assert_int_equal(profile__add_lost(base, "live_full", 2), 0);
 	svg = flame_graph(profile, base);
 	text = contents(svg);
-	/* 100 samples against 113, R + 32 bytes each */
+	/* 100 samples against 113 of the base; each stands for R + 32 bytes */
 	assert_says(text, "leaky (pid 4711) against before (pid 4000): live heap: 6.3 MiB (95 %: ");
 	assert_says(text, "\nchange -832.4 KiB (95 %: -");
 	assert_says(text, ", within sampling error; only the base has 960.5 KiB in 1 stack,");
@@ -495,7 +496,7 @@ static void a_diff_tells_who_grew(void **state)
 	free(svg);
 	free(text);
 
-	/* The other way round; and with itself. */
+	/* Profile and base change places. Then a profile is compared with itself. */
 	svg = flame_graph(base, profile);
 	assert_null(strstr(svg, "only the base has"));
 	fill_of(svg, "width=\"53.0973%\"", fill); /* shrinker: 60 of 113 */
@@ -512,7 +513,7 @@ static void a_diff_tells_who_grew(void **state)
 	profile__free(base);
 }
 
-/* The picture of a view; free() it. */
+/* The flame graph of a view; free() it. */
 static char *viewed(const struct profile *profile, struct view_options options)
 {
 	struct profile_view view;
@@ -525,7 +526,8 @@ static char *viewed(const struct profile *profile, struct view_options options)
 	return svg;
 }
 
-/* Width is the weight, in its own unit, and whose a stack is stands above all else. */
+/* The width of a box is the view's weight, in the unit of this weight. The view's root, such as the
+ * thread that a stack belongs to, stands above all frames. */
 static void a_view_has_its_own_unit(void **state)
 {
 	static const struct {
@@ -590,7 +592,7 @@ static void a_view_has_its_own_unit(void **state)
 	profile__free(profile);
 }
 
-/* Two collapsed files: of no difference is it known what error it has. */
+/* A collapsed file gives no sampling error. So the error of a difference to it is not known. */
 static void a_diff_without_intervals_is_grey(void **state)
 {
 	struct profile *profile = new_profile(0), *base = new_profile(1);
@@ -604,7 +606,7 @@ static void a_diff_without_intervals_is_grey(void **state)
 	profile->sites[0].live = (struct estimate){.bytes = 1003};
 	profile->mode = MODE_UNKNOWN;
 	for (int i = 0; i < 2; i++) {
-		/* either of the two is enough */
+		/* one such profile of the two is enough */
 		svg = i ? flame_graph(base, profile) : flame_graph(profile, base);
 		text = contents(svg);
 		assert_says(text, i ? "\nchange -3 B, how surely is not known\n"

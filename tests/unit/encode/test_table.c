@@ -49,7 +49,7 @@ static void exact_tables_show_no_intervals(void **state)
 	profile__free(profile);
 }
 
-/* Of thousands of snapshots the first and the last are named. */
+/* There may be thousands of snapshots. Only the first and the last are named. */
 static void snapshots_are_told(void **state)
 {
 	static const char *const lines[] = {"snapshots: a.1\nwritten: a\n",
@@ -126,7 +126,8 @@ static void frames_fill_the_width_and_no_more(void **state)
 	text = table_of(profile, (struct table_options){.width = 28 + 48});
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < cccccccccc < ...\n");
 	free(text);
-	/* 24 columns for the frames, or else OBJECTS goes (9 columns), then SHARE (7) */
+	/* if frames have less than 24 columns, OBJECTS (9 columns) is left out, then SHARE
+	 * (7) */
 	text = table_of(profile, (struct table_options){.width = 28 + 24});
 	assert_null(strstr(text, "left out"));
 	free(text);
@@ -139,14 +140,15 @@ static void frames_fill_the_width_and_no_more(void **state)
 	assert_has(text,
 		   "left out for want of room: OBJECTS, SHARE\n\n      LIVE  WHERE (leaf first)\n");
 	free(text);
-	/* the first frame, however little room there is */
+	/* the first frame is printed, however little room there is */
 	text = table_of(profile, (struct table_options){.width = 1});
 	assert_has(text, "  aaaaaaaaaa < ...\n");
 	free(text);
 	profile__free(profile);
 }
 
-/* What was inlined is told like what was called: allocators left out, repeated ones counted. */
+/* Inlined functions are printed like called ones: allocators are left out, repeated functions are
+ * counted. */
 static void inlined_functions_are_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -196,7 +198,8 @@ static void odd_stacks_have_a_place(void **state)
 	profile__free(profile);
 }
 
-/* A table of leaves looks like any other. */
+/* A table of stacks without callers looks like any other. So its first line must say that callers
+ * are missing. */
 static void broken_stacks_are_said_first(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -280,7 +283,7 @@ static void an_early_end_is_told(void **state)
 	(void)state;
 	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
 	end_profile(profile);
-	profile->planned_s = 30; /* of 10 */
+	profile->planned_s = 30; /* the run lasts 10 */
 	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
@@ -288,14 +291,14 @@ static void an_early_end_is_told(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "\npid 4711 ended after 10.0 s of 30\n\n");
 	free(text);
-	profile->planned_s = 0; /* until told */
+	profile->planned_s = 0; /* traced until told to stop */
 	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
 	profile__free(profile);
 }
 
-/* What did the work was not looked at. */
+/* The children were not traced. The table says so if they used most of the CPU time. */
 static void children_that_do_the_work_are_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -316,7 +319,7 @@ static void children_that_do_the_work_are_told(void **state)
 	profile__free(profile);
 }
 
-/* The file's name is somebody else's. */
+/* The file's name comes from the target, so its control characters are replaced. */
 static void what_was_refused_is_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -438,23 +441,23 @@ static void leaks_are_sorted_by_growth(void **state)
 	(void)state;
 	STACK(profile, 1, 1024, 1230, "malloc", "cached", "main");
 	STACK(profile, 1, 1024, 60, "malloc", "leaks", "main");
-	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main"); /* reads the same */
+	STACK(profile, 1, 1024, 40, "calloc", "leaks", "main"); /* printed in the same row */
 	STACK(profile, 1, 5120, 1, "malloc", "set_up", "main");
 	grow(profile, 0, 1024, -4096, 6144);
 	grow(profile, 1, 100 * 1024, 60 * 1024, 140 * 1024);
-	grow(profile, 2, 100 * 1024, 70 * 1024, 130 * 1024); /* 40 and 30 make 50 */
+	grow(profile, 2, 100 * 1024, 70 * 1024, 130 * 1024); /* errors: sqrt(40^2 + 30^2) = 50 */
 	grow(profile, 3, 0, -1, 1);
 	end_profile(profile);
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, expected);
 	free(text);
-	/* not long enough to tell */
+	/* the run is too short to know growth */
 	profile->has_growth = false;
 	text = table_of(profile, (struct table_options){.width = 100, .leaks = true});
 	assert_has(text, "SHARE");
 	assert_null(strstr(text, "anonymous memory"));
 	free(text);
-	/* too few windows for the stacks, but the kernel counts the process's memory */
+	/* too few windows to know which stacks grow, but the kernel counts the process's memory */
 	profile->mode = MODE_WINDOWED;
 	profile->windows.n = 2;
 	profile->growth.bytes_per_s = 186266;
@@ -467,7 +470,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile__free(profile);
 }
 
-/* What an allocator takes for the heap is no leak's, however fast it grows. */
+/* A region that an allocator maps for the heap is no leak, however fast it grows. */
 static void what_is_the_allocators_own_comes_last(void **state)
 {
 	static const char expected[] =
@@ -521,8 +524,8 @@ static void windows_are_told(void **state)
 	profile__free(profile);
 }
 
-/* Of a process that was traced for a moment and never got a window: the figures are not of all of
- * its time. */
+/* A process was traced for a moment and never got a window. Its figures cover only that moment, and
+ * the table says so. */
 static void a_stretch_without_windows_is_told(void **state)
 {
 	struct profile *profile = new_profile(524288);

@@ -28,7 +28,8 @@ static const char *name_of(const struct tree *tree, size_t i)
 					 : tree->frames[tree->nodes[i].frame].name;
 }
 
-/* The node at the end of a path of names, each child of the one before; must be there. */
+/* The node at the end of a path of names. Each name is a child of the name before. Fails if there
+ * is no such node. */
 static const struct tree_node *node_at(const struct tree *tree, const char *const *names, size_t n)
 {
 	size_t at = 0;
@@ -129,7 +130,8 @@ static void name_all(struct profile *profile, uint64_t low, uint64_t high, const
 					 0);
 }
 
-/* f at two addresses of a is one frame, f of b another; each has its kind. */
+/* A frame is a name and a module. f at two addresses of a is one frame, f of b.so is another. Each
+ * frame has its kind. */
 static void frames_are_names_and_modules(void **state)
 {
 	static const uint64_t stacks[][2] = {{0x5001, 0x1010}, {0x5001, 0x1020}, {0x5001, 0x2010},
@@ -169,7 +171,7 @@ static void frames_are_names_and_modules(void **state)
 		kinds[frame->kind]++;
 	}
 	assert_int_equal(kinds[FRAME_PROGRAM], 1);
-	/* f in no file; what has neither name nor mapping */
+	/* f in a mapping without a file; an address without a name or a mapping */
 	assert_int_equal(kinds[FRAME_ANONYMOUS], 2);
 	assert_true(AT(&tree, "0x900f", "malloc")->live.bytes == 1);
 	tree__clear(&tree);
@@ -239,7 +241,7 @@ static void small_ones_are_folded(void **state)
 	profile__free(profile);
 }
 
-/* However small the limit. */
+/* A tree keeps the limit of nodes, however small it is. */
 static void nodes_are_limited(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -259,7 +261,7 @@ static void nodes_are_limited(void **state)
 
 		assert_sound(&tree);
 		assert_in_range(tree.n, 2, max);
-		assert_true(max < 603 || tree.n == 603); /* all, two, and 3 for each */
+		assert_true(max < 603 || tree.n == 603); /* all, even, odd, 3 for each stack */
 		tree__clear(&tree);
 	}
 	profile__free(profile);
@@ -342,7 +344,7 @@ static void two_profiles_meet_by_name(void **state)
 	profile__free(base);
 }
 
-/* Without an interval of either there is none of the change. */
+/* If one of the two profiles has no interval, the change has none. */
 static void unsampled_changes_are_not_known(void **state)
 {
 	struct profile *profile = new_profile(1), *base = new_profile(0);
@@ -363,7 +365,7 @@ static void unsampled_changes_are_not_known(void **state)
 	profile__free(base);
 }
 
-/* --- does the interval of a change hold what it says? --- */
+/* --- does the interval of a change hold the true change as often as it claims? --- */
 
 static uint64_t random_state = 88172645463325252;
 
@@ -375,21 +377,22 @@ static double random_share(void) /* xorshift64; above 0 */
 	return (double)(random_state >> 11) * 0x1p-53 + 0x1p-54;
 }
 
-/* What sampling makes of n blocks. */
+/* The estimate that sampling makes of n blocks. */
 static struct estimate sampled(int n, uint64_t size, uint64_t interval)
 {
 	double missed = log1p(-estimate__probability(size, interval));
 	struct estimate estimate = {};
 
-	/* from one sampled block to the next: geometric distances */
+	/* distances from one sampled block to the next are geometrically distributed */
 	for (double at = log(random_share()) / missed; at < n;
 	     at += 1 + floor(log(random_share()) / missed))
 		estimate__add(&estimate, size, interval);
 	return estimate;
 }
 
-/* Of pairs whose truth differs by (now - before) blocks, how many per cent have an interval that
- * holds that, and how many exceed their error? */
+/* Simulates pairs of estimates that truly differ by (now - before) blocks. *ret_held: per cent of
+ * pairs whose interval holds the true change. *ret_exceed: per cent whose change exceeds its
+ * error. */
 static void pairs(int before, int now, double *ret_held, double *ret_exceed)
 {
 	const uint64_t size = 64, interval = 65536;
@@ -427,7 +430,8 @@ static void error_is_not_exceeded_by_chance(void **state)
 	assert_true(exceeding > 99);
 }
 
-/* Nothing in the base, and a sample or two now: it may have been there. */
+/* A stack has few samples now and none in the base. It may have been live in the base all the
+ * same. */
 static void few_samples_prove_nothing(void **state)
 {
 	for (int n = 1; n <= 10; n++) {
@@ -444,7 +448,7 @@ static void few_samples_prove_nothing(void **state)
 		change = tree_node__change(&tree, AT(&tree, "main", "f"));
 		assert_true(change.interval.low < change.bytes &&
 			    change.bytes < change.interval.high);
-		/* against 0, a binomial test has p = 2^(1 - n): 0.125 of 4, 0.031 of 6 */
+		/* n against 0: a binomial test has p = 2^(1 - n), 0.125 for 4 and 0.031 for 6 */
 		if (n != 5)
 			assert_int_equal(tree_change__exceeds_error(&change), n >= 6);
 		tree__clear(&tree);

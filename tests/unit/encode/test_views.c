@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What --threads and --lifetimes say of a process that was traced in windows. */
+/* What --threads and --lifetimes print for a process that was traced in windows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ static void add_part(struct profile *profile, size_t site, size_t thread, double
 	assert_int_equal(profile__add_live_estimate(profile, site, thread, &part), 0);
 }
 
-/* 8 MiB of a stack, known but for whose they are: three quarters of 100 samples are of two
- * workers. */
+/* One stack with exactly 8 MiB live: only the owners are an estimate. Three quarters of its 100
+ * samples belong to two workers. */
 static struct profile *two_pools(void)
 {
 	struct profile *profile = profile__new();
@@ -53,7 +53,8 @@ static struct profile *two_pools(void)
 	return profile;
 }
 
-/* The error of a share of 1/4 in 100 samples: sqrt(1/4 * 3/4 / 100) = 4.3 %, of 8 MiB 0.35. */
+/* The error of a share of 1/4 in 100 samples is sqrt(1/4 * 3/4 / 100) = 4.3 %. Of 8 MiB, this is
+ * 0.35 MiB. */
 static void whose_memory_is_live(void **state)
 {
 	struct profile *profile = two_pools();
@@ -71,7 +72,7 @@ static void whose_memory_is_live(void **state)
 	assert_true(fabs(low - (2 - 2 * 0.35)) < 0.15);
 	assert_true(fabs(high - (2 + 2 * 0.35)) < 0.2);
 	free(text);
-	profile->mode = MODE_CONTINUOUS; /* of which all would be known */
+	profile->mode = MODE_CONTINUOUS; /* such a run can know who frees what */
 	text = encoded(threads, profile);
 	assert_non_null(strstr(text, "and of none here"));
 	free(text);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tables by other weights than live bytes. */
+/* Tables that are sorted by another weight than live bytes. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +10,8 @@
 
 #include "tests/unit/encode/fixture.h"
 
-/* A command that has freed nearly all at its end: two of its stacks held memory when it held
- * most. */
+/* A command that has freed nearly all its memory at its end. At its peak, two of its three stacks
+ * held memory. */
 static struct profile *freed_at_the_end(uint64_t interval)
 {
 	static const struct {
@@ -60,7 +60,7 @@ static void a_table_of_the_highest_moment(void **state)
 	profile__free(profile);
 }
 
-/* What other CPUs do at that very moment is not known to the byte. */
+/* What other CPUs do at the very moment of the peak is not known to the byte. */
 static void several_threads_are_no_exact_moment(void **state)
 {
 	struct profile *profile = freed_at_the_end(1);
@@ -131,7 +131,7 @@ static void weights_that_are_no_bytes(void **state)
 	profile__free(profile);
 }
 
-/* Ten seconds of the same. */
+/* Churn of the same command: figures per second of its run of ten seconds. */
 static void a_table_of_churn(void **state)
 {
 	struct profile *profile = freed_at_the_end(1);
@@ -160,7 +160,7 @@ static void a_table_of_churn(void **state)
 		"102.4 KiB          1  102.4 KiB   100%     > 1000s      0 B  parse < main\n"
 		"    512 B        0.1    5.0 KiB     0%              5.0 KiB  last < main\n");
 	free(text);
-	profile->has_ages = false; /* of a file of others */
+	profile->has_ages = false; /* as in a file of another tool */
 	text = table_of(profile, (struct table_options){.churn = true, .top = 1});
 	assert_has(text, "; how long it lived is not known here");
 	assert_null(strstr(text, "HALF LIVED"));
@@ -174,8 +174,8 @@ static int json_of_all(const struct profile *profile, struct sink *sink)
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
 }
 
-/* The error of what windows say was allocated: a fifth of a stack's own, and as much that all
- * share. */
+/* In windows, allocated bytes are an estimate. Here, a stack's own error is a fifth of its bytes,
+ * and the error that all stacks share is as large. */
 static void churn_of_windows_has_intervals(void **state)
 {
 	struct profile *profile = freed_at_the_end(524288);
@@ -185,7 +185,7 @@ static void churn_of_windows_has_intervals(void **state)
 	profile->mode = MODE_WINDOWED;
 	profile->windows.n = 5;
 	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
-	assert_null(strstr(text, "INTERVAL")); /* of an older file: not known */
+	assert_null(strstr(text, "INTERVAL")); /* an older file does not tell the error */
 	free(text);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		double error = profile->sites[i].alloc_bytes / 5;
@@ -194,7 +194,7 @@ static void churn_of_windows_has_intervals(void **state)
 		profile->sites[i].alloc_common = error;
 	}
 	text = table_of(profile, (struct table_options){.churn = true, .width = 120});
-	/* of a gamma distribution with mean 3 and deviation 3 sqrt(2) / 5: 1.58 and 4.87 */
+	/* a gamma distribution with mean 3 and deviation 3 sqrt(2) / 5: 1.58 to 4.87 */
 	assert_has(text, "  3.0 MiB     1.6 - 4.9 MiB         30");
 	assert_has(text, "churn: 3.1 MiB/s (95 %: 1.6 - ");
 	free(text);

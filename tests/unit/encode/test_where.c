@@ -71,7 +71,7 @@ static void names_are_folded(void **state)
 		{"std::collections::hash::map::HashMap<K,V,S,A>::entry", "HashMap<>::entry"},
 		{"app::main::h0123456789abcdef", "app::main"},
 		{"app::main::{{closure}}", "app::main::{{closure}}"},
-		/* of neither */
+		/* neither C++ nor Rust */
 		{"<module>", "<module>"},
 		{"Ljava/lang/Object;::<init>", "Ljava/lang/Object;::<init>"},
 		{"a < b", "a < b"},
@@ -89,7 +89,7 @@ static void names_are_folded(void **state)
 	}
 }
 
-/* What put_where() makes of the profile's first site. */
+/* put_where() prints expected for the profile's first site. */
 static void assert_where(const struct profile *profile, size_t room, const char *expected)
 {
 	struct text text = {};
@@ -114,15 +114,15 @@ static void own_code_comes_first(void **state)
 	assert_where(profile, 67,
 		     "open_session (via std::string) < std::function<>::operator() < main");
 	assert_where(profile, 65, "open_session (via std::string) < ...");
-	/* 12 + 18 + 6 */
+	/* name 12, " (via std::string)" 18, " < ..." 6 */
 	assert_where(profile, 36, "open_session (via std::string) < ...");
 	assert_where(profile, 35, "open_session (via string) < ...");
 	assert_where(profile, 24, "open_session < ...");
 	profile__free(profile);
 }
 
-/* A stripped server's static functions: where not all of them can be told, names behind them
- * are. */
+/* Static functions of a stripped server have no names. If not all frames fit, runs of
+ * frames without names are only counted, so that named callers behind them are printed. */
 static void addresses_do_not_crowd_out_names(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -162,7 +162,8 @@ static void what_rust_calls_is_told(void **state)
 	profile__free(profile);
 }
 
-/* Two stacks through the same member differ in what that called, where there is room for it. */
+/* Two stacks through the same library function may differ in what this function called. The
+ * called function is printed if there is room. */
 static void library_calls_are_told_apart(void **state)
 {
 	struct profile *profile = new_profile(1);
