@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The filter in front of the table of live blocks, compiled for the host: it never says of an entry
- * that it is not there, and seldom says of something else that it may be. */
+/* The filter in front of the table of live blocks, compiled for the host. It must never reject the
+ * key of an entry, and seldom pass a key that has no entry. */
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -52,7 +52,7 @@ static void an_entry_may_be_there(void **state)
 	assert_false(filter_may_hold(filter, &key));
 }
 
-/* Two entries of one value: deleting one must not hide the other. */
+/* Two entries share one counter: deleting one must not hide the other. */
 static void one_that_shares_its_counter_stays(void **state)
 {
 	struct abi_live_key one = {.addr = 0x55d000000010, .process = 1}, other = {.process = 1};
@@ -64,14 +64,14 @@ static void one_that_shares_its_counter_stays(void **state)
 	filter_add(filter, &other);
 	filter_remove(filter, &one);
 	assert_true(filter_may_hold(filter, &other));
-	/* inserted a second time, deleted once */
+	/* one, inserted a second time, must stay when other is deleted */
 	filter_add(filter, &one);
 	filter_remove(filter, &other);
 	assert_true(filter_may_hold(filter, &one));
 }
 
-/* The share of keys that are not there and for which the filter says so. Blocks of a heap: a
- * multiple of 16 each, near each other. */
+/* Returns the share of keys without an entry that the filter passes. The keys are like blocks of a
+ * heap: near each other, at multiples of 16. */
 static double passed(uint32_t n, uint32_t processes, uint64_t stride)
 {
 	uint32_t wrong = 0, asked = 0;
@@ -98,13 +98,13 @@ static void others_seldom_may(void **state)
 	for (size_t i = 0; i < sizeof(strides) / sizeof(strides[0]); i++) {
 		for (uint32_t processes = 1; processes <= 64; processes *= 8) {
 			empty_filter(state);
-			/* 2,000 of 65,536 counters: 3 % of what comes by chance */
+			/* 2,000 of 65,536 counters are in use: 3 % of random keys pass */
 			assert_true(passed(2000, processes, strides[i]) < 0.09);
 		}
 	}
 }
 
-/* Processes of one program have their blocks at the same addresses, without randomization. */
+/* Without address randomization, processes of one program have blocks at the same addresses. */
 static void processes_differ(void **state)
 {
 	(void)state;
@@ -119,7 +119,7 @@ static void processes_differ(void **state)
 /* --- several CPUs at once --- */
 
 #define THREADS 4
-#define KEYS	64 /* each; few counters, so that they meet at the same */
+#define KEYS	64 /* of each thread; few, so that threads meet at the same counters */
 #define STEPS	400000
 
 struct worker {
@@ -128,8 +128,8 @@ struct worker {
 	uint32_t process, lost;
 };
 
-/* Inserts and deletes keys of its own, and asks of those that are in whether they may be: its
- * process's number is all in which they differ from the others'. */
+/* Inserts and deletes keys, and asks the filter for each key that this thread has inserted. Only
+ * the process number can make these keys differ from other threads' keys. */
 static void *work(void *arg)
 {
 	struct worker *w = arg;
@@ -165,7 +165,7 @@ static void nothing_is_lost_between_cpus(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < THREADS; i++) {
-		/* one process: every counter is everybody's */
+		/* the same process: threads share all counters */
 		workers[i] = (struct worker){.seed = i + 1, .process = 7};
 		assert_int_equal(pthread_create(&workers[i].thread, NULL, work, &workers[i]), 0);
 	}

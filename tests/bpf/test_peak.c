@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What sites held at the highest moment, compiled for the host: the same as who copies all of them
- * at each new height finds. */
+/* What each site held at the peak, compiled for the host. It must equal a copy of all sites, made
+ * at each new peak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -18,7 +18,7 @@ static struct abi_site sites[SITES];
 static struct abi_peak peak;
 static uint64_t random_state = 88172645463325252ULL;
 
-/* The truth, kept the dear way. */
+/* The truth, kept in the expensive way. */
 static int64_t held[SITES], held_at_peak[SITES], live, highest;
 static uint64_t peak_time;
 
@@ -80,7 +80,7 @@ static void sites_are_as_at_the_highest_moment(void **state)
 	assert_truth();
 	for (uint64_t step = 1; step <= STEPS; step++) {
 		size_t i = random_u64() % SITES;
-		/* up, down, up ... */
+		/* the total rises, falls, rises ... */
 		bool grows = held[i] == 0 || random_u64() % 100 < (step / 500 % 2 ? 30 : 60);
 
 		change(i, grows ? (int64_t)(random_u64() % 1000) + 1 : -held[i] / 2 - 1, step);
@@ -88,7 +88,7 @@ static void sites_are_as_at_the_highest_moment(void **state)
 	}
 }
 
-/* The program before held more, but that is gone, and none of it is the new one's. */
+/* The old program held more. An exec ends its memory, which must not count for the new one. */
 static void an_exec_begins_anew(void **state)
 {
 	__u64 objects, bytes;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The note of who runs on a CPU, compiled for the host, with a scheduler that preempts wherever it
- * hurts: what a probe is told of its caller is always true. */
+/* The note of the thread that runs on a CPU (running.bpf.h), compiled for the host. A simulated
+ * scheduler preempts at the worst places. What a probe learns of its caller must always be true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <cmocka.h>
 
-/* Between any two of its steps another thread may take the CPU. */
+/* Between any two steps of the code under test, another thread may take the CPU. */
 static void preemption_point(void);
 #define barrier() preemption_point()
 
@@ -48,7 +48,7 @@ static uint64_t random_below(uint64_t n)
 	return (random_state * 2685821657736338717ULL >> 33) % n;
 }
 
-/* What find_caller() does: the count and the changes first, then the look-ups. */
+/* Does the same as find_caller(): reads the turn and the count of changes first, then looks up. */
 static void find(struct abi_running *note, struct caller *caller)
 {
 	__u64 turn = task_turn(&current->task), changed = changes;
@@ -63,7 +63,7 @@ static void find(struct abi_running *note, struct caller *caller)
 
 static void probe(void)
 {
-	struct abi_running *note = &notes[cpu]; /* programs are not moved to another CPU */
+	struct abi_running *note = &notes[cpu]; /* a BPF program stays on its CPU */
 	__u64 interval = current->truth.interval;
 	struct caller caller;
 
@@ -71,11 +71,11 @@ static void probe(void)
 		recalled++;
 	else
 		find(note, &caller);
-	/* An interval that user space changed meanwhile counts from the next call on. */
+	/* If user space changes the interval meanwhile, the new one counts from the next call. */
 	told_wrong += caller.process != current->truth.process ||
 		      caller.outer_sp != current->truth.outer_sp ||
 		      (caller.interval != current->truth.interval && caller.interval != interval);
-	/* An outer call is noted in place, whoever's note that is by then. */
+	/* An outer call is written into the note, even if the note is another thread's by then. */
 	if (!random_below(8)) {
 		current->truth.outer_sp = 1 + random_below(1000);
 		barrier();
@@ -83,8 +83,8 @@ static void probe(void)
 	}
 }
 
-/* Another thread takes the CPU and hits a probe or two; then the first one goes on, or, between two
- * probes of its, the scheduler goes on with anybody. */
+/* Another thread takes the CPU and hits up to two probes. Then the first thread goes on. Between
+ * two probes of a thread, the scheduler may go on with any thread. */
 static void run_another(void)
 {
 	struct thread *before = current, *next = &threads[random_below(TASKS)];
@@ -112,7 +112,7 @@ static void preemption_point(void)
 
 static void renew(struct thread *thread, uint64_t number)
 {
-	/* with the number of the one that has ended, and its count */
+	/* the new thread keeps the number and the count of the one that has ended */
 	thread->task.start_time = number;
 	thread->truth = (struct caller){.process = 1 + (uint32_t)random_below(3),
 					.interval = 1 + random_below(100)};
@@ -128,13 +128,13 @@ static void callers_are_who_they_are(void **state)
 	for (uint64_t i = 0; i < STEPS; i++) {
 		struct thread *thread = &threads[random_below(TASKS)];
 
-		/* each has a while on a CPU, and may be moved to the other */
+		/* each thread runs on a CPU for a while, and may then move to the other CPU */
 		cpu = (int)random_below(CPUS);
 		current = thread;
 		thread->on_cpu = true;
 		for (uint64_t n = random_below(6); n; n--) {
 			probe();
-			if (!random_below(6)) { /* an exec, or user space */
+			if (!random_below(6)) { /* a change by an exec or user space */
 				thread->truth.process = 1 + (uint32_t)random_below(3);
 				thread->truth.interval = 1 + random_below(100);
 				changes++;
@@ -143,7 +143,7 @@ static void callers_are_who_they_are(void **state)
 		thread->on_cpu = false;
 		if (random_below(20)) {
 			thread->task.nvcsw++;
-		} else { /* it ends, and another gets its number and comes to the same count */
+		} else { /* the thread ends; a new one gets its number and reaches its count */
 			renew(thread, TASKS + i + 1);
 		}
 	}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel side's sampler, compiled for the host and held against the C library's mathematics. */
+/* The kernel side's sampler, compiled for the host. Compares it with the C library's functions. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -83,7 +83,7 @@ static void distances_are_exponential(void **state)
 	}
 }
 
-/* Share of allocations of one size that are sampled, among a mix with others. */
+/* Checks the share of allocations of one size that are sampled, mixed with others. */
 static void check_probability(uint64_t size, uint64_t interval, int n)
 {
 	struct abi_process_cpu cpu = {};
@@ -92,7 +92,7 @@ static void check_probability(uint64_t size, uint64_t interval, int n)
 
 	for (int i = 0; i < n; i++) {
 		taken += sample_take(&cpu, size, interval);
-		/* what else the CPU allocates meanwhile must not matter */
+		/* other allocations on the same CPU must not matter */
 		sample_take(&cpu, random_u32() % (2 * interval), interval);
 	}
 	assert_true(fabs((double)taken / n - p) <= 5 * sqrt(p * (1 - p) / n) + 1e-9);
@@ -150,7 +150,7 @@ static void absurd_sizes_are_left_out(void **state)
 	assert_int_equal(cpu.drawn_for, 0);
 }
 
-/* What was left of a long distance must not hold up the samples of a short one. */
+/* The rest of a distance for a long interval must not delay the samples of a short interval. */
 static void another_interval_draws_anew(void **state)
 {
 	struct abi_process_cpu cpu = {};
@@ -177,7 +177,7 @@ static void weight_agrees_with_libm(void **state)
 			double got = (double)weight_q16(z, r) / 65536;
 			double bytes = (double)weighted_bytes(z, weight_q16(z, r));
 
-			/* one unit in the last of 16 places, and 4e-6 of the value */
+			/* one unit in the last of 16 binary places, and 4e-6 of the value */
 			assert_true(fabs(got - want) < 1.5 / 65536 + 4e-6 * want);
 			assert_true(fabs(bytes - (double)z / p) <
 				    1 + ((double)z / 65536) * 1.5 + 4e-6 * (double)z / p);

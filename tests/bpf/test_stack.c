@@ -42,7 +42,7 @@ __u32 random_u32(void)
 	return 0;
 }
 
-/* A walk by frame pointers, as the programs make it where there are no tables. */
+/* Walks by frame pointers, as the BPF programs do where there are no tables. */
 static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint64_t bp,
 		      uint32_t max_frames)
 {
@@ -55,7 +55,7 @@ static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint
 	return 0;
 }
 
-/* n frames of 4 words above the return address at word 0; returns rbp as the caller left it. */
+/* Lays out n frames of 4 words above the return address at word 0. Returns the caller's rbp. */
 static uint64_t lay_frames(size_t n)
 {
 	memset(memory, 0, sizeof(memory));
@@ -124,7 +124,7 @@ static void cycles_and_steps_back_end_the_walk(void **state)
 	memory[8] = at(4); /* the second frame points back to the first */
 	assert_int_equal(stack_walk(&stack, 0x500, at(0), bp, ABI_STACK_FRAMES), 0);
 	assert_int_equal(stack.n, 4);
-	memory[8] = at(8); /* to itself */
+	memory[8] = at(8); /* the second frame points to itself */
 	assert_int_equal(stack_walk(&stack, 0x500, at(0), bp, ABI_STACK_FRAMES), 0);
 	assert_int_equal(stack.n, 4);
 	assert_int_equal(stack.end, STACK_END_FRAME_POINTERS);
@@ -184,13 +184,13 @@ static void keys_differ_where_stacks_do(void **state)
 	struct abi_stack_key again;
 
 	(void)state;
-	/* neighbours in value and order, of all lengths: what real stacks are like */
+	/* addresses near each other, stacks of many lengths: as in real programs */
 	srand(2);
 	for (int i = 0; i < N; i++) {
 		stack.n = 2 + (uint32_t)(i % 20);
 		for (uint32_t j = 0; j < stack.n; j++)
 			stack.ip[j] = 0x400000 + (uint64_t)(rand() % 64) * 16;
-		stack.ip[0] = 0x400000 + (uint64_t)i; /* no two are equal */
+		stack.ip[0] = 0x400000 + (uint64_t)i; /* no two stacks are equal */
 		keys[i] = stack_hash(&stack, seed);
 		again = stack_hash(&stack, seed);
 		assert_memory_equal(&again, &keys[i], sizeof(again));
@@ -200,7 +200,7 @@ static void keys_differ_where_stacks_do(void **state)
 	qsort(keys, N, sizeof(keys[0]), compare_keys);
 	for (int i = 1; i < N; i++) {
 		assert_memory_not_equal(&keys[i - 1], &keys[i], sizeof(keys[0]));
-		/* each lane on its own would do */
+		/* the lane lo alone tells stacks apart */
 		assert_int_not_equal(keys[i - 1].lo, keys[i].lo);
 	}
 }

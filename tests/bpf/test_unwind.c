@@ -14,10 +14,10 @@
 #include "unwind.bpf.h"
 #include "vma.bpf.h"
 
-#define TEXT	   0x555500000000ULL /* its code: one mapping of one table */
+#define TEXT	   0x555500000000ULL /* the code: one mapping, one table */
 #define TRAMPOLINE 0x7fffffffe000ULL
 
-/* As user/elf/unwind.h packs them. */
+/* Rules, packed as in user/elf/unwind.h. */
 #define GO_FRAME (ABI_UNWIND_GO | 8u)
 #define GO_SWITCH(g_off, depth_off, rbp_saved)                                                     \
 	(ABI_UNWIND_GO | ((rbp_saved) ? 8u : 0) | (uint32_t)(g_off) / 8 << 4 |                     \
@@ -27,7 +27,7 @@
 	 (uint32_t)((cfa_off) / 8) << 16)
 
 static struct abi_mappings mappings;
-static struct abi_unwind_chunk chunks[3]; /* an index and two */
+static struct abi_unwind_chunk chunks[3]; /* an index and two of rows */
 static uint64_t hidden_slot, hidden_return;
 static struct abi_mapping kernel[2]; /* what the kernel knows to be mapped */
 static unsigned int asked;
@@ -63,8 +63,8 @@ static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 	return table == 1 && chunk < 3 ? &chunks[chunk] : NULL;
 }
 
-/* Functions of 256 bytes each, from TEXT on: function i has rules[i]. The second chunk takes those
- * from half on. */
+/* Lays out functions of 256 bytes each, from TEXT on. Function i has rules[i]. The second chunk
+ * holds the functions from half on. */
 static void lay_table(const uint32_t *rules, size_t n)
 {
 	size_t half = (n + 1) / 2;
@@ -81,7 +81,7 @@ static void lay_table(const uint32_t *rules, size_t n)
 		chunks[0].rows[1].pc = (uint32_t)half * 256;
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++)
 		mappings.entries[i] = (struct abi_mapping){.start = 1ULL << 62};
-	/* not alone, and not the first */
+	/* the code's mapping is neither alone nor the first */
 	mappings.entries[0] = (struct abi_mapping){.start = 0x1000, .end = 0x2000};
 	mappings.entries[1] = (struct abi_mapping){
 		.start = TEXT, .end = TEXT + n * 256, .bias = TEXT, .table = 1};
@@ -95,7 +95,7 @@ static uint64_t in(size_t i)
 	return TEXT + i * 256 + 0x40;
 }
 
-/* Walks from function first, as after a call made there: rsp is sp, rbp bp. */
+/* Walks from function number first, as if that function had made a call. rsp is sp, rbp is bp. */
 static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint32_t max_frames)
 {
 	memset(u, 0, sizeof(*u));
@@ -113,8 +113,7 @@ static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint3
 
 static void by_stack_pointer_and_back_to_rbp(void **state)
 {
-	/* 0: 24 bytes of frame; 1: the same and saves rbp; 2: keeps a frame pointer; 3: the start
-	 */
+	/* 0: 24 bytes of frame; 1: the same, and saves rbp; 2: has a frame pointer; 3: the start */
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_SP, 32, 0), RULE(ABI_UNWIND_SP, 32, 2),
 					 RULE(ABI_UNWIND_BP, 16, 2), RULE(ABI_UNWIND_END, 0, 0)};
 	struct unwind u;
@@ -144,7 +143,7 @@ static void plt_entry(void **state)
 	(void)state;
 	for (uint64_t low = 0; low < 16; low++) {
 		lay_table(rules, 2);
-		memory[low >= 11 ? 1 : 0] = in(1); /* behind the pushed index, or not */
+		memory[low >= 11 ? 1 : 0] = in(1); /* above the pushed index, if there is one */
 		memset(&u, 0, sizeof(u));
 		u.max_frames = ABI_STACK_FRAMES;
 		u.stack.n = 2;
@@ -164,7 +163,7 @@ static void signal_frame(void **state)
 
 	(void)state;
 	lay_table(rules, 3);
-	/* interrupted on another stack, below: what sigaltstack makes */
+	/* interrupted on another stack, at lower addresses, as with sigaltstack */
 	context.uc_mcontext.gregs[REG_RIP] = (greg_t)(TEXT + 256); /* at a function's first byte */
 	context.uc_mcontext.gregs[REG_RSP] = (greg_t)at(8);
 	context.uc_mcontext.gregs[REG_RBP] = 0x77;
@@ -173,8 +172,8 @@ static void signal_frame(void **state)
 	walk(&u, 0, at(4000), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
-	assert_int_equal(u.stack.ip[1], in(0) + 1); /* the trampoline, whose first byte that is */
-	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* what is shown is one less: exact */
+	assert_int_equal(u.stack.ip[1], in(0) + 1);	 /* the trampoline begins at in(0) */
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* shown as this - 1: exact */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
 }
@@ -192,7 +191,7 @@ static void frame_pointers_bridge_gaps(void **state)
 	memory[10] = at(20);   /* its frame */
 	memory[11] = in(1);    /* code without information */
 	memory[20] = at(30);
-	memory[21] = in(2); /* with information that the table cannot hold */
+	memory[21] = in(2); /* code whose rule no table can hold */
 	memory[30] = 0x99;
 	memory[31] = in(3);
 	memory[32] = in(4);
@@ -202,8 +201,8 @@ static void frame_pointers_bridge_gaps(void **state)
 	assert_int_equal(u.stack.ip[6], in(4));
 }
 
-/* Frame pointers of code without information survive code with it that uses rbp for something else.
- */
+/* Code with unwind information may use rbp for something else. The frame pointer of code without it
+ * must survive such code. */
 static void tables_restore_frame_pointers(void **state)
 {
 	static const uint32_t rules[] = {RULE(ABI_UNWIND_NONE, 0, 0), RULE(ABI_UNWIND_SP, 32, 2),
@@ -212,9 +211,9 @@ static void tables_restore_frame_pointers(void **state)
 
 	(void)state;
 	lay_table(rules, 4);
-	memory[10] = at(40); /* function 1's rbp: what looks like a frame */
+	memory[10] = at(40); /* function 1's rbp: only looks like a frame pointer */
 	memory[11] = in(1);
-	memory[14] = at(30); /* function 1 at words 12..15: function 2's frame pointer */
+	memory[14] = at(30); /* function 1, words 12..15, saves function 2's frame pointer */
 	memory[15] = in(2);
 	memory[30] = 0x99;
 	memory[31] = in(3);
@@ -241,12 +240,12 @@ static void coroutine_start(void **state)
 	lay_table(rules, 5);
 	memory[1] = TEXT + 2 * 256;
 	memory[2] = in(4);
-	memory[10] = at(20); /* a frame pointer of before the coroutine */
+	memory[10] = at(20); /* a frame pointer from before the coroutine */
 	memory[11] = in(4);
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 3);
-	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* what is shown is one less */
+	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* shown as this - 1 */
 	memory[1]--; /* one less is code without information, as everywhere in the gap */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
@@ -259,9 +258,9 @@ static void coroutine_start(void **state)
 	assert_int_equal(u.sp, at(3));
 }
 
-/* A goroutine calls C, which calls back, and the goroutine calls C again. Its stack is at words 100
- * to 199 now; C saw it at 7000 and up, where there is something else by now. C has the thread's,
- * from 4000 on. */
+/* A goroutine calls C, C calls back, and the goroutine calls C again. The goroutine's stack is now
+ * at words 100 to 199. C saw it at words 7000 and up, where something else stands now. C uses the
+ * thread's stack, from word 4000 on. */
 static void go_changes_stacks(void **state)
 {
 	enum { C, ASMCGOCALL, CGOCALL, GO, CGOCALLBACK, CROSSCALL2, GOEXIT };
@@ -295,7 +294,7 @@ static void go_changes_stacks(void **state)
 				memory[4002 + 5] = at(110);
 				memory[4002 + 6] = 0;
 			}
-			/* the callback's part: asmcgocall's return, cgocall's frame, one more */
+			/* the callback's part: asmcgocall's return, cgocall's frame, Go's frame */
 			memory[110] = saved ? at(114) : in(CGOCALL);
 			memory[110 + saved] = saved ? in(CGOCALL) : memory[110];
 			memory[113 + saved] = at(120); /* cgocall's 32 bytes */
@@ -336,14 +335,14 @@ static void go_is_not_trusted(void **state)
 
 	(void)state;
 	lay_table(rules, 2);
-	memory[10] = at(50); /* two frames in a circle, up and down */
+	memory[10] = at(50); /* two frames that point to each other */
 	memory[11] = in(0);
 	memory[50] = at(10);
 	memory[51] = in(0);
 	walk(&u, 0, at(0), at(10), 100);
 	assert_int_equal(u.stack.end, STACK_END_TRUNCATED);
 	assert_int_equal(u.stack.n, 100);
-	memory[60] = at(100) - at(60); /* leads to where it stands itself */
+	memory[60] = at(100) - at(60); /* a depth that leads to its own word */
 	memory[61] = at(70);
 	memory[71] = at(100);
 	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
@@ -353,13 +352,13 @@ static void go_is_not_trusted(void **state)
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
 	walk(&u, 0, at(0), at(10) + 1, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
-	walk(&u, 0, at(0), at(STACK_WORDS) - 8, ABI_STACK_FRAMES); /* half of a frame */
+	walk(&u, 0, at(0), at(STACK_WORDS) - 8, ABI_STACK_FRAMES); /* only half a frame */
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
-	memory[61] = 0xffffffffffffff00; /* no goroutine */
+	memory[61] = 0xffffffffffffff00; /* not a goroutine's address */
 	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
 	memory[61] = at(70);
-	memory[60] = at(101); /* deeper than its stack is high */
+	memory[60] = at(101); /* the depth exceeds the address of the stack's end */
 	walk(&u, 1, at(60), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
 	assert_int_equal(u.stack.n, 2);
@@ -381,7 +380,7 @@ static void ends_say_why(void **state)
 	assert_int_equal(u.stack.end, STACK_END_NO_PROGRESS);
 	walk(&u, 0, at(STACK_WORDS), 0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
-	walk(&u, 0, at(0) + 4, 0, ABI_STACK_FRAMES); /* no stack is laid out like that */
+	walk(&u, 0, at(0) + 4, 0, ABI_STACK_FRAMES); /* rsp is not a multiple of 8 */
 	assert_int_equal(u.stack.end, STACK_END_UNREADABLE);
 	memory[1] = 0x123456;
 	walk(&u, 0, at(0), 0, ABI_STACK_FRAMES);
@@ -438,7 +437,7 @@ static void hidden_return_addresses(void **state)
 	assert_int_equal(u.stack.ip[3], in(2));
 }
 
-/* As walk(), of a process that user space has told this of. */
+/* As walk(), for a process of which user space has told these mappings. */
 static void walk_untold(struct unwind *u, const struct abi_mappings *told, bool may_ask)
 {
 	memset(u, 0, sizeof(*u));
@@ -469,7 +468,7 @@ static void untold_mappings_are_asked_for(void **state)
 	memory[1] = in(1);
 	memory[2] = in(2);
 
-	/* neighbours need not be asked for twice */
+	/* one question is enough for addresses near each other */
 	kernel[0] = whole;
 	for (int i = 0; i < 2; i++) {
 		walk_untold(&u, i ? &told : NULL, true);
@@ -477,20 +476,20 @@ static void untold_mappings_are_asked_for(void **state)
 		assert_int_equal(u.stack.n, 5);
 		assert_int_equal(asked, 1);
 	}
-	/* what is told is not asked for; nor is anything where that is not allowed */
+	/* told mappings are not asked for; where asking is not allowed, nothing is */
 	walk_untold(&u, &mappings, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 0);
 	walk_untold(&u, NULL, false);
 	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
 	assert_int_equal(asked, 0);
-	/* half is told */
+	/* half of the code is told */
 	told.entries[0] = whole;
 	told.entries[0].end = TEXT + 0x100;
 	walk_untold(&u, &told, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 1);
-	/* in turn: each change is a question */
+	/* the walk changes between two mappings: each change takes a question */
 	kernel[0].end = TEXT + 0x100;
 	kernel[1] = whole;
 	kernel[1].start = TEXT + 0x100;
@@ -499,13 +498,13 @@ static void untold_mappings_are_asked_for(void **state)
 	walk_untold(&u, NULL, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 4);
-	/* what has no table, and what there is not */
+	/* a mapping that has no table, then no mapping at all */
 	kernel[0].table = 0;
 	walk_untold(&u, NULL, true);
 	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
 	assert_int_equal(u.stack.n, 2);
 	assert_int_equal(u.guessed, 0);
-	kernel[0].table = ABI_MAX_TABLES; /* not yet */
+	kernel[0].table = ABI_MAX_TABLES; /* the file has no table yet */
 	walk_untold(&u, NULL, true);
 	assert_int_equal(u.stack.end, STACK_END_NO_TABLE);
 	assert_int_equal(u.guessed, 1);
@@ -541,7 +540,7 @@ static void tables_fit_unchanged_files_only(void **state)
 	assert_int_equal(TEXT + 0x34 - mapping.bias, 0x234);
 }
 
-/* The searches against looking at every entry. */
+/* Compares what the searches find with the entries that were laid out. */
 static void searches_find_what_is_there(void **state)
 {
 	static uint32_t rules[ABI_CHUNK_ROWS * 2];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A function's name: is it the allocator's, or the runtime's, and how is it told? */
+/* A function's name: is it an allocator's or a runtime's, and how is it folded? */
 #include "fuzz.h"
 
 #include "encode/fold.h"
@@ -15,7 +15,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *name = fuzz_string(data, size), *variant;
 	bool answer = profile__is_allocator_frame(name);
 
-	/* What a compiler adds for a part of a function changes nothing. */
+	/* A suffix that a compiler adds for a part of a function does not change the answer. */
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
 		if (strlen(name) > 400 || strpbrk(name, "<>. [("))
 			break;

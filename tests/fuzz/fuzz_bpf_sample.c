@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel side's sampler and its fixed-point arithmetic, beside the C library's. */
+/* Compares the kernel side's sampler, and its fixed-point arithmetic, with the C library's floating
+ * point. */
 #include "fuzz.h"
 
 #include <math.h>
@@ -38,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (bytes >> 62)
 		return 0;
-	/* a countdown falls below zero by one allocation of each nested probe, no more */
+	/* each nested probe takes a countdown below zero by one allocation, no more */
 	if (until < -(INT64_MAX / 4))
 		until = cpu.until_sample = -(INT64_MAX / 4);
 	taken = sample_take(&cpu, bytes, interval);

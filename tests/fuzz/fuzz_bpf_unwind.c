@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel side's walk: mappings, tables, registers and the stack's memory are the input. Numbers
- * are small, for the fuzzer to guess them: code from TEXT on, the stack at STACK. */
+/* The kernel side's stack walk. The input holds mappings, tables, registers and the stack's memory.
+ * Addresses are small, so that the fuzzer guesses them: code is at TEXT, the stack at STACK. */
 #include "fuzz.h"
 
 #include "stack.bpf.h"
@@ -13,7 +13,7 @@
 #define MAX_MAPPED 8
 
 static struct abi_mappings mappings;
-static struct abi_unwind_chunk chunks[TABLES][3]; /* an index and two each */
+static struct abi_unwind_chunk chunks[TABLES][3]; /* each: an index and two of rows */
 static const uint8_t *image;
 static size_t image_size;
 static unsigned int reads;
@@ -29,7 +29,7 @@ __u64 trampoline_addr(void)
 	return trampoline ? TRAMPOLINE : 0;
 }
 
-/* Hidden at every other word. */
+/* The hidden return address is known at every other word of the stack. */
 __u64 original_return(__u64 slot, __u64 address)
 {
 	require(address == TRAMPOLINE && slot % 8 == 0);
@@ -52,7 +52,7 @@ long read_user_u64(__u64 *dst, __u64 addr)
 	return read_user(dst, sizeof(*dst), addr);
 }
 
-/* The kernel knows all mappings, user space has told of them or not. */
+/* The kernel knows all mappings, also those that user space has not told. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret)
 {
 	*ret = (struct abi_mapping){};
@@ -67,7 +67,7 @@ static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 	return table && table <= TABLES && chunk < 3 ? &chunks[table - 1][chunk] : NULL;
 }
 
-/* Ascending as user space promises, or as they come. */
+/* Fills in a table. sorted: pcs ascend, as user space promises. */
 static void lay_table(struct fuzz_input *in, struct abi_unwind_chunk table[3], bool sorted)
 {
 	size_t n = fuzz_take(in, 1) % MAX_ROWS, half = (n + 1) / 2;
@@ -116,12 +116,12 @@ static bool in_image(uint64_t word)
 
 static bool came_from_stack(uint64_t ip)
 {
-	/* one more for what was interrupted, one more for a trampoline that was */
+	/* 1 more for interrupted code, 2 more for an interrupted signal trampoline */
 	return in_image(ip) || in_image(ip - 1) || in_image(ip - 2) ||
 	       (trampoline && ip == TEXT + 0x101);
 }
 
-/* The rule for pc, searched one by one. */
+/* Finds the rule for pc by a linear search. */
 static uint32_t slow_find(uint64_t pc)
 {
 	for (size_t i = 0; i < ABI_MAX_MAPPINGS; i++) {
@@ -142,7 +142,7 @@ static uint32_t slow_find(uint64_t pc)
 	return ABI_UNWIND_NONE;
 }
 
-/* The same walk in the plainest way: each word is read where it stands. */
+/* The same walk, as simple as possible: it reads each word by itself. */
 struct slow {
 	uint64_t pc, sp, bp;
 	uint64_t ip[ABI_STACK_FRAMES];
@@ -163,7 +163,7 @@ static bool return_at(uint64_t slot, uint64_t *ret)
 	return true;
 }
 
-/* Go's frames lead to any stack, up or down. */
+/* A frame of Go's code may lead to any stack, up or down. */
 static bool slow_step_in_go(struct slow *s, uint32_t rule)
 {
 	uint64_t frame = s->bp, g, depth, high, ret;
@@ -249,7 +249,7 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 		bool over;
 
 		rule = find_rule(u, told);
-		u->stack.ip[n - 1] = last; /* the look-up may mark it, once */
+		u->stack.ip[n - 1] = last; /* unwind_step() marks it again */
 		if (sorted)
 			require(rule == slow_find(u->pc) || (rule & 7) == ABI_UNWIND_END);
 		reads = 0;
@@ -281,7 +281,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	void *copy;
 
 	require(u);
-	memset(u, 0xa5, sizeof(*u)); /* scratch memory is used again and again */
+	memset(u, 0xa5, sizeof(*u)); /* scratch memory is reused, so it is not zero */
 	trampoline = flags & 4;
 	if (flags & 8) {
 		sp = fuzz_take(&in, 8);

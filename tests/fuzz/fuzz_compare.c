@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Two profile files, compared: what is read of both, whatever it is, must be comparable, as each
- * other's older one and as replicas, and everything that can be written of it must be written. The
- * input: two bytes, the length of the first file, and both files. Limits are low, so that they are
- * reached, and so that an input of a few KB takes little memory and time. */
+/* Compares two profile files. If both can be read, each must be comparable as the older one of the
+ * other, and both as replicas. All encoders must be able to write the profiles and the comparisons.
+ * The input: two bytes with the length of the first file, then both files. Limits are low, so that
+ * the fuzzer reaches them, and an input of a few KB takes little memory and time. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -21,7 +21,8 @@ static const struct decode_limits limits = {
 	.written_bytes = 1 << 20,
 };
 
-/* A writer that keeps nothing; so much is never written of profiles of this size. */
+/* A sink's write function that keeps nothing. ctx: a limit of bytes, above what any encoder writes
+ * for profiles of this size. */
 static int discard(void *ctx, const void *data, size_t len)
 {
 	size_t *left = ctx;
@@ -61,7 +62,7 @@ static void write_one(const struct profile *p, const struct modules *rules)
 	WRITES(encode_modules(p, rules, true, sink));
 }
 
-/* No stack is nowhere, and sums are sums. */
+/* Each stack has a site, and totals are the sums over all stacks. */
 static void check_diff(const struct diff *diff)
 {
 	double from = 0, to = 0;
@@ -129,7 +130,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	first = first < left ? first : left;
 	require(!modules__parse("rules", text, sizeof(text) - 1, &rules, &err));
-	for (int i = 0; i < 3; i++) { /* the first is the third, too */
+	for (int i = 0; i < 3; i++) { /* the first file is the third, too */
 		const uint8_t *start = i == 1 ? in.pos + first : in.pos;
 		size_t len = i == 1 ? left - first : first;
 		void *copy = fuzz_copy(start, len);

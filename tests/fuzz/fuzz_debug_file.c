@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A program whose words lead to its debug file: it may name anything, but nothing that is not its
- * own is opened. */
+/* A program that names its debug file. It may name any file, but only a debug file of its own may
+ * be opened. */
 #include "fuzz.h"
 
 #include <errno.h>
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(found < 0 || (!fstat(found, &st) && S_ISREG(st.st_mode)));
 	if (found >= 0)
 		close(found);
-	require(fcntl(fd, F_GETFD) >= 0); /* the caller's still */
+	require(fcntl(fd, F_GETFD) >= 0); /* still open: it is the caller's */
 	close(fd);
 	close(root);
 	return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profile files of every kind. What is read must be a profile that every encoder can write, and as
- * pprof it must come back with the same totals. */
+/* Profile files of every format. Every encoder must be able to write a profile that was read.
+ * Written as pprof, the profile must come back with the same totals. */
 #include "fuzz.h"
 
 #include <math.h>
@@ -40,7 +40,7 @@ static int encode_tree(const struct profile *p, struct sink *sink)
 	return encode_table(p, &options, sink);
 }
 
-/* The tables besides. */
+/* The other tables. */
 static int encode_more(const struct profile *p, struct sink *sink)
 {
 	const struct table_options options = {.top = 8, .width = 60};
@@ -97,7 +97,7 @@ static void check_round_trip(const struct profile *p)
 	require(!decode_bytes("own", b.bytes, b.len, &again, NULL));
 	check_sound(again);
 	again_live = profile__live(again);
-	/* beyond, values are cut so that their sums do not overflow */
+	/* larger values are cut, so that their sums do not overflow */
 	if (live.bytes < 1e12 && live.objects < 1e12) {
 		require(fabs(again_live.bytes - live.bytes) < 1);
 		require(fabs(again_live.objects - live.objects) < 1);
@@ -106,7 +106,7 @@ static void check_round_trip(const struct profile *p)
 	free(b.bytes);
 }
 
-/* Every view that it does not refuse. */
+/* Tries every view that is possible for this profile. */
 static void check_views(const struct profile *p)
 {
 	for (int i = 0; i < PROFILE_WEIGHTS * PROFILE_ROOTS; i++) {

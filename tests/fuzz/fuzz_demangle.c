@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A linker's name. */
+/* Demangles a linker's symbol name. */
 #include "fuzz.h"
 
 #include "symbolize/clean.h"

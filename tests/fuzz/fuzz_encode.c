@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Names of all kinds from a target, in every format: readers must find the shape that they expect.
- * The input is a few stacks, then strings, each ended by a NUL, that serve for names, paths and
- * threads. */
+/* Writes a target's names, of all kinds, in every format: the output must keep the form that
+ * readers expect. The input is a few stacks, then strings. Each string ends with a NUL and serves
+ * as a name, a path or a thread. */
 #include "fuzz.h"
 
 #include <ctype.h>
@@ -101,7 +101,7 @@ static int append(void *ctx, const void *data, size_t len)
 	return 0;
 }
 
-/* What the encoder writes: text without a NUL in it. */
+/* What the encoder writes. It must be text without a NUL. */
 static char *encoded(const struct profile *p, int (*encode)(const struct profile *, struct sink *))
 {
 	char *text;
@@ -115,7 +115,7 @@ static char *encoded(const struct profile *p, int (*encode)(const struct profile
 	return text;
 }
 
-/* UTF-8 without anything that moves a cursor but the newline. */
+/* The text must be UTF-8, and nothing in it except newlines may move a cursor. */
 static void check_printable(const char *text)
 {
 	uint32_t code;
@@ -189,7 +189,7 @@ static const char *json_string(const char *p)
 	return p + 1;
 }
 
-/* Behind a list of values, or of names and values. */
+/* Returns the place behind a list of values, or of names and values. */
 static const char *json_list(const char *p, char close)
 {
 	p++;
@@ -229,7 +229,7 @@ static const char *json_value(const char *p)
 	return p + n;
 }
 
-/* Elements that are ended as they were begun, one script among them, and text that XML allows. */
+/* Elements must be closed in the right order, one must be a script, and XML must allow the text. */
 static void check_svg(const char *p)
 {
 	const char *open[16];
@@ -304,7 +304,7 @@ static int encode_both(const struct profile *p, struct sink *sink)
 	return encode_processes((const struct profile *const[]){p, p}, 2, &options, sink);
 }
 
-/* Whatever the names are, it is a profile of the same totals. */
+/* Whatever the names are, the pprof file must be read back with the same totals. */
 static void check_pprof(const struct profile *p)
 {
 	char *bytes;
@@ -321,7 +321,7 @@ static void check_pprof(const struct profile *p)
 	free(bytes);
 }
 
-/* Whatever the names are, what is below a root is what there is. */
+/* Whatever the names are, a view must hold as many bytes as the profile. */
 static void check_views(const struct profile *p)
 {
 	for (int root = ROOT_THREAD; root < PROFILE_ROOTS; root++) {
@@ -344,7 +344,7 @@ static void check_views(const struct profile *p)
 	}
 }
 
-/* Stacks and names of what carries these with it are neither more nor fewer. */
+/* Read back, a symbolized file must not have more stacks or locations. */
 static void check_symbolized(const struct profile *p)
 {
 	char *text = encoded(p, encode_symbolized);
@@ -368,7 +368,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	char *text;
 
 	for (unsigned kind = 0; kind < RESIDENT_N_KINDS && n_strings; kind++) {
-		/* of what is mapped all is of sites */
+		/* all memory of the kind "mapped" belongs to sites */
 		const struct resident_piece piece = {
 			.kind = kind,
 			.bytes = {.rss = kind == RESIDENT_MAPPED ? p->n_sites << 12 : kind << 12}};

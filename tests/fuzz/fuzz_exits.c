@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Code, in an ELF file around it, and an unwind table for it: where do its functions end? Or a
- * whole ELF file, when the input begins like one: then each of its functions is followed.
+/* Finds where functions end. If the input begins like an ELF file, it is a whole ELF file, and its
+ * functions are followed. Else the input is code and an unwind table for it, and the code is put
+ * into an ELF file.
  *
- * Of the other inputs the first byte is the number of rows, each of which takes two: how many bytes
- * further it begins, and which rule it has. The next byte is where in the code the function is
- * entered; the rest is code. */
+ * The first byte of such an input is the number of rows. Each row takes two bytes: its distance to
+ * the row before, less 1, and its rule. The next byte is the function's entry, as an offset in the
+ * code. The rest is code. */
 #include "fuzz.h"
 
 #include <elf.h>
@@ -16,7 +17,7 @@
 #define BASE	      0x400000
 #define MAX_FUNCTIONS 16
 
-/* The image, of which the file is the head here and the code. */
+/* The image of a file that consists of this head and the code. */
 static struct elf_image *wrap(const uint8_t *code, size_t size)
 {
 	struct {
@@ -48,7 +49,8 @@ static struct elf_image *wrap(const uint8_t *code, size_t size)
 	return image;
 }
 
-/* Is it a ret, with whatever prefixes? By hand: the code under test asks Capstone. */
+/* Is there a ret at vaddr, with any prefixes? Decoded by hand, because the code under test uses
+ * Capstone. */
 static bool is_ret(const struct elf_image *image, uint64_t vaddr)
 {
 	uint8_t code[15] = {0};
@@ -85,7 +87,7 @@ static void check(struct elf_image *image, const struct unwind_table *table, uin
 	require(exits__find(image, table, vaddr, &again) == rc && again.n == exits.n);
 	n = exits__hand_over(image, vaddr, stages, EXITS_MAX_STAGES);
 	require(n <= EXITS_MAX_STAGES);
-	/* room for more changes nothing of what there was */
+	/* more room must not change the stages that were found with less room */
 	require(exits__hand_over(image, vaddr, more, EXITS_MAX_STAGES + 4) >= n);
 	for (size_t i = 0; i < n; i++)
 		require(stages[i] == more[i] && stages[i]);

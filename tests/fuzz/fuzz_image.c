@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An ELF file, asked everything that an image answers. */
+/* An ELF file: its image is asked all that it can answer. */
 #include "fuzz.h"
 
 #include <elf.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A target's memory, read for the dynamic linker's list. The input is what stands from MEMORY on,
- * its first bytes the target's auxiliary vector: the program headers' offset and number. */
+/* Reads the dynamic linker's list from a target's memory. The input is the memory from MEMORY on.
+ * Its first 4 bytes also stand for the auxiliary vector: the program headers' offset and number. */
 #include "fuzz.h"
 
 #include "proc/link_map.c"
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	reads = 0;
 	n = link_map__read(1, dynamics, MAX);
 	require(n <= MAX);
-	require(reads <= 2 + MAX_DYNAMIC + MAX); /* headers, r_debug; a list may be a ring */
+	require(reads <= 2 + MAX_DYNAMIC + MAX); /* 2: headers, r_debug; a list may be a ring */
 	for (long i = 0; i < n; i++)
 		require(memmem(data, size, &dynamics[i], sizeof(dynamics[i])));
 	free(dynamics);

@@ -4,7 +4,7 @@
 
 #include "proc/maps.h"
 
-#define MAX_ENTRIES 64 /* beyond that nothing new happens, only slowly */
+#define MAX_ENTRIES 64 /* more entries are slow, and test nothing new */
 #define MAX_INSERTS 16
 
 /* What is mapped at an address. */
@@ -35,7 +35,7 @@ static bool same(const struct map_entry *a, const struct map_entry *b)
 	       !strcmp(a->perms, b->perms) && !strcmp(a->path, b->path);
 }
 
-/* Writes the list as the kernel does: it must be read as what it was. */
+/* Writes the list as the kernel does. Reading this text must give the same list. */
 static void check_text(const struct maps *maps)
 {
 	struct maps again;
@@ -75,7 +75,7 @@ static struct place look(const struct maps *maps, uint64_t addr)
 	return place;
 }
 
-/* Every address keeps what it had, or has the new mapping now. */
+/* Each address in the new mapping must belong to it. Any other address must keep what it had. */
 static void insert(struct maps *maps, const struct map_entry *entry)
 {
 	size_t n = 2 * maps->n + 4, k = 0;

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < size; i++)
 		lines += data[i] == '\n' || i + 1 == size;
 	require(skipped <= lines);
-	/* wherever a number of the text could lead */
+	/* looks up each number in the text, and its neighbours */
 	for (char *p = copy; *p; p = *end ? end + 1 : end) {
 		uint64_t number = strtoull(p, &end, 16);
 

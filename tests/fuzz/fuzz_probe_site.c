@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A function's bytes: where does the probe go? What it was moved over is decoded here once more, by
- * hand and without Capstone, as far as plain instructions go: anything else must not have been
- * passed over. The first byte of the input chooses the symbol's size, the rest is code. */
+/* Chooses the site of a probe in a function's bytes. The instructions that the probe was moved over
+ * are decoded here again, by hand and without Capstone. This decoder knows only plain instructions:
+ * the probe must not be moved over any others. The first byte of the input chooses the symbol's
+ * size and the number of arguments. The rest is code. */
 #include "fuzz.h"
 
 #include <capstone/capstone.h>
@@ -14,10 +15,10 @@
 
 enum { RAX, RCX, RDX, RBX, RSP, RBP, RSI, RDI, R8, R9, R10 };
 
-/* The registers by their numbers in struct probe_site. */
+/* The CPU's numbers of registers, indexed by the numbers that struct probe_site uses. */
 static const uint8_t numbers[] = {0, RDI, RSI, RDX, RCX, R8, R9, RAX, R10, 11, RBX, 12, 13, 14, 15};
 
-/* What the instruction does to the registers in which an argument stands. */
+/* Returns which registers hold an argument after the instruction, if holders held it before. */
 static uint32_t follow(uint32_t holders, const uint8_t *code, size_t len, uint32_t written)
 {
 	unsigned int reg, rm, from, to;
@@ -53,7 +54,7 @@ static uint8_t next(struct bytes *in)
 	return *in->pos++;
 }
 
-/* An operand in ModRM: the register number with REX, or -1 for memory. */
+/* The operands of a ModRM byte. rm: the register number with REX, or -1 for memory. */
 struct modrm {
 	int rm, reg, extension;
 };
@@ -80,7 +81,8 @@ static size_t imm(const struct bytes *in, bool byte)
 	return byte ? 1 : in->operand_size && !(in->rex & 8) ? 2 : 4;
 }
 
-/* A general register is written; byte: one of al, cl, ... or, without REX, ah, ch, dh, bh. */
+/* Records that a general register is written. byte: it is one of al, cl, ... or, without REX, ah,
+ * ch, dh, bh. */
 static void write_reg(struct insn *insn, const struct bytes *in, int reg, bool byte)
 {
 	insn->written |= 1u << (byte && !in->rex && reg >= 4 && reg < 8 ? reg - 4 : reg);
@@ -288,7 +290,8 @@ static struct insn plain(const uint8_t *code, size_t len)
 	}
 }
 
-/* Length of the instruction that every kernel emulates, of the nop, at code; or 0. */
+/* The length of the instruction at code, if every kernel emulates it; else 0. long_nop() is the
+ * same for a multi-byte nop. */
 static size_t emulated(const uint8_t *code, size_t len)
 {
 	size_t n;
@@ -332,7 +335,8 @@ static size_t long_nop(const uint8_t *code, size_t len)
 	return plain(code, len).len;
 }
 
-/* Rule 2: no branch of the function, as far as it decodes, leads between its entry and end. */
+/* Rule 2 of elf/probe_site.h: as far as the function decodes, none of its branches leads to a place
+ * between its entry and end. */
 static void check_branches(const uint8_t *code, size_t size, size_t end)
 {
 	const uint8_t *pos = code;
@@ -347,7 +351,7 @@ static void check_branches(const uint8_t *code, size_t size, size_t end)
 	while (cs_disasm_iter(handle, &pos, &size, &addr, insn)) {
 		const cs_x86 *x86 = &insn->detail->x86;
 
-		/* with an operand size prefix: a matter of the CPU's maker */
+		/* with an operand size prefix, the CPU's maker decides what a branch does */
 		if (memchr(insn->bytes, 0x66, insn->size))
 			break;
 		if (!cs_insn_group(handle, insn, X86_GRP_BRANCH_RELATIVE) &&

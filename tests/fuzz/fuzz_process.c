@@ -4,7 +4,7 @@
 
 #include "proc/process.c"
 
-/* A process may call itself anything of up to 63 bytes; the rest of the line is the kernel's. */
+/* A process may give itself any name of up to 63 bytes. The kernel writes the rest of the line. */
 static void check_comm(const char *comm)
 {
 	struct process_info info = {0};

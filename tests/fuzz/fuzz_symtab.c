@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An ELF file's symbols, .gnu_debugdata among them: what the child makes of them, here without one,
- * and its parent believes. Looked up are the numbers that stand in the file. */
+/* Reads an ELF file's symbols, .gnu_debugdata included, as the child does, and takes the result as
+ * its parent does. No child runs here. Numbers in the file are looked up as addresses. */
 #include "fuzz.h"
 #include "symtab.h"
 

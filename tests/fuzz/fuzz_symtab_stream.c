@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the child that reads symbols says, when something hostile has taken it over. Looked up are
- * the numbers that stand in it. */
+/* The input is what the child that reads symbols sends after something hostile has taken it over.
+ * Numbers in the input are looked up as addresses. */
 #include "fuzz.h"
 #include "symtab.h"
 

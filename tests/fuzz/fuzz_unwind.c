@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* An .eh_frame, in an ELF file around it; or a whole ELF file, when the input begins like one. The
- * file around it has 256 MiB of code (a hole) with .eh_frame's addresses in its middle, so that
- * pointers of any real .eh_frame lead into it, and e_entry at the input's first 4 bytes of it. */
+/* Builds an unwind table. If the input begins like an ELF file, it is a whole ELF file. Else it is
+ * an .eh_frame that is put into an ELF file with 256 MiB of code (a hole). .eh_frame's address is
+ * in the middle of the code, so that pointers of any real .eh_frame lead into the code. The first 4
+ * bytes of the input give e_entry, as an offset in the code. */
 #include "fuzz.h"
 
 #include <elf.h>
@@ -63,12 +64,12 @@ static int wrap(const uint8_t *data, size_t size)
 	return fd;
 }
 
-/* What the header promises. */
+/* Checks what elf/unwind.h promises. */
 static void check(const struct unwind_table *table, size_t input_size)
 {
 	size_t bad = 0;
 
-	/* "work and memory stay proportional": a row costs a byte, a function two rows more */
+	/* "work and memory stay proportional": one row for each byte, two more for a function */
 	require(table->n <= 3 * input_size);
 	for (size_t i = 0; i < table->n; i++) {
 		const struct unwind_row *row = &table->rows[i];

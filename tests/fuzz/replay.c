@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Gives a fuzz target the empty input and each file of a directory, its corpus. Usage: fuzz_NAME
- * DIRECTORY. Status 1 when there is no file; what a broken input ends it with otherwise. */
+/* Runs a fuzz target with the empty input, and with each file of a directory, its corpus. Usage:
+ * fuzz_NAME DIRECTORY. Status 1: there is no file. An input that fails ends the program at once. */
 #include <dirent.h>
 #include <fcntl.h>
 
@@ -21,7 +21,7 @@ static void replay(int dir, const char *name)
 	require(size >= 0 && size < MAX_BYTES);
 	close(fd);
 	fprintf(stderr, "input %s\n", name);
-	/* exactly as large as it is */
+	/* a buffer of exactly the input's size */
 	data = realloc(data, size ? (size_t)size : 1);
 	require(data);
 	alarm(SECONDS);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the readers' tests share. Include after cmocka.h. */
+/* Helpers that the tests of all decoders share. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_DECODE_FIXTURE_H
 #define MEMTRACE_TESTS_DECODE_FIXTURE_H
 
@@ -10,7 +10,7 @@
 #include "decode/internal.h"
 #include "tests/unit/encode/fixture.h"
 
-/* The profile in len bytes, which must be one. */
+/* Decodes len bytes, which must be a profile. */
 static inline struct profile *decoded_bytes(const void *bytes, size_t len)
 {
 	struct profile *profile = NULL;
@@ -26,7 +26,7 @@ static inline struct profile *decoded(const char *text)
 	return decoded_bytes(text, strlen(text));
 }
 
-/* Within these limits it is no profile, and the error is this. */
+/* Asserts that the bytes are refused within these limits, and that the error is text. */
 static inline void assert_refused_within(const struct decode_limits *limits, const void *bytes,
 					 size_t len, const char *text)
 {
@@ -54,7 +54,7 @@ static inline void assert_refused_bytes(const void *bytes, size_t len, const cha
 		limits_;                                                                           \
 	})
 
-/* It is read where that member of the limits is n, and refused where it is one less. */
+/* Asserts that the bytes are read if this limit is n, and refused if it is n - 1. */
 #define assert_limit(member, n, bytes, len, why)                                                   \
 	do {                                                                                       \
 		struct decode_limits enough_ = LIMITS(member, n), less_ = LIMITS(member, (n)-1);   \
@@ -71,8 +71,8 @@ static inline void assert_refused(const char *bytes, const char *text)
 	assert_refused_bytes(bytes, strlen(bytes), text);
 }
 
-/* Reads it, whatever it is, in exactly so much memory; an error says where. True: it is a
- * profile. */
+/* Decodes any bytes, in a buffer of exactly their size. An error must name the file. True: the
+ * bytes are a profile. */
 static inline bool survives(const uint8_t *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -89,7 +89,7 @@ static inline bool survives(const uint8_t *bytes, size_t len)
 	return !rc;
 }
 
-/* Every prefix, and n copies with one byte changed; the same ones each time. */
+/* Decodes every prefix, and n copies with one byte changed (the same ones in each run). */
 static inline void survives_damage(const uint8_t *bytes, size_t len, int n)
 {
 	uint8_t *copy = malloc(len);
@@ -116,7 +116,7 @@ static inline void assert_near(double got, double wanted, double relative)
 		fail_msg("%.9g is not %.9g", got, wanted);
 }
 
-/* "leaf < caller < ..." of a site, in buf. */
+/* Writes the stack of a site into buf: "leaf < caller < ...". */
 static inline const char *story(const struct profile *profile, const struct profile_site *site,
 				char *buf, size_t size)
 {
@@ -131,7 +131,7 @@ static inline const char *story(const struct profile *profile, const struct prof
 	return buf;
 }
 
-/* Site number i holds that many bytes in that many objects, and reads so. */
+/* Asserts that site i holds bytes in objects, and that story() of the site is reads. */
 static inline void assert_site(const struct profile *profile, size_t i, double bytes,
 			       double objects, const char *reads)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Parts of a profile of another program, as bytes written by hand. Ids are not those of places in
- * tables. */
+/* Parts of another program's pprof profile, as bytes written by hand. An id is not the index of its
+ * entry in the table. */
 #ifndef MEMTRACE_TESTS_DECODE_PPROF_FIXTURE_H
 #define MEMTRACE_TESTS_DECODE_PPROF_FIXTURE_H
 
@@ -45,7 +45,7 @@
 	"\x2a\x06\x08\x64\x10\x06\x20\x07"     /* function 100: main.f */                          \
 	"\x2a\x05\x08\xc8\x01\x10\x0a"	       /* function 200: main.g */
 
-/* With types before it and any samples, a sound profile. */
+/* A valid profile, if TYPES stands before it. Samples may be added. */
 #define GOOD TABLES PERIOD STRINGS
 
 #endif

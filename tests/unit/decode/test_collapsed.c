@@ -29,11 +29,11 @@ static void lines_are_stacks(void **state)
 		assert_true(profile->locations[i].addr >= PROFILE_NO_ADDR);
 		assert_int_equal(profile->locations[i].mapping, -1);
 	}
-	assert_int_equal(profile->n_locations, 5); /* main is one */
+	assert_int_equal(profile->n_locations, 5); /* main counts once */
 	profile__free(profile);
 }
 
-/* What was read is written as it was. */
+/* The encoder writes the text that was read. */
 static void it_comes_out_as_it_went_in(void **state)
 {
 	static const char text[] = "alone 3\nmain;cache insert;new node 520\nmain;main 7\n";
@@ -66,7 +66,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused(";b 7\n", "FILE: line 1: a frame without a name");
 	assert_refused(
 		"a;b 7\na;c 7",
-		"FILE: line 2: the last line has no end: the file is cut short"); /* of 7000 */
+		"FILE: line 2: the last line has no end: the file is cut short"); /* perhaps 7000 */
 }
 
 static void it_has_limits(void **state)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Expected numbers come from hand-calculation with f = 1 / (1 - exp(-(s/n)/R)), which is also what
- * jeprof gives for these files: tests/golden/check.sh compares it with its totals. */
+/* Expected numbers are calculated by hand with f = 1 / (1 - exp(-(s/n)/R)). jeprof uses the same f
+ * for these files: tests/golden/check.sh compares the totals with jeprof's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -52,7 +52,7 @@ static void numbers_are_unsampled(void **state)
 	assert_int_equal(site->n_threads, 2);
 	assert_near(site->threads[0].bytes, 3 * R * f, 1e-9);
 	assert_near(site->threads[1].objects, f, 1e-9);
-	/* one of 16 bytes stands for R/16 + 1/2 (its next term is 16/12R) */
+	/* one sample of 16 bytes stands for R/16 + 1/2 blocks (the series' next term: 16/12R) */
 	assert_site(profile, 1, R + 8, R / 16 + 0.5, "libc.so.6+0x2000 < [heap]+0x1010 < 0x8fffff");
 	assert_int_equal(profile->n_mappings, 3);
 	assert_true(profile->mappings[2].deleted);
@@ -96,7 +96,7 @@ static void symbols_name_the_frames(void **state)
 	profile__free(profile);
 }
 
-/* What gperftools' heap profiler writes: all of it, and a sampled one. */
+/* Two profiles in the form of gperftools' heap profiler: an unsampled one and a sampled one. */
 static void one_line_profiles_are_read(void **state)
 {
 	struct profile *profile =
@@ -116,7 +116,8 @@ static void one_line_profiles_are_read(void **state)
 	profile__free(profile);
 }
 
-/* Our own writer's, with two entries for stacks of mixed sizes: live bytes within its tolerance. */
+/* Reads what memtrace's encoder writes, with two entries for a stack of mixed sizes. Live bytes
+ * agree within the encoder's tolerance. */
 static void what_memtrace_writes_comes_back(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;
@@ -166,8 +167,7 @@ static void what_is_wrong_is_told(void **state)
 	assert_refused("--- symbol\n--- heap\n", "FILE: line 2: there is nothing behind it");
 }
 
-/* Of everything that a file can have many of there is a last one; and it is told where it
- * stands. */
+/* The number of items of each kind is limited. The error names the line that exceeds the limit. */
 static void numbers_of_items_are_bounded(void **state)
 {
 	static const char threads[] =
@@ -211,8 +211,8 @@ static uint64_t lost(const struct profile *profile, const char *name)
 	return 0;
 }
 
-/* A line of the list of libraries that says nothing, one that goes back, and one that says where a
- * library is. */
+/* In the list of libraries, one line is unreadable, and one starts below the end of the mapping
+ * before it. Both are counted as lost. The valid line after them is read. */
 static void broken_libraries_are_counted(void **state)
 {
 	struct profile
@@ -244,7 +244,8 @@ static void broken_libraries_are_counted(void **state)
 	profile__free(profile);
 }
 
-/* A number that no thread of the kernel's can have is no other thread's. */
+/* A thread number too large for the kernel must not be mixed up with another thread: these two are
+ * 2^32 + 7 and 2^33 + 7. */
 static void large_tids_are_kept_apart(void **state)
 {
 	struct profile *profile =
@@ -264,12 +265,12 @@ static void damage_does_no_harm(void **state)
 {
 	(void)state;
 	survives_damage((const uint8_t *)jemalloc, sizeof(jemalloc) - 1, 2000);
-	/* a stack that was cut off is no smaller profile */
+	/* a file cut within the stacks is refused: it must not be read as a smaller profile */
 	for (size_t i = 0; i < sizeof(jemalloc) - sizeof(MAPS) + 18; i++)
 		assert_false(survives((const uint8_t *)jemalloc, i));
 }
 
-/* The totals, stacks and names are those that were written, inlined functions among them. */
+/* Totals, stacks and names, with inlined functions, come back as they were written. */
 static void symbolized_profiles_come_back(void **state)
 {
 	struct profile *p = new_profile(65536), *q;
@@ -305,7 +306,7 @@ static void symbolized_profiles_come_back(void **state)
 	profile__free(q);
 }
 
-/* Of stacks by name alone, as some languages' profiles are: each frame keeps its own. */
+/* Stacks with names but no addresses, as in some languages' profiles: each frame keeps its name. */
 static void names_without_addresses_come_back_symbolized(void **state)
 {
 	struct profile *p = decoded("main;f 10\nmain;g 5\nmain;g;h 3\n"), *q;
@@ -330,7 +331,7 @@ static void names_without_addresses_come_back_symbolized(void **state)
 	profile__free(p);
 }
 
-/* Neither a line more nor a name more than there are, whatever the names are. */
+/* Whatever a name contains, it adds neither a line nor a name to the file. */
 static void names_do_not_break_symbolized_profiles(void **state)
 {
 	static const char *const hostile[][2] = {
@@ -340,7 +341,7 @@ static void names_do_not_break_symbolized_profiles(void **state)
 		{"C::operator--", "C::operator- -"},
 		{"C::operator-", "C::operator-"},
 		{"\x80\x1b[31m\u202e;@ 0x1", "??[31m?;@ 0x1"},
-		{"0xdeadbeef", NULL}, /* no name, and jeprof shows such as it is */
+		{"0xdeadbeef", NULL}, /* read as no name; jeprof shows it as it is */
 	};
 
 	(void)state;
@@ -360,7 +361,7 @@ static void names_do_not_break_symbolized_profiles(void **state)
 			assert_string_equal(reads, inlined);
 		free(text);
 		profile__free(q);
-		if (hostile[i][1]) { /* the same beside an inlined one */
+		if (hostile[i][1]) { /* the same name beside an inlined function */
 			add_inlined(p, hostile[i][0], "inner");
 			text = encoded(encode_symbolized, p);
 			q = decoded(text);

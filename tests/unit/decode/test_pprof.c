@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles of others are bytes written by hand, from the field numbers of profile.proto; our own go
- * through the encoder, whose bytes tests/unit/encode has, and come back. */
+/* Other programs' profiles are bytes written by hand, from the field numbers of profile.proto.
+ * memtrace's own profiles go through its encoder and back. tests/unit/encode tests the encoder's
+ * bytes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,8 +13,8 @@
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
 
-/* As Go writes it: ids are not those of places in tables; a stack is there twice, with blocks of 16
- * and of 524288 bytes, another one has no names. */
+/* In the form that Go writes. An id is not the index of its entry in the table. One stack has two
+ * samples, with blocks of 16 and of 524288 bytes. Another stack has no names. */
 static const char foreign[] = TYPES
 	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 2^15 of 2^19 bytes, */
 	"\x1a\x06\x08\x04\x18\x10\x20\x04"			   /* of 16 bytes each */
@@ -36,7 +37,7 @@ static void others_profiles_are_read(void **state)
 	assert_int_equal(profile->n_sites, 2);
 	assert_site(profile, 0, 1048576, 32769, "main.f < main.f < main.g");
 	assert_site(profile, 1, 1024, 2, "prog+0x30");
-	/* each as its own blocks make it: 32768 p samples of 16 bytes, and 1 - 1/e of one of R */
+	/* the sum over the stack's two entries: 32768 p samples of 16 bytes, 1 - 1/e of one of R */
 	live = &profile->sites[0].live;
 	assert_near(live->variance,
 		    32768 * p * (x / p * (x / p) * (1 - p)) +
@@ -59,7 +60,7 @@ static void others_profiles_are_read(void **state)
 	profile__free(profile);
 }
 
-/* Rows of all kinds. */
+/* A resident set with a row of each kind. */
 static struct resident *rich_resident(void)
 {
 	struct resident *r = calloc(1, sizeof(*r));
@@ -191,7 +192,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	p->has_life = true; /* of windows it is not, but a file may have both */
+	p->has_life = true; /* a windowed run has no life, but a file may have both */
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
 	p->sites[sites[0]].life.high_objects = 1e9 / 7;
@@ -238,7 +239,7 @@ static char *packed(const struct profile *profile, size_t *ret_len)
 	return text.bytes;
 }
 
-/* What is in the gzip file; free() it. */
+/* The unpacked content of the gzip file; free() it. */
 static uint8_t *unpacked(const char *bytes, size_t len, size_t *ret_len)
 {
 	uint8_t *plain = malloc(1 << 16);
@@ -275,7 +276,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		else if (!(fabs(x - y) <= 1e-9 * fabs(x)))
 			fail_msg("%s: %.17g is not %.17g", pprof_facts[i].key, y, x);
 	}
-	assert_true(p->free_calls == q->free_calls); /* as a double it is inexact */
+	assert_true(p->free_calls == q->free_calls); /* a double does not hold it exactly */
 	assert_int_equal(p->what, q->what);
 	assert_int_equal(p->mode, q->mode);
 	assert_string_equal(p->comm, q->comm);
@@ -291,7 +292,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		assert_near(q->survival_age_s[i], p->survival_age_s[i], 1e-5);
 }
 
-/* Not rounded, but for what is in labels. */
+/* These figures are not rounded in the file. Figures in labels are. */
 static void assert_same_life(const struct site_life *a, const struct site_life *b)
 {
 	assert_true(a->low_objects == b->low_objects && a->low_bytes == b->low_bytes);
@@ -306,7 +307,7 @@ static void assert_same_sites(const struct profile *p, const struct profile *q)
 	for (size_t i = 0; i < p->n_sites; i++) {
 		const struct profile_site *a = &p->sites[i], *b = &q->sites[i];
 
-		/* each sample is told in parts of 65536 */
+		/* the file rounds the values of a sample to 1 / 65536 */
 		assert_true(fabs(a->live.bytes - b->live.bytes) < 1e-4);
 		assert_true(fabs(a->live.objects - b->live.objects) < 1e-4);
 		if (a->live.most > 0)
@@ -390,7 +391,7 @@ static void assert_same_locations(const struct profile *p, const struct profile 
 	}
 }
 
-/* Not rounded. */
+/* The file does not round transfers. */
 static void assert_same_transfers(const struct profile *p, const struct profile *q)
 {
 	assert_int_equal(p->n_transfers, q->n_transfers);
@@ -460,7 +461,7 @@ static void all_of_our_own_comes_back(void **state)
 	assert_same_resident(profile->resident, again->resident);
 	assert_same_probes(profile, again);
 	assert_string_equal(again->not_traced, profile->not_traced);
-	assert_int_equal(again->n_mappings, 2); /* of the third nothing is used */
+	assert_int_equal(again->n_mappings, 2); /* no stack goes through the third */
 	assert_int_equal(again->n_lost, 2);
 	for (size_t i = 0; i < 2; i++) {
 		bool of_run = !strcmp(again->lost[i].name, "files_refused");
@@ -469,7 +470,7 @@ static void all_of_our_own_comes_back(void **state)
 		assert_int_equal(again->lost[i].of_run, of_run);
 		assert_int_equal(again->lost[i].count, of_run ? 2 : 17);
 	}
-	/* and from then on nothing changes any more */
+	/* a second round trip changes nothing */
 	third = round_trip(again);
 	bytes = packed(again, &len);
 	bytes_again = packed(third, &len_again);
@@ -482,7 +483,8 @@ static void all_of_our_own_comes_back(void **state)
 	profile__free(profile);
 }
 
-/* Our own fields, and behind them these: what is wrong is told with its place. NULL: nothing is. */
+/* Appends fields to a file of memtrace's own. The error must name a byte and contain why. With why
+ * NULL, the file must be read. */
 static void assert_own(const char *fields, size_t len, const char *why)
 {
 	struct profile *profile = rich(), *again;
@@ -575,7 +577,7 @@ static void regions_and_faults_come_back(void **state)
 	profile__free(profile);
 }
 
-/* Files of the time in which faults were called growth. */
+/* Older versions of memtrace called faults "growth" in their files. */
 static void faults_are_read_by_their_old_name(void **state)
 {
 	static const char name[] = "what: faults", old[] = "what: growth";
@@ -604,7 +606,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	profile__free(profile);
 }
 
-/* However many stacks there are whose bytes are no integers. */
+/* Totals stay right, however many stacks have bytes that are no integers. */
 static void totals_are_kept(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;
@@ -635,7 +637,7 @@ static void totals_are_kept(void **state)
 	profile__free(profile);
 }
 
-/* What no integer can hold does not overflow, in any sum of all samples. */
+/* Figures too large for an integer do not overflow in any sum over all samples. */
 static void huge_numbers_saturate(void **state)
 {
 	struct profile *profile = new_profile(65536), *again;
@@ -660,7 +662,7 @@ static void huge_numbers_saturate(void **state)
 	profile__free(profile);
 }
 
-/* Collapsed -> pprof -> collapsed: what was not known is not known still. */
+/* Collapsed -> pprof -> collapsed: figures that were not known are still not known. */
 static void what_was_unknown_stays_unknown(void **state)
 {
 	static const char text[] = "main;f 10\nmain;g 5\n";
@@ -743,7 +745,7 @@ static void what_is_wrong_is_told(void **state)
 		assert_refused_bytes(cases[i].bytes, cases[i].len, cases[i].text);
 }
 
-/* Merged profiles: one mapping over another, and two locations at one address. */
+/* As in merged profiles: two mappings overlap, and two locations have one address. */
 static void odd_addresses_do_no_harm(void **state)
 {
 	static const char odd[] = TYPES
@@ -772,7 +774,7 @@ static void damage_does_no_harm(void **state)
 	(void)state;
 	survives_damage((const uint8_t *)foreign, sizeof(foreign) - 1, 3000);
 	survives_damage(plain, plain_len, 3000);
-	/* gzip's sums see it all */
+	/* gzip's length and checksum reveal all such damage */
 	for (size_t i = 0; i < len; i++)
 		assert_false(survives((const uint8_t *)bytes, i));
 	assert_refused_bytes(bytes, 20,
@@ -780,16 +782,16 @@ static void damage_does_no_harm(void **state)
 	bytes[len - 8] ^= 1;
 	assert_false(survives((const uint8_t *)bytes, len));
 	bytes[len - 8] ^= 1;
-	/* two files, one after the other, are one message */
+	/* two files, one after the other, are read as one message */
 	bytes = realloc(bytes, 2 * len);
 	memcpy(bytes + len, bytes, len);
-	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* ids are there twice */
+	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* each id is there twice */
 	free(plain);
 	free(bytes);
 	profile__free(profile);
 }
 
-/* A number that no thread of the kernel's can have is no other thread's. */
+/* A thread number too large for the kernel must not be mixed up with another thread. */
 static void large_tids_are_kept_apart(void **state)
 {
 	static const char file[] = TYPES GOOD

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What a short file of pprof can make of its reader is bounded: memory, time, and numbers that no
- * machine has. */
+/* A short pprof file must not cost the decoder much memory or time. Numbers that no machine has are
+ * refused or cut. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -11,7 +11,7 @@
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
 
-/* 300 MiB of zeros in little more than one. */
+/* 300 MiB of zeros, packed into little more than 1 MiB. */
 static void bombs_are_refused(void **state)
 {
 	size_t room = 1 << 21, chunk = 1 << 20;
@@ -36,8 +36,7 @@ static void bombs_are_refused(void **state)
 	free(zeros);
 }
 
-/* A profile with these lines of a message, whose strings are those of STRINGS, and behind them one
- * of len 'n'. */
+/* The beginning of a profile: TYPES, STRINGS, and behind these one more string: len times 'n'. */
 static struct text with_long_string(size_t len)
 {
 	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7),
@@ -53,7 +52,7 @@ static struct text with_long_string(size_t len)
 	return text;
 }
 
-/* Location and sample number i < 2^14, with these fields of the location. */
+/* Appends location i (i < 2^14), which has these fields, and a sample of this location. */
 static void put_place(struct text *text, unsigned i, const char *fields, size_t len)
 {
 	const uint8_t location[] = {0x22, (uint8_t)(3 + len), 0x08, (uint8_t)(0x80 | i),
@@ -68,7 +67,7 @@ static void put_place(struct text *text, unsigned i, const char *fields, size_t 
 
 static const char too_much_memory[] = "names and tables take more memory than any profile does";
 
-/* What it takes to refuse the file is far less than what reading it would take. */
+/* Asserts that the file is refused within bytes of memory, and read within four times that. */
 static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 {
 	const struct decode_limits limits = LIMITS(bytes, bytes), more = LIMITS(bytes, 4 * bytes);
@@ -85,7 +84,7 @@ static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 	profile__free(profile);
 }
 
-/* Many names of one long string: they are not all copied. */
+/* Many locations share one long name. The limit stops the decoder before it copies all names. */
 static void names_are_bounded(void **state)
 {
 	struct text text = with_long_string(65536);
@@ -98,7 +97,7 @@ static void names_are_bounded(void **state)
 	free(text.bytes);
 }
 
-/* Nor are those that are made of the path of a mapping. */
+/* The same limit stops names that are made of the path of a mapping. */
 static void names_by_offset_are_bounded(void **state)
 {
 	struct text text = with_long_string(65536);
@@ -118,7 +117,7 @@ static void names_by_offset_are_bounded(void **state)
 	free(text.bytes);
 }
 
-/* A frame takes more than the letter that is its name. */
+/* The limit counts a frame's whole memory, not only its name of one letter. */
 static void small_frames_are_counted(void **state)
 {
 	struct text text = with_long_string(1);
@@ -131,7 +130,7 @@ static void small_frames_are_counted(void **state)
 		memcpy(lines + i, "\x22\x02\x08\x01", 4);
 	for (unsigned i = 1; i <= 1000; i++)
 		put_place(&text, i, lines, sizeof(lines));
-	assert_takes_too_much(&text, 2 << 20); /* 30,000 of 24 + 32 + 32 bytes */
+	assert_takes_too_much(&text, 2 << 20); /* 30,000 frames of 24 + 32 + 32 bytes */
 	less = LIMITS(items, 29999);
 	snprintf(error, sizeof(error),
 		 "FILE: byte %zu: more lines of locations than any profile has",
@@ -140,7 +139,7 @@ static void small_frames_are_counted(void **state)
 	free(text.bytes);
 }
 
-/* Of everything that a file can have many of there is a last one. */
+/* The number of items of each kind is limited. */
 static void numbers_of_items_are_bounded(void **state)
 {
 	struct text text = {};
@@ -149,7 +148,7 @@ static void numbers_of_items_are_bounded(void **state)
 
 	(void)state;
 	text_write(&text, TYPES GOOD, sizeof(TYPES GOOD) - 1);
-	for (uint8_t i = 1; i <= 30; i++) { /* stack 42, of thread i */
+	for (uint8_t i = 1; i <= 30; i++) { /* location 42, thread i */
 		const uint8_t sample[] = {0x12, 0x0f, 0x0a, 0x01, 0x2a, 0x12, 0x02, 0x01, 0x01,
 					  0x1a, 0x06, 0x08, 0x0d, 0x18, i,    0x20, 0x00};
 
@@ -159,7 +158,7 @@ static void numbers_of_items_are_bounded(void **state)
 	text_write(&text, "\x32\x03tid", 5); /* number 13 */
 	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
-	/* all the same thread: shares are counted */
+	/* now all samples are of thread 1: its shares in stacks are counted */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
 	snprintf(error, sizeof(error),
@@ -183,7 +182,8 @@ static void numbers_of_items_are_bounded(void **state)
 	free(text.bytes);
 }
 
-/* Two stacks of two locations of two functions each. */
+/* Stacks 43 43 and 43 43 44: two locations, which occur five times. Location 43 has two functions:
+ * written out, nine frames. */
 static void stacks_are_bounded(void **state)
 {
 	static const char file[] = TYPES GOOD "\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05"
@@ -201,7 +201,7 @@ static void stacks_are_bounded(void **state)
 
 #define MANY "\xff\xff\xff\xff\xff\xff\xff\xff\x3f" /* 2^62 - 1 */
 
-/* What no machine has does not go into any sum. */
+/* A sum of values must not exceed 2^62 bytes: no machine has more. */
 static void values_are_bounded(void **state)
 {
 	static const char file[] = TYPES GOOD "\x12\x0f\x0a\x01\x2a\x12\x0a\x01" MANY
@@ -219,7 +219,8 @@ static void values_are_bounded(void **state)
 		" has them");
 }
 
-/* A profile of ours with one sample of 5 bytes, this comment, and this label of that number. */
+/* A memtrace profile with this comment. Its one sample has 5 bytes, and this label with this
+ * number. */
 static struct profile *with(const char *comment, const char *label, int64_t number)
 {
 	struct text text = {};
@@ -280,12 +281,12 @@ static void what_cannot_be_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* One location with 16384 lines of a function that has no name, but 1 MiB of what no function has:
- * it is read once, and not for each of them, which would be 16 GiB. */
+/* One location has 16384 lines of one function, which has no name, but 1 MiB of fields that no
+ * function has. The function is read only once: once for each line would be 16 GiB. */
 static void functions_are_read_once(void **state)
 {
-	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* 1, and 1 MiB */
-	const uint8_t location[] = {0x22, 0x82, 0x80, 0x04, 0x08, 0x01}; /* 1, and 64 KiB */
+	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* id 1, and 1 MiB */
+	const uint8_t location[] = {0x22, 0x82, 0x80, 0x04, 0x08, 0x01}; /* id 1, and 64 KiB */
 	uint8_t *junk = malloc(1 << 20), *lines = malloc(1 << 16);
 	struct text text = {};
 	struct profile *profile;

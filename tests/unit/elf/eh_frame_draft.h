@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* .eh_frame sections written by hand, and the rows that are made of them. Include after cmocka.h.
- */
+/* Writes .eh_frame sections by hand and checks the unwind rows that are built from them. Include
+ * after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_EH_FRAME_DRAFT_H
 #define MEMTRACE_TESTS_UNIT_ELF_EH_FRAME_DRAFT_H
 
@@ -22,8 +22,8 @@
 struct draft {
 	unsigned char *bytes;
 	size_t n, room;
-	size_t cie;   /* the last one's position */
-	size_t entry; /* the open one's */
+	size_t cie;   /* position of the last CIE */
+	size_t entry; /* position of the entry being written */
 };
 
 static inline void put(struct draft *draft, const void *bytes, size_t n)
@@ -60,10 +60,10 @@ static inline void close_entry(struct draft *draft)
 #define BYTES(...)                                                                                 \
 	(const unsigned char[]){__VA_ARGS__}, sizeof((const unsigned char[]){__VA_ARGS__})
 
-/* CFA = rsp + 8, return address at CFA - 8: all functions begin so. */
+/* All functions begin with CFA = rsp + 8 and the return address at CFA - 8. */
 #define USUAL DW_CFA_def_cfa, 7, 8, DW_CFA_offset | 16, 1
 
-/* head: version to augmentation data; code alignment 1 and data alignment -8 are in it. */
+/* head: the fields from version to augmentation data, with code alignment 1, data alignment -8. */
 static inline void put_cie(struct draft *draft, const void *head, size_t head_len,
 			   const void *program, size_t program_len)
 {
@@ -86,7 +86,7 @@ static inline void open_fde(struct draft *draft)
 	put_number(draft, draft->n - draft->cie, 4);
 }
 
-/* For a usual CIE: pcrel sdata4. */
+/* Writes an FDE of a usual CIE: addresses are pcrel sdata4. */
 static inline void put_fde(struct draft *draft, uint32_t pc, uint32_t len, const void *program,
 			   size_t program_len)
 {
@@ -98,7 +98,7 @@ static inline void put_fde(struct draft *draft, uint32_t pc, uint32_t len, const
 	close_entry(draft);
 }
 
-/* An ELF file with the draft as .eh_frame. */
+/* Makes an ELF file whose .eh_frame is the draft. */
 static inline int make_file(const struct draft *draft)
 {
 	static const char names[] = "\0.eh_frame\0.shstrtab";

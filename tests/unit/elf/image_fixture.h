@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* ELF files that are loaded in this process, or made by hand. Include after cmocka.h. */
+/* ELF files for tests: loaded in this process, or made by hand. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_IMAGE_FIXTURE_H
 #define MEMTRACE_TESTS_UNIT_ELF_IMAGE_FIXTURE_H
 
@@ -26,7 +26,7 @@ static inline struct elf_image *open_path(const char *path)
 
 /* A loaded object of this process. */
 struct loaded {
-	const char *suffix; /* of its path; "" is the program itself */
+	const char *suffix; /* end of its path; "" means the program itself */
 	char path[4096];
 	uintptr_t base;
 	char build_id[129];
@@ -82,7 +82,7 @@ static inline int count_functions(const struct elf_symbol *symbol, void *ctx)
 	return 0;
 }
 
-/* A file made by hand: one executable segment over all of it, .symtab and .strtab. */
+/* A file made by hand: one executable segment that covers the whole file, .symtab and .strtab. */
 #define VADDR 0x400000ull
 
 static const char strings[] = "\0dup@V1\0dup@@V2\0weak\0only@OLD\0undefined\0absolute\0data";

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Is a probe site sound? Judged with nothing of the code under test. Include after cmocka.h. */
+/* Checks that a probe site is sound, without the code under test. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_CHECKER_H
 #define MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_CHECKER_H
 
@@ -8,14 +8,14 @@
 
 #include "elf/probe_site.h"
 
-/* A checker that shares nothing with the code under test: lengths and effects straight from the
- * opcode maps of the processor manuals. */
+/* The checker shares nothing with the code under test: it takes lengths and effects of instructions
+ * from the opcode maps of the processor manuals. */
 struct checked {
-	size_t len; /* 0: not known to the checker */
+	size_t len; /* 0: unknown to the checker */
 	bool branches;
-	int64_t target;	  /* from the instruction's first byte */
-	bool harmless;	  /* may be passed over, as far as it leaves the arguments alone */
-	uint32_t written; /* general registers */
+	int64_t target;	  /* relative to the instruction's first byte */
+	bool harmless;	  /* a probe may be moved past it, if no argument is lost */
+	uint32_t written; /* mask of general registers */
 };
 
 static inline struct checked check_instruction(const uint8_t *code, size_t max)
@@ -195,7 +195,7 @@ static inline struct checked check_instruction(const uint8_t *code, size_t max)
 	}
 	if (!two && (op == 0xf6 || op == 0xf7) && (reg & 7) < 2)
 		imm = op == 0xf6 ? 1 : immz;
-	if (result.branches && opsize && !rex_w) /* two lengths */
+	if (result.branches && opsize && !rex_w) /* Intel and AMD disagree on the length */
 		return (struct checked){0};
 	if (pos + imm > max || pos + imm > 15)
 		return (struct checked){0};
@@ -220,7 +220,7 @@ static inline struct checked check_instruction(const uint8_t *code, size_t max)
 		return result;
 	}
 
-	/* What does it write? */
+	/* What does the instruction write? */
 	unsigned int op_reg = reg & 7;
 
 	if (!two && op >= 0x80 && op <= 0x83 && op_reg == 7)
@@ -264,7 +264,7 @@ static inline struct checked check_instruction(const uint8_t *code, size_t max)
 	return result;
 }
 
-/* The registers in which an argument stands after an instruction. */
+/* holders: where an argument stands before the instruction. Returns where it stands after it. */
 static inline uint32_t follow(uint32_t holders, const uint8_t *code, const struct checked *insn)
 {
 	unsigned int reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1;
@@ -281,10 +281,10 @@ static inline uint32_t follow(uint32_t holders, const uint8_t *code, const struc
 	return left;
 }
 
-/* All six arguments are read at the probe. */
+/* Checks the site for a probe that reads all six arguments. */
 static inline void assert_sound(const uint8_t *code, size_t size, const struct probe_site *site)
 {
-	/* the registers by their numbers in struct probe_site */
+	/* the processor's numbers, indexed by those of struct probe_site */
 	static const uint8_t numbers[] = {0, 7, 6, 2, 1, 8, 9, 0, 10, 11, 3, 12, 13, 14, 15};
 	uint32_t holders[6];
 	size_t pos = 0, site_len;
@@ -325,7 +325,8 @@ static inline void assert_sound(const uint8_t *code, size_t size, const struct p
 			    (b == 0x41 && (code[pos + 1] & 0xf8) == 0x50) ||
 			    (b == 0x0f && (code[pos + 1] & 0xf0) == 0x80));
 	}
-	/* In step as far as the checker knows the instructions. */
+	/* As far as the checker knows the instructions: no branch leads behind the entry and before
+	 * the end of the probed instruction. */
 	for (pos = 0; pos < size; pos += insn.len) {
 		insn = check_instruction(code + pos, size - pos);
 		if (!insn.len)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sites chosen in code given as bytes. Include after cmocka.h. */
+/* Chooses probe sites in functions given as bytes. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_FIXTURE_H
 #define MEMTRACE_TESTS_UNIT_ELF_PROBE_SITE_FIXTURE_H
 
@@ -12,7 +12,7 @@
 #define VADDR	 0x401000ull
 #define N(array) (sizeof(array) / sizeof(*(array)))
 
-/* Chooses from a copy that ends where the code ends, for ASan to watch. */
+/* Chooses in a copy that ends where the code ends, so that ASan sees each read beyond it. */
 static inline int choose(const uint8_t *code, size_t len, uint64_t size, struct probe_site *site)
 {
 	_cleanup_free_ uint8_t *copy = malloc(len ? len : 1);
@@ -21,7 +21,7 @@ static inline int choose(const uint8_t *code, size_t len, uint64_t size, struct 
 	return probe_site__choose(copy, len, VADDR, size, PROBE_SITE_ALL_ARGS, site);
 }
 
-/* The choice for a whole function given as bytes. */
+/* Chooses the site in a whole function, given as bytes. */
 #define CHOOSE(site, ...)                                                                          \
 	({                                                                                         \
 		static const uint8_t code_[] = {__VA_ARGS__};                                      \

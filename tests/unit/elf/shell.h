@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Files that a test has made for it. Include after cmocka.h. */
+/* Makes the files of a test with shell commands. Include after cmocka.h. */
 #ifndef TESTS_UNIT_ELF_SHELL_H
 #define TESTS_UNIT_ELF_SHELL_H
 
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Runs shell commands in the directory; the test fails when one of them does. */
+/* Runs shell commands in the directory dir; the test fails when a command fails. */
 __attribute__((format(printf, 2, 3))) static inline void shell_run(const char *dir, const char *fmt,
 								   ...)
 {

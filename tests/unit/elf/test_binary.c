@@ -52,7 +52,7 @@ static void run(const char *command)
 	assert_int_equal(system(command), 0);
 }
 
-/* A library with a build-id, and what else the command line says. */
+/* Compiles a library. flags, with the build-id, go to gcc. */
 static void make_library(const char *name, const char *flags)
 {
 	char command[512];
@@ -62,7 +62,7 @@ static void make_library(const char *name, const char *flags)
 	run(command);
 }
 
-/* Adds the file as maps would tell it. */
+/* Adds a file of dir as if the maps of a process named it. */
 static struct binary *add(struct binaries *binaries, const char *name, struct file_id *ret_id)
 {
 	struct binary *binary = NULL;
@@ -99,13 +99,13 @@ static void test_known_once(void **state)
 	assert_true(a && b && a != b);
 	assert_int_equal(binaries__count(binaries), 2);
 	assert_string_equal(elf_image__build_id(a->image), "aaaaaaaa");
-	/* a third under neither's name */
+	/* a third id is unknown */
 	assert_null(binaries__find(binaries, &unknown));
 	assert_int_equal(stat("b.so", &st), 0);
 	assert_true(binaries__state(binaries, &id_b, &known));
 	assert_int_equal(known.size, st.st_size);
 	assert_memory_equal(&known.changed, &st.st_ctim, sizeof(known.changed));
-	/* it goes on being known when its name is gone */
+	/* a file stays known when its name is gone */
 	run("rm a.so");
 	assert_ptr_equal(binaries__find(binaries, &id_a), a);
 	binaries__free(binaries);
@@ -113,7 +113,8 @@ static void test_known_once(void **state)
 	binaries__free(NULL);
 }
 
-/* Copies of a library in many containers are one binary; what only claims to be one is not. */
+/* Copies of a library, as in many containers, are one binary. A file that has only the same
+ * build-id, but other content, is not. */
 static void test_copies(void **state)
 {
 	struct binaries *binaries;
@@ -134,7 +135,7 @@ static void test_copies(void **state)
 	assert_int_equal(binaries__count(binaries), 1);
 	assert_ptr_not_equal(add(binaries, "liar.so", &id_b), a);
 	assert_int_equal(binaries__count(binaries), 2);
-	/* A file that anybody may write to must not stand for another's copy of it. */
+	/* A file that anybody may write to must not be used in place of a protected copy. */
 	binaries__free(binaries);
 	assert_int_equal(binaries__new(&binaries), 0);
 	b = add(binaries, "open.so", &id_b);
@@ -142,8 +143,8 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
-/* A copy is a file of its own: with a mark of its own, and to be opened as itself when no name
- * leads to it. */
+/* Copies share a binary, but each is a file of its own: it has its own mark, and is itself opened
+ * when its name is gone. */
 static void test_copies_are_files(void **state)
 {
 	struct binaries *binaries;
@@ -170,7 +171,7 @@ static void test_copies_are_files(void **state)
 	binaries__free(binaries);
 }
 
-/* A sparse GiB that begins as a.so does and differs from the others at its end. In memory. */
+/* Adds a sparse file of 1 GiB in memory: it begins as a.so does and ends unlike all other liars. */
 static void add_liar(struct binaries *binaries, int i)
 {
 	struct file_id id = {1, 3, (uint64_t)i + 1};
@@ -186,7 +187,7 @@ static void add_liar(struct binaries *binaries, int i)
 	assert_int_equal(binaries__add(binaries, &id, fd, -1, "/liar", &binary), 0);
 }
 
-/* Each is compared with all before it, which must come to an end. */
+/* Each file is compared with all before it: this work must have a limit. */
 static void test_many_liars(void **state)
 {
 	struct binaries *binaries;
@@ -226,7 +227,7 @@ static void test_copy_of_another_owner(void **state)
 	binaries__free(binaries);
 }
 
-/* Overwritten in place: the same inode, another library. */
+/* A file is overwritten in place: the same inode is another library now. */
 static void test_written_to(void **state)
 {
 	struct binaries *binaries;
@@ -274,7 +275,8 @@ static bool is_held(uint64_t inode)
 	return held;
 }
 
-/* Unused files are let go: after a while, or at once when that alone frees their blocks. */
+/* Unused files are closed after a while. A deleted file is closed at once, because only our
+ * descriptor still holds its disk blocks. */
 static void test_unused_are_let_go(void **state)
 {
 	struct binary *a, *b, *again;
@@ -302,7 +304,7 @@ static void test_unused_are_let_go(void **state)
 	assert_null(binaries__find(binaries, &id_b));
 	assert_false(is_held(id_b.inode));
 	assert_ptr_equal(binaries__find(binaries, &id_a), a);
-	/* one that is used again begins anew */
+	/* use of a file starts its idle time anew */
 	binaries__use(binaries, &id_a);
 	assert_int_equal(evict(binaries, 219), 0);
 	assert_int_equal(evict(binaries, 220), 1);
@@ -310,7 +312,7 @@ static void test_unused_are_let_go(void **state)
 	assert_int_equal(evict(binaries, 221), 0);
 	assert_int_equal(n_gone, 1);
 	assert_false(is_held(id_a.inode));
-	/* what was kept by its index is no other's */
+	/* an index is never given to another binary */
 	again = add(binaries, "b.so", &id_b);
 	assert_int_equal(again->index, 2);
 	assert_int_equal(binaries__count(binaries), 3);
@@ -318,8 +320,8 @@ static void test_unused_are_let_go(void **state)
 	binaries__free(binaries);
 }
 
-/* The content stays as long as one of its files is used, and none of the others is held for its
- * sake. */
+/* A binary stays as long as one of its files is used. Its unused files are
+ * closed nevertheless. */
 static void test_copies_are_let_go(void **state)
 {
 	struct file_id id_a, id_b, id_c;
@@ -381,7 +383,7 @@ static void test_debug_file(void **state)
 	binaries__free(binaries);
 }
 
-/* However many files processes bring along, descriptors are left for all else. */
+/* However many files processes map, descriptors are left for other uses. */
 static void test_descriptors_are_left(void **state)
 {
 	struct rlimit limit, little;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the rows must say comes from outside: from elfutils' reading of the same programs, and,
- * where a program breaks or a limit is ours, from the bytes as written here. */
+/* The expected rows are independent of the code under test: elfutils reads the same programs.
+ * Where a program breaks or a limit is our own, the rows follow from the bytes written here. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@
 	DW_CFA_def_cfa_expression, 11, DW_OP_breg7, 8, DW_OP_breg16, 0, DW_OP_lit15, DW_OP_and,    \
 		lit, DW_OP_ge, DW_OP_lit3, DW_OP_shl, DW_OP_plus
 
-/* One function at 0x10 .. 0x50 with this program. */
+/* The program of one function at 0x10 .. 0x50, and its rows. */
 static const struct program {
 	const char *name;
 	const unsigned char *bytes;
@@ -155,7 +155,7 @@ static void test_rare_forms(void **state)
 	assert_int_equal(build_draft(&draft, 0, &negative, true), 0);
 	assert_rows("negative", negative, ROWS({0, BAD}, {0x10, SP(8)}, {0x20, NONE}));
 
-	/* More states remembered than we keep; elfutils keeps any number. */
+	/* More states are remembered than we keep. elfutils keeps any number: it is not asked. */
 	draft = (struct draft){0};
 	put_usual_cie(&draft);
 	open_fde(&draft);
@@ -170,7 +170,7 @@ static void test_rare_forms(void **state)
 	assert_rows("deep", deep,
 		    ROWS({0, SP(8)}, {8, SP(16)}, {16, SP(8)}, {32, BAD}, {0x100, NONE}));
 
-	/* Products beyond 64 bits. */
+	/* Products do not fit in 64 bits. */
 	draft = (struct draft){0};
 	put_cie(&draft,
 		BYTES(1, 'z', 'R', 0, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f, 0x80,
@@ -186,7 +186,7 @@ static void test_rare_forms(void **state)
 	assert_int_equal(huge->skipped, 0);
 }
 
-/* cfa and ra: the lower 7 bits of the offset, which is 128 more */
+/* cfa and ra: the offset minus 128, which is the lower 7 bits of its LEB128 form */
 #define UCONTEXT(cfa, ra)                                                                          \
 	DW_CFA_def_cfa_expression, 4, DW_OP_breg7, 0x80 | (cfa), 1, DW_OP_deref,                   \
 		DW_CFA_expression, 6, 3, DW_OP_breg7, 0xf8, 0, DW_CFA_expression, 16, 3,           \
@@ -199,13 +199,13 @@ static void test_signal_frames(void **state)
 
 	(void)state;
 	put_cie(&draft, BYTES(1, 'z', 'R', 'S', 0, 1, 0x78, 16, 1, 0x1b), NULL, 0);
-	/* one byte in front of the function, as glibc writes it */
+	/* the FDE begins one byte before the function, as in glibc */
 	put_fde(&draft, 0xf, 0x11, BYTES(UCONTEXT(160 - 128, 168 - 128)));
 	put_fde(&draft, 0x20, 0x10, BYTES(UCONTEXT(168 - 128, 168 - 128)));
 	put_fde(&draft, 0x30, 0x10, BYTES(UCONTEXT(160 - 128, 176 - 128)));
 	put_fde(&draft, 0x40, 0x10, BYTES(USUAL));
 	put_fde(&draft, 0x50, 0x10, BYTES(USUAL, DW_CFA_undefined, 16));
-	/* the same without the 'S' */
+	/* the first program again, under a CIE without 'S' */
 	put_usual_cie(&draft);
 	put_fde(&draft, 0x60, 0x10, BYTES(UCONTEXT(160 - 128, 168 - 128)));
 	assert_int_equal(build_draft(&draft, 0, &table, true), 0);

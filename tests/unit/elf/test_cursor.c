@@ -13,7 +13,8 @@
 
 #define HERE 0x401000ull
 
-/* In memory that ends where the bytes end, for ASan to watch; for the caller to free. */
+/* A cursor over a copy that ends where the bytes end, so that ASan sees each read beyond it. The
+ * caller frees the copy. */
 static struct cursor cursor_of(const void *bytes, size_t n)
 {
 	unsigned char *copy = malloc(n ? n : 1);
@@ -39,7 +40,7 @@ static void test_bytes(void **state)
 	cursor.pos = copy + 6;
 	assert_int_equal(cursor__bytes(&cursor, 4), 0);
 	assert_true(cursor.broken);
-	/* Also what would fit: who has read beyond the end is out of step. */
+	/* Reads that would fit fail, too: after a read beyond the end, they are out of step. */
 	assert_int_equal(cursor__bytes(&cursor, 1), 0);
 	assert_ptr_equal(cursor.pos, copy + 6);
 
@@ -140,7 +141,7 @@ static void test_blocks(void **state)
 	block = cursor__block(&cursor);
 	assert_ptr_equal(block.pos, block.end);
 	assert_false(cursor.broken);
-	/* one byte longer than there are */
+	/* a block one byte longer than the rest */
 	block = cursor__block(&cursor);
 	assert_ptr_equal(block.pos, block.end);
 	assert_true(cursor.broken);

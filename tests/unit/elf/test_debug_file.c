@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* gcc, objcopy and strip make the files, and a directory is the root of a machine that holds them.
- * What is found is told by where the kernel says that the descriptor leads. */
+/* gcc, objcopy and strip make the files. A directory stands for the root of a machine that holds
+ * them. The descriptor's link in /proc/self/fd tells which file was found. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -24,8 +24,9 @@
 
 static char dir[] = "/tmp/memtrace-debug-file-XXXXXX";
 
-/* id: a stripped program with build-id and link, id.debug: what was stripped off. crc: one without
- * build-id. other: of another build, with the same link. */
+/* id: a stripped program with build-id and .gnu_debuglink; id.debug: its debug file. crc: a program
+ * without build-id. other: a program of another build. The last two have a link and a debug file,
+ * too. */
 static int make_files(void **state)
 {
 	static const char *const source = "int shown(int x) { return x + 1; }"
@@ -57,7 +58,7 @@ static int remove_files(void **state)
 	return 0;
 }
 
-/* An empty machine, but for the program called usr/bin/prog. */
+/* Makes root, a machine that holds only the program, as usr/bin/prog. */
 static void new_root(const char *program)
 {
 	shell_run(dir,
@@ -66,8 +67,7 @@ static void new_root(const char *program)
 		  program);
 }
 
-/* Where binutils say that the debug file is to be found by its build-id, without the first slash.
- */
+/* The path of the debug file by the build-id, as binutils define it, without the first slash. */
 static const char *id_path(const char *program)
 {
 	static char path[256];
@@ -95,8 +95,8 @@ static int open_below(const char *name, int flags)
 	return fd;
 }
 
-/* Looks in the tree root (a name below the directory, or "/") for the debug file of program, which
- * is called path there: the name of what was found, below the directory, or NULL and *ret_err. */
+/* Searches the tree root (a name below dir, or "/") for the debug file of program; path is the
+ * program's name in that tree. Returns the found file's name below dir, or NULL and *ret_err. */
 static const char *look(const char *root, const char *program, const char *path, int *ret_err)
 {
 	_cleanup_close_ int root_fd = -1, program_fd = open_below(program, O_RDONLY), fd = -1;
@@ -105,10 +105,10 @@ static const char *look(const char *root, const char *program, const char *path,
 	ssize_t len;
 
 	root_fd = *root == '/' ? open("/", O_PATH | O_CLOEXEC) : open_below(root, O_PATH);
-	alarm(20); /* what waits for the writer of a FIFO, or reads without end, dies */
+	alarm(20); /* kills a wait for the writer of a FIFO, or a read without end */
 	fd = debug_file__open(root_fd, program_fd, path);
 	alarm(0);
-	assert_int_equal(fcntl(program_fd, F_GETFD), FD_CLOEXEC); /* still the caller's */
+	assert_int_equal(fcntl(program_fd, F_GETFD), FD_CLOEXEC); /* still open */
 	assert_int_equal(fcntl(root_fd, F_GETFD), FD_CLOEXEC);
 	*ret_err = fd < 0 ? fd : 0;
 	if (fd < 0)
@@ -123,7 +123,8 @@ static const char *look(const char *root, const char *program, const char *path,
 	return found + strlen(dir) + 1;
 }
 
-/* Of usr/bin/prog in the tree root, which is expected below it; NULL: none. */
+/* Searches for the debug file of usr/bin/prog in the tree root. expected: its name below root, or
+ * NULL if none may be found. */
 static void assert_found(const char *expected)
 {
 	int err;
@@ -152,14 +153,14 @@ static void test_places(void **state)
 	for (size_t i = 0; i < n; i++)
 		shell_run(dir, "mkdir -p $(dirname root/%s); cp id.debug root/%s", places[i],
 			  places[i]);
-	for (size_t i = 0; i < n; i++) { /* the first that is left */
+	for (size_t i = 0; i < n; i++) { /* the first place that is left */
 		assert_found(places[i]);
 		shell_run(dir, "rm root/%s", places[i]);
 	}
 	assert_found(NULL);
 	shell_run(dir,
 		  "cp id.debug root/; cp id.debug root/usr/lib; cp id.debug root/usr/lib/debug");
-	assert_found(NULL); /* not everywhere */
+	assert_found(NULL); /* other places are not searched */
 }
 
 static void test_places_by_crc(void **state)
@@ -182,7 +183,7 @@ static void test_places_by_crc(void **state)
 	assert_found(NULL);
 }
 
-/* What has the same name but is of another build. */
+/* A file with the right name that belongs to another build is refused. */
 static void test_others(void **state)
 {
 	const char *by_id = id_path("id");
@@ -196,8 +197,8 @@ static void test_others(void **state)
 	shell_run(dir, "cp crc.debug root/usr/bin/id.debug"); /* no build-id at all */
 	assert_found(NULL);
 
-	/* A right CRC does not make up for a wrong build-id; a wrong one is none of its business.
-	 */
+	/* Only the build-id counts: a right CRC does not make up for a wrong build-id, and a wrong
+	 * CRC does no harm to a right one. */
 	shell_run(dir,
 		  "cp other.debug link.debug; cp id both; objcopy --remove-section=.gnu_debuglink "
 		  "both;"
@@ -232,7 +233,7 @@ static void test_merged_usr(void **state)
 	shell_run(dir, "mv root/usr/lib/debug/usr/lib/x/id.debug root/usr/lib/x");
 	assert_string_equal(look("root", "id", "/lib/x/id.so", &err), "root/usr/lib/x/id.debug");
 
-	/* At the top of the tree. */
+	/* The program is at the top of the tree. */
 	shell_run(dir, "rm root/usr/lib/x/id.debug; cp id.debug root/");
 	assert_string_equal(look("root", "id", "/id", &err), "root/id.debug");
 	shell_run(dir, "mv root/id.debug root/usr/lib/debug");
@@ -244,7 +245,7 @@ static void test_merged_usr(void **state)
 
 /* --- out of the root --- */
 
-/* A place and a link that leads from there to directory, which is outside of the root. */
+/* Makes place a link to directory, which is outside of the root. */
 static void lay_link(const char *place, const char *directory)
 {
 	shell_run(dir, "rm -rf root/%s; mkdir -p $(dirname root/%s); ln -s %s root/%s", place,
@@ -263,7 +264,7 @@ static void test_links_stay_inside(void **state)
 	shell_run(dir, "mkdir -p outside/$(dirname %s) outside/usr/bin", by_id);
 	shell_run(dir, "cp id.debug outside/%s; cp id.debug outside/id.debug", by_id);
 
-	for (int i = 0; i < 2; i++) { /* an absolute link, and one that climbs */
+	for (int i = 0; i < 2; i++) { /* absolute links, then links with ../ */
 		const char *to = i ? up : outside;
 		char target[2 * PATH_MAX];
 		struct stat st;
@@ -274,7 +275,7 @@ static void test_links_stay_inside(void **state)
 		snprintf(target, sizeof(target), "%s/id.debug", to);
 		lay_link("usr/bin/id.debug", target);
 		lay_link("usr/lib/debug/usr/bin", to);
-		/* For one who follows them as we see them they do lead out. */
+		/* Followed from our own root directory, the links do lead to the files outside. */
 		snprintf(target, sizeof(target), "%s/root/%s", dir, by_id);
 		assert_int_equal(stat(target, &st), 0);
 		snprintf(target, sizeof(target), "%s/root/usr/bin/id.debug", dir);
@@ -282,7 +283,7 @@ static void test_links_stay_inside(void **state)
 		assert_found(NULL);
 	}
 
-	/* As the machine in the root sees it, the same links may lead somewhere, too. */
+	/* Followed from the machine's root, the same links may lead to files inside of it. */
 	shell_run(dir, "mkdir -p root/%s; cp -r outside/. root/%s", dir, dir);
 	snprintf(outside, sizeof(outside), "%s/outside/%s", dir + 1, by_id);
 	assert_found(NULL);
@@ -292,7 +293,7 @@ static void test_links_stay_inside(void **state)
 	snprintf(outside, sizeof(outside), "%s/outside/id.debug", dir + 1);
 	assert_found(outside);
 
-	/* Fedora's are links to the debug file by name. */
+	/* Fedora's files by build-id are links to the debug files by name. */
 	shell_run(dir,
 		  "rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) "
 		  "root/usr/lib/debug/usr/bin;"
@@ -302,7 +303,7 @@ static void test_links_stay_inside(void **state)
 	assert_found("usr/lib/debug/usr/bin/prog.debug");
 }
 
-/* A link of /proc leads to the file itself, wherever that is. */
+/* A magic link of /proc leads to the file itself, wherever it is. Such a link is not followed. */
 static void test_magic_links(void **state)
 {
 	_cleanup_close_ int fd = open_below("id.debug", O_RDONLY);
@@ -322,12 +323,12 @@ static void test_magic_links(void **state)
 	assert_null(look("/", "id", path, &err));
 	assert_int_equal(err, -ENOENT);
 	shell_run(dir, "rm root/usr/bin/id.debug; ln -s %s/id.debug root/usr/bin/id.debug", dir);
-	assert_string_equal(look("/", "id", path, &err), "id.debug"); /* one of the usual kind */
+	assert_string_equal(look("/", "id", path, &err), "id.debug"); /* a usual link is followed */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	assert_int_equal(stat(path, &st), 0);
 }
 
-/* --- what is no debug file --- */
+/* --- files that are no debug files --- */
 
 static void test_no_files(void **state)
 {
@@ -363,7 +364,7 @@ static void test_no_files(void **state)
 			shell_run(dir, "%s", command);
 		}
 		assert_found(NULL);
-		assert_null(look("/", "id", path, &err)); /* where there is a /dev/zero */
+		assert_null(look("/", "id", path, &err)); /* here /dev/zero exists */
 		assert_int_equal(err, -ENOENT);
 		shell_run(dir, "mkdir -p root/usr/bin/.debug; cp id.debug root/usr/bin/.debug");
 		assert_found("usr/bin/.debug/id.debug"); /* and the search goes on */
@@ -377,7 +378,7 @@ static void test_no_files(void **state)
 	close(fd);
 }
 
-/* A file that is its own debug file, under any name. */
+/* A program is never its own debug file, whatever names it has. */
 static void test_itself(void **state)
 {
 	const char *by_id = id_path("id");
@@ -394,7 +395,7 @@ static void test_itself(void **state)
 
 /* --- hostile links --- */
 
-/* Gives the program a .gnu_debuglink of these bytes. */
+/* Makes linked: a copy of the program with these bytes as .gnu_debuglink. */
 static void set_link(const char *program, const void *bytes, size_t len)
 {
 	char path[PATH_MAX];
@@ -444,7 +445,7 @@ static void test_hostile_links(void **state)
 		assert_found(cases[i].found ? "usr/bin/good" : NULL);
 	}
 
-	/* As long as a name can be, and longer. */
+	/* Names as long as a file's name can be, and longer. */
 	for (size_t len = 253; len < 258; len++) {
 		memset(name, 'n', sizeof(name));
 		memset(name + len, '\0', 8);
@@ -463,13 +464,13 @@ static void test_hostile_links(void **state)
 			assert_found(NULL);
 		}
 	}
-	memset(name, 'n', sizeof(name)); /* without an end */
+	memset(name, 'n', sizeof(name)); /* without a NUL */
 	set_link("id", name, sizeof(name));
 	new_root("linked");
 	assert_found(NULL);
 }
 
-/* The CRC of len zero bytes behind what has crc. */
+/* The CRC of bytes whose own CRC is crc, followed by len zero bytes. */
 static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 {
 	static const unsigned char zeros[4096];
@@ -485,8 +486,8 @@ static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 	return (uint32_t)crc32(crc, zeros, (uInt)len);
 }
 
-/* Lays a file of size bytes, the first of them crc.debug's, in places; the program's link has its
- * right CRC. */
+/* Makes usr/bin/big: size bytes, those of crc.debug and then zeros. The program's .gnu_debuglink
+ * names it and has its right CRC. */
 static void large_file(uint64_t size)
 {
 	_cleanup_free_ unsigned char *head = NULL;
@@ -505,7 +506,7 @@ static void large_file(uint64_t size)
 	shell_run(dir, "cp crc.debug root/usr/bin/big; truncate -s %lu root/usr/bin/big", size);
 }
 
-/* A file is not read for ever only because another one names it. */
+/* At most 1 GiB is read for a CRC, however large the file is that a program names. */
 static void test_large_files(void **state)
 {
 	(void)state;
@@ -514,7 +515,7 @@ static void test_large_files(void **state)
 	large_file((1ull << 30) + 1);
 	assert_found(NULL);
 
-	/* Two of 600 MiB are too much as well, wherever they are: the second is not read. */
+	/* The limit is for all files together: of two with 600 MiB, the second is not read. */
 	large_file(600 << 20);
 	shell_run(dir, "cd root/usr/bin; mkdir .debug; cp --sparse=always big .debug/; "
 		       "printf x | dd of=big bs=1 seek=9999999 conv=notrunc status=none");
@@ -540,7 +541,7 @@ static void test_without_sections(void **state)
 		  by_id, by_id);
 	assert_found(by_id);
 	shell_run(dir, "rm root/%s", by_id);
-	assert_found(NULL); /* the link was in a section */
+	assert_found(NULL); /* the link is in a section */
 }
 
 static void assert_refused(const char *program, const char *path, int expected)
@@ -610,8 +611,8 @@ static unsigned char *read_whole(const char *name, size_t *ret_len)
 	return bytes;
 }
 
-/* Claims of sizes that nobody has, in a file large enough for them: under ASan to allocate so much
- * is the end. */
+/* Headers claim sizes of 512 GiB, and the sparse file is large enough for them. Under ASan, an
+ * attempt to allocate so much memory ends the test. */
 static void test_huge_claims(void **state)
 {
 	const uint64_t huge = 1ull << 39;
@@ -639,7 +640,7 @@ static void test_huge_claims(void **state)
 
 		if (round == 1)
 			header->e_shoff = header->e_shnum = 0;
-		if (round == 2) { /* more than there are: the table is cut off by the file's end */
+		if (round == 2) { /* too many: the end of the file cuts off the table */
 			header->e_shoff = huge + len - 3000000;
 			header->e_shnum = 65000;
 		}
@@ -649,7 +650,7 @@ static void test_huge_claims(void **state)
 		assert_int_equal(ftruncate(fd, (off_t)(huge + len)), 0);
 		new_root("crc");
 		shell_run(dir, "mv huge root/usr/bin/prog; cp id.debug root/usr/bin");
-		/* In the first the link can be read still, and is believed by its CRC. */
+		/* In round 0 the link can still be read, and its CRC confirms the debug file. */
 		assert_found(round == 0 ? "usr/bin/id.debug" : NULL);
 	}
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A directory is the server: libdebuginfod takes file:// as well. */
+/* A directory is the server: libdebuginfod accepts file:// URLs, too. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +44,7 @@ static int remove_files(void **state)
 	return 0;
 }
 
-/* Asks for the debug file of a program, by a cache that is empty. */
+/* Asks for the debug file of a program, with an empty cache. */
 static int ask(const char *name)
 {
 	_cleanup_close_ int fd = -1;
@@ -81,24 +81,24 @@ static void test_server(void **state)
 		skip();
 	snprintf(urls, sizeof(urls), "file://%s/www", dir);
 	setenv("DEBUGINFOD_URLS", urls, 1);
-	assert_int_equal(ask("stripped"), -ENOENT); /* it has none */
+	assert_int_equal(ask("stripped"), -ENOENT); /* the server has none */
 	shell_run(dir, "cp full " SERVED "/debuginfo");
 	fd = ask("stripped");
 	assert_true(fd >= 0);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
 	close(fd);
-	assert_int_equal(ask("full"), -ENOENT); /* needs none */
+	assert_int_equal(ask("full"), -ENOENT); /* not stripped */
 	assert_int_equal(ask("nameless"), -ENOENT);
 
-	/* What comes is not believed. */
+	/* The server's file is refused: another build, then no ELF file. */
 	shell_run(dir, "cp other " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
 	shell_run(dir, "cp p.c " SERVED "/debuginfo");
 	assert_int_equal(ask("stripped"), -ENOENT);
 }
 
-/* A server that takes connections and says nothing is waited for once. Last, for then nobody is
- * asked any more. */
+/* A server that accepts connections and never answers is waited for once. This test is the last,
+ * because no server is asked after it. */
 static void test_dead_server(void **state)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,

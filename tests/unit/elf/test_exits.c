@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Where functions end: some written for this test, and the real operators new, whose ret
- * instructions objdump knows, too. */
+/* Finds the exits of functions written for this test, and of the real operators new of allocators.
+ * For the latter, objdump confirms each ret instruction. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -20,7 +20,7 @@
 	".globl " name "\n.type " name ", @function\n" name ":\n.cfi_startproc\n" body             \
 	".cfi_endproc\n.size " name ", . - " name "\n"
 
-/* Marks of the form NAME_ret are at the exits. */
+/* Labels of the form NAME_ret are at the exits. */
 __asm__(".text\n" FUNCTION(
 	"plain",
 	"test %edi, %edi\nje 1f\nplain_ret: ret\n1: nop\nplain_ret2: "
@@ -123,7 +123,7 @@ static void tail_jumps_are_followed(void **state)
 	assert_int_equal(stages[1], (uintptr_t)plain - bias);
 	assert_int_equal(
 		exits__hand_over(image, (uintptr_t)jumper - bias, stages, EXITS_MAX_STAGES), 0);
-	/* in a circle: as often as there is room */
+	/* a circle of jumps is followed until the array is full */
 	assert_int_equal(
 		exits__hand_over(image, (uintptr_t)endless - bias, stages, EXITS_MAX_STAGES),
 		EXITS_MAX_STAGES);

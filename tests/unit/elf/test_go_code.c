@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Files as Go's link editor makes them, in small: the table by the definition in Go's runtime, the
- * instructions as disassembled from programs of Go 1.19 and 1.23. That rows like these lead through
- * real stacks is for tests/live to see. */
+/* Small files like those of Go's link editor. The table follows the definition in Go's runtime; the
+ * instructions are disassembled from programs of Go 1.19 and 1.23. tests/live checks that rows
+ * like these lead through real stacks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -39,10 +39,11 @@ static const char *const names[N] = {"main.plain", "runtime.asmcgocall", "runtim
 				     "crosscall2", "runtime.goexit",	 "x_cgo_init",
 				     "main.after"};
 
-/* rsp is 0, 0x30 and again 0 below the return address, for 4, 0x90 and 0x6c bytes: 256 in all. */
+/* For 4, 0x90 and 0x6c bytes of code (256 in all), rsp is 0, 0x30 and again 0 below the return
+ * address. */
 static const unsigned char pctab[] = {0, 2, 4, 96, 0x90, 1, 95, 0x6c, 0};
 
-/* What stands behind asmcgocall's call of C. */
+/* The code of asmcgocall from its call of C on, by version of Go. */
 static const unsigned char go_119[] = {0xff, 0xd0, 0x48, 0x8b, 0x7c, 0x24, 0x30, 0x48,
 				       0x8b, 0x77, 0x08, 0x48, 0x2b, 0x74, 0x24, 0x28};
 static const unsigned char go_119_pie[] = {0xff, 0xd0, 0x48, 0x8b, 0x0d, 1,    2,    3,
@@ -54,7 +55,7 @@ static const unsigned char go_123[] = {0x55, 0x48, 0x89, 0xe5, 0xe8, 0x7c, 0xff,
 
 struct draft {
 	unsigned char bytes[FILE_LEN];
-	bool is_pie; /* no section of its own, relocated */
+	bool is_pie; /* the table has no section of its own, is relocated */
 	bool is_go;
 };
 
@@ -89,14 +90,15 @@ static void put_table(struct draft *draft, uint32_t magic)
 		description += 44;
 	}
 	put(draft, TABLE + FUNCTAB + 8 * N, 0x100 * N, 4);
-	put(draft, RELA, 0x2008, 8); /* another one first */
+	put(draft, RELA, 0x2008, 8); /* another relocation comes first */
 	put(draft, RELA + 8, R_X86_64_RELATIVE, 8);
 	put(draft, RELA + 24, TABLE + 24, 8);
 	put(draft, RELA + 32, R_X86_64_RELATIVE, 8);
 	put(draft, RELA + 40, TEXT, 8);
 }
 
-/* A CIE, and functions of C in front of Go's code and, as no link editor does it, inside. */
+/* Writes a CIE and two functions of C: one before Go's code and one inside it. No link editor does
+ * the latter. */
 static void put_eh_frame(struct draft *draft)
 {
 	static const unsigned char cie[] = {
@@ -138,7 +140,7 @@ static void put_elf(struct draft *draft)
 		{PT_LOAD, PF_R | PF_X, CODE, CODE, CODE, 0x1000, 0x1000, 0x1000},
 		{PT_LOAD, PF_R, TABLE, TABLE, TABLE, FILE_LEN - TABLE, FILE_LEN - TABLE, 0x1000},
 	};
-	/* a relocated table stands somewhere among other constants */
+	/* a relocated table stands among other constants of its section */
 	const Elf64_Shdr shdrs[6] = {
 		{0},
 		{draft->is_go ? 1 : 0, SHT_PROGBITS, SHF_ALLOC, 0x800, 0x800, 16, 0, 0, 8, 0},
@@ -199,7 +201,7 @@ static void assert_rules(const struct draft *draft, uint32_t switch_rule)
 		{0x400, UNWIND_END},
 		{0x500, UNWIND_NONE},
 		{0x600, UNWIND_GO_FRAME},
-		/* what .eh_frame says goes first */
+		/* a rule of .eh_frame is preferred */
 		{0x680, SP(8)},
 		{0x6a0, UNWIND_GO_FRAME},
 		{0x700, UNWIND_NONE},
@@ -234,12 +236,13 @@ static void versions(void **state)
 		assert_rules(&draft, UNWIND_GO_SWITCH(0x30, 0x28, 0));
 		make(&draft, 0xfffffff1, go_123, sizeof(go_123));
 		assert_rules(&draft, UNWIND_GO_SWITCH(8, 0, 1));
-		make(&draft, 0xfffffff1, go_123, sizeof(go_123) - 4); /* no known instructions */
+		make(&draft, 0xfffffff1, go_123, sizeof(go_123) - 4); /* instructions not known */
 		assert_rules(&draft, UNWIND_GO_FRAME);
 	}
 }
 
-/* Then .eh_frame's rows are all there is, and nothing is guessed. */
+/* A file that is not Go's, or whose Go table is unusable, has only the rows of .eh_frame.
+ * Nothing is guessed. */
 static void not_go(void **state)
 {
 	struct draft draft = {0};
@@ -254,18 +257,18 @@ static void not_go(void **state)
 			draft.is_go = false;
 			put_elf(&draft);
 		} else if (i == 2) {
-			put(&draft, TABLE + 8, 0xffffff, 8); /* more functions than it can hold */
+			put(&draft, TABLE + 8, 0xffffff, 8); /* more functions than fit */
 		} else if (i == 3) {
 			put(&draft, TABLE + FUNCTAB + 16, 0xffff, 4); /* not ascending */
 		} else if (i == 4) {
-			put(&draft, RELA + 24, TABLE + 32, 8); /* not known where the code is */
+			put(&draft, RELA + 24, TABLE + 32, 8); /* the code's address is unknown */
 		}
 		assert_int_equal(build(&draft, 0, &table), 0);
 		assert_int_equal(table->skipped, i > 0);
 		assert_int_equal(unwind_table__find(table, CODE), SP(8));
 		assert_int_equal(unwind_table__find(table, TEXT), UNWIND_NONE);
 		assert_int_equal(unwind_table__find(table, TEXT + 0x680), SP(8));
-		assert_int_equal(table->n, 4); /* two functions and what follows each */
+		assert_int_equal(table->n, 4); /* two functions, and a row after each */
 	}
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Headers of files made by hand, in memory, sound ones and such as lie. */
+/* Reads headers of files made by hand in memory: sound ones, and ones that lie. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 #define N_SECTIONS 200 /* more than are read at once */
 
-/* A build-id in the notes of section 1, padded as the gABI has it, behind another note. */
+/* The notes of section 1: another note, then the build-id, padded as the gABI demands. */
 struct notes {
 	Elf64_Nhdr other;
 	char other_name[8]; /* "LONGER", padded */
@@ -74,7 +74,7 @@ static void make(void)
 	file.shdrs[N_SECTIONS - 1].sh_flags = SHF_ALLOC;
 }
 
-/* Reads the first len bytes of it. */
+/* Reads the headers from the first len bytes of file. */
 static int read_cut(size_t len, struct elf_headers *ret)
 {
 	if (fd >= 0)
@@ -124,7 +124,7 @@ static void test_walks(void **state)
 	assert_true(elf_walk__next(&walk, &segment) && segment.p_type == PT_NOTE);
 	assert_false(elf_walk__next(&walk, &segment));
 
-	/* Tables that end with the file end there, also amid a header. */
+	/* A table that the file's end cuts off ends there, also inside a header. */
 	assert_int_equal(read_cut(offsetof(struct file, shdrs[150]) + 10, &headers), 0);
 	assert_int_equal(count_sections(&headers), 149);
 	assert_int_equal(read_cut(offsetof(struct file, phdrs[1]) + 1, &headers), 0);
@@ -133,7 +133,7 @@ static void test_walks(void **state)
 	assert_true(elf_walk__next(&walk, &segment));
 	assert_false(elf_walk__next(&walk, &segment));
 
-	/* Behind the end of everything. */
+	/* Tables behind the end of the file. */
 	for (uint64_t off = sizeof(file); off; off <<= 1) {
 		make();
 		file.ehdr.e_shoff = file.ehdr.e_phoff = off;
@@ -153,7 +153,7 @@ static void test_numbers(void **state)
 	struct elf_headers headers;
 
 	(void)state;
-	/* In the first section, where they do not fit in the header. */
+	/* Numbers that do not fit in the header stand in the first section. */
 	make();
 	file.ehdr.e_shnum = 0;
 	file.ehdr.e_shstrndx = SHN_XINDEX;
@@ -204,7 +204,7 @@ static void test_find_section(void **state)
 	headers = read_all();
 	assert_false(elf_headers__find_section(&headers, ".last", 0, &section));
 
-	/* Names outside of the names, and names that are nowhere. */
+	/* A name outside of the table of names, then this table outside of the file. */
 	make();
 	file.shdrs[2].sh_size = 25;
 	headers = read_all();
@@ -234,7 +234,7 @@ static void test_build_id(void **state)
 	make();
 	assert_id(20);
 	file.shdrs[1].sh_type = SHT_PROGBITS;
-	assert_id(20); /* by the segment */
+	assert_id(20); /* found by the segment */
 	file.phdrs[1].p_filesz--;
 	assert_id(0);
 	make();

@@ -59,7 +59,7 @@ static void test_libc(void **state)
 	assert_int_equal(elf_image__find_function(image, "", &symbol), -ENOENT);
 	assert_int_equal(elf_image__find_function(image, "environ", &symbol), -ENOENT);
 
-	/* Two versions at two places: the default one. */
+	/* Of two versions at two addresses, the default one is found. */
 	if (dlvsym(handle, "pthread_cond_signal", "GLIBC_2.2.5")) {
 		void *now = dlvsym(handle, "pthread_cond_signal", "GLIBC_2.3.2");
 
@@ -68,14 +68,14 @@ static void test_libc(void **state)
 				 0);
 		assert_ptr_equal((void *)(libc.base + symbol.vaddr), now);
 	}
-	/* Only a hidden version. */
+	/* A function with only a hidden version is found, too. */
 	if (dlvsym(handle, "cfree", "GLIBC_2.2.5"))
 		assert_int_equal(elf_image__find_function(image, "cfree", &symbol), 0);
 	dlclose(handle);
 	elf_image__free(image);
 }
 
-/* Writes an ELF file with nothing but such program headers and so many bytes. */
+/* Writes an ELF file of size bytes that holds nothing but these n program headers. */
 static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, size_t size)
 {
 	Elf64_Ehdr header = {
@@ -167,7 +167,7 @@ static void test_ranges(void **state)
 	assert_int_equal(elf_image__vaddr_to_off(image, UINT64_MAX, &number), -ERANGE);
 	assert_int_equal(elf_image__off_to_vaddr(image, UINT64_MAX, &number), -ERANGE);
 	assert_int_equal(elf_image__vaddr_to_off(image, 1ull << 40, &number), -ERANGE);
-	/* The ELF header is in a segment, but no code. */
+	/* The ELF header is in a segment that is not executable. */
 	assert_int_equal(elf_image__vaddr_to_off(image, 0, &number), 0);
 	assert_int_equal(elf_image__read_code(image, 0, code, sizeof(code)), -ERANGE);
 	assert_int_equal(elf_image__read_code(image, UINT64_MAX, code, sizeof(code)), -ERANGE);
@@ -232,7 +232,8 @@ static void test_refused(void **state)
 	file.ehdr.e_type = ET_CORE;
 	assert_crafted_refused(&file, "type 4");
 
-	/* 2^31 sections, by way of the first one's size: gigabytes, were libelf to believe it. */
+	/* The size of section 0 claims 2^31 sections. A reader that believed that would need
+	 * gigabytes. */
 	file = craft();
 	file.ehdr.e_shnum = 0;
 	file.sections[0].sh_size = 1u << 31;
@@ -249,7 +250,7 @@ static void test_refused(void **state)
 	assert_crafted_refused(&file, "program headers");
 }
 
-/* A segment that claims more than the file has ends where the file does. */
+/* A segment that claims more bytes than the file has ends where the file ends. */
 static void test_segment_beyond_file(void **state)
 {
 	struct crafted file = craft();

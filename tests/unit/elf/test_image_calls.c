@@ -56,7 +56,7 @@ static void test_own_program(void **state)
 			matched += self.base + vaddrs[i] == (uintptr_t)returned_to[call];
 	}
 	assert_int_equal(matched, 2);
-	/* Room for fewer than there are. */
+	/* The array has room for fewer callers than there are. */
 	vaddrs[1] = 0x5555;
 	assert_int_equal(elf_image__direct_callers(image, symbol.vaddr, vaddrs, 1), n);
 	assert_int_equal(vaddrs[1], 0x5555);
@@ -86,9 +86,9 @@ static void test_direct_callers_everywhere(void **state)
 		data[calls[i]] = 0xe8;
 		memcpy(data + calls[i] + 1, &rel, sizeof(rel));
 	}
-	data[0x2000] = 0xe9; /* a jump there is no call */
+	data[0x2000] = 0xe9; /* a jump to 0x800 is no call */
 	memcpy(data + 0x2001, &(int32_t){0x800 - 0x2005}, 4);
-	data[0x3000] = 0xe8; /* a call of something else */
+	data[0x3000] = 0xe8; /* a call of another address */
 	fd = store(data, SIZE);
 	image = open_image(fd);
 	assert_int_equal(elf_image__direct_callers(image, VADDR + 0x800, found, 16), n);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libc cut short and changed: for the sanitizers to watch. */
+/* Reads copies of libc that are cut short or changed, while the sanitizers watch. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -17,7 +17,7 @@
 #include "base/cleanup.h"
 #include "image_fixture.h"
 
-/* Everything that the room can do with an image, for the sanitizers to watch. */
+/* touch() and exercise() use an image as its readers do, while the sanitizers watch. */
 static int touch(const struct elf_symbol *symbol, void *ctx)
 {
 	const struct elf_image *image = ctx;
@@ -55,7 +55,7 @@ static bool exercise(int fd, bool scan)
 	return true;
 }
 
-/* A copy of libc in memory; the smallest of the real libraries with everything in it. */
+/* Copies libc into memory: it is the smallest real library that has everything in it. */
 static unsigned char *load_libc(size_t *ret_size)
 {
 	struct loaded libc = find_loaded("/libc.so.6");
@@ -96,7 +96,7 @@ static void test_truncated(void **state)
 		assert_int_equal(ftruncate(fd, len), 0);
 		exercise(fd, len % (997 * 64) == 0);
 	}
-	/* The headers byte by byte. */
+	/* Cut the headers byte by byte. */
 	assert_int_equal(pwrite(fd, data, 4096, 0), 4096);
 	for (int len = 1200; len >= 0; len--) {
 		assert_int_equal(ftruncate(fd, len), 0);
@@ -105,7 +105,7 @@ static void test_truncated(void **state)
 	assert_seconds_since(&start, 60);
 }
 
-/* Cut short between opening and reading: short reads, no SIGBUS. */
+/* The file is cut short between opening and reading: reads are short, there is no SIGBUS. */
 static void test_truncated_after_open(void **state)
 {
 	_cleanup_free_ unsigned char *data = NULL;
@@ -128,7 +128,7 @@ static void test_truncated_after_open(void **state)
 	elf_image__free(image);
 }
 
-/* Flips bytes where they hurt: the headers, the section headers, the tables that they point to. */
+/* Changes bytes that matter: the headers, the section headers, the tables that they point to. */
 static void test_mutated(void **state)
 {
 	enum { MUTATIONS = 2000, MAX_REGIONS = 128 };

@@ -21,11 +21,11 @@ static void test_versions_and_ranks(void **state)
 	assert_null(elf_image__build_id(image));
 	assert_int_equal(elf_image__each_function(image, count_functions, &n), 0);
 	assert_int_equal(n, 5);
-	/* The default version, although only local, before the hidden one. */
+	/* The default version, although only local, is preferred to the hidden one. */
 	assert_int_equal(elf_image__find_function(image, "dup", &symbol), 0);
 	assert_string_equal(symbol.name, "dup");
 	assert_int_equal(symbol.vaddr, 0x200);
-	/* Weak before local. */
+	/* Weak is preferred to local. */
 	assert_int_equal(elf_image__find_function(image, "weak", &symbol), 0);
 	assert_int_equal(symbol.vaddr, 0x310);
 	assert_int_equal(symbol.type, STT_GNU_IFUNC);
@@ -71,12 +71,12 @@ static void test_lying_tables(void **state)
 	file.sections[1].sh_link = 1;
 	assert_int_equal(functions_of(&file), 0);
 
-	/* A table cut inside a symbol: the whole ones. */
+	/* The table ends inside a symbol: only whole symbols count. */
 	file = craft();
 	file.sections[1].sh_size = 3 * sizeof(Elf64_Sym) - 1;
 	assert_int_equal(functions_of(&file), 1);
 
-	/* No NUL at the end of the names: those before the last NUL are left. */
+	/* The names do not end with a NUL: only those before the last NUL count. */
 	file = craft();
 	file.sections[2].sh_size = WEAK + 2;
 	assert_int_equal(functions_of(&file), 2);
@@ -90,7 +90,7 @@ static void test_lying_tables(void **state)
 	memset(file.strings, '@', sizeof(file.strings));
 	assert_int_equal(functions_of(&file), 0);
 
-	/* Names that are nothing but a version. */
+	/* Names that consist only of a version. */
 	file = craft();
 	memset(file.strings, '@', sizeof(file.strings) - 1);
 	assert_int_equal(functions_of(&file), 0);

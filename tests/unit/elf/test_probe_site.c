@@ -116,7 +116,7 @@ static void test_is_emulated(void **state)
 		{{0x0f, 0x1f}, 2, false, false},
 		{{0x0f, 0x1f, 0xc8}, 3, false, false},
 		{{0x66}, 1, false, false},
-		/* cs nopw: no kernel lets a probe stand on a cs prefix */
+		/* cs nopw: no kernel allows a probe on an instruction with a cs prefix */
 		{{0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0}, 10, false, false},
 		{{0}, 0, false, false},
 	};
@@ -160,7 +160,7 @@ static void assert_stays(const uint8_t *code, size_t len, const char *why)
 		assert_site(&site_, delta, true, false);                                           \
 	} while (0)
 
-/* Rule 1: what may be passed over, and what not. */
+/* Rule 1: which instructions a probe may pass over, and which not. */
 static void test_straight_path(void **state)
 {
 	(void)state;
@@ -173,7 +173,7 @@ static void test_straight_path(void **state)
 	MOVES(5, NOP5, PUSH_RBP, RET);
 	MOVES(4, 0x48, 0x83, 0x3f, 0x00, PUSH_RBP, RET); /* cmpq $0,(%rdi) */
 
-	/* The conditional jump that carries the probe is the first one. */
+	/* The probe is put on the first conditional jump: no branch is passed over. */
 	MOVES(3, TEST_RDI, JE_OVER, PUSH_RBP, RET);
 	STAYS("no plain", 0xff, 0xe0, PUSH_RBP, RET);		  /* jmp *%rax */
 	STAYS("no plain", 0xff, 0xd0, PUSH_RBP, RET);		  /* call *%rax */
@@ -196,13 +196,14 @@ static void test_straight_path(void **state)
 	STAYS("no emulated instruction", 0x31, 0xc0);
 }
 
-/* Rule 2. */
+/* Rule 2: no branch may lead behind the entry and before the end of the probed instruction. */
 static void test_no_way_in_from_the_side(void **state)
 {
 	struct probe_site site;
 
 	(void)state;
-	/* test; je; ... jmp to the je, with 1 and 4 bytes of distance; loop; call. */
+	/* Branches back to the je at +0x3: jmp with 1 and 4 bytes of distance, jne, loop, call,
+	 * xbegin, bnd jmp. */
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0xeb, 0xfb);
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0xe9, 0xf8, 0xff, 0xff, 0xff);
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0x0f, 0x85, 0xf7, 0xff, 0xff, 0xff);
@@ -210,30 +211,31 @@ static void test_no_way_in_from_the_side(void **state)
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0xe8, 0xf8, 0xff, 0xff, 0xff, RET);
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0xc7, 0xf8, 0xf7, 0xff, 0xff, 0xff, RET);
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0xf2, 0xeb, 0xfa);
-	/* Into the middle of the instruction passed over, and of the probed one. */
+	/* Branches into the middle of the instruction passed over, and of the probed one. */
 	STAYS("leads to +0x1", TEST_RDI, JE_OVER, RET, 0xeb, 0xf9);
 	STAYS("leads to +0x4", TEST_RDI, JE_OVER, RET, 0xeb, 0xfc);
-	/* The probed jump itself goes there. */
+	/* The probed jump leads to itself. */
 	STAYS("leads to +0x3", TEST_RDI, 0x74, 0xfe);
-	/* Behind the probe, to the entry (a call more, wherever the probe is), before it: fine. */
+	/* These targets are allowed: one behind the probed instruction, the entry (that is one more
+	 * call, wherever the probe is), one before the entry. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xfd);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf8);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf0);
-	/* 256 times round is as good as once: a target is a number, not a byte. */
+	/* All 4 bytes of the distance count: 0x7ffffff8 leads far away, not to +0x3. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xe9, 0xf8, 0xff, 0xff, 0x7f);
 
-	/* The nop before the target still does. */
+	/* A branch leads to the push: the nop before it can still carry the probe. */
 	assert_int_equal(CHOOSE(&site, NOP5, PUSH_RBP, RET, 0xeb, 0xfc), 0);
 	assert_site(&site, 0, false, true);
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, PUSH_RBP, RET, 0xeb, 0xfc), 0);
 	assert_site(&site, 3, false, true);
 	assert_non_null(strstr(site.why, "leads to +0x8"));
-	/* But not one with a target inside: it may be rewritten whole. */
+	/* But a nop with a target inside it cannot: the kernel may rewrite the whole nop. */
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, PUSH_RBP, RET, 0xeb, 0xfa), 0);
 	assert_site(&site, 0, false, false);
 }
 
-/* Rules 3 and 4. */
+/* Rules 3 (arguments at hand) and 4 (frame intact). */
 static void test_registers_and_memory_intact(void **state)
 {
 	(void)state;
@@ -282,14 +284,14 @@ static void test_size(void **state)
 	assert_int_equal(choose(code, sizeof(code), sizeof(code) + 1, &site), 0);
 	assert_site(&site, 0, false, false);
 	assert_string_equal(site.why, "the file ends before the function does");
-	/* Sizes that end inside an instruction. */
+	/* Smaller sizes: most end inside an instruction. */
 	for (size_t size = 1; size < sizeof(code); size++) {
 		bool whole = size == 5 || size == 6 || size == 11;
 
 		assert_int_equal(choose(code, sizeof(code), size, &site), 0);
 		assert_site(&site, whole ? 3 : 0, whole, false);
 	}
-	/* Functions cut short. */
+	/* The file ends inside the function. */
 	for (size_t len = 3; len < sizeof(code); len++) {
 		assert_int_equal(choose(code, len, sizeof(code), &site), 0);
 		assert_site(&site, 0, false, false);
@@ -305,7 +307,7 @@ static void test_size(void **state)
 	assert_int_equal(choose(padded, sizeof(padded), 7, &site), 0);
 	assert_site(&site, 3, true, false);
 
-	/* An emulated first instruction needs none of it. */
+	/* If the first instruction is emulated, size and rest of the code do not matter. */
 	static const uint8_t push[] = {PUSH_RBP, 0x06, 0x06};
 
 	assert_int_equal(choose(push, 3, 0, &site), 0);
@@ -314,7 +316,7 @@ static void test_size(void **state)
 	assert_site(&site, 0, true, false);
 }
 
-/* Behind an instruction that the decoder does not know every byte may start a branch. */
+/* Behind an instruction that the decoder does not know, every byte may start a branch. */
 static void test_unknown_instructions(void **state)
 {
 #define FILLER 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90
@@ -323,23 +325,23 @@ static void test_unknown_instructions(void **state)
 	(void)state;
 	MOVES(3, TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, RET);
 	STAYS("may lead to +0x3", TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, 0xeb, 0xe8, RET);
-	/* In the immediate of an instruction: a branch for one who is out of step. */
+	/* A decoder out of step may take the bytes of this immediate for a branch. */
 	STAYS("may lead to +0x3", TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, 0xb8, 0xeb, 0xe7, 0, 0,
 	      RET);
-	/* The same in step, with nothing unknown: no branch. */
+	/* The same bytes without an unknown instruction: the decoder is in step, no branch. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0x90, 0x90, 0x90, 0x90, 0x90, FILLER, 0xb8, 0xeb, 0xe7, 0,
 	      0, RET);
 	/* The linker's call of __tls_get_addr is known: data16 data16 rex.W call. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0x66, 0x66, 0x48, 0xe8, 1, 2, 3, 4, RET);
 	STAYS("leads to +0x3", TEST_RDI, JE_OVER, RET, 0x66, 0x66, 0x48, 0xe8, 0xf5, 0xff, 0xff,
 	      0xff, RET);
-	/* On the path itself. */
+	/* Instructions on the path to the probe that do not decode. */
 	STAYS("does not decode", TEST_RDI, 0x41, 0x48, 0x89, 0xc7, PUSH_RBP, RET); /* two REX */
 	STAYS("does not decode", TEST_RDI, 0x48, 0x66, 0x89, 0xc0, PUSH_RBP, RET);
 	STAYS("does not decode", TEST_RDI, UNKNOWN, FILLER, PUSH_RBP, RET);
 	assert_int_equal(CHOOSE(&site, UNKNOWN, PUSH_RBP, RET), -EINVAL);
 	assert_non_null(strstr(site.why, "does not decode"));
-	/* At the end: is it unknown or cut? */
+	/* The last instruction may be unknown, or cut by a wrong size. */
 	STAYS("beyond the symbol's end", TEST_RDI, JE_OVER, RET, UNKNOWN);
 }
 
@@ -348,7 +350,7 @@ static void test_nops(void **state)
 	struct probe_site site;
 
 	(void)state;
-	/* Better than a stepped instruction, not as good as a push. */
+	/* A nop is a better site than a single-stepped instruction, but not as good as a push. */
 	assert_int_equal(CHOOSE(&site, NOP5, 0x31, 0xff, RET), 0);
 	assert_site(&site, 0, false, true);
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, 0x31, 0xff, RET), 0);
@@ -356,23 +358,24 @@ static void test_nops(void **state)
 	assert_non_null(strstr(site.why, "argument"));
 	assert_int_equal(CHOOSE(&site, TEST_RDI, NOP5, PUSH_RBP, RET), 0);
 	assert_site(&site, 8, true, false);
-	/* The first of two. */
+	/* Of two nops, the first is taken. */
 	assert_int_equal(CHOOSE(&site, TEST_RDI, 0x66, 0x90, NOP5, 0x31, 0xff, RET), 0);
 	assert_site(&site, 3, false, true);
 	assert_string_equal(site.instruction, "nop");
-	/* Not at a "cs nopw", but beyond it. */
+	/* A "cs nopw" carries no probe, but may be passed over. */
 	assert_int_equal(CHOOSE(&site, TEST_RDI, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, 0x31,
 				0xff, RET),
 			 0);
 	assert_site(&site, 0, false, false);
 	MOVES(13, TEST_RDI, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, PUSH_RBP, RET);
-	/* Reserved nops are none for ever (bndldx, rdssp), and a pause is none at all. */
-	/* why differs: newer decoders refuse what older ones take for nops */
+	/* Not passed over: reserved nops, which may get a meaning (as bndldx and rdssp did), and
+	 * pause, which is no nop. */
+	/* why is not compared: newer decoders refuse what older ones take for nops */
 	STAYS("", TEST_RDI, 0xf3, 0x66, 0x90, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0x0f, 0x1a, 0x40, 0x00, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0xf3, 0x0f, 0x1e, 0x29, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0xf3, 0x48, 0x0f, 0x28, 0xc8, PUSH_RBP, RET);
-	/* The single-byte nop is emulated everywhere. */
+	/* Every kernel emulates the single-byte nop. */
 	MOVES(3, TEST_RDI, 0x90, 0x31, 0xff, RET);
 }
 
@@ -413,7 +416,8 @@ static void registers_beyond_the_arguments_are_free(void **state)
 	}
 }
 
-/* Nor does it matter when the argument has been put elsewhere, whole. */
+/* A register that carries an argument may be written after the whole argument was copied to another
+ * register. */
 static void arguments_are_followed(void **state)
 {
 	static const uint8_t moved[] = {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* All rules at once, on real and on random functions: a checker and objdump have to agree. */
+/* Tests all rules together on real and random functions: a checker and objdump must agree with each
+ * site. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -84,7 +85,8 @@ static void mark_boundaries(const char *command, struct wanted *wanted, size_t n
 	assert_int_equal(pclose(pipe), 0);
 }
 
-/* Pieces that random functions are made of, so that many of them get past their first bytes. */
+/* Adds a piece to a random function. Most pieces are whole instructions, so that many functions
+ * decode beyond their first bytes. Returns the bytes added. */
 static size_t add_piece(uint8_t *code, size_t room)
 {
 	static const uint8_t pieces[][10] = {
@@ -171,8 +173,8 @@ static void test_random(void **state)
 		assert_true(size <= len);
 		assert_sound(code, size, &site);
 		if (n_moved < MAX_MOVED) {
-			/* Only up to the probe: behind it are single-byte nops, in which a
-			 * disassembler finds its step again before the next case. */
+			/* Copy only the code up to the probe. Single-byte nops follow: they put
+			 * a disassembler in step again before the next case. */
 			memcpy(moved_code + n_moved * PITCH, code, site.delta);
 			wanted[n_moved].addr = n_moved * PITCH + site.delta;
 			n_moved++;
@@ -192,7 +194,7 @@ static void test_random(void **state)
 		assert_true(wanted[i].met);
 }
 
-/* The files that are on this machine, every allocator function of them. */
+/* Checks every allocator function of the file, if this machine has the file. */
 static void check_file(const char *path)
 {
 	static const char *const names[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the rows must say comes from outside: from elfutils' reading of the same .eh_frame, and,
- * where an entry is broken or a limit is ours, from the bytes as written here. What single programs
- * say is tested in test_cfi.c. */
+/* The expected rows are independent of the code under test: elfutils reads the same .eh_frame.
+ * Where an entry is broken or a limit is our own, the rows follow from the bytes written here.
+ * test_cfi.c tests the programs of single functions. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -98,7 +98,7 @@ static void test_files(void **state)
 		compare_file(files[i]);
 }
 
-/* The kernel itself says where a signal handler returns to. */
+/* The kernel tells where signal handlers return to; the table must have UNWIND_SIGNAL there. */
 static void test_restorer(void **state)
 {
 	struct {
@@ -113,7 +113,7 @@ static void test_restorer(void **state)
 	Dl_info info;
 
 	(void)state;
-	/* SIG_IGN through sigaction(): glibc adds its trampoline to any action. */
+	/* glibc's sigaction() adds its trampoline to every action, also to SIG_IGN. */
 	assert_int_equal(sigaction(SIGUSR1, &(struct sigaction){.sa_handler = SIG_IGN}, NULL), 0);
 	assert_int_equal(syscall(SYS_rt_sigaction, SIGUSR1, NULL, &action, sizeof(action.mask)), 0);
 	assert_non_null(action.restorer);
@@ -123,7 +123,7 @@ static void test_restorer(void **state)
 	table = build_fd(fd);
 	vaddr = (uintptr_t)action.restorer - (uintptr_t)info.dli_fbase;
 	assert_int_equal(unwind_table__find(table, vaddr), UNWIND_SIGNAL);
-	/* A lookup made for return addresses, one byte in front of them, must find it too. */
+	/* Return addresses are looked up less one byte; that must find the rule, too. */
 	assert_int_equal(unwind_table__find(table, vaddr - 1), UNWIND_SIGNAL);
 	assert_int_not_equal(unwind_table__find(table, vaddr - 2), UNWIND_SIGNAL);
 }
@@ -141,7 +141,7 @@ static void test_cies(void **state)
 		bool pcrel;
 		size_t width;  /* of pointers */
 		bool has_size; /* augmentation data in FDEs */
-		size_t extra;  /* their bytes */
+		size_t extra;  /* bytes of these data */
 		bool sound;
 	} cies[] = {
 		{{1, 0, 1, 0x78, 16}, 5, false, 8, false, 0, true},
@@ -175,7 +175,7 @@ static void test_cies(void **state)
 		 true,
 		 0,
 		 false}, /* aligned */
-		/* programs that break, and that advance */
+		/* a program that breaks, one that advances, too long augmentation data */
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x3e}, 10, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, ADVANCE(1)}, 10, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 0x7f, 0x1b}, 9, true, 4, true, 0, false},
@@ -229,9 +229,9 @@ static void test_layout(void **state)
 	put_usual_cie(&draft);
 	put_fde(&draft, 0x40, 0x10, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_fde(&draft, 0x10, 0x10, BYTES(ADVANCE(8), DW_CFA_def_cfa_offset, 16));
-	put_fde(&draft, 0x20, 0x10, BYTES(DW_CFA_def_cfa_offset, 16)); /* goes on like the last */
+	put_fde(&draft, 0x20, 0x10, BYTES(DW_CFA_def_cfa_offset, 16)); /* the same rule goes on */
 	put_fde(&draft, 0x38, 0x08, NULL, 0);
-	put_number(&draft, 0, 4); /* an end in the middle */
+	put_number(&draft, 0, 4); /* a terminator in the middle */
 	put_fde(&draft, 0x60, 0x10, NULL, 0);
 	put_fde(&draft, 0x70, 0, BYTES(DW_CFA_def_cfa_offset, 16));
 	put_number(&draft, 0, 4);
@@ -258,12 +258,12 @@ static void test_layout(void **state)
 	put_fde(&draft, 0x20, 0x20,
 		BYTES(DW_CFA_def_cfa_offset, 24, ADVANCE(8), DW_CFA_def_cfa_offset, 32, ADVANCE(16),
 		      DW_CFA_def_cfa_offset, 40));
-	put_fde(&draft, 0x3f, 0x11, BYTES(0x3e)); /* broken where it is cut */
+	put_fde(&draft, 0x3f, 0x11, BYTES(0x3e)); /* overlaps; its program breaks */
 	put_fde(&draft, 0xff8, 0x08, NULL, 0);
 	put_fde(&draft, 0xff8, 0x09, NULL, 0);	    /* beyond the segment */
 	put_fde(&draft, -CODE, 0x10, NULL, 0);	    /* at 0: discarded by the linker */
 	put_fde(&draft, 0x80, 0xffffffff, NULL, 0); /* a negative length */
-	open_entry(&draft);			    /* of a CIE in front of the section */
+	open_entry(&draft);			    /* its CIE is in front of the section */
 	put_number(&draft, 0x7fffffff, 4);
 	put_number(&draft, 0, 8);
 	close_entry(&draft);
@@ -314,7 +314,7 @@ static void test_limits(void **state)
 	assert_int_equal(table->n, 6);
 	unwind_table__free(table);
 
-	/* Only an end: nothing to say, nothing wrong. */
+	/* Only a terminator: the table is empty, without an error. */
 	draft = (struct draft){0};
 	put_number(&draft, 0, 4);
 	assert_int_equal(build_draft(&draft, 0, &table, false), 0);
@@ -352,7 +352,7 @@ static void test_limits(void **state)
 	free(draft.bytes);
 }
 
-/* Stripped of its section headers, a file gives the same table through PT_GNU_EH_FRAME. */
+/* A file without section headers gives the same table, through PT_GNU_EH_FRAME. */
 static void test_without_sections(void **state)
 {
 	_cleanup_(unwind_table__cleanup) struct unwind_table *with = NULL, *without = NULL;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* .eh_frame that was cut, changed or made to cost much: for the sanitizers to watch. */
+/* Reads .eh_frame that is cut, changed or made expensive to read, while the sanitizers watch. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,7 +66,7 @@ static void test_mutations(void **state)
 				break;
 			}
 		}
-		/* Lengths decide how far reading goes: keep them in most. */
+		/* Lengths decide how far the reader comes: keep them in most rounds. */
 		if (i % 4 != 0) {
 			for (size_t pos = 0; size - pos >= 4;) {
 				uint32_t len;
@@ -82,8 +82,9 @@ static void test_mutations(void **state)
 	print_message("5000 mutations of libc's .eh_frame: %.1f s\n", now() - before);
 }
 
-/* The file ends earlier: at each of its section's first bytes, then at random places. The image was
- * opened when it was whole, as when a target cuts it in that moment, or is opened again. */
+/* The file is cut at each of the first 500 bytes of .eh_frame, then at random places in it. Two
+ * images are read: one opened before the cut, as if a target cut the file at that moment, and one
+ * opened after it. */
 static void test_truncations(void **state)
 {
 	_cleanup_close_ int fd = copy_file("/lib64/ld-linux-x86-64.so.2");
@@ -114,7 +115,7 @@ static void test_truncations(void **state)
 		assert_int_equal(pwrite(fd, tail, st.st_size - end, end), st.st_size - end);
 	}
 
-	/* A short section in a sound file: each cut of a small one. */
+	/* A sound file with a short section: the first i bytes of the real one. */
 	for (size_t i = 1; i < 4096; i++) {
 		struct draft draft = {0};
 		int copy;
@@ -130,7 +131,7 @@ static void test_truncations(void **state)
 	}
 }
 
-/* Many FDEs of one long CIE, many CIEs, many states at one address: work that could multiply. */
+/* Work that could multiply: many FDEs of one long CIE, many CIEs, many states at one address. */
 static void test_multiplied_work(void **state)
 {
 	static const unsigned char nops[1 << 20];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Unwind tables that have to be built, and what the header promises of any of them. Include after
- * cmocka.h. */
+/* Builds unwind tables, which must succeed, and checks what the header promises of every table.
+ * Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_UNWIND_FIXTURE_H
 #define MEMTRACE_TESTS_UNIT_ELF_UNWIND_FIXTURE_H
 
@@ -60,7 +60,7 @@ static inline struct unwind_table *build_fd(int fd)
 	return build(image);
 }
 
-/* What the header promises of any table. */
+/* Checks what elf/unwind.h promises of every table. */
 static inline void check_shape(const struct unwind_table *table)
 {
 	size_t bad = 0;
@@ -88,7 +88,7 @@ static inline void check_shape(const struct unwind_table *table)
 	}
 }
 
-/* In memory, for a test to change. */
+/* Copies a file into memory, for a test to change. */
 static inline int copy_file(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);

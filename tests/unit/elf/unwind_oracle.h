@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What elfutils reads from the same .eh_frame, as rules of an unwind table. Include after cmocka.h.
- */
+/* Lets elfutils read the same .eh_frame and translates its answers into rules of an unwind table.
+ * Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_UNWIND_ORACLE_H
 #define MEMTRACE_TESTS_UNIT_ELF_UNWIND_ORACLE_H
 
@@ -57,7 +57,8 @@ static inline struct place place_of(Dwarf_Frame *frame, int reg)
 	if (n == 0) {
 		place.kind = ops == mem ? UNDEFINED : SAME;
 	} else if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg7) {
-		/* An expression begins with the CFA on its stack; the last one pushed counts. */
+		/* The expression starts with the CFA on its stack; the last value is the
+		 * result. */
 		place.kind = AT_RSP;
 		place.off = ops[1].number;
 	} else if (ops[0].atom == DW_OP_call_frame_cfa) {
@@ -147,7 +148,8 @@ static inline size_t row_at(const struct unwind_table *table, uint64_t vaddr)
 	return i;
 }
 
-/* Around the entry, where the file says nothing, the table says that stacks end there. */
+/* Is vaddr in the row of the entry point? If .eh_frame says nothing there, the table's rule is
+ * UNWIND_END: stacks end there. */
 static inline bool is_entry_gap(const struct unwind_table *table, const struct oracle *oracle,
 				uint64_t vaddr)
 {
