@@ -13,9 +13,9 @@
  * thread, and the first distance on a CPU is drawn like any other (a countdown that started at 0
  * would always sample the first allocation).
  *
- * BPF has no floating point. With u = m 2^-32 - m a random integer in [1, 2^32] -
- * -ln(u) = (32 - e) ln 2 - ln(f), m = f 2^e, f in [1, 2): e by counting bits, ln(f) from a table of
- * 257 values joined by straight lines (error below (1/256)^2 / 8 = 2e-6). */
+ * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
+ * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
+ * of 257 values joined by straight lines gives ln(f), with an error below (1/256)^2 / 8 = 2e-6. */
 #ifndef MEMTRACE_BPF_SAMPLE_BPF_H
 #define MEMTRACE_BPF_SAMPLE_BPF_H
 

@@ -164,8 +164,8 @@ sample per 512 KiB, without a limit to what tracing costs. The programs are thos
 
 Pairs of runs of the same program, two processes, each traced from before its first allocation for
 {spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is that any stack, or the total, surely grows: at 95 %
-no more than 7 of 100 pairs are to have one. Growth is tested at 2.5 %, all stacks together, and the total by
-itself.
+no more than 7 of 100 pairs are to have one. There are two tests, each at a level of 2.5 %: one for all stacks
+together, one for the total.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
              percent(claims(r) for r in groups[program]), percent(bool(r["stacks_grow"]) for r in groups[program]),
@@ -178,8 +178,8 @@ itself.
 
 A program that leaks {LEAK_RATE // 1000} kB/s beside 50 MB that are replaced at random, {STORE_RATE:,} blocks a
 second. Pairs are snapshots one after the other, {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart,
-of {len(groups[LEAK])} traced runs (`--every`). What lies between the two of one pair lies between those of no
-other, and by what came and went between them they are judged. *Found*: the function that leaks is said to grow,
+of {len(groups[LEAK])} traced runs (`--every`). The times between the two snapshots do not overlap from pair to
+pair. A pair is judged by what came and went in that time. *Found*: the function that leaks is said to grow,
 which is to be so in 95 of 100 pairs; *others*: anything else is.
 """
     yield from markdown(["pairs", "found", "others", "live, MB"],

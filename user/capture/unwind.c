@@ -97,9 +97,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 	e->refused = true;
 }
 
-/* Puts many tables with one call, as each call waits until all running programs have ended. If that
- * fails, puts them one by one. A table that fails then keeps its number, which leads to nothing:
- * the kernel side has been told this number already. */
+/* Puts many tables with one call, because each call waits until all BPF programs that are running
+ * have returned. If that fails, puts them one by one. A table that fails then keeps its number,
+ * which leads to nothing: the kernel side has been told this number already. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);

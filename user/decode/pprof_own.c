@@ -411,7 +411,8 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 	copy = pprof_file__copy_text(file, field->value);
 	if (!copy)
 		return -ENOMEM;
-	for (char *at = copy; *at; at++) /* terminals get it unchanged; memtrace's is ASCII */
+	/* terminals get this text unchanged, and what memtrace itself writes there is ASCII */
+	for (char *at = copy; *at; at++)
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
 	if (making__take(file->making, strlen(copy) + 1))
 		return -EFBIG;

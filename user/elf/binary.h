@@ -70,10 +70,11 @@ unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *i
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
- * only our descriptor still holds its disk blocks. Another file is closed after it was unused for
- * idle_ns (by the caller's clock, now_ns): programs are run again, but file systems are unmounted.
- * fn is called for each file before it is closed. A binary without files is freed; if its content
- * comes again, it becomes a new binary. Returns how many unused files are still kept. */
+ * only our descriptor still holds its disk blocks. Another file is kept until it was unused for
+ * idle_ns (by the caller's clock, now_ns), because its program may be run again. It is not kept
+ * longer, because an open file keeps its file system from being unmounted. fn is called for each
+ * file before it is closed. A binary without files is freed; if its content comes again, it becomes
+ * a new binary. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 

@@ -125,7 +125,8 @@ static void format_row(const struct resident *r, const struct resident_row *row,
 	*cells = (struct cells){};
 	format_kib((double)shown_bytes(r, row), cells->resident);
 	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
-	if (row->kind == RESIDENT_HEAP_LIVE) /* the other row has those of the whole heap */
+	/* the heap's other row shows anonymous memory and swap of the whole heap */
+	if (row->kind == RESIDENT_HEAP_LIVE)
 		return;
 	format_kib((double)row->anonymous, cells->anonymous);
 	format_kib((double)row->swap, cells->swap);

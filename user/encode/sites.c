@@ -118,7 +118,7 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	return rc ? rc : put_more(n, top, sink);
 }
 
-/* Puts the share of each class of ages in their sum. */
+/* Prints each age class's share of the total, in per cent. */
 static void put_ages(const double of[PROFILE_AGES], struct sink *sink)
 {
 	double all = 0;

@@ -30,8 +30,9 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* called: the runtime function that the first frame called. innermost: the last runtime
-	 * function of that chain of calls, if it is of another class. NULL: none. Owned. */
+	/* called: the runtime function that the first frame called. innermost: the runtime
+	 * function of that chain of calls that is nearest to the allocation, if the two are std::
+	 * functions of different classes. NULL: none. Owned. */
 	char *called, *innermost;
 	bool has_own; /* the first frame is the program's own */
 	bool truncated;

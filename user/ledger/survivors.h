@@ -2,9 +2,9 @@
 /* What becomes of blocks that are sampled in windows: the counts by stack and age that
  * profile/windowed.h estimates from.
  *
- * A block is followed from its birth in a window on. If it ends in that window, its end is seen
- * (struct abi_end). Every later window shows whether a block at its address is freed: the block
- * itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes is
+ * A block that is born in a window is followed from then on. If it ends in that window, its end is
+ * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
+ * block itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes is
  * taken before its window ends, while the block is known to be alive, and compared after each later
  * window. Contents themselves are never kept.
  *

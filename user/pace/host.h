@@ -100,7 +100,8 @@ bool host__is_over(const struct host *host);
 bool host__coarsen(struct host *host, uint64_t now_ns);
 /* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
  * more often, with its totals at now. samples_ns: the part of the cost that samples took. thinning:
- * of its samples, which may be put farther apart instead; then false. */
+ * how far apart the process's samples are. If the limit is exceeded, and samples farther apart can
+ * still help, they are put farther apart, and the result is false. */
 bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);

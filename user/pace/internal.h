@@ -34,7 +34,8 @@ void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, 
 double pace__machine_cost_ns(struct scheduler *sc);
 /* Books the time since the last booking. */
 void pace__book(struct scheduler *sc);
-/* The number of processes with windows of their own is about to change. */
+/* Call it before the number of processes with windows of their own changes: adds what their windows
+ * have made each other cost. */
 void pace__note_others(struct scheduler *sc);
 void pace__note_felt(struct scheduler *sc, struct paced *p);
 

@@ -51,8 +51,9 @@ unsigned thinning__fit(const struct thinning *thinning, const struct thinning_co
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
-/* The stretch that ends now was too dear. Sets a larger factor if one is to be tried, by that
- * stretch or by all since the factor was last judged. Returns if it has. */
+/* The stretch that ends now was too dear. Sets a larger factor if one that is allowed fits the
+ * stretch's costs or, failing that, the costs of all stretches since the factor was last judged.
+ * Returns whether it has. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

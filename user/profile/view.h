@@ -36,8 +36,9 @@ static inline bool view_options__any(const struct view_options *options)
 	return options->weight != WEIGHT_LIVE || options->root != ROOT_NONE;
 }
 
-/* Why no profile can be shown with these options; and (the second) why this one cannot: it does not
- * say what is asked for. Text for people; NULL: it can be shown. */
+/* view_options__contradiction(): why no profile can be shown with these options.
+ * view_options__refusal(): the same, or why this profile cannot, mostly because it does not say
+ * what is asked for. Text for people; NULL: it can be shown. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);

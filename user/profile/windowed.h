@@ -26,9 +26,10 @@
  * timer, a disk or another host end by the wall clock. Windows do not slow the wall clock, so they
  * show more of these ends: as if they had lasted for the net time that the run has, on average, in
  * their wall time. profile/balance.h finds out which kind it is, from the number of blocks that a
- * window loses if they end by the wall clock. Blocks from before the window were born at the rate r
- * and in balance. Of these it loses r * integral of S(a) - S(infinity) over its length a, less what
- * it gains.
+ * window loses if they end by the wall clock. The blocks that live when a window opens are taken to
+ * be a population in balance, born at the rate r. Of these the window loses r * integral of S(a) -
+ * S(infinity), for a from 0 to the net time that the run has, on average, in the window's wall
+ * time. What the window gains of its own births is subtracted.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *

@@ -15,7 +15,8 @@ void books__free(struct target *target);
 void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge);
 
-/* A window has been opened: budget.pace.start_ns is set, and the target's counters are read. */
+/* Call it when a window has been opened, budget.pace.start_ns is set, and the target's counters
+ * were read. */
 void books__opened(struct session *session, struct target *target);
 
 /* The target is traced continuously from now on: the kernel side need not report ends of blocks. */

@@ -52,8 +52,8 @@ struct session {
 	bool started, stopped;
 	uint64_t start_ns, stop_ns, start_unix_ns;
 	double planned_s;
-	/* memtrace's own CPU time: until the stop, its total at the start; then what the run
-	 * took */
+	/* memtrace's own CPU time. Until the run stops: its total at the start. After that: what
+	 * the run took */
 	uint64_t own_cpu_ns;
 	/* CPU time of the command, which the kernel adds to memtrace's own */
 	uint64_t command_cpu_ns;

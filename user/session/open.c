@@ -23,7 +23,7 @@
 
 /* Perf uprobes, in the worst case: a process that does nothing but allocate. EDGES: what opening
  * and closing a window costs it, until the probes of malloc and free are out. WINDOW: the shortest
- * window. PAYS: how long the process may take to pay for both. */
+ * window. PAYS: how long the process may need, at most, to earn at the limit what both take. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30

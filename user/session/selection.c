@@ -106,8 +106,8 @@ int selection__scan(struct session *s, struct error *err)
 	return rc ? error__set(err, rc, "cannot read /proc: %s", strerror(-rc)) : 0;
 }
 
-/* Does the process still run the program? Compares the file's time of change: inode numbers are not
- * everywhere those that the kernel has. */
+/* Does the process still run the program? Compares the file's time of change, and not its inode
+ * number: on some file systems stat shows another number than the kernel's own. */
 static bool still_runs(pid_t pid, const struct abi_program *program)
 {
 	struct statx now;

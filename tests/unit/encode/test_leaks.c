@@ -351,7 +351,7 @@ static void what_windows_cannot_tell_is_said(void **state)
 	free(json.bytes);
 	profile->growth.blocks_low = 3;
 	text = leaks(profile);
-	assert_null(strstr(text, which)); /* else it contradicts the text of stack 1 */
+	assert_null(strstr(text, which)); /* there it would contradict the text of stack 1 */
 	free(text);
 	profile->sites[cache].replaces = false;
 	text = leaks(profile);

@@ -467,8 +467,9 @@ static void addresses_cannot_be_made_to_collide(void **state)
 }
 
 /* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per
- * 512 KiB: one more sample of that would be 512 KiB. No sample where one is due has an upper end of
- * -log(0.025) of them, 3.69. */
+ * 512 KiB: one more sample of that would be 512 KiB. Where samples may be due and none came, the
+ * interval ends at -log(0.025) = 3.69 such samples: if so many are expected, none comes in one of
+ * 40 cases. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();

@@ -110,7 +110,7 @@ static void a_bit_of_everything(void **state)
 	assert_false(r->followed || r->from_start || r->heap_windowed);
 	assert_true(r->heap_split);
 	resident__free(r);
-	/* without a heap's profile it is one row, measured */
+	/* without a heap profile the heap is one row, measured */
 	assert_int_equal(resident__make(&pieces, NULL, NULL, NULL, 0, true, &r), 0);
 	check_sums(r, 1218 * KIB);
 	assert_int_equal(row_of(r, RESIDENT_HEAP, "")->bytes, 1000 * KIB);

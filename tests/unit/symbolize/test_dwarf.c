@@ -98,8 +98,9 @@ static void write_addresses(const uint64_t *vaddrs, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* name: the ELF file with code and DWARF. debug_name: the file that we read. binutils does not
- * check clang's files: at line 0, which clang writes, it leaves inlined functions out. */
+/* name: the ELF file with code and DWARF. debug_name: the file that we read. binutils: addr2line
+ * must agree as well. It does not for clang's files: clang writes line 0, and there addr2line
+ * leaves inlined functions out. */
 static void check_against(const char *name, const char *debug_name, uint64_t step, bool binutils)
 {
 	uint64_t *vaddrs = calloc(MAX_ADDRESSES, sizeof(*vaddrs));
