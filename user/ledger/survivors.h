@@ -4,9 +4,9 @@
  *
  * A block that is born in a window is followed from then on. If it ends in that window, its end is
  * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
- * block itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes is
- * taken before its window ends, while the block is known to be alive, and compared after each later
- * window. Contents themselves are never kept.
+ * block itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes
+ * is taken before its window ends, while the block is known to be alive, and compared after each
+ * later window. Contents themselves are never kept.
  *
  * A block that was born just before the hash was taken may not have been filled in yet, so its
  * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
