@@ -469,7 +469,7 @@ struct abi_selection {
 };
 
 enum abi_event_kind {
-	EVENT_NEW = 1,	/* a process is traced from now on: an exec that fits */
+	EVENT_NEW = 1,	/* a process is traced from now on: its new program fits the selection */
 	EVENT_FORK,	/* a process is traced: a fork's child; parent is the parent's id */
 	EVENT_EXEC,	/* it runs another program */
 	EVENT_EXIT,	/* it has ended, or its new program does not fit */

@@ -21,8 +21,8 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* The address to which the kernel redirects returns that somebody probes (this tracer or another);
- * 0: nobody ever did in this process. */
+/* The kernel redirects a function's return to this address where the return has a probe, of this
+ * tracer or another. 0: no return in this process ever had one. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

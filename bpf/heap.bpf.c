@@ -308,10 +308,11 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 
 /* --- what realloc adds ---
  *
- * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, what is new of
- * the block has to be known there and then. glibc keeps a block's size in front of the block, in
- * its own measure (a multiple of 16, or whole pages, less what it takes itself). The sizes of both
- * blocks are taken in that measure: over all reallocs it adds up. Other allocators keep the size
+ * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, the size of
+ * the old block must be found in that moment. glibc keeps a block's size in front of the block:
+ * rounded up to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses,
+ * which header_bytes() takes off. The sizes of both blocks are taken in that measure: over all
+ * reallocs it adds up. Other allocators keep the size
  * where it cannot be read cheaply. There it is known only of a block that is tracked since this
  * very window began. A target that writes into the header itself falsifies only its own profile;
  * the new block's size must fit what was asked for. */

@@ -12,8 +12,8 @@
 struct stack_from {
 	__u64 pc, sp, bp;
 	bool irqs_off; /* mappings must not be asked for: vma.bpf.h says why */
-	bool entry;    /* pc is a function's entry, and its return address stands at sp; else the
-		     * thread stands in front of pc */
+	bool entry;    /* true: pc is a function's entry, and sp points to its return address;
+		     * false: the thread is about to execute the instruction at pc */
 };
 
 /* The beginning at a probe that stands delta bytes behind a function's entry. */

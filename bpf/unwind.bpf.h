@@ -46,7 +46,8 @@ struct unwind {
 	struct abi_stack stack;	  /* its end: why the walk would stop here */
 };
 
-/* What the walk looks up in: provided by tables.bpf.h, or by a test on the host. */
+/* Finds a chunk of an unwind table for the walk; NULL: there is none. tables.bpf.h defines this
+ * function. So does a test on the host. */
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
 /* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All zero:

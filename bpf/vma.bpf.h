@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The code mappings of a process, before user space has told them: after an exec, a fork or a
- * dlopen that takes some milliseconds. The kernel itself knows the mappings, and is asked for the
- * one of a single address. The file behind the mapping leads to its unwind table, if user space has
- * made one for any process.
+/* The code mappings of a process, while user space has not told them yet. After an exec, a fork or
+ * a dlopen, user space needs some milliseconds to tell them. The kernel itself knows the mappings,
+ * and is asked for the one of a single address. The file behind the mapping leads to its unwind
+ * table, if user space has made one for any process.
  *
  * A table fits its file only as the file was when the table was made. So the file's size and time
  * of change are compared (not its time of modification, which its owner may set). User space keeps

@@ -1244,8 +1244,8 @@ class Loop:
 
 
 def limited_candidates():
-    """A limit of 1 % holds over half a minute of CPU time: the cost until the first window is closed takes
-    ten seconds to pay. Two seconds by the clock are one of each loop's CPU time."""
+    """A limit of 1 % is kept over half a minute of CPU time, but not over a few seconds. The cost until the first
+    window is closed is what the limit allows in ten seconds. Two seconds by the clock are one of each loop's CPU time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
 

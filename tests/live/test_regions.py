@@ -136,7 +136,7 @@ def regions_of_command():
 
 @test(beside=True)
 def regions_of_go():
-    """Go makes system calls itself, not through libc; no other probe sees its heap."""
+    """Go makes system calls itself, not through libc. So only probes at the system calls see its heap."""
     truth, profiles, change, log = trace("go_regions", "--what", "regions")
     expect_words(log, "regions: at the system calls .*Go")
     profile = profiles["regions"]

@@ -136,8 +136,9 @@ STARTS = {b"\xf4": "process", b"\x48\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05": "thre
 
 
 class Stacks:
-    """The stacks of a .heap file: [addresses, samples]. At interval 1 and for blocks of one size
-    the file's numbers of objects equal the numbers of samples, otherwise nearly."""
+    """The stacks of a .heap file: [addresses, samples]. The file has a number of objects for each stack.
+    This number is the number of samples at interval 1, or if all blocks have one size. Otherwise it is
+    nearly the number of samples."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8", errors="replace") as file:

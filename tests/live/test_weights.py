@@ -196,7 +196,8 @@ def check_symbolized(program, options):
 
 @test(beside=True)
 def symbolized_exact():
-    """jeprof and google-pprof show the same bytes by function after the program's end."""
+    """jeprof and google-pprof show the same bytes by function as memtrace, even after the program has ended and its
+    file was deleted."""
     check_symbolized("truth_basic", ("-i", "1"))
 
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program to which things happen while it allocates as fast as it can, from "go" until the line
- * "stop". By the clock, it keeps --leak BYTES (500000) a second, in blocks of 300. --threads T (0)
- * threads start short threads all the time, which allocate, free and end. At the line
+ * "stop". In each second of the wall clock it allocates --leak BYTES (500000), in blocks of 300,
+ * and never frees them. --threads T (0) threads start short threads all the time, which allocate,
+ * free and end. At the line
  *
  *   fork   the program forks, and says "child <pid>"; the child waits for the end of its parent
  *   exec   it executes another program (itself, in its second life), with the library --preload

@@ -22,7 +22,7 @@ WARM_S = 2
 
 
 class Lives:
-    """The program lives, its load and its account."""
+    """A running process of tests/truth/lives.c, with its load and its account."""
     every_s = 0.1
 
     def __init__(self, case, seconds):

@@ -279,8 +279,8 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-/* As read_file(). Where a file that cannot be used does not prevent the use of other files, counts
- * it instead of failing. */
+/* As read_file(). If the search may do without a file that cannot be used, counts the file in
+ * n_refused instead of failing. */
 static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
 	int rc = read_file(s, entry, err);
@@ -333,8 +333,8 @@ static char *read_exe(pid_t pid)
 	return strdup(path);
 }
 
-/* Begins a search. The caller frees search.exe and *own, the files if none were given. 0 or
- * -ENOMEM. */
+/* Begins a search. If files is NULL, the search uses files of its own, which *own is set to. The
+ * caller frees search.exe and *own. 0 or -ENOMEM. */
 static int begin_search(struct search *s, struct alloc_files *files, struct alloc_files **own)
 {
 	if (!files) {

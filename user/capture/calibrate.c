@@ -282,8 +282,8 @@ static double rare_ns(const struct measured *m, const struct calibration *usual,
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
 
-/* Lets every block of the child be a sample, and measures what a sampled pair costs beyond an
- * unsampled pair and the stack. */
+/* Lets every block of the child be a sample. Measures how much more a sampled pair costs than an
+ * unsampled one, without the cost of the stack. */
 static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 			     const struct measured *m, const int *commands, const int *answers,
 			     double *ret_ns)

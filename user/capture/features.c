@@ -319,7 +319,8 @@ bool features__seccomp_kills(void)
 		if (!signal || (signal > 0 && signal_of_uretprobe(true) == SIGILL))
 			return false;
 	}
-	/* Where uprobe_multi is missing, return probes are older than the bug. */
+	/* The bug came with Linux 6.11. Kernels without a usable uprobe_multi are older, so their
+	 * return probes do not have the bug. */
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 

@@ -16,8 +16,8 @@
  * Time is counted in looks, not by a clock. So no beat is missed when a machine, or a container,
  * stands still as a whole.
  *
- * When memtrace dies, its descriptors stay open in the shared table until the keeper ends, which it
- * does then: its exit closes them. Something may kill all of memtrace's processes one after the
+ * When memtrace dies, the shared table keeps its descriptors open. So the keeper ends, too, and the
+ * keeper's exit closes them. Something may kill all of memtrace's processes one after the
  * other (the end of a container does). It cannot reach the keeper in its exit. A SIGKILL that is
  * pending while a probe is taken out would leave the breakpoint in the target (shield.c). So the
  * keeper begins no helper, and at its parent's death it gets a signal that does not kill it. */

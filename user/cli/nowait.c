@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define READER_MS 100 /* a reader that is there needs no longer */
+#define READER_MS 100 /* if anybody reads, there is room again within this time */
 
 int nowait__open(int fd)
 {

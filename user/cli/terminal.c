@@ -36,7 +36,7 @@ static struct {
 	int memory; /* a file in memory that stands for it */
 	char *left;
 	size_t n;
-	WINDOW *keys; /* reads keys without a refresh, which would write */
+	WINDOW *keys; /* a pad to read keys from: reading from a window would also write */
 	bool skipped; /* a frame was skipped, and there may be no later one */
 } out = {-1, -1, -1, NULL, 0, NULL, false};
 

@@ -98,10 +98,10 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Growth while the profile has none yet, or does not follow it: all that is live was allocated
- * since the start. It gets no interval: what fills up at first does not surely grow. (From
- * windows, live bytes estimate what a process holds, and it may have held as much before the run:
- * no growth follows from them.) */
+/* Stands in for growth while the profile has none yet, or if it never gets one. What is live was
+ * allocated since the start, so it has grown by so much. It gets no interval: what fills up at
+ * first does not surely grow. (From windows, live bytes estimate what a process holds, and it may
+ * have held as much before the run: no growth follows from them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))

@@ -78,8 +78,9 @@ struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
 /* Takes the profiles of the moment, sorted and symbolized, elapsed_s after the start. They and the
- * array belong to the view from then on, also on failure. With many, the process that the user
- * looks at stays, as an ended one, when it is no longer among them. 0 or -ENOMEM. */
+ * array belong to the view from then on, also on failure. With many, the user may be looking at a
+ * process that has no profile among these. The view then keeps its last profile of that process, as
+ * of one that has ended. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
 void top_view__set_status(struct top_view *view, const struct top_status *status);

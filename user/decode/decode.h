@@ -16,8 +16,8 @@
  * has:
  *
  * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h describes,
- *   and other heap profilers' with inuse_space or space. The variance of their figures is computed:
- *   that of sampling by the file's period, if all blocks of a sample have the sample's mean size.
+ *   and other heap profilers' with inuse_space or space. These tell no variance, so it is computed:
+ *   as for sampling by the file's period, where all blocks of a sample have the sample's mean size.
  * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or behind a section
  *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
  *   does it (encode/encode.h), and the variance is computed as above.

@@ -214,7 +214,8 @@ static int end_stack(struct heap *h, const struct line *line)
 	return rc;
 }
 
-/* "t*: ..." or "t17: ...". In the lines above all stacks the thread's name follows. */
+/* "t*: ..." or "t17: ...". Before the first stack of the file, the thread's name follows in a line
+ * "t17: ...". */
 static int take_thread_line(struct heap *h, const struct line *line, struct text *in)
 {
 	_cleanup_free_ char *name = NULL;

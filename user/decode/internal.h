@@ -113,8 +113,8 @@ int making__mapping(struct making *making, const struct profile_mapping *mapping
  * or -EFBIG. */
 int making__take(struct making *making, size_t bytes);
 
-/* Names a location by path and offset ("libc.so.6+0x1234"). Without a path off is the address, and
- * alone the name ("0x1234"). 0; -EFBIG; -ENOMEM. */
+/* Names a location by path and offset ("libc.so.6+0x1234"). Without a path, off is the address,
+ * and the name is the address alone ("0x1234"). 0; -EFBIG; -ENOMEM. */
 int making__name_by_offset(struct making *making, struct profile_location *location,
 			   const char *path, uint64_t off);
 

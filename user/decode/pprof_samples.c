@@ -260,7 +260,8 @@ static void use_label(struct samples *samples, const struct label *label)
 	}
 }
 
-/* A value of the sample at hand as rounded in the file. Sums of counts are right with these. */
+/* A value of the sample at hand, as it is rounded in the file. memtrace's encoder carries what it
+ * rounds off one sample to the next one. So the sum of such values over all samples is right. */
 static double rounded_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];

@@ -69,7 +69,7 @@ int wire__next(const struct input *input, struct bytes *message, struct field *r
 	switch (tag & 7) {
 	case WIRE_VARINT:
 		return take_varint(input, message, &ret->value) ? -EINVAL : 1;
-	case WIRE_FIXED64: /* pprof has none: a later version may, and it is skipped */
+	case WIRE_FIXED64: /* pprof has no such field; one of a later version is skipped */
 	case WIRE_FIXED32:
 		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
 		if ((size_t)(message->end - message->pos) < skip)

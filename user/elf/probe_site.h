@@ -17,10 +17,10 @@
  *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. None
  *      stores to memory either: a store could hit the return address or the red zone.
  *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
- *      out of step would put the breakpoint inside an instruction and crash the target. One
- *      instruction behind the probe that the decoder does not know is allowed: the straight path
- *      from the entry is in step whatever follows, and from the unknown instruction on, rule 2
- *      takes every byte for the possible start of a branch.
+ *      out of step would put the breakpoint inside an instruction and crash the target. Behind
+ *      the probe, one instruction may be unknown to the decoder. It does no harm: the straight path
+ *      from the entry is in step whatever follows. From the unknown instruction on, rule 2 takes
+ *      every byte for the possible start of a branch.
  *
  * Where one of these rules cannot be shown to hold, the probe stays on the first instruction, which
  * the kernel itself verifies. Capstone does the decoding. */

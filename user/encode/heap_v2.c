@@ -11,10 +11,11 @@
  * the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
- * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects that carry the average,
- * and one object that takes the rest. The rest lies between 1 and 2 times the smallest number that
- * one object can stand for, R, and s2 f(s2) = rest can then be solved for any such rest; s1 is
- * first moved so that the objects add up to C.
+ * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects of s1 bytes that carry
+ * the average, and one object of s2 bytes that takes the rest. The rest is as much as one to two
+ * average objects stand for. No object stands for less than R, so the rest is not below R either.
+ * Then s2 f(s2) = rest can be solved. s1 is first moved so that the objects add up to C. If this
+ * leaves a rest below R, the stack is not split.
  *
  * No pair can express less than R bytes. No sample at the file's interval stands for less, but
  * samples of windows, or the part that a filter leaves, may. Such stacks are sampled in their turn:

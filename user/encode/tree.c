@@ -16,7 +16,8 @@
 #include "base/path.h"
 #include "base/vector.h"
 
-/* Frames that are not code. The values are the indices of their occurrences. */
+/* Frames that are not code. Each note has one occurrence, and the note's value is that occurrence's
+ * index (struct occurrence). */
 enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
 
 static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocator's own]"};

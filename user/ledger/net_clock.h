@@ -15,9 +15,9 @@
  * cost. These constants are the mean and standard error of F before anything of a process is seen.
  * Loops of malloc and free, and caches that do little else, had 1.00 to 1.16 in four runs of 5 to 7
  * windows. A process that reads and writes finds the probes' code in no CPU cache after its system
- * calls: judged by its work, redis-server had 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7
- * (docs/windows.md). Where probes take most of the CPU time, this knowledge of F says little about
- * the rest. */
+ * calls, so that F may be larger. Its work (WORK below) tells F: redis-server had 0.9 to 1.3, nginx
+ * 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Where probes take most of the CPU time, this
+ * knowledge of F says little about the rest. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5

@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* halves of calls that wait; with more, half are applied early */
+#define MAX_OPS (1U << 17) /* entries and returns that wait; of more, the older half is applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26

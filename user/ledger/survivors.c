@@ -401,7 +401,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 		if (known && known->live.birth_ns == live[i].birth_ns)
 			continue;
 		if (live[i].birth == BIRTH_ENDED)
-			continue; /* the end that was reported says more */
+			continue; /* it was freed: the report of its end says more (take_end()) */
 		if (is_birth(s, &live[i])) {
 			if (!follow(s, addrs[i], &live[i]))
 				rc = -ENOMEM;

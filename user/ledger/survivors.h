@@ -12,8 +12,9 @@
  * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
  * (reallocs.h), not here.
  *
- * Blocks that are followed take room. When there are more than SURVIVORS_MAX, every second one is
- * let go, by chance, and the counts of blocks born with them are reduced to match. */
+ * Blocks that are followed take room. When there are more than SURVIVORS_MAX, half of them are
+ * followed no more, chosen at random. The bytes born whose contents can be judged
+ * (survivors_stack.looked) are reduced in proportion. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -76,11 +77,12 @@ struct survivors_stack {
 	/* bytes born in windows; of these, in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
-		/* In windows after the block's birth: bytes times net seconds for which the
-		 * addresses of blocks were watched; bytes that had a free there. */
+		/* Of windows after a block's birth. watched: the block's bytes times the net
+		 * seconds for which its address was watched. freed: the block's bytes, once for
+		 * each window that saw a free at its address. */
 		double watched, freed;
-		/* Of blocks that were unchanged so far, by age: blocks times net seconds in
-		 * windows; blocks that ended there. */
+		/* Blocks whose contents had not changed so far, by age in a later window: blocks
+		 * times the window's net seconds; how many of the blocks ended there. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
 		/* Blocks that were unchanged at the last look at contents, by age now; these times
 		 * net seconds since; those that have changed. */
@@ -160,8 +162,8 @@ double survivors__exposure(const struct survivors *survivors, uint64_t from, uin
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
-/* Harvests the window of the last survivors__meet(): it is over, and all its ends were reported.
- * clock: reaches up to its end. 0 or -ENOMEM. */
+/* Harvests the window of the last survivors__meet(). Call it when this window is over and all ends
+ * of blocks in it were noted. clock: reaches up to the window's end. 0 or -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
 /* sites: the kernel side's counts so far, by stack of the process. Call before each harvest: in a
@@ -176,12 +178,18 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
 		    survivors_reader reader, void *ctx);
 
 /* Finds for every stack the chance q that a block's successor at its address has the same contents.
- * It is the larger of two estimates. One is how often blocks of a size are alike. The other is by
- * how many fewer blocks change between windows than end in them: with the rate r at which unchanged
- * blocks are seen to end, 1 - exp(-r t) of them should have changed after t seconds, if q were 0.
- * (An object that points to its data may find the data at the same place as its predecessor did:
- * the two are alike, though no two live objects are.) Frees may go by either clock; the second
- * estimate is the lower of both. 0 or -ENOMEM. */
+ * q is the larger of two estimates (struct windowed_stack):
+ *
+ *   alike   how often two blocks of a size have equal contents.
+ *   missed  by age: which share of the changes that frees make due is not seen. In windows the
+ *           addresses of the stack's blocks see frees at a rate r. So 1 - exp(-r t) of the blocks
+ *           should have changed after t seconds, if q were 0. Fewer have changed if successors have
+ *           the same contents. (An object that points to its data may find the data at the same
+ *           place as its predecessor did. Then the two are alike, though no two live objects are.)
+ *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
+ *           missed is the lower one.
+ *
+ * 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
 
 /* What is known of a stack; NULL: nothing. */

@@ -130,8 +130,9 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
-/* The process has made up for what the coming of its probes has held up. Its window begins now, and
- * the clock is read: what those milliseconds took is no part of the window. */
+/* The process was held up while its probes came. It has made up for that in the WINDOWS_SETTLE_NS
+ * since then. Its window begins now, and its clock is read now (set_window): what it did in the
+ * meantime is no part of the window. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;

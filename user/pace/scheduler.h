@@ -168,8 +168,9 @@ uint64_t scheduler__keep(struct scheduler *scheduler);
  * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
-/* The caller is about to work for long, and calls nothing here meanwhile. Is no window open that
- * would last as much longer? While this is asked, no other windows begin. */
+/* The caller is about to work for long, and calls nothing here meanwhile. A window that is open now
+ * would last longer by that time. Is no window open? No window begins for 200 ms after
+ * each call of this function. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
 /* The process has ended, and its last window ends with it. The process stays known until
@@ -177,12 +178,13 @@ bool scheduler__is_quiet(struct scheduler *scheduler);
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
-/* Takes in what is due of processes that have ended: before their profiles are made. */
+/* Takes in all windows that are over, also those of processes that have ended. Call it before the
+ * profiles of these processes are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
 /* Somebody else has taken all probes out at when_ns. Windows that were open are void: what became
- * of their blocks was not seen. Continuous tracing ended then; what is left of its blocks is known
- * as far as it can be seen now. All probes come back as after a gap. */
+ * of their blocks was not seen. Continuous tracing counts up to when_ns. Which of its blocks are
+ * left is judged by what can be seen now. All probes come back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* The run is over: takes in the last windows of all, and looks at all blocks once more. */

@@ -154,7 +154,8 @@ static void watch_costs(struct scheduler *sc)
 		: sc->was_busy				   ? BUSY_TICK_NS
 							   : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
-	/* Not at once: nothing is known yet of the processes that cost it. */
+	/* The host's limit ends tracing everywhere only at the second busy look. At the first one,
+	 * nothing is known yet of the processes that cost so much. */
 	if (over ||
 	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));

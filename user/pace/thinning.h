@@ -29,7 +29,7 @@ struct thinning {
 	double now;
 	/* The stretch since the factor was last judged. */
 	uint64_t since_ns;
-	double calls_ns, samples_ns, other_ns; /* samples: what they would have cost as asked for */
+	double calls_ns, samples_ns, other_ns; /* samples_ns: as if at the interval asked for */
 	/* The way back: when samples last came closer (0: never), and how long a stretch the next
 	 * time needs. */
 	uint64_t finer_ns, back_off_ns;

@@ -181,8 +181,9 @@ static double charge(const struct windows *w, bool window, double wall_ns, doubl
 		       : felt_ns;
 }
 
-/* Books the stretch since the last change. window: all of it was a window. Returns its cost, as
- * calibrated, as a share of its CPU time, or of a core's. */
+/* Books the stretch since the last change. window: all of it was a window. Returns the calibrated
+ * cost of the stretch as a share of its CPU time, or of the time for which a core was idle if that
+ * was longer. */
 static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);

@@ -5,10 +5,11 @@
  *	           |  mount point                                  type
  *	           what of the tree is mounted
  *
- * Only a mount of the whole tree will do: seen from a cgroup namespace, or through a mount of a
- * part of the tree, the kernel's levels differ from those that memtrace could count. The root is
- * the cgroup with the number 1 (cgroup_setup_root() of the kernel insists on it). "/" in mountinfo
- * is the root of memtrace's own namespace. Where both hold, paths mean the same to memtrace, to
+ * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
+ * through a mount of a part of the tree, memtrace does not see the root. It would count other
+ * levels than the kernel does. So only a mount of the whole tree will do. The root is the cgroup
+ * with the number 1 (cgroup_setup_root() of the kernel insists on it). "/" in mountinfo is the root
+ * of memtrace's own namespace. Where both hold, paths mean the same to memtrace, to
  * /proc/PID/cgroup and to the kernel. */
 #include "proc/cgroup.h"
 

@@ -12,7 +12,7 @@
 #define RUN_TIME_THREADS 64
 
 struct run_time {
-	int fds[RUN_TIME_THREADS]; /* of threads, with those that they begin: perf events */
+	int fds[RUN_TIME_THREADS]; /* perf events: each counts a thread and those that it begins */
 	int n;
 	uint64_t begin_ns; /* sum of the events at the beginning; 0: not begun */
 };

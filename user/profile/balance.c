@@ -80,7 +80,8 @@ static double normal_below(double z)
 	return erfc(-z / M_SQRT2) / 2;
 }
 
-/* The density of x = log(A / G). */
+/* The density of x = log(A / G). A is the growth of anonymous memory, G that of all stacks together
+ * (THE CLOCK'S FACTOR in balance.h). */
 static double growth_density(double x, double error, double hidden)
 {
 	double range = log(fmax(hidden, 1)),
@@ -541,7 +542,7 @@ static void fit_growth_into(struct windowed_result *results,
 			results[i].replaces = true;
 		}
 		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
-		/* all that is there has come since, at most */
+		/* at most, all that is live now has come in these seconds */
 		growth->bytes_per_s = fmin(growth->bytes_per_s, results[i].live_bytes / seconds);
 		growth->low = fmin(fmax(growth->low, -most), fmax(growth->bytes_per_s, 0));
 		growth->high = fmin(fmax(growth->high, -most), most);

@@ -30,10 +30,11 @@
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
  * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window
  * loses blocks: it has fewer births, and as many ends. The calls in windows show that for all
- * blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most is of one kind or
- * the other, and so are all other stacks together. Each ends by the wall clock with the chance
- * BY_CLOCK. Let W be the set of those that do, d_g the blocks that the windows of group g lost, and
- * e_ig what i is expected to lose there. Then
+ * blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most is judged by
+ * itself, and all other stacks are judged as one: do their blocks end by the wall clock, or by what
+ * the process does? Each ends by the wall clock with the chance BY_CLOCK. Let W be the set of those
+ * that do, d_g the blocks that the windows of group g lost, and e_ig what i is expected to lose
+ * there. Then
  *
  *	P(d | W) = product over g of Cauchy's density of d_g - sum over W of e_ig,
  *

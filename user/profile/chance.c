@@ -124,8 +124,8 @@ int claims__decide(struct claim *claims, size_t n, double level, double *ret_wei
 	for (size_t i = 0; i < n; i++)
 		claims[i].holds = false;
 	/* Let W be the sum of the weights of the claims that take part. Claim i can hold if least
-	 * <= level * weight / W, that is, if this figure is at most 1 / W. The claims for which
-	 * that is true take part, and no others. */
+	 * <= level * weight / W. Its figure here is least / (level * weight), so the figure must be
+	 * at most 1 / W. The claims for which that is true take part, and no others. */
 	for (size_t i = 0; i < n; i++)
 		if (claims[i].traffic > 0 && claims[i].least <= level)
 			orders[n_tested++] =

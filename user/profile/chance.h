@@ -43,8 +43,8 @@ struct claim {
  * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two looks, and
  *   the next difference will be as large. In another ten come and none goes. The first leaves most
  *   of the level to the second. Of the many ways to share the level this one finds the slow leak
- *   among churn. It takes little from churn, where a sixth of the level is half a standard
- *   deviation.
+ *   among churn. A churning stack loses little: to hold at a sixth of the level, its difference
+ *   must be larger by half a standard deviation.
  *
  * Both rules look at how much was seen, not at how the counts are divided. Given the sum of two
  * counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be

@@ -18,9 +18,9 @@
  *	one has its address. Not for windows, which are known to miss frees, nor for pages.
  *  blocks_unseen: figure live objects, fact "result_unknown", "allocators_refused" and
  *	"functions_refused" together: so many allocations, allocators, or functions are missing
- *	from every figure. None of these counters is of regions.
- *  probes_silent: figure live objects, fact 1 ("main_thread_ended"). What was allocated or freed
- *	after the main thread ended is in no figure.
+ *	from every figure. Not for regions: these counters are the heap's.
+ *  probes_silent: figure live objects. The fact is 1 when the counter "main_thread_ended" is not
+ *	0. What was allocated or freed after the main thread ended is in no figure.
  *  probes_withdrawn: figure live objects, fact "probes_withdrawn". What was allocated or freed
  *	while the probes were out because memtrace hung is in no figure. Not for windows: their
  *	figures are estimates for all times.
@@ -31,9 +31,9 @@
  *	sure when the interval's low end is above the fact, too: live memory is mapped, touched
  *	or not.
  *  live_above_resident: figure live bytes. Fact: how much of the heap's mappings is resident or
- *	swapped out, where that was measured (struct resident). Else the whole resident set:
- *	clearly, by the interval's low end, for processes that have not ended. Never sure: blocks
- *	need not be touched.
+ *	swapped out, where that was measured (struct resident). Where it was not, the fact is the
+ *	whole resident set. Then the interval's low end must clearly be above the fact, and the
+ *	process must not have ended. Never sure: blocks need not be touched.
  *  growth_above_process: figure bytes per second that all stacks together grow by, at the
  *	interval's low end; fact the growth of the process's anonymous memory less that of its
  *	regions. Clearly, and by more than 128 KiB for each thread over the run, which an

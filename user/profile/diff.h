@@ -24,8 +24,9 @@
  * freed, grew between the snapshots. B is at most the allocated bytes and at most the second
  * snapshot's live bytes. D is at most the freed bytes and at most the first snapshot's live bytes.
  * Both pairs of bounds have the same difference, so the pair with the smaller variance is taken.
- * For a stack through which memory passes quickly, that is the live bytes, as if the snapshots were
- * independent (they nearly are). For a stack where memory stays, it is what came and what went.
+ * For a stack through which memory passes quickly, that is the pair of live bytes, as if the
+ * snapshots were independent (they nearly are). For a stack where memory stays, that is the pair of
+ * allocated and freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more of them at one moment than at another, even if every byte is known exactly. So the

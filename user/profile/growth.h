@@ -50,9 +50,9 @@ struct growth {
 
 #define GROWTH_MIN_SEGMENTS 3
 
-/* Growth from n segments, in the order in which a population that fills up would grow less and
- * less. quantum: by how many bytes one more or less seen block changes them; 0: all is exact.
- * dying: the stack's blocks go on dying, however old they are. */
+/* Growth from n segments. The caller orders them so that a population that fills up would grow less
+ * and less from one to the next. quantum: by how many bytes a segment changes when one block more
+ * or less is seen; 0: all is exact. dying: the stack's blocks go on dying, however old they are. */
 struct growth growth__estimate(const struct growth_segment *segments, size_t n, double quantum,
 			       bool dying);
 
@@ -67,10 +67,10 @@ void growth__merge(struct growth *growth, const struct growth *other);
 bool growth__is_significant(const struct growth *growth);
 
 /* Orders stacks by growth, for qsort(): below 0 when a comes first. First comes what surely grows,
- * by its growth. Then what may grow, the nearest to sure first: by growth divided by its distance
- * from the interval's low end; 1 or more would be sure. (An estimate of few samples that may be
- * anything is often the largest. By growth alone it would come before all that is nearly sure.)
- * Then what does not grow. What is not known (NaN) counts as not growing. */
+ * by its growth. Then what may grow, the nearest to sure first: by growth divided by the distance
+ * between growth and the interval's low end. (Above 1, growth would be sure. An estimate of few
+ * samples that may be anything is often the largest. By growth alone it would come before all that
+ * is nearly sure.) Then what does not grow. What is not known (NaN) counts as not growing. */
 int growth__compare(const struct growth *a, const struct growth *b);
 
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */

@@ -47,7 +47,7 @@ struct matcher {
 	uint32_t *library_of;  /* by mapping, counted through all profiles: its library in names */
 	struct intern names;   /* of frames, and of libraries; the first is "" */
 	struct intern frames;  /* struct frame of each number */
-	uint32_t *first_frame; /* by location, n_locations + 1: where its frames begin in numbers */
+	uint32_t *first_frame; /* by location, n_locations + 1: first frame's index in numbers[] */
 	uint32_t *numbers;     /* of frames */
 	bool *is_allocator;    /* by number of frame */
 	uint32_t *stacks;      /* the numbers of all stacks' frames */
@@ -151,7 +151,8 @@ static int by_place(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* Finds for every location the location whose frames it takes: mostly itself. */
+/* Several locations may be one place in a file. They all take the frames of the location of which
+ * most is known. Finds that location for each: mostly the location itself. */
 static int find_places(struct matcher *m)
 {
 	size_t n_locations = m->base[m->n], n = 0;

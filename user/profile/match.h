@@ -20,9 +20,9 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-/* Limits on memory, for the profiles may come from hostile files. frames: those of all stacks,
- * written out with the functions that some other profile knows to be inlined in them. figures: one
- * for each stack in each profile. */
+/* Limits on memory, for the profiles may come from hostile files. frames: number of frames in all
+ * stacks of all profiles. Inlined functions count, too, also if only another profile knows them.
+ * figures: number of different stacks times number of profiles. */
 struct match_limits {
 	uint64_t frames, figures;
 };

@@ -434,7 +434,7 @@ bool profile__is_lower_bound(const struct profile *profile);
  * blocks were freed where no probe sees it. If both functions are true, live bytes are neither
  * bound. */
 bool profile__is_upper_bound(const struct profile *profile);
-/* Is every allocation recorded, all the time? Not of a file that does not say how it was
+/* Is every allocation recorded, all the time? false if the profile's file does not say how it was
  * sampled. */
 bool profile__is_exact(const struct profile *profile);
 /* Is it exact, and does no counter say that something was missed all the same? Only then is

@@ -12,8 +12,8 @@
 
 #define MOST_ALIKE  0.5 /* equal contents by chance: beyond, contents tell less than they confuse */
 #define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
-#define KNOWN_LEAST 0.1 /* survival, of which frees at addresses can still say that it is no less */
-#define NEAR_AGE    2.5 /* times as old */
+#define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove more survival than this */
+#define NEAR_AGE    2.5	 /* times as old */
 
 /* --- ages --- */
 
@@ -138,7 +138,7 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 			int age = k + older < SURVIVAL_CLASSES ? k + older : SURVIVAL_CLASSES - 1;
 
-			if (!k) { /* its ages are those of all classes up to there */
+			if (!k) { /* slowed, class 0 covers classes 0 to `older` */
 				add_young(a, older, per_alloc_s, sum);
 			} else {
 				sum[WATCHED][age] += (double)a->watched[k] * per_alloc_s;

@@ -5,11 +5,12 @@
  * S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of
  * evidence are counted by age (struct survival_ages).
  *
- *  Ends. In the window of its birth, every block is watched until it ends. So the hazard, f' / S,
- *  is known for young ages. Later, each window watches the block's address: M(a) is the mean number
- *  of frees that happen there up to age a. The first of them is the block's own. If no window saw
- *  that one, the first that a window sees is a successor's. An address is a renewal process
- *  (Feller, An Introduction to Probability Theory, vol. 2, chapter XI):
+ *  Ends. In the window of its birth, every block is watched until it ends. So the hazard (the rate
+ *  at which blocks of an age end, F' / S) is known for young ages. Later, each window watches the
+ *  block's address: M(a) is the mean number of frees that happen there up to age a. The first of
+ *  them is the block's own. If no window saw that one, the first that a window sees is a
+ *  successor's. An address is a renewal process (Feller, An Introduction to Probability Theory,
+ *  vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
@@ -21,11 +22,12 @@
  *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new.
  *  A block that lives and is not written to is the same. One that ended is the same when its
  *  successor has equal contents. With q the chance that two blocks of its size are equal, U = S +
- *  (1 - S) q. Where q is small this is the sharper evidence. But however much blocks differ, the
- *  next block at an address may have the same contents for a while. So q is the larger of that
- *  chance and a share by age (alike and missed in struct windowed_stack). Contents that change
- *  while the block lives make U too small. But S is no less than 1 - M: contents that contradict
- *  this are not used. */
+ *  (1 - S) q. Where q is small this is the sharper evidence. But even where blocks differ much, a
+ *  successor may have the contents of the block before it for a while. An example is a header that
+ *  points to a buffer, where both are freed and allocated together. So q is the larger of the
+ *  chance for any two blocks and a share by age (alike and missed in struct windowed_stack).
+ *  Contents that change while the block lives make U too small. But S is no less than 1 - M:
+ *  contents that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 

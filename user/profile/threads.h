@@ -17,9 +17,9 @@ struct pool {
 	size_t n_threads;
 	uint32_t tid;		 /* of its first thread */
 	double allocated, owned; /* owned: live at the end */
-	struct estimate
-		live; /* owned, with its error: that of the stacks, and that of sharing them out to
-		       * threads */
+	/* owned, as an estimate. Its error has two parts: the error of each stack's live bytes, and
+	 * the error of dividing them among threads */
+	struct estimate live;
 	double freed_self;	/* by the thread that allocated it */
 	double freed_by_others; /* of what its threads allocated, freed by any other thread, of the
 				 * same pool perhaps */

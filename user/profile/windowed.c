@@ -9,8 +9,9 @@
 /* times the median interval of its stratum: one such sample would outweigh all others */
 #define COARSE 8
 /* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
- * sign is sure, however little they differ. That none of n independent windows shows less than
- * nothing is chance with 2^-n (the sign test), and 2^-6 is the first below 2.5 %. */
+ * sign is sure, however little they differ. By the sign test: if each of n independent windows
+ * shows growth or shrinking with the same chance, all n show growth with the chance 2^-n. 2^-6 is
+ * the first of these chances below 2.5 %. */
 #define LEAST_BORN 6
 #define MOSTLY	   0.5	/* of the run */
 #define NOBODY	   (-1) /* no group is left out */
@@ -400,8 +401,9 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 	}
 }
 
-/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982),
- * of those of which anything was seen: S never rises, so that it is between them elsewhere. */
+/* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982).
+ * Only ages of which anything was seen are looked at. S never rises, so between two of these ages
+ * it is between its values there. */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   struct windowed_result *r)
 {
@@ -549,9 +551,10 @@ struct error {
 
 /* The error of one figure: the spread between windows, and what sampling adds in continuous
  * stretches. With too few windows, no spread is known, and the rest of the run may be unlike the
- * one window. What the window stands for may then be twice as much, or nothing, or as much as the
- * heap has room for. lives: it is a figure of live memory. Blocks that lived when tracing stopped
- * may have ended since: all of them, in a time as long as the traced time. */
+ * one window. The time outside of the window may then have twice what the window says, or none. If
+ * most of the run is outside, it may have as much as the heap has room for. lives: it is a figure
+ * of live memory. Blocks that lived when tracing stopped may have ended since: all of them, in a
+ * time as long as the traced time. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {

@@ -105,22 +105,24 @@ struct windowed_stack {
 	const struct survival_ages *cohort;
 	/* chance that two blocks of its size have equal contents; 1 where too few are known */
 	double alike;
-	/* SURVIVAL_CLASSES: share of ended blocks that contents at that age do not show as ended,
-	 * because the address has the same contents again. NULL: none */
+	/* SURVIVAL_CLASSES, by age. Of the blocks that have ended: the share whose address has the
+	 * same contents again, so that contents do not show the end. NULL: none */
 	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;
 };
 
-/* Relative error of a figure that is as wrong as the clock. Two errors of the clock are a factor
- * e^2s, with s = clock_error. Two errors of the figure reach as far. */
+/* Relative standard error of a figure that is as wrong as the clock. If the clock is off by two
+ * standard errors, the figure is off by a factor e^2s, with s = clock_error. So two standard errors
+ * of the figure are e^2s - 1. */
 double windowed__reach(double clock_error);
 
 /* What is known of the process without any stack. Per wall second; NaN: not known. */
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* gained, 95 % */
-	double clock_error; /* relative: the run's, and by how much windows' net times differ from
-			     * what their calls say */
+	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
+	 * and how far windows' net times are from what their numbers of calls say. */
+	double clock_error;
 };
 
 struct windowed_run {
@@ -134,8 +136,9 @@ struct windowed_run {
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
 	double scale;		 /* windows stand for so many times what their clock says; 0: 1 */
-	double hidden;	   /* windows show, by net time, up to so many times as much as there is of
-			    * what goes by the wall clock, which they do not slow; 0: 1 */
+	/* Windows do not slow what goes by the wall clock. So by net time they show more of it than
+	 * there is: up to so many times as much. 0: 1 */
+	double hidden;
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
 	/* upper limit of all live bytes together: the heap's mappings; 0: not known */

@@ -22,8 +22,8 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* For long work, during which budget__keep() is not called: has tracing kept its limit since this
- * was last called? The first call in a long while answers yes. */
+/* Has tracing kept its limit since the last call of budget__holds()? It is for long work, during
+ * which budget__keep() is not called. The first call in a long while answers yes. */
 bool budget__holds(struct session *session);
 
 /* Has the cost of probes been measured: for the allocator's calls and, where there is a limit, for

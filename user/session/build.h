@@ -154,7 +154,7 @@ struct process_sites {
 
 #define NO_SITE SIZE_MAX
 
-/* Index of the site with that stack; -1: none that is in the profile. */
+/* Index of the site with that stack; -1: there is none, or the profile does not have it. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
 
 /* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */

@@ -188,8 +188,8 @@ void files__let_go(struct session *session);
 
 /* --- patched.c: code in memory that differs from its file --- */
 
-/* Call before probes for all processes come into allocators that are not attached yet: refuses
- * those whose code some process has changed. */
+/* Looks at the allocators that are not attached yet, and refuses those whose code some process has
+ * changed. Call it before probes for all processes are placed in these allocators. */
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
 /* A target has made code of a file executable again: refuses allocators whose code it has changed,

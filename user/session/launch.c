@@ -178,8 +178,8 @@ int launch__next_mapping(struct launch *launch, int *ret_status)
 					    (info.entry.args[2] & PROT_EXEC) &&
 					    (int)info.entry.args[4] >= 0;
 			/* glibc's ld.so makes this call when everything is mapped, before any code
-			 * of that runs. A dynamic linker that makes it earlier is not followed
-			 * beyond. */
+			 * of that runs. A dynamic linker that makes this call earlier is
+			 * followed only until then. */
 			if (info.entry.nr == SYS_set_tid_address ||
 			    outside_interp(launch, info.instruction_pointer)) {
 				launch->loading = false;

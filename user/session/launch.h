@@ -35,8 +35,9 @@ int launch__fork(char *const argv[], struct launch *ret, struct error *err);
 int launch__start(struct launch *launch, const char *name, struct error *err);
 
 /* Lets the dynamic linker go on until it has mapped one more file as code. 1: it has. 0: loading is
- * over, and the process stands at a system call before or at the first one of the program. -ESRCH:
- * the process is gone (already reaped, wait status in *ret_status). Other negative errno. */
+ * over, and the process is stopped at a system call. This is the program's first system call, or an
+ * earlier one. -ESRCH: the process is gone (already reaped, wait status in *ret_status). Other
+ * negative errno. */
 int launch__next_mapping(struct launch *launch, int *ret_status);
 
 /* Detaches ptrace: the command runs freely from now on. */

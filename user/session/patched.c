@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds processes that have changed their own copy of code in which probes are to stand
  * (capture/patch.h). Probes in everybody's code come into all processes, so all are looked at
- * beforehand. A later change shows in news of mappings, which there is of targets only: mprotect
- * makes code writable, and executable again. A change without mprotect (through /proc/PID/mem) is
- * not noticed. */
+ * beforehand. A later change is noticed in targets only. A program that changes its code calls
+ * mprotect to make the code writable, and then executable again. memtrace gets news of such calls,
+ * but only for targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

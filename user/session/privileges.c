@@ -30,7 +30,7 @@ static const struct {
 	/* Tables and programs. Later, too: for unwind tables of what a target maps, and until Linux
 	 * 5.19 even to read the tables. */
 	{BPF, "CAP_BPF", PRIVILEGES_STOPPED, true, true},
-	/* Programs of this kind, probes, and the news of mappings. */
+	/* To load programs that trace, to place probes, to hear of targets' new mappings. */
 	{PERFMON, "CAP_PERFMON", PRIVILEGES_TRACING, true, true},
 	/* Memory and /proc of others' processes; the command that is held by ptrace. */
 	{CAP_SYS_PTRACE, "CAP_SYS_PTRACE", PRIVILEGES_STOPPED, true, false},

@@ -11,7 +11,8 @@
 #include "session/internal.h"
 #include "session/region_trend.h"
 
-/* none of the four calls takes longer; one that does is out of order */
+/* mmap, munmap, mremap and brk return within this time. A call that takes longer is applied out of
+ * order. */
 #define SETTLE_AFTER_NS 1000000000ULL
 
 #define MAX_ORPHANS 65536

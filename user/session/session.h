@@ -53,7 +53,8 @@ enum session_region_place {
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
 
-/* processes at most with probes of their own; each takes the kernel 10 to 30 ms */
+/* At most so many processes get probes of their own. The kernel takes 10 to 30 ms for the probes of
+ * each. */
 #define SESSION_SEPARATE 16
 
 struct session_options {
@@ -153,8 +154,9 @@ struct session_rates {
 bool session_status__rates(const struct session_status *before, const struct session_status *now,
 			   struct session_rates *ret);
 
-/* Call before long work during the run, such as session__peek() and session__look(). Waits until no
- * window is open, which the work would keep open as long: half a second as a rule, one at most. */
+/* Call before long work during the run, such as session__peek() and session__look(). A window that
+ * is open stays open while that work lasts. So this function waits until no window is open: half a
+ * second as a rule, one second at most. */
 void session__await_gap(struct session *session);
 
 /* The caller writes files from now on (false: no more). A disk may be slow: meanwhile the probes

@@ -25,7 +25,8 @@
 #define USER_END (1ULL << 63)
 
 /* So many mappings that are gone are kept, to name stacks from before: a process may map at ever
- * new addresses. Beyond that, frames there have no mapping, and are counted. */
+ * new addresses. When there are more, all that are gone are forgotten. Frames in them then have no
+ * mapping, and count as such. */
 #define MAX_GONE 16384
 
 struct target *targets__add(struct session *s)
@@ -534,8 +535,8 @@ static bool leaves_nothing(const struct target *t)
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls;
 }
 
-/* Did the target begin when a file of its had no probes yet? Perhaps that file was never looked
- * through for allocators, or could not be opened any more. */
+/* Was one of the target's files without probes when the target began? Perhaps that file was never
+ * looked through for allocators, or could not be opened any more. */
 static bool was_late(struct session *s, const struct target *t)
 {
 	uint64_t begin_ns = t->begun_by_exec_ns ?: t->start_ns, since_ns;

@@ -220,7 +220,7 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 	return 0;
 }
 
-/* Puts what windows say of the process and of each stack of sites into the profile. anon: by how
+/* Puts into the profile what windows say of the process, and of each stack in sites. anon: by how
  * much the process's anonymous memory grows, per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
 		      struct windowed_run *run, const struct growth *anon)

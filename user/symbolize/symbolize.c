@@ -24,7 +24,7 @@
 /* What is known of a binary's names. */
 struct names {
 	struct symtab *symtab;	       /* NULL while it is not in memory */
-	enum unresolved_reason reason; /* why there is none, for good; else NAMED */
+	enum unresolved_reason reason; /* why reading the symbols failed; NAMED: it did not */
 	bool passes;		       /* the reason may pass: try again next time */
 	uint64_t used;		       /* last use, by the symbolizer's clock */
 	struct lines lines;

@@ -37,7 +37,8 @@ static void others_profiles_are_read(void **state)
 	assert_int_equal(profile->n_sites, 2);
 	assert_site(profile, 0, 1048576, 32769, "main.f < main.f < main.g");
 	assert_site(profile, 1, 1024, 2, "prog+0x30");
-	/* the sum over the stack's two entries: 32768 p samples of 16 bytes, 1 - 1/e of one of R */
+	/* the sum over the stack's two entries: 32768 p samples of 16 bytes, and 1 - 1/e samples
+	 * of R bytes */
 	live = &profile->sites[0].live;
 	assert_near(live->variance,
 		    32768 * p * (x / p * (x / p) * (1 - p)) +

@@ -376,8 +376,9 @@ static void narrow_terminals_get_fewer_columns(void **state)
 	free(text);
 }
 
-/* Of equal processes the one with the lower pid is first; later uses of a pid keep the given order.
- * Ended processes are last, whatever they held. */
+/* Of equal processes the one with the lower pid is first. Of equal processes with the same pid (the
+ * pid was used again) the one that was given first is first. Ended processes are last, whatever
+ * they held. */
 static void order_is_by_what_was_asked(void **state)
 {
 	static const struct {

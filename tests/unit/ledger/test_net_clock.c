@@ -157,7 +157,8 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* Also where probes take a quarter and the calibrated cost is a tenth: memcached. */
+/* Work also tells F where probes take a quarter of a window's CPU time, and their calibrated cost
+ * is a tenth of it. memcached is such a process. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
 	struct net_clock c = run_at(0.25, 2.5, 0, 20);

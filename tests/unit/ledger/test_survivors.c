@@ -336,7 +336,8 @@ static void test_freed_and_looks_the_same(void **state)
 	look(&f, 20 * S + 500 * MS);
 	assert_int_equal(survivors__compare(&f.s, &f.clock), 0);
 	assert_true((double)stack_of(&f, 1)->missed[class] > 0.9);
-	/* at other ages nothing was missed: blocks 0 to 3 had changed, and nothing was asked */
+	/* At other ages contents missed nothing. At 1 s blocks 0 to 3 had changed. At 5 s no
+	 * contents were compared. */
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
 	/* In this window blocks 4 to 7 would see six such frees at that rate, but see none. */
@@ -485,7 +486,8 @@ static void test_let_go_of_addresses(void **state)
 	free(addrs);
 }
 
-/* A continuous stretch: sites tell what was born in it. A block gone at its end has ended. */
+/* A continuous stretch: sites tell what was born in it. A block that is gone when the stretch ends
+ * has ended. */
 static void test_stretch(void **state)
 {
 	struct survivors_window w = {.start_ns = 10 * S,

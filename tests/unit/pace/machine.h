@@ -41,7 +41,7 @@ struct process {
 	double interval;		       /* of that asked for */
 	unsigned coarser;		       /* how often it was made so */
 	bool in, gone, fails, starved, inside; /* inside: its window counts */
-	uint64_t out_ns, window_ns;	       /* its own probes are out by then */
+	uint64_t out_ns, window_ns;	       /* out_ns: from then on its own probes are out */
 	uint64_t taken_until_ns, shortest_ns;  /* of its windows that were taken in; 0: none was */
 	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
 };
@@ -254,7 +254,7 @@ static bool fake_has_windows(void *ctx, const struct paced *paced)
 	return ((const struct process *)paced->owner)->harvests;
 }
 
-/* In windows as close as it likes. */
+/* The sampling interval in windows: always WINDOWS_INTERVAL times the one asked for. */
 static double fake_adapt(void *ctx, struct paced *paced, double cost_ns, double cpu_ns)
 {
 	(void)ctx;

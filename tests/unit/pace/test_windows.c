@@ -37,7 +37,8 @@ static void pass(struct run *run, const struct program *p, const struct windows 
 {
 	double felt = run->felt > 0 ? run->felt : WINDOWS_FELT;
 	double cost_ns = open ? p->cost_ns * (w->continuous ? 1 : felt) : 0;
-	/* Seen, it wants the CPU for longer, at most all of it. */
+	/* While its calls are probed, the program wants a CPU for a larger share of the time, at
+	 * most for all of it. */
 	double want = p->busy * (p->own_ns + cost_ns) / p->own_ns;
 	double cpu = (want < 1 ? want : 1) * (double)ns;
 	double calls = cpu / (p->own_ns + cost_ns);
@@ -101,7 +102,8 @@ static void budget_is_kept(void **state)
 					       1, 0, 0);
 				drive(&w, &run, &p, 120, 3000000);
 				assert_false(w.continuous);
-				/* a core that is idle pays with what is not wanted of it */
+				/* Time in which the process leaves its core idle pays for windows,
+				 * too. */
 				paid = fmax(run.cpu, (double)run.now);
 				assert_true(run.window_cpu / paid > 0.6 * budgets[b]);
 				assert_true(run.window_cpu / paid < 1.02 * budgets[b]);
@@ -360,9 +362,10 @@ static void bursts_are_met_in_windows(void **state)
 	assert_true(w.continuous_ns - continuous_ns < 3 * S);
 }
 
-/* A tenth of a core, which probes slow twenty times: windows are no fewer than of a program that
- * always works, take a hundredth of a core, and of the time. Where the machine has nothing idle, it
- * pays itself. */
+/* A program uses a tenth of a core, and probes slow it twenty times. If the machine has a core
+ * idle, the program has as many windows as one that always works. They cost a hundredth of a core,
+ * and are open for a hundredth of the time. If the machine has nothing idle, they may cost only a
+ * hundredth of the program's own CPU time, so there are fewer. */
 static void light_work_is_seen(void **state)
 {
 	struct program light = {50, 1000 / WINDOWS_FELT, 0.1};

@@ -106,7 +106,8 @@ static void claims_step_down(void **state)
 	/* weights 1 and 1/3: 0.0375 and 0.0125 of the level, then all of it */
 	struct claim weighted[] = {{.p = 0.03, .traffic = 1}, {.p = 0.04, .traffic = 3}};
 	struct claim crowded[] = {{.p = 0.02, .traffic = 3}, {.p = 0.04, .traffic = 1}};
-	/* The other nine claims cannot hold, neither at a tenth of the level nor alone. */
+	/* At first only many[0] can hold. The other nine cannot: their least p is above a tenth of
+	 * the level, and above the whole level. */
 	struct claim many[10];
 	double weights;
 

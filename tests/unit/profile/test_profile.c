@@ -249,7 +249,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	assert_true(profile->sites[1].live.bytes == 2 + 4 + 8);
 	assert_int_equal(profile->sites[1].live.samples, 3);
 	assert_true(profile->sites[1].alloc_bytes == 14 && profile->sites[1].freed_objects == 3);
-	/* by what was allocated, and by what lives; what is not known of one is not known of all */
+	/* survival is weighted by allocated bytes, older by live bytes; a share that is not known
+	 * for one stack is not known for all together */
 	assert_true(fabs(profile->sites[1].survival[0] - 8 / 14.0) < 1e-9);
 	assert_true(fabs(profile->sites[1].older[0] - 8 / 14.0) < 1e-9);
 	assert_true(isnan(profile->sites[1].survival[1]));
@@ -467,9 +468,9 @@ static void addresses_cannot_be_made_to_collide(void **state)
 }
 
 /* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per
- * 512 KiB: one more sample of that would be 512 KiB. Where samples may be due and none came, the
- * interval ends at -log(0.025) = 3.69 such samples: if so many are expected, none comes in one of
- * 40 cases. */
+ * 512 KiB. One sample at that distance would stand for 512 KiB, and none may have come by chance.
+ * So the interval ends at -log(0.025) = 3.69 such samples: where 3.69 are expected, none comes in
+ * one of 40 cases. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();

@@ -104,7 +104,8 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 	}
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
-	/* by a clock of which the window had ten times as much they were ten times as old */
+	/* blocks end by the wall clock, of which windows have ten times as much: they end at a
+	 * tenth of the rate */
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }

@@ -23,8 +23,8 @@ struct sim {
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
-	double slowed; /* blocks end by the wall clock, of which windows have so many times as much;
-			* 0: by the process's own */
+	double slowed; /* blocks end by the wall clock, which goes so many times as fast as net time
+			* in windows; 0: they end by net time */
 };
 
 /* S(a) of the life at hand. */
