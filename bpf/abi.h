@@ -20,10 +20,10 @@
 #define ABI_MAX_TABLES	   4096		/* unwind tables: binaries */
 #define ABI_MAX_FILE_PARTS 16384	/* parts of mapped files, which lead to their tables */
 #define ABI_NO_WINDOW	   (~0ULL)
-#define ABI_AGES	   10	    /* age classes of freed blocks, */
-#define ABI_AGE_NS	   10000ULL /* the first is up to 10 us */
-#define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time, */
-#define ABI_MAX_POOLED	   65536    /* and their blocks */
+#define ABI_AGES	   10	    /* age classes of freed blocks */
+#define ABI_AGE_NS	   10000ULL /* the first class ends at 10 us */
+#define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
+#define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
 #define ABI_SCRATCH	   4 /* stack buffers per CPU: so many probes may preempt each other */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
@@ -57,8 +57,8 @@ enum abi_lost {
 };
 
 /* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the
- * calling convention. 7 to 14 are rax, r10, r11, rbx and r12 to r15: the function has moved an
- * argument there before it reaches the probe. 0 = none. */
+ * calling convention. 7 to 14 are rax, r10, r11, rbx and r12 to r15, for functions that move an
+ * argument there before the probe is reached. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
@@ -73,8 +73,8 @@ static inline int abi_role__frees(__u8 role)
 	return role >= ROLE_FREE;
 }
 
-#define OUTER_DIRECT 1 /* the function itself calls or jumps to the other one */
-#define OUTER_WITHIN 2 /* or any code of its library does: abi_object.text_... */
+#define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
+#define OUTER_WITHIN 2 /* any code of its library may do so: abi_object.text_... */
 
 /* One probed function; its index in the table is the probe's attach cookie. */
 struct abi_func {
@@ -83,7 +83,7 @@ struct abi_func {
 	__u8 count_arg; /* size is size_arg * count_arg, checked for overflow */
 	__u8 ptr_arg;
 	__u8 out_arg;  /* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 cost;     /* cost class of a hit: index of abi_process_cpu.calls; user space's */
+	__u8 cost;     /* cost class of a hit, set by user space: index of abi_process_cpu.calls */
 	__u8 object;   /* index of its file */
 	__u8 outer;    /* may hand the call over to another probed function: OUTER_... */
 	__u32 delta;   /* of the probe from the function's entry, bytes */
@@ -110,14 +110,14 @@ struct abi_object {
 	__u64 low, high;	    /* inner and outer lie in here; low > high: both are empty */
 	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
 						* function */
-	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that call others inside */
+	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that may hand a call over */
 	__u32 header; /* 1: each block's size stands in front of the block, as in glibc */
 	__u32 pad;
 };
 
-/* Stacks are found by 128 bits of a hash keyed with a secret of the run: no two stacks share a key
- * by chance (2^-64 at 2^32 stacks) and none by design of the target, which cannot see the secret.
- */
+/* A stack is found by 128 bits of a hash, which is keyed with a secret of the run. Two stacks do
+ * not share a key by chance (2^-64 at 2^32 stacks). Nor can the target make them share one, because
+ * it cannot see the secret. */
 struct abi_stack_key {
 	__u64 lo, hi;
 };
@@ -171,9 +171,10 @@ struct abi_file {
 	__u32 pad;
 };
 
-/* A program's file as an exec found it. Later its inode number may belong to another file, and the
- * file may have another path. Both change the time of change (ctime). The exception is a file that
- * takes the number within a tick of the clock: its generation differs. */
+/* A program's file as an exec found it. Later the file may have another path, or its inode number
+ * may belong to another file. In both cases the time of change (ctime) differs. Only if another
+ * file takes the inode number within a tick of the clock may the ctime be the same. Then the
+ * generation differs. */
 struct abi_program {
 	struct abi_file file;
 	__u64 changed_s; /* ctime */
@@ -261,8 +262,9 @@ struct abi_peak {
 	__u64 bytes;	  /* the most it has held */
 	__u64 time_ns;	  /* when that was: monotonic; 0: it never held anything */
 	__u64 n;	  /* peaks so far, each higher than the one before */
-	__u64 base; /* number of the present program's first peak: what a site has noted with a
-		     * lower number (0: no note) is of the program before it */
+	/* number of the present program's first peak. If a site's note has a lower number, the note
+	 * belongs to the program before the exec; 0: the site has no note. */
+	__u64 base;
 };
 
 /* What the site held at the process's highest moment. */
@@ -272,7 +274,7 @@ static inline void abi_site__at_peak(const struct abi_site *site, const struct a
 	*ret_objects_q16 = *ret_bytes = 0;
 	if (site->peak_n < peak->base)
 		return;
-	if (site->peak_n >= peak->n) { /* more, too, where it was read later than the site */
+	if (site->peak_n >= peak->n) { /* above peak->n if the site was read after the peak */
 		*ret_objects_q16 = site->peak_objects_q16;
 		*ret_bytes = site->peak_bytes;
 	} else {
@@ -385,7 +387,7 @@ struct abi_inflight {
 	__u64 pool;	/* pool that the new block is taken from; 0: none */
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
-	__u64 ret;	/* return address of a function that may throw; 0: another function */
+	__u64 ret;	/* return address, if the function may throw; else 0 */
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
@@ -414,17 +416,18 @@ struct abi_region_call {
 	struct abi_stack_key stack;
 };
 
-/* What is known of a process, kept by the kernel with its main thread's task: it comes and goes
- * with the process, whatever its pid is used for later. */
+/* What is known of a process. The kernel keeps it with the main thread's task. So it comes and goes
+ * with the process, and a later process with the same pid does not inherit it. */
 struct abi_process {
 	/* unique in the run, from 1; its low bits are its row of counters (maps.bpf.h) */
 	__u32 id;
-	__u32 borrowed;	 /* a child of vfork: until its exec it runs in its parent's memory and has
+	__u32 borrowed; /* a child of vfork: until its exec it runs in its parent's memory and has
 			 * its parent's id */
-	__u64 exec_ns;	 /* last exec: blocks born before are gone */
-	__u64 interval;	 /* mean bytes between samples; 1: every allocation */
-	__u64 window_ns; /* since then all probes are in place; ABI_NO_WINDOW: not all are, or not
-			  * for long; 0: they always are */
+	__u64 exec_ns;	/* last exec: blocks born before are gone */
+	__u64 interval; /* mean bytes between samples; 1: every allocation */
+	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
+	 * they came only just now. 0: they are always in place. */
+	__u64 window_ns;
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end),
 		      * and the addresses of those that were freed stay in the live table, as
 		      * BIRTH_ENDED */
@@ -433,7 +436,8 @@ struct abi_process {
 
 /* A process's state on one CPU. */
 struct abi_process_cpu {
-	__u32 process; /* whose state it is; another's: nothing of this process has run here yet */
+	/* whose state this is; if it is another process's, this process has not run here yet */
+	__u32 process;
 	__u32 pad;
 	/* bytes to the next sample; meaningless unless drawn for the process's interval */
 	__s64 until_sample;
@@ -452,9 +456,9 @@ struct abi_process_cpu {
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
 
-/* Which processes are traced besides those that user space names: a process from its exec on, the
- * child of a fork at once. All given conditions must hold. Of several names one must fit, and so of
- * several users. */
+/* Which processes are traced besides those that user space names. A process that fits is traced
+ * from its exec on, the child of a fork at once. All given conditions must hold. If there are
+ * several names, one of them must fit; the same holds for users. */
 struct abi_selection {
 	__u32 dynamic; /* any process that fits; else only children, if follow says so */
 	__u32 follow;  /* children of traced processes */

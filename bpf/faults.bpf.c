@@ -3,7 +3,7 @@
  * resident by a page fault, when it is first written to. Each such fault counts as an allocation of
  * a page at that address, sampled like others. That a page was given back shows when it faults
  * again, or at the end in the page map. The page map also tells files' pages from anonymous ones.
- * (bpf_find_vma() could here, but interrupts are off: vma.bpf.h.) */
+ * (bpf_find_vma() could tell this here. It is not called because interrupts are off: vma.bpf.h.) */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "sample.bpf.h"
@@ -26,7 +26,8 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
 		return;
-	/* a tracer, such as this one, reads memory that is not there: no page comes of it */
+	/* A tracer, such as this one, has read memory that is not there. Such a fault brings no
+	 * page. */
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);
@@ -55,7 +56,7 @@ int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned l
 	return 0;
 }
 
-/* The kernel touches the page first: read() into a new buffer. */
+/* The fault is the kernel's: it touches the page first, as when read() fills a new buffer. */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
 {

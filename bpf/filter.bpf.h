@@ -3,22 +3,22 @@
  * that were not sampled. To look each of them up in the table of live blocks takes two calls and,
  * in a large table, a cache miss.
  *
- * For each value of a hash of the table's keys, a counter says how many entries have that hash, or
- * more. Zero: no entry has that key, and no look-up is needed. Above zero: an entry may have the
- * key, and the table is asked.
+ * The table's keys are hashed. For each value of the hash there is a counter, which is never below
+ * the number of entries with that hash. Zero: no entry has that key, and no look-up is needed.
+ * Above zero: an entry may have the key, and the table is asked.
  *
  * A counter that is too high costs a look-up; one that is too low hides a free. So a counter is
  * never below the number of entries, whatever CPUs and user space do at the same time:
  * - It is raised before an entry is inserted, and lowered when the insertion fails.
  * - It is lowered only by whoever has deleted an entry. When several try to delete one entry, the
  *   map's deletion succeeds for one of them.
- * - Each change is one atomic addition; a counter of 32 bits holds more than a table has entries.
+ * - Each change is one atomic addition. A counter of 32 bits cannot overflow: tables are smaller.
  * Two CPUs that insert the same key at once leave the counter one too high: one more look-up from
  * then on.
  *
  * Whoever frees a block has its address from the thread that allocated it. The allocation's return,
  * at which the counter was raised, comes before the free. The atomic addition is seen by all CPUs
- * when it is done. */
+ * when it is done. So the free sees the raised counter. */
 #ifndef MEMTRACE_BPF_FILTER_BPF_H
 #define MEMTRACE_BPF_FILTER_BPF_H
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The probes on allocation functions. One program serves them all: the table of functions, whose
- * index is the probe's cookie, tells which argument is what. Three ways to attach them, from the
- * best: "session" (one program for entry and return, return armed per call), "multi" and "perf" (an
- * entry and a return program, every return trapped). Functions that may throw never have a return
- * probe: they have the entry program, and another program at their ret instructions. */
+ * index is the probe's cookie, tells which argument is what. There are three ways to attach them,
+ * the best first: "session" (one program for entry and return, return armed per call), "multi" and
+ * "perf" (an entry and a return program, every return trapped). Functions that may throw never have
+ * a return probe: they have the entry program, and another program at their ret instructions. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "running.bpf.h"
@@ -95,8 +95,8 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 	return true;
 }
 
-/* Tells the function under the probe, and who has called it. Returns the counters of the caller's
- * process on this CPU; NULL when nothing is to do. */
+/* Finds the function that the probe stands on, and the thread that has called it. Returns the
+ * counters of the caller's process on this CPU; NULL when nothing is to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -200,11 +200,12 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 
 /* --- an allocator on top of others ---
  *
- * A pool that the user named takes its memory from malloc, at times during a call. The pool's
- * blocks stand for that memory, so no call inside is counted: in any file, at any depth. The return
- * of the pool's function is therefore always awaited. If an exception or longjmp leaves it, the
- * stack shows that. When a later call comes from above the function's frame, the frame has been
- * left. When it comes from below, the frame's return address has as a rule been overwritten. */
+ * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
+ * function. The pool's blocks stand for that memory, so no call inside that call is counted: in any
+ * file, at any depth. The return of the pool's function is therefore always awaited. An exception
+ * or longjmp may leave the function without a return, but a later call shows this by its stack
+ * pointer. If the later call is made above the function's frame, the frame has been left. If it is
+ * made below, the frame's return address has as a rule been overwritten. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -253,7 +254,8 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 		running->outer_sp = outer->sp;
 }
 
-/* The most that counts for a stack: an interruption on the way is nobody's cost. */
+/* At most this time counts for one stack. A longer time means an interruption, which is not a cost
+ * of tracing. */
 #define STACK_MOST_NS 30000
 
 /* Takes a stack and measures how long that takes: it depends on the stack's depth, and belongs to
@@ -274,8 +276,8 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 }
 
 /* Deletes the entry of a call at sp that did not return: a longjmp or an exception has left it.
- * There is hardly ever such an entry. So it looks first: a look-up takes no lock, and half the time
- * of a deletion that finds nothing. */
+ * There is hardly ever such an entry. So the function looks first: a look-up takes no lock, and
+ * half the time of a deletion that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -286,16 +288,17 @@ static __noinline int forget_call(__u64 sp)
 	return 0;
 }
 
-/* Deletes the entry that a longjmp or an exception has left at sp: the return of a call of fn that
- * is not recorded must not meet it. */
+/* A call of fn at sp is not recorded, but its return may be seen. A longjmp or an exception may
+ * have left an older entry at sp. It is deleted, so that this return is not taken for the older
+ * call's. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	if (returns_always || fn->exits || fn->wraps)
 		forget_call(sp);
 }
 
-/* A call inside another one. If the outer call has jumped here, the frame and its entry are the
- * outer call's, and stay. */
+/* A call inside another one. If the outer call has jumped here, both have the same frame. Then the
+ * entry for this frame belongs to the outer call, and stays. */
 static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct abi_func *fn,
 				       __u64 sp, struct abi_outer_call *outer)
 {
@@ -311,11 +314,11 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
  * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, the size of
  * the old block must be found in that moment. glibc keeps a block's size in front of the block:
  * rounded up to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses,
- * which header_bytes() takes off. The sizes of both blocks are taken in that measure: over all
- * reallocs it adds up. Other allocators keep the size
- * where it cannot be read cheaply. There it is known only of a block that is tracked since this
- * very window began. A target that writes into the header itself falsifies only its own profile;
- * the new block's size must fit what was asked for. */
+ * which header_bytes() takes off. The sizes of both blocks, old and new, are taken from their
+ * headers, so that the growth adds up correctly over many reallocs. Other allocators keep the size
+ * where it cannot be read cheaply. With them the old size is known only if the block was sampled in
+ * this same window. A target that writes into the header itself falsifies only its own profile; the
+ * new block's size must fit what was asked for. */
 
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
@@ -381,9 +384,9 @@ struct sample {
 	__u64 taken;
 };
 
-/* Takes the stack of a call that is to be a sample. A function of its own, like the next ones:
- * before Linux 6.13 the stacks of all functions under way are 512 bytes together, and walking takes
- * a third of that. */
+/* Takes the stack of a call that is to be a sample. This is a function of its own, like the next
+ * ones, to save room: before Linux 6.13 the stacks of all functions under way share 512 bytes, and
+ * a walk takes a third of them. */
 static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				  const struct abi_func *fn, struct sample *sample)
 {
@@ -428,7 +431,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 		lose(cpu, LOST_RESULT_FAULT);
 		return fn->wraps;
 	}
-	/* The entry is filled in inside the map, for want of room on the stack. */
+	/* The stack has no room for the entry, so it is filled in inside the map. */
 	inflight_key(&key, sp);
 	call = bpf_map_update_elem(&inflight, &key, &no_call, BPF_ANY)
 		       ? NULL
@@ -623,13 +626,14 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	if (!call)
 		return 0;
 	if (!at_exit && call->ret)
-		return 0; /* its function is probed at its ret instructions */
+		/* heap_exit() handles it: the function is probed at its ret instructions */
+		return 0;
 	if (at_exit && !is_own_return(call, sp))
 		return 0;
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
-	/* The entry is read inside the map, for want of room on the stack: nobody but this thread
-	 * deletes it. */
+	/* The stack has no room for a copy of the entry, so it is read inside the map. That is
+	 * safe, because nobody but this thread deletes it. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);
@@ -661,9 +665,9 @@ int heap_return(struct pt_regs *ctx)
 	return 0;
 }
 
-/* At the ret instructions of a function that may throw. Its entry has heap_entry, whatever the kind
- * of probes. A return probe replaces the return address, and an exception that meets such an
- * address ends its process. */
+/* At the ret instructions of a function that may throw. The entry of such a function has
+ * heap_entry, whatever the kind of probes. It gets no return probe, because a return probe replaces
+ * the return address, and an exception that meets the replaced address ends the process. */
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {

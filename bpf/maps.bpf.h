@@ -105,8 +105,8 @@ struct {
 
 /* The counters of each process. Memory is taken beforehand: a new process must not be missed
  * because its state has to wait for memory. It is an array because every hit of a probe looks here.
- * The kernel compiles this look-up to a few instructions, where a hash's is two calls. A process's
- * row is id & process_rows; row 0 is nobody's. */
+ * The kernel compiles a look-up in an array to a few instructions, but one in a hash to two calls.
+ * A process's row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -140,7 +140,7 @@ struct {
 } free_processes __weak SEC(".maps");
 
 /* The counters of the whole machine, where probes stand in everybody's code. They include calls of
- * processes that are not traced. The only entry. */
+ * processes that are not traced. The map has a single entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -187,7 +187,7 @@ struct {
 	__type(value, struct abi_outer_call);
 } outer_calls __weak SEC(".maps");
 
-/* The last thread to hit a probe on each CPU. The only entry. */
+/* The last thread to hit a probe on each CPU. The map has a single entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -203,12 +203,12 @@ const struct abi_inflight no_call __weak = {};
 /* Constant from loading on. */
 const volatile struct abi_selection selection __weak = {};
 const volatile struct abi_config config __weak = {};
-/* The kernel has bpf_loop (5.17), which the walk by tables needs. */
+/* True if the kernel has bpf_loop (5.17), which the walk by tables needs. */
 const volatile bool use_tables __weak = false;
 /* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
 const volatile bool returns_always __weak = false;
 
-/* The cost of all probes together is wanted: machine_cpus is kept. */
+/* True if the cost of all probes together is wanted. Only then is machine_cpus kept. */
 const volatile bool count_machine __weak = false;
 
 /* Mask that makes a process's row from its id. One less than a power of two. */
@@ -220,10 +220,10 @@ __u64 ends_lost __weak;		/* ends that found no room in the ring */
 __u64 n_pools __weak;		/* pools that have had a block so far */
 __u64 events_lost __weak;	/* news that found no room in the ring */
 __u64 processes_refused __weak; /* processes that fit, but had no room for their state */
-/* Counts the changes of what is known of running processes: by an exec, or by user space. It is
- * raised after the change. */
+/* Counts changes of what is known of running processes. An exec or user space makes such a change,
+ * and raises the counter after it. */
 volatile __u64 changes __weak;
-/* Some function of the table wraps others. */
+/* True if some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;

@@ -9,8 +9,8 @@
  * is safe. A block that is not in the list does not end with its pool (counted). A block that is in
  * the list but no longer in the live table is passed over.
  *
- * Every pool has a number of its own. A block with another number than its pool has now belongs to
- * an earlier pool at that address. */
+ * Every pool has a number of its own. If a block's number is not the one that its pool has now, the
+ * block belongs to an earlier pool at that address. */
 #ifndef MEMTRACE_BPF_POOL_BPF_H
 #define MEMTRACE_BPF_POOL_BPF_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that
- * changed something is told to user space, which keeps the map. Calls are seen in one of two
- * places: at libc's functions, which costs other processes nothing, or at the system calls, whoever
- * makes them. */
+ * changed something is told to user space, which keeps the map of the regions. Calls are seen in
+ * one of two places: at libc's functions, which costs other processes nothing, or at the system
+ * calls, whoever makes them. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
 #include "take.bpf.h"
@@ -71,7 +71,7 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 	return 1;
 }
 
-/* The call returns result; sp as at its entry. */
+/* The call returns result. sp is the stack pointer at the call's entry. */
 static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 {
 	struct abi_region_call *found, *call;
@@ -99,7 +99,8 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 	if (call->kind == REGION_MMAP || call->kind == REGION_MREMAP)
 		call->addr = result;
 	call->tid = key.tid;
-	/* User space looks once a second anyway: it is woken when a quarter of the ring is full. */
+	/* User space looks once a second anyway. So it is woken only when a quarter of the ring is
+	 * full. */
 	bpf_ringbuf_submit(call, bpf_ringbuf_query(&regions, BPF_RB_AVAIL_DATA) >
 						 bpf_ringbuf_query(&regions, BPF_RB_RING_SIZE) / 4
 					 ? BPF_RB_FORCE_WAKEUP

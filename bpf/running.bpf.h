@@ -10,23 +10,23 @@
  * - a good note was written by this very thread, on this CPU, and by nobody after it. Preemption in
  *   the middle of reading or writing a note does no harm: any other thread that ran had switched
  *   this one out, which ended its turn;
- * - when two threads have written one note in turns, the word is from one of them, and the turns of
- *   both are over;
+ * - when two threads have each written a part of one note, the word is from one of them, and the
+ *   turns of both are over;
  * - the thread can write into whatever note it finds: a note that is not its own is not good any
  *   more.
  * What is read from a note is checked after it has been read.
  *
  * After a thread has ended, another thread may get its number, and reach the same count. The time
- * of its start differs. (That time is in another word. This does no harm: two threads with the same
- * number never exist at the same time.)
+ * of its start differs. (That time is stored in another word than the turn. This does no harm: two
+ * threads with the same number never exist at the same time.)
  *
  * What is known of a process can be changed by others. They raise a count of changes after a
  * change, and the note holds that count.
  *
  * No note is made of what cannot be found: before Linux 6.2 the storage of tasks answers "nothing"
- * when it is busy. It is busy while a program that was preempted in it waits for this CPU. So when
- * it has told the process, and the thread has not been switched out, it tells the outer call as
- * well. */
+ * when it is busy. It is busy while a program that was preempted in it waits for this CPU. So if
+ * the storage has told the process, and the thread has not been switched out since, its answer
+ * about the outer call is right as well. */
 #ifndef MEMTRACE_BPF_RUNNING_BPF_H
 #define MEMTRACE_BPF_RUNNING_BPF_H
 

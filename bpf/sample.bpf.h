@@ -7,11 +7,11 @@
  *
  *	X = -R ln(u),	u uniform on (0, 1],
  *
- * counted down in bytes. Sizes are whole, so is the countdown: floor(X) + 1 bytes, for which
- * P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The process has no memory: after a
- * sample the rest of the overshoot is forgotten, counters per CPU are as good as counters per
- * thread, and the first distance on a CPU is drawn like any other (a countdown that started at 0
- * would always sample the first allocation).
+ * and is counted down in bytes. Sizes are whole numbers, so the countdown is one, too. It begins at
+ * floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The
+ * Poisson process has no memory: after a sample the rest of the overshoot is forgotten, counters
+ * per CPU are as good as counters per thread, and the first distance on a CPU is drawn like any
+ * other (a countdown that started at 0 would always sample the first allocation).
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
@@ -72,8 +72,9 @@ static __always_inline __s64 draw_distance(__u64 interval)
 	return (__s64)((interval * neg_ln_q24((__u64)random_u32() + 1)) >> 24) + 1;
 }
 
-/* Counts size bytes down; true when this allocation is a sample. Probes of one CPU preempt each
- * other, hence the atomics: of two calls that race for a crossing exactly one sees it. */
+/* Counts size bytes down; true when this allocation is a sample. Probes on one CPU preempt each
+ * other, so the countdown is atomic: if two calls race for the byte at which it ends, exactly one
+ * of them gets the sample. */
 static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size, __u64 interval)
 {
 	__s64 step = size ? (__s64)size : 1, before;
@@ -99,9 +100,10 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
 
 /* 1/p = 1 / (1 - exp(-x)) for x = size / interval, 16 binary places, rounded.
  *
- * Up to x = 1 by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240 (the Bernoulli numbers'
- * expansion of 1/(1 - exp(-x)); error below 1e-6 there); above by exp(-x) = exp(-floor(x))
- * exp(-frac(x)), the first from a table, the second by its own series. */
+ * Up to x = 1 the value is computed by the series 1/x + 1/2 + x/12 - x^3/720 + x^5/30240. (This is
+ * the Bernoulli numbers' expansion of 1/(1 - exp(-x)); its error there is below 1e-6.) Above x = 1
+ * it is computed from exp(-x) = exp(-floor(x)) exp(-frac(x)). The first factor is from a table, the
+ * second from its own series. */
 static __always_inline __u64 weight_q16(__u64 size, __u64 interval)
 {
 	__u64 x, x2, inverse, t, e;

@@ -6,10 +6,10 @@
  * and its immediate caller are always right. From there the walk goes on by unwind tables
  * (unwind.bpf.h).
  *
- * There are no tables on a kernel before 5.17, or where a process's mappings are neither known yet
- * nor to be asked for. Then the walk follows frame pointers while they look like frame pointers. In
- * a program compiled without them this collects wrong addresses. User space removes those that
- * point to no code (profile__cut_implausible). */
+ * Tables cannot be used on a kernel before 5.17. Nor can they where a process's mappings are not
+ * known yet and the kernel must not be asked for them (vma.bpf.h). Then the walk follows frame
+ * pointers while they look like frame pointers. In a program compiled without them this collects
+ * wrong addresses. User space removes those that point to no code (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 
@@ -85,7 +85,7 @@ static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 	barrier();
 }
 
-/* Two lanes of multiply and shift with secret multipliers. */
+/* Hashes a stack in two lanes, each of which multiplies by secret numbers and shifts. */
 static __always_inline struct abi_stack_key stack_hash(const struct abi_stack *stack,
 						       const __u64 seed[2])
 {

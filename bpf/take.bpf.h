@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Takes a stack into the store, wherever the probe has met the thread. */
+/* Walks a stack and puts it into the store. It serves every kind of probe. */
 #ifndef MEMTRACE_BPF_TAKE_BPF_H
 #define MEMTRACE_BPF_TAKE_BPF_H
 
@@ -27,9 +27,9 @@ static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, _
 	};
 }
 
-/* At a session probe: is this the return of the call? The kernel tells where the probe is; a call
- * that has returned stands elsewhere. (There is a function to ask, bpf_session_is_return, but its
- * prototype has changed.) */
+/* At a session probe: is this the return of the call? The kernel tells the probe's address. If the
+ * thread is at another address, the call has returned. (There is a function to ask,
+ * bpf_session_is_return, but its prototype has changed.) */
 static __always_inline bool has_returned(struct pt_regs *ctx)
 {
 	return bpf_get_func_ip(ctx) != PT_REGS_IP(ctx);

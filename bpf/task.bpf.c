@@ -63,8 +63,8 @@ static __always_inline bool same_comm(const char *a, const char *b)
 	return true;
 }
 
-/* Does the current process, whose main thread is named as task, fit the selection? *unknown: it
- * may, but its file has not been judged as it is now. */
+/* Does the current process, whose main thread is named as task, fit the selection? *unknown is set
+ * if only its program's file is in doubt: user space has not judged the file as it is now. */
 static __always_inline bool fits(struct task_struct *task, const struct abi_program *exe,
 				 bool *unknown)
 {
@@ -232,7 +232,8 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	struct abi_program exe = {};
 	__u32 pid = (__u32)task->tgid;
 
-	/* Other threads go on, be it only to call exec: one of them may become the main one. */
+	/* Other threads go on. Even if they only call exec, one of them may become the main
+	 * thread. */
 	if (task->signal->live.counter) {
 		if ((__u32)task->pid != pid || task->signal->flags & SIGNAL_GROUP_EXIT)
 			return 0;

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* From a frame to its caller, by the unwind tables that user space has made of every binary's
- * .eh_frame, for code compiled without frame pointers as most distributions ship it.
+/* Finds the caller of a frame by unwind tables, which user space has made of every binary's
+ * .eh_frame. So code without frame pointers can be walked, and most distributions ship such code.
  *
- * One step: find the mapping that holds the pc, in it the rule for that pc; the rule gives the CFA
- * (rsp before the call) from rsp or rbp; the return address is at CFA - 8, the caller's rsp is the
- * CFA, its rbp unchanged or at CFA - n. Where there is no rule (JIT, hand-written assembly) the
- * frame pointer is tried for that frame. The pc of a caller is its return address - 1: the call,
- * not what follows it.
+ * One step finds the mapping that holds the pc, and in the mapping's table the rule for that pc.
+ * The rule gives the CFA (rsp before the call) from rsp or rbp. The return address is at CFA - 8.
+ * The caller's rsp is the CFA. The caller's rbp is unchanged, or stored at CFA - n. Where there is
+ * no rule (JIT, hand-written assembly) the frame pointer is tried for that frame. The pc of a
+ * caller is its return address - 1: the call, not what follows it.
  *
- * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have their own,
- * C runs on the thread's. A frame pointer there may lead to any stack, up or down, so nothing but
- * the limit of frames ends a walk in circles.
+ * Go's code has no .eh_frame, keeps frame pointers, and changes stacks: goroutines have stacks of
+ * their own, and C that they call runs on the thread's stack. A frame pointer there may lead to any
+ * stack, up or down, so nothing but the limit of frames ends a walk in circles.
  *
- * Both searches are branch-free: the verifier walks one path, not one per outcome. The walk's state
- * is in a map value, not on the stack, for the same reason: of memory in maps the verifier knows no
- * values. */
+ * The searches for mapping and rule are branch-free, so that the verifier walks one path, not one
+ * for each outcome. The walk's state is in a map value, not on the stack, for the same reason: the
+ * verifier does not track values in a map's memory, so they do not multiply its paths. */
 #ifndef MEMTRACE_BPF_UNWIND_BPF_H
 #define MEMTRACE_BPF_UNWIND_BPF_H
 
@@ -39,9 +39,10 @@ struct unwind {
 	__u64 window[WINDOW_WORDS];
 	__u64 trampoline; /* of return probes; 0: none */
 	__u32 max_frames;
-	__u32 bridged;		  /* STACK_BRIDGED once a frame was crossed that way, else 0 */
-	__u32 may_ask;		  /* ask_mapping() */
-	__u32 guessed;		  /* a frame without a table yet was crossed by its frame pointer */
+	__u32 bridged; /* STACK_BRIDGED once a frame was crossed that way, else 0 */
+	__u32 may_ask; /* ask_mapping() */
+	/* a frame whose file has no table yet was crossed by frame pointer */
+	__u32 guessed;
 	struct abi_mapping asked; /* last answer of ask_mapping(); start and end 0: none */
 	struct abi_stack stack;	  /* its end: why the walk would stop here */
 };
@@ -138,8 +139,8 @@ static __always_inline __u32 find_row(const struct abi_unwind_chunk *chunk, __u3
 	return within(i, ABI_CHUNK_ROWS);
 }
 
-/* For a return address that no call has left, but the kernel or makecontext(): the code meant
- * begins at the address, not in front of it. */
+/* For a return address that was put there by the kernel or makecontext(), not by a call. The code
+ * that is meant begins at this address; no call stands in front of it. */
 static __always_inline void mark_not_called(struct unwind *u)
 {
 	__u32 n = u->stack.n;
@@ -149,8 +150,8 @@ static __always_inline void mark_not_called(struct unwind *u)
 }
 
 /* Finds the table for u->pc, and the pc within that table. First it searches the mappings that user
- * space has told (NULL: none yet). Else it asks the kernel, and keeps the answer: the caller is
- * likely to be near. 0, or -1: no known code. */
+ * space has told (NULL: none yet). Else it asks the kernel. It keeps the answer, because the
+ * caller's code is likely to be in the same mapping. 0, or -1: no known code. */
 static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
 				      __u32 *table, __u64 *pc)
 {
@@ -226,9 +227,9 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 }
 
 /* One frame up from Go's code. The plain rule uses the frame pointer. The other rule is for the
- * function that calls C on the thread's stack. The goroutine's stack may have moved since, so frame
- * pointers that lead back to it from C may be stale. The function has noted what stays right. 0, or
- * -1: unreadable. */
+ * function that calls C on the thread's stack. During that call the goroutine's stack may move, so
+ * frame pointers that lead back from C to it may be stale. So the function has noted on the stack
+ * how deep it was in the goroutine's stack, which stays right. 0, or -1: unreadable. */
 static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 {
 	__u64 frame = u->bp;

@@ -9,9 +9,9 @@
  * the file open, so no other file gets its inode.
  *
  * Asking takes the lock of the address space, if the lock is free, and gives it back. With
- * interrupts off the lock is given back only later, and never when two have asked on one CPU
- * meanwhile: then the process cannot end (mended by Linux's commit fa9dcacdcdf4, of 2026). So a
- * program that runs with interrupts off does not ask. */
+ * interrupts off the lock is given back only later. If two programs ask on one CPU before that, one
+ * lock is never given back, and the process cannot end (mended by Linux's commit fa9dcacdcdf4, of
+ * 2026). So a program that runs with interrupts off does not ask. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 
@@ -84,10 +84,11 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
-	/* On overlayfs this was the file below. Since 6.7 user space hears of that file or of the
-	 * one above, which the kernel notes behind its struct file. The flag that tells whether the
-	 * kernel has done so moves from version to version, so it is not read. Behind other files
-	 * this reads a value that has no table. */
+	/* On overlayfs, inode is the file in the layer below. Since 6.7 user space hears either of
+	 * that file or of the overlay's own file above it. The kernel notes the file above behind
+	 * the struct file of the one below. A flag tells whether it has done so, but the flag's
+	 * place moves from version to version, so it is not read. Behind other files this reads
+	 * some other value, which has no table. */
 	if (!table && bpf_core_field_exists(backing->user_path))
 		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
 	if (table)

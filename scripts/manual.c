@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Writes what tells of memtrace's options to people and shells, from the tables that are parsed.
+/* Writes the manual pages and the shells' completions, from the tables by which memtrace parses its
+ * options.
  * usage: manual DIRECTORY
  *   man1/memtrace.1 (record and what there is), man1/memtrace-COMMAND.1, in man(7)'s macros;
  *   bash/memtrace, zsh/_memtrace, fish/memtrace.fish */
@@ -97,7 +98,7 @@ static void put_sentence(const char *text, FILE *to)
 struct page {
 	FILE *to;
 	const char *title;
-	bool debug; /* options for debugging are put, or all others */
+	bool debug; /* writes the options for debugging, else all others */
 };
 
 static int put_option(void *ctx, const struct option_group *group, const struct option_row *row)
@@ -227,7 +228,7 @@ static int put_bash_values(void *ctx, const struct option_group *group,
 	return 0;
 }
 
-/* bash's and zsh's: the latter reads the former's. */
+/* The completions of bash, and of zsh, which reads those of bash. */
 static void put_bash(FILE *to)
 {
 	fputs("_memtrace() {\n"

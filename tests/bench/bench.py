@@ -27,13 +27,13 @@ the machine hits all alike. The medians over the rounds and their extremes are p
 7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
    empty programs on the same instructions; memtrace. The time that memtrace adds is compared with that
    of two empty programs on glibc's malloc and free, and with that of the empty programs on the same
-   instructions. These differ where probes must be on a ret instruction.
+   instructions. The two comparisons differ where probes must be on a ret instruction.
 8. For 1 to 1,000 sleeping processes, named or selected: how long it takes until they are traced,
    and until their probes are gone, and memtrace's memory and CPU time for that.
 9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is limited to a
-   share of their CPU time; that 20,000 pairs a second are traced continuously and all counted; and
-   whether the cost that memtrace prints is the one that loops feel which do 1,000 to 200 million pairs a
-   second. In CPU time of the target, so that other processes on its core do not count.
+   share of their CPU time; whether 20,000 pairs a second are traced continuously and all counted; and
+   whether loops of 1,000 to 200 million pairs a second feel the cost that memtrace prints. All this is
+   measured in the target's CPU time, so that other processes on its core do not count.
 10. How long threads wait in operations of microseconds, near a window's opening and near its
     closing (build/progs/stalls), beside such waits at other times of the same run.
 11. What 20 clients of a redis-server notice, who make one request at a time: SET/s and how long the slowest in
@@ -244,7 +244,8 @@ def changed_bytes(pid):
 
 
 def undisturbed(measure):
-    """The result of measure(), during which no other tracer has probes in all processes (this one included)."""
+    """The result of measure(), repeated if another tracer had probes in all processes. Such probes are in this process
+    as well: that shows them."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if changed_bytes(os.getpid()):
@@ -542,7 +543,8 @@ REDIS_TALKS = {1: "one request at a time", 16: "pipelines of 16"}
 
 
 def redis_candidates(scratch):
-    """Candidates by pipeline and tool. The numbers of requests follow from the rates: each takes about a second a round."""
+    """Candidates by pipeline and tool. The numbers of requests follow from the rates, so that each candidate takes about
+    a second a round."""
     server = Redis(scratch)
     requests = {
         ("untraced", 1): 120_000, ("untraced", 16): 1_500_000,
@@ -592,7 +594,7 @@ sys.stdin.readline()
 
 
 def write_profile(blocks, scratch):
-    """With so many blocks: seconds from SIGTERM to the end of memtrace, its peak memory, and
+    """For a process that holds that many blocks: seconds from SIGTERM to the end of memtrace, its peak memory, and
     the memory of its maps."""
     holder = Child([sys.executable, "-c", HOLDER, str(blocks)], TARGET_CPU,
                    {"PYTHONMALLOC": "malloc"})
@@ -678,7 +680,7 @@ NEVER = "4G"  # the largest interval: a round allocates 1.3 MB
 
 
 class Deep(Churn):
-    """A loop whose stacks have so many frames; a profile of the loop confirms the number."""
+    """A loop whose stacks have a given number of frames; a profile of the loop confirms the number."""
 
     def __init__(self, frames, scratch):
         others = self.frames_at(1, scratch) - 1  # the frames of malloc, main, libc, _start
@@ -816,10 +818,11 @@ def naming_candidates(scratch):
 ANY_PAIRS, ANY_UNTRACED_PAIRS = 10_000, 500_000
 POOL = ("pool_alloc", "pool_free")
 
-# (name, program, preloaded library, functions that have to be named, what the bar goes by)
-# The last is a number of traps like those on glibc's malloc and free, or None. A pool's allocations trap
-# at their return as well, because calls made meanwhile do not count. None: the bar goes by empty programs on
-# the same instructions, because a probe on the ret of a function that may throw costs ten times more.
+# (name, program, preloaded library, functions that have to be named, traps)
+# traps: how many traps a pair takes, each as dear as one on glibc's malloc or free. The bar goes by that many
+# times the cost of such a trap. A pool's pair has a third trap, at the return of the allocation, because
+# memtrace must leave out the calls that the pool makes meanwhile. None: a probe is on the ret of a function
+# that may throw, and this costs ten times more. So the bar goes by empty programs on the same instructions.
 ALLOCATORS = (
     ("glibc", "churn", None, (), 2),
     ("glibc, static", "churn_static", None, (), 2),
@@ -865,7 +868,7 @@ def allocator_candidates():
 # --- 8. many processes ---
 
 SLEEPER = "mt-bench-sleep"  # a name that no other process has
-SEPARATE, NAMED = 16, 256  # up to so many pids get probes of their own; -p takes so many at most
+SEPARATE, NAMED = 16, 256  # pids: up to SEPARATE get probes of their own; -p takes NAMED at most
 
 
 class Sleepers:
@@ -1212,7 +1215,7 @@ def judge_names(candidates, classes):
 # --- 9. a limit ---
 
 class Loop:
-    """A loop of pairs with so much other work between them, and its twin, which is never traced. Both run at the
+    """A loop of pairs with some other work between them, and its twin, which is never traced. Both run at the
     same time on the same CPU, so that other load on the machine meets both. Rates are pairs per second of CPU
     time."""
 
@@ -1245,7 +1248,8 @@ class Loop:
 
 def limited_candidates():
     """A limit of 1 % is kept over half a minute of CPU time, but not over a few seconds. The cost until the first
-    window is closed is what the limit allows in ten seconds. Two seconds by the clock are one of each loop's CPU time."""
+    window is closed is what the limit allows in ten seconds. In two seconds by the clock each loop gets one second of CPU
+    time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
 
@@ -1343,7 +1347,7 @@ BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work, of a fract
 
 
 def steps_for(pairs):
-    """The steps of other work with which a loop does so many pairs per second of CPU time, on this machine now."""
+    """How many steps of other work a loop must do to make this number of pairs per second of CPU time, on this machine now."""
     steps = 190_000
     loop = Loop(steps)
     loop.left(1)
@@ -1437,7 +1441,7 @@ def judge_felt(loops):
 
 STALLS = os.path.join(PROGS, "stalls")
 STALL_THREADS = (1, 8, 64)
-NEAR_US = 5_000  # around the first or last change that is seen: the kernel's work for it
+NEAR_US = 5_000  # us around the change of code that opens or closes a window: the kernel works for it then
 OPS = {"spin": "reading the clock", "alloc": "32 pairs", "map": "mmap, touch, munmap"}
 MOMENTS = ("opening", "window", "closing", "gap")
 

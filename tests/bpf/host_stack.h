@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target's stack for the kernel side's code on the host: STACK_WORDS words from STACK_ADDR up,
- * all else is not there. */
+/* A target's stack, for the kernel side's code when it runs on the host. The stack has STACK_WORDS
+ * words from STACK_ADDR up. No other memory can be read. */
 #ifndef MEMTRACE_TESTS_HOST_STACK_H
 #define MEMTRACE_TESTS_HOST_STACK_H
 
@@ -14,7 +14,7 @@
 
 static uint64_t memory[STACK_WORDS];
 
-/* The address of a word of it. */
+/* The address of a word of this stack. */
 static inline uint64_t at(size_t word)
 {
 	return STACK_ADDR + 8 * word;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The note of the thread that runs on a CPU (running.bpf.h), compiled for the host. A simulated
- * scheduler preempts at the worst places. What a probe learns of its caller must always be true. */
+/* The code that notes which thread runs on a CPU (running.bpf.h), compiled for the host. A
+ * simulated scheduler preempts at the worst places. What a probe learns of its caller must always
+ * be true. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

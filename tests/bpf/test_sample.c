@@ -83,7 +83,8 @@ static void distances_are_exponential(void **state)
 	}
 }
 
-/* Checks the share of allocations of one size that are sampled, mixed with others. */
+/* Checks which share of the allocations of one size is sampled, while allocations of other sizes
+ * come between them. */
 static void check_probability(uint64_t size, uint64_t interval, int n)
 {
 	struct abi_process_cpu cpu = {};
@@ -146,7 +147,7 @@ static void absurd_sizes_are_left_out(void **state)
 	(void)state;
 	assert_false(sample_take(&cpu, ~0ULL, 4096));
 	assert_false(sample_take(&cpu, 1ULL << 63, 4096));
-	/* and do not disturb the countdown */
+	/* absurd sizes do not disturb the countdown either */
 	assert_int_equal(cpu.drawn_for, 0);
 }
 

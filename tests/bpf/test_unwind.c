@@ -476,14 +476,15 @@ static void untold_mappings_are_asked_for(void **state)
 		assert_int_equal(u.stack.n, 5);
 		assert_int_equal(asked, 1);
 	}
-	/* told mappings are not asked for; where asking is not allowed, nothing is */
+	/* The kernel is not asked for mappings that user space has told. Where asking is not
+	 * allowed, it is asked for nothing. */
 	walk_untold(&u, &mappings, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 0);
 	walk_untold(&u, NULL, false);
 	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
 	assert_int_equal(asked, 0);
-	/* half of the code is told */
+	/* user space has told half of the code */
 	told.entries[0] = whole;
 	told.entries[0].end = TEXT + 0x100;
 	walk_untold(&u, &told, true);

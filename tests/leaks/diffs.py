@@ -7,7 +7,7 @@ build/leaks/diffs.jsonl: a run that is in this file is not run again. Needs root
 usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
        tests/leaks/diffs.py tables [FILE]         make diffs-tables: FILE (docs/diff.md) from what is kept
 
-  ONLY=store,cache,connections,leak   PAIRS=100 of those that do not grow, all programs together, and of leak
+  ONLY=store,cache,connections,leak   PAIRS=100 of all programs that do not grow together, and as many of leak
   SECONDS=8          of tracing, of each of the two runs of a program that does not grow
   EVERY=30           seconds between the snapshots of the one that leaks
   JOBS=1             runs at a time: programs take a core each
@@ -83,7 +83,7 @@ def measure_still(program, seconds):
 # --- a program that leaks ---
 
 def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_RATE):
-    """Takes snapshots until there are so many pairs of them."""
+    """Takes snapshots until there are that many pairs of consecutive ones."""
     with place() as directory, Leaking("store", "--leak", leak_rate, "--rate", store_rate, go=False) as target:
         recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
                               "--every", f"{every:g}", "-o", os.path.join(directory, "out"))
@@ -155,17 +155,17 @@ def tables(results):
     pairs = [pair for record in groups[LEAK] for pair in record["pairs"]]
     yield f"""# What grows: how often memtrace diff is right
 
-Made by `make diffs-tables` from what `make diffs` has measured, on {os.cpu_count()} cores at a load average of
-{spread(r["load"] for r in results)}, which the programs share. Everything is sampled as it is by default, one
-sample per 512 KiB, without a limit to what tracing costs. The programs are those of `tests/progs/leaking.c`, at
-{RATE:,} pairs of malloc and free a second ({STORE_RATE:,} where it leaks).
+`make diffs-tables` made this page from what `make diffs` has measured. The programs shared {os.cpu_count()} cores,
+at a load average of {spread(r["load"] for r in results)}. The sampling interval is the default, 512 KiB. What tracing
+costs is not limited. The programs are those of `tests/progs/leaking.c`, at
+{RATE:,} pairs of malloc and free a second ({STORE_RATE:,} in the program that leaks).
 
 ## What does not grow
 
-Pairs of runs of the same program, two processes, each traced from before its first allocation for
-{spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is that any stack, or the total, surely grows: at 95 %
-no more than 7 of 100 pairs are to have one. There are two tests, each at a level of 2.5 %: one for all stacks
-together, one for the total.
+A pair is two runs of the same program: two processes, each traced from before its first allocation for
+{spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is the statement of `memtrace diff` that any stack, or the total,
+surely grows. There are two tests, each at a level of 2.5 %: one for all stacks together, one for the total. Together
+they may make a claim by chance in 5 of 100 pairs. The bar is 7 of 100 pairs.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
              percent(claims(r) for r in groups[program]), percent(bool(r["stacks_grow"]) for r in groups[program]),
@@ -176,11 +176,11 @@ together, one for the total.
     yield from markdown(["program", "", "live, MB", "claims", "by a stack", "by the total"], rows)
     yield f"""## What leaks
 
-A program that leaks {LEAK_RATE // 1000} kB/s beside 50 MB that are replaced at random, {STORE_RATE:,} blocks a
-second. Pairs are snapshots one after the other, {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart,
-of {len(groups[LEAK])} traced runs (`--every`). The times between the two snapshots do not overlap from pair to
-pair. A pair is judged by what came and went in that time. *Found*: the function that leaks is said to grow,
-which is to be so in 95 of 100 pairs; *others*: anything else is.
+The program leaks {LEAK_RATE // 1000} kB/s. Beside that it holds 50 MB, of which it replaces {STORE_RATE:,} blocks a second
+at random. A pair is two consecutive snapshots (`--every`), {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart,
+of one of {len(groups[LEAK])} traced runs. The time between the snapshots of one pair does not overlap that of
+another pair. `memtrace diff` judges a pair by what came and went in that time. *Found*: the function that leaks is
+said to grow, which should be so in 95 of 100 pairs. *Others*: anything else is said to grow.
 """
     yield from markdown(["pairs", "found", "others", "live, MB"],
                         [[str(len(pairs)), percent(p["found"] for p in pairs),

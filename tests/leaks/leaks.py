@@ -121,7 +121,7 @@ def rates_between(before, after):
 
 
 def leak_rate(name, before, after):
-    """Bytes per second that the leak has lost since it began, or since before."""
+    """Bytes per second that the leak lost from `before` to `after`. If the leak began later than `before`: since it began."""
     old, new = before["leaks"][name], after["leaks"][name]
     return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
 
@@ -409,11 +409,11 @@ def tables(results):
     timed = [m for m in methods if m != "faults"]
     yield f"""# Finding leaks
 
-Made by `make leaks-tables` from what `make leaks` has measured, runs of {seconds:.0f} s on {os.cpu_count()} cores
-at a load average of {spread(r["load"] for r in results)}, which the programs share;
-figures are medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`)
-do as much as they can, tens of millions of pairs of malloc and free a second on one core, and one
-function in each leaks.
+`make leaks-tables` made this page from what `make leaks` has measured. Each run took {seconds:.0f} s. The machine has
+{os.cpu_count()} cores and had a load average of {spread(r["load"] for r in results)}, the programs included.
+Figures are medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as
+much as they can: tens of millions of pairs of malloc and free a second on one core. One function in each
+program leaks, or two where the table says so.
 
 | program | |
 |---|---|"""
@@ -424,11 +424,14 @@ function in each leaks.
     for method in timed:
         yield f"""## {words[method]}
 
-*Duty* is the share of time with probes in place, *said* the cost that memtrace prints, *slower* how much
-less the program got done per second than in the seconds before and after. *First*: runs in which the leak
-(of two, both in their order) heads the table; *grows*: leaks that are said to grow, zero being outside of
-the interval; *after* seconds first so, of what is printed every ten. *Estimate* is over the truth.
-*Innocents*: runs in which any other stack is said to grow.
+- *Duty*: the share of time with probes in place.
+- *Said*: the cost that memtrace prints.
+- *Slower*: how much less the program got done per second than in the untraced seconds before and after.
+- *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one first.
+- *Grows*: leaks that are said to grow surely: 0 is below their interval.
+- *After*: seconds until the leak is said to grow for the first time, in a line that is printed every 10 s.
+- *Estimate*: the estimated rate of the leak, divided by the true rate.
+- *Innocents*: runs in which any other stack is said to grow surely.
 """
         yield from markdown(["program", "leak, kB/s", "duty, %", "said, %", "slower, %", "samples",
                              "first", "grows", "rank", "after, s", "estimate", "innocents"],
@@ -442,9 +445,10 @@ How often the printed 95 % interval of growth contains the truth.
     if "faults" in methods:
         yield """## Page faults instead of probes
 
-Do the stacks of `--what faults` name the leak, and what does it cost? *Slower*: the program, in per cent;
-*own*: memtrace's CPU, s. Where the leak is not first, the pages are first written to by others, whose
-memory the leaked blocks then take.
+Do the stacks of `--what faults` name the leak, and what does that cost? *Slower*: how much slower the program
+is, in per cent. *Own*: memtrace's own CPU time, s. Where the leak is not first, the leaked blocks lie in memory
+that other stacks have used and freed. A page counts for the stack that wrote to it first, so it counts for
+these other stacks.
 """
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),
@@ -452,7 +456,7 @@ memory the leaked blocks then take.
 
 
 def command(usage, settings, known, document, tables_of, run_them):
-    """A command with settings NAME=VALUE; for those in known only some values are allowed. It runs what is missing
+    """A command with settings NAME=VALUE; known tells the allowed values of some settings. It runs what is missing
     or, with the word tables, writes the document from the kept results."""
     own, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     for word in [w for w in words if "=" in w]:

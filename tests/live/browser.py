@@ -78,7 +78,7 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # A browser process that did not end; its number may belong to another process by now.
+                # Kills a browser process that did not end. Its pid may belong to another process by now: the name tells.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)
@@ -97,7 +97,7 @@ class Browser:
         self.ask("POST", "/url", {"url": url})
 
     def run(self, script, *args):
-        """Runs a function with this body in the page; returns its result."""
+        """Runs a function whose body is script in the page; returns its result."""
         return self.ask("POST", "/execute/sync", {"script": script, "args": args})
 
     def actions(self, *sources):

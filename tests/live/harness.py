@@ -375,8 +375,8 @@ def untraced(program, *args):
 
 # --- profiles ---
 
-# Losses that make it less known where memory was allocated; they change nothing about how much.
-# Records of maps concern the whole machine: any process's execs may cause the loss of some.
+# Losses that hide where memory was allocated, but not how much.
+# map_records_lost is one of them, because any process of the machine can cause it by its execs.
 NAMING = re.compile(r"^frames_|^stacks_(cut|truncated|bridged|end_)|^map_records_lost$")
 
 

@@ -11,8 +11,8 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
 
 A test that cannot run here is skipped, with the reason. Where nothing may be skipped (CI=true or
 MEMTRACE_NO_SKIP=1 in the environment) it fails. Tests that run alone cannot run while another tracer
-has probes in place; their names are printed first. The list leaves out kinds of probe that this kernel's
-version does not promise and memtrace does not find.
+has probes in place: the names of these tests are printed first. A kind of probe is left out of the list
+if neither this kernel's version promises it nor memtrace finds it.
 
 Tests that say that they may run beside others (harness.test) run first: two at a time, or of short ones
 as many as CPUS_EACH allows. All other tests run alone after them.
@@ -38,7 +38,8 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
-MORE_ATTEMPTS = 2  # with one, twenty tests that miss an interval in a tenth of their runs would fail every fifth run
+# With only one, every fifth run of the suite would fail, if twenty tests each miss an interval in a tenth of their runs.
+MORE_ATTEMPTS = 2
 CPUS_EACH = 0.5  # CPUs for each short test: it waits most of the time
 
 
@@ -105,8 +106,9 @@ def fork_one(name, reason, verbose):
 
 def run_beside(names, at_once, reason, verbose, note):
     """Runs at_once tests at a time. Tests with perf uprobes mostly wait for the kernel, which removes these probes one
-    after the other. They are taken from the left end of the queue and other tests from the right end. So two of
-    them run together only when no other tests are left, and these are then the long ones."""
+    after the other. So at most one of them should run at a time. They stand at the left end of the queue, short ones
+    first, and one at a time is taken from there; other tests are taken from the right end. Two tests with perf
+    uprobes run together only when no other tests are left."""
     waiting = collections.deque(
         sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
     running = {}  # pid -> name, whether from the left end, start, file

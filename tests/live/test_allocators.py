@@ -289,7 +289,7 @@ def alloc_all_names(kind):
     """The functions that the programs above leave out (pvalloc, C23's free_sized ...), under each allocator that has them."""
     truth, profile, _ = trace_script(kind, "truth_alloc_names")
     check_functions(truth, profile)
-    # (perf uprobes take a tenth of a second each to remove: one library of them is enough)
+    # (removing a perf uprobe takes a tenth of a second, so this kind is tested with one library only)
     for name in list(LIBRARIES.values())[:1 if kind == "perf" else None]:
         truth, profile, _ = trace_script(kind, "truth_alloc_names", preload=library(name))
         check_functions(truth, profile)
@@ -386,7 +386,7 @@ def alloc_named_checked():
 
 
 def sampled_under(program, preload):
-    """As the test of glibc's malloc: 40 draws, and a second series only if the first is out of bounds."""
+    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the first is out of bounds."""
     told = []
     for attempt in range(2):
         series = Series()

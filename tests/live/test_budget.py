@@ -175,7 +175,7 @@ def exec_in_window(*preload):
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
     # The estimate rests on a few dozen samples in windows of some milliseconds. Probes slow the target twenty
-    # times there. The target keeps little between the end of tracing and its stop.
+    # times there. (The truth is read when the target stops, but after the end of tracing it keeps little more.)
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
     expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and 0 < live < 30 * truth["kept_bytes"],
            live, "live bytes of the second life,", low, "to", high, "which kept", truth["kept_bytes"])
@@ -333,7 +333,7 @@ def budget_of_each_of_many():
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
-        time.sleep(12)  # the second window is paid for in advance
+        time.sleep(12)  # the second window opens only after enough CPU time has paid for it
         cpu = own_cpu_s(tracer.process.pid)
         profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
         for target in targets:

@@ -154,7 +154,7 @@ class OthersScreen(Screen):
 
 
 def without_waiting(pid, path):
-    """The number of the process's descriptors for this path that never block."""
+    """How many of the process's descriptors for this path are in non-blocking mode."""
     found = 0
     for fd in os.listdir(f"/proc/{pid}/fd"):
         if os.readlink(f"/proc/{pid}/fd/{fd}") == path:

@@ -75,7 +75,7 @@ def diff_names_the_leaking_replica():
             odd = diff("--per-process", "--json", "--by", by, *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
-            # six seconds of three servers tell little of growth, and of its ordinary variation
+            # six seconds of three servers may be too little to call a stack's growth abnormal
             expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by, odd["warnings"])
             for stack in odd["abnormal"]:
                 expect(stack["profile"] == 2 and LEAK in stack["frames"], "abnormal:", stack)
@@ -161,7 +161,7 @@ def diff_names_the_growing_redis():
             expect(odd["abnormal"], "no stack is abnormal:", odd["replicas"])
             for stack in odd["abnormal"]:
                 expect_equal(stack["profile"], 2, f"replica of {stack}")
-                # a value's memory comes from reading the command, a key is copied when it is added
+                # a value's memory is allocated when the command is read; a new key's, when setCommand copies the key
                 expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
             excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
             expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)

@@ -98,4 +98,4 @@ def faults_of_perf_probes():
     """Links are placed one by one, where the other kinds place all at once. Half-placed probes are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
-    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # a dozen links, a tenth of a second each
+    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # of every 8 calls one, as links are slow

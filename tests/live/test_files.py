@@ -159,7 +159,7 @@ def files_are_let_go():
             with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
                 for path in copies(directory, n, distinct=True):
                     os.truncate(path, size)
-                    with open(path, "r+b") as file:  # none is sparse
+                    with open(path, "r+b") as file:  # no holes: the file takes its room on the disk
                         file.seek(1 << 20)
                         file.write(bytes(size - (1 << 20)))
                     live_through([path])

@@ -113,7 +113,7 @@ def expected(found):
 # --- the comparison ---
 
 def same_bytes(wanted, got):
-    """Are the sums equal, within the precision of a heap_v2 file's integers at an interval of 1? It may be off by a
+    """Are the sums equal, within the precision of a heap_v2 file's integers at an interval of 1? A sum may be off by a
     byte for a stack's blocks of one byte, and by a factor of 1.0003 for blocks of 8 bytes."""
     return abs(wanted - got) <= 1 + 0.001 * wanted
 

@@ -26,7 +26,7 @@ def libc_text(pid):
 
 
 def changed_text(pid):
-    """Offsets of libc's code in pid that differ from the file: where probes are. It compares all of the code,
+    """Offsets of libc's code in pid that differ from the file: where probes are. All of the code is compared,
     so that a probe at an unexpected place is found as well."""
     return [place for mapping in libc_text(pid) for place in changed_in(pid, *mapping)]
 

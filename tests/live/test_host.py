@@ -79,7 +79,8 @@ def host_quiet():
 
 def trace_storm():
     """Among idle and modest processes two do nothing but allocate, one of them for some seconds. Returns the profiles,
-    the pid of the process that leaks, its truth and the modest processes' ones, and how much the other was slowed down."""
+    the pid of the one that leaks, the truths of that one and of the modest processes by pid, and how much the other one was
+    slowed down."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):

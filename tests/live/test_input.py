@@ -19,7 +19,8 @@ QUICK = ("-d", "0.1", "-q", "-f", "none")
 
 
 def refused(result, status, *words):
-    """Checks that memtrace ended with this status, one line of words (and a hint after wrong usage), and no output."""
+    """Checks that memtrace ended with this status, wrote no output, and one line of error with these words. Wrong usage
+    (status 2) adds a line with a hint."""
     expect_equal(result.status, status, result)
     expect_words(result.err, r"^memtrace: ", *words)
     expect_equal(result.out, "", f"output of {result}")
@@ -46,7 +47,7 @@ def input_no_such_pid():
 
 @test(beside=True)
 def input_zombie():
-    # the parent never waits for the child, and prints its pid
+    # the parent prints the child's pid, and never waits for the child
     parent = start([sys.executable, "-c", "import os,sys\npid = os.fork()\n"
                     "if not pid: os._exit(0)\nprint(pid, flush=True)\nsys.stdin.read()"])
     pid = parent.stdout.readline().strip()
@@ -339,7 +340,7 @@ def input_few_descriptors():
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
                 expect_equal(changed_text(target.pid), [], "code that is changed")
-    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # without a pid, which needs four more
+    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # this is without any pid: one pid needs four more
     refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs {needed + 4} at least")
     for options in (), ("--what", "heap,regions"):
         with Target("truth_basic") as target, place() as directory:
@@ -369,7 +370,8 @@ def input_few_descriptors_for_many():
         try:
             while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
                 pass
-            truths = {target.pid: target.go() for target in targets[::12]}  # what all have is more than the tables hold
+            # every 12th only: the tables could not hold the memory of all
+            truths = {target.pid: target.go() for target in targets[::12]}
             tracer.send_signal(2)
             out, err = tracer.communicate(timeout=60)
         finally:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """jeprof, on our .heap, gives the functions and bytes of our own JSON, table and .collapsed.
 
-The heap file and jeprof round. The heap file holds a pair of integers for a stack. Multiplied out, the pair is up to half a
-byte off, or 0.5 % where a stack's objects cannot be an integer (TOLERANCE in user/encode/heap_v2.c). At an
-interval of 1 a block of one byte reads as 1.58. jeprof then cuts off the fraction, once per line. So a
+Both the heap file and jeprof round. The heap file holds a pair of integers for a stack, which jeprof multiplies by a factor.
+The result is off by up to half a byte, or by 0.5 % where a stack's objects cannot be an integer (TOLERANCE in
+user/encode/heap_v2.c). At an interval of 1 a block of one byte reads as 1.58. jeprof then cuts off the fraction of
+each line. So a
 stack may differ by 0.5 % of its bytes or by one byte for each of its entries in the heap file, and by one
 byte for the line."""
 import re
@@ -17,8 +18,8 @@ LIBC_NAMES = ("strdup", "strndup")
 
 
 def plain(name):
-    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and so is __GI___strdup, the
-    name in libc's debug information."""
+    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and
+    __GI___strdup, which is its name in libc's debug information, -> strdup."""
     name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
     name = name.split("@@")[0].removeprefix("__GI_")
     return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name

@@ -58,7 +58,7 @@ def keys_of(value):
 
 
 def expect_keys(documents, *keys):
-    """Checks that the documents have the keys that the run was made for: otherwise it did not try the schema."""
+    """Checks that the documents have these keys. The run was made to print them: without them it did not try the schema."""
     missing = set(keys) - keys_of(documents)
     expect(not missing, "no document has", *sorted(missing))
 

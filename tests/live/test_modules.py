@@ -13,7 +13,7 @@ data/keys       function ^(dbAdd|dictAdd|dictExpand|_dictExpand|setKey|genericSe
 data/values     function ^(createStringObject|tryObjectEncoding|listTypePush|quicklist|hashTypeSet)
 """
 ROW = re.compile(r"^( *)(\S.*?)  +[\d.,]+ \S+  +(?:exact|[\d.]+ - [\d.]+ \S+)  +([\d,]+)  ", re.M)
-# The table's head and rows. Losses are printed below them, and by a run above them as well.
+# The table's head and rows. memtrace prints losses below the rows, and in a run also above the head.
 TABLE = re.compile(r"^COMPONENT(?:.* % .*\n)+", re.M)
 
 

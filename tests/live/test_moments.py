@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Something happens at a random moment of attaching, tracing, looking, or the end: to memtrace, to its keeper, to its target, or
-to what memtrace writes to or waits for. No target is harmed, no probe is left, and none is in place for more than a second when
-nobody watches.
+to what memtrace writes to or waits for. No target is harmed and no probe is left. When memtrace is stopped or killed, its
+probes are gone within a second or two (those of the kind perf take longer).
 
 `make moments N=1000` tries 1000 moments; the suite tries a few."""
 import concurrent.futures
@@ -122,7 +122,7 @@ def target_killed(m):
     err = m.expect_end((0, 1), TRACED_S + 10)
     if m.tracer.returncode:
         expect_words(err, "no such process|has ended|no process|ended")
-    m.target.process.wait(PATIENCE_S)  # memory that has probes of the kind perf goes slowly
+    m.target.process.wait(PATIENCE_S)  # the kernel frees memory with probes of the kind perf slowly
     return time.monotonic() - begin
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Names and lines of inlined functions, of a JIT's code and of the kernel's mappings; from debug files, below the
-target's root, and in spite of targets that lie."""
+"""Names and lines: of inlined functions, of a JIT's code, of the kernel's mappings, and from debug files. Files may exist
+only below the target's root, and targets may lie."""
 import contextlib
 import http.server
 import json

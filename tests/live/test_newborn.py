@@ -51,7 +51,7 @@ def live(program, *args, ms=5):
 
 @contextlib.contextmanager
 def asleep(tracer):
-    """Stops memtrace, so that meanwhile it can tell its programs in the kernel nothing."""
+    """Stops memtrace (SIGSTOP). Meanwhile its programs in the kernel learn of no new process from it."""
     tracer.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -72,8 +72,8 @@ def by_size(profile):
 
 
 def check_all(profiles, wanted):
-    """Each process has all the stacks, whole and named. One of a hundred may have stacks that end early. The kernel
-    cannot look up a mapping while another tracer, placing probes, holds the lock of the address space."""
+    """Each process has all the stacks, whole and named. One of a hundred may have stacks that end early, because the
+    kernel cannot look up a mapping while another tracer that places probes holds the lock of the address space."""
     early = 0
     for profile in profiles:
         if profile["stacks_complete_pct"] != 100:

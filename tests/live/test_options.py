@@ -80,7 +80,8 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        for bytes_, then in held: # to within the leak of half a second: the truth is read a little later
+        # The truth is read a little later than the snapshot. So they may differ by what leaks in half a second.
+        for bytes_, then in held:
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
             expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,", leaked, "leaked")
         names = sorted(name for name in os.listdir(directory) if name.endswith(".heap"))
@@ -113,7 +114,7 @@ def options_snapshots_by_bytes_and_peaks():
             expect_equal(files, sorted(map(os.path.basename, [*numbered, prefix + suffix[1:]])), "files")
             held = [forgotten_bytes(path) for path in numbered]
             expect(held == sorted(set(held)) and held[0] > 0, "no later ones:", held)
-            # 4 MB/s and the share of other functions; memtrace looks every tenth of a second
+            # --every: 4 MB/s leak, and other functions allocate too. --peak: memtrace looks every tenth of a second.
             most = (3 if cause[0] == "--every" else 10) * seconds + 3
             expect(len(numbered) <= most, len(numbered), "in", seconds, "s:", files)
         target.stop()
@@ -331,7 +332,8 @@ def command_has_stdout_for_itself():
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.err), (0, ""), option)
         expect_words(result.out, "^said", r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
-    with place() as directory:  # the files keep their prefix; - is no prefix
+    # "-o -" sets no prefix for files: they keep that of an earlier -o, or the default
+    with place() as directory:
         for option in (("-o", "-"), ("-o", "out", "-o", "-")):
             expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status, 0, option)
         names = sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory))
@@ -478,8 +480,9 @@ PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5)
 
 
 def trace_python(budget, *wrapper, rounds=3000):
-    """The profile of a python3 that runs at the end of wrapper's execs. Execs on the whole machine can make records of
-    its maps get lost. Old and new mappings can then not be told apart, so the run is repeated."""
+    """The profile of a python3 that runs at the end of wrapper's execs. When many programs start on the
+    machine, records of python3's mappings can get lost. Old and new mappings can then not be told apart, so the run is
+    repeated."""
     for _ in range(5):
         profile = trace_python_once(budget, *wrapper, rounds=rounds)
         if not profile["lost"]["map_records_lost"]:
@@ -511,7 +514,7 @@ def options_max_unwind():
         middle = (low + high) // 2
         refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
-    # bash's tables take more than the 32 KiB to spare
+    # at most 32 KiB are to spare; bash's tables take more, so they must make room for python3's
     profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
     # less than 100 %: for a fraction of a second after the exec the new program is not known yet

@@ -88,7 +88,7 @@ def processes_not_followed():
 
 @contextlib.contextmanager
 def leaker(size, *wrapper, every_ms=50, program=FAMILY, **options):
-    """A process that allocates a block of size bytes every so many milliseconds, for ever."""
+    """A process that allocates a block of size bytes every every_ms milliseconds, for ever."""
     process = start([*wrapper, program, "leak", "100000", str(size), str(every_ms)], **options)
     try:
         yield process
@@ -283,7 +283,7 @@ class Crowd:
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Checks that processes that are over ended well, and printed what they held."""
+        """Checks each process that has ended: it ended well, and printed what it held."""
         left = []
         for process, n, size, ms in self.running:
             if not wait and process.poll() is None:
@@ -363,11 +363,12 @@ def processes_all():
     # What memtrace prints about itself is what is seen from outside: no less, and little more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
-    # unwind tables are open in the kernel only: 96 MiB at most, and the programs
+    # last[2] has only tables that memtrace holds open: unwind tables, 96 MiB at most, and programs come on top
     expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
     expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
-    # The machine's own programs are among them. So memory may grow by what memtrace allows itself: 64 MiB of ended
-    # processes' profiles, 256 of symbols and 32 of lines; and in the kernel a full table. (The next test is stricter.)
+    # -a also traces the machine's own programs. So memtrace's memory may grow to the limits that it sets itself: 64 MiB
+    # for profiles of ended processes, 256 for symbols, 32 for lines; and in the kernel a table may fill up. (The next
+    # test is stricter.)
     (few, _, few_kernel), (many, _, many_kernel) = taken[300], taken[1500]
     expect(many - few < 352 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
     expect(many_kernel - few_kernel < 130 << 20, "the kernel's tables grew from", mib(few_kernel),

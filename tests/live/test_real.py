@@ -87,11 +87,11 @@ def real_redis():
             expect(os.path.getsize(path), path, "is empty")
         expect_equal(len(profile["files"]), 2, "files")
 
-        # grown counts usable sizes. In glibc's block of n bytes 24 bytes are usable when n is less,
-        # else n to n + 15; a mapped block (from 128 KiB: a few tables) is usable to the end of a page.
-        # grown also falls by blocks from before the attach that were freed since, by no
-        # more than used_before. So grown lies between live - used_before and live + 24 per block
-        # and a page for each of some tables.
+        # grown counts usable sizes, live counts the sizes asked for. A block of n bytes from glibc has 24 usable
+        # bytes if n is less, else n to n + 15. A mapped block (from 128 KiB on: a few tables) is usable to the end of
+        # its last page. And grown falls when blocks from before the attach are freed, but by no more than
+        # used_before. So grown is at least live - used_before, and at most live + 24 for each block + a page for each
+        # mapped block.
         rounding = 24 * profile["live_objects"] + 64 * 4096
         low, high = profile["live_bytes_low"], profile["live_bytes_high"]
         expect(grown > 40 << 20, f"the load is too small: {grown}")

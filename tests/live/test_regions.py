@@ -178,7 +178,7 @@ def regions_after_exec():
     (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
     expect(profile["lost"]["dropped_by_exec"] > 0, "the shell's memory was not seen")
     profile["lost"]["dropped_by_exec"] = 0
-    # here main's mappings before its script belong to the run
+    # the program starts during the run: what main maps before its script is seen, too
     truth["functions"]["main"] = truth["earlier_gone"]
     truth["total"] += truth["earlier_gone"]
     check_regions(truth, profile)
@@ -201,7 +201,8 @@ def regions_of_children():
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
 
 
-# For a program's own pages, such as its data and its stack: a fault does not tell whose page it is.
+# Allowed for faults in the program's own pages, such as its data and its stack. They are sampled as well, because a fault
+# does not tell whose page it is.
 FEW = 40 * 4096
 
 

@@ -14,10 +14,10 @@ PAGE = 4096
 MIB = 1 << 20
 # The size of glibc's chunk for 200 bytes, and of jemalloc's size class for them.
 CHUNK = 208
-# The kernel may count VmRSS on each CPU separately, in lots of at least 32 pages, for files, anonymous and shared memory
-# (before 6.17 VmRSS leaves out what is not added up yet). And code pages with probes are private copies while the probes
-# are in place: memtrace reads the resident set during that time.
+# By how much VmRSS may be off. The kernel may keep three counts (of file, anonymous and shared pages) on each CPU, and adds
+# them up in lots of at least 32 pages. Before 6.17 VmRSS leaves out what is not added up yet.
 VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
+# Pages of code that are private copies while probes are in them. memtrace reads the resident set during that time.
 PROBED_PAGES = 64
 
 
@@ -55,7 +55,7 @@ def expect_near(got, wanted, less, more, what):
 
 def trace(*options, earlier=0, preload=None):
     """The target's truth, memtrace's JSON objects by what they profile, and the resident set as read from outside. The
-    target waits from memtrace's reading until then."""
+    target does nothing between memtrace's reading and the one from outside."""
     with place() as directory:
         path = os.path.join(directory, "file")
         with open(path, "wb") as file:
@@ -90,7 +90,7 @@ def check_mappings(truth, rows):
     file = rows.one("file", "/file")
     expect_equal((file["bytes"], file["anonymous_bytes"]), (truth["file"], truth["written"]), "the file")
     expect_equal(rows.bytes("shared", "/memfd:truth"), truth["shared"], "shared memory")
-    # a thread, as main, touches a few more pages of its stack than the truth says
+    # each thread, main included, touches a few more pages of its stack than the truth says
     threads = 2 if truth["earlier"] else 1
     expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE, "thread stacks")
 
@@ -209,7 +209,7 @@ def resident_from_start():
             process.stdin.write("go\n")
             process.stdin.flush()
             truth = json.loads(read_line(process, process.stdout))
-            # the first SIGINT goes to the command, which ignores it, as it ignores the last ones
+            # memtrace passes the first SIGINT on to the command, and the second ends the tracing. The command ignores them.
             for _ in range(int(2 * PATIENCE_S)):
                 process.send_signal(signal.SIGINT)
                 time.sleep(0.5)

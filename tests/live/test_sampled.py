@@ -8,11 +8,11 @@ samples by the kernel's random numbers, independently of every other draw. A ser
    interval is one of 95 %: of 285 draws 271 contain the truth, with a standard deviation of 3.7,
    and fewer than 257 do with a probability of 3e-4 (binomial);
  - when the mean of (estimate - truth) / truth is further from zero than three of its standard
-   errors: 3e-3 for an unbiased one. A function without a sample counts as an estimate of 0:
+   errors. An unbiased estimate has a probability of 3e-3 of that. A function without a sample counts as an estimate of 0:
    leaving it out would be a bias of the test's own.
 
-This probability is too high for a test that runs every day. So a series that fails is followed by a second,
-independent one, and the test fails only if both fail: 1e-5. An error of the implementation is in
+These probabilities are too high for a test that runs every day. So a series that fails is followed by a second,
+independent one, and the test fails only if both fail. That has a probability of 1e-5. An error of the implementation is in
 both series."""
 import math
 

@@ -168,8 +168,8 @@ class Stacks:
         return next((what for after, what in STARTS.items() if code.startswith(after)), None)
 
     def returns_to(self, addr):
-        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. True for
-        code that is in no file, as nothing is known of it."""
+        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. Also true
+        for code that is in no file, because nothing is known of it."""
         code = self.code(addr)
         return not code or code[3] == 0xe8 or any(
             code[8 - n] == 0xff and code[9 - n] >> 3 & 7 == 2 for n in (2, 3, 4, 6, 7))

@@ -33,8 +33,8 @@ LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "libr
 
 
 def check_stack(what, stack, wanted, own):
-    """The stack goes from malloc through the declared frames to the start, with nothing else between. "*" stands for
-    frames that are no functions of the program's own: in the stack for one or more, in wanted for none as well."""
+    """The stack goes from malloc through the declared frames to the start, with nothing else between. One or
+    more frames in a row that are not the program's own functions become one "*". A "*" in wanted matches this, or nothing."""
     frames = stack["frames"]
     # __malloc is malloc's only global name in a static PIE
     expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")

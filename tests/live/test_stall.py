@@ -62,7 +62,8 @@ def wait_withdrawn(pid, timeout=BACK_S):
 
 
 def wait_in_place(pid, kind=None):
-    """Waits until the process is traced continuously: its probes stay for a second. (Removing those of perf takes two.)"""
+    """Waits until the process is traced continuously: its probes stay for a second. Those of the kind
+    perf must stay for four, because their removal alone takes two."""
     begin = since = time.monotonic()
     while time.monotonic() - since < (4 if kind == "perf" else 1):
         expect(time.monotonic() - begin < PATIENCE_S, f"pid {pid} is not traced all the time")
@@ -247,7 +248,7 @@ def read_until(master, pattern):
 
 
 def check_end(process, signals):
-    """Sends so many SIGTERMs; the last one at the latest ends the process, whatever it is doing."""
+    """Sends SIGTERM as often as signals says. The last one at the latest ends the process, whatever it is doing."""
     for _ in range(signals):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -416,7 +417,8 @@ def of_name(pid, name):
 
 
 def hang(pid, where="request_wait_answer"):
-    """Those of memtrace's helpers that wait at this place in the kernel: by default for FUSE, which no signal ends."""
+    """The helpers (mt-files) that wait at this place in the kernel. The default is where they wait for FUSE: no signal ends
+    that."""
     hung = []
     for forker in of_name(pid, "mt-files"):
         for child in of_name(forker, "mt-files"):

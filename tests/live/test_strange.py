@@ -35,7 +35,8 @@ def status_of(pid, key):
 
 
 def wait_restored(pid):
-    """Waits until the process's code is the original; changes by others, which this process has as well, do not count."""
+    """Waits until the process's code is the original. Changes that this test's own process has as well do not count:
+    another tracer made them."""
     wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
                f"libc's code in pid {pid} is restored", 10)
 
@@ -81,15 +82,16 @@ def strange_exec_by_thread():
                 profile = by_pid(tracer.stop().out)[target.pid]
             expect_equal(target.quit(), 0, "status of the target")
         lost, gone = losses(profile), truth["gone"]["live_objects"]
-        # gone, and what libc had allocated for the thread
+        # the blocks that are gone, and a few that libc had allocated for the thread
         dropped = lost.pop("dropped_by_exec", 0)
         expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
         script = truth["functions"]["script"]
-        # an untraced program has no blocks, unless another tracer's probes are there, too
+        # In a program that memtrace does not trace it sees no blocks, with one exception: where another tracer's probes are,
+        # memtrace's programs run as well.
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
-        else:  # no bytes, unless another tracer's probes are there, too: memtrace's programs then run as well
+        else:  # none, or with another tracer's probes some
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 

@@ -19,8 +19,8 @@ from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memt
 EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
 SVG = "{http://www.w3.org/2000/svg}"
 
-# Runs in the page: returns the visible boxes of that name, in screen coordinates. The file lists names in the
-# order of the lines of figures.
+# Runs in the page: returns the visible boxes of that name, in screen coordinates. Line i of the
+# element "boxes" has the figures of the i-th rectangle; its second figure is the line of the box's name in "names".
 BOXES = """
 const lines = (id) => document.getElementById(id).textContent.split("\\n").filter((line) => line);
 const names = lines("names").map((line) => line.split("\\t")[0]);

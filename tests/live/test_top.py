@@ -20,8 +20,8 @@ from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS,
 pyte = imported("pyte")
 
 KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
-# Sequences for the alternate screen, of rxvt and of xterm. (The tests use rxvt: it has none of the sequences that pyte does
-# not know, to scroll by several lines and to repeat a character.)
+# Sequences for the alternate screen, of rxvt and of xterm. (The tests use rxvt, because pyte does not know xterm's
+# sequences that scroll by several lines and that repeat a character. rxvt has none of these.)
 ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
 
 

@@ -105,7 +105,7 @@ def truth_threads(kind):
         heap = check_heap(files["heap"], profile)
     held = {heap["names"][tid]: sums for tid, sums in heap["threads"].items()}
     for name, wanted in truth["threads"].items():
-        # blocks have 16 to 1039 bytes: at an interval of 1 the factor is 1 to 7 digits
+        # blocks have 16 to 1039 bytes: at an interval of 1 the factor of such blocks is nearly 1 (to 7 digits)
         expect_equal(tuple(round(x) for x in held.get(name, (0, 0))),
                      (wanted["live_bytes"], wanted["live_objects"]), f"lines of {name}")
 

@@ -200,9 +200,10 @@ def truth_windows_head_of_top():
             screen.wait()
         lives.stop()
     expect(len(rates) >= 5, "only", len(rates), "heads")
-    # Probes slow such a program thirty to a hundred times, and their cost is known to a tenth. So its rate without
-    # probes is known to its order (weigh_net() in user/ledger/net_clock.c). Where a trap takes 6 us the net time is a
-    # four-hundredth of a window. The failure was one of three orders: 65,365 for 100 million.
+    # Probes slow such a program thirty to a hundred times, and the cost of probes is known only to a tenth.
+    # So the rate without probes is known only to its order of magnitude (weigh_net() in user/ledger/net_clock.c). Where a
+    # trap takes 6 us, the net time is a four-hundredth of a window. The failure was wrong by three orders of magnitude:
+    # 65,365 for 100 million.
     good = [near(said, true, 20) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)

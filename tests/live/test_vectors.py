@@ -43,7 +43,7 @@ def growth_of(profile):
 
 
 def evidence(growth):
-    """A sort key: what surely grows first, then what is nearest to it, as in user/profile/growth.h."""
+    """A sort key: functions that surely grow come first, then those nearest to sure growth, as in user/profile/growth.h."""
     rate, low, _ = growth
     return (low > 0, rate if low > 0 else rate / (rate - low) if rate > low else 0, rate)
 
@@ -63,8 +63,9 @@ def check_leak(profile, function, rate, sure=True):
 
 def find_vector(seconds, function, truth_key, arguments):
     """A target that mostly calls malloc and free is slowed a hundred times by probes, and its net CPU time is not known. The
-    process's own growth tells the growth of its vectors, but not always that it is sure. The vectors' live bytes follow from
-    that growth. They were once printed as 100 to 270 MB instead of 7, because vectors grow by the wall clock."""
+    process's own growth tells how fast its vectors grow, but not always that they surely do. The vectors' live bytes follow
+    from that growth. These bytes were once printed as 100 to 270 MB instead of 7: they were reckoned by net CPU time, but the
+    vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A limit on the cost of tracing: memtrace traces in windows, and what it finds there."""
+"""With a limit on its cost memtrace traces in windows: when it does so, and what it finds in them."""
 import contextlib
 import json
 import math
@@ -109,7 +109,7 @@ def windows_find_a_leak():
     expect(profile["windows"]["n"] >= 8, "only", profile["windows"])
     expect(2 < profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # windows cause them at their ends
+    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # windows cause these where they end
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
@@ -153,8 +153,9 @@ def images(*options, rate, seconds, event_s=None):
 
 
 def rate_of_images():
-    """A rate at which tracing costs as far below its limit at the default interval as above 5 % at 64K. The limit is 4.4 %:
-    the rest of 5 is for samples (user/pace/thinning.c). The samples' share of the cost depends on the cost of a trap."""
+    """A rate at which tracing costs less than 4.4 % at the default interval, and more than 5 % at 64K, by the same factor.
+    (Of the limit of 5 %, 0.6 is kept for samples: user/pace/thinning.c.) Both costs are measured first, because the
+    samples' share of the cost depends on the cost of a trap."""
     costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
              for options in ((), ("--leaks",))]
     return int(min(max(2000 * math.sqrt(4.4 * 5 / costs[0] / costs[1]), 300), 6000))
@@ -242,7 +243,7 @@ def windows_wrong_limits():
     result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "perf uprobes", "--max-overhead 3", "off")
-    # without --max-overhead as well memtrace refuses, rather than trace without the default limit
+    # without --max-overhead memtrace refuses as well: it would have to trace without the default limit
     result = memtrace("-a", "--probe-kind", "perf", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "--max-overhead off")

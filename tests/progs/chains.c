@@ -157,7 +157,7 @@ NOINLINE static void large_frame(void)
 
 /* --- tail calls: a function that jumps to another is not on the stack ---
  *
- * Each of these jumps or, if stay, calls and is on the stack. */
+ * Each of these functions jumps. If stay is set, it calls instead, and is on the stack. */
 
 NOINLINE static void *jumped_to(size_t size)
 {
@@ -351,7 +351,7 @@ NOINLINE static void use_library(const char *path)
 
 int main(int argc, char **argv)
 {
-	/* the deepest stack has 126 frames, with malloc, allocate, main and libc's */
+	/* the deepest stack has 126 frames: malloc, allocate, main and libc's are among them */
 	static const int depths[] = {5, 60, 120};
 
 	chains_begin();

@@ -12,9 +12,9 @@
  * end, the program prints one line of JSON:
  *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
  *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
- * All memory of a leak belongs to one function, on one stack. Where possible, memory in balance is
- * in balance from the start: caches are full. Blocks contain what programs store in them: numbers,
- * pointers, text. */
+ * All memory of a leak belongs to one function, on one stack. Memory that does not grow in the long
+ * run does not grow at first either, where possible: caches are full. Blocks contain what programs
+ * store in them: numbers, pointers, text. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -186,7 +186,7 @@ NOINLINE static void replace_cached(void)
 	cache[i] = fill(malloc(200), 200);
 }
 
-/* Called by the clock. One of the 4,000 blocks stays for 8 seconds in the mean at 500 calls a
+/* Called by the clock. Each of the 4,000 blocks stays for 8 seconds in the mean at 500 calls a
  * second, and for 20 seconds at 200 calls a second. */
 NOINLINE static void replace_slowly(void)
 {
@@ -723,7 +723,7 @@ int main(int argc, char **argv)
 			s->work(pairs);
 		for (uint64_t until = now_ns(CLOCK_MONOTONIC) + 200000;
 		     rate && now_ns(CLOCK_MONOTONIC) < until;)
-			truth_random(&state); /* it computes even if no pair is due */
+			truth_random(&state); /* keeps the CPU busy even if no pair is due */
 		clock_ns = now_ns(CLOCK_MONOTONIC);
 		leak_what_is_due(s, pairs);
 		for (struct timed *t = s->timed; t < s->timed + MAX_TIMED && t->one; t++)

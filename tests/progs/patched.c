@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program that changes its own copy of the C library's code, as hot patching and some agents do.
  * malloc and free or, with --mmap, mmap and munmap begin with a jump to functions of its own. It
- * patches before it is ready or, with --later, after the first "go" and the word "patch", which it
- * answers with {}. After each "go" it calls both functions many times and prints {"calls": N,
- * "own": N}: how often it called, and how often its own functions ran. If somebody puts other code
- * there, the two numbers differ, or the program dies. */
+ * patches before it says "ready". With --later it patches after the first "go", when it gets the
+ * word "patch", which it answers with {}. After each "go" it calls both functions many times and
+ * prints {"calls": N, "own": N}: how often it called, and how often its own functions ran. If
+ * somebody puts other code in place of the jumps, the two numbers differ, or the program dies. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>

@@ -2,10 +2,10 @@
 /* A target that has mapped a file of a file system that falls silent. The file system is the
  * target's own, by FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
  * content of --file FILE. At "go" the server stops answering requests. With --answers N, it still
- * answers N reads and, until then, all other requests. The mapping becomes code, so that a tracer
- * looks at the file. At the next "go" all requests are answered again. The target answers each "go"
- * by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and the list of libraries leads
- * into the memory of the silent file.
+ * answers N reads and, until then, all other requests. The target also makes the mapping
+ * executable, so that a tracer looks at the file. At the next "go" all requests are answered again.
+ * The target answers each "go" by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and
+ * the list of libraries leads into the memory of the silent file.
  *
  * --run: the target becomes the program in the file instead; all requests are answered. */
 #include <errno.h>
@@ -228,7 +228,9 @@ int main(int argc, char **argv)
 	must(fd >= 0, path);
 	code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 	must(code != MAP_FAILED, "mmap");
-	close(fd); /* this asks the server; the end of the process must not */
+	/* Closing asks the server, so it is done before the server falls silent. Else the end of
+	 * the process would have to wait for an answer. */
+	close(fd);
 	truth_ready();
 	told->silent = true;
 	for (last = _r_debug.r_map; last->l_next;)

@@ -4,8 +4,8 @@
  *
  *   spin   read the clock for 100 us: shows interrupts that patch code, and preemption
  *   alloc  --pairs N (32) mallocs and frees
- *   map    mmap, touch and munmap of four pages: the lock of the address space, which is taken for
- *	   writing to put a probe in place or out, and page faults, which wait for this lock
+ *   map    mmap, touch and munmap of four pages: shows waits for the lock of the address space. To
+ *	   place or remove a probe the kernel takes this lock for writing; page faults wait for it.
  *
  * Then they rest, so that all together use half of the CPUs (a single thread: all of one CPU).
  * Another thread looks five thousand times a second if the first bytes of the allocator's functions

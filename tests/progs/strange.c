@@ -281,7 +281,7 @@ static int cycles(const char *library, int n, bool copies)
 			continue;
 		if (dlclose(handle))
 			die("dlclose");
-		/* takes this place: the next one is loaded elsewhere */
+		/* occupies this place, so that the next one is loaded elsewhere */
 		if (mmap((void *)((uintptr_t)leaf & ~4095ul), 4096, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
 			die("mmap");

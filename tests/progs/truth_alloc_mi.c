@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls mimalloc's own functions, for the thread's heap and for another heap. glibc's names are
- * mimalloc's, too. --dlopen: loads mimalloc while the program runs, says "loaded ADDRESS" (of
- * mi_malloc), and waits for a second "go". --destroy: only heaps that are destroyed with all their
- * blocks; no free is called for these blocks. --default: the same, and each heap is the thread's
- * heap while it gets blocks. */
+/* Calls mimalloc's own functions, for the thread's heap and for another heap. (mimalloc defines
+ * glibc's names, such as malloc, too.) --dlopen: loads mimalloc while the program runs, says
+ * "loaded ADDRESS" (of mi_malloc), and waits for a second "go". --destroy: uses only heaps that are
+ * destroyed with all their blocks; no free is called for these blocks. --default: the same, and
+ * each heap is the thread's heap while it gets blocks. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 

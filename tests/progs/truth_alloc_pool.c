@@ -21,8 +21,8 @@ static NOINLINE void refill(struct pool *p)
 	free(malloc(100)); /* not in the books, either */
 }
 
-/* A chunk has no header: its first block has the address of malloc's block. This is the worst case
- * for the tests. */
+/* A chunk has no header, so its first block has the address of malloc's block. This is the hardest
+ * case for a tracer: two blocks at one address. */
 NOINLINE void *pool_alloc(struct pool *p, size_t size)
 {
 	void *block = p->free;
@@ -41,7 +41,7 @@ NOINLINE void *pool_alloc(struct pool *p, size_t size)
 	return block;
 }
 
-/* Allocates n blocks of size in one and puts the address into *ret. Returns 0, or -1. */
+/* Allocates n blocks of size as one block and puts its address into *ret. Returns 0, or -1. */
 NOINLINE int pool_get(void **ret, size_t n, size_t size)
 {
 	*ret = pool_alloc(&pool, n * size);
@@ -87,7 +87,7 @@ NOINLINE static void keep_again(void)
 		T_NOTE(pool_alloc(&pool, 33), 33);
 }
 
-/* Allocates from two pools at a time, of which only request ends. */
+/* Allocates from two pools by turns. Only the blocks of the pool `request` are ended. */
 NOINLINE static void keep_until_end(void)
 {
 	static struct pool request, longer;

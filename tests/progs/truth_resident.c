@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Has memory of each kind in its resident set, and tells how much of it the program touched, page
- * by page. The heap: twice as many blocks as it keeps; every other block is freed, so that freed
- * blocks lie between kept ones. Mappings by two functions, which the kernel joins. Pages of the
- * file given by --file PATH, read and written; shared memory; a thread's stack. Memory from before
- * the run: with --earlier BYTES, so many bytes of blocks, as many of a thread's blocks (in glibc's
- * malloc, in an arena of its own), the thread's stack, and a mapping of so many bytes; with
- * --mappings N, N mappings of one page. */
+ * by page. During the run it gets:
+ *
+ *   heap: blocks, of which it frees every other one, so that freed blocks lie between kept ones
+ *   mappings by two functions, which the kernel joins
+ *   pages of the file given by --file PATH, read and written
+ *   shared memory
+ *   a thread's stack
+ *
+ * It has memory from before the run, too. With --earlier BYTES: that many bytes of blocks, as many
+ * of a thread's blocks (glibc's malloc puts them into an arena of their own), the thread's stack,
+ * and a mapping of that many bytes. With --mappings N: N mappings of one page. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -85,8 +90,8 @@ static void map_files(const char *path, size_t bytes, size_t written)
 	char *p = check(mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0));
 	volatile char sum = 0;
 
-	/* Writes first: a copy of a page splits its huge page, and the other pages of that must be
-	 * read again. */
+	/* Writes before it reads. A write copies its page and so splits a huge page of the file.
+	 * The other pages of the huge page are no longer mapped until they are read. */
 	touch(p, written);
 	for (size_t i = 0; i < bytes; i += PAGE)
 		sum += p[i];

@@ -4,7 +4,8 @@ import threading
 
 from harness import PATIENCE_S, Failure
 
-MOST_GAP_S = 1  # the account does not count blocks born between the begin of tracing and the mark as new
+# The longest time allowed between the begin of tracing and the mark. The account does not count blocks born in it as new.
+MOST_GAP_S = 1
 
 
 class Watch:

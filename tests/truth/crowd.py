@@ -22,8 +22,9 @@ def some(n, one, *options):
 LEAK = case("a leak by work", "leak_work:every=100:size=200 cache:life_s=1:every=8 request")
 SLOW_LEAK = case("a leak by the clock", "leak_clock:per_s=50:size=2000 cache:life_s=1:size=400 request")
 
-# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full: on a full one Linux 6.18's
-# scheduler has let the thread that all RCU waits for wait for a CPU for a minute, and probes come and go by RCU.
+# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full, because probes come
+# and go by RCU, and on a full machine RCU may stall: Linux 6.18's scheduler has let the thread that RCU depends on wait for a CPU
+# for a minute.
 CROWD = [
     *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
     *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),
@@ -45,7 +46,7 @@ def name_of(member, i):
 
 
 def measure(one, seconds, tracing_of, heap_of, begin_of):
-    """Runs all members once. Returns a record with a list of records, for those processes that must have a profile."""
+    """Runs all members once; each must have a profile. Returns a record with a list of the members' records."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
         os.chmod(directory, 0o755)
@@ -83,8 +84,8 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
 
 
 def flat(records):
-    """Yields a record for each process of a crowd that is busy, or of which something false was said. Yields other records as
-    they are."""
+    """For a crowd, yields a record for each of its processes that is busy, or of which something false was said. Yields other
+    records as they are."""
     for record in records:
         whole = {key: value for key, value in record.items() if key != "processes"}
         for one in record.get("processes", [{"busy": True}]):

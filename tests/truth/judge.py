@@ -123,10 +123,14 @@ def first_right(order, grows, any_of_them):
 
 
 def judge(case, profile, log, series, begin, heap):
-    """case: name, groups, grows (names of those that grow by design), zero (of those that grow by nothing on average,
-    though not between two moments), may (of those that may grow or not), any, grain (the account's precision in bytes: a server
-    that takes memory by the page has up to a page more or less than lies between two accounts). series: accounts from before
-    begin until after the end; begin: when tracing began. heap: sizes of mappings at the end."""
+    """case: name, groups, and
+      grows  names of groups that grow by design
+      any    if set, it is enough that one of these comes first
+      zero   names of groups whose growth is 0 on average, though not between two moments
+      may    names of groups that may grow or not
+      grain  the account's precision, bytes: the account of a server that takes memory by the page may be off by a page at
+             moments between two accounts
+    series: accounts from before begin until after the end. begin: when tracing began. heap: sizes of mappings at the end."""
     end = begin + profile["duration_s"]
     quarter = begin + profile["duration_s"] / 4
     rows, looks = rows_of(profile, case["groups"]), looks_of(log, case["groups"])
@@ -146,7 +150,8 @@ def judge(case, profile, log, series, begin, heap):
         stacks[name] = {
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"], "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
-            # a live row that is not printed is missed, if it is large enough to be sampled (four intervals: in 98 %)
+            # A row that is not printed has missed the truth (False) if its live bytes are many enough to be sampled: four
+            # intervals are, in 98 % of cases.
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter)) if printed else

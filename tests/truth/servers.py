@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Cases of real servers, judged by the servers' own accounts.
 
-A server counts the bytes that its allocator gives, which are more than it asked for, and all functions together. Where
-a case needs the bytes asked for, by function, a *twin* tells: the same load for some seconds under continuous tracing
-of each allocation (-i 1). It gives the ratio of bytes asked for to bytes on the server's account, and the share of each
-group of stacks. The windows under judgement have no part in it.
+A server's account is of the bytes that its allocator gives, which are more than the server asked for. And it is one sum
+over all functions. Where a case needs the bytes asked for, by function, a *twin* tells: the same load for some seconds
+under continuous tracing of each allocation (-i 1). The twin gives the ratio of bytes asked for to bytes on the server's
+account, and the share of each group of stacks. It does not depend on the windows that are judged.
 
 The bytes live at the end that were allocated since tracing began are, by case,
   delta     the growth of the server's account since then: nothing older is freed
-  above     the part above the account of the server at rest: everything older is gone by then
+  above     what the account shows above that of the server at rest: everything older is gone by then
   none      unknown: only growth has a truth
-  constant  of `slots` values, replaced at random, those replaced since: all but exp(-operations / slots)"""
+  constant  `slots` values are replaced at random: it is those replaced since, all but a share of exp(-operations / slots)"""
 import contextlib
 import json
 import math
@@ -37,7 +37,7 @@ ENVIRONMENT_LOCK = threading.Lock()
 
 
 def replaced_of(slots, ops):
-    """How many of the slots are replaced by so many operations, each on a random slot."""
+    """How many of the slots are replaced by ops operations, each on a random slot."""
     return slots * -math.expm1(-max(ops, 0) / slots)
 
 
@@ -132,7 +132,8 @@ class Subject:
 
     def account(self, series, begin, twin):
         """The truth since tracing began, from the server's account and the shim's. The account at that moment is interpolated
-        between those before and after. One asked for then would come some tenths of a second late, megabytes later."""
+        between the account before and the one after. If the server were asked for it then, the answer would come some tenths
+        of a second late, and megabytes would have been allocated by then."""
         mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():
@@ -166,8 +167,8 @@ class Subject:
             sample["since"] = {name: share * sample["total_since"] for name, share in shares.items()}
 
     def by_operations(self, sample, mark, twin):
-        """Each operation leaves as many bytes as in the twin. The account grows by more than that: the rest is a hash
-        table, which doubles at times, and which no allocator rounds up."""
+        """Each operation leaves as many bytes as in the twin. The account grows by more than that: the rest is the
+        growth of a hash table, which doubles at times. It is taken as it is, because no allocator rounds it up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]

@@ -157,7 +157,7 @@ DEVELOP = {
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
 }
-# Little work, so that tracing is continuous: an error here is one of the judge, or of more than windows.
+# Few allocations, so that tracing is continuous. An error here is not due to windows: it is the judge's, or one of all tracing.
 CONTROL = ("--rate", "1500", "--work", "200000")
 DEVELOP["control_cache"] = cache(2, 1, size=400, what="control, continuous: cache of 2 s, 1,500 long operations a second")
 DEVELOP["control_cache"]["args"] += CONTROL

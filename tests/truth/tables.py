@@ -61,7 +61,7 @@ def summary(records):
     yield line("runs", "", f"{len(records)}: " + ", ".join(f"{n} {mode}" for mode, n in sorted(modes.items())))
     yield line("steady: looks in which a stack is said to grow surely", "2 %",
                f"{100 * blamed / looks:.0f} % ({blamed}/{looks})" if looks else "-")
-    yield line("growing: the same of stacks that do not grow", "2 %",
+    yield line("growing: looks in which a stack that does not grow is said to grow surely", "2 %",
                f"{100 * others / others_looks:.0f} % ({others}/{others_looks})" if others_looks else "-")
     yield line("growing: what grows comes first", "95 %", percent(r["first_right"] for r in growing))
     yield line("growing: it is said to grow surely", "", percent(any(r["grows_surely"].values()) for r in growing))
@@ -109,7 +109,8 @@ def tables(records, sets):
 
 memtrace's code of commit {records[0]["built_at"]}; runs of {between(seconds)} s on 2 cores, at a load average
 of {of(load, "{:.1f}")}, which programs, their clients and other work share. Figures are medians and, in parentheses,
-the range. A row of a table is judged when it is, in truth or as printed, {100 * COUNTS:.0f} % of the live bytes, or leaks.
+the range. A row of a table is judged if its stack leaks. It is also judged if it holds, in truth or as printed,
+{100 * COUNTS:.0f} % of the live bytes or more.
 """
     for name, cases in sets.items():
         ours = list(flat(r for r in records if r["set"] == name and r["case"] in cases))
@@ -118,7 +119,10 @@ the range. A row of a table is judged when it is, in truth or as printed, {100 *
             yield "Not measured.\n"
             continue
         yield from markdown(["", "bar", "measured"], summary(ours))
-        yield "Live bytes and growth in MB and MB/s; *first* and *above*: runs; *accused*: looks.\n"
+        yield """Live bytes are in MB, growth in MB/s. *In*: intervals that hold the truth. *First*: runs in which what
+grows comes first. *Accused*: looks in which a stack that does not grow is said to grow surely. *Above*: runs in
+which more is said to be live than the heap's mappings hold.
+"""
         by_case = collections.defaultdict(list)
         for record in ours:
             by_case[record["case"]].append(record)

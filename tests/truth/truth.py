@@ -221,7 +221,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # the account does not count blocks born in the gap as new
+    if gap_s > MOST_GAP_S:  # blocks born in the gap are missing from the account of new blocks
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Three system calls. libcap-ng makes the same calls, but keeps state of its own and reads the text
- * of /proc. It would be one more library in a privileged process. */
+/* This file makes three system calls itself. libcap-ng makes the same calls, but keeps state of its
+ * own and reads the text of /proc, and it would be one more library in a privileged process. */
 #include "base/capabilities.h"
 
 #include <errno.h>

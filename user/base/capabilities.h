@@ -15,9 +15,10 @@ struct capabilities {
 /* 0 or negative errno. */
 int capabilities__read(struct capabilities *ret);
 
-/* Keeps only the capabilities in permitted; of these, those in effective are in use. To name more
- * than there are is no error. A program that is executed gets none: the inheritable and the ambient
- * set become empty, and the bounding set, too, if CAP_SETPCAP was there. 0 or negative errno. */
+/* Keeps only the capabilities in permitted; of these, those in effective are in use. Both may name
+ * capabilities that the thread does not have. A program that is executed later gets no
+ * capabilities, because the inheritable and the ambient set become empty. If the thread had
+ * CAP_SETPCAP, the bounding set becomes empty, too. 0 or negative errno. */
 int capabilities__limit(uint64_t effective, uint64_t permitted);
 
 #endif

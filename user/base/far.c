@@ -30,14 +30,14 @@
 #define MAX_COPY   (256 << 20)
 #define LOOK_MS	   2
 #define START_MS   2000	   /* until the request begins: a busy machine takes its time */
-#define SLOW_NS	   2000000 /* a slower answer is the file system's doing; */
-#define SLOW_SHARE 0.25	   /* share of the time for such answers, */
-#define BURST_MS   5000	   /* most of it at once, */
-#define HURRIED_MS 200	   /* the same while hurried */
+#define SLOW_NS	   2000000 /* a slower answer may be the file system's doing */
+#define SLOW_SHARE 0.25	   /* share of the time that slow answers may take */
+#define BURST_MS   5000	   /* most that slow answers may take at once */
+#define HURRIED_MS 200	   /* the same, while hurried */
 
 struct request {
 	unsigned number;
-	int (*fn)(int fd, const void *in, void *out); /* same address there: forked */
+	int (*fn)(int fd, const void *in, void *out); /* valid in mt-files: it is forked */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
 };
@@ -74,7 +74,8 @@ static int send_message(int sock, const void *data, size_t len, int fd)
 	return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
 }
 
-/* *ret_fd: -1 when there was none. The message's length; 0 when the other end is closed. */
+/* *ret_fd: the descriptor that came with the message; -1: none. Returns the message's length; 0
+ * when the other end is closed; negative errno. */
 static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 {
 	union {
@@ -137,7 +138,7 @@ static void work_for(int sock)
 }
 
 /* Forks a process for each socket that arrives. A process that is left behind must not hold open
- * what memtrace writes to. So all other descriptors are closed first. */
+ * what memtrace writes to. So all descriptors but sock are closed first. */
 static void fork_for(int sock, uint64_t caps)
 {
 	int null = open("/dev/null", O_RDWR), fd;
@@ -339,7 +340,7 @@ int far__do(const struct far_work *work)
 	if (work->in_bytes)
 		memcpy(request.in, work->in, work->in_bytes);
 	n = offsetof(struct request, in) + work->in_bytes;
-	request.number = 0; /* else no two are alike */
+	request.number = 0; /* so that equal requests have equal hashes */
 	asked = work->fd < 0 && !work->never_late ? hash__keyed(&request, n) : 0;
 	request.number = ++last_number;
 	for (size_t i = 0; i < FAR_MAX_LEFT; i++) {
@@ -363,7 +364,7 @@ int far__do(const struct far_work *work)
 		return leave_behind(place, work, asked);
 	}
 	rc = rc ? rc : take_answer(worker, work, &waited);
-	/* without a wait the machine was busy, not the file system slow */
+	/* An answer that took long without a wait shows a busy machine, not a slow file system. */
 	slow_left_ms -= waited && took_ms * 1e6 > SLOW_NS ? took_ms : 0;
 	if (rc == -EPIPE) {
 		close(worker);

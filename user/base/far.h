@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Work on files that may never answer: those of a FUSE file system, whose server may be anybody's,
- * or of a dead network file system. A process that asks for them hangs in the kernel, even in
- * close(). On FUSE, not even SIGKILL ends that. So another process asks, mt-files, and memtrace
- * waits for it only for a while. Then memtrace leaves that process behind and has the next one
- * forked. It is forked by a process that began before memtrace had any probes, tables or files, so
- * it holds none of them. A process that is left behind ends when it gets its answer. */
+ * or of a dead network file system. A process that uses such a file hangs in the kernel, even in
+ * close(). On FUSE, not even SIGKILL ends that. So another process, mt-files, does this work, and
+ * memtrace waits for it only for a while. Then memtrace leaves that mt-files behind and has the
+ * next one forked. Each mt-files is forked by a process that began before memtrace had any probes,
+ * tables or files. So no mt-files holds any of them. An mt-files that is left behind ends when it
+ * gets its answer. */
 #ifndef MEMTRACE_BASE_FAR_H
 #define MEMTRACE_BASE_FAR_H
 
@@ -21,12 +22,14 @@
 #define FAR_NO_FD 0x7fffffff
 
 /* One piece of work. fn runs in mt-files with copies of in and fd; what it writes to out is copied
- * back. It returns a descriptor, which becomes the caller's, FAR_NO_FD for success without one, or
- * negative errno. */
+ * back. fn returns a descriptor, which then belongs to the caller; FAR_NO_FD for success without a
+ * descriptor; or negative errno. */
 struct far_work {
 	int (*fn)(int fd, const void *in, void *out);
-	uint64_t key; /* a device or root: not asked while one of its answers is missing */
-	int fd;	      /* -1: none; then a late answer serves the next equal request */
+	/* a device, root or process: nothing more is asked of it while one of its answers is
+	 * missing */
+	uint64_t key;
+	int fd; /* -1: none; then a late answer serves the next equal request */
 	const void *in;
 	size_t in_bytes;
 	void *out; /* written only when fn succeeds; out_bytes may be 0 */
@@ -36,8 +39,9 @@ struct far_work {
 	uint64_t *given_up;   /* counter of files given up; NULL: far__given_up()'s */
 };
 
-/* Forks the first process; call it before there is anything to hold. caps: which of our
- * capabilities the process keeps. It ends when we do. 0 or negative errno. */
+/* Forks the process that will fork each mt-files. Call it before there are probes, tables or files
+ * that a child could hold. caps: which of our capabilities the process keeps. The process ends when
+ * we do. 0 or negative errno. */
 int far__begin(uint64_t caps);
 
 /* Returns what fn returned; -ETIMEDOUT: no answer in time, or an earlier answer for key is still
@@ -51,9 +55,10 @@ void far__hurry(bool hurried);
 /* How many times a file was given up, since memtrace began. */
 uint64_t far__given_up(void);
 
-/* For fn: makes a descriptor that can be kept open. close() of a FUSE file asks the server as well,
- * so fd is closed, and the content comes back as a file in memory that nobody can write to. Any
- * other fd comes back as it is. -EFBIG: more than 256 MiB; other negative errno. */
+/* For fn: makes a descriptor that can be kept open. close() of a FUSE file asks the server as well.
+ * So such a file is copied and fd is closed here; the descriptor returned is of the copy, a file in
+ * memory that nobody can write to. Any other fd comes back as it is. -EFBIG: more than 256 MiB;
+ * other negative errno. */
 int far__keep(int fd);
 /* Is fd such a copy, or a file just like one? */
 bool far__is_copy(int fd);

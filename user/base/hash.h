@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A hash for tables of names and addresses that strangers choose: nobody can choose keys to
+/* A hash for tables of names and addresses that strangers choose: nobody can choose keys that
  * collide. */
 #ifndef MEMTRACE_BASE_HASH_H
 #define MEMTRACE_BASE_HASH_H

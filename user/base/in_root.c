@@ -27,7 +27,7 @@ struct sought {
 
 /* Opens a handle on whatever has that name. The kernel answers EAGAIN when anything on the machine
  * was renamed while it walked over a "..". Usually that is nobody's fault, but somebody can also
- * provoke it for ever. */
+ * provoke it for ever. So there are at most MAX_TRIES tries. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
@@ -90,7 +90,8 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 
 	if (len >= sizeof(sought.path))
 		return -ENAMETOOLONG;
-	/* Most files do not exist. The kernel often knows that without asking anybody. */
+	/* Most of the files sought do not exist. The kernel often knows that without asking the
+	 * file system. */
 	fd = find(root_fd, path, follow, RESOLVE_CACHED);
 	if (fd == -ENOENT)
 		return fd;

@@ -25,8 +25,8 @@ struct intern {
 	size_t *starts; /* where each string starts in bytes */
 };
 
-/* Finds the string or adds a copy of it; *ret_number is its number. 1: it is new; 0: it was there;
- * -ENOMEM. */
+/* Finds the string or adds a copy of it; *ret_number is its number. Returns 1 when it is new, 0
+ * when it was there, or -ENOMEM. */
 int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *ret_number);
 
 /* The string of that number, which must exist; valid until the next one is added. */

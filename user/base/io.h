@@ -11,8 +11,9 @@
  * errno. */
 ssize_t io__read(int fd, void *buf, size_t len);
 
-/* Reads all that is left of fd, whose length is unknown, and adds a 0 that is not counted. 0: the
- * caller frees *ret_bytes; -EFBIG: there are more than max bytes; other negative errno. */
+/* Reads all that is left of fd, whose length is unknown, and adds a NUL that *ret_len does not
+ * count. Returns 0 (then the caller frees *ret_bytes); -EFBIG: there are more than max bytes; other
+ * negative errno. */
 int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len);
 
 /* As io__read(), but at off; the file's position does not change. */

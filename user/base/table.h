@@ -14,9 +14,9 @@ struct table {
 };
 
 /* A pointer to the slot (a uint32_t) of the element whose key has this hash. The slot holds the
- * element's index + 1. If there is no such element, it is the free slot where this number belongs.
- * `equal` is an expression: has the element at index i, a size_t, the key? The table must have
- * room. */
+ * element's index + 1. If there is no such element, the slot is the free one where that number
+ * belongs. `equal` is an expression: has the element at index i, a size_t, the key? The table must
+ * have room. */
 #define TABLE_SLOT(of, hash, i, equal)                                                             \
 	({                                                                                         \
 		const struct table *table_ = (of);                                                 \
@@ -33,8 +33,8 @@ struct table {
 		slot_;                                                                             \
 	})
 
-/* Makes room for n elements in all. 0; 1: the table is empty now, and the caller must enter all
- * elements again; -ENOMEM: nothing has changed. */
+/* Makes room for n elements in all. Returns 0; 1 when the table is empty now and the caller must
+ * enter all elements again; -ENOMEM when nothing has changed. */
 int table__reserve(struct table *table, size_t n);
 
 void table__clear(struct table *table);

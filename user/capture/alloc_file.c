@@ -6,10 +6,11 @@
  * to malloc. In a shared C library every ordinary caller reaches malloc through the PLT, because
  * malloc can be interposed. So a direct call to malloc's entry comes from the allocator's own code.
  * The kernel side gets the return addresses of such calls ("inner") and the bodies of the functions
- * that hand over ("outer"), and compares them with the return address of a call. In a library that
- * is nothing but an allocator, any call from its code counts as inner while an outer call is under
- * way. A jump leaves no return address: for jumps, the kernel side remembers the outer call itself.
- * A function that does nothing but jump to another one gets no probe; the other one gets it.
+ * that hand over ("outer"). It compares the return address of each call with them. In a library
+ * that is nothing but an allocator, any call from its code counts as inner while an outer call is
+ * under way. A jump leaves no return address. So for jumps, the kernel side remembers the outer
+ * call itself. A function that does nothing but jump to another one gets no probe; the other one
+ * gets it.
  *
  * C++. The operators new and delete of the C++ libraries call malloc and free and are no
  * allocators. Those of tcmalloc, jemalloc and mimalloc are entry points of their own. An operator
@@ -42,7 +43,7 @@ struct alloc_files {
 	struct alloc_file *passing; /* the last result that is not kept */
 };
 
-/* What most files offer. */
+/* Most files offer no allocator: this stands for all of them. */
 static struct alloc_file nothing;
 
 /* --- reading one file --- */
@@ -156,7 +157,7 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 		return cannot(offer, rc,
 			      "what it returns is not seen without a return probe (%.64s)",
 			      exits.why);
-	if (rc) { /* its calls are counted as lost */
+	if (rc) { /* no exits: calls of the function are counted as lost */
 		offer->func.exits = 0;
 		offer->func.blind = 1;
 		snprintf(offer->site.why, sizeof(offer->site.why), "its results are lost: %.72s",
@@ -213,7 +214,7 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	return func->exits ? add_exits(r, offer) : 0;
 }
 
-/* Index of the offer with the same role that this offer does nothing but hand over to; or
+/* Index of an offer with the same role, if this offer only hands its calls over to that one. Else
  * ALLOC_NOWHERE. */
 static size_t hands_over(const struct reader *r, size_t index)
 {
@@ -229,8 +230,8 @@ static size_t hands_over(const struct reader *r, size_t index)
 	return ALLOC_NOWHERE;
 }
 
-/* Finds the inner calls and the outer functions of the part. Takes all functions of the file,
- * whichever of them a process uses: the kernel side has one table for all processes. */
+/* Finds the inner calls and the outer functions of the part. It looks at all functions of the file,
+ * whichever of them a process uses, because the kernel side has one table for all processes. */
 static void find_inner_calls(const struct reader *r, struct abi_object *o)
 {
 	if (r->alone)

@@ -32,10 +32,10 @@ struct alloc_offer {
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
 	uint64_t bytes;	      /* size of its code; 0: unknown */
 	struct probe_site site;
-	struct code_place insn;	    /* the probed one */
+	struct code_place insn;	    /* the probed instruction */
 	size_t first_exit, n_exits; /* in alloc_part.exits: its ret instructions if it may throw */
-	/* Index of a function of the same part, to which this one does nothing but hand its calls
-	 * over. That function is probed instead. Or ALLOC_NOWHERE. */
+	/* Index of a function of the same part, if this function only hands its calls over to it.
+	 * That function is probed instead. ALLOC_NOWHERE: there is none. */
 	size_t leads_to;
 	int rc; /* negative errno: it cannot be probed */
 	char why[96];
@@ -62,7 +62,7 @@ struct alloc_file {
 	bool shared;				     /* as in alloc_files__look() */
 	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
 	size_t n_parts;
-	bool known; /* a part is not the user's but a family's */
+	bool known; /* at least one part is a family's, not the user's */
 	/* By number of the name: the file defines it; the file defines it for other files. */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };

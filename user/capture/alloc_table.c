@@ -274,8 +274,9 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 {"__dls3", "__libc_malloc_impl", "__simple_malloc", "__malloc_donate"},
 	 {musl_functions},
 	 HOME_LIBC},
-	/* An allocator in a program that was stripped of the names above. The names that it shares
-	 * with glibc remain, because the program exports them to libc.so. */
+	/* For a program that contains an allocator, but was stripped of the names above. Only the
+	 * names that the allocator shares with glibc remain, because the program exports them to
+	 * libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
 	{},

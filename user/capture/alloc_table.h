@@ -23,8 +23,9 @@ enum alloc_home {
 	HOME_LIBC,     /* the C library's own: other files reach it through the PLT */
 	HOME_LIBRARY,  /* its library holds nothing else; or it is linked into a program */
 	HOME_EMBEDDED, /* always linked into something */
-	HOME_PLACE,    /* a file that replaces the C library's malloc: it exports the marker, which
-			* is a name of the C library's, and is not the C library */
+	/* any file that replaces the C library's malloc: it exports a name of the C library's (the
+	 * marker), but is not the C library */
+	HOME_PLACE,
 };
 
 struct alloc_family {

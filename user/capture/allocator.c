@@ -129,7 +129,7 @@ const char *allocator__patched_in(const struct allocator *a, pid_t pid, const st
 	if (!places || !names)
 		return NULL;
 	for (size_t i = 0; i < a->n_points; i++)
-		if (!a->points[i].site.nop) { /* others may have put a call there */
+		if (!a->points[i].site.nop) { /* other tools may have put a call over a nop */
 			names[n_points] = a->points[i].name;
 			places[n_points++] = a->points[i].place;
 		}
@@ -161,7 +161,7 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 	size_t m = s->names->malloc;
 
 	if (!alias->exported || s->late || !s->shared || s->scope == ALLOC_ALL)
-		return true; /* its own copy; or called by address; or used by other processes */
+		return true; /* the file's own copy; or called by address; or for other processes */
 	if (s->taken[alias->name])
 		return false;
 	/* When another file's malloc is used, this file's functions that belong to its malloc are
@@ -299,7 +299,8 @@ static int read_all(struct search *s, struct error *err)
 	long n = listed ? link_map__read(s->pid, dynamics, 1024) : -ENODATA;
 	int rc = 0;
 
-	/* A process that has ended or has only begun has no list: its files answer. */
+	/* A process that has ended, or has only begun, has no list of loaded files. Then its files
+	 * tell if they ask for a dynamic linker. */
 	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, dynamics[i]);

@@ -56,7 +56,7 @@ const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
 struct allocators {
 	struct allocator **list;
 	size_t n;
-	size_t n_attached; /* of these: maintained by capture__attach() */
+	size_t n_attached; /* so many of these, the first ones, were attached: capture__attach() */
 	/* allocators that were mapped late and have no probes, but are not in
 	 * capture__refusals() */
 	size_t n_refused;
@@ -82,8 +82,8 @@ enum alloc_scope {
  * files remembers the offers of files for other processes; NULL: nothing is remembered.
  *
  * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one. A
- * malloc of no known allocator is then no error: (*ret)->unknown names its file. The process may
- * have ended if the binaries hold its files (-ESRCH if there is extra, too).
+ * malloc of no known allocator is then no error: (*ret)->unknown names its file. If the binaries
+ * hold the process's files, the process may have ended. (But with extra, this gives -ESRCH.)
  *
  * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL, when malloc
  * belongs to an allocator that is not in the table; other negative errno. err says what was found

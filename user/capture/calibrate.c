@@ -71,8 +71,9 @@ static double median(const double *rounds)
 	return sorted[CALIBRATION_ROUNDS / 2];
 }
 
-/* CPU time per call in one round: targets are charged with CPU time. Time in which another process
- * has the CPU does not count, but its effect on the caches does. */
+/* CPU time per call in one round. (The limit of overhead is a share of the target's CPU time, too.)
+ * Time in which another process has the CPU does not count, but what that process does to the
+ * caches does. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -273,7 +274,7 @@ static double stacks_ns(struct capture *c, uint32_t process)
 	return calls ? (double)counters.stack_ns / (double)calls : 0;
 }
 
-/* Additional cost of each call of a pair, after any long time without calls. */
+/* Additional cost of each call of a pair when the time without calls before it was very long. */
 static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
 {
 	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] -
@@ -509,8 +510,9 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-/* Cost classes: by class of instruction, even for allocating and odd for freeing functions; then
- * the same for functions that may throw. */
+/* Numbers of the cost classes: first two for each class of instruction, of which the even one is
+ * for allocating functions and the odd one for freeing functions; then as many again for functions
+ * that may throw. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +
@@ -529,7 +531,8 @@ static double cost_ns(const struct calibration *calibration, int cost)
 
 double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls, double over_ns)
 {
-	double between = calls ? 2 * over_ns / (double)calls - RARE_FROM_NS : 0; /* pairs */
+	/* the time between two pairs of calls, less RARE_FROM_NS */
+	double between = calls ? 2 * over_ns / (double)calls - RARE_FROM_NS : 0;
 
 	return between > 0 ? (double)calls * calibration->rare_ns * (1 - exp(-between / RARE_NS))
 			   : 0;

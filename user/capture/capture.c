@@ -173,8 +173,9 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 	}
 	rc = memtrace_bpf__load(skel);
-	if (!rc && (!skel->rodata || !skel->bss)) /* a trial without memory makes libbpf assume a
-						   * kernel without global data, and go on */
+	/* libbpf tries whether the kernel knows global data. If it runs out of memory in that
+	 * trial, it takes the answer to be no, and goes on without these maps. */
+	if (!rc && (!skel->rodata || !skel->bss))
 		rc = -ENOMEM;
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)
 		rc = bpf_map__update_elem(skel->maps.free_processes, NULL, 0, &id, sizeof(id),
@@ -392,8 +393,8 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 
 /* --- what is recorded, and of whom --- */
 
-/* Changes a process's settings. interval and window_ns stay as they are when 0, watch when
- * negative. */
+/* Changes a process's settings. interval or window_ns 0, or a negative watch: this setting stays as
+ * it is. */
 static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
 		       int watch)
 {

@@ -42,8 +42,8 @@ struct capture_options {
 	bool verbose;			 /* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; owned by the caller */
 	size_t n_extra;
-	/* Which processes are traced besides those that are added, each from its next exec on.
-	 * capture__new() fills in self. */
+	/* Which processes are traced besides those that are added. They are traced from their next
+	 * exec on. capture__new() fills in selection.self. */
 	struct abi_selection selection;
 };
 
@@ -171,8 +171,9 @@ int capture__resume(struct capture *capture, struct allocators *allocators, pid_
 /* From now on one sample is taken per interval bytes that process pid allocates. The kernel side
  * may miss an exec at this very moment. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* Tells the kernel side that all probes of process pid, which come and go, are in place since
- * start_ns; ABI_NO_WINDOW: they are not. An exec may be missed as above. 0 or negative errno. */
+/* For a process that is traced in windows: tells the kernel side that all its probes are in place
+ * since start_ns; ABI_NO_WINDOW: that they are not. The kernel side may miss an exec at this very
+ * moment. 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
 /* With watch set, the kernel side reports the ends of sampled blocks of process pid from now on,
@@ -314,8 +315,8 @@ void capture_drain__free(struct capture_drain *drain);
  * BPF programs at this capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
-	/* additional cost of a sampled allocation and its free, without the walk of its stack: a
-	 * return, tables. 0: each call is a sample */
+	/* additional cost of a sampled allocation and its free (the trap at the return, the writing
+	 * of tables), without the walk of its stack. 0: each call is a sample */
 	double sample_ns;
 	/* additional cost of each call when calls are rare: since the last call, the caches have
 	 * lost the kernel's code and tables (calibration__rarity_ns()) */
@@ -336,8 +337,9 @@ struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
 
-/* Measures the region calibration, on a child, too. Meanwhile, for some hundredths of a second,
- * every system call of the machine costs more. Needs options->regions. 0 or negative errno. */
+/* Measures the region calibration on a child of memtrace's own. Meanwhile, for some hundredths of a
+ * second, every system call of the machine costs more. Needs options->regions. 0 or negative
+ * errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
 /* Cost in nanoseconds of all counted calls of mmap and the like, without their stacks. syscalls:

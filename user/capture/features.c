@@ -132,7 +132,7 @@ static int try_perf(int prog_fd, uint64_t off)
 	return link < 0 ? link : 0;
 }
 
-/* From now on this process may exit and make no other system call. */
+/* From now on the only system call that this process may make is exit. */
 static int allow_leaving(void)
 {
 	struct sock_filter filter[] = {
@@ -167,9 +167,10 @@ static void seccomp_child(int go)
 	_exit(0);
 }
 
-/* Makes the system call of a returning return probe in a child, without such a probe. Returns the
- * signal that ends the child: SIGILL from the call itself, SIGSYS from a filter that forbids it. 0:
- * no signal, the kernel has no such call. -1: unknown. */
+/* In a child, makes the system call (uretprobe) that the kernel itself makes when a function with a
+ * return probe returns. The child has no such probe. Returns the signal that ends the child: SIGILL
+ * from the call itself, SIGSYS from a filter that forbids it. 0: no signal, because the kernel has
+ * no such call. -1: unknown. */
 static int signal_of_uretprobe(bool filtered)
 {
 	int status = 0;

@@ -49,7 +49,7 @@ bool features__seccomp_kills(void);
 /* Does a return probe kill a process that has a shadow stack? True for kernels that give processes
  * shadow stacks (6.6, on a CPU that has them: user_shstk in /proc/cpuinfo) but do not update them
  * when a return address changes (before 6.11). Such a kernel's list of symbols lacks
- * shstk_update_last_frame. Read, not tried. Source: arch/x86/kernel/shstk.c. */
+ * shstk_update_last_frame. This is only read, not tried out. Source: arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
 /* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189,

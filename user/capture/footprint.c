@@ -29,7 +29,7 @@ static void add_hash(const struct bpf_map *map, uint64_t cpus, struct capture_fo
 	sum->at_most += buckets * BUCKET + full;
 	if (bpf_map__map_flags(map) & BPF_F_NO_PREALLOC)
 		return;
-	/* one more entry per CPU, to replace an entry */
+	/* the kernel has one spare entry per CPU, so that an entry can be replaced */
 	sum->at_once += full + cpus * full / entries;
 	sum->at_most += cpus * full / entries;
 	sum->for_cpus += cpus * full / entries;

@@ -21,7 +21,8 @@ struct known_object {
 	bool leaving;
 };
 
-/* Instead of an object's index: no allocator; perhaps several ones. */
+/* These stand in place of an object's index. NO_OBJECT: it belongs to no allocator. ANY_OBJECT: it
+ * may belong to several allocators. */
 #define NO_OBJECT  (-1)
 #define ANY_OBJECT (-2)
 
@@ -50,7 +51,8 @@ enum capture_place_kind {
 
 /* What holds probes in place. */
 struct capture_link {
-	/* the keeper's slot for its descriptor: a link's or, of the kind perf, an event's */
+	/* the keeper's slot for its descriptor: that of a link or, with the kind perf, of an
+	 * event */
 	int slot;
 	pid_t pid; /* in which process; 0: in all */
 	/* index of the object that the probed functions belong to; NO_OBJECT */
@@ -62,8 +64,8 @@ struct capture_link {
 /* A link that is being closed. */
 struct capture_closing {
 	struct shield_closer *closer;
-	pid_t pid;  /* as of the link */
-	int object; /* likewise, or ANY_OBJECT */
+	pid_t pid;  /* the link's */
+	int object; /* the link's, or ANY_OBJECT */
 };
 
 #define NEW_TABLES 64 /* at a time; each has a descriptor */

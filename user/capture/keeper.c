@@ -8,19 +8,20 @@
  *
  * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but not its
  * address space, its session or its signals. As the table is shared, no descriptor has to be handed
- * over. The keeper can close a probe as soon as its descriptor stands in a slot. It is put there
- * where it is made: in the helper that a SIGSTOP of memtrace does not stop (shield.c). While
- * memtrace is well it closes its probes by itself, without asking anybody. An atomic exchange of
- * the slot decides who closes a descriptor: the process that finds it there.
+ * over. The keeper can close a probe as soon as its descriptor stands in a slot. The process that
+ * makes the descriptor also puts it there: the helper, which a SIGSTOP of memtrace does not stop
+ * (shield.c). While memtrace is well it closes its probes by itself, without asking the keeper. An
+ * atomic exchange of the slot decides who closes a descriptor: the process that finds it there.
  *
  * Time is counted in looks, not by a clock. So no beat is missed when a machine, or a container,
  * stands still as a whole.
  *
  * When memtrace dies, the shared table keeps its descriptors open. So the keeper ends, too, and the
- * keeper's exit closes them. Something may kill all of memtrace's processes one after the
- * other (the end of a container does). It cannot reach the keeper in its exit. A SIGKILL that is
- * pending while a probe is taken out would leave the breakpoint in the target (shield.c). So the
- * keeper begins no helper, and at its parent's death it gets a signal that does not kill it. */
+ * keeper's exit closes them. A SIGKILL that is pending while a probe is taken out would leave the
+ * breakpoint in the target (shield.c). And something may kill all of memtrace's processes one after
+ * the other (the end of a container does). But no SIGKILL reaches a process that is exiting
+ * already. So the keeper begins no helper, and at its parent's death it gets a signal that does not
+ * kill it: it exits by itself. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -114,7 +115,8 @@ static void close_all(const struct keeper *k, const int *fds, size_t n)
 		shield__end_close(closer, true);
 }
 
-/* from: the state in which this was decided. memtrace may have resumed since then. */
+/* Closes all descriptors, if the state is still the one in which this was decided (from): memtrace
+ * may have resumed since then. */
 static void withdraw(const struct keeper *k, int from)
 {
 	static uint32_t ranks[SLOTS];
@@ -145,7 +147,7 @@ static int keep(void *arg)
 	setpriority(PRIO_PROCESS, 0, -20);
 	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
-	/* All signals are blocked, so this one only ends the wait. */
+	/* All signals are blocked, so the signal at the parent's end only ends sigtimedwait(). */
 	sigemptyset(&parents_end);
 	sigaddset(&parents_end, SIGUSR1);
 	prctl(PR_SET_PDEATHSIG, SIGUSR1);

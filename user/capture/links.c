@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Links hold probes in place. They are kept from when they are made until they are closed, at once
- * or while we go on. */
+/* Links hold probes in place. This file keeps them from when they are made until they are closed.
+ * memtrace waits for the closing, or goes on meanwhile. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,7 +11,8 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* and room for their descriptors when they are closed: closing must not fail */
+	/* reserves c->closing, too, the room for descriptors of links that are closed: closing must
+	 * not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
 			   : keeper__hold(c->keeper, fd, rank);
@@ -71,7 +72,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
  * that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0, n_fds = 0; /* of going, sorted by insertion: they are some dozens */
+	size_t kept = 0, n = 0, n_fds = 0; /* n: of going, which insertion sorts: some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
@@ -109,11 +110,11 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 	size_t kept = 0;
 
 	if (VECTOR_RESERVE(c->closings, c->closings_room, c->n_closings + c->n_links)) {
-		links__close(c, choice); /* we only wait longer */
+		links__close(c, choice); /* does the same, but memtrace waits for it */
 		return;
 	}
-	/* With a chosen object, nobody waits for the end, and many objects may be released at
-	 * once. */
+	/* Where one object is chosen, one helper closes its links in turn, too: nobody waits for
+	 * the end, and many objects may be released at once. */
 	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
 		pause_in_turn(c, choice);
 		return;
@@ -191,7 +192,8 @@ uint64_t capture__withdrawn_ns(const struct capture *c)
 	return keeper__withdrawn_ns(c->keeper);
 }
 
-/* Probes that came after the withdrawn ones are closed with them: they may be halves of pairs. */
+/* Probes that came after the withdrawn ones are closed, too: one may be half of a pair whose other
+ * half was withdrawn. */
 void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});

@@ -70,8 +70,8 @@ struct attach {
 	pid_t pid;
 	bool all;      /* every function is essential */
 	size_t before; /* number of links before */
-	/* What the kernel refused: index in its list. At most one is essential, as this ends the
-	 * work. */
+	/* What the kernel refused; at: index in list. At most one of these functions is essential,
+	 * because the first essential one ends the work. */
 	struct {
 		const struct capture_offset_list *list;
 		uint32_t at;
@@ -116,8 +116,9 @@ static bool is_refusal(int rc)
 	return rc == -524 || rc == -EOPNOTSUPP || rc == -ENOEXEC || rc == -EINVAL;
 }
 
-/* Attaches a group, without functions that the kernel refuses and that may be missing. First all at
- * once. If that fails, one by one, to find which are refused. */
+/* Attaches the group's programs to all functions of its list at once. If the kernel refuses this,
+ * attaches them one by one, to find out which are refused. Leaves these out if they may be
+ * missing. */
 static int attach_group(struct attach *a, const struct group *group)
 {
 	const struct capture_offset_list *list = group->list;
@@ -252,7 +253,7 @@ int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, con
 }
 
 /* Frees the places of released objects whose last link is gone. If a place were free earlier, a hit
- * would count for the next function that gets the place. */
+ * of the old probe would count for the next function that gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;

@@ -78,7 +78,7 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	int rc;
 
 	for (size_t i = 0; i < s->n_points && !s->syscalls; i++)
-		if (!s->points[i].site.nop) { /* others may have put a call there */
+		if (!s->points[i].site.nop) { /* other tools may have put a call over a nop */
 			names[n] = s->points[i].name;
 			places[n++] = s->points[i].place;
 		}
@@ -169,7 +169,8 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* No list of files yet, or never: the mapped files may at least tell why. */
+	/* The process has no list of its files, or not yet. The mapped files may at least tell
+	 * why. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

@@ -11,9 +11,9 @@
  * its end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* Closes n descriptors in this way, many at a time. Closing one link takes some 45 ms, in which the
- * kernel waits until all CPUs have left the probe's program. Such waits run side by side, except
- * those for perf events, which are under one lock. */
+/* Closes n descriptors in such a helper, many at a time. Closing one link takes some 45 ms, in
+ * which the kernel waits until all CPUs have left the probe's program. Such waits run side by side,
+ * except those for perf events, which are under one lock. */
 void shield__close(const int *fds, size_t n);
 
 /* Begins to close n descriptors in a helper, one after the other in this order, and does not wait.

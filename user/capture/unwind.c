@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Unwind tables for the kernel side: built once per binary, shared by all processes that map it,
- * within a budget of memory. The files of a process decide how much memory its tables would take. A
- * table that does not fit is left out and counted. A table that no process uses stays until its
- * room is needed: programs that start again and again find their tables in place, by their
- * files. */
+ * within a budget of memory. There is a budget because a target's files decide how much memory its
+ * tables would take. A table that does not fit is left out and counted. A table that no process
+ * uses stays until its room is needed. So programs that start again and again find their tables in
+ * place, by their files. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -207,8 +207,9 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
-/* Puts the binary's table into the kernel, by capture__put_tables() at the latest, if there is a
- * table and room for it. 0 (e->number is 0 if it is not there), or -ENOMEM. */
+/* Makes the binary's table, if there is one and if there is room for it. The table is in the kernel
+ * after the next capture__put_tables() at the latest. 0 or -ENOMEM. Afterwards e->number is 0 if
+ * there is no table. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	struct unwind_store *store = &c->unwind;
@@ -254,7 +255,7 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 
 /* --- the files by which tables are found --- */
 
-/* The index at which key stands among the parts, or belongs. */
+/* The index at which key stands among the parts, or would stand. */
 static size_t find_part(const struct unwind_store *store, const struct abi_file_part *key)
 {
 	return SEARCH_FIRST(i, store->n_parts,

@@ -16,10 +16,12 @@
 
 #define UNWANTED_NS 20000000
 
-/* Per CPU. A record has about 100 bytes, and the records of the whole machine come here. */
-#define BUFFER_PAGES 128 /* of each CPU, a power of two; */
+/* Pages of each CPU's buffer: BUFFER_PAGES, a power of two. With many CPUs there are fewer, so that
+ * all buffers together take at most MAX_BYTES, but never fewer than LEAST_PAGES. A record has about
+ * 100 bytes, and the records of the whole machine come here. */
+#define BUFFER_PAGES 128
 #define LEAST_PAGES  8
-#define MAX_BYTES    (32 << 20) /* most of all CPUs together, unless the least is more */
+#define MAX_BYTES    (32 << 20)
 
 /* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time when it was
  * made. Of sample_id only this part is asked for. */
@@ -75,7 +77,7 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 		return;
 	memcpy(path, r->filename, room);
 	path[room - 1] = '\0';
-	if (!r->ino) { /* as in /proc/PID/maps */
+	if (!r->ino) { /* names such memory as /proc/PID/maps does */
 		entry.off = 0;
 		if (!strcmp(path, "//anon"))
 			*path = '\0';

@@ -9,7 +9,7 @@
  * name as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product. ptr=
  * is the block that a function like realloc is given. pool= is what the block is taken from; --end
  * names a function that frees all blocks of a pool at once. ->ret: the function returns the block.
- * ->*1: the function stores the block where argument 1 points, and returns 0 if so. throws: an
+ * ->*1: the function stores the block where argument 1 points, and returns 0 on success. throws: an
  * exception may leave the function, so it gets no return probe. For functions of C++ and Rust this
  * is assumed. */
 #include <errno.h>
@@ -66,7 +66,8 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 	return take_word(pos, ")") ? NULL : bad_number;
 }
 
-/* *ret_colon: the colon between file and function. NULL, or what is wrong. */
+/* Parses an option's text into func. *ret_colon is the colon between file and function. Returns
+ * NULL, or what is wrong. */
 static const char *parse(const char *text, enum abi_role role, struct abi_func *func,
 			 const char **ret_colon)
 {

@@ -176,8 +176,8 @@ static void print_regions(const struct session_plan *plan)
 		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
 }
 
-/* Says what becomes of the functions that the user named. *capture gets those that can be used;
- * list holds them. Returns the command's status. */
+/* Says what becomes of the functions that the user named. Those that can be used are copied to
+ * list, which *capture then points to. Returns the command's status. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {

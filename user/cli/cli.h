@@ -28,7 +28,8 @@ extern const struct command command_record, command_top, command_report, command
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* While a screen of ours covers stderr: hear() gets complaints from now on. NULL: stderr again. */
+/* For the time in which memtrace's screen covers stderr: from now on hear() gets all complaints.
+ * NULL: they go to stderr again. */
 void complain_to(void (*hear)(const char *text));
 
 /* complain() with err's text; returns EXIT_FAILED. */
@@ -40,8 +41,8 @@ int no_memory(void);
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Makes sure that standard output has taken what was printed. Returns status, or EXIT_FAILED in
- * place of 0, with a complaint, if it could not. */
+/* Flushes standard output. Returns status. If status is 0 and something could not be written, it
+ * complains and returns EXIT_FAILED. */
 int end_output(int status);
 
 /* usage_error() for getopt_long's '?': says which option is not known. */

@@ -15,7 +15,8 @@
 DEFINE_CLEANUP(struct binaries *, cleanup_binaries, binaries__free)
 DEFINE_CLEANUP(struct symbolizer *, cleanup_symbolizer, symbolizer__free)
 
-/* Only a list of mappings with their inodes tells which files they were. */
+/* Has the profile mappings with inodes, but no names? Without inodes it would not be known which
+ * files were mapped. */
 static bool is_raw(const struct profile *profile)
 {
 	bool any = false;
@@ -28,8 +29,8 @@ static bool is_raw(const struct profile *profile)
 	return any;
 }
 
-/* Opens a mapped file that is still there, by its path and inode. The device is not compared: for
- * overlays the list of mappings shows another one than stat(2). */
+/* Opens a mapped file that is still there, by its path and inode. The device is not compared: on
+ * overlayfs the list of mappings shows another device than stat(2). */
 static int add_binary(struct binaries *binaries, int root_fd, const struct profile_mapping *mapping)
 {
 	struct binary *binary;

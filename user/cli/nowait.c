@@ -21,8 +21,8 @@ int nowait__open(int fd)
 	char path[32];
 	int twin = -1;
 
-	/* O_NONBLOCK belongs to the open file, which the terminal's shell shares: so it is opened
-	 * anew. */
+	/* O_NONBLOCK is a flag of the open file, which memtrace shares with the shell. So the
+	 * terminal or pipe is opened anew, and only the new open file gets the flag. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	if (!fstat(fd, &st) && (S_ISCHR(st.st_mode) || S_ISFIFO(st.st_mode)))
 		twin = open(path, O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);

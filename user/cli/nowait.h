@@ -7,22 +7,23 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Makes a descriptor for the target of fd that never blocks. fd itself, and those who share it,
- * stay as they are. A terminal or a pipe is opened anew, and the caller owns the descriptor. Of
- * anything else fd itself is returned. */
+/* Makes a descriptor for the target of fd that never blocks. The open file behind fd, which other
+ * processes may share, is not changed. A terminal or a pipe is opened anew, and the caller owns the
+ * new descriptor. For any other target fd itself is returned. */
 int nowait__open(int fd);
 
 /* Returns how many of the bytes fit, 0 for none, or negative errno. to: from nowait__open(). */
 ssize_t nowait__write(int to, const char *text, size_t len);
 
-/* To be called before capabilities are given up: a terminal or a pipe may belong to another user
- * (sudo's). Otherwise the first nowait__put() does it. */
+/* Opens stderr anew (nowait__open()). Call it before capabilities are given up, because the
+ * terminal or pipe may belong to another user (sudo's). Without this call the first nowait__put()
+ * opens it. */
 void nowait__begin(void);
 
-/* To stderr. What a reader does not take within 100 ms is dropped. Later text is then dropped at
- * once, until there is room again. */
+/* Writes to stderr. What a reader does not take within 100 ms is dropped. Later text is then
+ * dropped at once, until there is room again. */
 void nowait__put(const char *text, size_t len);
-/* nowait__put() of text as a line of memtrace's: for complain_to(). */
+/* nowait__put() of text as a line that begins with "memtrace: ". For complain_to(). */
 void nowait__complain(const char *text);
 
 #endif

@@ -154,8 +154,8 @@ int command__parse(const struct command *command, void *config, int argc, char *
 
 /* --- help --- */
 
-/* Adds words from that column on. Lines begin at the column of texts. Returns the column where the
- * last word ends. */
+/* Prints words, the first one from `column` on. A further line begins at TEXT_COLUMN. Returns the
+ * column where the last word ends. */
 static size_t print_words(const char *text, size_t column, FILE *to)
 {
 	size_t len;

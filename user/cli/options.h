@@ -13,13 +13,14 @@ struct option_row {
 	char letter;	  /* 0: none */
 	const char *arg;  /* name of its value, with the unit: BYTES; NULL: it has none */
 	bool arg_optional;
-	const char *by_default; /* for people; NULL: told in the text, or none */
-	const char *values;	/* the words that it takes, separated by blanks; NULL: others */
-	const char *help;	/* a sentence or two, without a full stop */
-	const char *man;	/* what the manual says besides; NULL: nothing */
+	const char *by_default; /* for people; NULL: there is none, or the text tells it */
+	/* the words that it accepts, separated by blanks; NULL: no fixed words */
+	const char *values;
+	const char *help; /* a sentence or two, without a full stop */
+	const char *man;  /* what the manual says besides; NULL: nothing */
 	/* Takes the value, NULL where none was given. Returns 0, or the exit status after a
-	 * complaint. NULL: sets the bool at offset flag in the group's part of the
-	 * configuration. */
+	 * complaint. If take is NULL, the option sets the bool at offset flag in the group's part
+	 * of the configuration. */
 	int (*take)(void *config, const char *command, const struct option_row *row,
 		    const char *value);
 	size_t flag;
@@ -30,7 +31,7 @@ struct option_row {
 	static int take_##what(void *config, const char *command, const struct option_row *row,    \
 			       const char *value)
 
-/* Where options are described; usual ones everywhere. */
+/* Where an option is described. Usual options are described everywhere. */
 enum option_group_kind {
 	OPTIONS_USUAL,
 	OPTIONS_RARE, /* not in --help, which has to fit on two screens */
@@ -39,11 +40,13 @@ enum option_group_kind {
 	OPTIONS_DEBUG,
 };
 
-/* Rows under one title; the title of the group before is not repeated. */
+/* Rows under one title. If a group has the same title as the one before, the title is printed
+ * once. */
 struct option_group {
 	const char *title;
 	const struct option_row *rows; /* ended by one without a name */
-	size_t offset; /* of the part that its rows fill in, in the command's configuration */
+	/* where the part that the rows fill in begins in the command's configuration */
+	size_t offset;
 	enum option_group_kind kind;
 };
 
@@ -56,8 +59,9 @@ struct command {
 	const char *about;		   /* sentences */
 	const char *man;		   /* what the manual says besides; NULL: nothing */
 	const struct option_group *groups; /* ended by one without rows */
-	const char *status;		   /* of its exit, in the manual; NULL: as every command */
-	bool stops;			   /* at the first word that is no option */
+	/* the manual's text on the exit status; NULL: the usual one */
+	const char *status;
+	bool stops; /* parsing stops at the first word that is no option */
 };
 
 /* All commands, ended by NULL. */
@@ -70,8 +74,8 @@ int command__parse(const struct command *command, void *config, int argc, char *
 /* Prints the text of --help, at most 80 columns wide and two screens of 25 lines long. */
 void command__print_help(const struct command *command, FILE *to);
 
-/* Calls each() for every option, at the end for those that all commands have, until it returns a
- * value other than 0, which is then returned. */
+/* Calls each() for every option of the command, then for the options that all commands have. If
+ * each() returns a value other than 0, the calls end and this value is returned. */
 int command__each_option(const struct command *command,
 			 int (*each)(void *ctx, const struct option_group *group,
 				     const struct option_row *row),

@@ -19,8 +19,8 @@ struct format {
 	const char *extension; /* of the format's files */
 	bool by_default;       /* written by record unless told otherwise */
 	bool binary;	       /* not for a terminal */
-	bool needs_objects;    /* it needs them, and how they were sampled */
-	bool needs_addresses;  /* it needs those of all functions: names alone are not enough */
+	bool needs_objects;    /* needs numbers of objects, and how they were sampled */
+	bool needs_addresses;  /* needs an address for each function, not only its name */
 	bool views;	       /* can show stacks by any weight, and below roots (profile/view.h) */
 };
 

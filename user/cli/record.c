@@ -155,7 +155,8 @@ static void show_status(struct session *s, struct status_line *line)
 	if (st.n_live)
 		add_field(text, columns, "  live ~%s%s", format_bytes(st.live_bytes, bytes),
 			  per_second(rates.live_bytes, rate));
-	/* from windows, live memory is not known before the table is made */
+	/* In windows, live memory is estimated only for the table. Until then the line shows
+	 * anonymous memory. */
 	if (st.n_grown)
 		add_field(text, columns, "  anonymous memory %s%s",
 			  format_change(st.grown_bytes, bytes),
@@ -294,8 +295,8 @@ static int exit_status(int wait_status)
 	return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
 }
 
-/* Waits for the command, as its caller expects: the tracing is over, but the command may still
- * run. */
+/* Waits for the command, because whoever has called memtrace expects it to last as long as the
+ * command. The tracing is over, but the command may still run. */
 static int wait_command(struct session *s, int signal_fd)
 {
 	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
@@ -339,8 +340,9 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
-/* Lets signals end memtrace from now on: it may write to a pipe that nobody reads, or a terminal
- * stopped by Ctrl-S. Signals that came before are dropped: they have ended the tracing. */
+/* Lets signals end memtrace from now on. They must, because memtrace may block forever: on a pipe
+ * that nobody reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they
+ * have ended the tracing. */
 static void release_signals(int signal_fd, const sigset_t *signals)
 {
 	struct signalfd_siginfo info;
@@ -385,7 +387,8 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 		return err->code;
 	nowait__begin();
 	rc = privileges__limit(PRIVILEGES_OPENING, &use, err) ?: privileges__begin_files(err);
-	/* before the files are checked: root may write where others may not */
+	/* This check comes before that of the files. A user who cannot trace would otherwise be
+	 * told of a file that only root may write. */
 	if (!rc)
 		rc = session__check_machine(err);
 	if (rc)
@@ -429,7 +432,8 @@ int cmd_record(int argc, char **argv)
 	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
 	options.resident = config.more.resident;
 	options.ret_command_status = &wait_status;
-	/* A handler, because a command does not inherit it, as it would a mask. */
+	/* SIGUSR1 gets a handler and is not blocked: the command would inherit a mask, but does not
+	 * inherit a handler. */
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = ask_early, .sa_flags = SA_RESTART},
 		  NULL);
 	switch (session__open(&options, &session, &err)) {
@@ -442,8 +446,8 @@ int cmd_record(int argc, char **argv)
 		return fail(&err);
 	}
 
-	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. Not
-	 * earlier, because a command must not inherit the mask. */
+	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. The
+	 * signals are not blocked earlier, because the command must not inherit the mask. */
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);

@@ -35,7 +35,7 @@ struct record_config {
 	unsigned top;
 	bool json;
 	const char *json_path; /* NULL: to the stream of tables */
-	const char *parts_dir; /* directory for JSON without each part of the model; NULL: none */
+	const char *parts_dir; /* directory for record_write_parts(); NULL: none */
 	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
 	const char *out_name;
 	bool quiet, verbose;
@@ -52,15 +52,15 @@ int record_check_outputs(const struct record_config *c, struct error *err);
 /* Chooses the stream for tables and JSON: a command has standard output for itself. */
 void record_choose_output(struct record_config *c);
 
-/* Writes a profile's files. At the end told is the profile itself, which gets the paths of all its
- * files. For a snapshot told is NULL, and the paths are kept until then. These three return 0, or
- * EXIT_FAILED after a complaint. */
+/* record_write_files() writes a profile's files. For a snapshot, told is NULL and the paths are
+ * kept in c. At the end of the run, told is the profile itself, and the paths of all its files are
+ * added to it. All three functions return 0, or EXIT_FAILED after a complaint. */
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
-/* To be called after the session's profiles are written. Writes what the same windows tell without
- * each part of the model (profile/parts.h), as JSON into the directory that was asked for. 0, or
- * EXIT_FAILED after a complaint. */
+/* To be called after the session's profiles are written. For each part of the model of windows
+ * (profile/parts.h), it computes the result of the same windows without that part, and writes it as
+ * JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

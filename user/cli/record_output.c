@@ -100,8 +100,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
-/* What the table's rows are weighed by. For a command, the moment with most live memory: at its end
- * it has often freed all. */
+/* What the table's rows are weighed by. For a command it is the memory held at the peak, because at
+ * its end a command has often freed all. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {
@@ -130,7 +130,8 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
 		size_t n_rows = 0;
 
-		/* a row per process: of its heap profile, if there is one */
+		/* one row for each process: from its heap profile, unless only regions are
+		 * traced */
 		for (size_t i = 0; rows && i < n; i++)
 			if (profile__is_regions(profiles[i]) == (c->trace.what == WHAT_REGIONS))
 				rows[n_rows++] = profiles[i];
@@ -192,9 +193,9 @@ int record_write_parts(const struct record_config *c, struct session *session)
 	return status;
 }
 
-/* Standard output belongs to the traced command: who reads it from a pipe waits for the command's
- * text, not for memtrace's. Standard error is written in pieces, so a stream of its own keeps a
- * table in one piece. */
+/* With a command, standard output belongs to the command: whoever reads it from a pipe expects the
+ * command's text, not memtrace's. So tables go to standard error. stderr is not buffered and would
+ * write a table in small pieces, so the tables get a buffered stream of their own. */
 void record_choose_output(struct record_config *c)
 {
 	int fd = c->command && !c->trace.to_stdout

@@ -112,8 +112,8 @@ static int age_decimals(double age_s)
 	return age_s < 10 ? 2 : age_s < 100 ? 1 : 0;
 }
 
-/* Keeps what is of the age asked for; ret_said (128 bytes) describes what is left. 0, or
- * EXIT_FAILED after a message. */
+/* Keeps only memory of the age that was asked for; ret_said (128 bytes) describes what is left. 0,
+ * or EXIT_FAILED after a message. */
 static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
 {
 	int age = profile__find_age(profile, c->age_s), n;
@@ -148,7 +148,7 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 	return 0;
 }
 
-/* By site: the live bytes of all sites of its stack. 0 or -ENOMEM. */
+/* For each site: the live bytes of all sites whose stacks print the same. 0 or -ENOMEM. */
 static int add_up_stacks(const struct profile *profile, double **ret_bytes)
 {
 	_cleanup_(match__clear) struct match match = {};
@@ -276,7 +276,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
-	if (c->view.weight != WEIGHT_LIVE) { /* by the table's own column */
+	/* the table has a column for it, so no view is needed */
+	if (c->view.weight != WEIGHT_LIVE) {
 		const char *refusal = view_options__refusal(&c->view, profile);
 
 		c->table.weight = c->view.weight;
@@ -294,7 +295,7 @@ static int write_out(struct report_config *c, const struct profile *profile)
 	return write_text(NULL, encode, c);
 }
 
-/* Complains that the file does not say `what`; how: the option of record that makes files which do.
+/* Complains that the file does not say `what`; how: the option of record that puts it into files.
  * EXIT_FAILED. */
 static int say_lacking(const struct report_config *c, const struct profile *profile,
 		       const char *what, const char *how)
@@ -336,7 +337,7 @@ static int check_more(const struct report_config *c, const struct profile *profi
 /* Does the file have all that was asked for? */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
-	/* with --thread or --age nothing of that is left */
+	/* with --thread or --age no figures of allocation are left */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
 		complain("%s: %s", c->path,
 			 profile->no_allocated

@@ -20,8 +20,8 @@ struct profiles {
 /* Reads n >= 0 files, one after the other. 0, or an exit status after a complaint. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
 
-/* Complains of an error with all profiles together, and names the files. rc is the error if err has
- * none. Texts call the files by number, from 1. Returns an exit status. */
+/* Complains of an error that concerns all profiles together, and names the files. rc is the error
+ * if err has none. Texts call the files by number, from 1. Returns an exit status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

@@ -145,7 +145,7 @@ static double look(struct run *run)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* the status' clock tells the age of the state */
+	/* the status is taken first: its elapsed_s is the time of the new state */
 	take_status(run);
 	rc = session__look(run->session, &profiles, &n);
 	if (!rc) {
@@ -192,7 +192,8 @@ static void write_snapshot(struct run *run)
 		if (trace_config__write_files(&run->config->trace, profile, &all, number, name_file,
 					      stream))
 			failed = true;
-	if (!fclose(stream) && size && !failed) /* else the complaint is shown there */
+	/* after a failure, the last line shows the complaint instead */
+	if (!fclose(stream) && size && !failed)
 		top_view__say(run->view, false, "written:%s", names);
 	else if (!size && !failed)
 		top_view__say(run->view, true, "nothing to write yet");
@@ -279,8 +280,8 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		wait = fmax(wait, 0);
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
-		/* after an error, revents hold no news; one reason is a signal that ncurses
-		 * catches */
+		/* After an error revents say nothing. One such error is EINTR, by a signal that
+		 * ncurses catches. */
 		if (ppoll(fds, 3, &at, waiting) < 0)
 			fds[0].revents = fds[1].revents = fds[2].revents = 0;
 		if ((fds[1].revents & POLLIN) &&
@@ -330,8 +331,8 @@ static int take_signals(sigset_t *ret_waiting)
 	sigaddset(ret_waiting, SIGTERM);
 	sigaddset(ret_waiting, SIGQUIT);
 	sigaddset(ret_waiting, SIGUSR1);
-	/* nohup ignores SIGHUP: then the end of the terminal is no reason to stop; but then there
-	 * is no screen */
+	/* If nohup has set SIGHUP to be ignored, it stays so. (When the terminal is gone, go_on()
+	 * ends all the same, because there is no screen.) */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(ret_waiting, SIGHUP);
 	blocked = *ret_waiting;

@@ -535,9 +535,9 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 	return rc;
 }
 
-/* The sum of the rows of all processes. Head and rows then show the same moment and the same
- * estimates. growth: bytes per second; NaN: not known yet. (The difference between what is live now
- * and a second ago would be mostly chance.) */
+/* The sum of the rows of all processes. The head is made from it, so that head and rows show the
+ * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (The difference
+ * between what is live now and a second ago would be mostly chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the parts of top_view.h: what is known (top_state.c), what of that is on the screen
- * (top_draw.c), and what keys do (top_view.c). */
+/* Private to the parts of top_view.h: the data (top_state.c), how they are drawn (top_draw.c), and
+ * what keys do (top_view.c). */
 #ifndef MEMTRACE_CLI_TOP_INTERNAL_H
 #define MEMTRACE_CLI_TOP_INTERNAL_H
 
@@ -72,7 +72,7 @@ struct top_view {
 	double elapsed_s; /* at the last update */
 	struct process *processes;
 	size_t n_processes;
-	struct marks marks, next_marks; /* rates are since marks */
+	struct marks marks, next_marks; /* a rate is counted from marks on */
 	/* Where the user is. */
 	pid_t pid;
 	bool regions;
@@ -80,7 +80,7 @@ struct top_view {
 	struct row *rows; /* of the list: sorted, filtered; owned */
 	size_t n_rows, selected, first;
 	size_t page;	   /* rows that the last drawing showed */
-	size_t text_first; /* first line on the screen of a text that is no list */
+	size_t text_first; /* of a text that is no list: the first line on screen */
 	size_t text_lines; /* lines of that text at the last drawing */
 };
 

@@ -99,9 +99,10 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 }
 
 /* Stands in for growth while the profile has none yet, or if it never gets one. What is live was
- * allocated since the start, so it has grown by so much. It gets no interval: what fills up at
- * first does not surely grow. (From windows, live bytes estimate what a process holds, and it may
- * have held as much before the run: no growth follows from them.) */
+ * allocated since the start, so it has grown by so much. The growth gets no interval: memory that
+ * only fills up at first must not be shown as surely growing. (From windows, live bytes estimate
+ * what a process holds, and it may have held as much before the run: no growth follows from
+ * them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))
@@ -115,12 +116,14 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 {
 	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
 
-	/* figures of windows are scaled anew each time: a difference means nothing */
+	/* In windows each look scales all figures anew, so the difference between two looks means
+	 * nothing. The rate of the whole run is taken. */
 	if (profile__is_windowed(profile)) {
 		bytes = n->alloc_bytes;
 		seconds = profile->duration_s;
 	}
-	seconds = fmin(seconds, profile->duration_s); /* a process that came later */
+	/* a process may have been traced for less time */
+	seconds = fmin(seconds, profile->duration_s);
 	n->rate = seconds > 0 && bytes > 0 ? bytes / seconds : 0;
 	n->rate_interval = seconds > 0 ? rate_interval(profile, fmax(bytes, 0), seconds)
 				       : (struct interval){NAN, NAN};

@@ -79,8 +79,8 @@ void top_view__free(struct top_view *view);
 
 /* Takes the profiles of the moment, sorted and symbolized, elapsed_s after the start. They and the
  * array belong to the view from then on, also on failure. With many, the user may be looking at a
- * process that has no profile among these. The view then keeps its last profile of that process, as
- * of one that has ended. 0 or -ENOMEM. */
+ * process that has no profile among these. The view then keeps its last profile of that process,
+ * and shows the process as ended. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
 void top_view__set_status(struct top_view *view, const struct top_status *status);

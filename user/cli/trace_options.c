@@ -56,7 +56,7 @@ static int parse_pids(const char *command, const char *text, struct trace_config
 }
 
 /* Parses names separated by commas: bit i of *ret is set when names[i] is among them. 0, or the
- * exit status after a message: complaint is its format, for the unknown name. */
+ * exit status after a message about an unknown name. complaint is the message's format. */
 static int parse_names(const char *command, const char *text, const char *const *names, size_t n,
 		       const char *complaint, unsigned *ret)
 {
@@ -165,7 +165,7 @@ static int parse_limit(const char *command, const char *text, uint64_t min, uint
 	return 0;
 }
 
-/* The same for a number of bytes. */
+/* Parses a number of bytes like parse_limit(). */
 static int parse_size(const char *command, const char *text, uint64_t min, uint64_t max,
 		      const char *complaint, uint64_t *ret)
 {
@@ -318,7 +318,8 @@ TAKE_OPTION(output)
 		return 0;
 	}
 	c->output = value;
-	/* a directory: files in it get a name that does not begin with a dot */
+	/* For a directory "memtrace" is added: file names go on with a dot, and would otherwise
+	 * begin with it. */
 	if (value[strlen(value) - 1] == '/') {
 		if (asprintf(&path, "%smemtrace", value) < 0)
 			return no_memory();
@@ -547,9 +548,10 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 			SESSION_SEPARATE);
 	if (c->leaks && !c->interval_given)
 		c->capture.interval = LEAKS_INTERVAL;
-	/* If every allocation is asked for, there are no windows. Nor are there for a program that
-	 * is started under the profiler, which slows nobody else. But with a selection, the probes
-	 * are in the code of all processes. */
+	/* There is no limit, and so there are no windows, if every allocation is asked for. The
+	 * same holds for a program that memtrace starts, because tracing it slows nobody else. It
+	 * does not hold with a selection, because then the probes are in the code of all
+	 * processes. */
 	if (!c->overhead_given &&
 	    (c->capture.interval == 1 || (starts_program && !c->selection.given)))
 		c->max_overhead = 0;

@@ -53,19 +53,20 @@ int trace_config__settle(struct trace_config *config, const char *command, bool 
 /* Makes the session's options. config must live as long as they do. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of what a started session cannot do: functions of --alloc and --free whose file is not
- * mapped yet, return probes. */
+/* Complains of what a started session cannot do. It names functions of --alloc and --free whose
+ * file is not mapped yet, and says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, except the first *told. Updates *told. */
 void say_refused(const struct session *session, size_t *told);
 
-/* What the user has been told already of the times in which probes were withdrawn. */
+/* At times probes are withdrawn. This is how many such times the user has been told of, and their
+ * sum. */
 struct withdrawn_told {
 	size_t n;
 	double seconds;
 };
-/* Complains of the times that were not told yet. */
+/* Complains of the times without probes that the user was not told of yet. */
 void say_withdrawn(const struct session *session, struct withdrawn_told *told);
 /* Complains that the session is not guarded, so that it has to end. Returns EXIT_FAILED. */
 int say_unguarded(void);
@@ -83,7 +84,7 @@ int trace_config__check_files(const struct trace_config *config, bool with_comma
 /* Is it a profile of regions that only --leaks has added? It gets no files and no table. */
 bool trace_config__is_aside(const struct trace_config *config, const struct profile *profile);
 
-/* The one of enum session_what that the profile is of. */
+/* What the profile shows, as one of enum session_what. */
 unsigned trace_what(const struct profile *profile);
 
 /* Writes one profile in all formats; formats that show views show this view of it. number: the

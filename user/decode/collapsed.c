@@ -30,7 +30,8 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-/* The line before: in sorted files, as most are, a line begins with the same names. */
+/* What is kept of the line before. Most files are sorted, so a line often begins with the same
+ * names as the line before. */
 struct stacks {
 	/* addresses of the last line's names, MAX_STACK_FRAMES each */
 	uint64_t *from_root, *from_leaf;
@@ -109,7 +110,8 @@ int decode_collapsed(const struct input *in, struct making *making)
 	}
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	if (!rc && in->bytes[in->len - 1] != '\n') /* half a number would be a number, too */
+	/* half of a number that was cut would pass for a whole one */
+	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");
 	making->profile->no_objects = making->profile->leaf_holds = true;

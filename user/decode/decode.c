@@ -18,9 +18,10 @@
 #include "profile/pprof.h"
 
 #define LOOK_AT 65536 /* bytes that are looked at to tell text from binary */
-/* the kernel gives no tid from here on: other threads are numbered from it */
+/* The kernel gives no tid from here on. Threads without a possible tid get numbers from here on. */
 #define FIRST_OWN_TID (1u << 31)
-/* size of a slot of the look-up tables that a profile is built with; they are half empty */
+/* size of a slot in the look-up tables that a profile is built with; half of the slots stay
+ * empty */
 #define INDEX_BYTES 16
 
 const struct decode_limits decode_limits = {
@@ -119,7 +120,8 @@ int making__refuse(struct making *making, const char *static_why)
 
 int making__take(struct making *making, size_t bytes)
 {
-	/* with its header, rounded up as glibc does it: a name of one letter takes 32 bytes */
+	/* The allocator's header is included, and the size is rounded up as in glibc: a name of one
+	 * letter takes 32 bytes. */
 	making->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
 	return making->n_bytes > making->limits->bytes
 		       ? making__refuse(making,
@@ -152,7 +154,8 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 		return rc;
 	if (profile->n_locations > making->limits->locations)
 		return making__refuse(making, "more addresses than any profile has");
-	/* the stack as the key of its site, with its slots in a table that is half empty */
+	/* the memory of the stack as the key of its site: its addresses, and two slots, because
+	 * half of the table's slots stay empty */
 	if (making__take(making, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
 	    making__take(making, sizeof(*profile->sites)) ||
 	    making__take(making, n * sizeof(uint32_t)) ||
@@ -183,7 +186,7 @@ int making__name(struct making *making, const char *name, size_t len, uint64_t *
 	return 0;
 }
 
-/* Adds to a sum over all stacks. False: the value or the sum is impossible. */
+/* Adds a value to a sum over all stacks. False: the value or the sum is impossible. */
 static bool add_up(double *sum, double value)
 {
 	*sum += value;
@@ -243,7 +246,8 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
 {
-	/* A repeated share of a site and thread counts, too: here nobody knows if it is new. */
+	/* A second entry for the same site and thread counts again, because it is not known here
+	 * whether the entry is new. */
 	if (++making->n_held > making->limits->items)
 		return making__refuse(making,
 				      "more shares of threads in stacks than any profile has");
@@ -269,7 +273,8 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 
 	if (!(n > 0))
 		return (struct estimate){};
-	/* Blocks of no bytes have no probability of being sampled: their number stays. */
+	/* Blocks of no bytes are never sampled, so their number cannot be scaled and stays as it
+	 * is. */
 	if (!interval || !(x > 0))
 		return (struct estimate){.objects = n, .bytes = s};
 	p = -expm1(-x / (double)interval);
@@ -364,7 +369,8 @@ int making__finish(struct making *making)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		if (profile->no_allocated) { /* not in the file; what is live was allocated */
+		/* the file does not say; at least what is live was allocated */
+		if (profile->no_allocated) {
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
@@ -459,7 +465,7 @@ static int decode_content(const struct input *in, struct making *making)
 
 	if (!in->len)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* only the head decides: a damaged heap profile is one, too */
+	/* Only the beginning decides: a damaged heap profile still counts as a heap profile. */
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (line__starts(&all, heads[i]))
 			return decode_heap(in, making);
@@ -482,7 +488,7 @@ static int decode(const struct decode_limits *limits, const struct input *in,
 	making__clear(&making);
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
-	else if (rc) /* keeps an error that is set already */
+	else if (rc) /* error__set() keeps an error that is set already */
 		error__set(in->err, rc, "%s: %s", in->name,
 			   making.why ? making.why : strerror(-rc));
 	if (rc)

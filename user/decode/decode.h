@@ -16,20 +16,21 @@
  * has:
  *
  * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h describes,
- *   and other heap profilers' with inuse_space or space. These tell no variance, so it is computed:
- *   as for sampling by the file's period, where all blocks of a sample have the sample's mean size.
+ *   and other heap profilers' with inuse_space or space. Files of other profilers tell no variance,
+ *   so it is computed. The computation assumes that they sampled by the file's period, and that all
+ *   blocks of a pprof sample have its mean size.
  * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or behind a section
  *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
  *   does it (encode/encode.h), and the variance is computed as above.
  * - collapsed: live bytes by names, and nothing else. no_objects and leaf_holds are set, and
  *   interval_bytes is 0.
  *
- * Impossible numbers are refused where they would go into sums (more than 2^62 bytes or objects,
+ * Numbers that go into sums are refused if they are impossible (more than 2^62 bytes or objects,
  * all stacks together). Elsewhere they are cut to what is possible: shares to 0 .. 1, sizes to 0 ..
  * 2^62. Threads with a tid that the kernel never gives are kept apart under numbers from 2^31 on.
  * Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There are limits
- * (decode/internal.h): 4 million of whatever a file can have many of, and 1 GiB for the memory of
- * the profile.
+ * (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1 GiB for the
+ * memory of the profile.
  *
  * The profile is sorted, and all locations have names ("module+0xoff" or "0xaddr" where the file
  * has none). The caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;

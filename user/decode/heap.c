@@ -21,9 +21,9 @@
  *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
  *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
- * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) A stack
- * may be there twice: each entry is unsampled by itself, and then they are added up. Every other
- * reader does the same. */
+ * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) A file
+ * may contain a stack twice. Each entry is then unsampled by itself, and the results are added up,
+ * as in every other reader. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +152,8 @@ static int take_stack(struct heap *h, const struct line *line, struct text *in)
 		if (h->n_addrs == MAX_STACK_FRAMES)
 			return input__bad_line(h->in, -EFBIG, line->number,
 					       "a stack of more than %d frames", MAX_STACK_FRAMES);
-		/* higher ones, which no process has, would be taken for names */
+		/* No process has an address from PROFILE_NO_ADDR on. Such an address would be taken
+		 * for a name. */
 		if (addr && addr < PROFILE_NO_ADDR)
 			h->addrs[h->n_addrs++] = addr;
 	}
@@ -174,8 +175,8 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		objects += part.objects;
 		bytes += part.bytes;
 	}
-	/* Each thread is unsampled by its own mean size. The results are scaled, so that together
-	 * they are what the stack holds. */
+	/* Each thread's counts are unsampled by their own mean size. The results are then scaled so
+	 * that they add up to what the stack holds. */
 	for (size_t i = 0; i < h->n_held && !rc; i++) {
 		const struct counts *c = &h->held[i].counts;
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
@@ -214,8 +215,8 @@ static int end_stack(struct heap *h, const struct line *line)
 	return rc;
 }
 
-/* "t*: ..." or "t17: ...". Before the first stack of the file, the thread's name follows in a line
- * "t17: ...". */
+/* Takes a line "t*: ..." or "t17: ...". Before the file's first stack, a line "t17: ..." ends with
+ * the thread's name. */
 static int take_thread_line(struct heap *h, const struct line *line, struct text *in)
 {
 	_cleanup_free_ char *name = NULL;
@@ -343,7 +344,7 @@ static int take_symbols(struct heap *h, struct line *line)
 				    "it ends before the stacks: it was cut short");
 }
 
-/* The line that says which form it is, and how it was sampled. */
+/* Takes the line that says which form the file has, and how it was sampled. */
 static int take_head(struct heap *h, const struct line *line, bool *ret_one_line)
 {
 	struct text in = {line->text, line->text + line->len};
@@ -370,8 +371,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	return 0;
 }
 
-/* Takes one line of the list of libraries. Parsing them one by one saves a second copy of a long
- * list. *end: where the mapping before ends. */
+/* Takes one line of the list of libraries. Lines are parsed one by one because parsing the whole
+ * list at once would need a second copy of it. *end: where the mapping before ends. */
 static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
 	struct profile_mapping mapping = {};

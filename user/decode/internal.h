@@ -18,7 +18,7 @@
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
 /* No real profile comes near any of these limits. They bound the memory that a file can make
- * memtrace use: to some 2 GB, with what stands beside the profile while it is read. */
+ * memtrace use to some 2 GB. This includes what is kept beside the profile while it is read. */
 struct decode_limits {
 	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
 			     * locations ... */
@@ -63,16 +63,18 @@ bool input__next_line(const struct input *in, struct line *line);
 
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. At the beginning all is zero except profile and limits. A function
- * below that refuses something leaves the reason in why. The reader, which knows the place, then
- * reports both. */
+/* A profile while it is read. At the beginning all is zero except profile and limits. If a function
+ * below refuses something, it leaves the reason in why. The reader of the format knows the place in
+ * the file, and reports place and reason. */
 struct making {
 	struct profile *profile;
 	const struct decode_limits *limits;
-	const char *why;       /* static */
-	struct intern stacks;  /* addresses of a stack; the number is the index of its site */
-	struct intern names;   /* frames without an address, which is PROFILE_NO_ADDR + number */
-	struct intern threads; /* threads without a possible tid: by tid, with NO_TID by name */
+	const char *why;      /* static */
+	struct intern stacks; /* addresses of a stack; the number is the index of its site */
+	/* names of frames without an address; they get the address PROFILE_NO_ADDR + number */
+	struct intern names;
+	/* threads without a possible tid, found by tid, or by name if the tid is NO_TID */
+	struct intern threads;
 	uint64_t n_frames, n_held, n_bytes;
 	struct {
 		double objects, bytes, samples, sampled_bytes, alloc_objects, alloc_bytes;
@@ -98,9 +100,10 @@ int making__name(struct making *making, const char *name, size_t len, uint64_t *
 
 #define NO_TID UINT64_MAX
 
-/* Finds or adds a thread. A tid below 2^31 identifies it. The kernel gives no larger ones: such
- * threads are told apart by tid alone, and with NO_TID by name alone. They get tids from 2^31 on in
- * the profile. 0; -EFBIG; -ENOMEM. */
+/* Finds or adds a thread. A thread with a tid below 2^31 is identified by the tid. The kernel gives
+ * no larger tids. A thread with a larger one is also identified by the tid alone, but a thread with
+ * NO_TID by its name alone. In the profile both kinds get new tids from 2^31 on. 0; -EFBIG;
+ * -ENOMEM. */
 int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread);
 
 /* Adds to what a thread holds of the live memory of a site. 0; -EFBIG; -ENOMEM. */

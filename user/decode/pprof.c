@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* profile.proto: calls the parts in their order (pprof_parts.h). profile/pprof.h describes what
- * memtrace's own profiles have beyond others. */
+ * memtrace's own profiles contain and others do not. */
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -30,8 +30,9 @@ static bool is_named_in(struct bytes regex, const char *name)
 	return false;
 }
 
-/* Does no stack begin with an allocator's function that drop_frames names? Tools that obey
- * drop_frames and write the profile again leave these frames out. */
+/* Is the leaf of each stack the function that holds the memory? It is not if any stack begins with
+ * an allocator's function that drop_frames names. Tools that obey drop_frames leave these functions
+ * out when they write the profile again. */
 static bool leaf_holds(const struct pprof_file *file)
 {
 	const struct profile *profile = file->making->profile;

@@ -16,7 +16,7 @@
 
 /* The values of COMMENT_WHAT and COMMENT_MODE. */
 
-/* PROFILE_WHATS: the value is none of them. */
+/* Returns PROFILE_WHATS if the value is none of COMMENT_WHAT's. */
 static enum profile_what find_what(const char *value)
 {
 	enum profile_what what = PROFILE_HEAP;
@@ -123,8 +123,8 @@ static const char *behind(const char *key, const char *word)
 	return strncmp(key, word, strlen(word)) ? NULL : key + strlen(word);
 }
 
-/* Takes a comment if it is one of memtrace's. A value that is set already stays: in a merged
- * profile, the value of the first one. */
+/* Takes a comment if it is one of memtrace's. A value that is set already stays. So a merged
+ * profile has the values of the first of its parts. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;

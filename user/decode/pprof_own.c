@@ -215,7 +215,7 @@ static enum resident_kind find_resident_kind(const struct pprof_file *file, uint
 	while (kind < RESIDENT_N_KINDS &&
 	       !pprof_file__text_is(file, text, resident_kind__name(kind)))
 		kind++;
-	/* a row of a kind from a later version still belongs to the sum */
+	/* a later version may have more kinds; their rows still belong to the sum */
 	return kind < RESIDENT_N_KINDS ? kind : RESIDENT_LEFT_OUT;
 }
 
@@ -314,7 +314,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	return 0;
 }
 
-/* Code that shows the resident set takes its first two rows for those of the heap. */
+/* Are the first two rows those of the heap? Code that shows the resident set relies on it. */
 static bool has_heap_rows(const struct resident *r)
 {
 	size_t n = 0;
@@ -411,7 +411,8 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 	copy = pprof_file__copy_text(file, field->value);
 	if (!copy)
 		return -ENOMEM;
-	/* terminals get this text unchanged, and what memtrace itself writes there is ASCII */
+	/* Terminals get this text unchanged, so other characters than ASCII are replaced. memtrace
+	 * itself writes only ASCII into this field. */
 	for (char *at = copy; *at; at++)
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
 	if (making__take(file->making, strlen(copy) + 1))

@@ -48,18 +48,19 @@ struct pprof_file {
 };
 
 /* Reads all but the contents of samples, mappings, locations and functions. The caller has set
- * input and making; the rest is zero. -EINVAL also for a profile of something other than a heap. */
+ * input and making; the rest is zero. The result is -EINVAL also if the profile is not of a
+ * heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
 
-/* Set the error at this place. pprof_file__bad() returns -EINVAL. pprof_file__too_much() tells
- * making->why as the reason and returns -EFBIG. */
+/* Set the error at this place. pprof_file__bad() returns -EINVAL. pprof_file__too_much() gives the
+ * reason from making->why and returns -EFBIG. */
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
-/* A text, cut at a NUL and to MAX_NAME_BYTES. Empty, with pos NULL, if no string has that
- * number. */
+/* A text, cut at a NUL and to MAX_NAME_BYTES. The result is empty, with pos NULL, if no string has
+ * that number. */
 struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
 bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
 
@@ -74,7 +75,8 @@ struct pprof_member {
 		MEMBER_NUMBER, /* a field of bytes is an error */
 		MEMBER_TEXT,   /* index of a string, which must exist */
 	} type;
-	uint64_t *ret; /* unchanged without such a field; of several the last counts */
+	/* unchanged if there is no such field; if there are several, the last counts */
+	uint64_t *ret;
 };
 
 /* Reads these fields of a message, and no others. */
@@ -124,8 +126,8 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 
 /* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
 
-/* All return -EINVAL also for an impossible number. They are for files that memtrace has
- * written. */
+/* These functions are for files that memtrace has written. They return -EINVAL also for an
+ * impossible number. */
 
 /* Reads memtrace's own fields of the profile. */
 int pprof_own__read(const struct pprof_file *file);

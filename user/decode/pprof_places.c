@@ -57,7 +57,8 @@ static int add_mapping(const struct pprof_file *file, const struct pprof_mapping
 	return rc == -EFBIG ? pprof_file__too_much(file, at) : rc;
 }
 
-/* Mappings may overlap, as in merged profiles. Of those that do, the first one stays. */
+/* Mappings may overlap, as in merged profiles. Of mappings that overlap, only the first one is
+ * kept. */
 static int read_mappings(struct pprof_places *places, const struct pprof_file *file)
 {
 	struct profile *profile = file->making->profile;
@@ -87,7 +88,7 @@ static int read_mappings(struct pprof_places *places, const struct pprof_file *f
 		rc = add_mapping(file, mapping,
 				 file->mappings.items[mapping - places->mappings].message.pos);
 	}
-	if (!rc && !profile->exe && n) { /* as all readers take it: the first is the program */
+	if (!rc && !profile->exe && n) { /* all readers take the first mapping for the program */
 		profile->exe = pprof_file__copy_text(file, places->mappings[0].filename);
 		rc = profile->exe ? 0 : -ENOMEM;
 	}
@@ -138,8 +139,8 @@ static int by_addr(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Each location gets an address of its own: the one that it has in the file. If that one is
- * unusable, or another location has it, it gets one from PROFILE_NO_ADDR on. */
+/* Each location gets an address that no other location has. This is its address in the file, if
+ * that is usable and not taken yet. Otherwise it is an address from PROFILE_NO_ADDR on. */
 static int read_locations(struct pprof_places *places, const struct pprof_file *file)
 {
 	size_t n = file->locations.n;

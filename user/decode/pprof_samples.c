@@ -279,7 +279,8 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 	return fmax(rounded + samples->remainders[value], 0);
 }
 
-/* What is live of the sample. Its error is in the file, or follows from sampling by the period. */
+/* The sample's live memory as an estimate. The file tells the error, or it is computed for sampling
+ * by the file's period. */
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;
@@ -296,7 +297,7 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		/* only the stack's own sample has this label, not those of its threads */
+		/* a stack's threads have samples of their own, which lack this label */
 		live.most = labels->most > 0	 ? labels->most
 			    : samples->file->own ? 0
 						 : samples->profile->windows.heap_mapped_bytes;
@@ -304,7 +305,7 @@ static struct estimate live_of(const struct samples *samples)
 		double p = -expm1(-bytes / objects / (double)interval);
 
 		live = unsampled(objects * p, bytes * p, interval);
-		live.objects = objects; /* the same as in the file, but for rounding */
+		live.objects = objects; /* exactly as in the file; unsampled() may have rounded */
 		live.bytes = bytes;
 	}
 	return live;
@@ -334,7 +335,7 @@ static void add_growth(struct growth *to, double bytes_per_s, const struct label
 	to->bytes_per_s += bytes_per_s;
 	if (!labels->has_low || !labels->has_high)
 		return;
-	/* the first interval, or one more of a merged profile: their sum is too wide */
+	/* A merged profile may have several intervals. Their sum is used, which is too wide. */
 	to->low = (isnan(to->low) ? 0 : to->low) + labels->low;
 	to->high = (isnan(to->high) ? 0 : to->high) + labels->high;
 }

@@ -302,8 +302,8 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 	return now_ns - known->idle_ns >= idle_ns || fstat(known->fd, &st) || !st.st_nlink;
 }
 
-/* Replaces the binary's descriptor, which may be of a file that is being closed, by one of another
- * of its files, among the n in known. False: there is none. */
+/* The binary's descriptor may be of a file that is being closed. Replaces it with a descriptor of
+ * another file of the same binary, searched among the n in known. False: there is none. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

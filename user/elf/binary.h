@@ -16,7 +16,7 @@
 
 struct binary {
 	size_t index;	/* for binaries__grow(); never changes, is never reused */
-	size_t n_files; /* with this content */
+	size_t n_files; /* number of known files with this content */
 	char *path;	/* as the first process that mapped it calls it */
 	int fd;		/* of one of these files */
 	int debug_fd;	/* its separate debug file; -1: none. Whoever finds one later stores it
@@ -46,14 +46,15 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
 
 /* Makes the regular file behind fd known as id. fd is taken over in any case. A file with the same
  * build-id and content as a known file is the same binary: containers hold many copies of a
- * library. (With the build-id alone, a process could lend its symbols to another process's
- * library.) After 4 GiB of comparing, copies become binaries of their own.
+ * library. (If the build-id alone decided, a hostile process could have the symbols of its own file
+ * shown for another process's library.) After 4 GiB of comparing, copies become binaries of their
+ * own.
  *
  * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
  * none. A separate debug file is searched for below root_fd, then below our own root; without
- * root_fd, nowhere. 0; -EMFILE when fd is in the last quarter of the descriptors that we may have
- * (as of binaries__new()): a machine that keeps compiling new programs must not use up all of ours;
- * other negative errno. */
+ * root_fd, nowhere. Returns 0, or negative errno. -EMFILE: fd is in the last quarter of the
+ * descriptors that we might have at the time of binaries__new(). That quarter is spared, because a
+ * machine that keeps compiling new programs must not use up all our descriptors. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 

@@ -37,8 +37,8 @@ enum cfa {
 /* --- rules --------------------------------------------------------------------------------------
  */
 
-/* glibc's __restore_rt, or any trampoline with the same description: all registers come from the
- * ucontext that rsp points to. */
+/* Does the state describe glibc's __restore_rt, or a trampoline like it? There all registers come
+ * from the ucontext that rsp points to. */
 static bool restores_ucontext(const struct cfi_state *state)
 {
 	/* struct ucontext_t: 40 bytes, then the registers in the order of <sys/ucontext.h> */
@@ -58,7 +58,7 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 
 	if (state->how[CFI_RA] == HOW_UNDEFINED)
 		return UNWIND_END;
-	/* The caller's pc is exact behind a signal frame. Besides UNWIND_SIGNAL no kind can say
+	/* Behind a signal frame the caller's pc is exact. UNWIND_SIGNAL is the only kind that says
 	 * so. */
 	if (cie->is_signal)
 		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
@@ -163,8 +163,9 @@ static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
 
 static void set_cfa_expression(struct cfi_state *state, struct cursor expr)
 {
-	/* The expression that linkers write for a lazy .plt. The one for indirect branch tracking
-	 * compares with a number other than 11. It has another meaning and must not match. */
+	/* The expression that linkers write for a lazy .plt. A .plt for indirect branch tracking
+	 * has an expression that compares with a number other than 11. That expression has another
+	 * meaning and must not match. */
 	static const unsigned char plt[] = {
 		DW_OP_breg0 + DWARF_RSP,
 		8,
@@ -198,8 +199,8 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 		set_register(state, reg, HOW_OTHER, 0);
 }
 
-/* Writes the row of the state, which held up to pc. If function->pc == function->end afterwards,
- * there is no more to do. */
+/* The state has held up to pc: writes its row and advances to pc. If function->pc == function->end
+ * afterwards, there is no more to do. */
 static int advance_to(struct unwind_rows *rows, const struct cfi_cie *cie,
 		      struct cfi_function *function, const struct cfi_state *state, uint64_t pc)
 {
@@ -299,8 +300,8 @@ static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_
 		return 0;
 	}
 
-	/* The instructions below change one half of "register plus offset", so there must be
-	 * one. */
+	/* The instructions below change one half of "register plus offset", so the CFA must already
+	 * be of this form. */
 	if (state->cfa != CFA_REG)
 		return -ENOEXEC;
 	switch (op) {

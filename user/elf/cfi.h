@@ -55,12 +55,13 @@ struct cfi_function {
 uint64_t cfi_section__address(const struct cfi_section *section, struct cursor *cursor,
 			      uint8_t encoding);
 
-/* Runs the CIE's own program, which may not advance the address, and sets cie->initial, which is
- * all zeros before. 0, or -ENOEXEC when the program breaks. */
+/* Runs the CIE's own program and stores its result in cie->initial, which the caller has set to all
+ * zeros. The program may not advance the address. Returns 0, or -ENOEXEC when the program
+ * breaks. */
 int cfi_cie__run(struct cfi_cie *cie, const struct cfi_section *section, struct cursor *program);
 
-/* Runs a function's program and adds its rows, up to function->end. 0; -ENOEXEC when the program
- * breaks: the rows are valid up to function->pc; -ENOMEM; -E2BIG. */
+/* Runs a function's program and adds its rows, up to function->end. Returns 0; -ENOEXEC when the
+ * program breaks (the rows are then valid up to function->pc); -ENOMEM; -E2BIG. */
 int cfi_function__run(struct cfi_function *function, const struct cfi_section *section,
 		      const struct cfi_cie *cie, struct cursor *program, struct unwind_rows *rows);
 

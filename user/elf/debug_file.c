@@ -75,7 +75,7 @@ static int read_own(struct search *search, int fd, const char *path)
 	return 0;
 }
 
-/* --- does a file belong to it? --- */
+/* --- does a file belong to the ELF file? --- */
 
 static bool has_build_id(const struct elf_headers *headers, const struct elf_build_id *id)
 {
@@ -105,8 +105,8 @@ static bool has_crc(struct search *search, int fd, const struct stat *st)
 	return sum == search->crc;
 }
 
-/* Opens the file called path if it is the debug file. A descriptor; -ENOENT if the file is another
- * one or missing; other negative errno: the search must stop. */
+/* Opens the file called path if it is the debug file. Returns a descriptor; -ENOENT if the file is
+ * another one or missing; any other negative errno, when the search must stop. */
 static int try_file(struct search *search, const char *path)
 {
 	_cleanup_close_ int fd = -1;
@@ -124,7 +124,7 @@ static int try_file(struct search *search, const char *path)
 	return take_fd(&fd);
 }
 
-/* --- where it may be --- */
+/* --- where the debug file may be --- */
 
 static int by_build_id(struct search *search)
 {

@@ -12,7 +12,7 @@
  *   DIR/LINK                                  by .gnu_debuglink; DIR is the directory of path
  *   DIR/.debug/LINK
  *   /usr/lib/debug/DIR/LINK                   also with /usr added before DIR or removed from
- *                                             it: on most systems one is a link to the other
+ *                                             it: on most systems /lib is a link to /usr/lib
  *
  * If the ELF file has a build-id, the debug file must have the same one. Otherwise the debug file's
  * CRC32 must be the one in .gnu_debuglink (at most 1 GiB is read to check). The debug file is an

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libdebuginfod is loaded at run time if it is installed, as elfutils do. Few machines have it, and
- * their users have set DEBUGINFOD_URLS. It sends the build-id and stores the answer; it reads no
- * ELF file. */
+/* libdebuginfod is loaded at run time if it is installed, because few machines have it. (elfutils
+ * do the same.) libdebuginfod sends the build-id and stores the answer; it reads no ELF file. */
 #include "elf/debuginfod.h"
 
 #include <dlfcn.h>
@@ -64,8 +63,8 @@ static bool has_symtab(const struct elf_headers *headers)
 	return false;
 }
 
-/* A server that does not answer is asked only once in a run, because each file would wait as long
- * again. */
+/* After one request without an answer, no server is asked again in this run: otherwise each further
+ * file would wait as long again. */
 static int download(const struct elf_build_id *id)
 {
 	_cleanup_free_ char *path = NULL;

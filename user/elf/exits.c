@@ -76,8 +76,8 @@ static int slot_target(struct elf_image *image, const uint8_t *modrm, uint64_t n
 
 enum step { STEP_ON, STEP_CALLED, STEP_END };
 
-/* Handles one instruction; adds its other targets to the list w->todo. An enum step, or negative
- * errno. */
+/* Handles one instruction. If it can jump, adds the jump's target to the list w->todo. Returns an
+ * enum step, or negative errno. */
 static int step(struct walk *w, uint64_t vaddr, uint32_t rule, size_t *ret_len)
 {
 	uint8_t code[MAX_INSN_LEN + 5] = {0}; /* zeroes behind the end */

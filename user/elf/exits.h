@@ -29,19 +29,20 @@
 struct exits {
 	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, unordered */
 	size_t n;
-	char why[96]; /* why they could not be found, or "" */
+	char why[96]; /* why the exits could not be found, or "" */
 };
 
-/* Finds the exits of the function at vaddr; table is its file's unwind table. 0; -ENOTSUP, with
- * ret->why set and ret->n 0; -ENOMEM. */
+/* Finds the exits of the function at vaddr; table is its file's unwind table. Returns 0; -ENOTSUP,
+ * with ret->why set and ret->n 0; -ENOMEM. */
 int exits__find(struct elf_image *image, const struct unwind_table *table, uint64_t vaddr,
 		struct exits *ret);
 
 #define EXITS_MAX_STAGES 8
 
-/* Finds where a function leads that only passes its call on: its code is a few register moves and a
- * jump, direct or through the PLT, into the same file. Follows a chain of such functions and stores
- * each target, up to max, in ret_vaddrs. Returns how many; 0 when it is no such function. */
+/* Some functions only pass their call on: their code is a few register moves and a jump, direct or
+ * through the PLT, into the same file. Follows the chain of such functions that begins at vaddr and
+ * stores the target of each, max at most, in ret_vaddrs. Returns how many; 0 when the function at
+ * vaddr is no such function. */
 size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

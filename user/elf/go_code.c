@@ -7,26 +7,26 @@
  * through all this, from stack to stack, with these exceptions:
  *
  * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
- * frame pointers into that stack that are in registers or in C's frames on g0. If the stack moves
- * during a callback, these point to memory that may be in use for something else by then. For its
- * own return asmcgocall saves the goroutine and how deep its stack was; the walk continues from
- * there (UNWIND_GO_SWITCH). The place of the two saved values differs by version and is taken from
- * the instructions that read them.
+ * those that stand in registers or in C's frames on g0 and point into that stack. If the stack
+ * moves during a callback, they then point to memory that may be in use for something else. For its
+ * own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
+ * continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values differs by
+ * version and is taken from the instructions that read them.
  *
  * runtime.cgocall, the caller of asmcgocall: asmcgocall restores rsp. When asmcgocall has no frame
  * of its own (before Go 1.21), it does not restore rbp, which stays as C left it and may be stale.
- * So the rule here is by rsp, and the table says how far the frame reaches. rbp is saved at the
- * frame's upper end, as in all of Go's frames.
+ * So the rule of cgocall uses rsp, and the table says how far its frame reaches. rbp is saved at
+ * the frame's upper end, as in all of Go's frames.
  *
- * crosscall2, by which C calls back: two frames in one (since Go 1.21); the inner one has no return
- * address. The rule is by rsp, too.
+ * crosscall2, through which C calls back: since Go 1.21 it holds two frames, and the inner one has
+ * no return address. So its rule uses rsp, too.
  *
  * Functions that Go marks as the first of a stack: runtime.goexit, whose address stands below a
  * goroutine's first frame, runtime.mstart, runtime.rt0_go. The walk ends there.
  *
- * C code that Go's own linker included, which it does only for its standard library: the table
- * lists it without the changes of rsp. It has no frame pointers, and its .eh_frame is lost, so
- * there is no rule.
+ * C code that Go's own linker included (it does so only for Go's standard library): the table lists
+ * this code without the changes of rsp. The code has no frame pointers, and its .eh_frame is lost,
+ * so there is no rule.
  *
  * The table, versions 1.18 and 1.20 (src/runtime/symtab.go), has these parts. The header says where
  * Go's code begins and where in the table the parts begin. "functab" has the offsets of all
@@ -91,7 +91,8 @@ static bool is_header(const unsigned char *bytes)
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
-/* In a position-independent file, addresses in the data are addends of relocations. */
+/* In a position-independent file, the address that will stand at vaddr is the addend of a
+ * relocation. Returns this address; 0: there is none. */
 static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
@@ -110,7 +111,7 @@ static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 	return 0;
 }
 
-/* vaddr: the header's. 0, -ENOTSUP, -ENOEXEC. */
+/* vaddr: the header's. Returns 0, -ENOTSUP or -ENOEXEC. */
 static int read_header(const struct elf_image *image, const unsigned char *bytes, uint64_t size,
 		       uint64_t vaddr, struct table *table)
 {
@@ -128,7 +129,7 @@ static int read_header(const struct elf_image *image, const unsigned char *bytes
 		table->text = relocated(image, vaddr + TEXT_START);
 	if (!table->text)
 		return -ENOTSUP;
-	/* functab has one more entry, only its first half: the end of the last function */
+	/* Behind the last function, functab has half an entry more: the last function's end. */
 	if (table->names > size || table->pctab > size || table->functions > size ||
 	    size - table->functions < 4 || table->n_functions > (size - table->functions - 4) / 8)
 		return -ENOEXEC;
@@ -236,8 +237,8 @@ static int add_rows_by_rsp(struct rows *rows, const struct table *table,
 	return err;
 }
 
-/* Matches "mov disp(%rsp), reg" or "sub disp(%rsp), reg", by op and reg, and sets *ret to disp.
- * Returns the length of the instruction, or 0 when it is another one. */
+/* Matches "mov disp(%rsp), reg" or "sub disp(%rsp), reg": op tells which of the two. Sets *ret to
+ * disp. Returns the length of the instruction, or 0 when it is another one. */
 static size_t match_rsp_operand(const unsigned char *code, uint8_t op, uint8_t reg, uint8_t *ret)
 {
 	if (code[0] != 0x48 || code[1] != op || (code[2] & 0x3f) != (reg << 3 | 4) ||

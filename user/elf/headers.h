@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The headers of an ELF file, which say where everything else is. The file is hostile, and the
- * reader may be root. So no library is used, no file is mapped, and no memory is allocated by what
- * a header claims. All reads use pread, which comes back short where a file was cut; a table is
- * read as far as it goes. A place that a header names may still lie outside the file. */
+ * reader may be root. So no library is used, no file is mapped, and memory is allocated only up to
+ * fixed limits, whatever a header claims. All reads use pread. Where a file was cut, pread returns
+ * less, and a table is read only that far. A place that a header names may still lie outside the
+ * file. */
 #ifndef MEMTRACE_ELF_HEADERS_H
 #define MEMTRACE_ELF_HEADERS_H
 
@@ -25,15 +26,15 @@ struct elf_headers {
 
 /* Reads the header of the file behind fd, which must stay open as long as *ret is used. Accepts
  * only 64-bit little-endian x86-64 programs and libraries, and debug files, which have the same
- * types; only with fewer than 65,535 segments and at most 65,536 sections. name is for messages. 0;
- * -ENOEXEC, with the reason in err (may be NULL); any error of reading. */
+ * types. The file must have fewer than 65,535 segments and at most 65,536 sections. name is for
+ * messages. Returns 0; -ENOEXEC, with the reason in err (may be NULL); any error of reading. */
 int elf_headers__read(int fd, const char *name, struct elf_headers *ret, struct error *err);
 
 /* An iterator over the headers of all sections (except the one at index 0), or of all segments. */
 struct elf_walk {
 	int fd;
 	size_t header_bytes, n_left; /* n_left: headers not read yet */
-	uint64_t off;		     /* where they begin in the file */
+	uint64_t off;		     /* where these headers begin in the file */
 	size_t at, end;		     /* the part of buf that was not taken yet */
 	unsigned char buf[4096];
 };
@@ -58,8 +59,8 @@ struct elf_build_id {
 
 /* Find the GNU build-id. The first function looks only at segments, as a process sees them. The
  * second looks at sections, and at segments only if the sections have none: the program headers of
- * a debug file may be copied from the program and give places in that file. At most 64 segments or
- * sections of notes are looked at, and none larger than 64 KiB. len 0: none. */
+ * a debug file may be copied from the program, and then they give places in the program's file. At
+ * most 64 segments or sections of notes are looked at, and none larger than 64 KiB. len 0: none. */
 void elf_headers__build_id_of_segments(const struct elf_headers *headers, struct elf_build_id *ret);
 void elf_headers__build_id(const struct elf_headers *headers, struct elf_build_id *ret);
 

@@ -26,8 +26,8 @@ struct elf_symbol {
 };
 
 /* Opens the ELF file behind fd (duplicated; the caller keeps its own). Accepts only 64-bit
- * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. 0; -ENOEXEC when the file is
- * something else or broken, with the reason in err; -ENOMEM; any error of reading. */
+ * little-endian x86-64 ET_EXEC and ET_DYN files. name is for messages. Returns 0; -ENOEXEC when the
+ * file is something else or broken, with the reason in err; -ENOMEM; any error of reading. */
 int elf_image__open(int fd, const char *name, struct elf_image **ret_image, struct error *err);
 /* Like elf_image__open(), but without symbols, which are most of the work and memory. */
 int elf_image__open_code(int fd, const char *name, struct elf_image **ret_image, struct error *err);
@@ -48,11 +48,11 @@ const char *elf_image__build_id(const struct elf_image *image);
 int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off);
 
-/* The vaddr of the first byte of an executable mapping that begins at off in the file, a multiple
- * of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() does not give it: a
- * mapping has whole pages, and its first page may begin with bytes of the segment before (LLD lets
- * segments share pages of the file). Where no executable segment has bytes in that page, any other
- * segment is used. 0 or -ERANGE. */
+/* The vaddr of the first byte of an executable mapping that begins at off in the file. off is a
+ * multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() does not give
+ * it: a mapping has whole pages, and its first page may begin with bytes of the segment before (LLD
+ * lets segments share pages of the file). Where no executable segment has bytes in that page, any
+ * other segment is used. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 
 /* Copies at most len bytes at vaddr from the executable PT_LOAD segments; fewer at a segment's end.
@@ -62,8 +62,8 @@ long elf_image__read_code(const struct elf_image *image, uint64_t vaddr, void *b
 /* The entry address, for a file that is a program or the dynamic linker; 0: none. */
 uint64_t elf_image__entry(const struct elf_image *image);
 
-/* The lowest and the end of the highest virtual address of the executable PT_LOAD segments. 0 or
- * -ENOENT when there is none. */
+/* The virtual addresses where the lowest executable PT_LOAD segment begins and the highest one
+ * ends. 0 or -ENOENT when there is none. */
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
 /* Copies .eh_frame, at most 128 MiB, and gives its virtual address. It is found through the section
@@ -101,10 +101,10 @@ int elf_image__find_function(const struct elf_image *image, const char *name,
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
-/* Finds the function that a jump through the pointer at vaddr slot (of the PLT, or by -fno-plt
- * code) leads to, if the dynamic linker finds it in this same file. It is the function that the
- * slot's relocation names. 0; -ENOENT when the function is in another file, or nothing is known of
- * the slot; other negative errno. */
+/* slot is the vaddr of a pointer that code jumps through (the PLT, or code made with -fno-plt).
+ * Finds the function that such a jump leads to, if it is in this same file: the function that the
+ * slot's relocation names. Returns 0; -ENOENT when the function is in another file, or nothing is
+ * known of the slot; other negative errno. */
 int elf_image__slot_function(struct elf_image *image, uint64_t slot, uint64_t *ret_vaddr);
 
 #endif

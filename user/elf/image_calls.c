@@ -27,7 +27,8 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 
 		if (!segment->executable)
 			continue;
-		/* Chunks overlap by the 4 bytes that a call at the very end would lack. */
+		/* Chunks overlap by 4 bytes, because a call that begins in the last 4 bytes of a
+		 * chunk is not whole there. */
 		while (segment->size - pos >= 5 && budget) {
 			uint64_t want = segment->size - pos;
 			const unsigned char *at, *end;

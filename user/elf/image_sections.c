@@ -22,9 +22,9 @@ static int find_section(const struct elf_image *image, const char *name, Elf64_S
 	return 0;
 }
 
-/* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame, which all
- * linkers write pc-relative in 4 bytes. It does not give the size of .eh_frame: at most up to the
- * end of its segment; the final zero ends it earlier. */
+/* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame. All linkers
+ * write this pointer pc-relative in 4 bytes. The size of .eh_frame is not given. So the size here
+ * is an upper limit, the end of the segment; the caller looks for the final zero. */
 static int eh_frame_by_header(const struct elf_image *image, Elf64_Shdr *ret_shdr)
 {
 	static const unsigned char expected[2] = {1, 0x1b};

@@ -65,12 +65,13 @@ int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uin
 		if (!segment->executable || off < first ||
 		    off - first >= segment->size + (segment->off - first))
 			continue;
-		/* if two segments share the page: the one whose own mapping begins with the page */
+		/* If two segments share the page, the one whose own mapping begins at off is
+		 * taken. */
 		if (!found || off == first)
 			found = segment;
 	}
-	/* where everything is executable (personality READ_IMPLIES_EXEC), one mapping holds several
-	 * segments */
+	/* Under personality READ_IMPLIES_EXEC every mapping is executable, so off may lie in a
+	 * segment that is not marked executable. */
 	if (!found)
 		return elf_image__off_to_vaddr(image, off, ret_vaddr);
 	*ret_vaddr = found->vaddr + (off - found->off);

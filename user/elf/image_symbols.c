@@ -10,8 +10,8 @@
 
 /* The names of .symtab may contain their version, "memalign@GLIBC_2.2.5" (hidden) or
  * "malloc@@GLIBC_2.2.5" (default); .dynsym keeps versions in .gnu.version. Cuts the versions off
- * and remembers which ones were hidden. Makes one pass over the strings instead of one for each
- * symbol: all symbols may name the same endless string. */
+ * and remembers which ones were hidden. Makes one pass over the strings and not one for each
+ * symbol, because all symbols of a hostile file may name the same endless string. */
 static int cut_versions(struct symbol_table *table)
 {
 	char *strings = table->strings;

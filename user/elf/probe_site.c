@@ -15,13 +15,13 @@
  *     Intel and AMD even disagree on its length. The kernel refuses es/cs/ss/ds and lock prefixes
  *     on any instruction: so a "cs nopw" is no place for a probe.)
  *
- * Rule 2, no way in from the side, needs all direct branches of the function. They are collected by
- * decoding it from entry to end. Where Capstone meets an instruction that it does not know (rdssp,
- * tpause, newer AVX-512, a jump table inside the code), it loses step. From there on every byte is
- * taken for the possible start of a branch. The true branches are then among those found, whatever
- * the instructions are; so the proof still holds, it only fails more often. The instructions up to
- * the probe are not affected: the path to the probe starts at the entry and is straight, so the
- * decoder is in step there as surely as the CPU is.
+ * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
+ * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
+ * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it loses step. From there
+ * on every byte is taken for the possible start of a branch. The true branches are then among those
+ * found, whatever the instructions are; so the proof still holds, it only fails more often. The
+ * instructions up to the probe are not affected: the path to the probe starts at the entry and is
+ * straight, so the decoder is in step there as surely as the CPU is.
  *
  * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
  * put no jump-table target there: a target starts a basic block, and the first block, the entry, is
@@ -302,10 +302,10 @@ static bool has_rep_form(const uint8_t *opcode)
 	}
 }
 
-/* Detects bytes that Capstone takes for a plainer instruction than they are: an illegal lock or rep
- * for a legal one, or the whole space of reserved nops (0f 18 .. 0f 1e; MPX and CET use it) for
- * nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one (MMX for
- * SSE). Any prefix behind a 66 may do so, too. */
+/* Detects bytes that Capstone takes for a plainer instruction than they are: it takes an illegal
+ * lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them)
+ * for plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one
+ * (so that it takes MMX for SSE). Any prefix behind a 66 may mislead it in the same way. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
@@ -391,12 +391,13 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 	return move_arguments(holders, insn, general);
 }
 
-/* The targets of the function's direct branches: the lowest one behind the entry. */
+/* What is known of the function's direct branches. lowest_target: the lowest target behind the
+ * entry. */
 struct body {
 	uint64_t lowest_target;
 	bool lost;	  /* some instruction is unknown */
 	size_t lost_at;	  /* its offset */
-	bool ends_inside; /* it probably reaches beyond the function's end */
+	bool ends_inside; /* the unknown instruction probably reaches beyond the end */
 };
 
 static void note_branch(struct body *body, const uint8_t *code, size_t size, size_t off)
@@ -424,8 +425,8 @@ static struct body survey(struct decoder *decoder, const uint8_t *code, size_t s
 	}
 	body.lost = off < size;
 	body.lost_at = off;
-	/* If too few bytes are left for the longest instruction, more likely the function's end is
-	 * wrong than the instruction unknown. */
+	/* If fewer bytes are left than the longest instruction has, a wrong end of the function is
+	 * more likely than an unknown instruction. */
 	body.ends_inside = body.lost && size - off < MAX_INSN_LEN;
 	for (; off < size; off++)
 		note_branch(&body, code, size, off);
@@ -455,8 +456,8 @@ static void place(struct probe_site *site, const struct decoder *decoder, const 
 		 insn->op_str[0] ? " " : "", insn->op_str);
 }
 
-/* May the probe stand at the instruction at off, of insn_len bytes, by the rules about the body of
- * the function (2 and 5)? If not, writes the reason to site. */
+/* Do the rules about the function's body (2 and 5) allow a probe on the instruction at off, which
+ * has insn_len bytes? If not, writes the reason to site. */
 static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 			struct probe_site *site)
 {

@@ -14,8 +14,9 @@
  *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
  *      own, or one that a mov has copied it to. Other arguments do not matter.
  *   4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is still
- *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. None
- *      stores to memory either: a store could hit the return address or the red zone.
+ *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
+ *      instruction passed over stores to memory either: a store could hit the return address or
+ *      the red zone.
  *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
  *      out of step would put the breakpoint inside an instruction and crash the target. Behind
  *      the probe, one instruction may be unknown to the decoder. It does no harm: the straight path
@@ -49,8 +50,9 @@ struct probe_site {
 /* Chooses the site in a function with len bytes of code, the first of them at vaddr. size is the
  * symbol's size. 0: unknown, so rule 5 cannot be shown and the probe stays at the entry. len is
  * smaller than size when the file ends early; size then counts as unknown. The probe reads the
- * first n_args arguments of the function, 6 at most. 0; -EINVAL when nothing may be probed: len is
- * 0, the first instruction does not decode, or it is a breakpoint (why says which); -ENOMEM. */
+ * first n_args arguments of the function, 6 at most. Returns 0; -EINVAL when nothing may be probed:
+ * len is 0, the first instruction does not decode, or it is a breakpoint (why says which);
+ * -ENOMEM. */
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       unsigned int n_args, struct probe_site *ret_site);
 

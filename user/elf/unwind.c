@@ -144,8 +144,8 @@ static const struct cie *find_cie(const struct builder *b, size_t pos)
 	return cie && cie->sound ? cie : NULL;
 }
 
-/* Adds an FDE. back is the content of its CIE field, which stands 4 bytes before cursor: how many
- * bytes before that field the CIE begins. */
+/* Adds an FDE. The FDE's CIE field stands 4 bytes before cursor. back is the field's content: the
+ * CIE begins that many bytes before the field. */
 static int add_fde(struct builder *b, uint32_t back, struct cursor cursor)
 {
 	size_t field = cursor.pos - b->bytes - 4;
@@ -220,7 +220,7 @@ static int compare_fdes(const void *a, const void *b)
 	return (x->program > y->program) - (x->program < y->program);
 }
 
-/* from: the end of the function before. 0, -ENOMEM, -E2BIG. */
+/* from: the end of the function before. Returns 0, -ENOMEM or -E2BIG. */
 static int write_function(struct builder *b, const struct fde *fde, uint32_t from)
 {
 	struct cursor cursor = {.pos = b->bytes + fde->program, .end = b->bytes + fde->program_end};
@@ -351,8 +351,8 @@ static size_t first_above(const struct unwind_table *table, uint64_t pc)
 }
 
 /* The code that the kernel jumps to has no caller. A program's _start says so in .eh_frame. The
- * dynamic linker's _start is hand-written and has no information, nor does the code behind it that
- * runs the constructors. */
+ * dynamic linker's _start is hand-written and has no unwind information. The code behind it, which
+ * runs the constructors, has none either. So the rule of this code becomes UNWIND_END. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
 	uint64_t pc = entry - table->base;

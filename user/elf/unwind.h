@@ -40,9 +40,9 @@ enum unwind_kind {
 #define UNWIND_GO_FRAME UNWIND_RULE(UNWIND_GO, 0, 1, 0)
 /* A frame that has left its goroutine's stack for the thread's. At rsp + g_off stands the
  * goroutine's address; the goroutine's second word is the upper end of its stack. At rsp +
- * depth_off stands how far below that end the frame's rsp was; if the goroutine is 0, that rsp
- * itself. At the frame's rsp stand the caller's rbp, if rbp_saved, and then the return address.
- * g_off and depth_off are not both 0. */
+ * depth_off stands how far below that end rsp was before the switch; if the goroutine's address is
+ * 0, the former rsp itself stands there. At the former rsp stand the caller's rbp, if rbp_saved,
+ * and then the return address. g_off and depth_off are not both 0. */
 #define UNWIND_GO_SWITCH(g_off, depth_off, rbp_saved)                                              \
 	UNWIND_RULE(UNWIND_GO, depth_off, rbp_saved, (g_off) / 8)
 #define UNWIND_RULE_KIND(rule)	    ((enum unwind_kind)((rule)&7))
@@ -65,9 +65,9 @@ struct unwind_table {
 	size_t skipped;	 /* entries that were broken or out of range */
 };
 
-/* Builds the table. max_rows (0: 16,777,216) limits its rows. 0 (without .eh_frame the table has no
- * rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -E2BIG when there are more rows
- * than max_rows; -ERANGE when the code spans more than 4 GiB. err may be NULL. */
+/* Builds the table. max_rows (0: 16,777,216) limits its rows. Returns 0 (without .eh_frame the
+ * table has no rows); -ENOEXEC when the section makes no sense at all; -ENOMEM; -E2BIG when there
+ * are more rows than max_rows; -ERANGE when the code spans more than 4 GiB. err may be NULL. */
 int unwind_table__build(const struct elf_image *image, size_t max_rows, struct unwind_table **ret,
 			struct error *err);
 void unwind_table__free(struct unwind_table *table);

@@ -16,7 +16,7 @@
 
 #define DEFAULT_WIDTH	  100
 #define DEFAULT_SHARE_PCT 1
-#define MAX_DEPTH	  40 /* of branches below each other */
+#define MAX_DEPTH	  40 /* most levels of branches */
 #define MIN_ROOM	  40
 #define INDENT		  2
 
@@ -39,7 +39,7 @@ struct tree {
 };
 
 struct node {
-	size_t from, to; /* range of stacks, to exclusive */
+	size_t from, to; /* range of stacks; `to` is exclusive */
 	double bytes;
 };
 
@@ -94,8 +94,8 @@ static int number_names(struct tree *tree, const struct profile *profile,
 	return 0;
 }
 
-/* Fills the stacks with the frames that the table shows, too. A stack begins with its first own
- * frame and the function that this called. The allocator's frames are left out. */
+/* Fills the stacks with the same frames that the table shows. A stack begins with its first own
+ * frame, to which the function that it called is added. The allocator's frames are left out. */
 static int tree__fill(struct tree *tree, const struct profile *profile)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};

@@ -30,12 +30,13 @@ int encode_heap_v2(const struct profile *profile, struct sink *sink);
  * that are not UTF-8 become '?'. */
 int encode_symbolized(const struct profile *profile, struct sink *sink);
 
-/* "root;caller;leaf BYTES\n", live bytes rounded, lines of the same names merged and sorted by
- * name; lines that round to 0 are left out. As in `jeprof --collapsed`, the allocator function
- * itself is left out, and an operator new that called it as well. A stack that has only such frames
- * keeps one. ';' in names becomes ':', control characters and bytes that are not UTF-8 become '?';
- * blanks within a name stay (consumers split at the last blank). For a view (profile/view.h) the
- * number is the weight of the view, and the first frame is the view's root. */
+/* Lines "root;caller;leaf BYTES\n", where BYTES is live bytes, rounded. Lines of the same names are
+ * merged, and lines are sorted by name. Lines that round to 0 are left out. As in `jeprof
+ * --collapsed`, the allocator function itself is left out, and so is an operator new that called
+ * it. A stack that has only such frames keeps one. ';' in names becomes ':', control characters and
+ * bytes that are not UTF-8 become '?'; blanks within a name stay (consumers split at the last
+ * blank). For a view (profile/view.h) the number is the weight of the view, and the first frame is
+ * the view's root. */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 /* profile.proto, gzipped, for pprof, for other readers of this format, and for memtrace itself.
@@ -49,16 +50,16 @@ struct svg_options {
 	const struct profile *base;
 };
 
-/* A flame graph (icicles: callers above) in one file that needs no other. It is a picture also
- * where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h). Frames
- * of one name and module below the same callers are one box, largest first. Inlined functions and
- * allocation functions are boxes, too. With a base, colours show by how much each frame has grown
- * or shrunk since, and whether the change exceeds the sampling error. The script can switch to the
- * base's widths, where frames that only the base has are visible. Boxes of less than a quarter of a
- * pixel are folded into one for each parent ("(n smaller)"). If more than 20,000 boxes would be
- * left, larger ones are folded, too. Frames deeper than 1,024 are folded into their caller. Names
- * longer than 400 characters are shortened; controls and bytes that are not UTF-8 become '?'. The
- * same profile gives the same bytes. options may be NULL. */
+/* A flame graph (icicles: callers above) in one file that needs no other. The picture is also
+ * complete where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h).
+ * Frames of one name and module below the same callers are one box, largest first. Inlined
+ * functions and allocation functions are boxes, too. With a base, colours show by how much each
+ * frame has grown or shrunk since, and whether the change exceeds the sampling error. The script
+ * can switch to the base's widths, where frames that only the base has are visible. Below each
+ * parent, all boxes narrower than a quarter of a pixel are folded into one ("(n smaller)"). If more
+ * than 20,000 boxes would be left, larger ones are folded, too. Frames deeper than 1,024 are folded
+ * into their caller. Names longer than 400 characters are shortened; controls and bytes that are
+ * not UTF-8 become '?'. The same profile gives the same bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table needs: nothing is shortened or left out to save room. */
@@ -74,13 +75,13 @@ struct table_options {
 	enum profile_weight weight;
 	bool churn; /* rows show allocation per second and lifetime instead of live memory */
 	bool tree;  /* in place of rows: functions that hold memory, and below each its callers */
-	double min_share_pct; /* least share of live bytes that a caller in the tree has; 0 = 1 */
+	double min_share_pct; /* of live bytes; callers below it share one line; 0 = 1 */
 };
 
 /* Which threads allocated, which freed whose memory, and which own the memory that is left. Threads
  * whose names differ only in numbers form one pool. A matrix of the first pools follows. For a
- * windowed run: which pools own the live memory, with its interval. The output is for people, as
- * are the next two. */
+ * windowed run: which pools own the live memory, with its interval. The output is for people, and
+ * so is that of the next two functions. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
@@ -90,8 +91,8 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 		 struct sink *sink);
 
 /* For each stack: the age of its objects when they were freed, and the age of those still live. For
- * a windowed run, survival gives the ages. Descending by objects per second, which is what short
- * lives cost. */
+ * a windowed run, survival gives the ages. Rows descend by objects allocated per second: with short
+ * lives, calls are what costs. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
@@ -111,8 +112,9 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 
 /* For people: live memory by component (profile/modules.h), indented like the tree of components,
  * and the remainder that no rule claims; with growth where it is known. Top components and the
- * remainder add up to the profile. With alone, the first lines of encode_table() stand above, and
- * losses that are not zero below. All names are printed with control characters replaced. */
+ * remainder add up to the profile. If alone is set, the first lines of encode_table() stand above
+ * the components, and losses that are not zero stand below them. All names are printed with control
+ * characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
 
@@ -127,7 +129,7 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 /* What the rows are sorted by, descending. */
 enum process_sort {
 	SORT_GROWTH,
-	SORT_LIVE, /* the same order, except for processes traced in windows */
+	SORT_LIVE, /* the order of SORT_GROWTH, except for processes traced in windows */
 	SORT_RSS,
 	PROCESS_SORTS
 };
@@ -151,12 +153,13 @@ struct process_table_options {
  * duration_s (a process that began later grew from nothing). The interval is LIVE's, divided by the
  * same length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
  * stacks (profile/growth.h). Memory from before the run that the process freed is not subtracted,
- * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R: more
- * memory would have been sampled with a probability of 97.5 %. ">=": samples were dropped. PEAK is
- * the most that the process held; "-": not known, as in windows. The column PEAK is present if some
- * process held more than it does at its end. RSS is at the end, CHANGE over the run; TOP SITE is
- * the function that holds most. Ended processes are ordered by their peak. Sums cover the processes
- * that still exist; their RSS counts shared pages once for each process.
+ * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R: if more
+ * memory were live, at least one of its blocks would have been sampled with a probability of
+ * 97.5 %. ">=" means that samples were dropped. PEAK is the most that the process held; "-": not
+ * known, as in windows. The column PEAK is present if some process held more than it does at its
+ * end. RSS is at the end, CHANGE over the run; TOP SITE is the function that holds most. Ended
+ * processes are ordered by their peak. Sums cover the processes that still exist; their RSS counts
+ * shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */
@@ -175,7 +178,8 @@ int encode_json(const struct profile *profile, struct sink *sink);
 struct json_options {
 	const struct modules *modules; /* or NULL */
 	bool all_stacks;	       /* "stacks" also has stacks with nothing live */
-	bool peak_stacks;	       /* or stacks that held memory at the process's peak */
+	/* "stacks" also has stacks that held memory at the process's peak */
+	bool peak_stacks;
 };
 int encode_json_with(const struct profile *profile, const struct json_options *options,
 		     struct sink *sink);
@@ -215,8 +219,8 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
 
-/* JSON of all stacks that grow, surely or perhaps, by the same evidence, as encode_json() writes
- * it. */
+/* JSON of all stacks that grow, surely or perhaps, ranked by the same evidence. Written as
+ * encode_json() writes it. */
 int encode_leaks_json(const struct profile *profile, struct sink *sink);
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 

@@ -104,8 +104,8 @@ static bool put_typedef(struct folded *to, const char *arguments)
 	return false;
 }
 
-/* At the word "operator": puts it and its symbols, without their arguments. Returns the text
- * behind. */
+/* name stands at the word "operator". Puts the word and the symbols behind it, without template
+ * arguments. Returns the text behind these. */
 static const char *put_operator(struct folded *to, const char *name)
 {
 	static const char *const symbols[] = {
@@ -131,8 +131,9 @@ static const char *put_operator(struct folded *to, const char *name)
 
 static void put_path(struct folded *to, const char *name, const char *end);
 
-/* At <impl Trait for Type> in the middle of a path. The path before it tells where the impl stands,
- * so Type takes its place if it is a path. */
+/* Puts <impl Trait for Type>, which stands in the middle of a path. The names before it only tell
+ * where the impl was written. If Type is a path, they are removed, and Type stands in their
+ * place. */
 static void put_impl(struct folded *to, size_t path, const char *type, const char *end)
 {
 	const char *of = NULL, *close;
@@ -153,7 +154,7 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 		put_path(to, type, end);
 		return;
 	}
-	to->len -= 2; /* "::", as a [T] has no path */
+	to->len -= 2; /* removes "::", because a type such as [T] has no path */
 	to->text[to->len] = '\0';
 }
 

@@ -10,7 +10,7 @@
 
 struct grid_column {
 	const char *title;
-	bool left; /* aligned; otherwise to the right */
+	bool left; /* aligned to the left; otherwise to the right */
 };
 
 /* A grid with only .columns and .n_columns set has no rows. Free with grid__clear(). */

@@ -94,7 +94,8 @@ static const char *why_they_end(const struct profile *profile)
 	return words;
 }
 
-/* Warns if most stacks are incomplete: a table of leaves looks like any other. */
+/* Warns if most stacks are incomplete. Their table shows little more than leaves, but looks like
+ * any other table. */
 static void put_broken(const struct profile *profile, struct sink *sink)
 {
 	const char *why;
@@ -111,8 +112,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* Warns if the command lets children do the work, as compilers, make and shells do. Then the user
- * asks about the children's memory. */
+/* Warns if the command lets children do the work, as compilers, make and shells do. Then the
+ * children's memory is what the user wants to know about. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -196,7 +197,7 @@ static void put_foreign_head(const struct profile *profile, const struct estimat
 	sink__puts(sink, estimated ? ", estimated\n" : "\n");
 }
 
-/* A profile is not called exact if a counter contradicts. */
+/* A profile is not called exact if one of its counters shows that something was missed. */
 static const char *exact_word(const struct profile *profile)
 {
 	return profile__is_surely_exact(profile) ? "exact" : "not sampled";

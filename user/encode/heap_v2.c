@@ -12,15 +12,16 @@
  *
  * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
  * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects of s1 bytes that carry
- * the average, and one object of s2 bytes that takes the rest. The rest is as much as one to two
- * average objects stand for. No object stands for less than R, so the rest is not below R either.
- * Then s2 f(s2) = rest can be solved. s1 is first moved so that the objects add up to C. If this
- * leaves a rest below R, the stack is not split.
+ * the average, and one object of s2 bytes that takes the rest. The rest has as many bytes as one to
+ * two average objects stand for. No object stands for less than R, so the rest is not below R
+ * either. Then s2 f(s2) = rest can be solved. s1 is first moved so that the objects add up to C. If
+ * this leaves a rest below R, the stack is not split.
  *
- * No pair can express less than R bytes. No sample at the file's interval stands for less, but
- * samples of windows, or the part that a filter leaves, may. Such stacks are sampled in their turn:
- * bytes that are too few for an object are carried to the next stack, so their sum is right to half
- * an object. Objects of no bytes are left out, because readers divide by the size. */
+ * No pair can express less than R bytes. No sample at the file's interval stands for less, but a
+ * sample of windows, or the part of a stack that a filter leaves, may stand for less. Not every
+ * such stack is written: bytes that are too few for an object are carried to the next stack. So the
+ * sum of all stacks is right to half an object. Objects of no bytes are left out, because readers
+ * divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -52,9 +53,9 @@ static double scale(double size, double interval)
 }
 
 /* The total size s of n objects that a reader turns into bytes: s f(s/n) = bytes. With t = s/(nR)
- * and v = bytes/(nR) that is t / (1 - exp(-t)) = v, solvable for v > 1. The left side is convex and
- * at least max(t, 1 + t/2), so Newton's method comes down from min(v, 2(v - 1)) without
- * overshooting. */
+ * and v = bytes/(nR), this equation becomes t / (1 - exp(-t)) = v. It has a solution for v > 1. The
+ * left side is convex and at least max(t, 1 + t/2), so Newton's method comes down from min(v,
+ * 2(v - 1)) without overshooting. */
 static double size_for_bytes(double bytes, double n, double interval)
 {
 	double v = bytes / (n * interval), t = fmin(v, 2 * (v - 1));
@@ -107,7 +108,7 @@ static bool invert_split(double objects, double bytes, double interval, struct p
 	left = objects - scale(size_for_bytes(rest, 1, interval), interval);
 	if (!(left > n))
 		return false;
-	/* n f(x1) = left */
+	/* solves n f(x1) = left for x1 */
 	first = whole(n, -interval * log1p(-n / left) * n);
 	rest = bytes - pair_bytes(first, interval);
 	if (!(rest >= interval))
@@ -127,15 +128,16 @@ static struct pairs invert_exactly(double objects, double bytes, double interval
 	if (fabs(pair_bytes(pairs.pair[0], interval) - bytes) <= TOLERANCE * bytes ||
 	    invert_split(objects, bytes, interval, &pairs))
 		return pairs;
-	/* With few objects their number cannot be right, so only the bytes are. n is rounded down,
-	 * because more than bytes/R objects cannot stand for so few bytes. */
+	/* With so few objects, no pair has both the right number of objects and the right bytes. So
+	 * only the bytes are made right. n is rounded down, because more than bytes/R objects
+	 * cannot stand for so few bytes. */
 	n = fmax(floor(objects / scale(bytes / objects, interval)), 1);
 	pairs.pair[0] = whole(n, size_for_bytes(bytes, n, interval));
 	return pairs;
 }
 
-/* The pairs of one of many stacks. The bytes of small stacks add up in *left_over, which may give a
- * pair or none. */
+/* The pairs of one stack. *left_over adds up the bytes of small stacks. A small stack gets a pair
+ * if they suffice for one object, and no pair otherwise. */
 static struct pairs invert_carrying(double objects, double bytes, double interval,
 				    double *left_over)
 {
@@ -162,8 +164,8 @@ static void put_thread(struct sink *sink, const struct profile_thread *thread, s
 {
 	char tid[16];
 
-	/* What a thread has freed again is not known, so there is no accumulated number: jemalloc
-	 * writes zeros there as well unless prof_accum is on. */
+	/* What a thread has freed is not known, so its accumulated numbers are written as zeros.
+	 * jemalloc does the same unless prof_accum is on. */
 	snprintf(tid, sizeof(tid), "%" PRIu32, thread->tid);
 	put_counts(sink, tid, live, (struct pair){}, end);
 }
@@ -314,10 +316,11 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 		put_mapping(&profile->mappings[i], sink);
 }
 
-/* The interval that the file states. Windows sample as finely as they can afford, and stand for the
- * time between them. If the interval became coarser, samples differ in their interval. In both
- * cases the file states the interval that gives the whole its variance: at an interval R, the
- * variance of `bytes` is R bytes. */
+/* The interval that the file states. In a windowed run the interval differs from window to window,
+ * and samples also stand for the time between windows. In a continuous run the interval may have
+ * become coarser. In both cases no single interval holds for all samples. So the file states the
+ * interval that gives the whole profile its variance: at an interval R, the variance of `bytes` is
+ * R times bytes. */
 static double interval_of(const struct profile *profile)
 {
 	struct estimate live = profile__live(profile);

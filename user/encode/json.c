@@ -98,7 +98,7 @@ void json__put_uint(struct json *json, const char *key, uint64_t value)
 	sink__printf(json->sink, "%" PRIu64, value);
 }
 
-/* To three decimals; JSON has no infinities. */
+/* Puts a number with three decimals. JSON has no infinities, so null stands for them. */
 static void put_real(struct sink *sink, double value)
 {
 	if (isfinite(value))
@@ -147,7 +147,7 @@ static void put_integer(struct json *json, const char *key, double value)
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
-	/* nothing is known of memory that windows have not seen */
+	/* not if windows have seen no live memory: then any amount may be live */
 	bool complete = !profile__is_lower_bound(profile) &&
 			!(profile__is_windowed(profile) && !(live->bytes > 0));
 	bool known = profile->interval_bytes;
@@ -343,8 +343,8 @@ static void put_heights(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 }
 
-/* Thread names by tid, and which thread freed whose memory. freer 0: all that the owner
- * allocated. */
+/* Thread names by tid, and which thread freed whose memory. An entry with freer 0 tells all that
+ * the owner allocated. */
 static void put_transfers(struct json *json, const struct profile *profile)
 {
 	struct json list = json__open(json, "threads", "[");
@@ -388,8 +388,8 @@ static void put_peak(struct json *json, const struct profile *profile, double ob
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 
-/* Only for windows, where the error is known. In continuous runs it follows from the sampling
- * interval. */
+/* Only for windowed runs, where the error of each stack is stored. In continuous runs the error
+ * follows from the sampling interval. */
 static void put_alloc_interval(struct json *json, const struct profile_site *site)
 {
 	const struct estimate allocated = {

@@ -10,15 +10,16 @@
 #include "profile/diff.h"
 #include "profile/profile.h"
 
-/* A writer of JSON without state: `first` of the enclosing object or array says whether a comma is
- * due, and is cleared. A document begins with {.sink = sink, .first = true}. */
+/* A writer of JSON. Its only state is `first`: while it is set, the enclosing object or array is
+ * empty, so no comma is due. The first item clears it. A document begins with {.sink = sink, .first
+ * = true}. */
 struct json {
 	struct sink *sink;
 	bool first;
 };
 
-/* Write the comma before the next item of an array, if one is due; a string; "key": of an
- * object. */
+/* Each writes one thing. json__comma(): the comma before the next item of an array, if one is due.
+ * json__text(): a string. json__key(): the key of a member of an object, with its colon. */
 void json__comma(struct json *json);
 void json__text(struct json *json, const char *text);
 void json__key(struct json *json, const char *key);

@@ -19,13 +19,14 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-#define MAYBE	      3	 /* most stacks told that only may grow */
-/* Share of the memory held at the first age that is still held at the last age. Blocks of a leak
- * stay, blocks of a cache are freed. */
+#define MAYBE	      3	 /* at most so many stacks are told that only may grow */
+/* A stack's survival at the last age divided by its survival at the first age. From FLAT on the
+ * blocks stay, as those of a leak do. Up to STEEP the blocks are freed, as those of a cache are. */
 #define FLAT  0.8
 #define STEEP 0.5
-/* Growth of this many samples within the time that is examined is found in 95 of 100 cases: eight
- * slices, with the error of their spread (profile/growth.h). */
+/* If a stack grows by this many samples within the time that is examined, its growth is found in 95
+ * of 100 cases. This holds for eight slices, where the error is taken from their spread
+ * (profile/growth.h). */
 #define SAMPLES_FOUND 20
 /* Share of a run. If more is traced continuously, growth is known as in a continuous run
  * (session/windowed_trend.c). */
@@ -33,7 +34,7 @@
 #define LONGEST	   60 /* a run this many times as long is not advised: half an hour for 30 s */
 #define LEAST_RATE 1  /* byte per second: less does not count as growth */
 #define MUCH_PCT   20 /* of CPU time: the limit that is advised */
-/* bytes per second: growth of a process from this on is always mentioned */
+/* bytes per second: if a process grows by this or more, that is always mentioned */
 #define GROWS (16 << 10)
 
 /* What is told of one stack, or of a group of stacks that are printed the same. */
@@ -44,13 +45,15 @@ struct suspect {
 	double live;
 	size_t index; /* among those given */
 	bool sure;
-	bool aged; /* known: shares still held of memory older than young_s, old_s */
+	/* known: young is the share of what was allocated more than young_s ago that is still live;
+	 * old and old_s likewise */
+	bool aged;
 	double young_s, young, old_s, old;
 	double oldest_s;   /* some of its memory is older than this; 0: not known */
 	struct growth now; /* growth by the last profile alone, which looks at the end of its run;
 			    * low is NaN: not known */
 	bool replaces;	   /* struct profile_site's */
-	unsigned rises;	   /* in this many of steps; 0: not known */
+	unsigned rises;	   /* the stack grew in this many of `steps`; 0: not known */
 	size_t steps;
 };
 
@@ -133,7 +136,7 @@ static bool mostly_windows(const struct profile *profile)
 	       profile->windows.continuous_s < NEARLY_ALL * profile->duration_s;
 }
 
-/* The number of samples follows from the limit, not from -i. */
+/* Does the limit (--max-overhead) set the number of samples? Otherwise -i sets it. */
 static bool is_limited(const struct profile *profile)
 {
 	return profile->asked_interval_bytes || profile__is_windowed(profile);
@@ -187,7 +190,7 @@ struct finding {
 	double process;	  /* growth of its anonymous memory, bytes per second; NaN: not known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited;	  /* is_limited() */
-	bool somebody;	  /* the process has more and more blocks, of some stack */
+	bool somebody;	  /* the process has more and more blocks, of whichever stack */
 };
 
 static void finding__clear(struct finding *finding)
@@ -353,8 +356,8 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* --- of one profile --- */
 
-/* Survival is known of single stacks only. Of a group that is printed the same, the ages are those
- * of one stack, if that stack holds at least half of the memory. */
+/* Survival is known for single stacks only. A group of stacks that are printed the same gets the
+ * ages of one stack, if that stack holds at least half of the group's memory. */
 static void add_ages(struct suspect *s, const struct profile *profile,
 		     const struct profile_site *site, double live)
 {
@@ -378,8 +381,8 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* The bytes that one sample in windows stands for, including the time between windows: the variance
- * of the allocated bytes divided by these bytes. 0: not known. */
+/* The bytes that one sample in windows stands for, including the time between windows. They are the
+ * variance of the allocated bytes divided by the allocated bytes. 0: not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
@@ -390,7 +393,8 @@ static double windows_sample(const struct profile *profile)
 	}
 	if (variance > 0 && bytes > 0)
 		return variance / bytes;
-	return share > 0 ? (double)profile->interval_bytes / share : 0; /* an older file */
+	/* an older file has no variance */
+	return share > 0 ? (double)profile->interval_bytes / share : 0;
 }
 
 /* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the
@@ -405,11 +409,11 @@ static double least_growth(const struct profile *profile)
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 
-/* The number of samples bounds the growth that could be missed only if all samples have similar
- * weights. In windows the weights differ: a second of continuous tracing may bring most samples,
- * and tells little about the rest of the run. Two kinds of growth that was not found raise the
- * bound: growth that a stack may have without being sure, and growth of the process that no stack
- * explains. */
+/* How much growth could be missed follows from the number of samples only if all samples have
+ * similar weights. In windows the weights differ: a second of continuous tracing may bring most
+ * samples, and tells little about the rest of the run. Two kinds of growth that was not found raise
+ * the bound: growth that a stack may have without being sure, and growth of the process that no
+ * stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -417,7 +421,7 @@ static void raise_least(const struct profile *profile, struct finding *finding)
 
 	if (!mostly_windows(profile) || !isfinite(finding->least))
 		return;
-	finding->least = fmax(finding->least, unexplained); /* not if that is NaN */
+	finding->least = fmax(finding->least, unexplained); /* fmax() ignores NaN */
 	for (size_t i = 0; i < finding->n; i++)
 		if (!finding->suspects[i].sure)
 			finding->least = fmax(finding->least, finding->suspects[i].high);

@@ -24,10 +24,11 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MAX_DROP       16   /* most allocator functions that readers leave out */
-#define MAX_DROP_BYTES 100  /* longest of these names */
-#define CLEARLY	       1.01 /* least ratio that is written */
-/* locations in samples of all threads: some 500 MB, which zlib makes small */
+#define MAX_DROP       16  /* at most so many allocator functions are named in drop_frames */
+#define MAX_DROP_BYTES 100 /* longest of these names */
+/* LABEL_SQUARES is written if it is more than this many times what readers compute */
+#define CLEARLY 1.01
+/* limit for the locations in all threads' samples: they take some 500 MB, which zlib makes small */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
@@ -209,8 +210,8 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	const struct estimate *live = &site->live;
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
-		/* if unknown, these equal live: written as 0, so that they stay unknown to who
-		 * reads the file */
+		/* If allocated memory is unknown, the profile has the live figures in its place.
+		 * The file then gets 0, so that it stays unknown to readers. */
 		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
 		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
@@ -237,8 +238,8 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
 		share.value[VALUE_ALLOC_SPACE] =
 			fmin(share.value[VALUE_INUSE_SPACE], left.value[VALUE_ALLOC_SPACE]);
-		/* A tiny rest is no real memory without a thread: differences of doubles are not
-		 * quite 0. The last thread gets it. */
+		/* A tiny rest is a rounding error of doubles, not memory that belongs to no thread.
+		 * So the last thread gets it. */
 		for (int k = 0; k < VALUE_GROWTH; k++) {
 			left.value[k] -= share.value[k];
 			if (left.value[k] < 1e-9 * all.value[k]) {
@@ -556,8 +557,8 @@ static void put_strings(struct pprof *p)
 	}
 }
 
-/* Each thread that holds memory of a stack has a sample, and each sample has its whole stack. No
- * process has so many, but a short input file can. */
+/* If a thread holds memory of a stack, it has a sample of its own, which repeats the whole stack.
+ * No process has too many of these, but a short input file can have. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;

@@ -17,8 +17,9 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-#define COMMAND_MAX   15 /* columns; the kernel's limit for programs, though not for its workers */
-#define MIN_ROOM      20 /* for the function, before columns are left out */
+/* columns; the kernel's limit for a program's name (its own workers may have longer ones) */
+#define COMMAND_MAX 15
+#define MIN_ROOM    20 /* for the function, before columns are left out */
 
 enum column {
 	PID,
@@ -67,9 +68,10 @@ struct sum {
 struct process {
 	const struct profile *profile;
 	struct estimate live, peak; /* peak only if the profile has one */
-	double held_most;	    /* peak, bytes, if some process of the run has a known peak */
-	double growth;		    /* bytes per second */
-	size_t index;		    /* among those given */
+	/* bytes: the larger of peak and live; 0 unless run.peaks */
+	double held_most;
+	double growth; /* bytes per second */
+	size_t index;  /* among those given */
 };
 
 /* What holds for all processes. */
@@ -85,14 +87,15 @@ struct run {
 	bool hidden[N_COLUMNS]; /* to save room, or because there is nothing to show */
 };
 
-/* Of windows growth is estimated by itself: of what came first more is known. */
+/* Is GROWTH/s the estimated growth of the stacks? Otherwise it is LIVE divided by the time. */
 static bool is_by_blocks(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
-/* There are too few windows to tell growth. The process grows by its live memory of the run, less
- * the older memory that it freed, which was not seen. */
+/* There are too few windows to tell growth. The process's true growth is its live memory of the
+ * run, less the older memory that it freed. How much it freed was not seen, so LIVE divided by the
+ * time is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->has_growth;
@@ -133,12 +136,13 @@ static bool live_interval(const struct run *run, const struct sum *sum, struct i
 		return false;
 	if (sum->live.samples)
 		*ret = estimate__interval(&sum->live);
-	else /* the high end of estimate.h at Y = V = 0 and w = R, a small block not seen */
+	else /* nothing sampled: the high end in estimate.h for Y = V = 0 and w = R */
 		*ret = (struct interval){0, -log(0.025) * (double)run->interval_bytes};
 	return true;
 }
 
-/* bytes and the interval, both divided by divisor, each into CELL_SIZE bytes. */
+/* Formats live bytes and their interval, both divided by divisor. text and interval_text have room
+ * for CELL_SIZE bytes each. */
 static void format_estimate(const struct run *run, const struct sum *sum, double divisor,
 			    char *text, char *interval_text)
 {
@@ -310,8 +314,8 @@ static size_t width_used(const struct run *run, const size_t *width)
 	return used;
 }
 
-/* Hides columns until the function has room, and names them. An estimate is never shown without its
- * interval, and the column sorted by stays. Returns the room of the function. */
+/* Hides columns until the function has room, and says which are hidden. An estimate is never shown
+ * without its interval, and the column sorted by stays. Returns the room of the function. */
 static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 {
 	enum process_sort sort = run->options->sort;
@@ -356,7 +360,8 @@ static void put_cells(const struct run *run, const size_t *width, const char *co
 
 		if (run->hidden[c])
 			continue;
-		blanks += c == COMMAND ? 0 : padding; /* the others are numbers */
+		/* other columns are numbers, aligned to the right */
+		blanks += c == COMMAND ? 0 : padding;
 		if (*cells[c]) {
 			sink__printf(sink, "%*s%s", (int)blanks, "", cells[c]);
 			blanks = 0;
@@ -552,7 +557,8 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	return err;
 }
 
-/* The contradictions of as many processes as there are rows. */
+/* Puts the contradictions of at most as many processes as the table has rows, and counts the
+ * others. */
 static int put_findings(const struct run *run, struct sink *sink)
 {
 	size_t left = run->options->top ? run->options->top : DEFAULT_TOP, more = 0;

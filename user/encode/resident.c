@@ -106,8 +106,8 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-/* In whole KiB, as measured figures are. The heap's two rows are rounded so that their sum
- * stays. */
+/* In whole KiB, as measured figures are. The heap's two rows are rounded so that their sum is still
+ * right. */
 static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
 {
 	if (row->kind == RESIDENT_HEAP && r->heap_split)
@@ -193,7 +193,8 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 {
 	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
-	/* an owner's name is functions, which may have template arguments; other names are files */
+	/* An owner's name consists of functions' names, which may have template arguments. Other
+	 * names are paths of files. */
 	if (printable)
 		name = row->kind == RESIDENT_MAPPED ? fold_name(printable) : strdup(printable);
 	text = name ? row_text(r, row, name) : NULL;

@@ -58,7 +58,7 @@ static const struct grid_column columns[] = {
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* Two cells of a row. */
+/* Adds two cells of a row: objects and bytes. */
 static void add_amount(struct grid *grid, double objects, double bytes)
 {
 	char text[32];

@@ -28,7 +28,7 @@
 #define THIN	    2	 /* narrower boxes have no line around them */
 #define LETTER	    7.23 /* in the labels' font, which is monospaced */
 #define LEAST_LABEL 4	 /* columns */
-#define LEAST_BOTH  16	 /* columns in which a name keeps both its ends */
+#define LEAST_BOTH  16	 /* columns: from this width on, a shortened name keeps both its ends */
 
 /* Narrower boxes are folded. If there would be more than MAX_NODES boxes, wider ones are folded,
  * too: 20,000 boxes are some 2 MB. */
@@ -103,8 +103,8 @@ static size_t wide_columns(const char *printable)
 	return n;
 }
 
-/* In at most max (>= LEAST_LABEL) columns. The leading parts of the name are cut first. If that is
- * not enough, its end is cut where room is small, or else its middle. */
+/* Puts the name in at most max (>= LEAST_LABEL) columns. The leading parts of the name are cut
+ * first. If that is not enough, its end is cut where room is small, or else its middle. */
 static int put_short(struct sink *sink, const char *name, size_t max)
 {
 	_cleanup_free_ char *printable = text_printable(name), *part = NULL, *cut = NULL;
@@ -224,7 +224,8 @@ static void node_color(const struct svg *svg, size_t i, char to[8])
 	}
 }
 
-/* What the colours mean, as one line of text, so that nothing needs to know how wide it is. */
+/* Puts what the colours mean. It is one line of text, so that nothing here needs to know how wide
+ * the words are. */
 static void put_key(const struct svg *svg, int y)
 {
 	static const struct {
@@ -378,7 +379,8 @@ static int put_names(struct svg *svg)
 
 /* "PARENT FRAME BYTES OBJECTS" of each box. FRAME is its line among the names or, below zero, how
  * many nodes are folded. With a base, "BYTES LOW HIGH" follows: the base's bytes and the interval
- * of the change ("0 0": not known). For an estimate, its "LOW HIGH" follows. */
+ * of the change ("0 0": not known). If the box's own BYTES are an estimate, "LOW HIGH" of their
+ * interval follows last. */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;

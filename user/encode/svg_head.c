@@ -217,7 +217,7 @@ static void put_change(FILE *out, const struct tree *tree)
 			format_bytes(tree->gone_bytes, text[0]),
 			with_commas(tree->gone_stacks, count), tree->gone_stacks == 1 ? "" : "s");
 	fputc('\n', out);
-	/* readers would take the colours as excluding chance */
+	/* without these words, readers would think that colours rule out chance */
 	if (!tree->unsure)
 		fputs("more than sampling error may still be chance, for blocks come and go: "
 		      "which stacks grow by more than that, `memtrace diff` tells\n",

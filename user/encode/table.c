@@ -29,7 +29,7 @@ struct row {
 
 struct columns {
 	bool leaks, exact;
-	bool no_objects, no_last; /* left out to save room; last: SHARE, with leaks LIVE */
+	bool no_objects, no_last; /* left out to save room; no_last: SHARE, or LIVE with leaks */
 	int growth, growth_interval, live, interval, objects, share;
 };
 
@@ -372,7 +372,7 @@ static int put_files(const struct profile *profile, struct sink *sink)
 	size_t n = profile->n_snapshots;
 	int rc = 0;
 
-	/* there may be thousands of snapshots */
+	/* only the first and the last: there may be thousands */
 	if (n)
 		rc = put_path(profile, 0, "snapshots: ", sink);
 	if (n > 1 && !rc)

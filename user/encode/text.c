@@ -12,8 +12,9 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-#define LITTLE_CPU 0.5 /* of a core; processes below may be given a share of one (pace/windows.h) */
-#define DEAR_PCT   1   /* of CPU time: less is told as a share of that */
+/* of a core; for processes that use less, the limit may be a share of a core (pace/windows.h) */
+#define LITTLE_CPU 0.5
+#define DEAR_PCT   1 /* of CPU time: less is told as a share of that */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
@@ -195,7 +196,8 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	uint32_t first = 0, n = site->n_locations;
 	const char *name;
 
-	/* a stack of allocator frames alone shows its last one */
+	/* If a stack has only allocator frames, its last one is shown. A view's notes are no
+	 * frames. */
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
 	/* for faults, the leaf touches the memory and tells who holds it */

@@ -12,7 +12,7 @@
 #include "encode/text.h"
 #include "profile/threads.h"
 
-#define PAIR_WIDTH 11 /* of a name above a column */
+#define PAIR_WIDTH 11 /* columns of a thread's name in the matrix's head */
 
 static const struct grid_column columns[] = {
 	{"THREAD", true},	    {"THREADS", false},	  {"ALLOCATED", false},
@@ -141,7 +141,8 @@ static const struct grid_column owners[] = {
 	{"95 % INTERVAL", false}, {"OBJECTS", false},
 };
 
-/* Windows show which thread owns live memory, as far as they show what is live. */
+/* For a windowed run: puts which pools of threads own the live memory. Owners are known for as much
+ * memory as windows have seen to be live. */
 static int put_owners(const struct profile *profile, size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = owners,

@@ -16,8 +16,8 @@
 #include "base/path.h"
 #include "base/vector.h"
 
-/* Frames that are not code. Each note has one occurrence, and the note's value is that occurrence's
- * index (struct occurrence). */
+/* Frames that are not code. Each note is one occurrence (struct occurrence). The notes are added
+ * first, so a note's value is also the index of its occurrence. */
 enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
 
 static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocator's own]"};
@@ -135,7 +135,8 @@ static int by_frame(const void *a, const void *b)
 	const struct occurrence *x = a, *y = b;
 	int order = compare_frames(&x->frame, &y->frame);
 
-	/* The first of equal frames sets their kind; a fixed order keeps it the same. */
+	/* The first of equal frames sets the kind of all. A fixed order makes it the same one each
+	 * time. */
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
@@ -366,9 +367,9 @@ static int make_nodes(struct builder *b, const struct tree_node *root, size_t ma
 	return rc;
 }
 
-/* Upper end of the interval of live bytes where nothing was sampled: more would have been sampled
- * with a probability of 97.5 %. One sample stands for at most the interval, but for more in
- * windows. */
+/* The upper end of the interval of live bytes for a stack without samples. If more bytes were live,
+ * one of them would have been sampled with a probability of 97.5 %. In a continuous run one sample
+ * stands for at most the interval, in windows it may stand for more. */
 static double unseen_bytes(const struct profile *profile, const struct estimate *live)
 {
 	double one = profile->interval_bytes > 1 ? (double)profile->interval_bytes : 0;
@@ -399,8 +400,8 @@ int tree__build(const struct profile *profile, const struct profile *base,
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
 		count_gone(&b);
-		/* No child holds more than all bytes. Above a share of 1, all are folded into one
-		 * node. */
+		/* min_share need not rise beyond 1: no child holds more than all bytes, so all
+		 * children are then folded into one node. */
 		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG &&
 		       tree.min_share <= 1)
 			tree.min_share = fmax(1.25 * tree.min_share, 1e-6);

@@ -24,7 +24,8 @@ enum frame_kind {
 };
 
 struct tree_frame {
-	const char *name;   /* as in the profile: any bytes; borrowed from there or the tree's */
+	/* as in the profile, so it may be any bytes; owned by the profile or the tree */
+	const char *name;
 	const char *module; /* the last part of its file's path, "" for none; borrowed */
 	enum frame_kind kind;
 };
@@ -61,20 +62,24 @@ struct tree {
 
 struct tree_options {
 	double min_share; /* see above; 0: only nodes without bytes are folded */
-	/* min_share is raised until there are no more nodes; at least 2; 0: no limit */
+	/* min_share is raised until the tree has no more nodes than this; at least 2; 0: no
+	 * limit */
 	size_t max_nodes;
 	uint32_t max_depth; /* frames deeper than this are left out; 0: no limit */
 };
 
-/* Builds it from sorted, symbolized profiles; base may be NULL. The tree borrows from the profiles,
- * so they must outlive it. No recursion; O(n log n) for n frames of all stacks. 0 or -ENOMEM. */
+/* Builds a tree from sorted, symbolized profiles; base may be NULL. The tree borrows from the
+ * profiles, so they must outlive it. No recursion; O(n log n) for n frames of all stacks. 0 or
+ * -ENOMEM. */
 int tree__build(const struct profile *profile, const struct profile *base,
 		const struct tree_options *options, struct tree *ret_tree);
 void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
- * errors are independent, and neither need be symmetric: the distances of each interval's ends from
- * its figure add up as squares (Zou and Donner, Statistics in Medicine 27, 2008). */
+ * errors are independent, and each may be asymmetric. So each end of the change's interval follows
+ * from two distances, added as squares. For the low end they are how far the new figure may be
+ * lower and the old figure higher; for the high end the reverse (Zou and Donner, Statistics in
+ * Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */

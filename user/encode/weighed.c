@@ -25,7 +25,8 @@ struct weighed {
 	struct estimate amount; /* bytes holds the weight, in any unit */
 };
 
-/* An estimate of `bytes` of the bytes that the group's stacks allocated. */
+/* Makes an estimate of `bytes`, which are a part of what the group's stacks allocated. In a
+ * windowed run its error is the same part of the group's error. */
 static struct estimate part_allocated(const struct profile *profile, const struct group *g,
 				      double bytes)
 {
@@ -81,8 +82,8 @@ static int compare_weighed(const void *a, const void *b)
 	return strcmp(x->group->key, y->group->key);
 }
 
-/* The groups whose weight is above 0. *ret_groups is for free_groups(), the array for free(). 0 or
- * -ENOMEM. */
+/* The groups whose weight is above 0. The caller frees *ret_groups with free_groups() and *ret with
+ * free(). 0 or -ENOMEM. */
 static int weigh_all(const struct profile *profile, enum profile_weight weight,
 		     struct group **ret_groups, size_t *ret_n_groups, struct weighed **ret,
 		     size_t *ret_n)
@@ -158,7 +159,8 @@ enum { WEIGHT, INTERVAL, OBJECTS, SHARE, BESIDE, CELLS };
 static const char *title_of(enum profile_weight weight)
 {
 	static const char *const titles[PROFILE_WEIGHTS] = {
-		[WEIGHT_LIVE] = "LIVE",		  [WEIGHT_OBJECTS] = "", /* the column has it */
+		/* the column OBJECTS shows it already */
+		[WEIGHT_LIVE] = "LIVE",		  [WEIGHT_OBJECTS] = "",
 		[WEIGHT_ALLOCATED] = "ALLOCATED", [WEIGHT_FREED] = "FREED",
 		[WEIGHT_GROWTH] = "GROWTH/s",	  [WEIGHT_PEAK] = "AT PEAK",
 	};

@@ -17,7 +17,7 @@
 #define ALLOCATORS_OWN "[allocator's own] "
 #define MORE	       " < ..."
 #define MIN_ROOM       24
-#define MAX_RUN	       3 /* frames of the runtime in a row, named one by one */
+#define MAX_RUN	       3 /* up to so many frames of the runtime in a row are all named */
 #define MIN_VIA	       8 /* fewest useful columns of a name */
 
 struct story_frame {
@@ -30,9 +30,9 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* called: the runtime function that the first frame called. innermost: the runtime
-	 * function of that chain of calls that is nearest to the allocation, if the two are std::
-	 * functions of different classes. NULL: none. Owned. */
+	/* called: the runtime function that the first frame called. innermost: the last runtime
+	 * function in the chain of calls that begins there, the nearest to the allocation. It is
+	 * set only if both are std:: functions of different classes. NULL: none. Owned. */
 	char *called, *innermost;
 	bool has_own; /* the first frame is the program's own */
 	bool truncated;
@@ -92,8 +92,9 @@ static bool same_class(const char *a, const char *b)
 }
 
 /* Sets called and innermost from the runtime frames below the first own frame. innermost is kept
- * only if both are of C++'s library and have names that people use. It tells two stacks through one
- * map apart: one allocates the map's nodes, the other the strings in them. */
+ * only if both are of C++'s library and have names that people use. With innermost, two stacks
+ * through the same map can be told apart: one allocates the map's nodes, the other the strings in
+ * them. */
 static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
 {
 	if (outermost && !(story->called = readable_called(outermost)))
@@ -177,7 +178,8 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 			free(frames[k].name);
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
 		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1, kind) < 0) {
-			/* the frames behind have no owner any more */
+			/* the story no longer counts the frames behind these, so nobody else frees
+			 * them */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
 				free(frames[k].name);

@@ -9,9 +9,9 @@
 
 #define BATCH	  256  /* blocks that are read at once */
 #define DUE_LEAST 0.1  /* share of blocks: a smaller one makes no difference */
-#define DISPROVED (-2) /* logarithm of chances: seven to one */
+#define DISPROVED (-2) /* logarithm of a ratio of chances: one to seven */
 
-/* Multiply and shift with a secret multiplier; the rest of a word is zero. */
+/* Multiplies and shifts, with a secret multiplier. The last word is filled up with zeros. */
 static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
 {
 	uint64_t h = s->seed[0] ^ len, k = s->seed[1] | 1;
@@ -208,13 +208,15 @@ static double around(const float *by_class, int class)
 }
 
 /* struct windowed_stack.missed, for a class of age. A freed block's successor at its address may
- * have the same contents: a header that points to a buffer, where both are freed and allocated
- * together. Then blocks that look unchanged are freed as often as any block at these addresses, m
- * per second, and not as seldom as contents change, c. The n frees of unchanged blocks that were
- * watched for t seconds decide between m and c: they are Poisson, so the logarithms of their
- * chances differ by n log(m / c) - t (m - c). If these frees do not speak against m, contents have
- * missed changes that m made due. slower: how many times as much wall time a net second of a window
- * has as one of a gap. */
+ * have the same contents. An example is a header that points to a buffer, if both are freed and
+ * allocated together. Then contents do not show the end. Let m be the rate, per second, at which
+ * blocks at these addresses are freed, and c the rate at which contents change. Blocks that look
+ * unchanged are freed at the rate c if contents show every end, but at the rate m if contents miss
+ * ends. Let n be the frees of unchanged blocks that were watched for t seconds. n is Poisson, so
+ * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If that
+ * does not speak against m, contents have missed all changes that were due at the rate m but were
+ * not seen. slower: how many times as much wall time a net second of a window has as a net second
+ * of a gap. */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;

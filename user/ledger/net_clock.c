@@ -11,7 +11,7 @@
 
 #define NS	    1e-9
 #define APART_NS    200000000ULL
-#define LEAST_NET   0.02 /* where a call's cost is not known */
+#define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
 #define LEAST_MAX   0.5
 #define GRID	    400
 #define REACH	    3	   /* standard errors */
@@ -282,7 +282,7 @@ static struct by_work add_up_work(const struct net_clock *c)
 		ret.n++;
 	}
 	ratio = ret.cpu > 0 ? ret.net / ret.cpu : 0;
-	if (ret.n > 1) /* of sum (own - ratio cpu)^2 */
+	if (ret.n > 1) /* from the sum of (own - ratio * cpu)^2 */
 		ret.variance = fmax(squares - 2 * ratio * cross + ratio * ratio * cpu_squares, 0) *
 			       (double)ret.n / (double)(ret.n - 1);
 	ret.variance += ret.net * ret.net *
@@ -305,7 +305,7 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
-/* How likely F is to be `miss` away from its expected value, up to a factor. */
+/* How likely F is to be `miss` away from its expected value. A constant factor is left out. */
 static double density_of_miss(double miss, double error)
 {
 	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -314,10 +314,12 @@ static double density_of_miss(double miss, double error)
 	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
 }
 
-/* F and its error, from the knowledge before anything is seen, F0 +- e, and from the CPU time of
- * windows less their cost, which is above zero in any case. By Bayes' rule over x = net time /
- * cost: r - x, with r = CPU time / cost, is normal with F0 and e, or with a wider error. Before
- * that, every order of magnitude of x is equally likely, from least_net() on. */
+/* Finds F and its error from two facts. The first is what is known of F before anything is seen:
+ * `before` +- `error`. The second is that the net time of windows, their CPU time less F times
+ * their cost, is above zero. Bayes' rule is applied over x = net time / cost. With r = CPU time /
+ * cost, F is r - x. By the first fact, F is normal with mean `before` and error `error` or, with
+ * the chance NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least least_net().
+ * Above that, every order of magnitude of x is equally likely before the first fact is used. */
 static void weigh_net(struct net_clock *c, double before, double error)
 {
 	double sum = 0, first = 0, second = 0, least = least_net(c), most, ratio, x,
@@ -341,7 +343,7 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	}
 	x = exp(first / sum);
 	c->felt = ratio - x;
-	/* of log x; no more than what it was before */
+	/* x times the error of log x, but no more than the error before */
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 

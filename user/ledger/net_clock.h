@@ -11,13 +11,14 @@
 
 #define NET_CLOCK_MAX 4096 /* points between windows */
 
-/* In a window a process feels its probes F times as much as its calls and samples are calibrated to
- * cost. These constants are the mean and standard error of F before anything of a process is seen.
- * Loops of malloc and free, and caches that do little else, had 1.00 to 1.16 in four runs of 5 to 7
- * windows. A process that reads and writes finds the probes' code in no CPU cache after its system
- * calls, so that F may be larger. Its work (WORK below) tells F: redis-server had 0.9 to 1.3, nginx
- * 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Where probes take most of the CPU time, this
- * knowledge of F says little about the rest. */
+/* Calibration tells what a process's calls and samples should cost. In a window, the probes really
+ * cost the process F times as much. These constants are the mean and standard error of F before
+ * anything of a process is seen. Loops of malloc and free, and caches that do little else, had 1.00
+ * to 1.16 in four runs of 5 to 7 windows. A process that reads and writes finds the probes' code in
+ * no CPU cache after its system calls, so that F may be larger. Its work (WORK below) tells F:
+ * redis-server had 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Where
+ * probes take most of the CPU time, this knowledge of F says little about net time, which is the
+ * rest. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
@@ -43,9 +44,10 @@
  *
  * a ratio estimator. Its error comes from its spread between windows and that of r between gaps
  * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is combined with the earlier knowledge of
- * F by inverse variances. An estimate further away than three standard errors is not believed:
- * bytes that go by the wall clock say F = 0, which is impossible for a process that probes slow
- * down. Where it is believed, net time is shared out among windows by their bytes. */
+ * F by inverse variances. An estimate further away than three standard errors is not believed. For
+ * example, bytes that go by the wall clock give F = 0, which is impossible for a process that
+ * probes slow down. If the estimate is believed, net time is shared out among windows by their
+ * bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {
@@ -84,9 +86,10 @@ enum net_clock_edge {
 };
 
 /* Adds the totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not
- * known. A later point never replaces an edge. A total of time that steps back counts as unchanged,
- * a total of work that does counts as not known. When NET_CLOCK_MAX points that are no edges are
- * there, every second one of them is removed. 0 or -ENOMEM. */
+ * known. A later point never replaces an edge. If a total of time steps back, it counts as
+ * unchanged. If the total of work steps back, the work since the point before is not known. When
+ * there are NET_CLOCK_MAX points that are no edges, every second one of them is removed. 0 or
+ * -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
 

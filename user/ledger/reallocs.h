@@ -88,8 +88,8 @@ struct realloc_slices {
 void realloc_slices__add(struct realloc_slices *slices, const struct realloc_record *record,
 			 uint64_t from_ns, uint64_t step_ns);
 
-/* The share S (above) of the bytes added by reallocs that is held for good. stay: the number of
- * samples in the slices that stay. */
+/* The share S (above) of the bytes added by reallocs that is held for good. stay: how many of the
+ * samples in the slices stay. */
 double realloc_slices__held(const struct realloc_slices *slices, double stay);
 
 #endif

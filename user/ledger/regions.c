@@ -9,7 +9,7 @@
 #include "base/vector.h"
 
 #define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* entries and returns that wait; of more, the older half is applied */
+#define MAX_OPS (1U << 17) /* entries and returns that wait; beyond, the older half is applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -100,7 +100,7 @@ static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 
 static enum region_memory kind_of(uint64_t flags)
 {
-	if (flags & MAP_ANONYMOUS) /* for files the flag says nothing */
+	if (flags & MAP_ANONYMOUS) /* the other flags say nothing of a mapped file */
 		return flags & MAP_HUGETLB ? REGION_OF_HUGETLB
 		       : flags & MAP_STACK ? REGION_OF_STACK
 					   : REGION_OF_ANONYMOUS;

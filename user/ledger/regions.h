@@ -28,8 +28,8 @@ struct region_op;
  *
  * The kernel side does not report calls of several threads in the order in which they took effect:
  * a call that takes an address may return before the call that gave the address back. A call that
- * gives memory back counts from its entry, one that takes memory from its return. Calls are applied
- * in this order, a second late. */
+ * gives memory back is taken to do so at its entry. A call that takes memory is taken to do so when
+ * it returns. Calls are applied in the order of these times, a second late. */
 struct region_book {
 	struct regions map;
 	struct region_site *sites;

@@ -37,15 +37,15 @@ struct series {
 
 void series__free(struct series *series);
 
-/* Takes a snapshot when one is due. sites: struct abi_site_key -> struct abi_site, in any order. 0
- * or -ENOMEM. */
+/* Is it time for the next snapshot? */
 bool series__is_due(const struct series *series, uint64_t now_ns);
+/* Takes a snapshot. sites: struct abi_site_key -> struct abi_site, in any order. 0 or -ENOMEM. */
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
 /* The boundaries between which growth is measured, ascending: snapshots from two thirds of
  * [start_ns, end_ns] to its end, as evenly spaced as possible; the end itself is not among them.
- * Earlier snapshots are left out: memory that is in balance later may still have been filling up.
- * Returns their number, at most SERIES_SEGMENTS. */
+ * Earlier snapshots are left out, because memory that is in balance later may still have been
+ * filling up then. Returns their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -71,7 +71,8 @@ struct sizes {
 	bool early; /* the last entry came too early: the next one replaces it */
 };
 
-/* Adds the size now. Of sizes that come more often than once a second, only the latest is kept. */
+/* Adds the size now. If sizes come more often than once in period_ns (a second at first), only the
+ * latest of them is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
 /* Growth from one time to the other, bytes per second, linear between known sizes. NaN when the
@@ -79,8 +80,8 @@ void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
 /* sizes__growth() with its interval, from SIZES_SEGMENTS equal parts of the time
- * (profile/growth.h). All NaN: as there. Only the ends of the interval NaN: the time is too
- * short. */
+ * (profile/growth.h). All NaN: as for sizes__growth(). Only the ends of the interval NaN: the time
+ * is too short. */
 #define SIZES_SEGMENTS 6
 struct growth sizes__trend(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 

@@ -420,7 +420,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 }
 
 /* Adds the time that a block was watched in the window of its birth, up to the age age_s. per_s:
- * what a second of it counts. */
+ * what is added for each second. */
 static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 {
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
@@ -588,7 +588,8 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	return 0;
 }
 
-/* For a stretch that may not be over: counts all blocks that live in it now. */
+/* Counts all blocks of the last stretch that live now. The stretch may not be over, so it may be
+ * counted again later. */
 static int count_left(struct survivors *s)
 {
 	uint32_t window = (uint32_t)s->n_windows - 1;

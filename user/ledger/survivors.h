@@ -81,11 +81,13 @@ struct survivors_stack {
 		 * seconds for which its address was watched. freed: the block's bytes, once for
 		 * each window that saw a free at its address. */
 		double watched, freed;
-		/* Blocks whose contents had not changed so far, by age in a later window: blocks
-		 * times the window's net seconds; how many of the blocks ended there. */
+		/* By age in a later window, of blocks whose contents had not changed so far.
+		 * kept_s: blocks times the window's net seconds. ended: how many of the blocks
+		 * ended in that window. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-		/* Blocks that were unchanged at the last look at contents, by age now; these times
-		 * net seconds since; those that have changed. */
+		/* By age at a look at contents, of blocks that were unchanged at the look before.
+		 * asked: their number. asked_s: the net seconds between the two looks, added up.
+		 * changed: how many have changed. */
 		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
 	/* the totals at the last call of survivors__take_sites() */
@@ -100,7 +102,7 @@ struct survivors_counts {
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes; age_s: net seconds, at the block's end or its window's */
+	/* weight: bytes; age_s: net seconds, at the end of the block or else of its window */
 	double weight, age_s;
 	bool died;
 };
@@ -140,11 +142,12 @@ typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 /* Notes the end of a block, in the order of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
-/* Called at the last moment of a window, end_ns, while its probes are still in place. live: the n
- * blocks of the process that the kernel side has a moment later, at addrs. Blocks among them that
- * were born in the window are followed from now on, and their contents read, at now_ns. A window
- * that begins where the last one ended is a part of it. continuous: no ends were reported; a block
- * that is missing has ended. Blocks born in no window are forgotten. 0 or -ENOMEM. */
+/* Called at the last moment of a window, end_ns, while its probes are still in place. addrs, live:
+ * addresses and records of the n blocks of the process that the kernel side has a moment later.
+ * Blocks among them that were born in the window are followed from now on, and their contents are
+ * read. now_ns: the time of that reading. A window that begins where the last one ended is a part
+ * of it. continuous: no ends were reported; a block that is missing has ended. Blocks born in no
+ * window are forgotten. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -156,9 +159,9 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
  * ones. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* How many times as much of what goes by the wall clock a net second of a window shows, from `from`
- * on: windowed_run.hidden. net_s, wall_s: how long windows and the gaps between them took, by
- * either clock. 0: not known. */
+/* windowed_run.hidden, for the windows from `from` on: a net second of a window shows so many times
+ * as much of what goes by the wall clock as a net second of the run. net_s, wall_s: how long
+ * windows and the gaps between them took together, by either clock. 0: not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
@@ -181,11 +184,12 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
  * q is the larger of two estimates (struct windowed_stack):
  *
  *   alike   how often two blocks of a size have equal contents.
- *   missed  by age: which share of the changes that frees make due is not seen. In windows the
- *           addresses of the stack's blocks see frees at a rate r. So 1 - exp(-r t) of the blocks
- *           should have changed after t seconds, if q were 0. Fewer have changed if successors have
- *           the same contents. (An object that points to its data may find the data at the same
- *           place as its predecessor did. Then the two are alike, though no two live objects are.)
+ *   missed  by age: which share of the changes that should be seen is not seen. Windows show that
+ *           blocks are freed at the stack's addresses at a rate r. So if q were 0, the share 1 -
+ *           exp(-r t) of the blocks would have changed after t seconds. Fewer have changed if
+ *           successors have the same contents. (An object that points to its data may find the data
+ *           at the same place as its predecessor did. Then the two are alike, though no two live
+ *           objects are.)
  *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
  *           missed is the lower one.
  *

@@ -28,9 +28,9 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* Adds what windows on the same file have made each other cost more, before their number changes. A
- * call in a process with a window costs more for each other process that has one: the kernel asks
- * all their probes, and awaits the return of some. */
+/* A call in a process with a window costs more for each other process that has one on the same
+ * file: the kernel asks the probes of all these processes, and awaits the return of some. Adds this
+ * extra cost. Call it before the number of windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -79,7 +79,7 @@ void pace__harvest(struct scheduler *sc)
 	}
 	if (n)
 		sc->ops->harvest(sc->ctx, due, n);
-	for (size_t i = 0; i < n; i++) /* the harvest may have shown how windows are felt */
+	for (size_t i = 0; i < n; i++) /* the harvest may have changed windows.felt_ns */
 		pace__note_felt(sc, due[i]);
 	free(due);
 	sc->n_due = 0;
@@ -91,7 +91,8 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	double now =
 		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
 
-	/* a turn's samples stay this close while it goes on, and it is judged by them */
+	/* While a turn goes on, its interval is not raised to the one asked for. So the turn is
+	 * judged by what tracing costs at the present interval. */
 	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
@@ -112,9 +113,9 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 	p->windows.thinning.now = factor;
 }
 
-/* Is the process traced continuously? A turn that has to make room for another process's is a
- * window, however little it costs: of a process with nothing but such turns, only windows tell.
- * (The limit of turns comes and goes with the last free slot.) */
+/* Is the process traced continuously, so that it is no window? A turn that may have to make room
+ * for another process's turn counts as a window, however little it costs. (There may be nothing but
+ * such turns to tell of a process. Whether turns are limited changes with the last free slot.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&
@@ -139,12 +140,13 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 
 	p->settling = false;
 	p->start_ns = pace__now_ns(sc);
-	if (!p->windows.continuous &&
-	    p->start_ns > planned) /* we are late because of others: the window keeps its length */
+	/* begins late because of other processes: the window keeps its length */
+	if (!p->windows.continuous && p->start_ns > planned)
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	if (pace__is_stretch(sc, p, p->start_ns)) /* it has been idle: however soon that ends, the
-						   * moment was not chosen by chance */
+	/* Tracing began because the process was idle. It is no window, even if it ends soon, for
+	 * the moment was not chosen by chance. */
+	if (pace__is_stretch(sc, p, p->start_ns))
 		pace__restore_interval(sc, p);
 }
 
@@ -172,11 +174,11 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 	return 0;
 }
 
-/* From here on it takes some 10 ms until the probes are out, and several times as long until the
- * kernel has done: others' windows do not wait for that. */
+/* From here on it takes some 10 ms until the probes are out. Until the kernel has finished, it
+ * takes several times as long. Other processes' windows do not wait for that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
-	if (p->settling) /* it has not begun: it is empty */
+	if (p->settling) /* the window has not begun: it begins and ends now, empty */
 		pace__begin_window(sc, p);
 	p->end_ns = end_ns > p->start_ns ? end_ns : p->start_ns;
 	p->closing = true;
@@ -186,8 +188,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are its probes out? The sign is that none is hit any more. (A process that calls nothing all the
- * time may still have probes, and that does not matter.) */
+/* Are its probes out? The sign is that none has been hit since the last look. (A process that made
+ * no call since then may still have probes. That does not matter.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;
@@ -224,8 +226,8 @@ void pace__end_close(struct scheduler *sc, struct paced *p)
 	pace__forget_turn(sc, p);
 }
 
-/* Ends all windows whose probes are out by now, for one harvest. A window keeps the interval at
- * which it sampled until it is taken in: the interval changes only after the harvest. */
+/* Ends all windows whose probes are out by now, and takes them in by one harvest. The harvest needs
+ * the interval at which the windows sampled. So intervals change only after it. */
 void pace__end_closes(struct scheduler *sc)
 {
 	struct paced **closed = NULL;
@@ -268,8 +270,8 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	p->windows.thinning.most =
 		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
 	action = windows__step(&p->windows, now, cost, cpu);
-	if (action == WINDOWS_NONE &&
-	    pace__is_stretch(sc, p, now)) /* samples need not be as close as in a window */
+	/* in continuous tracing, samples need not be as close as in a window */
+	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now))
 		pace__restore_interval(sc, p);
 	return action;
 }

@@ -16,10 +16,12 @@
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for so long: the attempt has not failed */
 #define MIN_CPU_NS	(2 * MS) /* CPU time used that is worth a window */
-#define CALM		0.5 /* share of the limits that a forecast may fill; EASY: of a process's */
-#define EASY		0.8
-#define GROWTH_WEIGHT	8
-#define GROWTH_HALF	(256 * 1024.0) /* bytes a second that get half of that weight */
+/* A forecast for tracing everywhere may fill this share of the limits: CALM of the host's, EASY of
+ * each process's. */
+#define CALM	      0.5
+#define EASY	      0.8
+#define GROWTH_WEIGHT 8
+#define GROWTH_HALF   (256 * 1024.0) /* bytes a second that get half of that weight */
 /* bytes of growth that a page fault counts as: it may be for memory that was given back */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
@@ -155,9 +157,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 	bool over = false;
 
 	if (p->since_ns && wall < STALE_NS) {
-		/* is it over even if it costs nothing for the rest of the stretch, and uses a whole
-		 * CPU? A process that is idle for most of the time has the share of a core, as in
-		 * windows.h */
+		/* Does the process exceed its limit even if, for the rest of the stretch, it uses a
+		 * whole CPU and tracing costs nothing? (Wall time counts where CPU time is less: a
+		 * process that is mostly idle may cost the share of a core, as in windows.h.) */
 		time = cpu > wall ? cpu : wall;
 		over = cost > h->own * (time + rest);
 		if (!over && rest > 0)
@@ -166,7 +168,9 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 		if (!over)
 			thinning__watch(thinning, &of, now_ns);
 		if (over && thinning__coarsen(thinning, &of, now_ns)) {
-			over = false; /* and what the stretch was tells nothing of what comes */
+			/* samples are farther apart now: what the stretch cost tells nothing of
+			 * what comes, and is not learnt */
+			over = false;
 		} else {
 			host_process__learn(p, cost, cpu);
 			p->cpu_rate = cpu / wall;
@@ -229,7 +233,7 @@ double host_process__urgency(const struct host_process *p, uint64_t now_ns)
 
 bool host_process__forecast(const struct host_process *p, const struct host *h, double *sum)
 {
-	/* a process that was never seen is taken to just fit */
+	/* a process whose cost is not known yet is taken to cost CALM of its limit */
 	double share = p->known ? p->share : CALM * h->own, rate = share * p->cpu_rate;
 
 	*sum += rate;

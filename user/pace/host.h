@@ -3,18 +3,20 @@
  * once and when in turn, whose turn is next, and when there is budget left to spend. Arithmetic
  * alone; the caller places and takes out the probes.
  *
- * Two limits hold. Tracing costs all processes together no more than a share of the CPU time that
- * the machine has (cores by time). It costs each process no more than a share of the CPU time that
- * the process itself uses. As long as both limits hold, probes stand in everybody's code
- * ("everywhere"), which is as exact as tracing gets. The first limit is a leaky bucket: what was
- * not spent in the last CREDIT_NS is still there, so that the burst of a program's start does not
- * exceed the limit. The second is judged over stretches of half a second; a process that is idle
- * for most of the time is given that share of a core.
+ * There are two limits. Tracing may cost all processes together no more than a share of the CPU
+ * time that the machine has (number of cores times elapsed time). And it may cost each process no
+ * more than a share of the CPU time that the process itself uses. As long as both limits hold,
+ * probes stand in everybody's code ("everywhere"), which is as exact as tracing gets. The first
+ * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent, so
+ * that the burst of a program's start does not exceed the limit. The second is judged over
+ * stretches of half a second. A process that is idle for most of a stretch may cost that share of a
+ * core instead.
  *
  * When a limit does not hold, probes go out of everybody's code and stand in a few processes at a
- * time, for a window each (windows.h, which keeps the process's own limit). No window is opened
- * while the host's debt is above zero (cost so far less share of time, and what open windows are
- * still expected to cost). So the windows together keep the limit on average.
+ * time, for a window each (windows.h, which keeps the process's own limit). The host's debt is what
+ * tracing has cost so far, less the share of the machine's time that it may cost. No window is
+ * opened while this debt, together with what open windows are still expected to cost, is above
+ * zero. So the windows together keep the limit on average.
  *
  * Whose turn it is: a process that has used no CPU since its last turn has allocated nothing, and
  * gets none. Of the others, the one is next whose age (the time since its last turn) times weight
@@ -22,16 +24,16 @@
  * its turn. The weight is 1, up to 8 more for growth (resident set and page faults, read from
  * outside) and up to 2 more for CPU time.
  *
- * Processes that are traced cheaply stay when their window ends. But they stay only up to
- * HOST_LONGEST_TURN_NS while others wait and the slots or the limit have no room for them. A
- * process may cost a few per cent of a core though it is nearly idle, and some such processes
- * together can use up what all may cost.
+ * Processes that are traced cheaply keep their probes when their window ends. But such a turn lasts
+ * at most HOST_LONGEST_TURN_NS when other processes wait for one and there is no free slot for
+ * them, or the limit has no room. A process may cost a few per cent of a core though it is nearly
+ * idle, and some such processes together can use up what all may cost.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
  * would exceed its own limit. The forecast is what is known of all processes: their cost per CPU
- * time, learnt in their windows, times the CPU time that they use now. It does not know processes
- * that are not traced but meet the probes everywhere. Their cost shows at the attempt: each attempt
- * that fails doubles the time to the next. */
+ * time, learnt in their windows, times the CPU time that they use now. The forecast leaves out
+ * processes that are not traced but run code that has probes. What these cost shows only when the
+ * return is tried. So each attempt that fails doubles the time to the next. */
 #ifndef MEMTRACE_PACE_HOST_H
 #define MEMTRACE_PACE_HOST_H
 
@@ -54,10 +56,11 @@ struct host {
 	double rate;	/* cost per wall ns between the last two bookings */
 	struct thinning_costs last; /* parts of that cost; samples_ns when last booked */
 	double last_samples_ns;
-	/* everywhere: for all processes' samples; a process with a larger factor of its own keeps
-	 * that */
+	/* while probes are everywhere: the factor for the samples of all processes (a process with
+	 * a larger factor of its own keeps its own) */
 	struct thinning thinning;
-	/* the last change; no return before return_ns; how long that wait is */
+	/* when probes last came or went everywhere; until when they must not come back; how long
+	 * the wait is between the two */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */
@@ -110,11 +113,11 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 void host__left(struct host *host, uint64_t now_ns);
 void host__returned(struct host *host, uint64_t now_ns);
 
-/* Were probes everywhere from one time to the other, and before that since the run began or since
- * the last return? */
+/* Were probes everywhere from from_ns to to_ns? false also where probes have gone and come back
+ * since from_ns. */
 bool host__was_everywhere(const struct host *host, uint64_t from_ns, uint64_t to_ns);
 
-/* What a window has shown of a process: the cost in it, and the CPU time. */
+/* Learns from a window what tracing the process costs. cost_ns, cpu_ns: in the window. */
 void host_process__learn(struct host_process *process, double cost_ns, double cpu_ns);
 /* The process's turn is over, or the process is a new one. */
 void host_process__end_turn(struct host_process *process, uint64_t now_ns, double cpu_ns);

@@ -34,8 +34,8 @@ void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, 
 double pace__machine_cost_ns(struct scheduler *sc);
 /* Books the time since the last booking. */
 void pace__book(struct scheduler *sc);
-/* Call it before the number of processes with windows of their own changes: adds what their windows
- * have made each other cost. */
+/* Windows of several processes make each other more costly. Adds this extra cost. Call it before
+ * the number of processes with windows of their own changes. */
 void pace__note_others(struct scheduler *sc);
 void pace__note_felt(struct scheduler *sc, struct paced *p);
 
@@ -44,10 +44,10 @@ int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p)
 /* Takes in all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
-/* The factor of its sampling interval while it is traced continuously: for its own sake and
- * everybody's. */
+/* The factor of a process's sampling interval while it is traced continuously: the larger one of
+ * its own factor and the factor for all processes. */
 unsigned pace__factor(const struct scheduler *sc, const struct paced *p);
-/* It is traced continuously: sets its sampling interval by pace__factor(). */
+/* For a process that is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);
 
@@ -61,9 +61,9 @@ void pace__end_close(struct scheduler *sc, struct paced *p);
 /* Ends all windows whose probes are out by now, for one harvest. */
 void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
-/* What the process's windows want at the moment that they asked for, */
+/* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
-/* and when something is to be done about its window. */
+/* When something is to be done next about the process's window. */
 uint64_t pace__due_ns(const struct paced *p);
 
 /* --- shared.c --- */

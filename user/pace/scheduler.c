@@ -58,7 +58,8 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
 	due = pace__due_ns(p);
-	return due > now ? due : now + CLOSED_LOOK_NS; /* not yet: too many links are still to go */
+	/* It is due already, but no window may be opened yet: too many links are still to go. */
+	return due > now ? due : now + CLOSED_LOOK_NS;
 }
 
 /* --- the run --- */
@@ -112,8 +113,8 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else
 		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, 0);
-	p->windows.n_windows = 0; /* windows__begin() counts a first one, and this process has had
-				   * none */
+	/* windows__begin() has counted a first window, but this process has had none */
+	p->windows.n_windows = 0;
 	p->windows.windows_ns = 0;
 	host_process__end_turn(&p->turn, pace__now_ns(sc), cpu);
 	return 0;
@@ -177,7 +178,8 @@ static void end_window(struct scheduler *sc, struct paced *p)
 		pace__end_close(sc, p);
 		return;
 	}
-	/* A process traced continuously from its beginning has nothing to piece together. */
+	/* If the process was traced continuously from its beginning, no window is taken in: the
+	 * kernel's tables tell all. */
 	if (windows__end(&p->windows, now) && pieced) {
 		p->due = true;
 		p->end_ns = now;
@@ -198,7 +200,7 @@ void scheduler__end(struct scheduler *sc, struct paced *p)
 	p->ended = true;
 	pace__forget_turn(sc, p);
 	if (sc->n_open < n && !sc->stopped)
-		sc->ops->begin_close(sc->ctx, p); /* its links are still to be closed */
+		sc->ops->begin_close(sc->ctx, p); /* its links must still be closed */
 	sc->n_due += p->due;
 	if (!sc->limits.shared)
 		scheduler__harvest(sc);

@@ -4,10 +4,8 @@
  *
  *   own     each process has probes of its own, which come and go by its windows alone.
  *   shared  probes stand in everybody's code. While that exceeds no limit, they stay
- *	     ("everywhere").
- *	     Else they go, and
- *	     processes get turns: probes of their own for a window, in a few at a time, under the
- *	     host's limit.
+ *	     ("everywhere"). Else they go, and processes get turns under the host's limit: a few
+ *	     processes at a time have probes of their own, for a window each.
  *
  * It sees processes, probes and the clock only through its ops, so that tests can run it over a
  * simulated machine. */
@@ -29,12 +27,13 @@ struct paced {
 	struct windows windows;
 	struct host_process turn; /* shared */
 	bool begun, ended;
-	uint64_t start_ns, end_ns; /* of the present or last window: all probes were in place */
-	bool settling;		   /* its probes have come, its window begins at start_ns */
-	bool closing;		   /* the window is over, its probes are on their way out */
-	bool cut;		   /* its window is to end now (an exec); the owner may set it */
-	uint64_t failed;	   /* windows that could not be opened or taken in; the ops may
-				    * count them as well */
+	/* begin and end of the present or last window; all probes were in place between them */
+	uint64_t start_ns, end_ns;
+	bool settling; /* its probes have come, its window begins at start_ns */
+	bool closing;  /* the window is over, its probes are on their way out */
+	bool cut;      /* its window is to end now (an exec); the owner may set it */
+	/* how many windows could not be opened or taken in; the ops may add to it, too */
+	uint64_t failed;
 	/* shared: what it has cost more so far because of other windows on the same file */
 	double extra_ns;
 	/* The scheduler's. */
@@ -67,16 +66,17 @@ struct pace_ops {
 
 	/* May its probes be put in place now? false: too many are still on their way out. */
 	bool (*can_open)(void *ctx, struct paced *process);
-	/* Puts probes of its own in place. It may set cut: they are to go again. 0, or negative
-	 * errno: there is nothing to place them on. */
+	/* Puts the process's own probes in place. It may set process->cut: the probes are then
+	 * taken out again at once. 0, or negative errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
-	/* Begins to take them out. */
+	/* Begins to take the process's own probes out. */
 	void (*begin_close)(void *ctx, struct paced *process);
 	/* Have all its probes gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);
-	/* The process's window begins now: its clock is to be read. (start_ns of the first window
-	 * is when tracing began.) UINT64_MAX: its window is over, or the gap is over and probes
-	 * come. What comes outside of windows belongs to no window. */
+	/* Tells when the process's window begins and when it is over. start_ns: the window begins
+	 * now, and the process's clock is to be read. (For the first window, start_ns is when
+	 * tracing began.) UINT64_MAX: the window is over, or probes are coming before a window
+	 * begins. What is seen from then on belongs to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
 	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes
@@ -89,8 +89,8 @@ struct pace_ops {
 	/* Sets its sampling interval by what its window, or a piece of it, has cost and used.
 	 * Returns that interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
-	/* Sets the sampling interval to factor times the one asked for. Its window is, or has
-	 * become, continuous tracing, which stands for itself. */
+	/* Sets the sampling interval to factor times the one asked for. The process's window is, or
+	 * has become, continuous tracing: it must not be taken for a sample of other times. */
 	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
 	/* Looks at all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
@@ -111,16 +111,17 @@ struct pace_ops {
 };
 
 struct pace_limits {
-	double aim, steady; /* share of its own CPU time that windows, and continuous tracing, may
-			     * cost a process, 0..1 */
+	/* share of its own CPU time that tracing may cost a process, 0..1. aim: in windows; steady:
+	 * continuous tracing */
+	double aim, steady;
 	bool shared;
 	double own;  /* shared: share of its own CPU time for one process, everywhere, */
 	double host; /* and share of the machine's CPU time for all together; 0: no limit */
 	unsigned cpus;
-	/* the sampling interval may become so many times the one asked for before there are windows
-	 */
+	/* before windows are used, the sampling interval may become up to so many times the one
+	 * asked for */
 	unsigned most_thinned;
-	uint64_t period_ns; /* for tests: how often windows come about; 0: about every second */
+	uint64_t period_ns; /* for tests: about the time from window to window; 0: a second */
 };
 
 struct scheduler {
@@ -132,8 +133,8 @@ struct scheduler {
 	struct paced **processes;
 	size_t n, room;
 	/* own */
-	double spare; /* share of one core that the machine leaves idle; when that was looked at,
-		       * and what had been idle then */
+	double spare; /* share of one core that the machine leaves idle */
+	/* when that was last looked at; idle time of the machine until then; when to look next */
 	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	/* shared */
 	struct host host;
@@ -174,7 +175,7 @@ void scheduler__note(struct scheduler *scheduler, struct paced *process);
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
 /* The process has ended, and its last window ends with it. The process stays known until
- * scheduler__forget(): what is due of it is taken in by then. */
+ * scheduler__forget(), so that a harvest can take in its last window before that. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
@@ -182,9 +183,9 @@ void scheduler__forget(struct scheduler *scheduler, struct paced *process);
  * profiles of these processes are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
-/* Somebody else has taken all probes out at when_ns. Windows that were open are void: what became
- * of their blocks was not seen. Continuous tracing counts up to when_ns. Which of its blocks are
- * left is judged by what can be seen now. All probes come back as after a gap. */
+/* Somebody else has taken all probes out at when_ns. Windows that were open are void, because what
+ * became of their blocks was not seen. Continuous tracing counts up to when_ns. Which of the blocks
+ * that it saw are left is judged by what can be seen now. All probes come back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
 /* The run is over: takes in the last windows of all, and looks at all blocks once more. */
@@ -193,7 +194,7 @@ void scheduler__stop(struct scheduler *scheduler);
 /* What the probes of all processes have cost since the beginning, ns, as felt. Shared. */
 double scheduler__machine_cost_ns(struct scheduler *scheduler);
 
-/* Are probes that the process lacks to be put in place now? false: with its next window. */
+/* Must probes that the process lacks be put in place now? false: they come with its next window. */
 bool paced__wants_probes(const struct paced *process);
 
 #endif

@@ -13,15 +13,15 @@
 #define OFFERS_A_TICK 4		/* processes that are asked in a tick, at most */
 #define FULL_TICKS    5		/* full ticks in a row: there is no room */
 #define ATTACH_NS     (40 * MS) /* what it may take to open a window or to close some */
-/* while a window is opened, the kernel keeps all forks waiting, and asks every process that maps
- * the file: afterwards nothing is opened for REST times as long */
+/* While a window is opened, the kernel keeps all forks waiting, and asks every process that maps
+ * the file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define PIECE_NS       (2000 * MS)  /* a piece of a long window */
 #define MANY_PIECE_NS  (10000 * MS) /* the same, where probes are everywhere */
 
-/* Windows that go on for long are taken in piece by piece: blocks must be looked at to be known. A
- * process that has been traced continuously so far has nothing to be pieced together. */
+/* Takes in windows that go on for long, piece by piece: the ledger knows a block only after a look
+ * at it. Not for a process traced continuously from its beginning: the kernel's tables tell all. */
 static void take_pieces(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -71,7 +71,7 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 		if (!paced__is_kept(p))
 			continue;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* the cost rate over minutes says little of now */
+		/* the stretch may have lasted minutes, so that its cost rate says little of now */
 		windows__cut(&p->windows, end, cost, cpu,
 			     turn->known ? turn->share * turn->cpu_rate : -1);
 		host_process__end_turn(turn, pace__now_ns(sc), cpu);
@@ -109,7 +109,8 @@ static void come_back(struct scheduler *sc)
 		host__left(&sc->host, pace__now_ns(sc));
 		return;
 	}
-	host__returned(&sc->host, pace__now_ns(sc)); /* first: from now on its factor counts */
+	/* before pace__restore_interval(), which uses the host's factor from now on */
+	host__returned(&sc->host, pace__now_ns(sc));
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 		double cost, cpu;
@@ -120,7 +121,7 @@ static void come_back(struct scheduler *sc)
 		p->start_ns = pace__now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
 		p->windows.thinning.most = sc->limits.most_thinned; /* a turn may have lowered it */
-		pace__restore_interval(sc, p); /* it is no window: a stretch begins */
+		pace__restore_interval(sc, p); /* continuous tracing begins: it is no window */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
 }
@@ -206,7 +207,7 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 		double left =
 			!sc->open[i]->closing && w->next_ns > now ? (double)(w->next_ns - now) : 0;
 
-		/* what is traced all the time has shown that it costs no more than its share */
+		/* a process that is traced continuously has shown that it keeps its limit */
 		if (w->continuous)
 			sum += w->budget * (left + (double)ATTACH_NS);
 		else
@@ -263,9 +264,10 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
-/* How long a cheap turn may be while other processes wait for theirs. A process that is traced
- * cheaply stays while there is room for others, and room in the host's limit, which a few such
- * processes can use up. (One dear window fills the limit for a moment, too.) */
+/* How long the turn of a process that is traced cheaply may be. It has no limit while others find
+ * room for their turns and the host's limit is not exceeded. (A few cheap processes together can
+ * exceed it. One dear window, too, leaves no room for a moment. So it takes FULL_TICKS full ticks
+ * for the turn to have a limit.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))
@@ -283,7 +285,8 @@ static void open_next(struct scheduler *sc)
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
-		/* the probes everywhere must be out: a call that meets two probes counts twice */
+		/* all_gone: the probes everywhere must be out first, because a call that meets two
+		 * probes counts twice */
 		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
 		    is_near_end(sc, now))
 			break;

@@ -22,16 +22,16 @@ void thinning__init(struct thinning *t, unsigned most)
 		.factor = 1, .most = most ? most : 1, .now = 1, .back_off_ns = FINER_NS};
 }
 
-/* Do calls and samples cost no more than that share of the time that both and the rest take?
- * (Fewer samples leave a busy process time for more calls: what they take is no time of the
- * rest.) */
+/* Do calls and samples cost no more than this share of all time? All time is other, which includes
+ * the time of calls, and samples. (It becomes less with fewer samples: a busy process then makes
+ * more calls in the time that was saved.) */
 static bool fits(double calls, double samples, double other, double share)
 {
 	return calls + samples <= share * (other + samples);
 }
 
-/* The least factor with which no more than a part of the share is spent; 0: none. samples: their
- * cost at the interval asked for. */
+/* The least factor with which tracing costs no more than part * share of the time; 0: there is
+ * none. samples: their cost at the interval asked for. */
 static unsigned fit(const struct thinning *t, double calls, double samples, double other,
 		    double share, double part)
 {
@@ -80,7 +80,8 @@ bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint6
 	unsigned factor = thinning__fit(t, c);
 
 	add(t, c);
-	/* too dear by its calls? One moment tells little of that: it may make up for others */
+	/* Are calls too dear by themselves? This stretch alone does not tell: it may have more
+	 * calls than the stretches before it. So all stretches together decide. */
 	if (!factor)
 		factor = fit_all(t, c->share, EASY);
 	if (!factor)

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How far apart the samples are of a process that is traced continuously. Arithmetic alone; the
- * caller sets the interval.
+/* Chooses how far apart the samples of a process are while it is traced continuously. Arithmetic
+ * alone; the caller sets the interval.
  *
- * Continuous tracing costs two things. Calls have a fixed cost each. Samples, a stack each, come
- * the more rarely the longer their interval is. Where calls alone fit what is allowed and calls
- * with samples do not, samples are put farther apart than asked for. The factor is the least power
- * of two with which both fit: few samples of the whole run tell more of what is live than many of
- * some windows. Only where calls are too dear by themselves there must be windows.
+ * The cost of continuous tracing has two parts. Each call costs the same. Each sample costs a walk
+ * of the stack, and the longer the interval is, the fewer samples there are. Where calls alone fit
+ * what is allowed, but calls with samples do not, samples are put farther apart than asked for.
+ * (Few samples of the whole run tell more of what is live than many samples of some windows.) The
+ * factor is the least power of two with which both parts fit. Windows are needed only where calls
+ * are too dear by themselves.
  *
  * The number of samples is taken to be inverse to the interval. For blocks larger than the interval
  * it goes down by less. Then tracing is still too dear at the next look, and samples are put
@@ -14,8 +15,8 @@
  *
  * The way back. Samples come closer again when a smaller factor would have cost no more than CALM
  * of what was allowed, over at least FINER_NS. If that is too dear soon after, the next attempt
- * needs a stretch twice as long. So a program that changes all the time keeps the larger factor for
- * most of it. */
+ * needs a stretch twice as long. So a program that changes all the time has the larger factor for
+ * most of its time. */
 #ifndef MEMTRACE_PACE_THINNING_H
 #define MEMTRACE_PACE_THINNING_H
 
@@ -35,8 +36,9 @@ struct thinning {
 	uint64_t finer_ns, back_off_ns;
 };
 
-/* A stretch of tracing: what calls and samples have cost, at the present interval; its time without
- * samples; and what share of its time tracing may cost, 0..1. */
+/* A stretch of tracing. calls_ns, samples_ns: what calls and samples have cost, at the present
+ * interval. other_ns: all time of the stretch but samples_ns. share: what share of all its time
+ * tracing may cost, 0..1. */
 struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
 };
@@ -44,16 +46,16 @@ struct thinning_costs {
 /* most: as above; 0 is 1. */
 void thinning__init(struct thinning *thinning, unsigned most);
 
-/* The factor with which continuous tracing would fit, if all were as in that stretch; 0: none fits,
- * or none that is allowed. */
+/* The factor with which continuous tracing would keep within costs->share, if all were as in that
+ * stretch; 0: no factor that is allowed is enough. */
 unsigned thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
-/* The stretch that ends now was too dear. Sets a larger factor if one that is allowed fits the
- * stretch's costs or, failing that, the costs of all stretches since the factor was last judged.
- * Returns whether it has. */
+/* The stretch that ends now was too dear. Looks for an allowed factor with which its costs fit or,
+ * if there is none, with which the costs of all stretches since the factor was last judged fit.
+ * If there is one, sets a larger factor than now and returns true. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

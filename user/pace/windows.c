@@ -7,28 +7,31 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which nothing has paid for: at a limit of 1 a second and a half make
- * up for it. */
-#define FIRST_NS    (15 * MS)
-#define MIN_NS	    (6 * MS) /* mean lengths */
-#define MAX_NS	    (400 * MS)
-#define EDGES	    0.2		/* of the time of opening and closing: least length */
-#define PERIOD_NS   (1000 * MS) /* from window to window, where the budget allows */
-#define LOOK_NS	    (50 * MS)	/* between looks while tracing is continuous */
-#define GLANCE_NS   (250 * MS)	/* between looks in a gap: it may have become busier, or idle */
-#define CREDIT_NS   (50 * MS)	/* unused budget is not kept for ever, */
-#define CREDIT	    6.0		/* nor what pays for more windows than that */
-#define RESERVE	    1.0		/* windows that are paid for, on the average, when one has closed */
-#define RETURN	    0.5		/* of the difference to that is made up for by the next gap */
-#define LEAST_GAP   0.25	/* least mean gap / usual one, however much is paid for */
-#define LONGEST_GAP 4.0		/* means at which the exponential distribution is cut off */
-#define PATIENCE_NS (250 * MS)	/* debt that chance may cause: the budget of so long */
-#define CHEAP	    2		/* cheap windows in a row before tracing is continuous */
-#define NOTICED	    0.25	/* cost / CPU time above which others notice a window */
-#define LIGHT	    10.0	/* times its CPU time a process of light work may pay with */
-#define MIN_CPU	    1e-3	/* CPU time per wall time: less is as good as idle */
-/* share of a core that was free for it: with less, a process that used none may be waiting for a
- * core */
+/* Length of the first window, which nothing has paid for. At a limit of 1 %, it is paid for after a
+ * second and a half. */
+#define FIRST_NS  (15 * MS)
+#define MIN_NS	  (6 * MS) /* mean lengths */
+#define MAX_NS	  (400 * MS)
+#define EDGES	  0.2	      /* least length / time that opening and closing take */
+#define PERIOD_NS (1000 * MS) /* from window to window, where the budget allows */
+#define LOOK_NS	  (50 * MS)   /* between looks while tracing is continuous */
+#define GLANCE_NS (250 * MS)  /* between looks in a gap: it may have become busier, or idle */
+/* Unused budget is kept up to the larger one of two: CREDIT_NS, and the cost of CREDIT windows. */
+#define CREDIT_NS (50 * MS)
+#define CREDIT	  6.0
+/* When a window has closed, so many further windows are to be paid for, on the average. */
+#define RESERVE	    1.0
+#define RETURN	    0.5	 /* the next gap makes up for this part of the difference to that */
+#define LEAST_GAP   0.25 /* least mean gap / usual one, however much is paid for */
+#define LONGEST_GAP 4.0	 /* means at which the exponential distribution is cut off */
+/* debt up to the budget of so much time may come about by chance */
+#define PATIENCE_NS (250 * MS)
+#define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
+#define NOTICED	    0.25 /* cost / CPU time above which others notice a window */
+#define LIGHT	    10.0 /* most that pays for windows / CPU time: "Light work" */
+#define MIN_CPU	    1e-3 /* CPU time per wall time: less is as good as idle */
+/* A process that used no CPU counts as idle only if at least this share of a core was free for it.
+ * With less, it may be waiting for a core. */
 #define IDLE		0.5
 #define IDLE_NS		(250 * MS) /* so long a process must have been idle to count as idle */
 #define LASTING_NS	(5 * S)	   /* continuous for so long: the attempt has not failed */
@@ -150,7 +153,8 @@ static double credit_ns(const struct windows *w)
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
 }
 
-/* The debt at which the next window comes. It asks for no more unused budget than is kept. */
+/* The debt at which the next window comes. It is never so low that more unused budget would be
+ * needed than is kept. */
 static double open_at_ns(const struct windows *w)
 {
 	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
@@ -164,15 +168,15 @@ static double rest(const struct windows *w)
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* What a cost in the present state is felt as. */
+/* What the process feels of a calibrated cost in the present state. */
 static double felt(const struct windows *w, double cost_ns)
 {
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* What a stretch takes of the limit on windows. Where the window is noticed by whoever waits for
- * the process, that is all of its CPU time. Not while probes come and go: most of that time there
- * are none. */
+/* What a stretch counts as in the debt. Where whoever waits for the process notices the window, all
+ * of its CPU time counts ("Touched requests" in windows.h). But not while probes come and go,
+ * because most of that time few probes are in place. */
 static double charge(const struct windows *w, bool window, double wall_ns, double cpu_ns,
 		     double felt_ns)
 {
@@ -255,7 +259,8 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 	}
 	if (!thinning__coarsen(&w->thinning, costs, now_ns))
 		return false;
-	/* else chance could make the next look the last one */
+	/* The new interval is not blamed for the debt so far. Otherwise the next look, by chance,
+	 * could end the tracing. */
 	w->borne_ns = w->debt_ns;
 	return true;
 }
@@ -283,7 +288,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		if (w->continuous ||
 		    ((w->n_cheap >= CHEAP || w->n_windows == 1) && may_try(w, now_ns))) {
 			if (!w->continuous) {
-				begin_attempt(w, now_ns); /* it may just have been silent */
+				/* an attempt, for the process may only have been silent */
+				begin_attempt(w, now_ns);
 				w->borne_ns = 0;
 				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
 						now_ns);
@@ -304,8 +310,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	return WINDOWS_CLOSE;
 }
 
-/* The next look comes when the process will have worked off what it has to before the next window.
- */
+/* Plans the next look for when the process is expected to have paid for the next window. */
 static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * earning_rate(w);
@@ -378,7 +383,9 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		begin_attempt(w, now_ns);
 		thinning__begin(&w->thinning, 1, now_ns);
 		w->borne_ns = 0;
-		w->debt_ns = 0; /* idle_debt_ns pays for it; no credit, for it may fail */
+		/* idle_debt_ns pays for the attempt. Its debt begins without credit, for it may
+		 * fail. */
+		w->debt_ns = 0;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;
 	}
@@ -403,11 +410,12 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->attempt = false; /* it was not ended by its own cost */
+	w->attempt = false; /* no failure: the attempt was not ended by its own cost */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = 0.5 + uniform(w);
-	/* what is left of a few ms more or less is no reason to wait on */
+	/* The next window needs only its own cost paid, and no random gap: when it opens is
+	 * decided by the host. */
 	w->open_at_ns = 0;
 	w->next_ns = now_ns;
 }
@@ -419,8 +427,9 @@ void windows__feel(struct windows *w, double felt)
 	w->felt = between(felt, WINDOWS_FELT, WINDOWS_FELT_MOST);
 	more = (w->felt - was) * w->windows_cost_ns;
 	w->felt_ns += more;
-	/* felt_ns tells a long past as it was. But to pay for it by a long time without windows is
-	 * too much: the factor was not known then, and may be known better tomorrow. */
+	/* felt_ns is corrected for all past windows. The debt changes by one window's cost at most:
+	 * a long time without windows would be too high a price, because the factor was not known
+	 * then and may still change. */
 	more = between(more, -usual, usual);
 	w->debt_ns += more;
 	w->idle_debt_ns += more;

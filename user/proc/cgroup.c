@@ -6,11 +6,12 @@
  *	           what of the tree is mounted
  *
  * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
- * through a mount of a part of the tree, memtrace does not see the root. It would count other
- * levels than the kernel does. So only a mount of the whole tree will do. The root is the cgroup
- * with the number 1 (cgroup_setup_root() of the kernel insists on it). "/" in mountinfo is the root
- * of memtrace's own namespace. Where both hold, paths mean the same to memtrace, to
- * /proc/PID/cgroup and to the kernel. */
+ * through a mount of a part of the tree, memtrace does not see the root and would count other
+ * levels than the kernel does. So only a mount of the whole tree will do. Two signs together tell
+ * such a mount. Its directory is the root of the tree: the cgroup with the number 1
+ * (cgroup_setup_root() of the kernel insists on it). And mountinfo says that "/" is mounted there:
+ * the root of memtrace's own namespace. Then paths mean the same to memtrace, to /proc/PID/cgroup
+ * and to the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>
@@ -34,7 +35,7 @@
 #define ID_CHARACTERS  "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
 #define OPEN_DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* In place: the kernel writes blanks, tabs, newlines and backslashes as \040 and the like. */
+/* Works in place. The kernel writes blanks, tabs, newlines and backslashes as \040 and the like. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -181,7 +182,7 @@ static const char *path_below(const char *path, const char *top)
 	return path + len;
 }
 
-/* Opens the directory of a path as clean_path() makes it, below the root. */
+/* Opens the directory of a cgroup. path is its path below the root, as clean_path() makes it. */
 static int open_below(int root_fd, const char *path)
 {
 	int fd = openat(root_fd, path[1] ? path + 1 : ".", OPEN_DIRECTORY);
@@ -350,8 +351,8 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Is the directory the container's own, by its name? The program that monitors a container has a
- * directory beside it, with the same id in its name. */
+/* Does its name tell that the directory is the container's own? The program that monitors a
+ * container has a directory beside it, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
 	static const char *const monitors[] = {"conmon-", "lxc.monitor."};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control groups, version 2: which processes belong together. The kernel's programs compare the
  * number of a group with bpf_get_current_ancestor_cgroup_id(level); struct cgroup has both number
- * and level. Parts of the tree may be delegated to other users, who name the groups in them: any
- * bytes but '/' and newline. */
+ * and level. Parts of the tree may be delegated to other users. They choose the names of the groups
+ * in these parts, from any bytes but '/' and newline. */
 #ifndef MEMTRACE_PROC_CGROUP_H
 #define MEMTRACE_PROC_CGROUP_H
 
@@ -26,12 +26,13 @@ struct cgroup {
  * else, such as a cgroup of version 1. */
 int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err);
 
-/* The cgroup of the container id: at least 8 characters of [0-9a-zA-Z_.-], all or part of the
- * directory's name (docker-ID.scope, crio-ID.scope, cri-containerd-ID.scope, libpod-ID.scope,
- * lxc.payload.ID, ID). Of several the one nearest to the root. The cgroups of the container's
- * monitor (libpod-conmon-ID.scope, lxc.monitor.ID) do not count. Looks at 100,000 cgroups at most,
- * 16 levels deep. 0, or negative errno with err set: -EINVAL not an id; -ENODEV as above; -ENOENT
- * none; -ENOTUNIQ several are equally near, and err lists some; -E2BIG too many cgroups to tell. */
+/* The cgroup of the container with this id. The id has at least 8 characters of [0-9a-zA-Z_.-] and
+ * is all or part of the name of the cgroup's directory (docker-ID.scope, crio-ID.scope,
+ * cri-containerd-ID.scope, libpod-ID.scope, lxc.payload.ID, ID). Of several such cgroups the one
+ * nearest to the root is taken. The cgroups of the container's monitor (libpod-conmon-ID.scope,
+ * lxc.monitor.ID) do not count. Looks at 100,000 cgroups at most, 16 levels deep. 0, or negative
+ * errno with err set: -EINVAL not an id; -ENODEV as above; -ENOENT none; -ENOTUNIQ several are
+ * equally near, and err lists some; -E2BIG too many cgroups to tell. */
 int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct error *err);
 
 /* Is the process in the cgroup or one below it, by /proc/PID/cgroup? false when there is no such

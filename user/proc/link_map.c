@@ -14,8 +14,8 @@
 #define AT_ONCE	    32 /* real programs have some 30 */
 
 /* Run-time address of the program's dynamic section. 0: there is none, or none that a dynamic
- * linker reads. A static PIE has one for itself, and a list of its own (glibc), which says nothing
- * of how its calls go. */
+ * linker reads. In a static PIE only the program itself reads it. glibc keeps a list of objects
+ * there, too, but that list says nothing of where calls lead. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);

@@ -380,7 +380,8 @@ static int open_vdso(const struct map_entry *entry)
 }
 
 /* Is the file behind fd the one that is known as id? On overlayfs and btrfs, fstat() shows another
- * device (and inode) than maps does. There memtrace maps the file, and its own maps tell. */
+ * device (and inode) than maps does. In that case memtrace maps the file and looks up its device
+ * and inode in memtrace's own maps. */
 static bool is_file(int fd, const struct file_id *id)
 {
 	_cleanup_(maps__free) struct maps own = {};
@@ -446,7 +447,8 @@ static int open_mapped(const struct mapped *m)
 	if (root_fd >= 0)
 		return root_fd;
 	fd = open_regular(m->path, &m->file);
-	/* The error to return: another file of that name inside the target's root says more. */
+	/* Of the two errors, -ESTALE from inside the target's root says more: another file has that
+	 * name there. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }
 

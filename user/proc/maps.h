@@ -60,15 +60,16 @@ void maps__free(struct maps *maps);
  * else through /proc/PID/root + path, else path itself. The latter two count only if device and
  * inode agree with the entry's. Only a regular file is opened. A descriptor, or negative errno
  * (-ESTALE: another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all).
- * Never blocks on a FIFO or device. For the vdso it is a copy in memory of memtrace's own vdso,
- * which is the same in all 64-bit processes (-ENOENT when the entry's size is another). For a file
- * of FUSE it is a copy (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
+ * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy, in memory, of
+ * memtrace's own vdso, because the vdso is the same in all 64-bit processes (-ENOENT when the
+ * entry's size is another). For a file of FUSE the descriptor is of a copy, too (base/far.h);
+ * -ETIMEDOUT, -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor that tells the kernel where a
- * probe goes. This is fd itself, unless fd is a copy. Then it is the very file as an O_PATH
- * descriptor, which asks its file system nothing, not even when it is closed. Or negative errno;
- * -ESTALE: another file is mapped there now. */
+ * probe goes. This is fd itself, unless fd is a copy. For a copy it is an O_PATH descriptor of the
+ * very file. Such a descriptor asks the file system nothing, not even when it is closed. On failure
+ * returns negative errno; -ESTALE: another file is mapped there now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Memory of other processes. They decide what lies there: a page of userfaultfd or FUSE may never
- * come. Whoever reads such a page stays in the kernel; with FUSE not even SIGKILL ends that. So
- * mt-files reads (base/far.h), which memtrace can leave behind. */
+ * come. Whoever reads such a page stays in the kernel; with FUSE not even SIGKILL ends that. So the
+ * reading is done by mt-files (base/far.h), a process that memtrace can leave behind. */
 #ifndef MEMTRACE_PROC_MEMORY_H
 #define MEMTRACE_PROC_MEMORY_H
 
@@ -10,7 +10,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define MEMORY_PATIENCE_MS 50 /* counted from the start of the read; less than the keeper's */
+/* counted from the start of the read; less than the keeper's patience */
+#define MEMORY_PATIENCE_MS 50
 
 struct memory_read {
 	uint64_t addr;

@@ -32,7 +32,7 @@ static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* The target chooses its names, and they end on terminals and in line-based formats. */
+/* The target chooses its names, and they are printed on terminals and in line-based formats. */
 static void copy_name(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -88,8 +88,8 @@ static int parse_stat(const char *text, struct process_info *info)
 	return 0;
 }
 
-/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. Of all lines the
- * target writes only Name, in which the kernel escapes newlines. */
+/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. The target
+ * chooses the text of one line only, Name, and there the kernel escapes newlines. */
 static const char *status_value(const char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -234,7 +234,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 		const char *value = status_value(text, names[i]);
 
 		if (!value && !i)
-			return -ESRCH; /* it is about to end, and has no memory any more */
+			return -ESRCH; /* the process is about to end and has no memory any more */
 		sum += value ? strtoull(value, NULL, 10) : 0;
 	}
 	*ret_bytes = 1024 * sum;
@@ -243,7 +243,8 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	/* no other count has the huge pages that the administrator reserved */
+	/* HugetlbPages, because no other count has the huge pages that the administrator
+	 * reserved. */
 	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
 
 	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
@@ -376,7 +377,8 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	clockid_t clock;
 	int err;
 
-	/* A clock id has 29 bits for the pid. 0, or a larger number, would mean this process. */
+	/* A clock id has 29 bits for the pid. Pid 0, or a pid that does not fit, would mean this
+	 * process. */
 	if (pid <= 0 || pid > PID_MAX_LIMIT)
 		return -ESRCH;
 	err = clock_getcpuclockid(pid, &clock);

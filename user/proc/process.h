@@ -30,14 +30,14 @@ struct process_info {
  * ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
 
-/* Like process__read(), from /proc/PID/stat alone, at a third of the cost: pid, comm, state,
- * parent, kernel_thread, threads, start_ticks, rss_bytes and minor_faults. All else is zero. 0 or
- * negative errno. */
+/* Like process__read(), but reads only /proc/PID/stat, at a third of the cost. Sets pid, comm,
+ * state, parent, kernel_thread, threads, start_ticks, rss_bytes and minor_faults; all else is zero.
+ * 0 or negative errno. */
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
-/* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid,
- * until fn returns something other than 0, which is then returned. 0, or negative errno. When fn is
- * called, a process may have ended, and another may have its pid. */
+/* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If
+ * fn returns something other than 0, stops and returns it. Otherwise returns 0, or negative errno.
+ * When fn is called, a process may have ended, and another may have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
 /* Anonymous memory that pid has in use, resident or swapped out, bytes. It grows with the heap and
@@ -54,7 +54,7 @@ DIR *process__open_threads(pid_t pid);
 /* The id of the next thread; 0: there is none, or threads is NULL. */
 pid_t process__next_thread(DIR *threads);
 
-/* The stack pointers of pid's threads, of those that are not running just now, at most max, in no
+/* The stack pointers of those threads of pid that are not running just now, at most max, in no
  * order. They tell where the stacks are. Returns how many; 0 if the kernel does not tell. Source:
  * /proc/PID/task/TID/syscall. */
 size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
@@ -76,8 +76,8 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
  * process at its exec; 0 when it has none or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);
 
-/* Where a process's JIT compiler puts the names of its code, if it does. The place outlives the
- * process. */
+/* Where a process's JIT compiler puts the names of its code, if it writes them at all. The place
+ * outlives the process. */
 struct perf_map_place {
 	int root_fd;   /* the process's own root (O_PATH); the caller closes it */
 	char path[64]; /* below root_fd: tmp/perf-N.map, N being the process's pid in the innermost

@@ -33,7 +33,8 @@ static int open_event(pid_t tid, bool disabled)
 
 /* At the first event of any thread on the machine, the kernel changes the code that switches
  * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds where many
- * threads wait for a CPU. An event that counts nothing is kept as long as memtrace runs. */
+ * threads wait for a CPU. To pay this only once, an event that counts nothing is kept open as long
+ * as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;
@@ -89,7 +90,7 @@ static int sum_up(const struct run_time *r, uint64_t *ret_ns)
 void run_time__begin(struct run_time *r)
 {
 	if (r->n && (sum_up(r, &r->begin_ns) || !r->begin_ns))
-		run_time__close(r); /* no thread has run since it was opened */
+		run_time__close(r); /* no thread has run since the events were opened */
 }
 
 bool run_time__runs(const struct run_time *r)

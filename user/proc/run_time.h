@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* For how long a process's threads run between two moments, to the microsecond. For a running
- * thread of another process, /proc and the CPU clocks tell the time as of the last tick. It is up
- * to 4 ms old, which is as long as a window. A perf event is read where its thread runs. */
+/* Measures how long a process's threads run between two moments, to the microsecond. For a running
+ * thread of another process, /proc and the CPU clocks tell the time as of the last tick. That time
+ * is up to 4 ms old, which is as long as a window. So perf events are used instead: the kernel
+ * reads a perf event on the CPU where its thread runs, and the value is never old. */
 #ifndef MEMTRACE_PROC_RUN_TIME_H
 #define MEMTRACE_PROC_RUN_TIME_H
 
@@ -17,16 +18,17 @@ struct run_time {
 	uint64_t begin_ns; /* sum of the events at the beginning; 0: not begun */
 };
 
-/* Gives all of a process's threads a perf event. The first time that takes some hundredths of a
- * second. 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. All of run is zero
- * before the first call, and after one that failed. */
+/* Gives all of a process's threads a perf event. The first call takes some hundredths of a second.
+ * 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. All of run is zero before
+ * the first call, and after one that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
 /* Begins to measure. If no thread has run since the events were opened, closes them instead. */
 void run_time__begin(struct run_time *run);
 /* Has the measurement begun, and not ended? */
 bool run_time__runs(const struct run_time *run);
-/* Ends the measurement, and closes the events. *ret_ns: CPU time of all threads together since it
- * began. 0; -ENODATA: it has not begun, and nothing changes; other negative errno. */
+/* Ends the measurement, and closes the events. *ret_ns: CPU time of all threads together since the
+ * measurement began. Returns 0; -ENODATA when it has not begun (then nothing changes); other
+ * negative errno. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
 /* Closes the events without a result: run is all zero again. */
 void run_time__close(struct run_time *run);

@@ -9,8 +9,8 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 
-/* Names of allocating functions, each behind one of prefixes[]: these are the prefixes of
- * allocators and of their wrappers. */
+/* The name of an allocating function is one of prefixes[] and one of cores[]. The prefixes are
+ * those of allocators and of their wrappers. */
 static const char *const cores[] = {
 	"malloc",    "calloc",	  "realloc",	   "reallocarray", "memalign",	"posix_memalign",
 	"valloc",    "pvalloc",	  "aligned_alloc", "zalloc",	   "malloc0",	"malloc_n",

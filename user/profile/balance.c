@@ -6,19 +6,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WIDEST	      2.5  /* standard deviations, to which the grid reaches */
-#define FINER	      20   /* places between two of the grid at which facts are weighed */
+#define WIDEST	      2.5  /* the grid reaches so many standard deviations either way */
+#define FINER	      20   /* facts are weighed at so many places between two of the grid */
 #define ANON_ERROR    0.2  /* what allocators keep for themselves differs by so much, relative */
-#define OTHER_THINGS  0.05 /* chance that memory grows by what is not in any stack, */
-#define OTHER_RANGE   7.0  /* by any factor up to 30 either way, logarithmic */
+#define OTHER_THINGS  0.05 /* chance that memory grows by what is not in any stack */
+#define OTHER_RANGE   7.0  /* width of log(A / G) in that case: a factor of 30 either way */
 #define BY_CLOCK      0.2  /* chance that what grows goes by the wall clock */
-#define LOST_ERROR    0.1  /* relative: of what windows are expected to lose */
-#define STEADY_ERROR  0.02 /* of what all stacks would lose, where none does */
+#define LOST_ERROR    0.1  /* error of lost blocks: share of the loss that W explains, */
+#define STEADY_ERROR  0.02 /* and share of the loss if all stacks ended by the wall clock */
 #define ENDERS_MOST   8	   /* stacks that are looked at one by one */
 #define HALF_STAY     0.5  /* of a stack's blocks */
 #define MUCH_MORE     3	   /* times as much: beyond all errors */
 #define GROWTH_PASSES 8	   /* each ends when a stack has no more to give */
-/* standard errors of a figure that may be of the one case or the other, in times of it */
+/* A stack may or may not go by the wall clock. The standard error from that is at most so many
+ * times the stack's live bytes. */
 #define MOST_ABOVE 2
 
 double balance__footprint(double size)
@@ -95,14 +96,14 @@ static double growth_density(double x, double error, double hidden)
 	       OTHER_THINGS / OTHER_RANGE;
 }
 
-/* Between two neighbours of the grid: logarithms are about linear. */
+/* The value between two neighbours of the grid. Its logarithm is about linear there. */
 static double value_between(double a, double b, double part)
 {
 	return a > 0 && b > 0 ? a * pow(b / a, part) : a + part * (b - a);
 }
 
-/* Sets the run's scale to the most probable factor of the clock. anon: growth of the process, whose
- * number of blocks surely grows. */
+/* Sets the run's scale to the most probable factor of the clock. anon: growth of the process's
+ * anonymous memory. The number of blocks of the process must surely grow. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
 		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)
@@ -134,8 +135,9 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		first += weight * z * clock_error;
 		second += weight * z * clock_error * z * clock_error;
 	}
-	if (!(sum > 1e-9)) /* no clock explains it: it is left as it was, and what contradicts it is
-			    * told */
+	/* No factor explains the growth. The scale stays as it was, and the contradiction is told
+	 * (contradictions.h). */
+	if (!(sum > 1e-9))
 		return 0;
 	run->scale = base * exp(mode);
 	/* around the mode; the spread of windows is added again where the strata are made */
@@ -286,7 +288,7 @@ static void chances_by_wall(const struct enders *e, const double lost[WINDOWED_G
 
 static void mix_value(double *to, double other, double share)
 {
-	if (isnan(*to) || isnan(other)) /* of nothing */
+	if (isnan(*to) || isnan(other)) /* one case has no such figure */
 		*to = isnan(*to) ? other : *to;
 	else
 		*to += share * (other - *to);
@@ -380,8 +382,8 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 
 	for (size_t i = 0; i < n; i++)
 		grows += fmax(results[i].growth.bytes_per_s, 0);
-	/* a process that has no more blocks than before replaces old ones, whatever clock it goes
-	 * by */
+	/* If the process gains too few blocks, its new blocks replace old ones, whatever clock it
+	 * goes by. */
 	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) ||
 	    staying_blocks(results, n) > process->blocks_high)
 		return;
@@ -398,7 +400,7 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 		r->growth.low *= r->growth.low > 0 ? k : 1;
 		r->live_bytes *= k;
 		r->live_objects *= k;
-		/* the interval reaches from the one case to the other */
+		/* so wide that it reaches the figure before the division */
 		r->live_variance = fmax(r->live_variance * k * k, pow(r->live_bytes * rest, 2));
 		r->live_common *= k;
 	}
@@ -407,7 +409,7 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 static void demand_growth(const struct windowed_process *process, struct windowed_result *results,
 			  size_t n, const struct growth *anon)
 {
-	bool known = !isnan(anon->low); /* not in too short a time */
+	bool known = !isnan(anon->low); /* NaN: the run was too short */
 	double most = known ? MUCH_MORE * fmax(anon->high, 0) : INFINITY;
 
 	for (size_t i = 0; i < n; i++) {
@@ -418,8 +420,8 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 			r->growth.low = 0;
 			r->replaces = known;
 		}
-		if (r->growth.bytes_per_s > most ||
-		    r->replaces) /* or it was freed, and nobody saw it */
+		/* The blocks may be gone: freed where no window saw it, or replaced. */
+		if (r->growth.bytes_per_s > most || r->replaces)
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
 	}
 }
@@ -475,18 +477,19 @@ static void fit_into(struct windowed_result *results, const struct windowed_stac
 			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
-/* What its process, whose memory it takes, may have of its growth, and half of the interval. */
+/* A stack's growth in memory of the process, with what the allocator adds. */
 static double grows(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);
 }
 
+/* Half of the interval of that. */
 static double growth_error(const struct windowed_result *r)
 {
 	return (r->growth.high - r->growth.low) / 2 * overhead(r);
 }
 
-/* What a stack may give of its growth when all grow by too much. */
+/* By how much a stack's growth may be lowered when all stacks together grow by too much. */
 static double growth_to_give(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : fmax(grows(r) - fmax(r->growth.low, 0) * overhead(r), 0);
@@ -500,7 +503,7 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
-	for (size_t i = 0; i < n && anon->high > 0; i++) /* nor is one sure to grow by more */
+	for (size_t i = 0; i < n && anon->high > 0; i++) /* no single stack surely does either */
 		results[i].growth.low =
 			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {
@@ -522,8 +525,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 	}
 }
 
-/* Nor does anything grow by more, or lose more, than that. What surely seemed to has taken the
- * place of what was there before. */
+/* The growth of a stack cannot add, or take away, more than the stack's most live bytes. If a stack
+ * surely seemed to grow by more, its blocks have replaced older ones. */
 static void fit_growth_into(struct windowed_result *results,
 			    const struct windowed_stack *const *stacks, size_t n,
 			    const struct windowed_run *run)

@@ -4,49 +4,53 @@
  * THE CLOCK'S FACTOR. All stacks of a run share the error of its clock (profile/windowed.h):
  * windows stand for k times as much as their net time says. log k is about normal, with mean 0 and
  * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
- * growth A of anonymous memory needs no window. It tells more of k, by Bayes' rule over
- * BALANCE_GRID values of k. In a process that surely has more and more blocks, A is G(k), the
- * growth of all stacks together with what the allocator adds to each block. Then log(A / G(k)) is
- * about normal, with the error of G and ANON_ERROR for what allocators keep for themselves. Two
- * other cases have a chance of their own. BY_CLOCK: the memory that grows goes by the wall clock
- * (below), and log(A / G) may be anything from 0 down to -log(hidden). OTHER_THINGS: A is the
- * growth of other things. The k with the largest weight is taken. The deviation from it, by the
- * same weights, is the error that is left.
+ * growth A of anonymous memory is known without windows. So it tells more about k, by Bayes' rule
+ * over BALANCE_GRID values of k. This is done only if the process surely has more and more blocks.
+ * Let G(k) be the growth that all stacks together have with the factor k. It includes what the
+ * allocator adds to each block. A should equal G(k): log(A / G(k)) is about normal with mean 0. Its
+ * error is that of G, and ANON_ERROR for what allocators keep for themselves. Two other cases have
+ * a chance of their own. BY_CLOCK: the memory that grows goes by the wall clock (below), and log(A
+ * / G) may be anything from 0 down to -log(hidden). OTHER_THINGS: A is the growth of memory that is
+ * in no stack. The k with the largest weight is taken. The deviation from it, by the same weights,
+ * is the error that is left.
  *
- * RESIDENT. Blocks of no more than a page lie in pages that each hold the beginning of one of them.
- * The allocator or the owner has written to that beginning, so these pages are in memory or swap.
- * So the small blocks of all stacks fit into the anonymous memory that is resident or swapped out,
- * as all blocks fit into the mappings. Allocators of many threads map much more than they use: 64
- * threads with 16 MB map 556 MB, of which 20 MB are resident.
+ * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
+ * the beginning of at least one of them. The allocator or the owner has written to that beginning,
+ * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
+ * memory that is resident or swapped out. This limit is often lower than that of the mappings, into
+ * which all blocks fit. For with many threads an allocator maps much more than it uses: 64 threads
+ * that hold 16 MB together map 556 MB, of which 20 MB are resident.
  *
  * WALL CLOCK. Windows do not slow what goes by the wall clock (a timer, clients that wait for no
  * answer). By net time, windows show up to windowed_run.hidden times as much of it as there is.
- * Anonymous memory may surely grow while all stacks together seem to grow by more. Then they are
- * taken to go by the wall clock, as far as that explains the difference. The growth of each is
+ * Anonymous memory may surely grow while all stacks together seem to grow by more. Then all stacks
+ * are taken to go by the wall clock, as far as that explains the difference. The growth of each is
  * divided by the same factor, and so are the live bytes of stacks whose blocks stay. This is not
- * done if the process gains fewer blocks than these stacks would add. Then the blocks replace older
- * ones (a table that turns over slowly).
+ * done if the process gains fewer blocks than the stacks whose blocks stay would add. Then their
+ * blocks replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
  * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window
- * loses blocks: it has fewer births, and as many ends. The calls in windows show that for all
- * blocks, without any stack. Each of the ENDERS_MOST stacks that would lose most is judged by
- * itself, and all other stacks are judged as one: do their blocks end by the wall clock, or by what
- * the process does? Each ends by the wall clock with the chance BY_CLOCK. Let W be the set of those
- * that do, d_g the blocks that the windows of group g lost, and e_ig what i is expected to lose
- * there. Then
+ * loses blocks: a slowed process allocates fewer, but as many end as ever. The counts of calls in
+ * windows show this loss for all blocks together; stacks are not needed. Each of the ENDERS_MOST
+ * stacks that would lose most is judged by itself, and all other stacks are judged as one: do their
+ * blocks end by the wall clock, or by what the process does? Before the loss is looked at, the
+ * chance that they end by the wall clock is BY_CLOCK for each. Let W be the set of stacks whose
+ * blocks do, d_g the blocks that the windows of group g lost, and e_ig the blocks that stack i
+ * would lose in them. Then
  *
- *	P(d | W) = product over g of Cauchy's density of d_g - sum over W of e_ig,
+ *	P(d | W) = product over g of Cauchy's density of (d_g - sum over i in W of e_ig).
  *
- * where the scale of the density is that of what is expected. (Cauchy's density has long tails.
- * What is freed all at once is lost in one window. It leaves as large a residual for every W, and
- * decides nothing.) Bayes' rule gives the chance of each stack. Its figures are a mixture of the
- * two cases by that chance, and the difference between the cases is part of their error.
+ * The scale of the density is a small share of the expected losses. Cauchy's density is used for
+ * its long tails. Blocks that are freed all at once are lost in one window. The residual there is
+ * large for every W, so it decides nothing. Bayes' rule gives the chance of each stack. Its figures
+ * are a mixture of the two cases by that chance, and the difference between the cases is part of
+ * their error.
  *
  * LIMITS. All live bytes may come to more than the mappings, or those in small blocks to more than
  * what is resident. Then the figures x_i, with errors d_i of their own and c_i in common, are moved
- * to the nearest ones that fit, by least squares. With w_i the share of x_i that counts, the sum of
- * w_i x_i is too high by e, and
+ * to the nearest ones that fit, by least squares. Let w_i be the share of x_i that the limit is for
+ * (1, or the share in small blocks), and e the bytes by which the sum of w_i x_i is too high. Then
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *
@@ -62,8 +66,9 @@
  * seconds, windows do not see that, nor do the counts of calls in them. So where frees tell what
  * survives, no growth is sure unless anonymous memory surely grows. Where contents tell it,
  * anonymous memory or the process's number of blocks must surely grow. And no stack surely grows by
- * much more than anonymous memory. If one seems to, its blocks may be gone, or may have replaced
- * blocks from before the run, so few of them are sure to live. */
+ * much more than anonymous memory. If a stack seems to, its blocks may be gone, or may have
+ * replaced blocks from before the run. So the error of its live bytes is made as large as they
+ * are. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 

@@ -29,8 +29,9 @@ void profile_build__free(struct profile_build *build)
 	free(build);
 }
 
-/* Numbers of names are dense, so an array finds their locations without hashing. Most frames of a
- * large file are looked up in it. No larger numbers are made. */
+/* Locations without an address have dense numbers (PROFILE_NO_ADDR), so an array finds them without
+ * hashing. Most frames of a large file are looked up in it. The numbers that are given out are all
+ * below this. */
 #define MAX_NAMED (1u << 24)
 
 static bool is_named(uint64_t addr)

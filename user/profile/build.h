@@ -14,7 +14,7 @@ struct build_share {
 };
 
 struct profile_build {
-	struct table locations; /* profile->locations by address, but for those of names */
+	struct table locations; /* profile->locations by address, except locations of names */
 	/* locations of names: addr - PROFILE_NO_ADDR -> index in profile->locations, plus 1; 0:
 	 * none */
 	uint32_t *named;

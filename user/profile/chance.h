@@ -41,10 +41,10 @@ struct claim {
  *   no part. It costs nothing to leave them out (Tarone, Biometrics 46, 1990), and a profile has
  *   dozens of stacks with two samples each.
  * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two looks, and
- *   the next difference will be as large. In another ten come and none goes. The first leaves most
- *   of the level to the second. Of the many ways to share the level this one finds the slow leak
- *   among churn. A churning stack loses little: to hold at a sixth of the level, its difference
- *   must be larger by half a standard deviation.
+ *   the next difference will be as large. In another stack ten samples come and none goes. So the
+ *   first stack leaves most of the level to the second. Of the many ways to share the level, this
+ *   one finds the slow leak among churn. A churning stack loses little by it: to hold at a sixth of
+ *   the level, its difference need only be larger by half a standard deviation.
  *
  * Both rules look at how much was seen, not at how the counts are divided. Given the sum of two
  * counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be

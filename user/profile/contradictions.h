@@ -4,8 +4,8 @@
  * none.
  *
  * Only memtrace's own profiles are checked: other tools' files state no facts. A finding is sure
- * when only an error in the figures explains it (memtrace's, or one of merged files). For the other
- * findings encode/contradictions.c tells what else may explain them.
+ * when only an error in the figures explains it: an error of memtrace's, or one that came from
+ * merging files. For the other findings encode/contradictions.c tells what else may explain them.
  *
  * Facts are not read at one moment: counters, tables and /proc are up to a second apart. So a
  * figure may differ from a fact by as much as the figure changes in one second of the run, at its
@@ -15,10 +15,10 @@
  *  frees_unseen: figure live objects, fact "freed_unobserved". A new block stood where an old
  *	one had not been freed. So memory is also freed in a way that no probe sees (heaps that
  *	are destroyed at once, as mi_heap_destroy does). An old block counts as live until a new
- *	one has its address. Not for windows, which are known to miss frees, nor for pages.
- *  blocks_unseen: figure live objects, fact "result_unknown", "allocators_refused" and
- *	"functions_refused" together: so many allocations, allocators, or functions are missing
- *	from every figure. Not for regions: these counters are the heap's.
+ *	one has its address. Not for windows, which are known to miss frees, nor for page faults.
+ *  blocks_unseen: figure live objects, fact the sum of the counters "result_unknown",
+ *	"allocators_refused" and "functions_refused": so many allocations, allocators, or
+ *	functions are missing from every figure. Not for regions: these counters are the heap's.
  *  probes_silent: figure live objects. The fact is 1 when the counter "main_thread_ended" is not
  *	0. What was allocated or freed after the main thread ended is in no figure.
  *  probes_withdrawn: figure live objects, fact "probes_withdrawn". What was allocated or freed
@@ -45,8 +45,8 @@
  *  kinds_of_regions: figure bytes, the sum of live regions of all kinds; fact live bytes. By
  *	more than one per cent.
  *  peak_below_live: figure bytes held when the process held most, fact live bytes at the end.
- *	By more than five per cent: what CPUs do at the same moment is not in order
- *	(bpf/peak.bpf.h). Sure of a process of one thread.
+ *	By more than five per cent, because it is not known in which order several CPUs do things
+ *	at the same moment (bpf/peak.bpf.h). Sure in a process of one thread.
  *  threads_above_stack: figure the bytes that all threads together hold of one stack, fact that
  *	stack's live bytes. By more than one per cent and a block. Told of the stack with the
  *	largest excess.

@@ -25,7 +25,7 @@ struct held {
 	bool any_growth;
 };
 
-/* The two sides of a difference, and what it was made from. */
+/* The two sides of a difference, and how many samples it was made from. */
 struct sides {
 	struct estimate from, to;
 	double traffic; /* samples */
@@ -74,8 +74,8 @@ static double mean_weight(const struct estimate *side)
 	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
 }
 
-/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side, sampled
- * at interval `others`. If that side has no samples: R. */
+/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side. That
+ * side was sampled at interval `others`. If it has no samples: `interval`. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
@@ -401,7 +401,8 @@ static void add_site(struct held *held, const struct profile *profile,
 	}
 }
 
-/* A profile without the stack gets growth 0 there, with the error of the other profile's growth. */
+/* If a profile does not have the stack, its growth there is 0, with the error of the other
+ * profile's growth. */
 static void fill_in_growth(struct held *held, const struct held *other)
 {
 	if (held->any_growth)

@@ -2,31 +2,32 @@
 /* What has grown from one profile to another, stack by stack, how precisely that is known, and
  * whether it is growth at all or may be chance.
  *
- * The interval holds the true difference of what was live at the two moments, in 95 of 100
- * samplings. estimate.h has an interval for each of two samplings that is right with few samples,
- * too. With totals Y1, Y2 and intervals (l1, u1), (l2, u2) the interval of the difference is (Zou
- * and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery)
+ * In 95 of 100 samplings, the interval holds the true difference of what was live at the two
+ * moments. For each of the two samplings estimate.h gives an interval, which is right with few
+ * samples, too. With totals Y1, Y2 and intervals (l1, u1), (l2, u2) the interval of the difference
+ * is (Zou and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery)
  *
  *	low  = Y2 - Y1 - sqrt((Y2 - l2)^2 + (u1 - Y1)^2)
  *	high = Y2 - Y1 + sqrt((u2 - Y2)^2 + (Y1 - l1)^2).
  *
  * The variances add, for the samplings are independent. If a stack has no samples in one profile,
- * its interval there ends at -ln(0.025) times what a sample of a block like the other profile's
- * stands for. If so much more had been live, there would have been a sample with a probability of
- * 97.5 %.
+ * its blocks there are taken to be like those in the other profile. The interval then ends at
+ * -ln(0.025) times the bytes that a sample of such a block stands for. If so much had been live,
+ * there would have been a sample with a probability of 97.5 %.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once and
- * weighs the same in both, so it adds nothing to the error of the difference. To take them for
- * independent is safe, but finds less: a leak of eleven samples that had eleven before would be
- * lost. Let B be the blocks that were born between the snapshots and are still live at the second,
- * and D those that were live at the first and are dead. Then the difference is exactly B - D.
- * Profiles do not tell B and D, but bounds of both: by how much the stack's totals, allocated and
- * freed, grew between the snapshots. B is at most the allocated bytes and at most the second
- * snapshot's live bytes. D is at most the freed bytes and at most the first snapshot's live bytes.
- * Both pairs of bounds have the same difference, so the pair with the smaller variance is taken.
- * For a stack through which memory passes quickly, that is the pair of live bytes, as if the
- * snapshots were independent (they nearly are). For a stack where memory stays, that is the pair of
- * allocated and freed bytes.
+ * weighs the same in both, so it adds nothing to the error of the difference. To take the snapshots
+ * for independent is safe, but finds less: a stack with eleven samples that leaks eleven more would
+ * not be found. Let B be the blocks that were born between the snapshots and are still live at the
+ * second, and D those that were live at the first and are dead at the second. Then the difference
+ * is exactly B - D. Profiles do not tell B and D, but they tell two pairs of bounds for them. The
+ * first pair is what the stack allocated, and freed, between the snapshots: the gains of its
+ * totals. B is at most the allocated bytes, D at most the freed bytes. The second pair is live
+ * bytes: B is at most those of the second snapshot, D at most those of the first. Both pairs of
+ * bounds have the same difference, so the pair with the smaller variance is taken. For a stack
+ * through which memory passes quickly, that is the pair of live bytes, as if the snapshots were
+ * independent (they nearly are). For a stack where memory stays, that is the pair of allocated and
+ * freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more of them at one moment than at another, even if every byte is known exactly. So the
@@ -34,29 +35,30 @@
  * itself, with the same mean number? The samples are then Poisson counts, of weights z/p with the
  * sum of squares Q (estimate.h). They are as good as n = Y^2 / Q samples of the weight Q / Y.
  * (Where both profiles' sampling intervals are equal, the weight is taken from both together: if
- * nothing differs they are drawn from the same.) Two Poisson counts are compared by the binomial
- * test of chance.h, which keeps its level however few they are. All stacks together are tested by
- * Holm's procedure there, for growth and shrinking each with CHANCE_LEVEL. A program whose blocks
- * come and go in crowds - a request's thousand at once - can differ by more. Two profiles cannot
- * tell that, four can.
+ * nothing differs, both are samples of like blocks.) Two Poisson counts are compared by the
+ * binomial test of chance.h, which keeps its level however few they are. All stacks together are
+ * tested by Holm's procedure there, for growth and shrinking each with CHANCE_LEVEL. A program
+ * whose blocks come and go in crowds - a request's thousand at once - can differ by more. Two
+ * profiles cannot tell that, four can.
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
- * distribution) are compared the same way, by the t test. So are live bytes of windows, whose
- * samples cannot be counted, by the intervals that the profiles give. Two snapshots of one run in
- * windows share what was seen before the first, and the error of the clock. To take them for
- * independent makes the interval too wide, never too narrow.
+ * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
+ * windows are tested by the t test, too, because their samples cannot be counted. Its error comes
+ * from the intervals that the profiles give. Two snapshots of one run in windows share what was
+ * seen before the first, and the error of the clock. To take them for independent makes the
+ * interval too wide, never too narrow.
  *
  * If there are more than two profiles, first and last are compared as above. The steps between all
  * of them make a trend: the ratio estimator of growth.h with the steps for its segments. It is
- * exact for the random steps of one run. For independent samplings it is wider than it need be,
- * because the error of each counts in two steps. From four profiles on, a stack is said to grow
- * only if the trend grows, too.
+ * exact for the random steps of one run. For independent samplings its interval is wider than it
+ * need be, because the error of each sampling counts in two steps. From four profiles on, a stack
+ * is said to grow only if the trend grows, too.
  *
  * tests/unit/profile/test_diff.c simulates how good that is, with samples at 512 KiB. A program
  * that holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, does not grow: of 400 pairs of its
  * runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found between two
- * snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples in the mean; 6 are enough,
- * and fewer come in 3 of 100 runs.) In 6 of these runs something else is reported to grow. */
+ * snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6 are enough,
+ * and fewer come in 3 of 100 runs.) In 6 of these 200 runs something else is reported to grow. */
 #ifndef MEMTRACE_PROFILE_DIFF_H
 #define MEMTRACE_PROFILE_DIFF_H
 
@@ -127,7 +129,7 @@ struct change {
 struct diff_stack {
 	const struct profile *profile; /* the one that names its frames best; NULL in the total */
 	const struct profile_site *site;
-	/* the site of the last profile that holds most of it; NULL: none */
+	/* of its sites in the last profile, the one with most live bytes; NULL: none */
 	const struct profile_site *last;
 	double *values; /* by profile; all stacks share one array */
 	struct change change;
@@ -146,9 +148,9 @@ struct diff {
 	double seconds;	   /* from the first to the last, if they are of one run; NaN: not known, or
 			 * says nothing of growth */
 	unsigned warnings; /* 1 << enum diff_warning */
-	struct diff_stack *stacks; /* those with anything live, or growing. First what grows, by
-				    * growth; then what shrinks, and the rest, by change: all
-				    * descending */
+	struct diff_stack *stacks; /* those with anything live, or growing. First those that surely
+				    * grow, then those that surely shrink, then the rest; each
+				    * group by the size of the change, descending */
 	size_t n_stacks;
 	size_t n_grow, n_shrink; /* how many stacks grow, and shrink; they come first */
 	struct diff_stack total;
@@ -159,14 +161,14 @@ struct diff {
 /* Compares n >= 2 sorted, symbolized profiles, oldest first. 0; -ENOMEM; -EFBIG with the reason in
  * err where they are too large together (profile/match.h). -EINVAL with the reason in err when they
  * cannot be compared: they are of different things (heap, regions, faults); they are of different
- * programs and have no stack in common; or growth is asked for that one does not have. These texts
+ * programs and have no stack in common; or growth is asked for, and a profile has none. These texts
  * call profiles by their numbers, from 1. */
 int diff__new(const struct profile *const *profiles, size_t n, enum diff_measure measure,
 	      struct diff **ret_diff, struct error *err);
 void diff__free(struct diff *diff);
 
-/* The least growth, bytes per second, of a stack without other traffic that is found between the
- * first and the last profile in 95 of 100 cases. NaN: not known. */
+/* The least growth, bytes per second, that is found in 95 of 100 cases between the first and the
+ * last profile, if the stack has no other traffic. NaN: not known. */
 double diff__least_growth(const struct diff *diff);
 
 /* Seconds since the epoch at a profile's end; NaN: not known. */

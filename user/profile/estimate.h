@@ -37,8 +37,8 @@ struct estimate {
 	double squares; /* sum of (z/p)^2, bytes^2: the variance of bytes, sampling included, if
 			 * blocks come and go at random (profile/diff.h). See estimate__squares() */
 	double common;	/* standard error of the clock, bytes: all estimates of the run share it.
-			* When estimates are added, it adds up as such, where variances do; in an
-			* interval its square counts as variance. */
+			* So when estimates are added, these errors are added, not their squares.
+			* For an interval, the square is added to the variance. */
 	/* upper limit of bytes, from what the process has; 0: no such limit is known */
 	double most;
 };
@@ -63,8 +63,9 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other);
 /* The part of an estimate that has so many objects and bytes. The error is shared out by bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* squares. Where they were not kept (in a file), the least that they can be: as if all samples
- * weighed the same, or all blocks were small. */
+/* The sum of squares. If it was not kept (a file does not have it), the larger of two lower limits:
+ * bytes^2 / samples, which it is if all samples weigh the same, and the variance, which it nearly
+ * is if all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
 /* How many bytes a sample of a block stands for at mean interval `to`, if at mean interval `from`
@@ -73,8 +74,8 @@ double estimate__squares(const struct estimate *estimate);
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
 /* An estimate of so many bytes whose samples are not known, only their mean interval R. The
- * variance is the most that it can be. A block of z bytes adds z^2 (1 - p) / p^2 (above), which is
- * R z / p at most, as z (1 - p) / p is R at most. interval 1: exact. */
+ * variance is the most that it can be. A block of z bytes adds z^2 (1 - p) / p^2 (above). That is
+ * at most R z / p, because z (1 - p) / p is at most R. interval 1: exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
 struct interval estimate__interval(const struct estimate *estimate);

@@ -38,7 +38,7 @@ static bool is_live(void *ctx, const struct profile *profile, const struct profi
 	return site->live.objects > 0 || site->live.bytes > 0;
 }
 
-/* Removes all figures but live memory: no others are known. */
+/* Removes all figures but live memory: for a part of the memory no others are known. */
 static void only_live(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {

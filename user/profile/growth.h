@@ -25,13 +25,13 @@
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
  * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
  * fall if the slope is below zero with 95 % confidence, one-sided. Where blocks are known to go on
- * dying, any slope below zero is enough. If they fall, the lower end of the interval is no more
- * than what the line says of the segment after the last. Let y1, y2, y3 be the rates in the three
- * thirds of the segments. Blocks that go on dying at a constant rate have y_i = L + C q^i. Then
- * q = (y2 - y3) / (y1 - y2), which is kept within limits, because noise can make it anything. What
- * stays of the blocks is L = y3 - (y1 - y3) q^2 / (1 - q^2) (Aitken's extrapolation). For dying
- * blocks the lower end is no more than L either, and the error above is subtracted from both
- * limits. */
+ * dying, any slope below zero is enough. If the rates fall, the lower end of the interval is at
+ * most the rate that the line gives for the segment after the last. Let y1, y2, y3 be the rates in
+ * the three thirds of the segments. Blocks that go on dying at a constant rate have y_i = L + C
+ * q^i. Then q = (y2 - y3) / (y1 - y2), which is kept within limits, because noise can make it
+ * anything. What stays of the blocks is L = y3 - (y1 - y3) q^2 / (1 - q^2) (Aitken's
+ * extrapolation). For dying blocks the lower end is no more than L either, and the error above is
+ * subtracted from both limits. */
 #ifndef MEMTRACE_PROFILE_GROWTH_H
 #define MEMTRACE_PROFILE_GROWTH_H
 

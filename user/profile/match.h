@@ -3,8 +3,9 @@
  * or hosts, of files that were built or loaded elsewhere:
  *
  * - A place in a file, by build-id and offset, is the same in all profiles that know both, whatever
- *   its name there. All take the frames of the profile that knows the place best (a profile without
- *   debug information beside one with it, a stripped file that goes by two names).
+ *   its name there. All profiles take the frames of the profile that knows the place best. That
+ *   helps if only one of them was made with debug information, or if a stripped file goes by two
+ *   names.
  * - Frames are the same when their functions are: by name, and by the shared library that they are
  *   in. A library is the file's name up to ".so", or to a version number before that. All programs
  *   count as one library, whatever they are called, so that two versions of one can be compared.
@@ -21,7 +22,7 @@
 #include "profile/profile.h"
 
 /* Limits on memory, for the profiles may come from hostile files. frames: number of frames in all
- * stacks of all profiles. Inlined functions count, too, also if only another profile knows them.
+ * stacks of all profiles. Inlined functions count, too, even if only another profile knows them.
  * figures: number of different stacks times number of profiles. */
 struct match_limits {
 	uint64_t frames, figures;
@@ -38,7 +39,7 @@ struct match {
 	size_t *first;		  /* n_stacks + 1: where the sites of each stack begin; owned */
 	size_t *best;	 /* by stack: index in sites of the site with the fewest unnamed frames;
 			  * owned */
-	size_t n_stacks; /* in an order that equal input makes equal */
+	size_t n_stacks; /* equal input gives the stacks in the same order */
 };
 
 /* Matches the stacks of n sorted, symbolized profiles. 0, -ENOMEM, or -EFBIG with the reason in

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose memory is it, in the words of those who built the program? A tree of components, each with
- * rules that say which code belongs to it. It tracks memory by hierarchy, without a changed line in
- * the program.
+/* Whose memory is it, in the words of those who built the program? They write down a tree of
+ * components, each with rules that say which code belongs to it. Then memory is shown by component,
+ * and no line of the program needs to change.
  *
  * A file of rules has one rule a line. Blank lines, and lines that begin with '#', are left out:
  *
@@ -9,13 +9,14 @@
  *
  * COMPONENT is a path in the tree ("database/keys"; each part is a component of its own). The rule
  * matches the function's name, the base name of the mapped file, or the path of the source file.
- * REGEX is POSIX extended, matches anywhere unless anchored, and goes to the end of the line.
+ * REGEX is a POSIX extended regular expression and goes to the end of the line. It may match
+ * anywhere in the text, unless it is anchored.
  *
  * A stack belongs to the component of the frame nearest to the allocation that any rule matches:
  * who asked for the memory, not who called the one who asked. If several rules match that frame,
- * the first in the file counts. The allocator's own frames at the leaf are not asked. What no rule
- * claims is the remainder. It is always told, so that the components and the remainder add up to
- * the profile. */
+ * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf. What
+ * no rule claims is the remainder. It is always told, so that the components and the remainder add
+ * up to the profile. */
 #ifndef MEMTRACE_PROFILE_MODULES_H
 #define MEMTRACE_PROFILE_MODULES_H
 

@@ -90,8 +90,8 @@ static const char *const rust_modules[] = {
 	"alloc::vec::",
 };
 
-/* Go's standard packages, or the first part of their paths. In other packages this part has a dot,
- * or they are the program's. */
+/* Go's standard packages, or the first part of their paths. The first part of other libraries'
+ * paths has a dot (github.com). A package with any other name is the program's. */
 static const char *const go_packages[] = {
 	"archive",  "bufio",   "bytes",	  "cmp",      "compress", "container", "context", "crypto",
 	"database", "debug",   "embed",	  "encoding", "errors",	  "expvar",    "flag",	  "fmt",

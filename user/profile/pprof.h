@@ -7,8 +7,8 @@
  *	alloc_objects/count alloc_space/bytes inuse_objects/count inuse_space/bytes
  *	inuse_samples/count	live samples that were recorded: struct estimate's samples
  *	inuse_sampled/bytes	the sizes of these: sampled_bytes
- *	inuse_variance/bytes	the variance of inuse_space divided by the period, the sampling
- *				interval: as large as the bytes themselves, roughly
+ *	inuse_variance/bytes	the variance of inuse_space, divided by the period (the sampling
+ *				interval). That makes it about as large as the bytes themselves
  *	growth_per_hour/bytes	when growth is known (growth_known among the comments), else 0;
  *				may be negative. This value is always there: pprof compares and
  *				merges only profiles with the same value types
@@ -22,9 +22,9 @@
  * above each report, so a comment that says nothing is left out.
  *
  * What no other reader can use is in fields of memtrace's own (enum pprof_own_field and what
- * follows it), numbered from 1000 on, which readers of protobuf skip. These fields are lost when
- * another tool rewrites the file. Real numbers in them are packed doubles, so that they are not
- * rounded. */
+ * follows it). They are numbered from 1000 on, and readers of protobuf skip them. These fields are
+ * lost when another tool rewrites the file. Real numbers in them are packed doubles, so that they
+ * are not rounded. */
 #ifndef MEMTRACE_PROFILE_PPROF_H
 #define MEMTRACE_PROFILE_PPROF_H
 
@@ -98,7 +98,7 @@ enum pprof_line_field {
 enum pprof_function_field {
 	FUNCTION_ID = 1,
 	FUNCTION_NAME,
-	FUNCTION_SYSTEM_NAME, /* of a frame without a name: why, REASON_SYSTEM_NAME */
+	FUNCTION_SYSTEM_NAME, /* of a frame without a name: why it has none (REASON_SYSTEM_NAME) */
 	FUNCTION_FILENAME,
 	FUNCTION_START_LINE,
 };
@@ -163,7 +163,7 @@ enum pprof_own_resident_field {
 	OWN_RESIDENT_FOLLOWED,
 	OWN_RESIDENT_FOLLOWED_S, /* a double */
 	OWN_RESIDENT_SKIPPED,
-	OWN_RESIDENT_ROW, /* in order; those that the sums are of */
+	OWN_RESIDENT_ROW, /* in order; a reader adds them up to the sums */
 };
 
 enum pprof_own_resident_row_field {
@@ -243,7 +243,7 @@ extern const struct pprof_value_name {
 #define LABEL_REPLACES	     "growth_replaces" /* 1: struct profile_site.replaces */
 #define LABEL_PEAK_OBJECTS   "peak_objects"    /* held when the process held most, of all threads */
 #define LABEL_PEAK_SPACE     "peak_space"      /* the bytes of these */
-/* followed by profile_age__name(): objects that were that old or younger when they were freed */
+/* followed by profile_age__name(): objects freed at an age of that class */
 #define LABEL_FREED    "freed_aged_"
 #define LABEL_SURVIVAL "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
@@ -275,7 +275,7 @@ enum pprof_fact_type {
 enum pprof_fact_of {
 	FACT_OF_ANY,
 	FACT_OF_GROWING,	/* profiles with has_growth */
-	FACT_OF_PROCESS_GROWTH, /* and those with profile__knows_process_growth() */
+	FACT_OF_PROCESS_GROWTH, /* with has_growth or profile__knows_process_growth() */
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */
@@ -294,9 +294,9 @@ struct pprof_fact {
 extern const struct pprof_fact pprof_facts[];
 extern const size_t n_pprof_facts;
 
-/* The value of a fact (perhaps inexact for a FACT_UINT64), and whether the fact says nothing of
- * this profile. */
+/* The value of a fact. A FACT_UINT64 may lose digits. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
+/* Does the fact say nothing of this profile? */
 bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
 
 /* Sets every fact of a profile that is read from a file to its absent value. */

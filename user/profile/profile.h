@@ -51,24 +51,24 @@ struct profile_mapping {
 struct profile_frame {
 	char *name; /* without parameter list. If it is not resolved, "module+0xoff" (file offset of
 		     * addr - 1) or "0xaddr" */
-	char *file; /* of the call or statement, as compiled; NULL: unknown */
+	char *file; /* source of the call or statement: its path when compiled; NULL: unknown */
 	uint32_t line; /* 0: unknown */
 };
 
-/* Locations without an address, from a file that tells only names, get distinct numbers from here
- * on. No code is there. */
+/* A file that tells only names has locations without an address. They get distinct numbers from
+ * this one upwards, where no code can be. */
 #define PROFILE_NO_ADDR (1ULL << 63)
 
 /* One address of a stack. Distinct by addr within a profile. */
 struct profile_location {
-	uint64_t addr;	 /* as captured: entry + 1 for the allocator (leaf), return addresses above
-			  * it. addr - 1 is looked up and shown. Never 0. */
+	uint64_t addr;	 /* as captured: for the allocator (leaf) its entry + 1, for callers the
+			  * return address. addr - 1 is looked up and shown. Never 0. */
 	int32_t mapping; /* index into mappings, -1 for none */
 	struct profile_frame *frames; /* innermost first: inlined functions, then the function that
 				       * they are inlined in; none until symbolized */
 	size_t n_frames;
 	enum unresolved_reason reason;
-	bool note; /* no code: text about the stacks through it (profile/view.h) */
+	bool note; /* it is not code, but a text about the stacks that have it (profile/view.h) */
 };
 
 struct profile_thread {
@@ -97,12 +97,12 @@ struct profile_transfer {
 /* How a stack's memory changed over a run. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
-	double low_objects, low_bytes; /* the least in the last two thirds of the run, as far as it
-					* was looked at */
-	/* Objects by age: of those that ended, when they were freed, and of those that live at the
-	 * end. Class i holds ages up to 10 us times 10^i, the last class any older. Objects that
-	 * realloc moved have ended, too. The age of an object whose end was not seen is not
-	 * known. */
+	double low_objects, low_bytes;	 /* the least that it held at any of the looks in the last
+					* two thirds of the run */
+	/* Numbers of objects by age. ended: objects that have ended, by their age when they were
+	 * freed. living: objects that live at the end of the run, by their age then. Class i holds
+	 * ages up to 10 us times 10^i, the last class all older ones. Objects that realloc moved
+	 * have ended, too. The age of an object whose end was not seen is not known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
 	struct half_life half_life; /* by the wall clock; only for windows */
 };
@@ -140,11 +140,12 @@ struct profile_site {
 	struct growth growth; /* if the profile has_growth */
 	bool replaces; /* windows show that its blocks stay, but the process does not grow by them:
 			* they replace older ones, or are freed where no window sees it */
-	/* For each of the profile's survival_age_s: of what was allocated longer than that before
-	 * the end, the share that is live at the end. NaN: nothing was allocated then. */
+	/* One figure for each age in the profile's survival_age_s. Of the bytes that were allocated
+	 * more than that age before the end of the run, it is the share that is live at the end.
+	 * NaN: no bytes were allocated so early. */
 	double survival[PROFILE_SURVIVAL_AGES];
-	/* For each of these ages: the share of live memory that is older, estimated as the live
-	 * bytes are. NaN: not known. */
+	/* For each of these ages: the share of live memory that is older than it. It is an
+	 * estimate, as the live bytes are. NaN: not known. */
 	double older[PROFILE_SURVIVAL_AGES];
 	struct site_life life;		     /* if the profile has_life, has_ages */
 	struct profile_site_thread *threads; /* live, by allocating thread, ascending */
@@ -156,7 +157,7 @@ struct profile_site {
 struct profile_counter {
 	const char *name;
 	uint64_t count;
-	bool of_run; /* counts all processes: each process's profile has the same loss */
+	bool of_run; /* it counts for all processes of the run: each one's profile has it */
 };
 
 /* One probe that was attached. Strings owned. */
@@ -192,7 +193,9 @@ struct profile_regions {
 	double kind_bytes[REGION_MEMORY_KINDS]; /* live, by kind of memory */
 	/* regions from before the run that were given back during it; negative: not known */
 	double earlier_gone_bytes;
-	double followed_s; /* for so long from the start, then it cost too much; 0: to the end */
+	/* Regions were followed for so long from the start, until that cost too much. 0: to the
+	 * end. */
+	double followed_s;
 };
 
 /* What tracing has cost memtrace itself, for all processes of the run together. */
@@ -215,8 +218,8 @@ struct process_growth {
 	struct growth attributed; /* of all stacks together */
 	/* growth of what the program maps by itself, as far as that was looked at */
 	double regions;
-	/* Windowed: how many blocks a second the process gains, by the counts of its calls, without
-	 * any stack; 95 %. NaN: not known. */
+	/* Windowed: how many blocks a second the process gains, and the 95 % interval of that. It
+	 * comes from the counts of the process's calls; stacks are not needed. NaN: not known. */
 	double blocks_per_s, blocks_low, blocks_high;
 };
 
@@ -225,7 +228,7 @@ enum profile_weight {
 	WEIGHT_LIVE, /* bytes */
 	WEIGHT_OBJECTS,
 	WEIGHT_ALLOCATED, /* bytes, over the run */
-	WEIGHT_FREED,	  /* of these */
+	WEIGHT_FREED,	  /* bytes of the allocated ones */
 	WEIGHT_GROWTH,	  /* bytes per second, where it grows */
 	WEIGHT_PEAK,	  /* bytes, when the process held most */
 	PROFILE_WEIGHTS
@@ -239,7 +242,7 @@ const char *profile_what__name(enum profile_what what);
 
 /* How it was traced. */
 enum profile_mode {
-	MODE_UNKNOWN, /* another tool's, or of a file that does not say: the rest of it is 0 */
+	MODE_UNKNOWN, /* the profile is another tool's, or its file does not tell the mode */
 	MODE_CONTINUOUS,
 	MODE_WINDOWED,
 	PROFILE_MODES
@@ -276,9 +279,10 @@ struct profile {
 	bool has_peak;	/* each site has a peak; only if traced continuously */
 	double peak_s;	/* time of the peak, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: not known */
-	/* R; 1 = exact; 0: not known, nor is any variance. If it changed, the coarsest. The
-	 * estimate of live memory has each sample's own interval. For figures known only as sums,
-	 * the variance is at most that of this interval */
+	/* The sampling interval R. 1: exact. 0: not known, and then no variance is known either. If
+	 * the interval changed during the run, this is the coarsest. The estimate of live memory
+	 * uses each sample's own interval. Other figures are known only as sums: their variance is
+	 * at most the one that this interval gives. */
 	uint64_t interval_bytes;
 	/* the interval that was asked for, if it was made coarser to keep the limit; else 0 */
 	uint64_t asked_interval_bytes;
@@ -302,7 +306,7 @@ struct profile {
 	double planned_s; /* planned length of the run of a named process; 0: until told to stop */
 	struct run_cost own; /* cost of the run: the same in each process's profile */
 
-	struct profile_regions regions; /* of regions */
+	struct profile_regions regions; /* only in a profile of regions */
 	/* faults: change of the resident set over the run, bytes; NaN: not known */
 	double resident_change_bytes;
 
@@ -367,7 +371,8 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
 			       const struct estimate *estimate);
 
-/* Adds to what thread (index) holds of live memory that the site has already. -EINVAL as above. */
+/* Adds to what thread (index) holds of the site's live memory. The site's own figures must have
+ * these objects and bytes already. -EINVAL as above. */
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
 
@@ -418,7 +423,7 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
 /* Is it a profile of regions, of page faults? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_faults(const struct profile *profile);
-/* Regions: by how much those grow that no allocator mapped for itself, bytes per second. */
+/* Regions: the growth, bytes per second, of the regions that no allocator mapped for itself. */
 double profile__own_growth(const struct profile *profile);
 /* Does any of its stacks surely grow? What an allocator maps for itself does not count. */
 bool profile__leaks(const struct profile *profile);
@@ -451,9 +456,9 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name);
  * original. */
 #define LOST_FILTERED "filtered_stacks"
 
-/* Size of all stacks of a symbolized profile, written out with all names, inlined functions among
- * them. by_thread: each stack once for each thread that holds any of it, and once for no thread. 0
- * or -ENOMEM. */
+/* How large a symbolized profile is when all its stacks are written out, with all names (those of
+ * inlined functions, too). by_thread: each stack counts once for each thread that holds any of it,
+ * and once more for no thread. 0 or -ENOMEM. */
 struct profile_extent {
 	uint64_t frames, bytes;
 };

@@ -43,7 +43,7 @@ static void sort_values(struct sorted *sorted, const double *values)
 	qsort(sorted->values, sorted->n, sizeof(*values), by_value);
 }
 
-/* The i-th value when the value at index but is left out. */
+/* The i-th value when the value at index `but` is left out. */
 static double other(const struct sorted *sorted, size_t but, size_t i)
 {
 	return sorted->values[i + (i >= but)];
@@ -76,7 +76,8 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	return median;
 }
 
-/* Bytes that a value of 1 stands for. Divided by a sample's weight, they are samples. */
+/* Bytes that a value of 1 stands for. Divided by a sample's weight, they are a number of
+ * samples. */
 static double exposure(const struct replicas *r, size_t replica)
 {
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
@@ -279,8 +280,8 @@ static int by_ratio(const void *a, const void *b)
 	return (x->ratio > y->ratio) - (x->ratio < y->ratio);
 }
 
-/* How far the other replicas' values lie from their median, as a share of it: the median of all
- * stacks, weighted by that median. */
+/* How far the other replicas' values typically lie from their median, as a share of it. This is the
+ * median of that share over all stacks, each weighted by its median value. */
 static double typical_spread(const struct replicas *r, const double *mads, size_t replica,
 			     struct ratio *ratios)
 {

@@ -11,10 +11,11 @@
  *   test is used.
  * - Spread among the others: by how many standard deviations the replica exceeds their median. The
  *   deviation is 1.4826 times the median distance from that median (MAD: right for a normal
- *   distribution, and not moved by a single outlier). It is wider by student_quantile(n - 2) /
- *   1.96, for it is known from n - 1 values only, and by the error of sampling that there is if
- *   nothing differs. Few values may be close together by chance. So the distance, in proportion to
- *   the median, is no smaller than in the stacks that hold most (the median by bytes).
+ *   distribution, and not moved by a single outlier). It is multiplied by student_quantile(n - 2) /
+ *   1.96, because it is known from n - 1 values only. The error that sampling has if nothing
+ *   differs is added (as variances are). Few values may be close together by chance. So the median
+ *   distance, as a share of the median, is taken to be no smaller than it typically is: than the
+ *   median of these shares over all stacks, weighted by bytes.
  *
  * All stacks of all replicas are claims that are tested at once (claims__decide()), at
  * CHANCE_LEVEL. Three replicas say little of what is ordinary. If two of them hold 4 and 6 MB of a
@@ -35,7 +36,7 @@ struct replica_stack {
 /* What one replica has in one stack, and what the others have. */
 struct replica_excess {
 	uint32_t replica, stack; /* indices */
-	double value, median;	 /* of the others */
+	double value, median;	 /* median: of the others' values */
 	double p;
 	bool abnormal;
 };
@@ -53,8 +54,8 @@ struct replicas {
 	const struct profile *const *profiles; /* the caller's, must outlive this */
 	size_t n;
 	enum diff_measure measure;
-	bool per_second;   /* live bytes are divided by the length of the run: the lengths differ
-			    * and are known */
+	bool per_second;   /* live bytes are divided by the length of the run, because the lengths
+			    * differ and are known */
 	bool by_intervals; /* the compared figures have intervals of their own */
 	unsigned warnings; /* 1 << enum diff_warning */
 	struct replica *ranks; /* n, by excess, then by total above the median: descending */

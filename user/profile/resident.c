@@ -182,8 +182,8 @@ static char *owner_of(const struct profile *profile, const struct profile_site *
 	return text;
 }
 
-/* mapped: sum of all RESIDENT_MAPPED pieces. What is no site's, for its stack is not known, becomes
- * RESIDENT_EARLIER. */
+/* mapped: sum of all RESIDENT_MAPPED pieces. The part that belongs to no site, because its stack is
+ * not known, becomes RESIDENT_EARLIER. */
 static int add_sites(const struct profile *regions, struct resident_bytes mapped,
 		     struct parts *parts)
 {

@@ -6,13 +6,13 @@
  * one sum, which is told in two rows. HEAP_LIVE is the heap profile's estimate of blocks that were
  * allocated during the run and are not freed. HEAP is the rest of the sum: the allocator's own
  * memory and, unless the run saw the process begin, what was allocated before the run. HEAP has the
- * error of the estimate. It can be negative: blocks count as they were asked for, pages as they
- * were touched.
+ * error of the estimate. It can be negative, because live blocks count with the size that was asked
+ * for, but pages count only if they were touched.
  *
- * Who owns a range: what a call during the run mapped belongs to the call's stack, which may be an
- * allocator's (profile_site.allocators_own). For older ranges this alone is told: what the kernel
- * names; what the caller knows for certain (struct resident_piece); and an anonymous mapping
- * belongs to an allocator if a block that the allocator gave out lies in it. */
+ * Who owns a range? If a call during the run mapped it, it belongs to the call's stack, which may
+ * be an allocator's (profile_site.allocators_own). Of older ranges less is known: the name that the
+ * kernel gives them, and what the caller is certain of (struct resident_piece). An older anonymous
+ * mapping belongs to an allocator if a block that the allocator gave out lies in it. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -74,7 +74,7 @@ struct resident_piece {
 
 /* All zero: nothing was measured. */
 struct resident_pieces {
-	struct resident_piece *at; /* ascending by address, with something in memory or swap each */
+	struct resident_piece *at; /* ascending by address; each has something in memory or swap */
 	size_t n, room;
 	struct resident_bytes left_out; /* sum of the pieces that found no room */
 	struct intern names;
@@ -116,7 +116,7 @@ struct resident {
 	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
 	bool followed;	    /* what is mapped during the run is told by owner */
-	double followed_s;  /* ... for so long, then it cost too much; 0: to the end */
+	double followed_s;  /* ... for so long only, because it cost too much; 0: to the end */
 	uint64_t skipped;
 };
 

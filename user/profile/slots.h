@@ -9,7 +9,7 @@
 
 /* One slot for each frame, and one for each location without frames. */
 struct frame_slots {
-	size_t *first;		  /* by location: its first slot; the last is the number of slots */
+	size_t *first;		  /* by location: its first slot; last entry: number of slots */
 	enum frame_owner *owners; /* by slot; a location without frames: FRAME_OF_RUNTIME */
 };
 

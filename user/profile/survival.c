@@ -10,8 +10,8 @@
 #define FIRST_AGE_S 1e-5
 #define PER_DECADE  6
 
-#define MOST_ALIKE  0.5 /* equal contents by chance: beyond, contents tell less than they confuse */
-#define CONTRADICTS 0.15 /* of blocks: contents say that so many more have ended than can have */
+#define MOST_ALIKE  0.5	 /* chance of equal contents; from there on contents are not used */
+#define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
 #define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove more survival than this */
 #define NEAR_AGE    2.5	 /* times as old */
 
@@ -44,7 +44,8 @@ static double class_begin(int class)
 
 /* --- curves --- */
 
-/* Linear between the ends of classes; 1 at 0. */
+/* The value at an age. It is linear between the ends of classes, whose values are given, and has
+ * the value `zero` at age 0. */
 static double at_age(const double ends[SURVIVAL_CLASSES], double zero, double age)
 {
 	int k = survival__age_class(age);
@@ -121,8 +122,9 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 	}
 }
 
-/* Sums over the groups but one; of windows' calls to seconds of the clock by which blocks end. By
- * that they are older, in the window of their birth, than by the process's own. */
+/* Adds up all groups but one. Times in calls that allocate become seconds of the clock by which
+ * blocks end. If that is the wall clock, a block is older by it, in the window of its birth, than
+ * by the process's own clock: `slowed` times as old. */
 static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
@@ -154,9 +156,10 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 	}
 }
 
-/* Frees at an address per second, from pairs of an address and a window with at least one: if they
- * come at random, none comes in t seconds with the chance exp(-m t). Where all pairs have one the
- * rate is no less than a few. */
+/* The rate m of frees at an address, per second. pairs: of an address and a window; frees: those of
+ * them with at least one free. If frees come at random, a window of t seconds has none with the
+ * chance exp(-m t). If all pairs had a free, m would be infinite. So their share is taken to be at
+ * most 0.99. */
 static double free_rate(double pairs, double exposed, double frees)
 {
 	double share = fmin(frees / pairs, 0.99);
@@ -167,29 +170,35 @@ static double free_rate(double pairs, double exposed, double frees)
 /* Survival as frees tell it, at the upper bounds of the classes. */
 struct ends {
 	double s[SURVIVAL_CLASSES];	/* S by the renewal equation */
-	double least[SURVIVAL_CLASSES]; /* it cannot be less */
-	bool known;			/* of ages beyond the windows of birth, */
-	double known_s;			/* up to that one */
+	double least[SURVIVAL_CLASSES]; /* S cannot be less */
+	bool known;			/* frees tell of ages beyond the windows of birth, */
+	double known_s;			/* up to this age */
 };
 
 /* How often something ends, by class of age, per second. */
 struct hazards {
 	double rate[SURVIVAL_CLASSES];
-	/* classes of which the window of birth tells: of blocks; later ones of addresses */
+	/* The first so many classes are known from windows of birth: their rates are of blocks. The
+	 * rates of later classes are of frees at an address. */
 	int n_young;
-	bool known;	/* of ages beyond the windows of birth, */
-	double known_s; /* up to that one */
+	bool known;	/* frees tell of ages beyond the windows of birth, */
+	double known_s; /* up to this age */
 };
 
-/* last: the class of the run's length. Few frees say little of one age. Rates of ages that follow
- * each other are alike, so the rate before is the mean of a Gamma prior (Nieto-Barajas and Walker,
- * Scandinavian Journal of Statistics 29, 2002). It weighs as much as what was watched for one event
- * at the mean rate of all ages. (With that mean rate as the prior's mean, addresses that are never
- * used again, which are most of what is watched at old ages, made buffers of some milliseconds live
- * for seconds. And to give the first rate half an event more than was seen, Jeffreys' prior, took
- * the half per cent of a stack's blocks that leak for freed.) Where nothing was watched, between
- * the window of birth and the next: the mean of what comes before, as the last decade that is known
- * has it, and after. */
+/* Finds the rates. last: the class of the run's length.
+ *
+ * Few frees say little of one age. But classes of age that follow each other have similar rates. So
+ * each rate is estimated with a Gamma prior, whose mean is the rate of the class before
+ * (Nieto-Barajas and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much
+ * as watching for so long that one event is expected, at the mean rate of all ages. Two other
+ * priors were worse. One had that mean rate as its mean. But most addresses that are watched at old
+ * ages are never used again: they made buffers of some milliseconds live for seconds. The other,
+ * Jeffreys' prior, gave the first rate half an event more than was seen. With it, the half per cent
+ * of a stack's blocks that leaked seemed to be freed.
+ *
+ * Between the window of birth and the next window, nothing may have been watched at an age. Its
+ * rate is then the mean of the rate before and the rate after. The rate before is that of the last
+ * decade of ages in the window of birth. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -273,7 +282,7 @@ struct place {
 	double part; /* 0 at its beginning, 1 at its end */
 };
 
-/* How old those are at the end of step i that were born in the middle of step j <= i. */
+/* For each step j <= i: the age, at the end of step i, of blocks born in the middle of step j. */
 static const struct place *places_of(int i)
 {
 	static struct place places[STEPS][STEPS];
@@ -294,20 +303,21 @@ static const struct place *places_of(int i)
 	return places[i];
 }
 
-/* m: at the beginnings of steps; linear between them. */
+/* M at a place. m[] holds it for the beginnings of steps; between them it is linear. */
 static double at_place(const double m[STEPS + 1], const struct place *place)
 {
 	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;
 }
 
-/* Of those alone that were alive at the end of the window of birth is known what becomes of them
- * later, so the equation is solved for what is left of their lives, with successors that live whole
- * ones. last: the class of the run's length. */
+/* Later windows tell only of blocks that were alive at the end of the window of their birth. So
+ * beyond young ages, the equation is solved for what is left of these blocks' lives. Their
+ * successors live whole lives. last: the class of the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
-	double ended[STEPS], rest_ended[STEPS] = {}; /* in each step: of all, of what was left */
-	double m[STEPS + 1] = {};		     /* M at the beginnings of steps */
+	/* shares that end in each step: of all blocks, and of those left by the window of birth */
+	double ended[STEPS], rest_ended[STEPS] = {};
+	double m[STEPS + 1] = {}; /* M at the beginnings of steps */
 	double f = 0, rest = 0, frees = 0, left = t->left;
 	struct hazards hazards;
 
@@ -336,7 +346,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 			frees += hazards.rate[class] * width;
 			rest_ended[i] =
 				fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
-			if (!windowed_has(t->without, PART_RENEWAL)) /* it is the block's own */
+			/* without that part, each free is taken for the block's own */
+			if (!windowed_has(t->without, PART_RENEWAL))
 				rest_ended[i] = (1 - rest) * -expm1(-hazards.rate[class] * width);
 			rest += rest_ended[i];
 			f = fmax(f, 1 - left * (1 - rest));
@@ -413,9 +424,10 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* a class's value is that of its mean age; between two of them what ends tell, and what
-	 * contents differ from that by, along a straight line, or, where they are far apart, one by
-	 * the logarithm of the age */
+	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is by
+	 * ends, plus the difference between contents and ends. The difference changes along a
+	 * straight line from the one age to the other. If the two are far apart, it is a straight
+	 * line over the logarithm of the age. */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
 		double end = survival__class_end(k), part, before, after;
 
@@ -457,9 +469,9 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	return more > CONTRADICTS * all;
 }
 
-/* Of n events, as many as these chance may have hidden, with 97.5 %: the upper limit of a Poisson
- * mean (Byar's approximation; Breslow and Day, Statistical Methods in Cancer Research, vol. 2,
- * chapter 2). For 0 it is 3.7. */
+/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
+ * Poisson mean (Byar's approximation; Breslow and Day, Statistical Methods in Cancer Research, vol.
+ * 2, chapter 2). For n = 0 it is 3.7. */
 static double most_events(double n)
 {
 	double more = n + 1;
@@ -467,9 +479,10 @@ static double most_events(double n)
 	return more * pow(1 - 1 / (9 * more) + NORMAL_QUANTILE / (3 * sqrt(more)), 3);
 }
 
-/* S is no less, at the upper bounds of the classes, however few events were seen: at one rate of
- * events up to that age, or as the contents of older blocks say. Where no window saw an event the
- * spread between windows is 0, and does not say so. */
+/* Finds a lower bound of S at the upper bounds of the classes. It is needed because windows that
+ * saw no event do not differ: their spread of 0 would make S exact. The bound is the larger of two.
+ * One takes events to have one rate up to the age, the highest that the number of events allows.
+ * The other comes from the contents of blocks of that age or older. */
 static void find_sure(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
 		      const struct survival_terms *t, bool by_contents,
 		      double ret[SURVIVAL_CLASSES])

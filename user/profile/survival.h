@@ -2,8 +2,8 @@
 /* For how long a stack's blocks live, from windows (profile/windowed.h): short stretches of time in
  * which the process was watched.
  *
- * S(a): share of a stack's bytes that live for a seconds or longer, F = 1 - S. Two kinds of
- * evidence are counted by age (struct survival_ages).
+ * S(a) is the share of a stack's bytes that live for a seconds or longer, and F = 1 - S. Two kinds
+ * of evidence are counted by age (struct survival_ages).
  *
  *  Ends. In the window of its birth, every block is watched until it ends. So the hazard (the rate
  *  at which blocks of an age end, F' / S) is known for young ages. Later, each window watches the
@@ -19,15 +19,15 @@
  *  window of their birth ended, because later windows tell only of these. Whatever successors do,
  *  F <= M: a block cannot end without a free at its address.
  *
- *  Contents. U(a) is the share of blocks whose first bytes are as they were when the block was new.
- *  A block that lives and is not written to is the same. One that ended is the same when its
- *  successor has equal contents. With q the chance that two blocks of its size are equal, U = S +
- *  (1 - S) q. Where q is small this is the sharper evidence. But even where blocks differ much, a
- *  successor may have the contents of the block before it for a while. An example is a header that
- *  points to a buffer, where both are freed and allocated together. So q is the larger of the
- *  chance for any two blocks and a share by age (alike and missed in struct windowed_stack).
- *  Contents that change while the block lives make U too small. But S is no less than 1 - M:
- *  contents that contradict this are not used. */
+ *  Contents. U(a) is the share of blocks at whose address the first bytes are as they were when the
+ *  block was new. If a block lives and is not written to, they are the same. If it has ended, they
+ *  are the same if its successor has equal contents. With q the chance of that, U = S + (1 - S) q.
+ *  Where q is small this is the sharper evidence. But even where blocks differ much, a successor
+ *  may have the contents of the block before it for a while. An example is a header that points to
+ *  a buffer, where both are freed and allocated together. So q is the larger of the chance for any
+ *  two blocks and a share by age (alike and missed in struct windowed_stack). Contents that change
+ *  while the block lives make U too small. But S is no less than 1 - M: contents that contradict
+ *  this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -67,8 +67,8 @@ struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	/* lower bound of S: no more than contents say, where s is by frees that contradict these,
-	 * and no more than so few events can say */
+	/* Lower bound of S. It is at most what contents say, even if frees contradict them and s is
+	 * by frees. And it is at most what the number of events makes sure. */
 	double least_s[SURVIVAL_CLASSES];
 	double known_s; /* the oldest age for which S is known */
 	enum survival_evidence by;
@@ -87,7 +87,7 @@ struct survival_terms {
 	 * second in windows has so many times as much wall time as elsewhere. */
 	double slowed;
 	double left;   /* share of its bytes that was alive when the windows of their birth ended */
-	double sample; /* bytes that one sampled block counts, on average */
+	double sample; /* bytes that one sampled block stands for, on average */
 	double alike;  /* chance that two of its blocks have equal contents */
 	/* see struct windowed_stack */
 	const float *missed;

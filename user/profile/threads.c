@@ -107,7 +107,8 @@ static int name_pools(const struct profile *profile, struct pools *pools, size_t
 	return 0;
 }
 
-/* A thread's part of a stack. Only the thread's own samples tell it, which adds variance. */
+/* A thread's part of a stack. How large the part is, only the thread's own samples tell. That adds
+ * variance. */
 static struct estimate live_of(const struct profile_site *site,
 			       const struct profile_site_thread *held)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A profile as the user wants to see its stacks: weighed by another figure than live bytes, and
- * below a frame that says whose they are. A view is a profile itself. It is for encoders that show
- * stacks by weight: collapsed files, flame graphs, trees (encode/encode.h). */
+/* A profile as the user wants to see its stacks. They may be weighed by another figure than live
+ * bytes, and each may get a root frame that says whose it is. A view is a profile itself. It is for
+ * encoders that show stacks by weight: collapsed files, flame graphs, trees (encode/encode.h). */
 #ifndef MEMTRACE_PROFILE_VIEW_H
 #define MEMTRACE_PROFILE_VIEW_H
 
@@ -37,8 +37,8 @@ static inline bool view_options__any(const struct view_options *options)
 }
 
 /* view_options__contradiction(): why no profile can be shown with these options.
- * view_options__refusal(): the same, or why this profile cannot, mostly because it does not say
- * what is asked for. Text for people; NULL: it can be shown. */
+ * view_options__refusal(): the same, or why this profile cannot be shown with them, mostly because
+ * it does not tell what is asked for. Text for people; NULL: it can be shown. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
-/* times the median interval of its stratum: one such sample would outweigh all others */
+/* A window is left out if it samples at more than so many times the median interval of its stratum:
+ * one sample of it would outweigh all others. */
 #define COARSE 8
 /* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
  * sign is sure, however little they differ. By the sign test: if each of n independent windows
@@ -39,11 +40,13 @@ struct windowed_strata {
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
 	double per_alloc_s; /* net, in windows: for a call that allocates */
-	double ends_slowed; /* the clock by which blocks end has so many times as much in windows,
-			     * at least 1 */
+	double ends_slowed; /* a net second of a window has so many times as much of the clock by
+			     * which blocks end as a net second of the run; at least 1 */
 	int n_groups;	    /* that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
-	double *rates; /* two by stratum, room for one estimate at a time: none of them can fail */
+	/* Two for each stratum. This is room for one estimate at a time, so that no estimate needs
+	 * to allocate, and none can fail. */
+	double *rates;
 };
 
 static int compare_doubles(const void *a, const void *b)
@@ -178,7 +181,8 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 			s->has_group[i % WINDOWED_GROUPS] = true;
 			continue;
 		}
-		/* also without a window: to_rates() gives that time the rate of the others */
+		/* A stratum is added even if there is no window in its time: to_rates() gives it
+		 * the rate of the others. */
 		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
 		if (!stretch)
 			break;
@@ -238,7 +242,8 @@ static double seconds_of(const struct windowed_run *run, const struct windowed_s
 }
 
 /* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
- * rate of all strata that are not continuous or, if these have no seconds, of the continuous. */
+ * rate of all strata that are not continuous. If these have no seconds, it gets the mean rate of
+ * the continuous ones. */
 static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group,
 		     double *sums)
 {
@@ -296,7 +301,7 @@ static double half_width(const struct windowed_strata *s, double variance)
 struct figures {
 	double alloc, live, quarter; /* bytes: allocated in the run; live at its end, and after a
 				      * quarter of it */
-	double recent;		     /* allocated since then */
+	double recent;		     /* bytes allocated since that quarter */
 	/* S at a third, two thirds and all of the ages that are known */
 	double thirds[3];
 	struct survival survival;
@@ -307,7 +312,8 @@ struct context {
 	const struct windowed_run *run;
 	const struct windowed_strata *strata;
 	const struct windowed_stack *stack;
-	double *rates, *left; /* by stratum: bytes per second; alive when a continuous one ended */
+	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended */
+	double *rates, *left;
 	struct survival survival, cohort;
 };
 
@@ -369,8 +375,8 @@ static double ended_by(const struct context *c, double t, double age)
 		    0);
 }
 
-/* Is it known how long the blocks live? If survival is unknown, it is known only where no block was
- * left at the end of the window of its birth. */
+/* Is it known how long the blocks live? If survival is unknown, the answer is yes only if each
+ * block ended in the window of its birth. */
 static bool lives_are_known(const struct context *c)
 {
 	double left = 0;
@@ -411,7 +417,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
 	double clock = 1 + 2 * windowed__reach(c->strata->clock_error),
 	       half = survival__half_life(s);
-	bool more = true; /* than half of them are certainly there, by whatever evidence */
+	bool more = true; /* certainly more than half live so long, by whatever evidence */
 
 	if (!lives_are_known(c))
 		return;
@@ -545,16 +551,16 @@ static double allocated_unseen(const struct context *c)
 /* The error of one figure. */
 struct error {
 	double variance; /* of the stack's own samples, and of how windows differ */
-	/* standard error that all stacks share: nobody looked then, at any of them */
+	/* standard error that all stacks share, because at times none of them was watched */
 	double common;
 };
 
 /* The error of one figure: the spread between windows, and what sampling adds in continuous
  * stretches. With too few windows, no spread is known, and the rest of the run may be unlike the
  * one window. The time outside of the window may then have twice what the window says, or none. If
- * most of the run is outside, it may have as much as the heap has room for. lives: it is a figure
- * of live memory. Blocks that lived when tracing stopped may have ended since: all of them, in a
- * time as long as the traced time. */
+ * most of the run is outside, it may have as much as the heap has room for. lives: the figure is of
+ * live memory. Then blocks that lived when tracing stopped may have ended since: all of them, if
+ * the time since then is as long as the traced time. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
@@ -634,7 +640,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 			all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
 	r->stays = falls ? limit_of(all[0].thirds) : all[0].thirds[2];
 	r->growth.bytes_per_s = grown[0];
-	/* one sample more or less may be missed in any case */
+	/* chance may always have added or missed one sample */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
 	error = fmax(half_width(s, jackknife(s, grown)), one);
 	r->growth.high = at_worst(s, grown[0] + error, true);
@@ -642,7 +648,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
-	/* the process must have room for it */
+	/* the process must gain enough blocks for this growth */
 	size = r->live_objects > 0 && r->live_bytes > 0
 		       ? r->live_bytes / r->live_objects
 		       : r->alloc_bytes / fmax(r->alloc_objects, 1);
@@ -688,8 +694,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		bytes += stack->born[i].bytes;
 		ret->samples += stack->born[i].samples;
 	}
-	for (int g = WINDOWED_GROUPS; g >= 0; g--) { /* that of all windows last: its survival is
-						      * told */
+	/* All windows (g = 0) come last, so that c.survival is theirs in the end: it is told. */
+	for (int g = WINDOWED_GROUPS; g >= 0; g--) {
 		if (!g || strata->has_group[g - 1])
 			figure(&c, g - 1, &all[g]);
 		else

@@ -11,7 +11,7 @@
  * allocates. Each window then has net time in proportion to its calls. That mean is known best, and
  * its error cancels out where births and frees both depend on it.
  *
- * BIRTHS. Windows are clusters of a stratified sample of that time (Cochran, Sampling Techniques,
+ * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
  * 3rd ed., chapters 5A and 9). Windows that follow each other make a stratum h of T_h seconds, of
  * which t_h lie in its windows. A stack that allocated b_h bytes in them allocates at the rate
  *
@@ -19,17 +19,18 @@
  *
  * A stretch of continuous tracing is a stratum of its own and stands for itself.
  *
- * SURVIVAL. S(a), the share of a stack's bytes that live for a seconds or longer:
- * profile/survival.h.
+ * SURVIVAL. S(a) is the share of a stack's bytes that live for a seconds or longer. How it is found
+ * is in profile/survival.h.
  *
  * ENDS. Most blocks end because of what the process does: by its clock. Blocks that wait for a
- * timer, a disk or another host end by the wall clock. Windows do not slow the wall clock, so they
- * show more of these ends: as if they had lasted for the net time that the run has, on average, in
- * their wall time. profile/balance.h finds out which kind it is, from the number of blocks that a
- * window loses if they end by the wall clock. The blocks that live when a window opens are taken to
- * be a population in balance, born at the rate r. Of these the window loses r * integral of S(a) -
- * S(infinity), for a from 0 to the net time that the run has, on average, in the window's wall
- * time. What the window gains of its own births is subtracted.
+ * timer, a disk or another host end by the wall clock, which windows do not slow. So a window shows
+ * more of these ends than its net time should have. It shows as many as a longer window would: one
+ * with the net time that the run has, on average, in the window's wall time. profile/balance.h
+ * finds out which kind it is, from the number of blocks that a window loses if they end by the wall
+ * clock. The blocks that live when a window opens are taken to be a population in balance, born at
+ * the rate r. Of these the window loses r * integral of (S(a) - S(infinity)), for a from 0 to the
+ * net time that the run has, on average, in the window's wall time. What is left of the window's
+ * own births when it closes, but will end later, makes the loss smaller.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
@@ -37,22 +38,25 @@
  *
  * What lives at the end of a continuous stretch is known. S says how much of that is left later.
  *
- * GROWTH. (L(T) - L(T/4)) by wall time. A population from before the run loses blocks that the run
- * does not know. In balance it loses as much as is gained. So only what never ends surely grows:
- * the lower limit is r S(infinity). Where S falls with age, S(infinity) is Aitken's extrapolation
- * of S at A/3, 2A/3 and A, the oldest age that is known. And the process's own count of blocks,
- * which needs no stack, must allow that growth (struct windowed_process).
+ * GROWTH is L at the end of the run, less L when a quarter of its wall time was over, divided by
+ * the wall time between. A population from before the run loses blocks that the run does not know.
+ * In balance it loses as much as is gained. So only what never ends surely grows: the lower limit
+ * is r S(infinity). Where S falls with age, S(infinity) is Aitken's extrapolation from S at the
+ * ages A/3, 2A/3 and A, where A is the oldest age that is known. And the process's own count of
+ * blocks, which needs no stack, must allow that growth (struct windowed_process).
  *
- * AGES. Of what was born at u, the share S(T - u) is there at T, and 1 - S(min(A, T - u)) ended at
- * the age A or younger. In sum, what ended so young is what was allocated until T - A, times 1 -
- * S(A), and all later births but those that live. Ages are net. By the wall clock they are taken to
- * be longer, or shorter, as the whole run is.
+ * AGES. Of what was born at u, the share S(T - u) is there at T, and the share 1 - S(min(A, T - u))
+ * ended at the age A or younger. So what ended so young has two parts. Of what was allocated until
+ * T - A it is the share 1 - S(A). Of what was allocated later it is all that does not live at T.
+ * These ages are in net time. By the wall clock, ages are taken to be longer (or shorter) by the
+ * same factor as the whole run.
  *
  * ERRORS. Windows are few and differ. So the error of every figure is that of a jackknife that
  * leaves out one group of windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance
- * Estimation, chapter 4), with Student's quantile for the number of groups. How many blocks live at
- * one moment is chance as well, with the variance of their mean number (Poisson): for blocks of z
- * bytes, L(t) z. All figures share the error of the clock (profile/balance.h). */
+ * Estimation, chapter 4), with Student's quantile for the number of groups. The number of blocks
+ * that live at one moment is random, too, and its variance is its mean (Poisson). For blocks of z
+ * bytes this adds L(t) z to the variance of live bytes. All figures share the error of the clock
+ * (profile/balance.h). */
 #ifndef MEMTRACE_PROFILE_WINDOWED_H
 #define MEMTRACE_PROFILE_WINDOWED_H
 
@@ -86,12 +90,13 @@ struct windowed_born {
 	double left_bytes; /* of bytes: what was alive at the window's end */
 };
 
-/* The weight, up to 1, of a window's births in what becomes of blocks. S differs between windows,
- * and by sampling, which dominates if a window has few samples. Let n be a window's number of
- * samples. With n_0 = WINDOWED_FEW samples, the variance by sampling is as large as that between
- * windows. Then the best weights of windows are as n / (n + n_0) (DerSimonian and Laird, Controlled
- * Clinical Trials 7, 1986). If samples differ in size, n is how many of the same size have the
- * window's variance. */
+/* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
+ * over windows. This share differs from window to window for two reasons: what happens in them
+ * differs, and few samples scatter. Let n be a window's number of samples. With n_0 = WINDOWED_FEW
+ * samples, the variance by sampling is as large as that between windows. Then the best weights of
+ * windows are in proportion to n / (n + n_0) (DerSimonian and Laird, Controlled Clinical Trials 7,
+ * 1986). If samples differ in size, n is the number of samples of equal size that would have the
+ * same relative variance. */
 #define WINDOWED_FEW 8 /* S(1 - S) / n_0 at S = 1/2 is 0.18^2 */
 double windowed_born__trust(const struct windowed_born *born);
 
@@ -105,8 +110,8 @@ struct windowed_stack {
 	const struct survival_ages *cohort;
 	/* chance that two blocks of its size have equal contents; 1 where too few are known */
 	double alike;
-	/* SURVIVAL_CLASSES, by age. Of the blocks that have ended: the share whose address has the
-	 * same contents again, so that contents do not show the end. NULL: none */
+	/* One share for each of SURVIVAL_CLASSES ages: of the blocks that have ended, those whose
+	 * address has the same contents again, so that contents do not show the end. NULL: none */
 	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;
@@ -135,9 +140,9 @@ struct windowed_run {
 	double wall_s;		 /* the run's length by the wall clock */
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
-	double scale;		 /* windows stand for so many times what their clock says; 0: 1 */
+	double scale;		 /* windows stand for so many times their clock's time; 0 means 1 */
 	/* Windows do not slow what goes by the wall clock. So by net time they show more of it than
-	 * there is: up to so many times as much. 0: 1 */
+	 * there is: up to so many times as much. 0 means 1 */
 	double hidden;
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
@@ -154,15 +159,15 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 #define WINDOWED_GROWTH_PART 0.75 /* growth is that of this last share of the run's wall time */
 
 #define WINDOWED_OLDER 5
-/* classes of age: up to 10 us times 10^i of the wall clock, the last any older */
+/* classes of age: up to 10 us times 10^i of the wall clock, the last class all older ones */
 #define WINDOWED_AGES 10
 
 struct windowed_result {
 	/* live_variance: bytes^2, of the stack's own windows and samples */
 	double live_bytes, live_objects, live_variance;
-	double live_common; /* standard error that all stacks share, bytes: the clock's
-			     * (profile/balance.h), and, where too few windows show how they differ,
-			     * that of the time in which nobody looked */
+	double live_common; /* standard error that all stacks share, bytes. It has the error of the
+			     * clock (profile/balance.h). With too few windows to show how windows
+			     * differ, it also has the error of the time outside of them */
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	struct growth growth;
@@ -175,8 +180,9 @@ struct windowed_result {
 	double older[WINDOWED_OLDER];
 	/* with ends_by_wall: blocks of this stack that the windows of each group would lose */
 	double deficit[WINDOWED_GROUPS];
-	/* Objects by age: of those that were freed, and of those that live at the end. All 0 if
-	 * windows saw nothing of how long the blocks live. */
+	/* Numbers of objects by age. ended: objects that were freed, by their age then. living:
+	 * objects that live at the end, by their age then. All 0 if windows saw nothing of how long
+	 * the blocks live. */
 	double ended[WINDOWED_AGES], living[WINDOWED_AGES];
 	struct half_life half_life; /* by the wall clock */
 	uint64_t samples;

@@ -48,8 +48,9 @@ void books__free(struct target *t)
 	reallocs__free(&t->budget.reallocs);
 }
 
-/* Bytes read and written are of use only at windows and between them. Asking for them takes a
- * while: the kernel asks all threads. */
+/* The bytes that the process has read and written are asked for only at the edges of windows, and
+ * between windows. They are of no use before, and asking takes a while, because the kernel asks all
+ * threads. */
 void books__note_totals(struct target *t, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge)
 {
@@ -148,7 +149,8 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	int rc;
 
 	rc = reallocs__harvest(&b->reallocs, b->pace.start_ns, b->pace.end_ns, &his);
-	if (!rc) /* before survivors__harvest(), which counts what is left of a stretch's births */
+	/* before survivors__harvest(), which counts how many of a stretch's births are left */
+	if (!rc)
 		rc = survivors__take_sites(&b->survivors, &his);
 	net_clock__learn(&b->clock);
 	windows__feel(&b->pace.windows, b->clock.felt);

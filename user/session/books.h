@@ -22,12 +22,13 @@ void books__opened(struct session *session, struct target *target);
 /* The target is traced continuously from now on: the kernel side need not report ends of blocks. */
 void books__rest(struct session *session, struct target *target);
 
-/* The windows of n targets end at their budget.pace.end_ns, a moment ago: looks at the blocks that
- * live now. The probes are still in place, and their counters are read. 0 or negative errno. */
+/* The windows of n targets have just ended, each at its target's budget.pace.end_ns: looks at the
+ * blocks that live now. Call it while the probes are still in place, after the targets' counters
+ * were read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
-/* These windows, or pieces of them, are over: takes them into the ledgers. Calls books__meet()
- * first for targets that it was not called for. 0 or negative errno. */
+/* The present windows of n targets, or pieces of them, are over: takes them into the ledgers. Calls
+ * books__meet() first for those targets for which nobody has called it yet. 0 or negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
 /* What the target's probes have counted since the last harvest belongs to no window: skips it. 0 or

@@ -18,23 +18,23 @@
 
 #define SAMPLES_WANTED 1000 /* in a window */
 #define CALLS_PAID     2000 /* in a window: sampling all of them costs less than opening it */
-/* share of a budget that is not exceeded: it may be spent on more samples */
+/* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
 /* links of a process that may still be on their way out when its next window opens, at most */
 #define MAX_PAUSING 16
 /* threads of a process that are asked whether they sleep, at most; with more it is not known */
 #define MAX_THREADS 64
-/* how often the cost of regions is looked at: when it may pass its limit any moment, */
+/* How often the cost of regions is looked at. OFTEN: when it may pass its limit at any moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
-#define REGIONS_SELDOM_NS 200000000ULL /* and otherwise */
-#define REGIONS_CREDIT_NS 50000000     /* what seeing regions may cost beyond its share: a burst */
-/* Times, at most, that the interval becomes coarser: 4 MiB instead of 64 KiB, 32 MiB instead of 512
- * KiB. A still coarser one says little of most heaps. */
+#define REGIONS_SELDOM_NS 200000000ULL
+#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share: a burst */
+/* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
+ * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
-#define HELD_NS	     500000000 /* older figures are not compared with */
-/* memtrace's own where many processes are traced: a window closed late costs more than the budget
- * allows */
+#define HELD_NS	     500000000 /* budget__holds() ignores figures older than this */
+/* memtrace's own nice value where many processes are traced: a window that is closed late costs
+ * more than the budget allows */
 #define NICE -10
 
 /* --- cost --- */
@@ -105,9 +105,10 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
- * than it can pay for. calls: those that allocated. A window with few calls can pay for all of
- * them, so it samples nearly all: large blocks are always sampled, and small ones would be rare
- * among them. The interval changes step by step, because the next window may meet a burst. */
+ * than it can pay for. samples: how many came in the last window, against SAMPLES_WANTED. calls:
+ * how many calls in it allocated; 0: not known. A window with few calls can pay for sampling nearly
+ * all of them, and does so. Otherwise its samples would be mostly large blocks, which are always
+ * sampled. The interval changes step by step, because the next window may meet a burst. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -134,7 +135,8 @@ static void adapt_own(struct session *s, struct target *t)
 		     v->n_windows ? v->windows[v->n_windows - 1].allocs : 0);
 }
 
-/* Where continuous tracing keeps the limit, more samples must not make it exceed the limit. */
+/* The interval becomes finer to bring more samples. Where continuous tracing keeps the limit, the
+ * cost of these samples must not make it exceed the limit. */
 static void adapt_shared(struct session *s, struct target *t, double cost_ns, double cpu_ns)
 {
 	double samples = (double)(t->counters.samples - t->budget.samples), wanted = SAMPLES_WANTED;
@@ -169,7 +171,8 @@ static void restore_interval(void *ctx, struct paced *p, unsigned factor)
 	put_interval(s, t, s->interval * factor);
 	if (t->budget.stretch)
 		return;
-	/* from now on tracing is continuous and stands for itself only */
+	/* from now on tracing is continuous: the ledger must not take it for a sample of other
+	 * times */
 	t->budget.stretch = true;
 	run_time__close(&t->budget.run);
 	books__rest(s, t);
@@ -232,13 +235,13 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 static void note_totals(void *ctx, struct paced *p, uint64_t now_ns, double cpu_ns, double cost_ns)
 {
 	(void)ctx;
-	/* in a window, totals may still show CPU time of before it */
+	/* totals that are read during a window may bring in CPU time that was used before it */
 	if (!run_time__runs(&((struct target *)p->owner)->budget.run))
 		books__note_totals(p->owner, now_ns, cpu_ns, cost_ns, NET_CLOCK_NONE);
 }
 
-/* Notes the totals where a window begins or ends. Totals of CPU time are as of the last tick, so
- * the threads' CPU time between the two edges is measured separately. */
+/* Notes the totals where a window begins or ends. The kernel updates totals of CPU time only at
+ * ticks. So the CPU time that threads use between the two edges is measured separately. */
 static void note_edge(struct session *s, struct paced *p, enum net_clock_edge edge)
 {
 	struct target *t = p->owner;
@@ -450,10 +453,11 @@ static const struct pace_ops ops = {
 
 /* --- regions --- */
 
-/* What seeing the process's regions may cost for so much CPU and wall time: half of the limit for
- * the present way of tracing. The heap needs the other half. (Beside windows, half of the limit for
- * continuous tracing is too much: a python that grew left windows a third of their limit, one
- * window in half a minute.) */
+/* What seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns: half of
+ * the limit for the present way of tracing. The heap needs the other half. (Where the heap is
+ * traced in windows, the limit for windows counts. Half of the limit for continuous tracing would
+ * be too much: with a python that grew, it left windows a third of their limit, and only one window
+ * came in half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
@@ -466,9 +470,10 @@ static double regions_allowed_ns(const struct session *s, const struct target *t
 	       (t->budget.pace.windows.continuous ? steady : s->max_overhead * cpu_ns);
 }
 
-/* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows. A
- * program may make so many that this alone costs too much. The balance left_ns, added up over time,
- * tells such a program from one that has a burst. */
+/* Calls of mmap and its like are few, as a rule, and are seen all the time, also between windows.
+ * But a program may make so many of them that seeing them costs too much. left_ns is the balance of
+ * what this may cost and what it has cost, summed over time. It tells such a program from one that
+ * only has a burst. */
 static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_ns)
 {
 	struct region_budget *r = &t->budget.regions;
@@ -479,9 +484,8 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns,
 					 (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
-	if (s->what & WHAT_HEAP &&
-	    !t->budget.pace.windows
-		     .continuous) /* what it does not spend while idle is not saved up */
+	/* what is not spent while the process is idle is not saved up */
+	if (s->what & WHAT_HEAP && !t->budget.pace.windows.continuous)
 		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
 	r->at_ns = now_ns;
 	r->cpu_ns = (double)t->cpu_now_ns;

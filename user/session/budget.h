@@ -6,10 +6,11 @@
 
 #include "session/internal.h"
 
-/* Share of the limit that windows aim at, in cost as programs feel it (windows.h): what programs
- * feel differs by some hundredths. */
+/* Windows aim at this share of the limit. It counts cost as programs feel it (windows.h), which
+ * differs from the calculated cost by some hundredths. So something is left below the limit. */
 #define BUDGET_AIM 0.92
-/* Share of the limit that continuous tracing may cost: its cost is as calculated. */
+/* Continuous tracing may cost this share of the limit. It is nearer to 1 than BUDGET_AIM, because
+ * continuous tracing costs what was calculated. */
 #define BUDGET_STEADY 0.95
 
 /* Begins a run that has a limit. Its probes are in place. 0 or negative errno. */

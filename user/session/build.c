@@ -102,7 +102,7 @@ static int add_ends(struct profile *p, const uint64_t ends[STACK_END_MAX], uint6
 
 _Static_assert(PROFILE_AGES == ABI_AGES, "one for each class");
 
-/* Everything but what lives at the end. */
+/* Fills in a site's life, except for its blocks that live at the end: add_live() adds these. */
 static struct site_life life_of(const struct build *b, const struct abi_site_key *key,
 				const struct abi_site *site)
 {
@@ -345,7 +345,8 @@ uint64_t build__exec_untraced(const struct build *b)
 {
 	const struct target *t = b->target;
 
-	/* without allocators of its own: the probes are in all processes */
+	/* a target without allocators of its own: the probes are for all processes, so they are in
+	 * the new program, too */
 	if (!t->exec_ns || !t->allocators)
 		return 0;
 	for (size_t i = 0; i < t->maps.n && !t->exec_by_thread; i++) {
@@ -438,7 +439,7 @@ static int symbolize(const struct build *b, struct profile *p)
 	return symbolizer__symbolize(b->symbolizer, p, jit);
 }
 
-/* Fills in what is known of the run alone. 0 or -ENOMEM. */
+/* Fills in what is known without the kernel's tables. 0 or -ENOMEM. */
 static int begin_profile(const struct build *b, struct profile *p)
 {
 	p->pid = b->target->info.pid;
@@ -465,7 +466,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	return p->exe ? 0 : -ENOMEM;
 }
 
-/* Everything is in the profile: sorts and names it. 0 or -ENOMEM. */
+/* Call it when everything is in the profile: sorts it, and looks up the names. 0 or -ENOMEM. */
 static int finish_profile(const struct build *b, struct profile *p)
 {
 	size_t cut = 0;

@@ -21,20 +21,23 @@
 
 /* State that keeps the cost of tracing one process within its budget (budget.h). */
 struct budget {
-	struct paced pace;	    /* when it is traced; windows.budget 0: continuously */
-	struct survivors survivors; /* blocks born in windows; no window in it: none was needed */
-	struct reallocs reallocs;   /* and blocks that realloc has grown */
+	struct paced pace; /* when it is traced; windows.budget 0: continuously */
+	/* blocks born in windows; n_windows 0: no window was taken in */
+	struct survivors survivors;
+	struct reallocs reallocs; /* blocks that realloc has enlarged in windows */
 	struct net_clock clock;
 	struct run_time run;	 /* CPU time in the present window */
 	double begin_cpu_ns;	 /* total when this window began */
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
 	int64_t open_net_blocks; /* and the balance of blocks */
-	/* the present window is, or became, continuous tracing: it stands for itself only */
+	/* The present window is, or became, continuous tracing. What it saw is not taken as a
+	 * sample of other times. */
 	bool stretch;
 	/* coarsest interval at which the program was sampled; 0: there is no limit, and the
 	 * interval was always the run's */
 	uint64_t coarsest;
-	/* of the present or last window; samples: the count when it, or its last piece, began */
+	/* interval: of the present window, or of the last one. samples: the count when this window
+	 * or its last piece began. */
 	uint64_t interval, samples;
 	struct region_budget {
 		double left_ns; /* what seeing its regions may still cost, */
@@ -77,7 +80,7 @@ struct target {
 	/* where its perf map may be, with names for code that lies in no file; root_fd -1: not
 	 * known */
 	struct perf_map_place perf_map;
-	/* mappings of code that the kernel side does not know; at worst */
+	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
 	/* resident set at the run's start (0: the target was not there, or not readable) and when
@@ -110,12 +113,11 @@ struct target {
 	double gone_bytes; /* what programs held when exec replaced them */
 	struct sizes anon; /* its anonymous memory */
 	struct budget budget;
-	/* For the running display, also of a process in windows: estimate of its calls so far, and
-	 * the clock (net seconds) and the counts at the last update. */
+	/* For the running display, where a process in windows is shown, too. */
 	struct {
-		double allocs, frees;
-		uint64_t clock_ns; /* up to which the clock was taken */
-		uint64_t seen_allocs, seen_frees;
+		double allocs, frees;		  /* estimate of its calls so far */
+		uint64_t clock_ns;		  /* the estimate covers time up to here */
+		uint64_t seen_allocs, seen_frees; /* counts of calls at the last update */
 	} calls;
 };
 
@@ -135,7 +137,7 @@ struct build {
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */
-	/* of regions that it maps by itself, bytes per second; 0: not known */
+	/* growth of regions that the program maps by itself, bytes per second; 0: not known */
 	double regions_growth;
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */

@@ -26,7 +26,8 @@ bool guard__note(struct session *s)
 	return true;
 }
 
-/* A command that is held runs its loader alone, which waits for disks. */
+/* While a command is held, memtrace may be silent for any time: only the command's loader runs,
+ * which waits for disks. */
 void guard__expect(struct session *s, bool long_work)
 {
 	unsigned patience_ms =

@@ -32,9 +32,9 @@ struct session {
 		*targets; /* traced, and those that have ended and are still to be reported */
 	size_t n_targets, room;
 	size_t n_met; /* all there ever were, also those that left nothing to report */
-	/* True: probes are in the files, for all processes that run them, and the kernel side tells
-	 * which of these are traced. False: probes are in each target alone, and cost no other
-	 * process anything. */
+	/* True: probes are in the files, and act in all processes that run these files; the kernel
+	 * side knows which of the processes are traced. False: probes are in the targets alone, and
+	 * cost no other process anything. */
 	bool everywhere;
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
 	struct allocators **attached; /* everywhere: allocators whose files have probes; owned */
@@ -68,7 +68,7 @@ struct session {
 	double max_overhead;		 /* share of a target's CPU time, in windows; 0: no limit */
 	double max_steady_overhead;	 /* the same, traced continuously */
 	double max_host_overhead;	 /* share of the machine's CPU time; 0: no limit */
-	struct scheduler scheduler;	 /* with a limit */
+	struct scheduler scheduler;	 /* used if there is a limit */
 	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
 	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
 	double held_cost_ns;		 /* what tracing had cost the machine by then */
@@ -79,8 +79,8 @@ struct session {
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
-	bool regions_if_easy; /* regions are in what, and may be left out */
-	bool resident;	      /* what the targets' resident sets are made of is asked for */
+	bool regions_if_easy; /* WHAT_REGIONS is set in .what, but may be dropped */
+	bool resident;	      /* profile.resident is asked for */
 	char no_returns[160]; /* why there are no return probes; "": there are */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
@@ -93,7 +93,7 @@ struct session {
 	struct profile_list profiles;
 };
 
-/* Share of the CPU time cpu_ns that part_ns is, %; -1: not known. */
+/* part_ns in percent of the CPU time cpu_ns, at most 100; -1: not known. */
 static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
 {
 	double pct;
@@ -141,7 +141,7 @@ void targets__welcome(struct session *session, const struct abi_event *event);
  * session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
-/* Puts probes of its own on those of the target's allocators that have none. */
+/* For a target that has probes of its own: puts them on those of its allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
 
 /* Puts probes into the C library that memtrace itself runs on. Most of the machine runs on it too:
@@ -193,7 +193,7 @@ void files__let_go(struct session *session);
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
 /* A target has made code of a file executable again: refuses allocators whose code it has changed,
- * and takes their probes out. Where probes are for all processes, this is for all of them. */
+ * and takes their probes out. Where probes are for all processes, all processes lose them. */
 void patched__look_again(struct session *session, struct target *target);
 
 /* --- region_calls.c: the regions that targets take from the kernel --- */
@@ -214,7 +214,8 @@ void region_calls__compare(struct target *target);
 /* Takes snapshots of what stacks hold, when they are due. */
 void region_calls__note(struct session *session);
 
-/* After news of processes: gives these the calls that came before the news. */
+/* Some calls of a process are seen before the session has news of that process. Call this after
+ * news of processes: it gives each process its calls that came before. */
 void region_calls__find_parents(struct session *session);
 
 /* Applies the calls that are old enough to be settled; all: every call, the run is over. */

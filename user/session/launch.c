@@ -177,9 +177,9 @@ int launch__next_mapping(struct launch *launch, int *ret_status)
 			launch->maps_code = info.entry.nr == SYS_mmap &&
 					    (info.entry.args[2] & PROT_EXEC) &&
 					    (int)info.entry.args[4] >= 0;
-			/* glibc's ld.so makes this call when everything is mapped, before any code
-			 * of that runs. A dynamic linker that makes this call earlier is
-			 * followed only until then. */
+			/* glibc's ld.so calls set_tid_address when all libraries are mapped and
+			 * before any of their code runs. Another dynamic linker may call it
+			 * earlier: libraries that it maps after the call are not followed. */
 			if (info.entry.nr == SYS_set_tid_address ||
 			    outside_interp(launch, info.instruction_pointer)) {
 				launch->loading = false;

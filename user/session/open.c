@@ -21,9 +21,10 @@
 
 #define SELECTED_PROCESSES 2048 /* at a time, where they need not be named */
 
-/* Perf uprobes, in the worst case: a process that does nothing but allocate. EDGES: what opening
- * and closing a window costs it, until the probes of malloc and free are out. WINDOW: the shortest
- * window. PAYS: how long the process may need, at most, to earn at the limit what both take. */
+/* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
+ * EDGES: what opening and closing a window costs it, until the probes of malloc and free are out.
+ * WINDOW: length of the shortest window. PAYS: the share of its CPU time that the limit allows must
+ * pay for both within this time. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30
@@ -190,7 +191,7 @@ static int watch_target(struct session *s, struct target *t, struct error *err)
 	return 0;
 }
 
-/* Prepares everything for one process but its allocator. */
+/* Prepares everything for one process, except for its allocator. */
 static int open_target(struct session *s, struct target *t, pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
@@ -221,10 +222,10 @@ static int attach_allocators(struct session *s, struct target *t, struct error *
 }
 
 /* A return probe replaces a call's return address by one of the kernel's. Some kernels then kill a
- * process whose filter of system calls, or whose shadow stack, does not know this address. A filter
- * may come later, also in a command that a target starts: on a kernel that kills for it, no process
- * gets return probes. A shadow stack exists from a process's start, if its C library was told to
- * use one. */
+ * process whose filter of system calls, or whose shadow stack, does not know this address. A
+ * process, or a command that it starts, may set such a filter at any time. So on a kernel that
+ * kills because of filters, no process gets return probes. A shadow stack exists from a process's
+ * start, if its C library was told to use one. */
 static void choose_returns(struct session *s, const struct session_options *o)
 {
 	const char *tunables = o->command ? getenv("GLIBC_TUNABLES") : NULL;
@@ -275,7 +276,7 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 	if (rc)
 		return rc;
 	t->heap_attached = true;
-	/* The kernel takes a pid: make sure that it was still the same process. */
+	/* The kernel was only given a pid. Was it still that of the same process? */
 	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return error__set(err, -ESRCH,
 				  "pid %d (%s) has exited while the probes were being placed", pid,
@@ -313,7 +314,8 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
-	/* News of the command's exec is still to come, and tells nothing new. */
+	/* News of the command's exec is still to come, but tells nothing new. So on_exec() ignores
+	 * execs from before this moment. */
 	s->targets[0]->begun_by_exec_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (!s->launch.loading) {
 		rc = attach_target(s, s->targets[0], false, err);
@@ -346,7 +348,8 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 	}
 }
 
-/* Perf uprobes are let go one after the other, a tenth of a second each. */
+/* Can perf uprobes keep the limit? Windows are costly with them: they are taken out one after the
+ * other, a tenth of a second each. */
 static int check_perf_limit(const struct session *s, struct error *err)
 {
 	double window_s = PERF_EDGES_S + PERF_WINDOW_S,
@@ -374,8 +377,8 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	return 0;
 }
 
-/* Can a limit of overhead be kept, if there is one? *ret_refuse: if not, the run fails, even where
- * the user gave no limit. */
+/* Can a limit of overhead be kept, if there is one? *ret_refuse: if it cannot be kept, the run must
+ * fail, even where the user gave no limit. */
 static int check_limit(const struct session *s, bool *ret_refuse, struct error *err)
 {
 	*ret_refuse = false;
@@ -396,7 +399,7 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 	return *ret_refuse ? check_perf_limit(s, err) : 0;
 }
 
-/* Begins to report that all is well: needed from the first probe on. */
+/* Begins to report that all is well. The keeper needs these reports from the first probe on. */
 static int begin_guard(struct session *s, struct error *err)
 {
 	struct itimerspec at = {.it_interval.tv_nsec = GUARD_BEAT_MS * 1000000L,
@@ -411,8 +414,9 @@ static int begin_guard(struct session *s, struct error *err)
 	return 0;
 }
 
-/* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one.
- * Reports too few before anything is captured that could not be written then. */
+/* Raises the limit of descriptors as far as allowed: each mapped file and each link takes one. If
+ * there are too few, it fails before anything is captured: later, there might be no descriptor left
+ * to write the result. */
 static int raise_descriptors(size_t n_pids, struct error *err)
 {
 	uint64_t least = LEAST_DESCRIPTORS + (uint64_t)sysconf(_SC_NPROCESSORS_CONF) +
@@ -515,8 +519,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	if (s->max_overhead > 0 && s->what & WHAT_REGIONS && !s->everywhere)
 		s->regions_calibrated =
 			!capture__calibrate_regions(s->capture, &s->region_calibration);
-	/* a window of perf uprobes is costly: a limit that the user did not give is raised to that
-	 * of continuous tracing */
+	/* A window of perf uprobes is costly. So the default limit for windows is raised to that
+	 * for continuous tracing. */
 	if (capture__kind(s->capture) == PROBE_PERF && s->max_overhead > 0 && !o->overhead_given)
 		s->max_overhead = s->max_steady_overhead;
 	rc = check_limit(s, &refuse, err);
@@ -535,7 +539,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
-	/* Without the watch the maps are as old as the last look at /proc: no reason to give up. */
+	/* A run can do without the watch: the maps are then as old as the last look at /proc. */
 	if (!watch__new(&handlers, &s->watch))
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
 

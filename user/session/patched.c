@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds processes that have changed their own copy of code in which probes are to stand
- * (capture/patch.h). Probes in everybody's code come into all processes, so all are looked at
+ * (capture/patch.h). Probes for everybody appear in all processes, so all processes are looked at
  * beforehand. A later change is noticed in targets only. A program that changes its code calls
  * mprotect to make the code writable, and then executable again. memtrace gets news of such calls,
  * but only for targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
@@ -107,7 +107,8 @@ void patched__look_again(struct session *s, struct target *t)
 			found = true;
 			capture__refuse(s->capture, t->allocators->list[j], t->info.pid, text);
 		}
-	/* No probe is left to take out of code that was changed; of other code there is. */
+	/* Takes all of the target's probes out. Then it puts back those of the allocators that were
+	 * not refused. */
 	if (!found || !paced__wants_probes(&t->budget.pace))
 		return;
 	capture__pause(s->capture, t->info.pid);

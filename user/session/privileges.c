@@ -38,9 +38,10 @@ static const struct {
 	{CHECKPOINT_RESTORE, "CAP_CHECKPOINT_RESTORE", PRIVILEGES_STOPPED, true, true},
 	/* To read what only the owner may read of another user's process and its files. */
 	{CAP_DAC_READ_SEARCH, "CAP_DAC_READ_SEARCH", PRIVILEGES_STOPPED, false, false},
-	/* The process that changes a target's code then never waits for a CPU. */
+	/* To raise the priority of the process that changes a target's code: it then never waits
+	 * for a CPU. */
 	{CAP_SYS_NICE, "CAP_SYS_NICE", PRIVILEGES_STOPPED, false, false},
-	/* Room for the news of mappings, where the user's is used up. */
+	/* Locked memory for the news of mappings, where the user may lock no more. */
 	{CAP_IPC_LOCK, "CAP_IPC_LOCK", PRIVILEGES_OPENING, false, false},
 	/* Kept only where asked for: privileges__override(). */
 	{CAP_DAC_OVERRIDE, "CAP_DAC_OVERRIDE", PRIVILEGES_DETACHED, false, false},
@@ -62,7 +63,7 @@ uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 	for (size_t i = 0; i < N_TABLE; i++) {
 		if (phase <= table[i].last)
 			kept |= CAPABILITY(table[i].cap);
-		/* CAP_SYS_ADMIN stands for one that is missing */
+		/* CAP_SYS_ADMIN is kept in place of one that is missing */
 		if (table[i].in_sys_admin && !has(permitted, table[i].cap) && admin < table[i].last)
 			admin = table[i].last;
 	}
@@ -124,7 +125,8 @@ int privileges__limit(enum privileges_phase phase, const struct privileges_use *
 		uint64_t kept = privileges__kept(now.permitted, phase, &ours);
 		uint64_t idle = CAPABILITY(CAP_DAC_OVERRIDE);
 
-		/* after the opening, only privileges__override() puts it into effect */
+		/* from the first phase after the opening, CAP_DAC_OVERRIDE is effective only when
+		 * privileges__override() says so */
 		if (phase > PRIVILEGES_OPENING)
 			idle &= ~now.effective;
 		rc = capabilities__limit(kept & ~idle, kept);

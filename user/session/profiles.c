@@ -14,13 +14,15 @@
 #include "session/internal.h"
 
 #define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
-#define SETTLE_EVERY_NS 2000000000 /* and not more often */
-/* or one that ended so long ago: its files are held until its profile is made */
+#define SETTLE_EVERY_NS 2000000000 /* the tables are not read more often than this */
+/* One process that ended so long ago is reason enough to read them, because its files are held
+ * until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
-/* session__await_gap() waits for a gap between windows for no longer, */
+/* session__await_gap() waits at most this long for a gap between windows, */
 #define GAP_WITHIN_NS 1000000000
-#define GAP_LOOK_MS   5 /* and looks so often */
-/* So many profiles of ended processes are kept at most, of so many bytes: those that held most. */
+#define GAP_LOOK_MS   5 /* and looks this often if there is one */
+/* Profiles of ended processes that are kept: at most so many, of at most so many bytes together.
+ * Those that held most are kept. */
 #define MAX_ENDED	4096
 #define MAX_ENDED_BYTES (64U << 20)
 
@@ -59,8 +61,8 @@ static int note_lost(struct session *s, struct profile *p)
 	return rc;
 }
 
-/* Adds the target's profiles to the list. now_ns: taken as the end for a target that has not
- * ended. */
+/* Adds the target's profiles to the list. now_ns: where the target has not ended, its profiles end
+ * now. */
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
 			uint64_t now_ns, struct profile_list *list)
 {
@@ -255,7 +257,7 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 	return 0;
 }
 
-/* Brings a target's ledger up to date, also with continuous tracing that goes on. */
+/* Brings a target's ledger up to date. This includes continuous tracing that still goes on. */
 static void look_now(struct session *s, struct target *t)
 {
 	struct target *const only[] = {t};
@@ -287,7 +289,7 @@ void session__await_gap(struct session *s)
 	}
 }
 
-/* Adds the profiles of the moment. ended: also of named targets that have ended. */
+/* Adds the profiles of the moment. ended: named targets that have ended are included. */
 static int look(struct session *s, bool ended, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};

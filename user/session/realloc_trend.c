@@ -9,7 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* times at most that windows slow programs down, bare loops aside */
+#define MOST_HIDDEN 20 /* windows slow programs down at most so many times, bare loops aside */
 
 /* What is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,
@@ -27,8 +27,8 @@ static struct realloc_slices *slices_of(const struct build *b, const struct proc
 	return slices;
 }
 
-/* Start of the middle half of the time from the first window to the last; *ret_step: length of a
- * slice of it. */
+/* When the middle half of the time from the first window to the last begins. *ret_step: length of
+ * one of the SERIES_SEGMENTS slices of this half. */
 static uint64_t middle(const struct survivors *e, uint64_t *ret_step)
 {
 	uint64_t first_ns = e->windows[0].start_ns;
@@ -56,7 +56,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 
 	if (!shares)
 		return NULL;
-	for (size_t i = 0; i < e->n_blocks; i++) { /* counts those that stay */
+	for (size_t i = 0; i < e->n_blocks; i++) { /* counts blocks that may still live */
 		const struct abi_live *live = &e->blocks[i].live;
 		long site = process_sites__find(sites, &live->stack);
 
@@ -70,8 +70,8 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* Factor from what reallocs added in windows to what they added in all the time that these windows
- * stand for. */
+/* How many times as much reallocs added in all the time that windows stand for as they added in the
+ * windows themselves. */
 static double scale_of(const struct windowed_run *run)
 {
 	double seen = 0, stretches = 0;
@@ -84,8 +84,8 @@ static double scale_of(const struct windowed_run *run)
 			: 1;
 }
 
-/* Growth of one site's vectors, by slices of the middle half of the run, before ask_process(). k:
- * bytes per second that a byte seen in windows stands for, times the windows' seconds. false: too
+/* Growth of one site's vectors, by slices of the middle half of the run, before ask_process()
+ * corrects it. k: turns bytes per second of windows into bytes per second of the run. false: too
  * little was seen. */
 static bool estimate_growth(const struct survivors *e, const struct realloc_slices *slices,
 			    double held, double k, struct growth *ret)
@@ -116,15 +116,17 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 {
 	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
 
-	/* That vectors are never freed is concluded from a trend, which may be chance. If it is,
-	 * the process grows less. */
+	/* A trend says that vectors are never freed, but it may be chance. If it is, the process
+	 * grows less than its vectors seem to. So the low end is at most the process's. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
-	/* by either clock the process would grow by more: no clock that was measured differs by
-	 * more than MOST_HIDDEN */
+	/* Even if the vectors grow by the wall clock, the process would grow by more than this.
+	 * (Windows make the two clocks differ by `slowed`, and never by more than MOST_HIDDEN in
+	 * what was measured.) So it is not sure that they grow. */
 	if (process < growth->bytes_per_s / fmin(slowed, MOST_HIDDEN) / 2)
 		growth->low = fmin(growth->low, 0);
-	if (process > 0 && growth->bytes_per_s > process) /* it follows the wall clock */
+	/* the growth follows the wall clock */
+	if (process > 0 && growth->bytes_per_s > process)
 		*ret_by_clock = fmax(process / growth->bytes_per_s, 1 / slowed);
 	growth->bytes_per_s *= *ret_by_clock;
 	growth->low = fmin(growth->low, growth->bytes_per_s);
@@ -175,8 +177,9 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Windows show too much of what grows by the wall clock: reduces live accordingly. The factor is
- * known as well as the growth is. most: bytes that there is room for; 0: not known. */
+/* Windows show too much of what grows by the wall clock: reduces live by the factor by_clock. This
+ * factor has the same relative error as the growth. most: bytes that there is room for; 0: not
+ * known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;

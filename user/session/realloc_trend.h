@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Puts vectors that realloc has grown, of a process in windows (ledger/reallocs.h), into its
- * profile. Private to the room. */
+/* For a process that is traced in windows: puts vectors that realloc has enlarged
+ * (ledger/reallocs.h) into its profile. Private to the room. */
 #ifndef MEMTRACE_SESSION_REALLOC_TREND_H
 #define MEMTRACE_SESSION_REALLOC_TREND_H
 
@@ -11,14 +11,14 @@
 struct realloc_growth {
 	bool known;
 	struct growth growth; /* bytes per second */
-	/* factor on what windows show: less than 1 where growth follows the wall clock, which
-	 * windows do not slow */
+	/* What windows show is multiplied by this. It is less than 1 where growth follows the wall
+	 * clock, which windows do not slow. */
 	double by_clock;
 };
 
 /* For all sites; arrays have the order of the sites. */
 struct realloc_trend {
-	double scale; /* bytes that reallocs added in windows stand for so many times as many */
+	double scale; /* a byte that reallocs added in windows stands for so many bytes */
 	double *held; /* of each site: the share of its vectors' growth that is still held */
 	struct realloc_growth *of;
 	struct growth all; /* of all sites whose vectors grow */
@@ -31,12 +31,12 @@ int realloc_trend__new(const struct build *build, const struct process_sites *si
 		       struct realloc_trend *ret);
 void realloc_trend__clear(struct realloc_trend *trend);
 
-/* Adds what a site's vectors have grown by, as far as it is still held, to the site's live memory.
- * It counts as one object at least. 0 or -ENOMEM. */
+/* Adds to each site's live memory what its vectors have grown by, as far as that is still held.
+ * The addition counts as at least one object. 0 or -ENOMEM. */
 int realloc_trend__add_live(const struct build *build, struct profile *profile,
 			    const struct process_sites *sites, const struct realloc_trend *trend);
 
-/* Adds the growth of a site's vectors to the site's growth. */
+/* Adds to each site's growth the growth of its vectors. */
 void realloc_trend__add_growth(struct profile *profile, const struct process_sites *sites,
 			       const struct realloc_trend *trend);
 

@@ -7,8 +7,8 @@
 
 #define MOST_TOLD 5 /* reasons at most: a file may offer hundreds of functions */
 
-/* Does the target map code of the file? A refusal that is not of one process holds for all that do:
- * the instruction is the same for all. */
+/* Does the target map code of the file? A refusal without a pid holds for all processes that map
+ * the code, because the instruction that cannot be probed is the same in all of them. */
 static bool maps_code_of(const struct target *t, const struct file_id *file)
 {
 	for (size_t i = 0; i < t->maps.n; i++)

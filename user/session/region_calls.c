@@ -11,8 +11,8 @@
 #include "session/internal.h"
 #include "session/region_trend.h"
 
-/* mmap, munmap, mremap and brk return within this time. A call that takes longer is applied out of
- * order. */
+/* A call of mmap, munmap, mremap or brk is taken to return within this time. If it takes longer, it
+ * is applied out of order. */
 #define SETTLE_AFTER_NS 1000000000ULL
 
 #define MAX_ORPHANS 65536
@@ -40,7 +40,7 @@ static void on_call(void *ctx, const struct abi_region_call *call)
 void region_calls__find_parents(struct session *s)
 {
 	for (size_t i = 0; i < s->n_orphans; i++)
-		give(s, &s->orphans[i]); /* not found: ended with nothing to report */
+		give(s, &s->orphans[i]); /* no target: the process ended with nothing to report */
 	s->n_orphans = 0;
 }
 
@@ -56,7 +56,7 @@ void region_calls__settle(struct session *s, bool all)
 								  : now - SETTLE_AFTER_NS);
 }
 
-/* Not for probes everywhere: many processes have too much to note. */
+/* Does nothing where probes are for all processes: so many processes have too much to note. */
 void region_calls__note(struct session *s)
 {
 	uint64_t at = clock__now_ns(CLOCK_MONOTONIC) - SETTLE_AFTER_NS;
@@ -87,7 +87,7 @@ void region_calls__stop(struct session *s, struct target *t)
 			stop(s->targets[i]);
 }
 
-/* Takes what is no longer mapped out of the target's book. */
+/* Removes from the target's book what is no longer mapped. */
 static void forget_unmapped(struct target *t)
 {
 	struct maps maps;
@@ -109,8 +109,8 @@ void region_calls__compare(struct target *t)
 		forget_unmapped(t);
 }
 
-/* Where probes cannot be put back, regions are not followed from now on. This is reported as if
- * they had become too costly. */
+/* Where probes cannot be put back, regions are not followed from now on. The profile then reports
+ * the same as when regions become too costly to follow. */
 void region_calls__restore(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);

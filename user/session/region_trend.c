@@ -6,8 +6,8 @@
 
 #include "base/cleanup.h"
 
-/* Mean size of the regions that the site took, bytes. A rate over a span is known only to within
- * one region: the last one may fall before a moment or after it. */
+/* Mean size of the regions that the site took, bytes. It is the error of what the site takes in a
+ * span of time: a region near the end of the span may fall just before or just after that end. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;
@@ -61,8 +61,9 @@ int region_trend__add_growth(const struct build *b, struct profile *p, const siz
 
 	if (!held)
 		return -ENOMEM;
-	/* Regions were not followed to the end: uses what was known then. What is left by now also
-	 * lacks what has been given back since. */
+	/* Regions were not followed to the end of the run: uses the last snapshot from before they
+	 * were given up. The book is no use now, because regions unmapped since then were removed
+	 * from it, but new ones are missing. */
 	if (t->regions_stopped_ns) {
 		if (!t->region_series.n)
 			return 0;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that nobody named. Those that exist when the run begins are looked through here. Later
- * ones the kernel side judges, at their exec or fork, by the same conditions. It cannot judge a
- * program's path: it asks once per file, and again when the file has changed. */
+/* Selects processes that nobody named. Those that exist when the run begins are looked through
+ * here. Later ones are judged by the kernel side, at their exec or fork, by the same conditions. It
+ * cannot judge a program's path: it asks this file once per program file, and again when the
+ * program file has changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -82,9 +83,8 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Each round takes in children of processes that the last round took in, and those forked
- * meanwhile. Of a process that was a target before a round began, the kernel side takes the
- * children in. */
+/* Each round takes in children of processes that the last round took in, also children forked
+ * meanwhile. Once a process is a target, the kernel side takes in the children that it forks. */
 static int scan_descendants(struct session *s)
 {
 	size_t before;
@@ -114,8 +114,8 @@ static bool still_runs(pid_t pid, const struct abi_program *program)
 	char path[32];
 
 	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
-	/* the value that the kernel compares, too; the file system is not asked and cannot hang
-	 * us */
+	/* The kernel side compares this value, too. DONT_SYNC: the file system is not asked, so it
+	 * cannot hang us. */
 	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_CTIME, &now) &&
 	       (uint64_t)now.stx_ctime.tv_sec == program->changed_s &&
 	       now.stx_ctime.tv_nsec == program->changed_ns;

@@ -27,7 +27,7 @@ void session__free(struct session *s)
 		return;
 	scheduler__free(&s->scheduler);
 	capture__free(s->capture);
-	/* A command that never started running is ours to end; one that runs is not. */
+	/* A command that never started running must be ended here. One that runs is left alone. */
 	if (s->launch.held || (s->launch.pid > 0 && !s->started))
 		launch__kill(&s->launch);
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -56,8 +56,8 @@ void session__free(struct session *s)
 
 /* --- running --- */
 
-/* Reads the memory sizes of processes. With probes everywhere, only of those that have windows: for
- * these, sizes tell the growth of a stack from noise. */
+/* Reads the memory sizes of processes. With probes for all processes, it reads only those of
+ * processes that had windows: there, sizes tell the growth of a stack from noise. */
 static void watch_sizes(struct session *s, uint64_t now)
 {
 	size_t n_read = 0;
@@ -75,7 +75,8 @@ static void watch_sizes(struct session *s, uint64_t now)
 	}
 }
 
-/* With probes everywhere, the tables take too long to read again and again. */
+/* Notes from time to time how much the processes, and their sites, hold. Not the sites with probes
+ * for all processes: reading their tables again and again takes too long. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};
@@ -111,14 +112,15 @@ static void beat(struct session *s)
 {
 	uint64_t passed;
 
-	/* the timer must be read to wake us again; a read before its time does no harm */
+	/* the timer must be read, else it does not wake us again; reading it too early does no
+	 * harm */
 	if (read(s->beat_fd, &passed, sizeof(passed)) < 0)
 		passed = 0;
 	capture__beat(s->capture);
 }
 
-/* Holds a command until its libraries are all mapped and their unwind tables in place: some
- * libraries run code at once, before news of them could come. */
+/* Holds a command until all its libraries are mapped and their unwind tables are in place. (Some
+ * libraries run code as soon as they are mapped, before news of the mapping comes.) */
 static void follow_loading(struct session *s)
 {
 	int rc = 1;
@@ -134,7 +136,8 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* Notes what the targets have mapped by now, so that it is known when they give it back. */
+/* Notes what the targets have mapped before the run. When they unmap some of it, it is then known
+ * to be from before. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -212,7 +215,8 @@ bool session__dispatch(struct session *s)
 
 	beat(s);
 	withdrawn = !s->stop_ns && guard__note(s);
-	/* first: a target that has changed code meanwhile gets no probes there */
+	/* before the probes are put back: a target that has changed its code meanwhile gets none
+	 * there */
 	targets__take_news(s);
 	if (withdrawn)
 		guard__restore(s);
@@ -242,8 +246,8 @@ static bool uses_glibc(const struct target *t)
 	return false;
 }
 
-/* Call before anything else that takes time: counting has ended, and what is read here is to be of
- * the same moment. */
+/* Call it right after counting has ended, before anything else that takes time: what is read here
+ * must be of the same moment. */
 static void read_resident(struct session *s)
 {
 	for (size_t i = 0; s->resident && i < s->n_targets; i++) {
@@ -262,7 +266,7 @@ void session__stop(struct session *s)
 	capture__deactivate(s->capture);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
-	/* twice: the second takes in what came while the first one read */
+	/* twice: the second call takes in the news that came during the first */
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);
@@ -270,7 +274,7 @@ void session__stop(struct session *s)
 		region_calls__compare(s->targets[i]);
 	read_resident(s);
 	far__hurry(false);
-	/* Targets are rid of probes first: they need not wait for what follows. */
+	/* Takes the probes out first, so that targets do not feel them during what follows. */
 	if (capture__kind(s->capture) != PROBE_PERF)
 		capture__detach(s->capture);
 	scheduler__stop(&s->scheduler);

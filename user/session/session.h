@@ -20,12 +20,14 @@ struct session;
 
 /* Selects processes that are traced without being named. They must meet all conditions given. */
 struct session_selection {
-	bool dynamic; /* any process that fits what follows; else children only */
+	/* true: each process that meets the conditions below is traced. false: only children */
+	bool dynamic;
 	/* children of traced processes, present and future ones */
 	bool follow;
-	const char *const *comms; /* names as the kernel has them (15 bytes): one of them */
+	/* the process must have one of these names (as the kernel keeps them: 15 bytes) */
+	const char *const *comms;
 	size_t n_comms;
-	const uint32_t *users; /* effective user ids: one of them */
+	const uint32_t *users; /* it must have one of these effective user ids */
 	size_t n_users;
 	const char *exe;	     /* glob that the program's path must match; NULL: any */
 	const struct cgroup *cgroup; /* in it or below; NULL: any */
@@ -46,9 +48,11 @@ enum session_region_place {
 	REGIONS_SYSCALLS,
 };
 
-/* Time without a beat after which all probes are taken out. A loaded machine rarely keeps memtrace
- * waiting this long. With the time for taking them out, targets run undisturbed again within a
- * second. Without a limit of overhead, a trace that misses nothing matters more. */
+/* memtrace reports every GUARD_BEAT_MS that all is well (a beat). When no beat comes for the time
+ * GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace waiting this
+ * long. Taking the probes out takes time, too: all in all, targets run undisturbed again within a
+ * second. Without a limit of overhead, it matters more that the trace misses nothing. So the time
+ * is longer then: GUARD_UNLIMITED_MS. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
@@ -59,42 +63,46 @@ enum session_region_place {
 
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
-	/* regions as well, if libc's functions show them and their probes can be removed at once */
+	/* profile regions as well, but only if probes on libc's functions see them, and if these
+	 * probes can be removed at once */
 	bool regions_if_easy;
-	bool resident; /* profile.resident as well, as of the end of the run */
-	/* Use no return probes: results are read at the functions' ret instructions, which costs
-	 * more. false: so only where this kernel would kill a process because of return probes. */
+	bool resident; /* fill in profile.resident as well, as of the end of the run */
+	/* true: use no return probes. Results are then read at the functions' ret instructions,
+	 * which costs more. false: return probes are left out only where this kernel would kill a
+	 * process because of them. */
 	bool no_returns;
 	enum session_region_place region_place;
 	const struct session_selection *selection; /* besides pids or a command; NULL: none */
 	const pid_t *pids;			   /* processes to trace */
 	size_t n_pids;
-	/* planned length of the run, for its profiles; the caller ends the run. 0: until told */
+	/* planned length of the run; 0: it has no planned end. Profiles only mention it: the caller
+	 * ends the run. */
 	double planned_s;
-	char *const
-		*command; /* or, when not NULL, a command to start and trace (NULL-terminated), */
-	/* and the process that becomes it, from launch__fork(); the session takes it over */
+	/* Instead of pids: a command to start and trace, as a NULL-terminated argv. NULL: none. */
+	char *const *command;
+	/* The process that becomes the command, from launch__fork(). The session takes it over. */
 	struct launch *launch;
 	/* A command's wait status when it ends before it could be traced; session__open then
 	 * answers -ECHILD. May be NULL. */
 	int *ret_command_status;
-	double max_overhead; /* share of its CPU time that tracing in windows may cost a process,
-			      * 0..1; 0: no limit */
-	/* the same for continuous tracing, which slows all requests alike; not less than
-	 * max_overhead */
+	/* Tracing in windows may cost a process this share of its CPU time, 0..1; 0: no limit. */
+	double max_overhead;
+	/* The same for continuous tracing, which slows all requests alike. Not less than
+	 * max_overhead. */
 	double max_steady_overhead;
-	/* the user gave the limit: an error if it cannot be kept. Else the limit is dropped then
-	 * (with perf uprobes: an error, too) */
+	/* Did the user give the limit? If so, session__open fails when the limit cannot be kept. If
+	 * not, the run then goes on without a limit; with perf uprobes it fails all the same. */
 	bool overhead_given;
 	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share
 	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
 	 * max_overhead. */
 	double max_host_overhead;
-	/* for tests: how often windows come about; 0: about every second */
+	/* for tests: about the time from window to window; 0: about a second */
 	uint64_t window_period_ns;
 	/* Did the user give capture.interval as a number? If not, tracing may use a coarser one
-	 * where that keeps it continuous within the limit. (A user who gives a number compares runs
-	 * by it, or wants each allocation, and can give a larger one.) */
+	 * if tracing then stays continuous within the limit. (A number that was given is kept,
+	 * because the user may compare runs that have it, or may want each allocation. If it costs
+	 * too much, the user can give a larger one.) */
 	bool interval_given;
 	struct capture_options capture;
 	struct symbolize_options symbolize;
@@ -115,14 +123,16 @@ int session__fd(const struct session *session);
  * out of the targets; the next call puts them back. True when every target has ended. */
 bool session__dispatch(struct session *session);
 
-/* How often all probes were taken out for that reason since the start; *ret_s: for how many seconds
- * in all. */
+/* How often since the start all probes were taken out because nothing reported that all is well
+ * (session__dispatch()). *ret_s: for how many seconds in all they were out. */
 size_t session__withdrawals(const struct session *session, double *ret_s);
 
-/* Is the process alive that takes the probes out then (mt-keeper)? Without it the run is to end. */
+/* Is mt-keeper alive, the process that takes the probes out when memtrace is silent? Without it the
+ * caller must end the run. */
 bool session__is_guarded(struct session *session);
 
-/* Why there are no return probes, as in "as asked for"; the session's. NULL: there are. */
+/* Why the run uses no return probes, for example "as asked for". The session owns the text. NULL:
+ * it uses them. */
 const char *session__no_returns(const struct session *session);
 
 /* How the run stands, over all targets. */
@@ -131,14 +141,15 @@ struct session_status {
 	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
 	uint64_t samples;
 	double alloc_bytes; /* estimate: allocated since the start */
-	double live_bytes;  /* estimate: allocated and not freed, of n_live targets */
-	/* by how much the anonymous memory of the n_grown other targets has grown since tracing
-	 * them began. They are traced in windows: only the table estimates their live memory */
+	double live_bytes;  /* estimate: allocated and not freed, by n_live targets */
+	/* by how much the anonymous memory of the other targets (there are n_grown) has grown since
+	 * their tracing began. They are traced in windows, so only their profiles estimate how much
+	 * they hold. */
 	double grown_bytes;
 	size_t n_live, n_grown;
 	double overhead_pct; /* estimated share of the targets' CPU time since the start; negative
 			      * when unknown */
-	double cpu_cores;    /* that the targets use, on the average since the start */
+	double cpu_cores;    /* how many cores the targets use, on the average since the start */
 	size_t running;	     /* targets that have not ended */
 	size_t windowed;     /* of all, those that are traced in windows at present */
 };
@@ -159,8 +170,8 @@ bool session_status__rates(const struct session_status *before, const struct ses
  * second as a rule, one second at most. */
 void session__await_gap(struct session *session);
 
-/* The caller writes files from now on (false: no more). A disk may be slow: meanwhile the probes
- * are taken out only after a longer silence. */
+/* long_work: the caller writes files from now on; false: it has stopped writing. Because a disk may
+ * be slow, the probes are taken out only after a longer silence while it writes. */
 void session__expect_long_work(struct session *session, bool long_work);
 
 /* Profiles of the moment, while the run goes on: calls fn for the profile of each target that has
@@ -195,9 +206,9 @@ int session__profiles(struct session *session, struct profile *const **ret, size
  * report. */
 size_t session__met(const struct session *session);
 
-/* The pid of the command that was started (0: none), and, when it has ended, true and its wait
- * status. */
+/* The pid of the command that was started; 0: none. */
 pid_t session__command(const struct session *session);
+/* Has the command ended? If so, its wait status is in *ret_wait_status. */
 bool session__command_ended(struct session *session, int *ret_wait_status);
 
 /* Where regions are seen, as text for people: "" when they are not. */
@@ -226,13 +237,14 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 void session_plan__clear(struct session_plan *plan);
 
 /* Can memtrace trace on this machine: privileges (-EPERM), the pid namespace, BTF? 0, or negative
- * errno with err. session__open() and session__plan() call this. A caller with another complaint
- * calls it first, because that complaint would mislead people. */
+ * errno with err. session__open() and session__plan() call this. A caller that is about to report
+ * another error calls it first: where nothing can be traced, the other error would mislead
+ * people. */
 int session__check_machine(struct error *err);
 
-/* Kernel memory that a run's tables take on a machine with cpus possible CPUs, and how many
- * processes it traces at a time: named ones, or (everywhere) those of a selection. 0 or negative
- * errno. */
+/* How much kernel memory a run's tables take on a machine with cpus possible CPUs, and how many
+ * processes the run can trace at a time (*ret_processes). everywhere: probes are for all processes,
+ * as for a selection; false: for named processes alone. 0 or negative errno. */
 int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
 		       uint32_t *ret_processes);
 

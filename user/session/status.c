@@ -7,7 +7,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define RECENT_WINDOWS 8 /* that tell the present rate of calls */
+#define RECENT_WINDOWS 8 /* the present rate of calls is that of so many windows, the last ones */
 
 static bool is_continuous(const struct target *t)
 {
@@ -72,9 +72,9 @@ static void estimate_calls(struct target *t)
 	t->calls.seen_frees = t->free_calls;
 }
 
-/* Windows do not see all frees: live memory would be estimated from all tables, which takes too
- * long each second. The growth of the process's anonymous memory stands for it, in fields of its
- * own. */
+/* Adds what a target holds. Windows do not see all frees. An estimate of live memory would have to
+ * read all tables, which takes too long to do each second. So for a process in windows, the growth
+ * of its anonymous memory is shown instead, in separate fields (grown_bytes, n_grown). */
 static void add_held(const struct target *t, struct session_status *ret)
 {
 	const struct sizes *anon = &t->anon;

@@ -20,13 +20,13 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-/* Above lies the kernel's half, with the one page of code that every process sees there:
- * [vsyscall], which is nobody's JIT. */
+/* Above this address lies the kernel's half. Every process sees one page of code there, [vsyscall],
+ * which no process has generated. */
 #define USER_END (1ULL << 63)
 
-/* So many mappings that are gone are kept, to name stacks from before: a process may map at ever
- * new addresses. When there are more, all that are gone are forgotten. Frames in them then have no
- * mapping, and count as such. */
+/* Mappings that are gone are kept, to name older stacks, but at most so many: a process may go on
+ * to map at ever new addresses. When there are more, all that are gone are forgotten. Frames in
+ * them then count as frames without a mapping. */
 #define MAX_GONE 16384
 
 struct target *targets__add(struct session *s)
@@ -64,7 +64,7 @@ void targets__remove(struct session *s, struct target *t)
 
 struct target *targets__find(struct session *s, pid_t pid)
 {
-	for (size_t i = s->n_targets; i--;) /* the last one, for pids are used again */
+	for (size_t i = s->n_targets; i--;) /* newest first, because pids are used again */
 		if (s->targets[i]->info.pid == pid && !s->targets[i]->ended)
 			return s->targets[i];
 	return NULL;
@@ -87,9 +87,9 @@ static void note_short(struct session *s, bool is_short)
 	s->files_idle = s->files_idle || is_short;
 }
 
-/* Makes the file behind an executable mapping known, so that it can be unwound through and named
- * even when its process is gone. A failure is not remembered: another mapping may yet show the
- * file. */
+/* Makes the file behind an executable mapping known. Frames in the file can then be unwound and
+ * named even when the process is gone. A failure is not remembered, because another mapping of the
+ * file may still let it be opened. */
 static void hold_file(struct session *s, pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_close_ int root = -1;
@@ -110,8 +110,9 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 	note_short(s, rc == -EMFILE);
 }
 
-/* The process runs code that lies in no file. It may write names for this code into a perf map
- * until its end, or after. The place of the perf map is known only while the process lives. */
+/* The process runs code that lies in no file. A perf map may have names for this code, and is read
+ * when the profile is made, perhaps after the process's end. But the place of the perf map can be
+ * found only while the process lives. */
 static void note_jit(struct target *t)
 {
 	if (t->perf_map.root_fd < 0)
@@ -125,7 +126,7 @@ int targets__refresh_maps(struct session *s, struct target *t)
 
 	if (rc)
 		return rc;
-	if (!now.n) { /* gone, or going: what is known stays */
+	if (!now.n) { /* the process is gone, or going: keeps the maps known so far */
 		maps__free(&now);
 		return -ESRCH;
 	}
@@ -160,7 +161,8 @@ static size_t count_code(const struct maps *maps)
 	return n;
 }
 
-/* Where the kernel side has no room for all mappings that ever were, it gets the present ones. */
+/* Where the kernel side has no room for all mappings that ever were, it is told only the present
+ * ones. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -194,8 +196,8 @@ void targets__tell_mappings(struct session *s)
 
 /* --- probes for all processes --- */
 
-/* The marks are on files, not on binaries: many files may be copies of one binary, and the kernel
- * puts a probe into one file. */
+/* Each file has a mark of its own, even where several files are copies of one binary: the kernel
+ * puts a probe into one file only. */
 static unsigned char *mark_of(struct session *s, const struct map_entry *e)
 {
 	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
@@ -237,12 +239,12 @@ int targets__attach_everywhere(struct session *s, struct target *t, struct error
 		return error__set(err, -ENOMEM, "out of memory");
 	patched__look_everywhere(s, t->allocators);
 	capture__probes(s->capture, &before);
-	/* An allocator that cannot be probed is no reason to leave the others. */
+	/* If an allocator cannot be probed, goes on with the others. */
 	while ((one = capture__attach(s->capture, t->allocators, 0, rc ? NULL : err)))
 		rc = rc && !alloc_error__passes(one) ? rc : one;
 	capture__probes(s->capture, &after);
-	/* Records of the probes point to the allocators. Most programs bring the same library,
-	 * which has its probes: then nothing was added. */
+	/* Records of new probes point to the allocators, so these must be kept. But most programs
+	 * bring a library that has its probes already: then nothing was added. */
 	if (after > before)
 		s->attached[s->n_attached++] = t->allocators;
 	else
@@ -269,12 +271,14 @@ void targets__attach_own(struct session *s, struct target *t)
 	int rc;
 
 	while ((rc = capture__attach(s->capture, t->allocators, t->info.pid, NULL)))
-		t->allocators->n_refused += rc != -EOPNOTSUPP; /* else the capture tells */
+		/* -EOPNOTSUPP: the capture has noted the refusal itself */
+		t->allocators->n_refused += rc != -EOPNOTSUPP;
 }
 
-/* Marks the files when all is done that can be done. What failed because the process was gone, or
- * for want of room, may succeed with the next process that maps the files. A process that has ended
- * meanwhile will do as long as its files are held. */
+/* Looks for allocators in the target's new files, and probes them. Then it marks the files as
+ * done. It leaves them unmarked if this failed because the process was gone, or for want of room:
+ * it may succeed with the next process that maps the files. The target itself may have ended
+ * meanwhile, as long as its files are held. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
@@ -308,7 +312,7 @@ static void provide_probes(struct session *s, struct target *t)
 	if (!s->everywhere) {
 		if (t->ended || !t->allocators)
 			return;
-		/* An allocator that cannot be probed does not stop the others. */
+		/* If an allocator cannot be probed, goes on with the others. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
 		if (paced__wants_probes(&t->budget.pace))
@@ -325,8 +329,8 @@ static bool on_wanted(void *ctx, pid_t pid)
 	return targets__find(ctx, pid) != NULL;
 }
 
-/* Has the target ended, unnoticed so far, and another process got its pid? Then news of the pid is
- * of that process. */
+/* Has the target ended without being noticed so far, and has another process got its pid? Then news
+ * of this pid is about the other process. */
 static bool is_anothers(const struct target *t)
 {
 	struct pollfd end = {.fd = t->pidfd, .events = POLLIN};
@@ -363,20 +367,20 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* The target's maps are now the new program's. What the old program held is gone: EVENT_EXEC says
- * so. The kernel side forgot the old mappings at the exec; forgetting them here lets their tables
- * make room for new ones. */
+/* The target's maps are now the new program's. (That the memory of the old program is gone comes
+ * with EVENT_EXEC.) The kernel side forgot the old mappings at the exec. They are forgotten here,
+ * too, so that their unwind tables make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
 	struct target *t = targets__find(s, pid);
 
-	/* Not for the exec that the target began with: its maps were read since. */
+	/* Ignores the exec that made it a target, and earlier ones: the maps were read since. */
 	if (!t || time_ns < t->begun_by_exec_ns || is_anothers(t))
 		return;
 	maps__free(&t->maps);
 	s->files_idle = true;
-	if (t->perf_map.root_fd >= 0) /* its user may be another now */
+	if (t->perf_map.root_fd >= 0) /* may be another user's process now */
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
@@ -455,8 +459,9 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->headless = true;
 		break;
 	case EVENT_EXIT:
-		/* For named targets the pidfd tells the end. This one's last mappings are not known
-		 * yet: its end is taken in later. */
+		/* For named targets the pidfd tells the end. For a selected one this event does.
+		 * The end is only noted here, because news of its last mappings is still to be
+		 * read. */
 		if (t && t->uninvited)
 			t->exit_ns = event->time_ns;
 		break;
@@ -474,7 +479,7 @@ void targets__read_size(struct target *t)
 	if (t->ended || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
-	if (now.rss_bytes) /* it has none shortly before its end */
+	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */
 		t->rss_bytes = now.rss_bytes;
 	t->threads = now.threads;
 	if (!process__anon_bytes(t->info.pid, &anon))
@@ -487,7 +492,8 @@ void targets__read(struct session *s, struct target *t)
 
 	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
 		t->cpu_now_ns = cpu;
-	if (s->what & WHAT_FAULTS) /* the size is wanted of targets that have ended, too */
+	/* for page faults, the last size of a target that has ended is wanted, too */
+	if (s->what & WHAT_FAULTS)
 		targets__read_size(t);
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
@@ -502,7 +508,7 @@ void targets__note_end(struct session *s, struct target *t)
 
 	if (t->ended)
 		return;
-	/* Takes in the last news of the process: later news of the pid are not its own. */
+	/* Takes in the last news of the process now: later news of the pid may be another's. */
 	if (s->watch) {
 		watch__read(s->watch);
 		watch__deliver(s->watch);
@@ -516,7 +522,8 @@ void targets__note_end(struct session *s, struct target *t)
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_DEL, t->pidfd, NULL);
 	capture__forget_mappings(s->capture, t->process);
 	if (s->launch.pid && s->launch.pid == t->info.pid) {
-		/* It fails only when somebody made the kernel reap our children by itself. */
+		/* wait4 fails only when the kernel was told to reap memtrace's children itself
+		 * (SIGCHLD ignored). */
 		if (wait4(t->info.pid, &s->command_status, 0, &usage) < 0)
 			s->command_status = 0;
 		else
@@ -566,7 +573,8 @@ static bool waited(const struct session *s, const struct target *t)
 		!host__was_everywhere(&s->scheduler.host, begin_ns, t->end_ns));
 }
 
-/* Some of these processes made calls that nobody saw. */
+/* May the process have made calls that no probe saw? (Some of the processes for which the answer is
+ * yes made none.) */
 static bool is_unseen(struct session *s, const struct target *t)
 {
 	return (s->what & WHAT_HEAP) && (waited(s, t) || was_late(s, t));
@@ -574,12 +582,13 @@ static bool is_unseen(struct session *s, const struct target *t)
 
 void targets__take_news(struct session *s)
 {
-	/* Order: new processes, their mappings, ended processes. News of mappings that is read
-	 * first is of processes that are known, or will be in a moment. */
+	/* The order of taking in: new processes, their mappings, ended processes. News of mappings
+	 * is read before news of processes, and delivered after it. So the process of each mapping
+	 * is known by then. */
 	if (s->watch)
 		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);
-	if (s->n_orphans) { /* news of their processes came meanwhile */
+	if (s->n_orphans) { /* by now, there is news of their processes */
 		capture__events(s->capture, on_event, s, &s->events_lost);
 		region_calls__find_parents(s);
 	}

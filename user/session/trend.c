@@ -10,8 +10,8 @@
 #include "capture/snapshot.h"
 #include "profile/balance.h"
 
-/* Survival to twice an age, as a share of that to the age: from here on no block seems to die any
- * more. (Allocation is known from time to time only.) */
+/* Survival to twice an age, divided by survival to that age. Where this is at least FLAT, blocks
+ * are taken to die no more. (It is not 1, because allocation is known from time to time only.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -25,11 +25,13 @@ struct rows {
 	double *quantum;
 	size_t n_segments;
 	uint64_t start_ns, end_ns; /* what the segments cover */
-	double bytes, footprint;   /* what was counted, and with what the allocator adds to it */
+	/* sizes of the blocks that were counted; footprint: with what the allocator adds to each */
+	double bytes, footprint;
 };
 
-/* Difference that one more sample of the site would make, at its mean size. Where the interval
- * became coarser, most samples may be from before, and are worth less than the next one. */
+/* How many bytes one more sample of the site would add, at the site's mean size. Where the interval
+ * became coarser during the run, the next sample stands for more than most of the samples so far
+ * do. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
 	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
@@ -69,11 +71,12 @@ static const struct abi_live *next_held(struct held_walk *walk)
 	return NULL;
 }
 
-/* Without a series. A leak adds blocks at the same rate all the time, and all of them stay. Counts
- * blocks that have stayed for at least a quarter of the run: a population in balance has died by
- * then. Leaves out blocks born in its first quarter: what is set up at the start is not added to.
- * Segments are in descending order of time: of blocks that live long, but not for ever, the older
- * are ever fewer. */
+/* For a run without a series: segments of growth are made of the blocks still held, by their time
+ * of birth. A leak adds blocks at the same rate all the time, and all of them stay. Two kinds of
+ * blocks are not counted. Blocks born in the last quarter of the run: those of a population in
+ * balance may not have died yet. And blocks born in the first quarter: what is set up at the start
+ * does not grow later. Segments are in descending order of time: of blocks that live long, but not
+ * for ever, ever fewer are left in older segments. */
 static void rows_of_births(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -90,7 +93,7 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	for (size_t site = 0; site < sites->n; site++)
 		for (size_t i = 0; i < SERIES_SEGMENTS; i++)
 			rows->at[site][i].seconds = (double)step * NS;
-	for (size_t i = 0; i < sites->n; i++) /* also of sites that hold nothing */
+	for (size_t i = 0; i < sites->n; i++) /* includes sites that hold nothing */
 		rows->quantum[i] = quantum_of(b, &sites->sites[i]);
 	while ((held = next_held(&walk))) {
 		long site = process_sites__find(sites, &held->stack);
@@ -113,8 +116,8 @@ static void rows_of_births(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* With a series. Continuous tracing sees every free, so it is known what the site held from time to
- * time. */
+/* For a run with a series: its snapshots tell what each site held from time to time, because
+ * continuous tracing sees every free. */
 static void rows_of_series(const struct build *b, const struct process_sites *sites,
 			   struct rows *rows)
 {
@@ -150,9 +153,9 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* Which share of what the site allocated at least some age ago is still held, and which share of
- * its live memory is that old. Allocation over time is known from the series; without one it is
- * taken to be even. 0 or -ENOMEM. */
+/* For several ages, adds to each site: which share of what it allocated at least that long ago is
+ * still held, and which share of its live memory is that old. Allocation over time is known from
+ * the series; without one it is taken to be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];
@@ -194,8 +197,8 @@ static int add_survival(const struct build *b, struct profile *p, const struct p
 	return 0;
 }
 
-/* Do its blocks go on dying when they are old? (A leak's do not, however many others of its stack
- * die young.) */
+/* Do the site's blocks go on dying when they are old? (Leaked blocks do not, however many other
+ * blocks of the same stack die young.) */
 static bool is_dying(const struct profile_site *site)
 {
 	const double *last = &site->survival[PROFILE_SURVIVAL_AGES - 1];
@@ -203,7 +206,7 @@ static bool is_dying(const struct profile_site *site)
 	return last[0] < FLAT * last[-1];
 }
 
-/* What all sites grow by together. */
+/* By how much all sites grow together. */
 static struct growth total_growth(const struct rows *rows, size_t n_sites)
 {
 	struct growth_segment all[SERIES_SEGMENTS] = {};
@@ -222,8 +225,8 @@ static struct growth total_growth(const struct rows *rows, size_t n_sites)
 /* Blocks from before the run die unseen. A population in balance that turns over more slowly than
  * the run lasts (a large cache) seems to grow by as much as those earlier blocks die. Then all
  * stacks together seem to grow by more than the process does. Any stack whose blocks go on dying
- * may cause the whole excess: the excess lowers the low end of that stack's interval. process:
- * growth of the process as stacks would show it, bytes per second. */
+ * may cause the whole excess. So the excess lowers the low end of each such stack's interval.
+ * process: growth of the process in bytes per second, as stacks would show it. */
 static void allow_for_excess(struct profile *p, const struct process_sites *sites, double process)
 {
 	const struct growth *all = &p->growth.attributed;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Adds to a profile how its process's memory changes over time: what windows show, and the growth
- * of every site. Private to the room. */
+/* Adds two things to a profile: what windows show of its process, and how fast every site grows.
+ * Private to the room. */
 #ifndef MEMTRACE_SESSION_TREND_H
 #define MEMTRACE_SESSION_TREND_H
 
@@ -11,9 +11,10 @@
 /* What a sampled block stands for, bytes. */
 double trend__weight(const struct abi_live *block);
 
-/* Adds what windows show of a process and its stacks (windowed_trend.c), in place of the kernel's
- * live table. Live and allocated bytes come from the model of profile/windowed.h. So does growth;
- * but where continuous tracing missed little, trend__add_growth() finds it. 0 or -ENOMEM. */
+/* Adds what windows show of a process and its stacks (windowed_trend.c). It is used in place of the
+ * kernel's live table. Live and allocated bytes come from the model of profile/windowed.h. Growth
+ * does, too, unless the run was traced continuously but for a little: then trend__add_growth()
+ * finds the growth. 0 or -ENOMEM. */
 int trend__add_windowed(const struct build *build, struct profile *profile,
 			const struct process_sites *sites);
 

@@ -12,12 +12,12 @@
 #include "session/realloc_trend.h"
 
 _Static_assert(PROFILE_AGES == WINDOWED_AGES, "the same classes");
-/* Share of a run, by the wall clock and by its net clock, that continuous tracing may have missed
- * and still tells its growth better than windows do. */
+/* Where continuous tracing has missed at most this share of a run, by the wall clock and by the net
+ * clock, it still tells growth better than windows do. */
 #define MOST_UNSEEN 0.2
 
-/* Begin of the present program: an exec begins anew, and what came before it does not count, nor
- * does its time. */
+/* When the present program began. After an exec, the time before it and what was allocated then do
+ * not count. */
 static uint64_t program_begin_ns(const struct build *b)
 {
 	return b->target->exec_ns > b->begin_ns ? b->target->exec_ns : b->begin_ns;
@@ -36,13 +36,15 @@ static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64
 	return net;
 }
 
-/* Anonymous memory when it was last read; of what was there before an exec: at most as much. */
+/* Anonymous memory when it was last read. Even if that was before an exec, it is taken as the upper
+ * limit of what the present program holds. */
 static double resident_bytes(const struct sizes *anon)
 {
 	return anon->n ? (double)anon->at[anon->n - 1].bytes : 0;
 }
 
-/* The run, as profile/windowed.h has it; *ret_windows is the caller's to free. 0 or -ENOMEM. */
+/* Describes the run in the terms of profile/windowed.h. The caller frees *ret_windows. 0 or
+ * -ENOMEM. */
 static int describe_run(const struct build *b, struct windowed_window **ret_windows,
 			struct windowed_run *ret)
 {
@@ -95,8 +97,8 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 	return 0;
 }
 
-/* What a block counts for, bytes. some_live: some blocks of its stack may live; then a block that
- * cannot live counts for nothing. */
+/* What a block counts for when live memory is shared out, bytes. some_live: some blocks of its
+ * stack may live; then a block that cannot live counts for nothing. */
 static double share_of(const struct survivors_block *block, bool some_live)
 {
 	return some_live && !survivors_block__may_live(block) ? 0 : trend__weight(&block->live);
@@ -277,7 +279,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	return rc;
 }
 
-/* What all sites grow by together. */
+/* By how much all sites grow together. */
 static struct growth all_growth(const struct profile *p)
 {
 	struct growth all = {};
@@ -288,7 +290,8 @@ static struct growth all_growth(const struct profile *p)
 	return all;
 }
 
-/* Share of the run without continuous tracing: by the wall clock or by net time, the larger. */
+/* Share of the run that was not traced continuously: the larger one of the shares by the wall clock
+ * and by net time. */
 static double unseen_share(const struct build *b, const struct windowed_run *run)
 {
 	const struct survivors *s = &b->target->budget.survivors;
@@ -306,16 +309,16 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can growth be read as that of a continuous run? Not when blocks were let go: the kernel's tables
- * lack them. */
+/* Can growth be found as in a continuous run? Not when the ledger has let blocks go, because the
+ * kernel's tables lack these blocks. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
 }
 
-/* Growth of a run that was interrupted for so little that it is like a continuous one. What was
- * allocated or freed during the interruption is missing: either may be as much as is allocated in
- * that time. */
+/* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
+ * what was freed, during the interruptions is not known. Each of the two may be as much as the site
+ * allocates in so much time. So this widens the interval at both ends. */
 static int add_interrupted_growth(const struct build *b, struct profile *p,
 				  const struct process_sites *sites, double unseen)
 {
@@ -323,7 +326,7 @@ static int add_interrupted_growth(const struct build *b, struct profile *p,
 	int rc = trend__add_growth(b, p, sites);
 
 	if (rc || !p->has_growth) {
-		p->has_growth = enough; /* then growth is that by windows */
+		p->has_growth = enough; /* the growth that windows show stays */
 		return rc;
 	}
 	for (size_t i = 0; i < p->n_sites; i++) {

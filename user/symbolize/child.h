@@ -19,10 +19,11 @@ struct child_task {
 	int file_fd;  /* becomes CHILD_FILE_FD */
 	int other_fd; /* becomes CHILD_OTHER_FD; -1: none */
 
-	/* Both run in the child. open_other (NULL: there is no other file except other_fd) runs as
-	 * user nobody, before the child is sealed. It opens the other file that file_fd names and
-	 * returns a descriptor or -1. read runs after sealing: it reads the files and writes the
-	 * parent's data to out. Its other_fd is -1 when there is no other file. */
+	/* Both run in the child. open_other runs as user nobody, before the child is sealed. It
+	 * opens the other file that file_fd names and returns a descriptor or -1. If open_other is
+	 * NULL, the other file is the one behind other_fd. read runs after sealing: it reads the
+	 * files and writes the parent's data to out. read's argument other_fd is -1 when there is
+	 * no other file. */
 	int (*open_other)(int file_fd, void *ctx);
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
 	void *ctx;

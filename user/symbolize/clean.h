@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-/* The longest name that is kept, in bytes; longer ones are cut. Templates do reach a few thousand.
- */
+/* The longest name that is kept, in bytes; longer ones are cut. Names of C++ templates do reach a
+ * few thousand. */
 #define NAME_MAX_BYTES 4096
 
 /* Length of the UTF-8 sequence at s if it is sound and printable, else 0. s ends with a NUL. */

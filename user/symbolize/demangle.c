@@ -2,10 +2,11 @@
 /* libiberty does the work. The names are the target's, so two dangers remain: output that doubles
  * with every few characters of input (substitutions and back references), and deep recursion.
  * libiberty's recursion limit stays on. Its output goes to a callback, which leaves libiberty by
- * longjmp as soon as the output exceeds what anyone will read. Both demanglers then work on their
- * caller's stack, so nothing leaks. The exception is an identifier in Rust's punycode, which is
- * freed only after the callback returns. There the callback leaves at the next piece of output: an
- * ASCII piece stands between any two of these. */
+ * longjmp as soon as the output exceeds what anyone will read. With a callback, both demanglers
+ * keep their memory on the stack, so the longjmp leaks nothing. The exception is an identifier in
+ * Rust's punycode: libiberty frees it only after the callback returns. So for such an identifier
+ * the callback returns and leaves at the next piece of output, which is ASCII: an ASCII piece
+ * stands between any two punycode identifiers. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>

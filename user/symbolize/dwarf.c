@@ -13,8 +13,8 @@
 #include "symbolize/dwarf_child.h"
 
 #define MAX_ADDRESSES	 (1u << 24)   /* per call */
-#define MAX_STREAM_BYTES (256u << 20) /* from the child, */
-#define ADDRESS_BYTES	 (16u << 10)  /* and per address, on average; clang's take 1 KiB */
+#define MAX_STREAM_BYTES (256u << 20) /* from the child, at most */
+#define ADDRESS_BYTES	 (16u << 10)  /* per address, on average; clang's take 1 KiB */
 
 struct dwarf_test_hooks dwarf__test_hooks;
 

@@ -37,8 +37,8 @@ bool dwarf__present(int fd);
 /* Fills ret[i] for vaddrs[i]. fd is the file that holds the DWARF: the binary or its separate debug
  * file. dwz may have moved a common part of the DWARF to a third file. That file is searched for
  * below /usr/lib/debug, by build-id and by name; without it the common part is missing. vaddrs:
- * ascending, distinct, of code (a return address minus 1). patience_s limits the whole call; a
- * child that is still running then is killed.
+ * ascending, distinct, of code (a return address minus 1). patience_s limits the whole call: when
+ * it is over, the child is killed.
  *
  * 0; -ENODATA: no DWARF; -ETIMEDOUT; -ECHILD: the child died or sent nonsense, so the DWARF is
  * broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is available, so

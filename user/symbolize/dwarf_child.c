@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Indexes the ranges of the compile units once and keeps only the units that hold an address.
- * .debug_aranges is not used, because clang writes none. Then walks the DIEs of each kept unit
- * once, and descends only into those that hold an address. */
+ * .debug_aranges is not used, because clang writes none. Then walks the DIEs of each kept unit and
+ * descends only into those that hold an address. If an address is then still without a function, a
+ * second walk descends everywhere. */
 #include "symbolize/dwarf_child.h"
 
 #include <stdbool.h>
@@ -72,7 +73,8 @@ struct claim {
 	uint32_t unit; /* index, or NONE */
 };
 
-/* Lists the offsets of the units that hold an address and sets claims. Returns their number. */
+/* Lists the offsets of the units that hold an address. Sets claims[i] for vaddrs[i]. Returns the
+ * number of units listed. */
 static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct claim *claims,
 			  Dwarf_Off **ret_units)
 {
@@ -117,8 +119,8 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 
 /* --- which functions, inlined in which, hold an address --- */
 
-/* Of the DIE's addresses, moves those whose scope is parent to a new scope, if there are any.
- * Returns the new scope's index or NONE. */
+/* Makes a new scope for those of the DIE's addresses that are in the scope parent so far. Returns
+ * the new scope's index; NONE: there are no such addresses. */
 static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
 	uint32_t scope = NONE;
@@ -162,7 +164,7 @@ static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scop
 }
 
 /* Walks the children of a DIE that lies in scope (NONE: in no function). everywhere: also descends
- * into functions that hold no address, because functions nested in them may. */
+ * into functions that hold no address, because a function nested in them may hold one. */
 static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool everywhere, int depth)
 {
 	Dwarf_Die die;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A cache of what one binary's DWARF says, so that each address is asked only once. A program that
- * is run a thousand times has the same functions inlined each time, and each question costs a child
- * process. */
+/* A cache of what one binary's DWARF says, so that each address is asked about only once. A program
+ * that is run a thousand times has the same functions inlined each time, and each question costs a
+ * child process. */
 #ifndef MEMTRACE_SYMBOLIZE_LINES_H
 #define MEMTRACE_SYMBOLIZE_LINES_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The lines are painted onto the addresses from the last line to the first, each only where nothing
- * is painted yet. All starts and ends, sorted, cut the addresses into stretches. A painted stretch
- * is skipped in one step from then on (disjoint sets with path halving). So the work is never more
- * than that of sorting the lines, however they overlap. */
+ * is painted yet. The sorted starts and ends of all lines cut the addresses into stretches. Once a
+ * stretch is painted, it is skipped in one step (disjoint sets with path halving). So painting is
+ * never more work than sorting the lines, however they overlap. */
 #include "symbolize/perf_map.h"
 
 #include <errno.h>
@@ -17,8 +17,9 @@
 #include "symbolize/clean.h"
 
 #define MAX_FILE_BYTES (64u << 20)
-#define MAX_ENTRIES    (2u << 20) /* at 32 bytes each they fill MAX_FILE_BYTES; real ones have 60 */
-#define NOBODY	       UINT32_MAX
+/* so many lines of 32 bytes fill MAX_FILE_BYTES; real lines have 60 */
+#define MAX_ENTRIES (2u << 20)
+#define NOBODY	    UINT32_MAX
 
 /* One line. */
 struct entry {

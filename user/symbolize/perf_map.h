@@ -2,7 +2,7 @@
 /* Names of JIT-compiled code, from the file that the process itself writes: /tmp/perf-PID.map. It
  * is a text file of lines "START SIZE name", to which the process appends while it runs. The
  * numbers are hex, with or without 0x; the name is the rest of the line and may contain blanks.
- * Source: the kernel's tools/perf/Documentation/jit-interface.txt. Written by node
+ * Source: the kernel's tools/perf/Documentation/jit-interface.txt. Such files are written by node
  * --perf-basic-prof, Java (Compiler.perfmap, perf-map-agent), .NET (DOTNET_PerfMapEnabled), Python
  * 3.12 (-X perf). */
 #ifndef MEMTRACE_SYMBOLIZE_PERF_MAP_H
@@ -16,13 +16,13 @@ struct perf_map; /* opaque */
 /* Parses len bytes of such a file; the text need not end with a NUL and is not needed afterwards. A
  * JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h) and cut at
  * NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used: lines of another
- * form, without a name, with an empty or wrapped range, or beyond 2 M lines, more than a real JIT
- * writes. It also counts a last line without its newline: that line is only half written, so its
- * name cannot be trusted. 0 or -ENOMEM. */
+ * form, without a name, or with an empty or wrapped range, and lines beyond the first 2 M, which no
+ * real JIT reaches. A last line without its newline is counted, too: it is only half written, so
+ * its name cannot be trusted. 0 or -ENOMEM. */
 int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped);
 
-/* Like perf_map__parse(), for the file behind fd. Reads from the file's start, whatever its
- * position, and at most 64 MiB; everything beyond counts as one skipped line. Can be called again
+/* Like perf_map__parse(), for the file behind fd. Reads at most 64 MiB from the file's start,
+ * whatever the position of fd; everything beyond counts as one skipped line. Can be called again
  * when the file has grown. 0, -ENOMEM or another negative errno. */
 int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped);
 

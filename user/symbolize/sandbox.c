@@ -121,8 +121,8 @@ int sandbox__leave(pid_t parent, const int *fds, size_t n)
 	err = become_nobody();
 	if (err)
 		return err;
-	/* Set after the change of user, which clears it. A parent that has already exited sends no
-	 * signal, so check the parent, too. */
+	/* This signal is set after the change of user, because that change would clear it. If the
+	 * parent has already exited, no signal comes, so the parent is checked, too. */
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
 	return getppid() == parent ? 0 : -ESRCH;
@@ -221,7 +221,7 @@ int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd)
 {
 	int err;
 
-	err = limit_memory(memory_bytes); /* opens a file */
+	err = limit_memory(memory_bytes); /* first, because it opens a file */
 	if (!err)
 		err = limit(RLIMIT_CPU, cpu_s);
 	if (!err)

@@ -3,8 +3,8 @@
  * it gives up for good everything except computing on the files that it was given. Private to this
  * room.
  *
- * There are two steps, because a file may have to be opened between them, by nobody instead of
- * root. */
+ * There are two steps, because a file may have to be opened between them: as the user nobody, not
+ * as root. */
 #ifndef MEMTRACE_SYMBOLIZE_SANDBOX_H
 #define MEMTRACE_SYMBOLIZE_SANDBOX_H
 
@@ -18,18 +18,18 @@
 
 /* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and all
  * others are closed. Memory shared with the parent is unmapped (libbpf maps the kernel's tables as
- * shared). Root becomes nobody, without capabilities and unable to get any, to trace us or to be
- * traced by us. The child dies with the thread that forked it, and is the first to be killed when
- * the machine runs out of memory. The caller has blocked all signals before the fork: no handler
- * may run here. parent: the pid of the forking process. 0; after a negative errno the child must
- * not go on. */
+ * shared). Root becomes the user nobody. The child has no capabilities and cannot get any; it
+ * cannot trace us, and we cannot trace it. The child dies with the thread that forked it, and is
+ * the first to be killed when the machine runs out of memory. The caller has blocked all signals
+ * before the fork: no handler may run here. parent: the pid of the forking process. Returns 0;
+ * after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
 /* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
  * space (no memory limit under AddressSanitizer, which needs terabytes). It can open no files and
  * create no processes. Only the system calls that malloc, libelf and libdw need are allowed:
  * reading and mapping what is open, without execution, and writing to out_fd. All others fail with
- * EPERM. 0; after a negative errno the child must not go on. */
+ * EPERM. Returns 0; after a negative errno the child must not go on. */
 int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd);
 
 #endif

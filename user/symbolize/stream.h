@@ -21,13 +21,13 @@ static inline void stream_waiting__call(const struct stream_waiting *waiting)
 struct stream; /* opaque */
 
 /* A stream that reads from fd, which the caller keeps. patience_s: time limit for the whole stream,
- * from now on. max_bytes: limit of all bytes. waiting: NULL for none. 0 or -ENOMEM. */
+ * from now on. max_bytes: limit of all bytes. waiting: NULL for none. Returns 0 or -ENOMEM. */
 int stream__new(int fd, double patience_s, const struct stream_waiting *waiting, size_t max_bytes,
 		struct stream **ret);
 void stream__free(struct stream *stream);
 
-/* Reads exactly len bytes. 1; 0: the stream is at its end; -ETIMEDOUT; -ECHILD: it ends within the
- * len bytes, or exceeds max_bytes; or a read error. */
+/* Reads exactly len bytes. Returns 1; 0 when the stream is at its end; -ETIMEDOUT; -ECHILD when the
+ * stream ends within the len bytes or exceeds max_bytes; or a read error. */
 int stream__read(struct stream *stream, void *to, size_t len);
 
 /* Like stream__read(), where the stream must not end yet: 0, or negative errno as above. */

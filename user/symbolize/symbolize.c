@@ -23,10 +23,11 @@
 
 /* What is known of a binary's names. */
 struct names {
-	struct symtab *symtab;	       /* NULL while it is not in memory */
-	enum unresolved_reason reason; /* why reading the symbols failed; NAMED: it did not */
-	bool passes;		       /* the reason may pass: try again next time */
-	uint64_t used;		       /* last use, by the symbolizer's clock */
+	struct symtab *symtab; /* NULL while it is not in memory */
+	/* why reading the symbols failed; UNRESOLVED_NAMED: it did not */
+	enum unresolved_reason reason;
+	bool passes;   /* the reason may pass: try again next time */
+	uint64_t used; /* last use, by the symbolizer's clock */
 	struct lines lines;
 };
 
@@ -121,8 +122,8 @@ static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 	return err;
 }
 
-/* Reads the binary's symbols if they are not in memory. 0: the binary's reason then says whether
- * there are any; or -ENOMEM. */
+/* Reads the binary's symbols if they are not in memory. Returns 0, and the reason in the binary's
+ * struct names then says whether there are any; or -ENOMEM. */
 static int load(struct symbolizer *symbolizer, struct binary *binary)
 {
 	struct names *names = &symbolizer->names[binary->index];
@@ -349,7 +350,7 @@ out:
 }
 
 /* Adds inlined functions and lines to all places of one binary; places ascend by vaddr. *failed: as
- * above. */
+ * in ask(). */
 static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		     const struct place *places, size_t n, uint64_t *failed)
 {

@@ -15,9 +15,10 @@
 #define LINES_DEFAULT_S	      120
 
 struct symbolize_options {
-	bool raw_names;		       /* linker's names: C++ and Rust are not demangled */
-	bool no_lines;		       /* leave inlined functions, files and lines out */
-	double lines_s;		       /* time limit for reading all of them; 0: LINES_DEFAULT_S */
+	bool raw_names; /* linker's names: C++ and Rust are not demangled */
+	bool no_lines;	/* leave inlined functions, files and lines out */
+	/* time limit for reading them, all files together; 0: LINES_DEFAULT_S */
+	double lines_s;
 	struct stream_waiting waiting; /* called meanwhile; fn NULL: none */
 	uint64_t max_bytes; /* of symbol tables in memory; 0: SYMBOLS_DEFAULT_BYTES. The table in
 			     * use stays, however large */

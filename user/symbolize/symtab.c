@@ -19,7 +19,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-#define WAITING_NAMES	100000	       /* checked between calls of waiting: some ms */
+#define WAITING_NAMES	100000	       /* checked between two calls of waiting: some ms */
 
 struct symtab_test_hooks symtab__test_hooks;
 
@@ -47,7 +47,7 @@ static struct symtab_wire limits(uint64_t file_bytes)
 }
 
 /* Checks that names ends with a NUL and that no name is too long. Makes each name printable; only a
- * lying child sends others. */
+ * lying child sends unprintable ones. */
 static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 {
 	char *end = tab->names + tab->names_bytes;

@@ -15,9 +15,9 @@ struct symtab; /* opaque */
 
 /* Reads the symbols of the ELF file behind fd: its .symtab or else that of its separate debug file
  * behind *debug_fd (-1: none), .gnu_debugdata, and .dynsym. When there is no debug file and
- * DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes the file that it sent.
- * The caller owns both descriptors. patience_s limits the time for reading, without the server's.
- * waiting: NULL for none.
+ * DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes a descriptor of the file
+ * that the server sent. The caller owns both descriptors. patience_s limits the time for reading;
+ * the server's time is not counted. waiting: NULL for none.
  *
  * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent nonsense,
  * so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is

@@ -3,8 +3,8 @@
  * file turns them into disjoint ranges of addresses, each with the name of its innermost function.
  *
  * No claim of the file is used as a bound. The number of symbols is bounded by the size of the
- * files that hold them, the size of names by that of the string tables (equal tails are stored
- * once, as there). */
+ * files that hold them, and the size of the names by the size of the string tables: names that
+ * share a tail in a string table share it here, too. */
 #include "symbolize/symtab_child.h"
 
 #include <errno.h>
@@ -262,8 +262,8 @@ static int collect_found(const struct content *content, struct raws *raws, Dwfl_
 	return 0;
 }
 
-/* Collects the file's .dynsym, which libdwfl ignores when there is a .symtab, however few symbols
- * that has. */
+/* Collects the file's .dynsym. libdwfl ignores it when there is a .symtab, even one with few
+ * symbols. */
 static int collect_dynamic(const struct content *content, struct raws *raws, Elf *elf)
 {
 	Elf_Scn *scn = NULL;
@@ -362,8 +362,8 @@ static int by_start(const void *a, const void *b)
 		return x->end ? -1 : 1;
 	if ((x->bind_rank == 2) != (y->bind_rank == 2))
 		return x->bind_rank == 2 ? 1 : -1;
-	/* this counts more than weak or global: "calloc" is weak in glibc, "__libc_calloc" is
-	 * not */
+	/* A leading underscore counts more than weak or global: "calloc" is weak in glibc,
+	 * "__libc_calloc" is not. */
 	if ((x->name[0] == '_') != (y->name[0] == '_'))
 		return x->name[0] == '_' ? 1 : -1;
 	if (x->bind_rank != y->bind_rank)

@@ -345,7 +345,8 @@ static void everybodys_outlive_the_process(void **state)
 		if (!gone)
 			stop_sleeper(state);
 	}
-	/* the functions that the user named may be the program's: which one was that? */
+	/* The user names a function of the program (exe). The process is gone, so it is not known
+	 * which file its program was. */
 	assert_int_equal(allocators__find(files, sleeper, &maps, ALLOC_ALL,
 					  &(struct alloc_extra){.file = "exe", .symbol = "f"}, 1,
 					  &all, NULL),
@@ -391,7 +392,9 @@ static void files_are_read_once(void **state)
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
 	assert_ptr_equal(first, again);
 	assert_string_equal(first->parts[0].family, "glibc");
-	/* where nobody links dynamically, direct calls are everybody's */
+	/* With a dynamic linker, direct calls of malloc come from the library itself: they are
+	 * inner calls. Without one, everybody calls malloc directly, so no such call is an inner
+	 * one. */
 	assert_true(first->parts[0].object.n_inner > 0);
 	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL),
 			 0);

@@ -89,8 +89,8 @@ static void patience_of_zero_is_for_ever(void **state)
 	close(fds[0]);
 }
 
-/* In silence, the keeper closes all that it holds, and all that comes before memtrace notices. What
- * comes later stays open. */
+/* When memtrace is silent, the keeper closes all that it holds. It also closes what memtrace hands
+ * it before memtrace notices this. What comes later stays open. */
 static void check_silence(bool in_turn)
 {
 	struct keeper *k = keeper(in_turn);

@@ -47,7 +47,8 @@ static void blocks_of_a_process_lie_together(void **state)
 		assert_int_equal(his.n, process % 2 || process > 14 ? 0 : N / 3);
 		for (size_t i = 0; i < his.n; i++, n++) {
 			assert_int_equal(his.keys[i].process, process);
-			assert_int_equal(his.blocks[i].size, his.keys[i].addr); /* the key's */
+			/* the block of this key */
+			assert_int_equal(his.blocks[i].size, his.keys[i].addr);
 			assert_true(!i || his.keys[i - 1].addr < his.keys[i].addr);
 		}
 	}

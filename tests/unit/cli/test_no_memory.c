@@ -60,7 +60,7 @@ static int take(void *ctx, FILE *told)
 			config.output);
 	}
 	if (!status && config.output != o->value && strcmp(config.output, "before") != 0)
-		free((char *)config.output); /* for good, but there */
+		free((char *)config.output); /* the program never frees it */
 	for (size_t i = 0; i < config.extra.n; i++) {
 		fprintf(told, " %s %s", config.extra.list[i].file, config.extra.list[i].symbol);
 		free((char *)config.extra.list[i].file);

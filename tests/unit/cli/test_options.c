@@ -141,7 +141,7 @@ static int parse(const struct command *command, char **words, int n, uint8_t **r
 	assert_true(n_configs < sizeof(configs) / sizeof(configs[0]));
 	configs[n_configs++] = config;
 	memcpy(argv + 1, words, (size_t)n * sizeof(*words));
-	optind = 0; /* begins anew */
+	optind = 0; /* getopt begins anew */
 	status = command__parse(command, config, n + 1, argv);
 	assert_true(status || optind == n + 1);
 	if (ret_config)

@@ -36,7 +36,7 @@ static void test_by_time(void **state)
 	assert_false(snapshots__due(&s, 9.9, 1e12, 1e12));
 	assert_true(snapshots__due(&s, 10, 0, 0));
 	assert_false(snapshots__due(&s, 10.1, 0, 0));
-	/* after a late one, the next come at their usual times, none twice */
+	/* after a late snapshot, the next ones come at their usual times, and none comes twice */
 	assert_true(snapshots__due(&s, 47, 0, 0));
 	assert_false(snapshots__due(&s, 49.9, 0, 0));
 	assert_true(snapshots__due(&s, 50, 0, 0));
@@ -44,7 +44,7 @@ static void test_by_time(void **state)
 	s = (struct snapshots){.every_s = 0.3};
 	for (int tenth = 0; tenth <= 600; tenth++)
 		n += snapshots__due(&s, tenth / 10.0, 0, 0);
-	assert_in_range(n, 195, 200); /* but for rounding: a tenth late is not lost */
+	assert_in_range(n, 195, 200); /* 200 but for rounding: lateness does not add up */
 }
 
 static void test_by_bytes(void **state)
@@ -67,7 +67,7 @@ static void test_at_peaks(void **state)
 	(void)state;
 	assert_false(snapshots__due(&s, 0, 0, 0));
 	assert_true(snapshots__due(&s, 1, 0, 100));
-	assert_false(snapshots__due(&s, 2, 0, 105)); /* by 5 %, not more */
+	assert_false(snapshots__due(&s, 2, 0, 105)); /* only 5 % above the last peak */
 	assert_false(snapshots__due(&s, 3, 0, 50));
 	/* still below the highest */
 	assert_false(snapshots__due(&s, 4, 0, 104));

@@ -423,7 +423,8 @@ static void test_one_stack(void **state)
 	assert_true(shows(view, "  make  program  dir \"1\"/a.c:7"));
 	assert_true(shows(view, "  main  program"));
 	assert_order(view, "tiny", "make", "main");
-	press(view, "jjjjkg/"); /* sorting goes on below, a filter has no place here */
+	/* keys that sort act on the list behind, and no filter can be typed here */
+	press(view, "jjjjkg/");
 	assert_true(shows(view, "  tiny  inlined  b.h:3"));
 	top_view__press(view, TOP_KEY_LEFT);
 	assert_selected(view, "make");

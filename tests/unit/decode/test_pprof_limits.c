@@ -36,7 +36,8 @@ static void bombs_are_refused(void **state)
 	free(zeros);
 }
 
-/* The beginning of a profile: TYPES, STRINGS, and behind these one more string: len times 'n'. */
+/* The beginning of a profile: TYPES, STRINGS, and after these one more string, which is len times
+ * 'n'. */
 static struct text with_long_string(size_t len)
 {
 	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7),
@@ -67,7 +68,8 @@ static void put_place(struct text *text, unsigned i, const char *fields, size_t 
 
 static const char too_much_memory[] = "names and tables take more memory than any profile does";
 
-/* Asserts that the file is refused within bytes of memory, and read within four times that. */
+/* Asserts that the file is refused if the decoder may take `bytes` of memory, and read if it may
+ * take four times as much. */
 static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 {
 	const struct decode_limits limits = LIMITS(bytes, bytes), more = LIMITS(bytes, 4 * bytes);

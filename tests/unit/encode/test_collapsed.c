@@ -51,7 +51,8 @@ static void inlined_functions_are_frames(void **state)
 	profile__free(profile);
 }
 
-/* Two stacks of 0.3 bytes of one name make 1 byte together; 0.3 alone rounds away. */
+/* Two stacks with the same names hold 0.3 bytes each. Their sum rounds to 1 byte; 0.3 alone would
+ * round to 0. */
 static void rounding_comes_after_merging(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -105,8 +106,8 @@ static void frames_without_a_name_show_their_address(void **state)
 	profile__free(profile);
 }
 
-/* The numbers are the weights of the view. The allocator stays where it is all that is known of a
- * stack. */
+/* The numbers are the weights of the view. If nothing but the allocator is known of a stack, its
+ * frame stays. */
 static void a_view_has_a_root(void **state)
 {
 	const struct view_options options = {.weight = WEIGHT_OBJECTS, .root = ROOT_PROCESS};

@@ -221,8 +221,8 @@ static void each_has_a_sentence(void **state)
 	profile__free(profile);
 }
 
-/* More is live than is resident of the heap: blocks are not all touched, or the estimate is too
- * high. */
+/* More bytes are live than the heap has resident. Either not all blocks are touched, or the
+ * estimate is too high. */
 static void more_than_is_resident(void **state)
 {
 	static const struct {
@@ -236,7 +236,7 @@ static void more_than_is_resident(void **state)
 		 "note: live is 899.2 KiB more than is resident and swapped of the heap (2.9 "
 		 "MiB): its "
 		 "blocks are not all touched\n"},
-		/* of 1 MiB + 500 each */
+		/* each sample stands for 1 MiB + 500 bytes */
 		{1 << 20, 3, MODE_CONTINUOUS,
 		 "note: live is 66.5 KiB more than is resident and swapped of the heap (2.9 MiB): "
 		 "believe the lower part of its interval, unless"},
@@ -292,7 +292,7 @@ static void several_profiles_say_which(void **state)
 	profile__free(profile);
 }
 
-/* The file's comments, which people read, inflated. */
+/* A pprof file has it among its comments, which people read. The test inflates the file. */
 static void a_file_has_it_among_its_comments(void **state)
 {
 	struct profile *profile = destroyed();

@@ -148,8 +148,8 @@ static void the_form_is_jemallocs(void **state)
 	profile__free(profile);
 }
 
-/* One size: n is the number of samples, s their sizes added up (the identity behind jemalloc's
- * format), whatever the size. */
+/* If all blocks of a stack have one size, the file has the number of samples and the sum of their
+ * sizes, whatever the size is. jemalloc's format rests on this identity. */
 static void equal_sizes_are_written_as_sampled(void **state)
 {
 	static const uint64_t sizes[] = {1, 16, 1000, R / 2, R, 64ull * R};
@@ -197,7 +197,8 @@ static void mixed_sizes_come_back(void **state)
 			assert_close(totals.bytes, live.bytes, 0.005);
 			assert_close(totals.alloc_bytes, live.bytes, 0.005);
 			assert_close(totals.objects, live.objects, 0.08);
-			/* each thread has one size and comes back by itself */
+			/* the blocks of each thread have one size, so each thread's total comes
+			 * back exactly */
 			totals = read_back(heap, NULL, "5");
 			assert_close(totals.bytes, profile->sites[0].threads[0].bytes, 1e-6);
 			totals = read_back(heap, NULL, "6");
@@ -208,7 +209,8 @@ static void mixed_sizes_come_back(void **state)
 	}
 }
 
-/* Any mix of any sizes: each stack within half a percent, no drift of the total. */
+/* Random mixes of sizes. Each stack must come back within half a percent, and the total must not
+ * drift. */
 static void random_mixes_come_back(void **state)
 {
 	uint64_t seed = 12345;
@@ -279,7 +281,8 @@ static void odd_numbers_stay_readable(void **state)
 	}
 }
 
-/* 1.4 R bytes, whatever the number of objects: one object that is read as 1.4 R. */
+/* 1.4 R bytes must be read back as 1.4 R bytes, whatever the number of objects is. The file gets a
+ * single object for them. */
 static void bytes_win_over_objects(void **state)
 {
 	struct profile *profile = new_profile(R);
@@ -326,13 +329,13 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 	for (int i = 0; i < 4; i++) {
 		bool symbolized = i % 2;
 
-		if (i == 2) { /* in windows, and at an interval that became coarser */
+		if (i == 2) { /* first in windows, now at an interval that became coarser */
 			profile->mode = MODE_CONTINUOUS;
 			profile->asked_interval_bytes = 1024;
 		}
 		heap = encoded(symbolized ? encode_symbolized : encode_heap_v2, profile);
 		assert_int_equal(sscanf(strstr(heap, "heap_v2/"), "heap_v2/%lf", &interval), 1);
-		/* sum of (1 - p) (z / p)^2, by the sum of z / p */
+		/* the sum of (1 - p) (z / p)^2, divided by the sum of z / p */
 		assert_close(interval,
 			     (40 * 0.99 * 102400 * 102400 + 300 * 0.95 * 2000 * 2000) / sum, 1e-4);
 		if (!symbolized) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Output is compared byte by byte. A parser checks that it is JSON: tests/golden/check.sh. */
+/* Output is compared byte by byte. tests/golden/check.sh checks with a parser that it is JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -105,7 +105,8 @@ static void strings_are_escaped(void **state)
 		 "\"\\u009b31m \\u202e \\u061c\""},
 		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
 		 "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
-		/* stray, cut short, overlong, surrogate, above U+10FFFF, never used */
+		/* no valid UTF-8: stray, cut short, overlong, a surrogate, above U+10FFFF, never
+		 * used */
 		{"\x80", "\"\xef\xbf\xbd\""},
 		{"a\xc3", "\"a\xef\xbf\xbd\""},
 		{"\xe2\x82x", "\"\xef\xbf\xbd\xef\xbf\xbdx\""},

@@ -24,7 +24,8 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_leaks(profile, &options, sink);
 }
 
-/* Growth in KiB per second, and the shares that are held of blocks older than 2, 4, 8 s. */
+/* Sets the growth in KiB per second, and which shares of the blocks older than 2, 4 and 8 s are
+ * held. */
 static void grow(struct profile *profile, size_t site, double rate, double error, double young,
 		 double old)
 {
@@ -91,8 +92,8 @@ static void stacks_are_ranked_by_evidence(void **state)
 	grow(profile, STACK(profile, 1, 1 << 20, 12, "malloc", "cache", "main"), 200, 50, 0.6, 0.1);
 	forget = STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "request", "main");
 	grow(profile, forget, 100, 20, 0.98, 0.97);
-	profile->sites[forget].older[0] = 0.5;	/* than 2 s */
-	profile->sites[forget].older[1] = 0.01; /* than 4 s */
+	profile->sites[forget].older[0] = 0.5;	/* share older than 2 s */
+	profile->sites[forget].older[1] = 0.01; /* share older than 4 s */
 	grow(profile, STACK(profile, 1, 1 << 20, 3, "malloc", "unknown_age", "main"), 50, 10, NAN,
 	     NAN);
 	grow(profile, STACK(profile, 1, 1 << 20, 1, "malloc", "perhaps", "main"), 10, 20, 0, 0);
@@ -141,8 +142,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	text = leaks(profile);
 	assert_has(text,
 		   "60.0 s continuous: no stack surely grows, nothing is seen to leak\n1. perhaps");
-	/* to halve the error takes a run four times as long: (20 / 10)^2; being sure takes half as
-	 * much again */
+	/* The error of 20 KiB/s must become smaller than the growth of 10 KiB/s. That takes a run
+	 * four times as long: (20 / 10)^2. Half as much is added to be sure. */
 	assert_has(text, "may grow, by 10.0 KiB/s (95 %: up to 30.0 KiB), 100 % of what all "
 			 "growing stacks grow by");
 	assert_has(text, "this may be chance; a run about 6 times as long, or");
@@ -151,7 +152,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_null(strstr(text, "untold"));
 	assert_has(text, "What could have been missed: ");
 	free(text);
-	/* not where the process gains memory, whichever stack has it */
+	/* this is not said where the process gains memory, because some stack has it */
 	profile->growth.bytes_per_s = 186266;
 	text = leaks(profile);
 	assert_has(
@@ -230,7 +231,7 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	end_profile(profile);
 	text = leaks(profile);
 	assert_has(text,
-		   "a stack that grows by 2.0 MiB/s or more is found"); /* 20 of them in 30 s */
+		   "a stack that grows by 2.0 MiB/s or more is found"); /* 20 samples in 30 s */
 	free(text);
 	profile->windows.continuous_s = 59; /* at an interval of 64 KiB, 20 samples in 40 s */
 	text = leaks(profile);
@@ -240,7 +241,8 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 }
 
 /* 98 samples, most from one second of thirty: by these alone each stack of 74 KiB/s would be found.
- * But no stack explains 926 KiB/s of the process's growth: a stack may exceed the bound unfound. */
+ * But no stack explains 926 KiB/s of the process's growth. So a stack may grow by more than 74
+ * KiB/s without being found. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -281,8 +283,8 @@ static void what_was_not_found_could_be_missed(void **state)
 	profile__free(profile);
 }
 
-/* Two snapshots of a run with one window. Both contain what the window saw, and it tells nothing
- * about later growth. */
+/* Two snapshots of a run with one window. Both contain only what this window saw, which tells
+ * nothing about later growth. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};
@@ -351,7 +353,8 @@ static void what_windows_cannot_tell_is_said(void **state)
 	free(json.bytes);
 	profile->growth.blocks_low = 3;
 	text = leaks(profile);
-	assert_null(strstr(text, which)); /* there it would contradict the text of stack 1 */
+	/* here the sentence would contradict the text of stack 1 */
+	assert_null(strstr(text, which));
 	free(text);
 	profile->sites[cache].replaces = false;
 	text = leaks(profile);
@@ -377,7 +380,8 @@ static void a_difference_tells_leaks(void **state)
 		p[i]->duration_s = 20 + 20 * i;
 		STACK(p[i], 1, 1024, 10 + 40 * i, "malloc", "forget", "main");
 		STACK(p[i], 1, 1024, 30 + i, "malloc", "perhaps", "main");
-		/* the same functions by another call: the age of most blocks stays known */
+		/* the same functions with another call address: the age of most blocks stays
+		 * known */
 		STACK(p[i], 2, 1, 1, "malloc", "forget", "main");
 		end_profile(p[i]);
 		for (size_t k = 0; k < p[i]->n_sites; k++)
@@ -472,8 +476,9 @@ static double random_unit(void) /* splitmix64, in (0, 1) */
 	return ((double)(z >> 11) + 0.5) * 0x1p-53;
 }
 
-/* A stack that leaks at the rate that is said to be found is found. Samples are random in 40 s, the
- * last two thirds of the run, in eight slices. */
+/* The output names a rate of growth that would be found. A stack that leaks at this rate must be
+ * found. Its samples come at random in the last two thirds of the run, which are 40 s in eight
+ * slices. */
 static void what_is_said_to_be_found_is_found(void **state)
 {
 	double rate = 32 * 1024, gap = (64 << 10) / rate;

@@ -116,7 +116,7 @@ static void exact_runs_show_no_intervals(void **state)
 	free(text);
 }
 
-/* A process of which nothing was seen need not hold nothing. */
+/* A process of which nothing was seen may hold memory all the same. */
 static void what_is_not_traced_says_so(void **state)
 {
 	static const char expected[] =
@@ -141,8 +141,8 @@ static void what_is_not_traced_says_so(void **state)
 	free(text);
 }
 
-/* Nothing is known of one process. The total is an estimate of the other one with its error, and no
- * lower bound. */
+/* Nothing is known of one process. The total is then the estimate of the other process, with its
+ * error. It is not called a lower bound. */
 static void a_total_beside_what_is_not_traced_is_an_estimate(void **state)
 {
 	struct profile *profile = add(7, "strange", MIB);
@@ -176,7 +176,8 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	text = table((struct process_table_options){.width = 140});
 	assert_has(text, "  1.1 - 6.0 MiB  ");
 	assert_has(text,
-		   "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)"); /* of 8: 3.454 to 15.763, but for room */
+		   /* a count of 8: 3.454 to 15.763, cut at 12 MiB */
+		   "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)");
 	free(text);
 }
 
@@ -200,7 +201,8 @@ static void peaks_are_told(void **state)
 	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
 	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
 	assert_has(text, "\n  1  cc1      1.0 KiB  1.0 - 1.0 KiB   4.0 MiB                 ");
-	/* it may have grown by that; and new blocks may have replaced blocks freed unseen */
+	/* The process may have grown by what is live. Or new blocks have only replaced blocks that
+	 * were freed unseen. So its growth is printed as a bound. */
 	assert_has(text, "\n  3  cc1      1.0 KiB  1.0 - 1.0 KiB         -                 <= ");
 	assert_true(strstr(text, "\n  2  ") < strstr(text, "\n  1  "));
 	free(text);
@@ -221,7 +223,8 @@ static void peaks_are_told(void **state)
 /* Losses of the whole run are in each profile, but count once. */
 static void losses_of_the_run_count_once(void **state)
 {
-	static const uint64_t counts[] = {7, 9, 9}; /* the first was made when there were fewer */
+	/* the first profile was made when fewer were lost */
+	static const uint64_t counts[] = {7, 9, 9};
 	char *text;
 
 	(void)state;
@@ -284,11 +287,10 @@ static void cost_is_what_is_felt(void **state)
 
 static void sampled_runs_show_intervals(void **state)
 {
-	/* A process without samples need not be 0: up to 3.689 MiB, and 3.689 * 64 KiB/s. One that
-	 * did not allocate is 0. In 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 = 69.8, 10.242 * 64 =
-	 * 655.5;
-	 * 9 MiB are 576 KiB/s, 4.115 / 16 = 0.26 MiB/s, 17.085 / 16 = 1.07; 13 MiB are 832 KiB/s,
-	 * 6.922 / 16 = 0.43 MiB/s, 22.230 / 16 = 1.39 */
+	/* A process without samples may hold up to 3.689 MiB and grow by up to 3.689 * 64 KiB/s.
+	 * One that did not allocate holds 0. Growth in 16 s: 4 MiB are 256 KiB/s, 1.090 * 64 =
+	 * 69.8, 10.242 * 64 = 655.5; 9 MiB are 576 KiB/s, 4.115 / 16 = 0.26 MiB/s, 17.085 / 16 =
+	 * 1.07; 13 MiB are 832 KiB/s, 6.922 / 16 = 0.43 MiB/s, 22.230 / 16 = 1.39 */
 	static const char expected[] =
 		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
 		"5,013 allocations\n"
@@ -328,8 +330,9 @@ static void sampled_runs_show_intervals(void **state)
 
 static void narrow_terminals_get_fewer_columns(void **state)
 {
-	/* 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107 before the function. Without THREADS 98,
-	 * COST 91, LIVE and its interval 66, CHANGE 56: 24 are left of 80. */
+	/* 9 + 9 + 9 + 16 + 11 + 18 + 9 + 10 + 9 + 7 = 107 before the function. One column after the
+	 * other is left out: without THREADS 98 are taken, without COST 91, without LIVE and its
+	 * interval 66, without CHANGE 56. So of 80, 24 are left for the function. */
 	static const char expected[] =
 		"memtrace: 4 processes, 16.0 s continuous, one sample per 1 MiB: 13 samples of "
 		"5,013 allocations\n"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of the resident set, whose printed rows add up to its printed sums, and its JSON. */
+/* The table of the resident set, and its JSON. The printed rows of the table must add up to its
+ * printed sums. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>

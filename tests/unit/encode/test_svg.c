@@ -526,8 +526,8 @@ static char *viewed(const struct profile *profile, struct view_options options)
 	return svg;
 }
 
-/* The width of a box is the view's weight, in the unit of this weight. The view's root, such as the
- * thread that a stack belongs to, stands above all frames. */
+/* The width of a box shows its weight in the view, and its figure has the unit of this weight. The
+ * view's root, such as the thread that a stack belongs to, stands above all frames. */
 static void a_view_has_its_own_unit(void **state)
 {
 	static const struct {
@@ -592,7 +592,8 @@ static void a_view_has_its_own_unit(void **state)
 	profile__free(profile);
 }
 
-/* A collapsed file gives no sampling error. So the error of a difference to it is not known. */
+/* A collapsed file gives no sampling error. So the error of a difference from such a profile is not
+ * known. */
 static void a_diff_without_intervals_is_grey(void **state)
 {
 	struct profile *profile = new_profile(0), *base = new_profile(1);

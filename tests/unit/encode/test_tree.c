@@ -241,7 +241,7 @@ static void small_ones_are_folded(void **state)
 	profile__free(profile);
 }
 
-/* A tree keeps the limit of nodes, however small it is. */
+/* A tree never has more nodes than the limit, however small the limit is. */
 static void nodes_are_limited(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -261,7 +261,8 @@ static void nodes_are_limited(void **state)
 
 		assert_sound(&tree);
 		assert_in_range(tree.n, 2, max);
-		assert_true(max < 603 || tree.n == 603); /* all, even, odd, 3 for each stack */
+		/* the root, even, odd, and 3 for each stack */
+		assert_true(max < 603 || tree.n == 603);
 		tree__clear(&tree);
 	}
 	profile__free(profile);

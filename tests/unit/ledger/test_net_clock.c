@@ -61,8 +61,9 @@ static void test_room(void **state)
 	net_clock__free(&c);
 }
 
-/* Windows of 30 ms, with gaps of half a second between them. Probes take the part `taken` of a
- * window: the calibrated price times felt. share: part of the work that goes by the wall clock. */
+/* Windows of 30 ms, with gaps of half a second between them. Probes take the share `taken` of a
+ * window's CPU time. That is their calibrated cost times felt. share: the share of the work that
+ * goes by the wall clock. */
 static struct net_clock run_at(double taken, double felt, double share, int n)
 {
 	struct net_clock c = {};
@@ -99,7 +100,8 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* F is as before the first window, except that its windows must have left some net time. */
+/* F is still what it was before the first window, within its error. It may have moved a little,
+ * because the windows must have left some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -109,7 +111,7 @@ static void assert_as_before(const struct net_clock *c, double felt, double erro
 }
 
 /* The CPU time of windows is r times their cost. For each r some net time is left. Where much is
- * left, it is as much as the cost says. */
+ * left, it is the CPU time less the cost times F. */
 static void test_something_is_left(void **state)
 {
 	static const double ratios[] = {0.7, 0.9, 1, 1.15, 1.3, 2, 5, 50};
@@ -131,12 +133,12 @@ static void test_something_is_left(void **state)
 		net_clock__learn(&c);
 		for (uint64_t i = 1; i < 10; i++)
 			net += net_clock__at(&c, (2 * i + 1) * S) - net_clock__at(&c, 2 * i * S);
-		net /= 9 / ratios[k]; /* of the cost */
+		net /= 9 / ratios[k]; /* as a share of the cost */
 		left -= 0.1 * ratios[k];
 		assert_true(net > 0.01);
 		if (left > 4 * NET_CLOCK_FELT_ERROR)
 			assert_true(fabs(net / left - 1) < 0.12);
-		else if (left < 0) /* less than is usual, and not known to a factor */
+		else if (left < 0) /* with the usual F nothing would be left */
 			assert_true(net < 0.1);
 		net_clock__free(&c);
 	}
@@ -180,8 +182,8 @@ static void test_work_by_the_clock_is_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* There are too few windows for a spread. But a process that reads and writes feels more, and how
- * much is less sure. */
+/* There are too few windows for a spread. But a process that reads and writes is taken to feel more
+ * than a loop of malloc, and how much more is less sure. */
 static void test_few_windows_teach_nothing(void **state)
 {
 	struct net_clock c = run_of(1.5, 0, 3);
@@ -235,8 +237,8 @@ static void test_outside(void **state)
 
 	(void)state;
 	assert_near(net_clock__outside(&c, 0, S), 0);
-	/* half of a core; in the window from 10 to 11 s a whole core, of which F x half a second
-	 * is cost */
+	/* The process uses half of a core. In the window from 10 to 11 s it uses a whole core, and
+	 * F times half a second of that is cost. */
 	net_clock__add(&c, 0, 0, 0, NAN, NET_CLOCK_NONE);
 	net_clock__add(&c, 10 * S, 5e9, 0, NAN, NET_CLOCK_BEGINS);
 	net_clock__add(&c, 11 * S, 6e9, 5e8, NAN, NET_CLOCK_ENDS);

@@ -87,7 +87,7 @@ static void what_windows_bring_adds_up(void **state)
 		assert_true(first.at[i].samples == 4);
 	reallocs__exec(&c);
 	assert_int_equal(c.n_records, 0);
-	/* what was counted before stays counted */
+	/* the kernel's counters go on after the exec, and only what is new is counted */
 	grow(&sites[0], 0, 70, 1);
 	harvest(&c, 30 * S);
 	first = slices_of(&c, 0);
@@ -114,7 +114,8 @@ static void long_windows_are_shared_out(void **state)
 	assert_true(slices.at[2].grown == 0 && slices.at[0].samples == 40);
 }
 
-/* What is added to a vector that grows without end is held, though none of its blocks stays. */
+/* The bytes that are added to an ever growing vector are held, although none of its blocks
+ * stays. */
 static void a_vector_that_grows_is_held(void **state)
 {
 	struct realloc_slices slices;
@@ -127,13 +128,13 @@ static void a_vector_that_grows_is_held(void **state)
 		for (int i = 0; i < 3; i++, size += 300)
 			grow(&sites[0], size, size + 300, 1);
 		sites[0].moved_samples += 2;
-		size += 60 * 300; /* while nobody looked */
+		size += 60 * 300; /* it grows outside windows, too */
 		harvest(&c, t * S);
 	}
 	slices = slices_of(&c, 0);
 	assert_true(realloc_slices__held(&slices, 0) == 1);
 	assert_true(grown(&slices) == 32 * 900);
-	/* frees that were seen speak against it */
+	/* if frees were seen, the bytes are not taken to be held */
 	slices.ended = 5;
 	assert_true(realloc_slices__held(&slices, 0) == 0);
 	reallocs__free(&c);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books of regions: what calls mean, and that calls count in the order in which they took
- * effect, in whatever order they are told. */
+/* The books of regions. The tests check what each call means. Calls must count in the order in
+ * which they took effect, whatever the order in which they are told. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -71,7 +71,7 @@ static uint64_t held(const struct region_book *b, uint64_t stack)
 	return bytes / PAGE;
 }
 
-/* One thread's munmap ends after another's mmap of the same address has. */
+/* One thread's munmap returns after another thread's mmap of the same address has returned. */
 static void told_out_of_order(void **state)
 {
 	struct region_book b = {};
@@ -79,7 +79,7 @@ static void told_out_of_order(void **state)
 	(void)state;
 	map(&b, 1, 2, 100, 10, 1);
 	map(&b, 11, 12, 100, 10, 2); /* told first */
-	unmap(&b, 10, 13, 100, 10);  /* but gave up the address before */
+	unmap(&b, 10, 13, 100, 10);  /* told second, but took effect first */
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(held(&b, 1), 0);
 	assert_int_equal(held(&b, 2), 10);
@@ -129,7 +129,7 @@ static void remaps(void **state)
 	assert_int_equal(held(&b, 2), 2);
 	assert_int_equal(held(&b, 3), 0);
 	assert_null(regions__find(&b.map, 103 * PAGE));
-	twice.old_addr = 300 * PAGE; /* of a shared mapping: maps it twice */
+	twice.old_addr = 300 * PAGE; /* mremap of a shared mapping can map it twice */
 	region_book__call(&b, &twice);
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(held(&b, 5), 3);

@@ -58,7 +58,8 @@ static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size
 	return sum / PAGE;
 }
 
-/* Is this page, which was only read, the kernel's zero page, and may we know that? */
+/* Is this page, which was only read, the kernel's zero page? False also where we may not know
+ * it. */
 static bool is_known_zero(const char *page)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -111,7 +112,8 @@ static void joined_mappings(void **state)
 	munmap(area, 602 * PAGE);
 }
 
-/* Looking at this reservation page by page would take too long. It is told as of several owners. */
+/* Looking at this reservation page by page would take too long. So its memory is told as that of
+ * several owners. */
 static void too_large(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -136,7 +138,8 @@ static void too_large(void **state)
 	munmap(area, (pages + 2) * PAGE);
 }
 
-/* The address alone makes no arena of glibc. A mapping that has an arena's head is one. */
+/* A mapping is not an arena of glibc by its address alone. It is one if it begins with an arena's
+ * head. */
 static void arenas(void **state)
 {
 	const size_t heap = 64 << 20;
@@ -155,7 +158,8 @@ static void arenas(void **state)
 			uint64_t arena, before, size, writable;
 			bool is;
 		} heads[] = {
-			{0x20, 0, 100 * PAGE, 100 * PAGE, true}, /* inside */
+			/* the head points into the mapping itself */
+			{0x20, 0, 100 * PAGE, 100 * PAGE, true},
 			{0x20, 0, 100 * PAGE, 99 * PAGE, false},
 			{0x20, 0, 99 * PAGE, 99 * PAGE, false},
 			{0, 0, 100 * PAGE, 100 * PAGE, false},

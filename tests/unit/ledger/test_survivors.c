@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is counted of blocks, by the kernel side's messages and the contents of the blocks. */
+/* What is counted of blocks. It is worked out from the kernel side's messages and from the contents
+ * of the blocks. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -165,7 +166,7 @@ static void test_births_and_deaths_in_a_window(void **state)
 	/* three blocks are watched for all 100 calls, one block for 10 of 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
-	assert_int_equal(n_forgotten, 1); /* nobody follows that address */
+	assert_int_equal(n_forgotten, 1); /* no block there is followed */
 	end(&f);
 }
 
@@ -209,7 +210,7 @@ static void test_death_just_behind_a_window(void **state)
 	end(&f);
 }
 
-/* In a later window an address may see a free: of the block itself or of a successor. */
+/* In a later window a free may be seen at an address: of the block itself or of a successor. */
 static void test_frees_at_addresses(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -224,7 +225,7 @@ static void test_frees_at_addresses(void **state)
 	harvest(&f);
 	meet(&f, 30 * S, 0, 0, 1);
 	tell(&f, 0, &first, 30 * S + 1 * MS, END_AGAIN);
-	tell(&f, 1, &first, 30 * S + 50 * MS, END_FREED); /* behind the window */
+	tell(&f, 1, &first, 30 * S + 50 * MS, END_FREED); /* after the window */
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(total(stack, pairs) == 8 * SIZE);
@@ -313,7 +314,8 @@ static void test_alike(void **state)
 }
 
 /* Blocks 4 to 7 look unchanged half a second after their birth. Blocks 0 to 3 of the same stack are
- * freed in every window. Where contents do not prove life, blocks 4 to 7 were freed as well. */
+ * freed in every window. Unchanged contents do not prove that blocks 4 to 7 live. By the rate of
+ * the stack's frees they were freed as well, and contents missed it. */
 static void test_freed_and_looks_the_same(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -340,7 +342,8 @@ static void test_freed_and_looks_the_same(void **state)
 	 * contents were compared. */
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(1)] == 0);
 	assert_true((double)stack_of(&f, 1)->missed[survival__age_class(5)] == 0);
-	/* In this window blocks 4 to 7 would see six such frees at that rate, but see none. */
+	/* At that rate six frees would be seen at blocks 4 to 7 in this window, but none is. So
+	 * contents missed nothing. */
 	meet(&f, 20 * S + 600 * MS, 0, 0, 1);
 	f.s.windows[f.s.n_windows - 1].end_ns += 20 * MS;
 	harvest(&f);
@@ -350,8 +353,9 @@ static void test_freed_and_looks_the_same(void **state)
 }
 
 /* Blocks live for 20 s of the wall clock: one in twenty changes per second. The net time of windows
- * is a hundredth of their wall time, and they see one free. Counted by net time, frees would be a
- * hundred times as many, and contents would seem to have missed them. */
+ * is a hundredth of their wall time, and they see one free. If frees were counted per net time,
+ * their rate would come out a hundred times as high, and contents would seem to have missed
+ * frees. */
 static void test_freed_by_the_wall_clock(void **state)
 {
 	const struct abi_live first = block_of(10 * S + 1, 1);
@@ -476,7 +480,7 @@ static void test_let_go_of_addresses(void **state)
 	assert_int_equal(f.s.counts.let_go + f.s.n_blocks, 2 * n);
 	for (size_t i = 0; i < f.s.n_blocks; i++) {
 		assert_false(forgotten_at[f.s.blocks[i].addr - FIRST]);
-		live[f.s.blocks[i].addr - FIRST].size = 0; /* it is there */
+		live[f.s.blocks[i].addr - FIRST].size = 0; /* its block is followed */
 	}
 	for (size_t i = 0; i < n; i++)
 		assert_int_equal(forgotten_at[i], live[i].size != 0);
@@ -568,7 +572,7 @@ static void test_process_is_gone(void **state)
 	end(&f);
 }
 
-/* ctx: calls that are answered. */
+/* ctx: how many more calls are answered. */
 static int give_up(void *ctx, struct memory_read *reads, size_t n)
 {
 	int *calls = ctx;

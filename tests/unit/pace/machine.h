@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A simulated machine under the scheduler: processes that count for themselves what they were
- * cost, probes that take their time to come and go, and a clock that nobody else reads. */
+/* A simulated machine under the scheduler. Its processes count what probes cost them, its probes
+ * take time to come and go, and its clock goes on only when the test says so. */
 #ifndef TESTS_UNIT_PACE_MACHINE_H
 #define TESTS_UNIT_PACE_MACHINE_H
 
@@ -26,11 +26,13 @@
 #define THINNED		 64
 #define WINDOWS_INTERVAL 0.125
 
-/* Each call takes own_ns, and where it is seen cost_ns more, WINDOWS_FELT times that in windows. */
+/* Each call takes own_ns. While probes see it, it takes cost_ns more, and in windows WINDOWS_FELT
+ * times cost_ns. */
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of a CPU that it wants */
-	/* what samples add to a call that is seen, on the average, at the interval asked for */
+	/* the mean cost that samples add to a call that is seen, at the sampling interval asked
+	 * for */
 	double samples_ns;
 };
 
@@ -38,11 +40,12 @@ struct process {
 	struct paced pace;
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
-	double interval;		       /* of that asked for */
-	unsigned coarser;		       /* how often it was made so */
+	double interval;		       /* as a multiple of the one asked for */
+	unsigned coarser;		       /* how often it was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: its window counts */
 	uint64_t out_ns, window_ns;	       /* out_ns: from then on its own probes are out */
-	uint64_t taken_until_ns, shortest_ns;  /* of its windows that were taken in; 0: none was */
+	/* end of its last harvest; its shortest window, 0: none */
+	uint64_t taken_until_ns, shortest_ns;
 	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
 };
 
@@ -112,7 +115,7 @@ static void drive(struct machine *m, double seconds)
 	}
 }
 
-/* Time passes until that is so; for half a minute at most. */
+/* Lets time pass until the condition holds, for half a minute at most. */
 #define until(m, condition)                                                                        \
 	do {                                                                                       \
 		for (int steps = 0; steps < 15000 && !(condition); steps++)                        \
@@ -173,7 +176,7 @@ static bool fake_sleeps(void *ctx, struct paced *paced)
 
 static int fake_idle_ns(void *ctx, uint64_t *ret)
 {
-	*ret = 0; /* it never is */
+	*ret = 0; /* the machine is never idle */
 	(void)ctx;
 	return 0;
 }
@@ -218,7 +221,7 @@ static void fake_set_window(void *ctx, struct paced *paced, uint64_t start_ns)
 {
 	struct process *p = of(paced);
 
-	/* the clock is read now: a window begins in no other moment */
+	/* a window can only begin at the moment of this call */
 	assert_true(start_ns == UINT64_MAX || start_ns == ((struct machine *)ctx)->now);
 	p->inside = start_ns != UINT64_MAX;
 	p->window_ns = start_ns;
@@ -232,7 +235,7 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct process *p = of(processes[i]);
 
-		/* each moment is taken in once, and nothing that is still to come */
+		/* no moment is harvested twice, and none before it has come */
 		assert_true(p->pace.start_ns >= p->taken_until_ns);
 		assert_true(p->pace.end_ns <= m->now);
 		p->taken_until_ns = p->pace.end_ns;
@@ -259,7 +262,9 @@ static double fake_adapt(void *ctx, struct paced *paced, double cost_ns, double 
 {
 	(void)ctx;
 	assert_true(cost_ns >= 0 && cpu_ns >= 0);
-	assert_true(of(paced)->harvests); /* a window's interval is the one at which it sampled */
+	/* A window must be harvested before the interval changes, because its samples belong to the
+	 * old interval. */
+	assert_true(of(paced)->harvests);
 	of(paced)->adapted++;
 	return of(paced)->interval = WINDOWS_INTERVAL;
 }

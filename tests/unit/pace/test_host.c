@@ -20,13 +20,13 @@
 #define MAX	200
 #define CPUS	4
 
-/* A process that computes and calls: each call takes own_ns of it, and cost_ns more where it is
- * seen. */
+/* A process that computes and calls. Each call takes own_ns, and cost_ns more while probes see
+ * it. */
 struct program {
 	double own_ns, cost_ns;
 	double busy;   /* share of a CPU that it wants */
 	double grows;  /* bytes per s */
-	bool stranger; /* not traced, but it meets the probes everywhere */
+	bool stranger; /* not traced, but it meets probes that are everywhere */
 };
 
 struct process {
@@ -44,7 +44,7 @@ struct machine {
 	struct process processes[MAX];
 	size_t n;
 	uint64_t now;
-	double cost; /* of all */
+	double cost; /* of all processes */
 	unsigned left, came_back, most_open;
 	uint64_t attempts[16];
 	bool was_busy;
@@ -217,7 +217,7 @@ static void drive(struct machine *m, double seconds)
 }
 
 static const struct program WILD = {5, 500, 1, 0, false};
-/* 1 % of its time, 2 ms a second */
+/* probes cost it 1 % of its time: 2 ms a second */
 static const struct program MODEST = {50000, 500, 0.2, 0, false};
 static const struct program SLEEPING = {50000, 500, 0, 0, false};
 
@@ -233,7 +233,7 @@ static void quiet_machines_are_traced_everywhere(void **state)
 	(void)state;
 	for (int i = 0; i < 20; i++)
 		add(m, i % 2 ? MODEST : SLEEPING);
-	/* costs half of its time, but the process hardly runs */
+	/* probes would take half of this process's time, but it hardly runs */
 	add(m, (struct program){500, 500, 0.002, 0, false});
 	drive(m, 60);
 	assert_true(m->host.everywhere);
@@ -319,7 +319,7 @@ static void growth_comes_first(void **state)
 	for (int i = 0; i < 20; i++)
 		others += m->processes[i].turns;
 	assert_true(leak->turns > 2.5 * others / 20);
-	assert_true(others > leak->turns); /* though not alone */
+	assert_true(others > leak->turns); /* the others have turns, too */
 	test_free(m);
 }
 

@@ -18,7 +18,7 @@ static void a_busy_process_keeps_its_limit(void **state)
 	(void)state;
 	drive(m, 60);
 	assert_true(p->cost < 1.01 * LIMIT * p->cpu);
-	/* the time in which probes come and go is touched, too, with less cost in it */
+	/* the time in which probes come and go counts, too, although it costs less */
 	assert_true(p->cost > 0.8 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 40, 90);
 	assert_int_equal(p->harvests, p->closed);
@@ -36,7 +36,7 @@ static void what_fits_is_continuous(void **state)
 	drive(m, 10);
 	assert_true(p->pace.windows.continuous && p->in);
 	assert_int_equal(p->closed, 0);
-	assert_true(wild->opened > 3); /* each by itself */
+	assert_true(wild->opened > 3); /* each has its own limit */
 	end(m);
 }
 
@@ -50,8 +50,9 @@ static void an_idle_process_is_continuous_again(void **state)
 	p->program = ASLEEP;
 	for (int i = 0; i < 1500 && !(p->opened && p->inside); i++)
 		drive(m, 0.002);
-	assert_int_equal(p->restored, 1); /* a stretch from its first moment: it might be busy at
-					   * the first look */
+	/* it begins as a stretch and not as a window, because it may be busy again at the first
+	 * look */
+	assert_int_equal(p->restored, 1);
 	drive(m, 3);
 	assert_true(p->pace.windows.continuous && p->in && p->inside);
 	assert_int_equal(p->opened, 1);
@@ -77,7 +78,8 @@ static void slow_closing_is_paid_for(void **state)
 	assert_true(p->cost < 1.02 * LIMIT * p->cpu);
 	assert_true(p->cost > 0.75 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 10, 40);
-	/* no shorter than a fifth of its edges, as they came out */
+	/* a window is no shorter than a fifth of the time that its probes really take to come and
+	 * go (about 500 ms) */
 	assert_true(p->pace.windows.length_ns >= 0.16 * 500 * MS);
 	end(m);
 }
@@ -139,7 +141,7 @@ static void the_end_takes_the_last_window_in(void **state)
 	harvests = p->harvests;
 	scheduler__stop(&m->scheduler);
 	assert_int_equal(p->harvests, harvests + 1);
-	assert_int_equal(modest->harvests, 0); /* continuous from its beginning */
+	assert_int_equal(modest->harvests, 0); /* continuous from the start */
 	assert_int_equal(p->last_looks, 1);
 	assert_true(scheduler__keep(&m->scheduler) == UINT64_MAX);
 	assert_int_equal(p->harvests, harvests + 1);
@@ -214,8 +216,9 @@ static void many_share_the_hosts_limit(void **state)
 	end(m);
 }
 
-/* The clock of a process that waits for a turn is not read. A look needs the clock as of now, and
- * at the end every process needs it as of the end. */
+/* The clock of a process that waits for a turn is not read. To look at a process's blocks, its
+ * clock must be read now (scheduler__note()). When tracing ends, the clock of each process is read
+ * once more. */
 static void clocks_go_on_without_turns(void **state)
 {
 	struct machine *m = machine(true);
@@ -249,8 +252,8 @@ static void modest_ones_keep_their_turn(void **state)
 	assert_true(wild->opened > 20);
 	assert_true(wild->cost < 1.1 * LIMIT * wild->cpu);
 	assert_in_range(modest->opened, 1, 4); /* continuously */
-	assert_true(modest->harvests > 15);    /* in pieces */
-	assert_true(modest->restored > 15);    /* and it is told that they are no windows */
+	assert_true(modest->harvests > 15);    /* harvested in pieces */
+	assert_true(modest->restored > 15);    /* the pieces are told to be no windows */
 	assert_true(asleep->opened <= 3);
 	end(m);
 }
@@ -288,14 +291,14 @@ static void cheap_ones_leave_others_their_part(void **state)
 
 	(void)state;
 	for (int i = 0; i < 5; i++)
-		add(m, EASY); /* a fifth of a core together, of 0.08 */
+		add(m, EASY); /* together a fifth of a core; 0.08 are allowed */
 	drive(m, 120);
 	begun = (double)(m->now - 1000 * MS);
 	assert_false(m->everywhere);
 	assert_true(m->cost < HOST * CPUS * begun * 1.1);
 	for (size_t i = 0; i < m->n; i++)
 		assert_true(m->processes[i].opened >= 5);
-	/* and when they are alone */
+	/* the limit also holds when the cheap ones are alone */
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
 	begun = (double)m->now;
@@ -332,7 +335,7 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	(void)state;
 	drive(m, 20);
 	assert_false(m->everywhere);
-	m->close_takes_ns = 400 * MS; /* the CPU that they wait for is starved */
+	m->close_takes_ns = 400 * MS; /* probes go slowly: their CPU is starved */
 	until(m, rare->in && rare->inside);
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
@@ -373,8 +376,9 @@ static void windows_begin_when_probes_have_settled(void **state)
 		scheduler__end(&m->scheduler, &closing->pace);
 		drive(m, 1);
 		assert_int_equal(closing->harvests, harvests);
-		assert_int_equal(closing->pace.windows.n_windows, windows - 1); /* nor counted */
-		/* another program meanwhile */
+		/* and its window is not counted */
+		assert_int_equal(closing->pace.windows.n_windows, windows - 1);
+		/* the process runs another program (an exec) before its window begins */
 		until(m, !p->in);
 		until(m, p->in);
 		p->pace.cut = true;
@@ -396,7 +400,8 @@ static void windows_are_whole_however_late_they_begin(void **state)
 	drive(m, 60);
 	for (size_t i = 0; i < m->n; i++) {
 		assert_true(m->processes[i].harvests > 3);
-		assert_true(m->processes[i].shortest_ns >= 3 * MS); /* half of the least mean */
+		/* half of the least mean length */
+		assert_true(m->processes[i].shortest_ns >= 3 * MS);
 	}
 	end(m);
 }
@@ -420,7 +425,7 @@ static void turns_end_with_their_process(void **state)
 	harvests = other->opened;
 	drive(m, 10);
 	assert_true(other->opened > harvests);
-	/* another program in the middle of a window: it ends */
+	/* if the process runs another program in the middle of a window, the window ends */
 	until(m, other->in && !other->pace.closing);
 	other->pace.cut = true;
 	drive(m, 0.15);
@@ -449,7 +454,7 @@ static void nobody_comes_by_chance(void **state)
 	(void)state;
 	p = add(m, WILD);
 	drive(m, 5);
-	late = add(m, WILD); /* while others have turns: it waits for its own */
+	late = add(m, WILD); /* comes in another's turn, and waits for its own */
 	assert_false(late->pace.windows.open);
 	drive(m, 10);
 	assert_true(late->opened > 0 && p->opened > 0);
@@ -495,7 +500,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);
-		assert_int_equal(p->passed_over, 1); /* what was counted is not the next one's */
+		assert_int_equal(p->passed_over, 1); /* its counts are not the next window's */
 		assert_true(p->pace.windows.cost_rate == rate);
 		until(m, p->inside);
 		until(m, other->inside);
@@ -503,7 +508,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_true(p->harvests > harvests);
 		assert_true(p->cost < 1.02 * LIMIT * p->cpu && p->cpu > used);
 		assert_true(p->pace.windows.windows_ns <
-			    5000 * MS); /* nor was the rest of it one */
+			    5000 * MS); /* the hold-up is no window either */
 		end(m);
 	}
 }
@@ -524,7 +529,7 @@ static void withdrawn_tracing_goes_on_after_a_gap(void **state)
 	until(m, p->harvests == 1);
 	assert_int_equal(p->pace.end_ns, when);
 	until(m, p->inside && p->pace.windows.continuous);
-	assert_int_equal(p->harvests, p->opened); /* by a window or two */
+	assert_int_equal(p->harvests, p->opened); /* a window or two come first */
 	end(m);
 }
 
@@ -558,7 +563,7 @@ static void nothing_is_withdrawn_between_windows(void **state)
 	until(m, p->opened > 2 && p->pace.closing);
 	harvests = p->harvests;
 	hold_up(m, 1000 * MS);
-	until(m, p->harvests == harvests + 1); /* that one was whole */
+	until(m, p->harvests == harvests + 1); /* the closing window was whole */
 	before = p->pace.windows;
 	hold_up(m, 1000 * MS);
 	assert_int_equal(p->pace.windows.n_windows, before.n_windows);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Samples are put farther apart before there are windows: the arithmetic, and the scheduler with
- * it on a simulated machine. */
+/* Thinning: samples are put farther apart before windows are used. First the arithmetic is tested
+ * by itself, then the scheduler with thinning, on a simulated machine. */
 #include "machine.h"
 #include "pace/thinning.h"
 
@@ -29,13 +29,13 @@ static void the_least_factor_that_fits(void **state)
 		closer.samples_ns *= 8;
 		assert_int_equal(thinning__fit(&t, &closer), cases[i].factor);
 	}
-	thinning__init(&t, 0); /* it is not to be touched */
+	thinning__init(&t, 0); /* the interval must not be changed */
 	assert_int_equal(thinning__fit(&t, &(struct thinning_costs){3, 5, 100, 0.1}), 1);
 	assert_int_equal(thinning__fit(&t, &(struct thinning_costs){3, 12, 100, 0.1}), 0);
 }
 
-/* Large blocks are sampled nearly as often: it is tried until it fits, or nothing is left to
- * try. */
+/* At a coarser interval, large blocks are still sampled nearly as often. So coarser and coarser
+ * intervals are tried until the cost fits or none is left. */
 static void it_is_tried_again(void **state)
 {
 	const struct thinning_costs dear = {3, 12, 100, 0.1};
@@ -55,7 +55,7 @@ static void it_is_tried_again(void **state)
 
 /* --- on the simulated machine --- */
 
-/* Calls cost 3 % of its time, samples as asked for 9. */
+/* Calls cost this process 3 % of its time. Samples cost it 9 % more at the interval asked for. */
 static const struct program SAMPLED = {16000, 500, 1, 1600};
 static const struct program MODEST = {500000, 500, 0.2, 1};
 
@@ -69,7 +69,7 @@ static void check_thinned(struct machine *m, struct process *p)
 	drive(m, 60);
 	assert_true(p->pace.windows.continuous && p->inside);
 	assert_int_equal(p->opened + p->closed + m->left, 0);
-	assert_true(p->interval == 8); /* 3 + 10 / 8 % is the first that fits */
+	assert_true(p->interval == 8); /* the first factor that fits: 3 + 10 / 8 % */
 	assert_int_equal(p->coarser, 1);
 	assert_true(p->cost - cost < LIMIT * (p->cpu - cpu));
 }
@@ -81,7 +81,7 @@ static void samples_are_put_apart_before_there_are_windows(void **state)
 	(void)state;
 	check_thinned(m, add(m, SAMPLED));
 	end(m);
-	/* with probes in everybody's code likewise */
+	/* the same with probes in everybody's code */
 	m = machine(true);
 	check_thinned(m, add(m, SAMPLED));
 	end(m);
@@ -99,7 +99,7 @@ static void they_come_closer_when_they_can(void **state)
 		drive(m, 12);
 		assert_true(p->interval == 1);
 		assert_true(p->pace.windows.continuous);
-		/* and apart again, at once */
+		/* and they are put apart again at once */
 		p->program.samples_ns = 1600;
 		drive(m, 2);
 		assert_true(p->interval > 1);
@@ -158,8 +158,8 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	end(m);
 }
 
-/* A turn that may have to make room is not thinned; everywhere, after it, samples are put apart as
- * before. */
+/* In a turn that may have to make room for others, samples are not put apart. When probes are
+ * everywhere again, samples are put apart as before. */
 static void turns_leave_the_way_everywhere_as_it_was(void **state)
 {
 	static const struct program wild = {5, 500, 1, 0};

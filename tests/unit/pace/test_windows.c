@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The budget is kept, as simulated processes show that count their own cost. */
+/* The budget is kept. The test drives simulated processes that count their own cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,9 @@
 
 #define S 1e9
 
-/* A process that does nothing but compute and call: each call takes own_ns of it, and cost_ns more
- * where it is seen all the time; so many times that in windows, of which what counts calls does not
- * know. */
+/* A process that does nothing but compute and call. Each call takes own_ns. Under continuous
+ * tracing it takes cost_ns more, and in windows `felt` times cost_ns. The calibrated cost, which is
+ * worked out from the count of calls, does not contain this factor. */
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of wall time for which it wants a CPU */
@@ -24,10 +24,10 @@ struct run {
 	double told, cost, cpu; /* totals, ns: calibrated cost, true cost, CPU time */
 	double calls;
 	double felt;	   /* 0: WINDOWS_FELT */
-	double window_cpu; /* without what comes and goes */
+	double window_cpu; /* without the time in which probes come and go */
 	uint64_t open_ns, now;
 	unsigned opened;
-	double most;			  /* of the cost per CPU time, from the second window on */
+	double most;			  /* highest cost per CPU time since the first window */
 	double lengths[4096], gaps[4096]; /* in ms, of windows and of the gaps before them, from the
 					   * second one on */
 };
@@ -149,7 +149,7 @@ static void continuous_tracing_may_cost_more(void **state)
 	cpu = run.cpu;
 	drive(&w, &run, &p, 60, 3000000);
 	assert_true((run.cost - cost) / (run.cpu - cpu) < 0.035);
-	p.own_ns = 10300; /* 4.6 %: not to come and go */
+	p.own_ns = 10300; /* 4.6 %: windows stay, so as not to switch to and fro */
 	drive(&w, &run, &p, 20, 3000000);
 	assert_false(w.continuous);
 	p.own_ns = 12500;
@@ -159,7 +159,7 @@ static void continuous_tracing_may_cost_more(void **state)
 
 static void a_little_of_a_core_is_continuous(void **state)
 {
-	struct program p = {1000, 500, 0.08}; /* 80,000 calls a second, and idle else */
+	struct program p = {1000, 500, 0.08}; /* 80,000 calls a second, otherwise idle */
 	struct windows w;
 	struct run run = {.now = 1};
 
@@ -278,13 +278,13 @@ static void lengths_and_gaps_are_random(void **state)
 		sum += run->gaps[i];
 	qsort(run->gaps + 2, 3000, sizeof(double), compare);
 	qsort(run->lengths + 2, 3000, sizeof(double), compare);
-	/* as exponential ones are, but for the time that it takes to look */
+	/* gaps are exponential, but for the time between two steps */
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		assert_true(fabs(run->gaps[2 + (size_t)(3000 * at[i])] +
 				 log1p(-at[i]) * sum / 3000) < 0.12 * sum / 3000);
 	assert_true(run->gaps[2 + 30] < 25);
 	assert_true(run->gaps[2 + 2999] > 3.5 * sum / 3000);
-	/* and uniform */
+	/* lengths are uniform */
 	assert_true(run->lengths[2 + 1500] > 40 && run->lengths[2 + 1500] < 52);
 	assert_true(run->lengths[2 + 30] < 30 && run->lengths[2 + 2970] > 60);
 	test_free(run);
@@ -307,7 +307,8 @@ static void idle_processes_are_traced_continuously_again(void **state)
 	drive(&w, &run, &asleep, 60, 3000000);
 	assert_true(w.continuous);
 	assert_int_equal(run.opened, 1);
-	/* it wakes up: no window more is dear for that, and it may sleep again */
+	/* The process wakes up and is traced in windows. It goes to sleep again, and is traced
+	 * continuously again. */
 	drive(&w, &run, &wild, 20, 3000000);
 	assert_false(w.continuous);
 	drive(&w, &run, &asleep, 10, 3000000);
@@ -327,7 +328,7 @@ static void starved_processes_are_not_idle(void **state)
 	w.spare = 0;
 	drive(&w, &run, &starved, 20, 3000000);
 	assert_false(w.continuous);
-	starved.busy = 0; /* not even a moment, but for the machine's rounding */
+	starved.busy = 0; /* it gets no CPU at all, and the machine's idle time is only rounding */
 	w.spare = 1e-4;
 	drive(&w, &run, &starved, 5, 3000000);
 	assert_false(w.continuous);
@@ -385,10 +386,11 @@ static void light_work_is_seen(void **state)
 	}
 }
 
-/* What waits for a window is no more of its work than the limit says, where it waits for long. */
+/* Requests that are served in a window wait longer. If probes slow them much, the share of work in
+ * windows is limited, too, and not only the cost. */
 static void few_requests_are_touched(void **state)
 {
-	/* a third of the CPU time in windows, and a tenth */
+	/* in windows, probes take a third of server's CPU time, and a tenth of mild's */
 	struct program server = {1000, 500 / WINDOWS_FELT, 1},
 		       mild = {9000, 1000 / WINDOWS_FELT, 1};
 	struct windows w;
@@ -406,8 +408,8 @@ static void few_requests_are_touched(void **state)
 	assert_true(run.cost / run.cpu < 0.0105);
 }
 
-/* Probes slow this process more than most. This is learnt after some windows. Later windows are
- * paid for, and the whole cost is told. */
+/* Probes slow this process more than most. This is learnt after some windows. The whole cost of
+ * later windows is paid for and told. */
 static void what_is_felt_is_paid_for(void **state)
 {
 	struct program mild = {9000, 500, 1};
@@ -428,13 +430,13 @@ static void what_is_felt_is_paid_for(void **state)
 	assert_true((run.cost - cost) / (run.cpu - cpu) < 0.053);
 	assert_true((run.cost - cost) / (run.cpu - cpu) > 0.04);
 	assert_float_equal(run.told + w.felt_ns, run.cost, 0.03 * run.cost);
-	/* after an hour of it, a change of mind does not end the windows */
+	/* after an hour of windows, a new value of `felt` does not stop them */
 	w.windows_cost_ns = 60 * S;
 	opened = run.opened;
 	windows__feel(&w, 3);
 	drive(&w, &run, &mild, 20, 3000000);
 	assert_true(run.opened > opened + 3);
-	windows__feel(&w, 100); /* nobody feels that */
+	windows__feel(&w, 100); /* no process feels so much */
 	assert_true(w.felt <= WINDOWS_FELT_MOST);
 	windows__feel(&w, 0);
 	assert_true(w.felt >= WINDOWS_FELT);

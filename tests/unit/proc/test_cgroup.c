@@ -295,7 +295,8 @@ static void nearest_to_the_root_is_the_container(void **state)
 
 	(void)state;
 	needs_root();
-	/* What runs in a container may have groups of the same name; systemd's, of other ones. */
+	/* A program in a container may make groups of the container's own name below it. systemd in
+	 * a container makes groups with other names. */
 	snprintf(path, sizeof(path), "/m/libpod-%s.scope/container/%s", id, id);
 	make_group(path);
 	snprintf(path, sizeof(path), "/a/b/c/%s", id);

@@ -72,7 +72,7 @@ static pid_t start_child(int go[2])
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	close(ready[1]);
-	if (!byte && geteuid()) { /* root may always */
+	if (!byte && geteuid()) { /* root may always read it */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		print_message("userfaultfd takes root, or vm.unprivileged_userfaultfd\n");
@@ -143,7 +143,8 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Memory comes each time as late as it may. Waiting for it takes at most a quarter of the time. */
+/* Each read waits for its page as long as a read may wait. All waiting together takes at most a
+ * quarter of the time. */
 static void the_late_get_a_quarter_of_the_time(void **state)
 {
 	int rc, n = 0;
@@ -162,7 +163,7 @@ static void the_late_get_a_quarter_of_the_time(void **state)
 		end_child(pid);
 		usleep(10000);
 	}
-	assert_in_range(n, 4, 20); /* 50 ms each: 200 ms at once, and 750 ms in 3 s */
+	assert_in_range(n, 4, 20); /* 50 ms each: 200 ms in advance, and 750 ms in 3 s */
 }
 
 static void too_many_are_left_behind(void **state)

@@ -30,7 +30,7 @@ static void burn(uint64_t ns)
  * added when it ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
-	/* more than we have used so far, which is not the child's */
+	/* more than this process has used so far, so that it cannot pass for the child's time */
 	const uint64_t child_ns = 30000000;
 	uint64_t before, own, after, told;
 	struct rusage usage;

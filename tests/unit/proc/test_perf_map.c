@@ -314,7 +314,8 @@ static void test_perf_map_by_magic_link(void **state)
 		skip();
 }
 
-/* Root gives the file to another user. Other users mount a file of root's over it. */
+/* If the test is root, it gives the file to another user. If not, it mounts a file of root's over
+ * it. */
 static bool furnish_foreign(const char *other)
 {
 	if (!write_text("/tmp/perf-1.map", "another's\n"))

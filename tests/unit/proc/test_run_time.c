@@ -30,7 +30,8 @@ static void *spin_here(void *ns)
 	return NULL;
 }
 
-/* Skips the test, with a message, if the kernel has no such events. */
+/* Opens the events of this process. If they are not allowed here, it skips the test with a
+ * message. */
 static void open_own(struct run_time *run)
 {
 	int rc = run_time__open(run, getpid());

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles made by hand, and profiles drawn from a program that is made up: its memory is sampled
- * as estimate.h says sampling works, by walking through the bytes, and by nothing that the code
- * under test has. Include after cmocka.h. */
+/* Profiles made by hand, and profiles drawn at random from a made-up program. The drawing walks
+ * through the program's bytes and samples them as estimate.h says that sampling works. It shares no
+ * formula with the code under test. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_PROFILE_DRAWN_H
 #define MEMTRACE_TESTS_PROFILE_DRAWN_H
 
@@ -39,7 +39,8 @@ static inline void set_name(struct profile *profile, size_t location, const char
 	l->reason = UNRESOLVED_NAMED;
 }
 
-/* malloc < NAME < main; `at` moves its code about. n blocks of size bytes are live there. */
+/* Adds the stack malloc < name < main, with n live blocks of size bytes. `at` is added to all
+ * addresses of its code. */
 static inline size_t add_stack(struct profile *profile, const char *name, uint64_t at,
 			       uint64_t size, int n)
 {
@@ -58,7 +59,8 @@ static inline size_t add_stack(struct profile *profile, const char *name, uint64
 	return site;
 }
 
-/* Nothing was freed where nothing was said of it. */
+/* Completes the totals of each site and sorts the sites. If the test has told no allocated bytes of
+ * a site, the site allocated only what is live, and nothing was freed. */
 static inline void end_profile(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {
@@ -74,7 +76,8 @@ static inline void end_profile(struct profile *profile)
 	assert_int_equal(profile__sort(profile), 0);
 }
 
-/* Of so many blocks of size bytes, one after the other, those into which a point falls. */
+/* Lays so many blocks of size bytes one after the other, and draws points with exponential
+ * distances, one per sampling interval in the mean. Adds each block into which a point falls. */
 static inline void draw_blocks(struct profile *profile, size_t site, uint64_t size, double blocks)
 {
 	double end = blocks * (double)size, last = -1;

@@ -81,7 +81,7 @@ static void test_growth_of_memory_sets_the_clock(void **state)
 		assert_near(common, windowed__reach(0.2) * sum, 0.06 * sum);
 		assert_true(r.growth.low > 0 && r.growth.low < k * RATE &&
 			    r.growth.high > k * RATE);
-		/* a factor of ten has other causes, and the clock is left as it was */
+		/* a factor of ten has other causes than the clock, which is left as it was */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, 0);
@@ -158,7 +158,7 @@ static void test_small_blocks_are_resident(void **state)
 					8000, 10001);
 			assert_true(r[0].growth.bytes_per_s * 0.75 * RUN_S <=
 				    1.01 * r[0].live_bytes);
-			if (!(error > 0)) /* with a clock error, both are too high by it */
+			if (!(error > 0)) /* a clock error makes both stacks too high */
 				assert_near(r[1].live_bytes, RATE * RUN_S, 0.1 * RATE * RUN_S);
 			assert_near(windowed__most(&small.run, &small.stack),
 				    small.run.resident_bytes / share, 1);
@@ -386,7 +386,7 @@ static void test_ends_by_work(void **state)
 }
 
 /* There are only two windows, and they differ, so the spread is hardly known. More bytes were born
- * than are mapped. So blocks were freed outside windows; it does not mean that the clock is
+ * than are mapped. So blocks were freed outside windows. This does not mean that the clock is
  * wrong. */
 static void test_two_windows_set_no_clock(void **state)
 {
@@ -425,7 +425,8 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		assert_true(r.growth.low <= 0 && r.replaces);
 		/* nor are its live bytes certain */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
-		/* if memory may grow: contents show growth; frees that nobody saw show nothing */
+		/* If the memory may grow, unchanged contents show that the stack grows. If all
+		 * contents are equal, only frees could tell. That none was seen shows nothing. */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

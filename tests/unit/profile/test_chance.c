@@ -47,9 +47,9 @@ static void counts_are_binomial_sums(void **state)
 	/* a count that is not whole gives a value between its neighbours' */
 	assert_true(chance__of_counts(3.5, 8, 0.5) > chance__of_counts(3, 8, 0.5));
 	assert_true(chance__of_counts(3.5, 8, 0.5) < chance__of_counts(4, 8, 0.5));
-	/* both sides together are certain */
+	/* both tails add up to 1 */
 	assert_close(chance__of_counts(3, 9, 0.3) + chance__of_counts(9, 3, 0.7), 1, 1e-12);
-	/* the normal distribution takes over where it no longer makes a difference */
+	/* large counts use the normal distribution, which makes no difference there */
 	assert_close(chance__of_counts(499000, 500900, 0.5), chance__of_normal(1900 / sqrt(999900)),
 		     1e-5);
 	assert_close(chance__of_counts(499100, 501000, 0.5),
@@ -103,11 +103,12 @@ static void claims_step_down(void **state)
 				{.p = 0.04, .traffic = 1},
 				{.p = 0.02, .traffic = 1},
 				{.p = 0.3, .traffic = 1}};
-	/* weights 1 and 1/3: 0.0375 and 0.0125 of the level, then all of it */
+	/* The weights 1 and 1/3 divide the level of 0.05 into 0.0375 and 0.0125. The first claim
+	 * holds, and then the second has all of the level. */
 	struct claim weighted[] = {{.p = 0.03, .traffic = 1}, {.p = 0.04, .traffic = 3}};
 	struct claim crowded[] = {{.p = 0.02, .traffic = 3}, {.p = 0.04, .traffic = 1}};
-	/* At first only many[0] can hold. The other nine cannot: their least p is above a tenth of
-	 * the level, and above the whole level. */
+	/* At first only many[0] can hold. The other nine cannot, because their least possible p of
+	 * 0.25 is above the whole level of 0.05. */
 	struct claim many[10];
 	double weights;
 
@@ -125,7 +126,8 @@ static void claims_step_down(void **state)
 	many[0].p = 0.04;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);
 	assert_true(weights == 1 && many[0].holds && !many[1].holds);
-	/* at 0.011 each could hold if the other nine were out, but then they could hold as well */
+	/* Now the least possible p of the nine is 0.011. One more of them takes part while four
+	 * claims share the level (0.05 / 4 = 0.0125), so in the end five share it. */
 	for (int i = 0; i < 10; i++)
 		many[i].least = i ? 0.011 : 0;
 	assert_int_equal(claims__decide(many, 10, 0.05, &weights), 0);

@@ -74,7 +74,8 @@ static void a_sound_profile_has_none(void **state)
 	}
 }
 
-/* A heap that was destroyed at once. Beside it, 599 objects of 1.4 MiB were once called exact. */
+/* A heap was destroyed at once, and no probe saw its blocks end. In such a run memtrace once called
+ * 599 objects of 1.4 MiB exact. */
 static void frees_that_nobody_saw(void **state)
 {
 	struct profile *p = sound(1);
@@ -142,7 +143,7 @@ static void probes_that_were_withdrawn(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
-	p->interval_bytes = 512 << 10; /* what was freed meanwhile is then too much, too */
+	p->interval_bytes = 512 << 10; /* what was freed meanwhile still counts as live */
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	p->mode = MODE_WINDOWED;
@@ -226,7 +227,7 @@ static void more_is_live_than_is_resident(void **state)
 	assert_none(p);
 	p->rss_end_bytes = 40ULL * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 40.0 * MIB);
-	p->resident = &r; /* is more exact and includes swap */
+	p->resident = &r; /* it is more exact than RSS and includes swap */
 	assert_none(p);
 	rows[1].swap = 10 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 80.0 * MIB);
@@ -278,7 +279,8 @@ static void rows_do_not_add_up(void **state)
 	assert_one(p, CONTRADICTION_GROWTH_OF_ROWS, true, 2000, 1000);
 	p->sites[0].growth = (struct growth){NAN, NAN, NAN};
 	assert_one(p, CONTRADICTION_GROWTH_OF_ROWS, true, 0, 1000);
-	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0); /* the rest need not add up */
+	/* a filtered profile need not add up */
+	assert_int_equal(profile__add_lost(p, LOST_FILTERED, 1), 0);
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
@@ -334,7 +336,8 @@ static void several_at_once(void **state)
 	profile__free(p);
 }
 
-/* Functions that cannot be probed are missing. What is not traced is not known. */
+/* Blocks of functions that cannot be probed are missing, and so are those of a process that was
+ * selected but not traced. */
 static void what_is_not_probed(void **state)
 {
 	static const char *const counters[] = {"functions_refused", "not_traced"};

@@ -147,8 +147,8 @@ static void sampled_differences_have_errors(void **state)
 	profile__free(b);
 }
 
-/* The second profile is sampled three times as finely: three of its samples are worth one of the
- * first. */
+/* The second profile is sampled three times as finely: three of its samples are worth one sample of
+ * the first profile. */
 static void intervals_may_differ(void **state)
 {
 	struct profile *a = new_profile(300000), *b = new_profile(100000);
@@ -207,8 +207,8 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_close(stack->change.p_grows, chance__of_normal(12 / sqrt(92)), 0.05);
 	assert_false(stack->grows);
 	diff__free(diff);
-	/* samples that became rarer between the snapshots do not make it another run; they widen
-	 * the interval of what could have come */
+	/* A coarser sampling interval in the second snapshot does not make it another run. It
+	 * widens the interval of the change, because more blocks may have come without a sample. */
 	high = find((diff = DIFF(a, b)), "leak")->change.high;
 	diff__free(diff);
 	b->interval_bytes = 4 * R;
@@ -351,7 +351,7 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_int_equal(diff__new(NULL, 0, DIFF_AUTO, &diff, NULL), -EINVAL);
 	b->what = PROFILE_REGIONS;
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
-	b->what = PROFILE_HEAP; /* the kind when a file names none */
+	b->what = PROFILE_HEAP; /* what a file holds that names no kind */
 	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
@@ -518,7 +518,7 @@ static void many_make_a_trend(void **state)
 	assert_true(stack->grows && stack->rises == N - 1 && stack->falls == 0);
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low == stack->trend.high && stack->values[3] == 31000);
-	/* the last profile has as much more, but one step is no trend */
+	/* burst grows by as much in all, but in a single step, which is no trend */
 	stack = find(diff, "burst");
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low < 0 && !stack->grows && stack->rises == 1);
@@ -536,7 +536,7 @@ static void many_make_a_trend(void **state)
 		profile__free(p[i]);
 }
 
-/* --- programs made up --- */
+/* --- made-up programs --- */
 
 #define STACKS 30
 
@@ -699,8 +699,8 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* a standard error is a tenth of the leak, and a quarter of the cache; about half
-		 * of the latter is common to all stacks */
+		/* The standard error of the leak is a tenth of its bytes. That of the cache is a
+		 * quarter: 0.2 of its own, and 0.15 that is common to all stacks. */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;
@@ -714,7 +714,7 @@ static void windows_are_judged_by_their_intervals(void **state)
 	assert_int_equal(diff->measure, DIFF_LIVE);
 	assert_int_equal(diff->n_grow, 1);
 	assert_true(find(diff, "leak")->grows && find(diff, "leak")->change.low > 0);
-	/* (250 - 100) blocks of 4 KiB, each known to a fifth */
+	/* 250 and 100 blocks of 4 KiB; each of the two figures is known to a fifth */
 	assert_true(find(diff, "leak")->change.high - find(diff, "leak")->change.low >
 		    2 * 1.9 * 0.1 * mb);
 	assert_false(find(diff, "cache")->grows);

@@ -193,7 +193,8 @@ static void interval_survives_the_ends_of_the_range(void **state)
 	assert_true(interval.low == 0 && interval.high == 0);
 }
 
-/* Simulates the sampler: it counts bytes down from an exponential distance, one per process. */
+/* Simulates the sampler: for each process, it counts allocated bytes down from a distance that is
+ * drawn from an exponential distribution. */
 static void estimates_are_unbiased(void **state)
 {
 	static const uint64_t sizes[] = {8, 100, 3000, R, 3 * R};

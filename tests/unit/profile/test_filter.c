@@ -9,7 +9,8 @@
 
 #include "profile/filter.h"
 
-/* Three stacks: f called by main, g by main, h by nobody; two threads of one name, and another. */
+/* Three stacks: f and g, which main calls, and h, which nobody calls. Two threads have one name,
+ * and a third has another name. */
 static struct profile *three(void)
 {
 	static const uint64_t stacks[3][3] = {
@@ -26,7 +27,7 @@ static struct profile *three(void)
 			profile__add_thread(p, 7 + i, i == 1 ? "other" : "same", &threads[i]), 0);
 	for (size_t i = 0; i < 3; i++) {
 		assert_int_equal(profile__add_site(p, stacks[i], 3, false, &site), 0);
-		for (size_t k = 0; k <= i; k++) /* i + 1 blocks, of one thread each */
+		for (size_t k = 0; k <= i; k++) /* i + 1 blocks, each of another thread */
 			assert_int_equal(profile__add_live(p, site, threads[k], 100), 0);
 		p->sites[site].alloc_bytes = 1000;
 		p->sites[site].alloc_objects = 10;
@@ -84,7 +85,8 @@ static void nothing_may_be_left(void **state)
 	profile__free(p);
 }
 
-/* Two of the three threads have that name: of 100, 200 and 300 bytes they hold 100, 100 and 200. */
+/* First the two threads of one name are kept. Of the sites' 100, 200 and 300 bytes they hold 100,
+ * 100 and 200. */
 static void a_threads_part_is_left(void **state)
 {
 	struct profile *p = three();
@@ -110,7 +112,8 @@ static void a_threads_part_is_left(void **state)
 	profile__free(p);
 }
 
-/* Of 100, 200 and 300 bytes a quarter, nothing that is known, and all of it is older than 20 s. */
+/* The three sites hold 100, 200 and 300 bytes. A quarter of the 100 bytes and all of the 300 bytes
+ * are older than 20 s. For the 200 bytes this is not known. */
 static struct profile *aged(void)
 {
 	struct profile *p = three();
@@ -143,7 +146,7 @@ static void an_age_is_left(void **state)
 		    p->sites[1].live.variance == 750);
 	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth &&
 		    !p->n_threads);
-	assert_int_equal(profile__find_age(p, 20), -1); /* it is one now */
+	assert_int_equal(profile__find_age(p, 20), -1); /* it has been kept */
 	profile__free(p);
 
 	p = aged();

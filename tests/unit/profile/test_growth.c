@@ -70,7 +70,6 @@ static void intervals_of_a_leak_hold_the_truth(void **state)
 	}
 }
 
-/* A population in balance: each block lives for a while, drawn from an exponential distribution. */
 /* A leak from which two to three samples are expected. If no sample came, the leak may still
  * exist. */
 static void what_was_not_seen_may_grow(void **state)
@@ -92,6 +91,7 @@ static void what_was_not_seen_may_grow(void **state)
 	assert_true(held > 0.93 * RUNS); /* 0.91 if only one more sample is allowed for */
 }
 
+/* A population in balance. The life of each block is drawn from an exponential distribution. */
 static void what_is_in_balance_does_not_grow(void **state)
 {
 	static const double lives[] = {0.05, 0.3, 1, 3}; /* in segments */

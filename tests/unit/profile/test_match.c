@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles that are small one by one and large together, because files are hostile. test_diff.c
+/* Profiles that are small one by one and large together. A hostile file can be made so. test_diff.c
  * tests that equal stacks are found. */
 #include <errno.h>
 #include <setjmp.h>

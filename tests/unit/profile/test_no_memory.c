@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each allocation of building profiles, and of what is made of them, fails in turn. */
+/* Profiles are built, and other things are made of them, while each allocation fails in turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ static int add_site(struct profile *p, uint64_t first)
 	return rc;
 }
 
-/* Builds a profile as a session does, with names. Gives NULL and the error, or a whole profile. */
+/* Builds a profile as a session does, with names. Gives a whole profile, or returns an error and
+ * gives none. */
 static int build(uint64_t more, struct profile **ret)
 {
 	struct profile *p = profile__new();

@@ -166,7 +166,7 @@ static void frames_go_by_file_and_name(void **state)
 	assert_int_equal(profile__frame_owner(profile, &in_program, "std::vector<int>::push_back"),
 			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc"), FRAME_OF_ALLOCATOR);
-	/* a file without mappings has modules in names at best */
+	/* in a file without mappings, at best the names tell the modules */
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234"),
 			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234"), FRAME_OWN);

@@ -105,7 +105,8 @@ static void everything_comes_out_sorted(void **state)
 	profile__free(profile);
 }
 
-/* A location belongs to the mapping of addr - 1: a call that ends a mapping returns behind it. */
+/* A location belongs to the mapping of addr - 1: a call at the very end of a mapping returns to an
+ * address behind the mapping. */
 static void a_return_address_belongs_to_its_call(void **state)
 {
 	static const uint64_t stack[] = {0x1000, 0x1001, 0x2000, 0x2001};
@@ -249,8 +250,8 @@ static void what_cannot_be_code_is_cut(void **state)
 	assert_true(profile->sites[1].live.bytes == 2 + 4 + 8);
 	assert_int_equal(profile->sites[1].live.samples, 3);
 	assert_true(profile->sites[1].alloc_bytes == 14 && profile->sites[1].freed_objects == 3);
-	/* survival is weighted by allocated bytes, older by live bytes; a share that is not known
-	 * for one stack is not known for all together */
+	/* `survival` is weighted by allocated bytes, and `older` by live bytes. If a share is
+	 * unknown for one of the merged stacks, it is unknown for their sum. */
 	assert_true(fabs(profile->sites[1].survival[0] - 8 / 14.0) < 1e-9);
 	assert_true(fabs(profile->sites[1].older[0] - 8 / 14.0) < 1e-9);
 	assert_true(isnan(profile->sites[1].survival[1]));
@@ -425,7 +426,8 @@ static void its_memory_is_known(void **state)
 	profile__free(profile);
 }
 
-/* What MurmurHash3's finalizer, which has no key, would put into slot 0 of any table. */
+/* The n-th address that MurmurHash3's finalizer, which has no key, would put into slot 0 of any
+ * table. */
 static uint64_t made_to_collide(uint64_t n)
 {
 	uint64_t inverse[2] = {0xc4ceb9fe1a85ec53ull, 0xff51afd7ed558ccdull}, key = n << 32;
@@ -443,8 +445,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files, and processes by their stacks, choose the addresses. Whatever they choose, no lookup may
- * pass through many other addresses. */
+/* Files choose the addresses, and so do processes, through their stacks. Whatever addresses they
+ * choose, no lookup may pass through many others. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -463,14 +465,14 @@ static void addresses_cannot_be_made_to_collide(void **state)
 		run = table->slots[i] ? run + 1 : 0;
 		longest = run > longest ? run : longest;
 	}
-	assert_true(longest < 500); /* half full and by chance: some 30 */
+	assert_true(longest < 500); /* chance fills some 30 in a row if half are full */
 	profile__free(profile);
 }
 
-/* Three small blocks of closely sampled windows, in a run that was mostly traced at a sample per
- * 512 KiB. One sample at that distance would stand for 512 KiB, and none may have come by chance.
- * So the interval ends at -log(0.025) = 3.69 such samples: where 3.69 are expected, none comes in
- * one of 40 cases. */
+/* Three small blocks of closely sampled windows, in a run that was mostly traced with one sample
+ * per 512 KiB. One such sample would stand for 512 KiB, and it may be chance that none came. So the
+ * interval ends at -log(0.025) = 3.69 such samples: where 3.69 are expected, it happens in one of
+ * 40 cases that none comes. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();
@@ -501,7 +503,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	live = profile__live(p);
 	interval = estimate__interval(&live);
 	assert_true(interval.high > 3.6 * (512 << 10) && interval.high < 3.8 * (512 << 10));
-	p->sites[site].alloc_bytes = 20000; /* there is no room for such a sample */
+	p->sites[site].alloc_bytes = 20000; /* the stack has allocated less than one such sample */
 	live = profile__live(p);
 	interval = estimate__interval(&live);
 	assert_true(interval.high > 18500 && interval.high < 4 * 20000);

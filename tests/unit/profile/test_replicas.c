@@ -33,8 +33,8 @@ static const char *function_of(const struct replicas *replicas, const struct rep
 	return profile_location__function(profile__location(stack->profile, stack->site, 1));
 }
 
-/* A server whose load is `load` times that of the others: so much more in each stack, give or take.
- */
+/* A server with `load` times the load of the others: each of its stacks holds about so many times
+ * as much. */
 static struct profile *server(int pid, double load, double leak)
 {
 	struct profile *profile = new_profile(R);
@@ -59,8 +59,9 @@ static void free_all(struct profile **p, size_t n)
 		profile__free(p[i]);
 }
 
-/* Three to six of them, differently loaded; in half of the runs the second leaks 4 MB from a stack
- * of its own, and 60 MB from one that all have. */
+/* Three to six servers with different loads. Each run compares them twice. The first time none
+ * leaks. The second time the second server leaks 4 MB from a stack of its own, and 60 MB from a
+ * stack that all servers have. */
 static void the_odd_one_is_named(void **state)
 {
 	int runs = 60;
@@ -128,8 +129,8 @@ static void figures_are_the_medians(void **state)
 	assert_true(replicas->ranks[0].index == 2 && replicas->ranks[0].n_abnormal == 1);
 	assert_true(replicas->ranks[0].excess == 50000 && replicas->ranks[0].total == 86000);
 	assert_true(replicas->ranks[0].median == 12000);
-	/* 36 of 60 are more than sampling, but not more than 10 and 14 differ, of which little is
-	 * known */
+	/* That one replica has 36 of 60 blocks is more than sampling explains. But the others
+	 * differ as well (10 and 14), and two replicas tell little of how much replicas differ. */
 	assert_string_equal(function_of(replicas, &replicas->list[1]), "same");
 	assert_true(replicas->list[1].median == 12000 && replicas->list[1].p > 0.001);
 	replicas__free(replicas);
@@ -151,7 +152,8 @@ static void figures_are_the_medians(void **state)
 	p[2]->duration_s = 20;
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->per_second && replicas->ranks[0].total == 4300);
-	/* but what it was set up with it has not half of per second */
+	/* But memory that was allocated once, at the start, does not double with the length of a
+	 * run. Divided by that length it is too small, so there is a warning. */
 	assert_true(replicas->warnings == 1u << DIFF_WARN_DIVIDED && !replicas->n_abnormal);
 	replicas__free(replicas);
 	free_all(p, 3);
@@ -164,7 +166,8 @@ static int by_number(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Of three to seven replicas, with ties: the median of what the others really have. */
+/* Three to seven replicas, with ties. The median of a stack must be that of the other replicas'
+ * values. */
 static void medians_leave_out_the_one(void **state)
 {
 	(void)state;
@@ -238,8 +241,8 @@ static struct replicas *by_live(struct profile *const *p, size_t n)
 	return replicas;
 }
 
-/* One stack with 10 MB in each replica but the second, which has 40 MB, with a standard error of
- * `error`. The other replicas differ by some per cent. */
+/* Makes replicas with one stack. It holds 10 MB, give or take some per cent, and 40 MB in the
+ * second replica. The standard error is `error` in each replica. */
 static void add_windows(struct profile **p, int n, double error)
 {
 	for (int i = 0; i < n; i++) {
@@ -277,7 +280,7 @@ static void live_bytes_of_windows_are_compared_by_their_intervals(void **state)
 		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
 		assert_true(replicas->list[0].replica == 1);
 		replicas__free(replicas);
-		p[3]->mode = MODE_CONTINUOUS; /* which has an interval, too */
+		p[3]->mode = MODE_CONTINUOUS; /* a continuous run has an interval, too */
 		replicas = by_live(p, 6);
 		assert_int_equal(replicas->n_abnormal, cases[i].abnormal);
 		replicas__free(replicas);

@@ -88,7 +88,8 @@ static void a_bit_of_everything(void **state)
 	add(&pieces, RESIDENT_STACK, 5 << 20, 16 * KIB, 0, NULL);
 	add(&pieces, RESIDENT_EARLIER, 6 << 20, 100 * KIB, 4 * KIB, NULL);
 	add(&pieces, RESIDENT_EARLIER, 8 << 20, 50 * KIB, 0, NULL); /* a block lies in it */
-	add(&pieces, RESIDENT_EARLIER, 10 << 20, 7 * KIB, 0, NULL); /* ... behind this one's end */
+	/* the block lies behind the end of this piece */
+	add(&pieces, RESIDENT_EARLIER, 10 << 20, 7 * KIB, 0, NULL);
 	/* shared memory is not the heap's, whatever lies in it */
 	add(&pieces, RESIDENT_SHARED, 12 << 20, 9 * KIB, 0, "/memfd:x");
 	assert_int_equal(
@@ -121,7 +122,8 @@ static void a_bit_of_everything(void **state)
 	profile__free(heap);
 }
 
-/* Estimates have errors: the interval moves with them, and the sum does not. */
+/* The estimate of live bytes may exceed the heap. Then what is left of the heap is negative. It has
+ * an interval, as the estimate has. The rows still add up. */
 static void what_is_left_can_be_negative(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 1};
@@ -141,7 +143,7 @@ static void what_is_left_can_be_negative(void **state)
 	assert_true(row_of(r, RESIDENT_HEAP, "")->interval.high == 12 * (double)KIB - live.low);
 	assert_true(fabs((double)row_of(r, RESIDENT_HEAP_LIVE, "")->bytes - all.bytes) <= 0.5);
 	resident__free(r);
-	/* samples are missing: there may be any number more */
+	/* samples were dropped: there may be any number of live blocks more */
 	heap->dropped = 1;
 	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
 	assert_true(isnan(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high));
@@ -149,7 +151,8 @@ static void what_is_left_can_be_negative(void **state)
 	check_sums(r, 12 * KIB);
 	resident__free(r);
 	profile__free(heap);
-	/* no sample does not mean no block, unless all are sampled or nothing was allocated */
+	/* without a sample there may still be blocks, unless all are sampled or nothing was
+	 * allocated */
 	heap = heap_of(64 * KIB, 100, 0);
 	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
 	assert_true(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high == 0);
@@ -236,7 +239,8 @@ static void too_many(void **state)
 		memcpy(name, &(uint32_t){i | 0x40404040}, 4);
 		add(&pieces, RESIDENT_FILE, at += 1 << 20, KIB, 0, name);
 	}
-	assert_true(pieces.names.used <= RESIDENT_MAX_NAMES + 64); /* and the last one's length */
+	/* the last name may pass the limit */
+	assert_true(pieces.names.used <= RESIDENT_MAX_NAMES + 64);
 	for (uint32_t i = 2000; i < RESIDENT_MAX_PIECES + 50; i++)
 		add(&pieces, RESIDENT_EARLIER, at += 1 << 20, KIB, 0, NULL);
 	assert_int_equal(pieces.n, RESIDENT_MAX_PIECES);

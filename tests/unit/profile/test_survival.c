@@ -21,8 +21,8 @@ static double middle_of(int class)
 	return (survival__class_end(class) + (class ? survival__class_end(class - 1) : 0)) / 2;
 }
 
-/* Blocks that die at a constant rate, whose addresses are taken over by others like them at once:
- * frees come at random. */
+/* Adds the frees of blocks that die at a constant rate. When a block dies, another such block takes
+ * its address at once. So frees come at random times at each address. */
 static void add_frees(struct survival_ages *ages, double rate)
 {
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
@@ -43,7 +43,7 @@ static void add_contents(struct survival_ages *ages, double rate, double alike)
 	}
 }
 
-/* Solves with the terms that are the same in each test. */
+/* Fills in the terms that are the same in each test, and solves. */
 static void solve(const struct survival_ages *ages, size_t n, int without,
 		  struct survival_terms *terms, struct survival *s)
 {
@@ -75,7 +75,8 @@ static void classes_of_age_follow_each_other(void **state)
 		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 		assert_int_equal(survival__age_class(middle_of(k)), k);
 	}
-	assert_true(fabs(survival__class_end(30) - 1) < 1e-9); /* six a decade, from 10 us on */
+	/* six classes a decade, from 10 us on */
+	assert_true(fabs(survival__class_end(30) - 1) < 1e-9);
 }
 
 static void nothing_seen_is_nothing_known(void **state)
@@ -104,8 +105,8 @@ static void the_window_of_birth_tells_of_young_ages(void **state)
 	}
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE, 0.02);
-	/* blocks end by the wall clock, of which windows have ten times as much: they end at a
-	 * tenth of the rate */
+	/* Blocks end by the wall clock, and a net second in windows has ten times as much wall time
+	 * as elsewhere. So elsewhere blocks end at a tenth of the rate. */
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 10, .sample = 1, .alike = 1}, &s);
 	assert_exponential(&s, RATE / 10, 0.02);
 }
@@ -134,7 +135,7 @@ static void contents_are_believed_where_they_differ(void **state)
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
-	/* most of them are alike by chance: frees tell */
+	/* now most contents are alike by chance, so frees decide */
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
@@ -154,13 +155,15 @@ static void parts_can_be_left_out(void **state)
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
-	/* what ends at random ends as it did the first time, whoever comes next */
+	/* Blocks that end at random times do so at the same rate, whichever block has the address.
+	 * So it makes no difference whether a later free is taken for a successor's. */
 	terms.without |= 1U << PART_RENEWAL;
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_exponential(&s, RATE, 0.015);
 }
 
-/* Contents that look unchanged whatever is freed say nothing, and those of other ages do. */
+/* At some ages contents look unchanged although blocks were freed. They say nothing there, but
+ * contents at other ages do. */
 static void contents_that_miss_ends_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
@@ -185,8 +188,8 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
-/* At young ages hardly anything was watched, and a free was seen each time. That is chance. All
- * other ages show how often frees come. */
+/* At young ages hardly anything was watched, and a free was seen each time. That is chance. How
+ * often frees come must be taken from all other ages. */
 static void few_frees_are_as_those_of_all_ages(void **state)
 {
 	struct survival_ages ages = {};
@@ -205,8 +208,9 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 	assert_exponential(&s, RATE, 0.05);
 }
 
-/* Buffers that live 25 ms: of what was born before a later window hardly anything is watched at
- * ages near that, and at old ones addresses that nobody uses again. */
+/* Buffers live 25 ms. Later windows watch hardly any address at ages near 25 ms. At old ages they
+ * watch addresses that nobody uses again, and see few frees. These few frees must not count for the
+ * young ages. */
 static void dead_addresses_say_nothing_of_the_young(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 1e6, .alike = 1};
@@ -231,7 +235,7 @@ static void dead_addresses_say_nothing_of_the_young(void **state)
 	assert_true(survival__at(&s, 0.5) < 0.05);
 }
 
-/* All contents change, and hardly anything is freed: they are written to while they live. */
+/* All contents change, and hardly anything is freed: the blocks are written to while they live. */
 static void contents_that_change_in_use_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
@@ -277,8 +281,8 @@ static void half_of_them_live_so_long(void **state)
 	assert_true(isinf(survival__half_life(&s)));
 }
 
-/* Only a tenth of the frees that contents imply is seen. Contents are set aside, but not ruled
- * out. */
+/* Only a tenth of the frees that contents imply is seen. So contents do not decide, but they remain
+ * a lower bound. */
 static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 {
 	struct survival_ages ages = {};
@@ -294,14 +298,14 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 		double end = survival__class_end(k);
 
 		assert_true(s.least_s[k] <= s.s[k]);
-		if (end > 1 && end < 15) /* contents are compared from there on */
+		if (end > 1 && end < 15) /* contents are compared at these ages */
 			assert_true(fabs(s.least_s[k] - exp(-RATE * end)) < 0.05);
 	}
 }
 
-/* Windows are as short as they are where a trap is dear: all together they watched an address for
- * one second. That no free was seen then says nothing of lives that are longer. A thousand times
- * as much says how long lives are at least. */
+/* Windows are short, as they are where a trap is dear: all of them together watched an address for
+ * one second. No free was seen. That says nothing about lives longer than one second. When windows
+ * watched a thousand times as long without a free, they tell how long lives are at least. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};

@@ -14,8 +14,8 @@
 
 #define MALLOC 0x701001
 
-/* f, of main, for whom two threads of a pool and one other work; g of a library; and a stack that
- * nothing is known of. */
+/* Three stacks: f of the program, called by main, in which two threads of a pool and one other
+ * thread allocate; g of a library; and one of which no frame is known. */
 static struct profile *program(void)
 {
 	static const uint64_t stacks[2][3] = {{MALLOC, 0x401001, 0x402001},
@@ -171,7 +171,7 @@ static void what_is_nobodys_is_told(void **state)
 	profile__free(p);
 }
 
-/* Numbers are folded where they stand for themselves. */
+/* A number in a thread's name becomes #, unless letters stand on both sides of it. */
 static void pools_are_folded(void **state)
 {
 	static const char *const names[][2] = {

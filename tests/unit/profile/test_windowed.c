@@ -24,7 +24,7 @@ static void test_classes_of_age(void **state)
 		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 }
 
-/* n / (n + 8), by what n samples of one size would have for a variance. */
+/* The trust is n / (n + 8). Here n is how many samples of one size would have this variance. */
 static void test_trust(void **state)
 {
 	const struct windowed_born eight = {.samples = 8,
@@ -38,7 +38,8 @@ static void test_trust(void **state)
 	assert_near(windowed_born__trust(&nothing), 0, 1e-9);
 }
 
-/* Whatever is born stays: all of the run's births are live, and what grows is what is born. */
+/* Whatever is born stays: all of the run's births are live, and memory grows as fast as blocks are
+ * born. */
 static void leaks(double alike)
 {
 	const struct life forever = {0, 1};
@@ -69,7 +70,8 @@ static void test_leak_with_equal_contents(void **state)
 	leaks(1);
 }
 
-/* In balance: live is births by mean life, and nothing is said to grow, by contents or by frees. */
+/* Caches in balance: live bytes are the bytes born per second times the mean life, and nothing is
+ * said to grow. This must come out by contents as well as by frees alone. */
 static void test_caches(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -93,16 +95,16 @@ static void test_caches(void **state)
 		}
 }
 
-/* Bytes per byte per second that have ended at that age or younger, of a cache that has run for
- * RUN_S. */
+/* Bytes that have ended at that age or younger, in a cache that has run for RUN_S and in which one
+ * byte is born per second. */
 static double ended_by(double mean, double age)
 {
 	age = fmin(age, RUN_S);
 	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
 }
 
-/* How old they were when they were freed, and are that live: within 5 % of all, or 12 % by frees
- * alone. */
+/* Checks at which ages blocks were freed, and how old the live ones are. The first must be right
+ * within 5 % of all blocks, or 12 % by frees alone; the second, within twice that. */
 static void test_ages(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -136,7 +138,8 @@ static void test_ages(void **state)
 		}
 }
 
-/* The half-life lies between the ages that were seen; no more is known. */
+/* No window looks at ages near the half-life. So no more is known than that the half-life lies
+ * between the ages that were seen. */
 static void test_half_life_where_nobody_looked(void **state)
 {
 	const struct life cache = {1, 0};
@@ -169,7 +172,7 @@ static void test_ages_of_an_idle_process(void **state)
 	s.run.wall_s = 2 * RUN_S;
 	show(&s, &cache, 0);
 	r = estimate(&s);
-	/* 0.1 s by the wall are 0.05 of work */
+	/* 0.1 s of the wall clock are 0.05 s of work */
 	assert_near(r.ended[4], RATE / SIZE * (ended_by(0.3, 0.05) - ended_by(0.3, 0.005)),
 		    0.05 * RATE / SIZE * RUN_S);
 	assert_near(r.half_life.s, 2 * log(2) * 0.3, 0.1 * 2 * log(2) * 0.3);
@@ -192,7 +195,8 @@ static void test_ages_unknown(void **state)
 	assert_true(r.half_life.s == 0);
 }
 
-/* Every block ends in the window of its birth. So nothing is missing if later windows show none. */
+/* Every block ends in the window of its birth. So nothing is missing if later windows show none of
+ * them. */
 static void test_ages_of_what_never_outlives_its_window(void **state)
 {
 	const struct life brief = {20e-6, 0};
@@ -213,7 +217,7 @@ static void test_ages_of_what_never_outlives_its_window(void **state)
 	assert_near(r.half_life.s, log(2) * 20e-6, 0.3 * log(2) * 20e-6);
 }
 
-/* One in twenty of a stack's blocks is never freed: contents tell. */
+/* One in twenty of a stack's blocks is never freed. Contents show it. */
 static void test_share_that_leaks(void **state)
 {
 	const struct life some = {0.1, 0.05};
@@ -356,8 +360,9 @@ static void test_what_was_held_may_have_ended(void **state)
 		interval = estimate__interval(&(struct estimate){.bytes = r.live_bytes,
 								 .variance = r.live_variance,
 								 .common = r.live_common});
-		/* the chance of 0.025 of an exponential distribution; and where little was missed
-		 * little may have gone */
+		/* If half of the time was not traced, nearly all may have been freed: the low end
+		 * is the 0.025 quantile of an exponential distribution. If little time was not
+		 * traced, little may have been freed. */
 		if (brief)
 			assert_true(interval.low > 40e6);
 		else
@@ -365,8 +370,8 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* What is left of the net clock where probes take all the CPU time of windows is not known: the
- * wall clock may be as right. */
+/* Where probes take all the CPU time of windows, it is not known how much net time is left there.
+ * The wall clock may be as right as the net clock. */
 static void test_unknown_clock(void **state)
 {
 	struct windowed_window windows[8];
@@ -378,8 +383,8 @@ static void test_unknown_clock(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 8; i++) {
-		/* 10 ms of the wall clock, of which the process's own part is taken to be 30 ms of
-		 * all that it uses */
+		/* By the wall clock the window lasts 10 ms, and the run 80 s. By the net clock the
+		 * window lasts 30 ms, and the run only 8 s. */
 		windows[i] = (struct windowed_window){.begin_s = i,
 						      .end_s = i + 0.03,
 						      .wall_s = 0.01,
@@ -447,7 +452,7 @@ static void test_windows_before_an_exec(void **state)
 	assert_true(of_new.live_variance > 0);
 }
 
-/* The process's own balance of blocks. */
+/* How fast the process's number of blocks grows, by its own balance of births and ends. */
 static void test_balance(void **state)
 {
 	const struct life forever = {0, 1};

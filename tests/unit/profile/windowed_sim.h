@@ -23,11 +23,12 @@ struct sim {
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
-	double slowed; /* blocks end by the wall clock, which goes so many times as fast as net time
-			* in windows; 0: they end by net time */
+	/* 0: blocks end by net time. Else they end by the wall clock: this tells how many times as
+	 * fast as net time the wall clock goes in windows. */
+	double slowed;
 };
 
-/* S(a) of the life at hand. */
+/* S(a): the share of blocks that live longer than a. */
 struct life {
 	double mean_s; /* exponential; 0: none die */
 	double stays;  /* share that never dies */
@@ -65,7 +66,8 @@ static inline void begin(struct sim *s)
 static inline void show(struct sim *s, const struct life *l, double alike)
 {
 	double slowed = s->slowed > 0 ? s->slowed : 1;
-	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0; /* of frees at an address, later on */
+	/* of frees at an address in later windows */
+	double rate = l->mean_s > 0 ? slowed / l->mean_s : 0;
 
 	for (size_t i = 0; i < WINDOWS; i++) {
 		struct windowed_window *w = &s->windows[i];
@@ -103,7 +105,7 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 
 			a->pairs[c] += (float)left;
 			a->exposed[c] += (float)(left * w->allocs);
-			/* none at the addresses of those that stay */
+			/* no frees at the addresses of blocks that stay */
 			a->frees[c] += (float)((left - bytes * l->stays) * share);
 			a->looked[c] += (float)bytes;
 			a->looked_at[c] += (float)(bytes * age);

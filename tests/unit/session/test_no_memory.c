@@ -68,7 +68,8 @@ static int add_over_time(void *ctx, FILE *told)
 	return rc;
 }
 
-/* A stack that allocates evenly, and half of its blocks stay live. The process grows by less. */
+/* A stack allocates evenly, and half of its bytes stay live. The process's memory grows by less
+ * than that. */
 static struct run *new_run(void)
 {
 	struct run *run = test_calloc(1, sizeof(*run));

@@ -79,7 +79,7 @@ static void the_administrator_stands_for_others(void **state)
 			privileges__kept(ADMIN | TRACE, (enum privileges_phase)phase, &use),
 			ADMIN | TRACE);
 	assert_int_equal(privileges__kept(ADMIN | TRACE, PRIVILEGES_DETACHED, &use), 0);
-	/* without CAP_PERFMON, CAP_SYS_ADMIN is kept while tracing only */
+	/* without CAP_PERFMON, CAP_SYS_ADMIN is kept, but only while tracing */
 	assert_int_equal(privileges__kept(ALL & ~PERFMON, PRIVILEGES_TRACING, &use) & ADMIN, ADMIN);
 	assert_int_equal(privileges__kept(ALL & ~PERFMON, PRIVILEGES_STOPPED, &use) & ADMIN, 0);
 }

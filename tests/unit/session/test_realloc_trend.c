@@ -97,7 +97,7 @@ static void end(struct fixture *f)
 	profile__free(f->profile);
 }
 
-/* The site that is told when the process's memory grows by rate bytes a second. */
+/* The site as the profile tells it if the process's memory grows by rate bytes a second. */
 static const struct profile_site *told(struct fixture *f, double rate, struct growth *ret_all)
 {
 	const struct growth anon = {rate, 0.97 * rate, 1.03 * rate};
@@ -117,8 +117,8 @@ static void near(double value, double expected)
 		fail_msg("%g for %g", value, expected);
 }
 
-/* The vector's growth and its live bytes must follow from the same clock. Once 960 MB were told as
- * live instead of 19, beside the right growth. */
+/* The vector's growth and its live bytes must follow from the same clock. Once the growth was
+ * right, but 960 MB were told as live instead of 19 MB. */
 static void what_the_wall_clock_makes_grow(void **state)
 {
 	const struct profile_site *site;

@@ -78,8 +78,8 @@ static void a_leak_of_maps_grows(void **state)
 	target__clear(&t);
 }
 
-/* Regions cost too much to follow beyond 20 s, and everything is unmapped by the end. The growth is
- * that of the first 20 s. */
+/* After 20 s, regions cost too much to be followed further. By the end, everything is unmapped. The
+ * growth told must be that of the first 20 s. */
 static void what_was_not_followed_to_the_end(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};

@@ -233,7 +233,7 @@ static void no_room_for_probes_is_told_and_tried_again(void **state)
 	assert_int_equal(s->probes_refused, 1);
 	assert_true(s->files_short);
 	assert_string_equal(files__not_traced(s, t), "there is no room for more probes");
-	t->maps_changed = true; /* or files__let_go() has made room */
+	t->maps_changed = true; /* as when files__let_go() has made room */
 	targets__tell_mappings(s);
 	assert_int_equal(mark_of_first(s, t), FILE_SEEN);
 	assert_int_equal(s->probes_refused, 1);
@@ -319,7 +319,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 		uint64_t begin, end;
 		bool counted;
 	} lives[] = {
-		{1000, 1100, false}, {1900, 1990, false}, /* everywhere until 2,000 */
+		{1000, 1100, false}, {1900, 1990, false}, /* probes are everywhere until 2,000 */
 		{1950, 2050, true},  {2100, 2200, true},
 		{2900, 3100, true}, /* and from 3,000 on */
 		{3100, 3200, false},
@@ -339,7 +339,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 			host__returned(&s->scheduler.host, 3000);
 		say(EVENT_FORK, 2, 1, lives[i].begin);
 		targets__take_news(s);
-		s->scheduler.begun = true; /* so far it would look for costs */
+		s->scheduler.begun = true; /* not before: it would pace the new target */
 		say(EVENT_EXIT, 2, 0, lives[i].end);
 		targets__take_news(s);
 		s->scheduler.begun = false;

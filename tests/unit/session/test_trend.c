@@ -183,7 +183,8 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	allocated = (struct estimate){.bytes = profile->sites[0].alloc_bytes,
 				      .variance = profile->sites[0].alloc_variance,
 				      .common = profile->sites[0].alloc_common};
-	/* ten times as much, if the child went on like that; the interval includes nothing more */
+	/* Ten times as much as was seen, if the child went on like that. The interval also includes
+	 * that it allocated nothing more. */
 	assert_true(fabs(allocated.bytes - 10240000) < 1000);
 	assert_true(estimate__interval(&allocated).low <= 1024000 &&
 		    estimate__interval(&allocated).high > 12e6);

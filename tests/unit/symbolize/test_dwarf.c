@@ -255,7 +255,7 @@ static void test_directories(void **state)
 	}
 }
 
-/* Lines and nothing else. */
+/* DWARF that has lines and nothing else. */
 static void test_assembly(void **state)
 {
 	static const char source[] = ".text\n.globl _start\n.type _start,@function\n"

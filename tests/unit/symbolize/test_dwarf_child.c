@@ -293,7 +293,7 @@ static int run_lie(const void *data, size_t len, struct dwarf_frames *ret)
 
 static void child_talks_forever(void)
 {
-	/* One record whose frame never ends, then the same in sound pieces. */
+	/* Writes zeros without end. They are no sound records. */
 	static uint32_t frame[65536];
 
 	for (;;)

@@ -56,7 +56,7 @@ static uint64_t next_random(void)
 	return random_state;
 }
 
-/* Resolves addresses in a file of any contents. Each result is right that comes in time and leaves
+/* Resolves addresses in a file of any contents. Any result is right if it comes in time and leaves
  * nothing behind. */
 static int use(const char *name, const uint64_t *vaddrs, size_t n, struct dwarf_frames *frames)
 {
