@@ -241,7 +241,10 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer)
 		return;
-	/* realloc jumps only when it has no block to move; else it calls. */
+	/* The return address shows if the next function is jumped to: a jump leaves it in place.
+	 * With OUTER_WITHIN it also shows that the outer call is still under way. realloc jumps
+	 * only when it has no block to move. Otherwise it calls the next function, and only
+	 * OUTER_WITHIN needs the return address. */
 	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);

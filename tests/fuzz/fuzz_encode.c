@@ -229,7 +229,8 @@ static const char *json_value(const char *p)
 	return p + n;
 }
 
-/* Elements must be closed in the right order, one must be a script, and XML must allow the text. */
+/* Elements must be closed in the right order, and exactly one must be a script. The text must have
+ * only characters and references that XML allows. */
 static void check_svg(const char *p)
 {
 	const char *open[16];

@@ -480,9 +480,9 @@ PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5)
 
 
 def trace_python(budget, *wrapper, rounds=3000):
-    """The profile of a python3 that runs at the end of wrapper's execs. When many programs start on the
-    machine, records of python3's mappings can get lost. Old and new mappings can then not be told apart, so the run is
-    repeated."""
+    """The profile of a traced command. The command is wrapper, which in the end executes python3; without a wrapper it is
+    python3. When many programs start on the machine, records of python3's mappings can get lost. Old and new mappings can
+    then not be told apart, so the run is repeated."""
     for _ in range(5):
         profile = trace_python_once(budget, *wrapper, rounds=rounds)
         if not profile["lost"]["map_records_lost"]:

@@ -97,7 +97,8 @@ class Subject:
                     del os.environ[name]
 
     def client(self, *args, **options):
-        """A process that makes load until the end; a limit of CPU time ends it even if the test ends first."""
+        """Starts a process that makes load until the end of the case. If the test dies, nobody ends the process. So the
+        process has a limit of CPU time, too."""
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = start([need_tool("prlimit"), f"--cpu={CLIENT_CPU_S}", *args], **{**quiet, **options})
         self.clients.append(process)

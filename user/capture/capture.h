@@ -72,7 +72,7 @@ void capture__drop_process(struct capture *capture, uint32_t process);
  * holds these records. With stacks, also deletes the stacks that no site and no call of another
  * process names any more. Do not set stacks while regions are recorded: the stacks of regions have
  * no sites. The drain's stacks must ascend by lo, then hi. processes: n numbers; the function sorts
- * them. What fails for lack of memory is left for the next call. */
+ * them. If memory runs out, stacks are left to the next call, and records of pools stay. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks);
 
@@ -207,7 +207,8 @@ void capture__on_region_call(struct capture *capture,
 
 /* What one probe of the run does: for reports. */
 struct capture_probe {
-	const struct alloc_point *point; /* of an attached allocator: owned by the caller */
+	/* the allocator that was attached, and one of its points; the caller owns both */
+	const struct alloc_point *point;
 	const struct allocator *allocator;
 	pid_t pid; /* 0: in all processes */
 };

@@ -17,7 +17,8 @@ struct known_object {
 	struct file_id file;
 	const char *family; /* NULL: this entry is free */
 	uint64_t since_ns;  /* when it got its first probes, monotonic */
-	/* released: its entry, and those of its functions, are free when its last link is closed */
+	/* It was released. When its last link is closed, its entry and those of its functions
+	 * become free. */
 	bool leaving;
 };
 

@@ -62,7 +62,8 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop(c->skel->maps.inflight, &calls[i]);
 }
 
-/* The stacks that sites and calls of processes not gone name, ascending. NULL: out of memory. */
+/* The stacks that a site or a call names whose process is not gone, in ascending order. NULL: out
+ * of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct gone *gone, size_t *ret_n)
 {

@@ -276,7 +276,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
-	/* the table has a column for it, so no view is needed */
+	/* Beside live bytes, the table has a column for another weight. So such a weight needs no
+	 * view. */
 	if (c->view.weight != WEIGHT_LIVE) {
 		const char *refusal = view_options__refusal(&c->view, profile);
 

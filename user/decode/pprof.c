@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* profile.proto: calls the parts in their order (pprof_parts.h). profile/pprof.h describes what
- * memtrace's own profiles contain and others do not. */
+/* Reads files in pprof's format, profile.proto: calls the parts of the reader in their order
+ * (pprof_parts.h). profile/pprof.h describes what memtrace's own profiles contain and others do
+ * not. */
 #include <string.h>
 
 #include "base/cleanup.h"

@@ -8,8 +8,9 @@
  *     "everything that Capstone calls no branch". The register that such an instruction writes is
  *     its destination operand; both this operand and Capstone's list of written registers must be
  *     harmless.
- *   - Nothing passed over stores to memory: a store could hit the return address, or the red zone
- *     below rsp, where the trampoline of an optimized probe (Linux 6.18, 5-byte nop) pushes.
+ *   - An instruction that stores to memory is never passed over. The store could hit the return
+ *     address. It could also hit the red zone below rsp, into which the trampoline of an optimized
+ *     probe (Linux 6.18, 5-byte nop) pushes.
  *   - Whether the kernel emulates an instruction is decided from its bytes, without prefixes except
  *     one REX.B: on that subset all kernels agree. (The kernel refuses a 0x66 before a branch, and
  *     Intel and AMD even disagree on its length. The kernel refuses es/cs/ss/ds and lock prefixes

@@ -17,7 +17,8 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-/* columns; the kernel's limit for a program's name (its own workers may have longer ones) */
+/* The most columns for a program's name: the kernel keeps 15 characters of it. Only the kernel's
+ * own workers may have longer names. */
 #define COMMAND_MAX 15
 #define MIN_ROOM    20 /* for the function, before columns are left out */
 

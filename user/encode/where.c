@@ -91,10 +91,12 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Sets called and innermost from the runtime frames below the first own frame. innermost is kept
- * only if both are of C++'s library and have names that people use. With innermost, two stacks
- * through the same map can be told apart: one allocates the map's nodes, the other the strings in
- * them. */
+/* Sets called and innermost of the story. The runtime functions between the first own frame and the
+ * allocation are a chain of calls. outermost is the one that the own frame called, innermost the
+ * one nearest to the allocation. The story keeps innermost only if both are std:: functions of
+ * different classes, and innermost has a name that people use (no "::_"). With innermost, two
+ * stacks through the same map can be told apart: one allocates the map's nodes, the other the
+ * strings in them. */
 static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
 {
 	if (outermost && !(story->called = readable_called(outermost)))

@@ -81,13 +81,15 @@ struct survivors_stack {
 		 * seconds for which its address was watched. freed: the block's bytes, once for
 		 * each window that saw a free at its address. */
 		double watched, freed;
-		/* By age in a later window, of blocks whose contents had not changed so far.
-		 * kept_s: blocks times the window's net seconds. ended: how many of the blocks
-		 * ended in that window. */
+		/* Both are indexed by the age that a block has in a window after its birth. Only
+		 * blocks count whose contents had not changed so far. kept_s: the window's net
+		 * seconds, added up over these blocks. ended: how many of these blocks ended in
+		 * the window. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-		/* By age at a look at contents, of blocks that were unchanged at the look before.
-		 * asked: their number. asked_s: the net seconds between the two looks, added up.
-		 * changed: how many have changed. */
+		/* All three are indexed by the age that a block has when contents are looked at.
+		 * Only blocks count that were unchanged at the look before. asked: the number of
+		 * these blocks. asked_s: the net seconds between the two looks, added up over
+		 * these blocks. changed: how many of these blocks have changed. */
 		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
 	/* the totals at the last call of survivors__take_sites() */

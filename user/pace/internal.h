@@ -10,7 +10,7 @@
 #define MS 1000000ULL
 
 #define CLOSED_LOOK_NS (10 * MS)  /* how often to ask whether a window's probes are out */
-#define TICK_NS	       (100 * MS) /* between looks at costs, and at whose turn it is */
+#define TICK_NS	       (100 * MS) /* how often to look at costs, and at whose turn it is */
 
 static inline uint64_t pace__now_ns(struct scheduler *sc)
 {

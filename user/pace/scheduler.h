@@ -59,7 +59,7 @@ struct pace_ops {
 			    double cost_ns);
 	/* Number of calls that its probes have seen, as of the last totals. */
 	uint64_t (*calls)(void *ctx, struct paced *process);
-	/* Does no thread of it run or wait for a CPU? */
+	/* true: no thread of the process runs, and none waits for a CPU */
 	bool (*sleeps)(void *ctx, struct paced *process);
 	/* CPU time that the machine was idle so far, all CPUs. 0 or negative errno. */
 	int (*machine_idle_ns)(void *ctx, uint64_t *ret_ns);

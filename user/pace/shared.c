@@ -239,7 +239,8 @@ static struct paced *choose(struct scheduler *sc, uint64_t now, size_t *ret_n)
 	return best;
 }
 
-/* Does a window end so soon that it would have to wait for the opening of another? */
+/* Opening a window takes up to ATTACH_NS. Would an open window end during that time, so that its
+ * end would have to wait? */
 static bool is_near_end(const struct scheduler *sc, uint64_t now)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {

@@ -4,8 +4,9 @@
 #define S 1000000000ULL
 
 /* Parts of the share that is allowed. EASY: what continuous tracing may cost to begin with. CALM:
- * what it may cost with samples that come closer again. LEAST: what must be left for samples; with
- * fewer, windows tell more. */
+ * samples come closer again only if tracing then costs no more than this. LEAST: calls must leave
+ * at least this for samples. If they leave less, there are so few samples that windows tell
+ * more. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02

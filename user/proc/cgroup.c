@@ -8,10 +8,10 @@
  * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
  * through a mount of a part of the tree, memtrace does not see the root and would count other
  * levels than the kernel does. So only a mount of the whole tree will do. Two signs together tell
- * such a mount. Its directory is the root of the tree: the cgroup with the number 1
- * (cgroup_setup_root() of the kernel insists on it). And mountinfo says that "/" is mounted there:
- * the root of memtrace's own namespace. Then paths mean the same to memtrace, to /proc/PID/cgroup
- * and to the kernel. */
+ * such a mount. First, the mounted directory is the root of the tree: the cgroup with the number 1
+ * (cgroup_setup_root() of the kernel insists on this number). Second, mountinfo names the mounted
+ * directory "/": it is also the root of memtrace's own cgroup namespace. Then paths mean the same
+ * to memtrace, to /proc/PID/cgroup and to the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>

@@ -43,7 +43,7 @@
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
  * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
- * windows are tested by the t test, too, because their samples cannot be counted. Its error comes
+ * windows are tested by the t test, too, because their samples cannot be counted. Their error comes
  * from the intervals that the profiles give. Two snapshots of one run in windows share what was
  * seen before the first, and the error of the clock. To take them for independent makes the
  * interval too wide, never too narrow.

@@ -247,7 +247,7 @@ extern const struct pprof_value_name {
 #define LABEL_FREED    "freed_aged_"
 #define LABEL_SURVIVAL "survival_%gs_ppm" /* by age: the share still live, parts of a million */
 
-#define LABEL_OLDER "older_%gs_ppm" /* by age: the share of what is live that is older */
+#define LABEL_OLDER "older_%gs_ppm" /* share of live memory that is older than this age */
 
 /* Comments besides pprof_facts[]. */
 #define COMMENT_WHAT	 "what" /* heap, regions or faults; older files: growth for faults */

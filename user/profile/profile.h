@@ -404,10 +404,10 @@ static inline const char *profile_location__function(const struct profile_locati
 	return location->n_frames ? location->frames[location->n_frames - 1].name : NULL;
 }
 
-/* Ends building. Sorts mappings and sets each location's mapping (that of addr - 1). Sorts threads
- * and sites and renumbers their uses. Sites are sorted by live bytes, then allocated bytes,
- * descending; ties by addresses, so that equal input gives equal output. In linear-logarithmic
- * time. May be called again. */
+/* Ends building. Sorts mappings and sets each location's mapping (that of addr - 1). Sorts
+ * locations and threads, and corrects their numbers in the sites. Sorts sites by live bytes, then
+ * allocated bytes, descending; ties by addresses, so that equal input gives equal output. In
+ * linear-logarithmic time. May be called again. */
 int profile__sort(struct profile *profile);
 
 /* --- arithmetic --- */
@@ -470,10 +470,11 @@ int profile__written(const struct profile *profile, bool by_thread, struct profi
 /* Bytes of memory that a sorted profile takes, without what the allocator adds. */
 size_t profile__bytes(const struct profile *profile);
 
-/* Live memory of all sites together. Windows may sample much more finely than the continuous
- * stretches of the same run. So the error allows for one sample that a continuous stretch happened
- * not to take. That sample weighs one interval there, or all that was allocated then if that is
- * less. */
+/* Live memory of all sites together. A run in windows may also have continuous stretches, and these
+ * may be sampled much more coarsely than windows. A continuous stretch may by chance have missed
+ * memory that is live. The fine samples of windows do not show this error. So the error of the
+ * result allows for one sample of a continuous stretch. This sample weighs one interval, or all
+ * that was allocated in such stretches if that is less. */
 struct estimate profile__live(const struct profile *profile);
 
 /* What all sites together held when the process held most. */

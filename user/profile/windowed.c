@@ -417,7 +417,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
 	double clock = 1 + 2 * windowed__reach(c->strata->clock_error),
 	       half = survival__half_life(s);
-	bool more = true; /* certainly more than half live so long, by whatever evidence */
+	bool more = true; /* at every age so far, the lower bound of S is surely above a half */
 
 	if (!lives_are_known(c))
 		return;

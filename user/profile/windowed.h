@@ -108,7 +108,8 @@ struct windowed_stack {
 	/* Of blocks that lived when a continuous stretch ended; the age is the time since its end.
 	 * NULL: none. */
 	const struct survival_ages *cohort;
-	/* chance that two blocks of its size have equal contents; 1 where too few are known */
+	/* chance that a block of the stack has the same contents as another block of its size; 1:
+	 * not known, because no two such blocks have known contents */
 	double alike;
 	/* One share for each of SURVIVAL_CLASSES ages: of the blocks that have ended, those whose
 	 * address has the same contents again, so that contents do not show the end. NULL: none */

@@ -360,8 +360,9 @@ uint64_t build__exec_untraced(const struct build *b)
 	return 1;
 }
 
-/* 1 when the main thread has ended. The kernel finds the process of a probe by its main thread, and
- * some kinds of probe are silent when it has ended. */
+/* 1 when the main thread has ended and the probes have therefore gone silent. For some kinds of
+ * probe, the kernel finds the probed process by the process's main thread. Such probes are silent
+ * once this thread has ended, although other threads go on. */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&

@@ -88,7 +88,8 @@ struct target {
 	uint64_t rss_start_bytes, rss_bytes;
 	uint32_t threads;		      /* when last read */
 	bool heap_attached, regions_attached; /* its probes are in place */
-	/* where its regions are seen, if by its own probes */
+	/* the functions of its C library that show its regions, or why they do not; NULL: not
+	 * looked for */
 	struct region_source *regions;
 	struct region_book book;
 	/* its writable anonymous mappings, when last read; 0: not known */

@@ -177,9 +177,9 @@ void realloc_trend__clear(struct realloc_trend *trend)
 	*trend = (struct realloc_trend){};
 }
 
-/* Windows show too much of what grows by the wall clock: reduces live by the factor by_clock. This
- * factor has the same relative error as the growth. most: bytes that there is room for; 0: not
- * known. */
+/* Memory may grow by the wall clock. Windows do not slow such growth, so by net time they show too
+ * much of it. To correct this, multiplies live by the factor by_clock. This factor has the same
+ * relative error as the growth. most: bytes that there is room for; 0: not known. */
 static void allow_for_clock(const struct realloc_growth *of, double most, struct estimate *live)
 {
 	double by = of->by_clock, error = 0;

@@ -14,8 +14,8 @@ static bool is_continuous(const struct target *t)
 	return t->budget.stretch && t->budget.pace.windows.open && !t->budget.pace.closing;
 }
 
-/* Estimates all that a target has allocated from what it allocated while its probes were in
- * place. */
+/* An estimate of all bytes that a target has allocated. In windows only a part of them is counted:
+ * the bytes that the target allocated while probes were in place. So this part is scaled up. */
 static double allocated(const struct target *t)
 {
 	const struct survivors *s = &t->budget.survivors;

@@ -176,7 +176,8 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	text = table((struct process_table_options){.width = 140});
 	assert_has(text, "  1.1 - 6.0 MiB  ");
 	assert_has(text,
-		   /* a count of 8: 3.454 to 15.763, cut at 12 MiB */
+		   /* 8 samples in all: the interval of a count of 8 is 3.454 to 15.763. The high
+		    * end is cut at twice 6 MiB. */
 		   "live 8.0 MiB (95 %: 3.5 - 12.0 MiB)");
 	free(text);
 }

@@ -170,7 +170,8 @@ static void test_work_tells_what_little_cost_is_felt(void **state)
 	net_clock__free(&c);
 }
 
-/* What a timer reads and writes does not tell how much the probes take. */
+/* A timer makes this process read and write as much per second in windows as between them. So the
+ * bytes do not tell how much CPU time the probes take. */
 static void test_work_by_the_clock_is_not_believed(void **state)
 {
 	struct net_clock c = run_of(NET_CLOCK_FELT_IO, 1, 20);

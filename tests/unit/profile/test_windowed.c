@@ -370,8 +370,8 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* Where probes take all the CPU time of windows, it is not known how much net time is left there.
- * The wall clock may be as right as the net clock. */
+/* Probes may take nearly all the CPU time of windows. The little net time that is left is then
+ * hardly known. The wall clock may be as right as the net clock. */
 static void test_unknown_clock(void **state)
 {
 	struct windowed_window windows[8];
