@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "profile/growth.h"
+#include "profile/estimate.h"
 
 #define FIRST_AGE_S 1e-5
 #define PER_DECADE  6
@@ -469,73 +469,99 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
 	return more > CONTRADICTS * all;
 }
 
-/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
- * Poisson mean (Byar's approximation; Breslow and Day, Statistical Methods in Cancer Research, vol.
- * 2, chapter 2). For n = 0 it is 3.7. */
-static double most_events(double n)
+/* Both kinds of evidence. */
+struct evidence {
+	double sum[SUMS][SURVIVAL_CLASSES];
+	double alike[SURVIVAL_CLASSES]; /* share of ended blocks that contents do not show */
+	struct ends ends;
+	double contents[SURVIVAL_CLASSES]; /* S by contents, */
+	double contents_known_s;	   /* up to that age, */
+	bool compared;			   /* if any could be compared */
+	bool by_contents;		   /* they were, and ends do not contradict them */
+};
+
+static void weigh(const struct survival_ages *groups, size_t n, int without,
+		  const struct survival_terms *t, struct evidence *e)
 {
-	double more = n + 1;
-
-	return more * pow(1 - 1 / (9 * more) + NORMAL_QUANTILE / (3 * sqrt(more)), 3);
-}
-
-/* Finds a lower bound of S at the upper bounds of the classes. It is needed because windows that
- * saw no event do not differ: their spread of 0 would make S exact. The bound is the larger of two.
- * One takes events to have one rate up to the age, the highest that the number of events allows.
- * The other comes from the contents of blocks of that age or older. */
-static void find_sure(double (*sum)[SURVIVAL_CLASSES], const double alike[SURVIVAL_CLASSES],
-		      const struct survival_terms *t, bool by_contents,
-		      double ret[SURVIVAL_CLASSES])
-{
-	double events = 0, exposed = 0, older = 0;
-
-	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		events += (sum[ENDED][k] + sum[FREES][k]) / t->sample;
-		exposed += (sum[WATCHED][k] + sum[EXPOSED][k]) / t->sample;
-		ret[k] = exposed > 0 ? exp(-most_events(events) / exposed * survival__class_end(k))
-				     : 0;
-	}
-	for (int k = SURVIVAL_CLASSES - 1; k >= 0; k--) {
-		double compared = sum[LOOKED][k] / t->sample, changed;
-
-		if (by_contents && compared > 0 && alike[k] < MOST_ALIKE) {
-			changed = most_events(compared - sum[SAME][k] / t->sample) / compared;
-			older = fmax(older, 1 - changed / (1 - alike[k]));
-		}
-		ret[k] = older = fmax(ret[k], older);
-	}
+	add_ages(groups, n, without, t->per_alloc_s, t->slowed, e->sum);
+	solve_ends(e->sum, t, survival__age_class(t->length_s), &e->ends);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		e->alike[k] = fmax(t->alike, t->missed && windowed_has(t->without, PART_MISSED)
+						     ? (double)t->missed[k]
+						     : 0);
+	e->compared =
+		windowed_has(t->without, PART_CONTENTS) &&
+		solve_contents(e->sum, e->alike, e->ends.s, e->contents, &e->contents_known_s);
+	e->by_contents = e->compared && !is_mutated(e->sum, &e->ends, e->alike);
 }
 
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *t, struct survival *ret)
 {
-	double sum[SUMS][SURVIVAL_CLASSES], looks_alike[SURVIVAL_CLASSES], sure[SURVIVAL_CLASSES],
-		before = 1, least = 1;
-	bool compared, by_contents;
-	struct ends ends;
+	struct evidence e;
+	double before = 1;
 
-	add_ages(groups, n, without, t->per_alloc_s, t->slowed, sum);
-	solve_ends(sum, t, survival__age_class(t->length_s), &ends);
-	for (int k = 0; k < SURVIVAL_CLASSES; k++)
-		looks_alike[k] = fmax(t->alike, t->missed && windowed_has(t->without, PART_MISSED)
-							? (double)t->missed[k]
-							: 0);
-	compared = windowed_has(t->without, PART_CONTENTS) &&
-		   solve_contents(sum, looks_alike, ends.s, ret->s, &ret->known_s);
-	by_contents = compared && !is_mutated(sum, &ends, looks_alike);
-	if (!by_contents)
-		ret->known_s = ends.known_s;
-	find_sure(sum, looks_alike, t, by_contents, sure);
+	weigh(groups, n, without, t, &e);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		double contents = compared ? ret->s[k] : 1;
-
-		if (!by_contents)
-			ret->s[k] = ends.s[k];
-		ret->s[k] = before = fmin(ret->s[k], before);
-		ret->least_s[k] = least = fmin(fmin(fmin(contents, sure[k]), before), least);
-		ret->seen[k] = sum[WATCHED][k] > 0 ||
-			       (by_contents ? sum[LOOKED][k] > 0 : sum[PAIRS][k] > 0);
+		before = fmin(e.by_contents ? e.contents[k] : e.ends.s[k], before);
+		ret->s[k] = before;
+		ret->seen[k] = e.sum[WATCHED][k] > 0 ||
+			       (e.by_contents ? e.sum[LOOKED][k] > 0 : e.sum[PAIRS][k] > 0);
 	}
-	ret->by = by_contents ? SURVIVAL_CONTENTS : ends.known ? SURVIVAL_ENDS : SURVIVAL_UNKNOWN;
+	ret->known_s = e.by_contents ? e.contents_known_s : e.ends.known_s;
+	ret->by = e.by_contents	 ? SURVIVAL_CONTENTS
+		  : e.ends.known ? SURVIVAL_ENDS
+				 : SURVIVAL_UNKNOWN;
 	integrate(ret);
+}
+
+/* --- the lower bound --- */
+
+/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
+ * Poisson mean (Garwood, Biometrika 28, 1936). */
+static double most_events(double n)
+{
+	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
+}
+
+/* Finds what S is at least, at the upper bounds of the classes, by the number of events seen. It is
+ * the larger of two bounds. One takes events to have one rate up to the age, the highest that this
+ * number allows. The other comes from the contents of blocks of that age or older. */
+static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
+{
+	double events = 0, exposed = 0, older = 0;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		events += (e->sum[ENDED][k] + e->sum[FREES][k]) / sample;
+		exposed += (e->sum[WATCHED][k] + e->sum[EXPOSED][k]) / sample;
+		ret[k] = exposed > 0 ? exp(-most_events(events) / exposed * survival__class_end(k))
+				     : 0;
+	}
+	for (int k = SURVIVAL_CLASSES - 1; k >= 0; k--) {
+		double compared = e->sum[LOOKED][k] / sample, changed;
+
+		if (e->by_contents && compared > 0 && e->alike[k] < MOST_ALIKE) {
+			changed = most_events(compared - e->sum[SAME][k] / sample) / compared;
+			older = fmax(older, 1 - changed / (1 - e->alike[k]));
+		}
+		ret[k] = older = fmax(ret[k], older);
+	}
+}
+
+void survival__lowest(const struct survival_ages *groups, size_t n, const struct survival_terms *t,
+		      double ret[SURVIVAL_CLASSES])
+{
+	double lowest = 1;
+	struct evidence e;
+
+	weigh(groups, n, -1, t, &e);
+	find_sure(&e, t->sample, ret);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		lowest = fmin(lowest, ret[k]);
+		if (e.compared)
+			lowest = fmin(lowest, e.contents[k]);
+		if (!e.by_contents)
+			lowest = fmin(lowest, e.ends.s[k]);
+		ret[k] = lowest;
+	}
 }

@@ -67,10 +67,7 @@ struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	/* Lower bound of S. It is at most what contents say, even if frees contradict them and s is
-	 * by frees. And it is at most what the number of events makes sure. */
-	double least_s[SURVIVAL_CLASSES];
-	double known_s; /* the oldest age for which S is known */
+	double known_s;		       /* the oldest age for which S is known */
 	enum survival_evidence by;
 };
 
@@ -99,6 +96,12 @@ struct survival_terms {
  * left out (-1: none). */
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
+
+/* A lower bound of S at the upper bounds of the classes, from all groups. It is at most what the
+ * number of events makes sure: windows that saw no event do not differ, so their spread says
+ * nothing. And it is at most what contents say, even if frees contradict them. */
+void survival__lowest(const struct survival_ages *groups, size_t n,
+		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 
 /* S at an age, and the integral of S from 0 to that age, seconds. */
 double survival__at(const struct survival *survival, double age_s);

@@ -314,8 +314,14 @@ struct context {
 	const struct windowed_stack *stack;
 	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended */
 	double *rates, *left;
+	struct survival_terms terms; /* of survival, */
 	struct survival survival, cohort;
 };
+
+static size_t n_groups(const struct windowed_stack *stack)
+{
+	return stack->groups ? WINDOWED_GROUPS : 0;
+}
 
 static struct context context_of(const struct windowed_run *run,
 				 const struct windowed_strata *strata,
@@ -417,10 +423,12 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
 	double clock = 1 + 2 * windowed__reach(c->strata->clock_error),
 	       half = survival__half_life(s);
+	double lowest[SURVIVAL_CLASSES];
 	bool more = true; /* at every age so far, the lower bound of S is surely above a half */
 
 	if (!lives_are_known(c))
 		return;
+	survival__lowest(c->stack->groups, n_groups(c->stack), &c->terms, lowest);
 	r->half_life = (struct half_life){half < end ? half * wall : INFINITY, 0, INFINITY};
 	for (int k = 0; k < SURVIVAL_CLASSES && survival__class_end(k) < end; k++) {
 		double value[WINDOWED_GROUPS + 1], error;
@@ -430,7 +438,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 		for (int g = 0; g <= WINDOWED_GROUPS; g++)
 			value[g] = all[g].survival.s[k];
 		error = half_width(c->strata, jackknife(c->strata, value));
-		more = more && s->least_s[k] - error > 0.5;
+		more = more && lowest[k] - error > 0.5;
 		if (more)
 			r->half_life.low_s = survival__class_end(k) * wall / clock;
 		if (s->s[k] + error < 0.5) {
@@ -472,8 +480,8 @@ static void figure(struct context *c, int without, struct figures *ret)
 	to_rates(c->run, c->strata, without, c->rates);
 	terms.left = born > 0 ? alive / born : 1;
 	terms.sample = samples > 0 ? born / samples : 1;
-	survival__solve(stack->groups, stack->groups ? WINDOWED_GROUPS : 0, without, &terms,
-			&c->survival);
+	c->terms = terms;
+	survival__solve(stack->groups, n_groups(stack), without, &terms, &c->survival);
 	terms.left = 1;
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
 	ret->alloc = allocated_since(c, 0);
