@@ -6,12 +6,10 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS  (2 * S)     /* unused budget of that time is kept */
-#define STRETCH_NS (500 * MS)  /* over which a process is judged */
-#define STALE_NS   (1000 * MS) /* if no look comes for so long, the stretch is void */
-#define BUSY                                                                                       \
-	2.5e-3 /* cost of all per wall time: with less, no process can
-				     * exceed its limit */
+#define CREDIT_NS	(2 * S)	    /* unused budget of that time is kept */
+#define STRETCH_NS	(500 * MS)  /* over which a process is judged */
+#define STALE_NS	(1000 * MS) /* if no look comes for so long, the stretch is void */
+#define BUSY		2.5e-3 /* cost of all per wall time: with less, none can exceed its limit */
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for so long: the attempt has not failed */

@@ -542,11 +542,17 @@ static bool leaves_nothing(const struct target *t)
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls;
 }
 
+/* When an uninvited target became one. */
+static uint64_t began_ns(const struct target *t)
+{
+	return t->begun_by_exec_ns ?: t->start_ns;
+}
+
 /* Was one of the target's files without probes when the target began? Perhaps that file was never
  * looked through for allocators, or could not be opened any more. */
 static bool was_late(struct session *s, const struct target *t)
 {
-	uint64_t begin_ns = t->begun_by_exec_ns ?: t->start_ns, since_ns;
+	uint64_t since_ns;
 
 	for (size_t i = 0; i < t->maps.n; i++) {
 		const struct map_entry *e = &t->maps.entries[i];
@@ -555,7 +561,8 @@ static bool was_late(struct session *s, const struct target *t)
 		if (!e->executable || !e->file.inode)
 			continue;
 		if (!mark || *mark == FILE_NEW || *mark == FILE_REFUSED ||
-		    (capture__probes_file(s->capture, &e->file, &since_ns) && since_ns > begin_ns))
+		    (capture__probes_file(s->capture, &e->file, &since_ns) &&
+		     since_ns > began_ns(t)))
 			return true;
 	}
 	return !t->maps.n;
@@ -564,13 +571,11 @@ static bool was_late(struct session *s, const struct target *t)
 /* Did the target end before it had a window, or while probes were out of everybody's code? */
 static bool waited(const struct session *s, const struct target *t)
 {
-	uint64_t begin_ns = t->begun_by_exec_ns ?: t->start_ns;
-
 	if (t->alloc_calls || t->free_calls)
 		return false;
 	return budget__is_windowed(&t->budget) ||
 	       (s->everywhere && s->scheduler.begun &&
-		!host__was_everywhere(&s->scheduler.host, begin_ns, t->end_ns));
+		!host__was_everywhere(&s->scheduler.host, began_ns(t), t->end_ns));
 }
 
 /* May the process have made calls that no probe saw? (Some of the processes for which the answer is
