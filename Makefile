@@ -61,7 +61,7 @@ CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
-all: $(B)/memtrace
+all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
 BPF_SRC  := $(wildcard bpf/*.bpf.c)
@@ -94,7 +94,7 @@ tools:
 # --- user side ---------------------------------------------------------------------------------
 # Rooms from the ground up: each may use those before it (proc and elf are siblings; decode, which
 # reads what encode writes, is tested with it).
-ROOMS    := base proc elf profile encode decode symbolize capture ledger pace session cli
+ROOMS    := base proc elf profile encode decode symbolize capture ledger pace session agent cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
@@ -127,6 +127,13 @@ $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
+# The agent's server: a program of its own, for it has no privileges, and memtrace no HTTP in it.
+WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) user/agent/feed.c
+WEB_OBJ := $(WEB_SRC:%.c=$(B)/%.o)
+$(B)/memtrace-web: $(WEB_OBJ)
+	$(say) LD $@
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd
+
 # Manual pages and completions, from the tables of options.
 $(B)/manual: scripts/manual.c $(filter-out $(B)/user/main.o,$(USER_OBJ))
 	$(say) LD $@
@@ -137,14 +144,17 @@ $(B)/share/man1/memtrace.1: $(B)/manual
 	$(Q)$(B)/manual $(B)/share
 
 SHARE = $(DESTDIR)$(PREFIX)/share
-install: $(B)/memtrace $(B)/share/man1/memtrace.1
+install: all $(B)/share/man1/memtrace.1
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
+	$(if $(STATIC),,install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web')
 	install -D -m 644 -t '$(SHARE)/man/man1' $(B)/share/man1/*.1
 	install -D -m 644 -t '$(SHARE)/bash-completion/completions' $(B)/share/bash/memtrace
 	install -D -m 644 -t '$(SHARE)/zsh/vendor-completions' $(B)/share/zsh/_memtrace
 	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' $(B)/share/fish/memtrace.fish
 
 uninstall:
+	rm -f '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web'
+	-rmdir '$(DESTDIR)$(PREFIX)/libexec/memtrace'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' '$(SHARE)/man/man1/'memtrace-*.1 \
 		'$(SHARE)/bash-completion/completions/memtrace' '$(SHARE)/zsh/vendor-completions/_memtrace' \
 		'$(SHARE)/fish/vendor_completions.d/memtrace.fish'
@@ -388,6 +398,12 @@ $(CHECK_B)/unit/$(1)/test_no_memory: UNIT_FLAGS := $(foreach f,$(FAILING),-Wl,--
 endef
 FAILING := malloc calloc realloc reallocarray strdup strndup open_memstream asprintf vasprintf
 $(foreach r,$(ROOMS),$(eval $(call unit_rules,$(r))))
+
+WEB_CHECK_OBJ := $(patsubst %.c,$(CHECK_B)/%.o,$(filter-out user/web/main.c,$(WEB_SRC)))
+$(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WEB_CHECK_OBJ)
+	$(say) LD $@
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS)
 
 # Over a capture that is made up.
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""memtrace agent: what it serves is what memtrace finds, in the forms that others read; whoever talks to it cannot harm it."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import time
+import xml.etree.ElementTree
+
+from harness import (MEMTRACE, Endless, Target, end, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
+                     start, test, wait_until)
+from test_harmless import changed_text
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+class Agent:
+    def __init__(self, *args):
+        self.port = free_port()
+        self.url = f"http://127.0.0.1:{self.port}"
+        self.process = start([MEMTRACE, "agent", "--listen", f"127.0.0.1:{self.port}", "--every", "1", *args])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def ask(self, path, method="GET", body=None, headers=None):
+        """(status, type, body)"""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request(method, path, body, headers or {})
+            response = connection.getresponse()
+            return response.status, response.getheader("Content-Type"), response.read()
+        finally:
+            connection.close()
+
+    def get(self, path):
+        status, kind, body = self.ask(path)
+        expect_equal(status, 200, f"status of {path}: {body[:300]}")
+        return kind, body
+
+    def targets(self):
+        try:
+            return {target["pid"]: target for target in json.loads(self.get("/targets")[1])["targets"]}
+        except (ConnectionError, TimeoutError):
+            return {}
+
+    def wait_for(self, *pids, snapshots=1):
+        def there():
+            expect(self.process.poll() is None, "agent ended:", self.process.poll())
+            found = self.targets()
+            return all(pid in found and found[pid]["snapshots"] >= snapshots for pid in pids)
+
+        wait_until(there, f"{snapshots} profiles of {pids}")
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        out, err = self.process.communicate(timeout=30)
+        expect_equal((self.process.returncode, out), (0, ""), f"status, output ({err})")
+        return err
+
+
+@contextlib.contextmanager
+def watching_a_leak():
+    with Target("truth_basic") as target, Agent("-p", target.pid, "-i", "1") as agent:
+        agent.wait_for(target.pid)
+        target.go()
+        before = agent.targets()[target.pid]["snapshot"]
+        wait_until(lambda: agent.targets()[target.pid]["snapshot"] >= before + 2, "a profile of all")
+        yield target, agent
+        agent.stop()
+        expect_equal(changed_text(target.pid), [], "code changed after the end")
+
+
+@test(beside=True)
+def agent_serves_what_there_is():
+    """Every route, and the same bytes on each."""
+    with watching_a_leak() as (target, agent):
+        pid = target.pid
+        live = agent.targets()[pid]["live_bytes"]
+        expect(live > 0, "nothing is live:", agent.targets())
+        kind, page = agent.get("/")
+        expect_equal(kind, "text/html; charset=utf-8", "type of /")
+        expect_words(page.decode(), f'href="/pid/{pid}/"', "truth_basic")
+        expect_equal(agent.ask(f"/pid/{pid}")[0], 301, f"status of /pid/{pid}")
+        _, page = agent.get(f"/pid/{pid}/")
+        expect_words(page.decode(), "live heap", "flame.svg", "main")
+        kind, graph = agent.get(f"/pid/{pid}/flame.svg")
+        expect_equal(kind, "image/svg+xml", "type of the flame graph")
+        expect(xml.etree.ElementTree.fromstring(graph).tag.endswith("svg"), graph[:200])
+        profile = json.loads(agent.get(f"/pid/{pid}/profile.json")[1])
+        expect_equal((profile["pid"], profile["live_bytes"]), (pid, live), "pid and live bytes")
+        collapsed = agent.get(f"/pid/{pid}/collapsed")[1].decode()
+        expect_equal(sum(int(line.rsplit(" ", 1)[1]) for line in collapsed.splitlines()), live, "collapsed bytes")
+        with place() as directory:
+            for path in ("debug/pprof/heap", "debug/pprof/allocs", "pprof/heap"):
+                file = os.path.join(directory, path.replace("/", "_"))
+                with open(file, "wb") as to:
+                    to.write(agent.get(f"/pid/{pid}/{path}")[1])
+                read = memtrace("report", "-f", "json", file).json()
+                # heap_v2 has integers that are multiplied (user/encode/heap_v2.c)
+                expect(abs(read["live_bytes"] - live) <= (live / 1000 if path == "pprof/heap" else 0), path, read["live_bytes"], "for", live)
+        expect_words(agent.get(f"/debug/pprof/heap?pid={pid}&debug=1")[1].decode(), "live heap")
+        snapshots = json.loads(agent.get(f"/pid/{pid}/snapshots")[1])
+        expect(len(snapshots) >= 2, snapshots)
+        expect_words(agent.get(f"/pid/{pid}/diff?from={snapshots[0]['id']}&to={snapshots[-1]['id']}")[1].decode(), "main")
+        diff = json.loads(agent.get(f"/pid/{pid}/diff?format=json")[1])
+        expect_equal(diff["profiles"][0]["pid"], pid, "pid of the diff")
+        [entry] = json.loads(agent.get("/sd")[1])
+        expect_equal((entry["targets"], entry["labels"]["pid"]), ([f"127.0.0.1:{agent.port}"], str(pid)), "discovery")
+        expect_equal(agent.get("/healthz")[1], b"ok\n", "health")
+        before = agent.targets()[pid]["snapshot"]
+        expect_equal(agent.ask(f"/pid/{pid}/snapshot", "POST")[0], 202, "status of a snapshot that was asked for")
+        wait_until(lambda: agent.targets()[pid]["snapshot"] > before, "the snapshot")
+    return f"{live} bytes on each of them"
+
+
+@test(beside=True)
+def agent_metrics():
+    """By group, as promtool has them; each stack's number leads to its frames."""
+    with watching_a_leak() as (target, agent):
+        _, kind, text = agent.ask("/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"})
+        expect_equal(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8", "type")
+        expect(text.endswith(b"# EOF\n") and b"# TYPE memtrace_rounds counter" in text, text[-1000:])
+        kind, text = agent.get("/metrics")
+        expect_equal(kind, "text/plain; version=0.0.4; charset=utf-8", "type")
+        text = text.decode()
+        live = float(re.search(r'^memtrace_live_bytes\{group="truth_basic"\} (\S+)$', text, re.M)[1])
+        expect_equal(live, agent.targets()[target.pid]["live_bytes"], "live bytes of the group")
+        stacks = re.findall(r'^memtrace_stack_live_bytes\{group="truth_basic",stack="([0-9a-f]{16})",function="([^"]+)"\} (\S+)$',
+                            text, re.M)
+        expect(stacks, "no stacks in", text)
+        for number, function, _ in stacks:
+            expect_words(agent.get(f"/stack/{number}")[1].decode(), rf"\({target.pid}\): .*{re.escape(function.split('(')[0].strip())}")
+        checked = run([need_tool("promtool"), "check", "metrics"], input=text)
+        expect_equal((checked.status, checked.err), (0, ""), "promtool")
+
+
+@test(beside=True)
+def agent_is_read_by_others():
+    """jeprof and go tool pprof over HTTP name the same function first."""
+    with watching_a_leak() as (target, agent):
+        with place() as directory:
+            environment = {**os.environ, "HOME": directory, "JEPROF_TMPDIR": directory}
+            said = run([need_tool("jeprof"), "--text", "--cum", f"{agent.url}/pid/{target.pid}/pprof/heap"], env=environment,
+                       cwd=directory)
+            expect_equal(said.status, 0, said)
+            expect_words(said.out, r"\bmain\b")
+            said = run([need_tool("go"), "tool", "pprof", "-top", "-cum", f"{agent.url}/pid/{target.pid}/debug/pprof/heap"],
+                       env=environment, cwd=directory)
+            expect_equal(said.status, 0, said)
+            expect_words(said.out, r"\bmain\b", "inuse_space")
+
+
+HOSTILE = ("/pid/", "/pid/x/", "/pid/-1/", "/pid/99999999999999999999/", "/pid/1%2f/", "/pid/../../etc/passwd", "/pid/1/../../x",
+           "/stack/", "/stack/zz", "/stack/" + "1" * 100, "/debug/pprof/heap", "/debug/pprof/heap?pid=", "/debug/pprof/heap?pid=x",
+           "/nowhere", "//", "/pid/%25s%25n/", "/" + "a" * 3000)
+
+
+@test(beside=True)
+def agent_and_hostile_clients():
+    """Wrong paths, methods, bodies and hosts are answered as such; half a request, 500 at once and 20 MB harm nobody."""
+    with watching_a_leak() as (target, agent):
+        for path in HOSTILE:
+            status, _, body = agent.ask(path)
+            expect(400 <= status < 500, path, status, body[:200])
+        for query in ("from=x", "to=4294967296", "from=1&to=999999"):
+            status, _, body = agent.ask(f"/pid/{target.pid}/diff?{query}")
+            expect(400 <= status < 500, query, status, body[:200])
+        expect_equal(agent.ask("/", "DELETE")[0], 405, "status of DELETE")
+        expect_equal(agent.ask("/", "POST")[0], 405, "status of POST /")
+        expect_equal(agent.ask("/", headers={"Host": "example.org"})[0], 403, "status of a foreign host")
+        expect_equal(agent.ask(f"/pid/{target.pid}/snapshot", "POST", headers={"Origin": "http://example.org"})[0], 403,
+                     "status of another site's page")
+        expect_equal(agent.ask(f"/pid/{target.pid}/pprof/symbol", "POST", b"0x" + b"f" * 100000)[0], 413, "status of 100 kB")
+        for body in (b"x", b"0x1+y", b"%s%n", b"+" * 1000):
+            expect(agent.ask(f"/pid/{target.pid}/pprof/symbol", "POST", body)[0] in (200, 400), body[:20])
+        with contextlib.ExitStack() as stack:
+            for i in range(500):
+                s = stack.enter_context(socket.socket())
+                s.settimeout(5)
+                with contextlib.suppress(OSError):
+                    s.connect(("127.0.0.1", agent.port))
+                    s.send((b"GET / HTTP/1.1\r\n", b"\xff\xfe\x00", b"POST / HTTP/1.1\r\nContent-Length: 99999999999\r\n\r\n")[i % 3])
+            time.sleep(0.5)
+        with socket.create_connection(("127.0.0.1", agent.port), 5) as s, contextlib.suppress(OSError):
+            s.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"a" * (20 << 20))
+        wait_until(lambda: agent.ask("/healthz")[0] == 200, "health")
+        before = agent.targets()[target.pid]["snapshot"]
+        wait_until(lambda: agent.targets()[target.pid]["snapshot"] > before, "profiles go on")
+
+
+@test(beside=True)
+def agent_server_dies():
+    """Its server is another process, nobody's: killed, it comes back; the tracing goes on."""
+    with watching_a_leak() as (target, agent):
+        def server():
+            with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
+                pids = file.read().split()
+            for pid in pids:
+                with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
+                    if file.read().strip() == "memtrace-web":
+                        return int(pid)
+            return None
+
+        pid = server()
+        expect(pid, "no server among the children")
+        with open(f"/proc/{pid}/status", encoding="ascii") as file:
+            status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+        expect_equal((status["Uid"].split()[0], int(status["CapPrm"], 16), status["NoNewPrivs"]), ("65534", 0, "1"),
+                     "user, capabilities, no_new_privs")
+        os.kill(pid, signal.SIGKILL)
+        wait_until(lambda: server() not in (None, pid), "another server")
+        agent.wait_for(target.pid)
+        expect(agent.process.poll() is None, "the agent ended")
+
+
+@test(beside=True)
+def agent_refuses():
+    """What cannot be served is said, with what to do."""
+    for address, words in (("0.0.0.0:9178", "other hosts"), ("[::]:9178", "other hosts"), ("example.org:1", "no address"),
+                           ("127.0.0.1", "no address"), ("127.0.0.1:99999", "."), ("nowhere", "no address")):
+        result = memtrace("agent", "--listen", address, "-p", os.getpid())
+        expect_equal(result.status, 1, result)
+        expect_words(result.err, words)
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        s.listen()
+        result = memtrace("agent", "--listen", f"127.0.0.1:{s.getsockname()[1]}", "-p", os.getpid())
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "in use")
+    for args in (("--every", "0"), ("--every", "x"), ("word",), ("-o", "-")):
+        expect_equal(memtrace("agent", *args).status, 2, args)
+
+
+@test(beside=True)
+def agent_names_are_text():
+    """A name full of markup is text in every form."""
+    name = '<b>"x\\'
+    with place() as directory:
+        path = os.path.join(directory, name)
+        os.symlink(os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking"), path)
+        with Endless(path, "--rate", "1000") as target, Agent("-p", target.pid) as agent:
+            agent.wait_for(target.pid)
+            for page in ("/", f"/pid/{target.pid}/"):
+                text = agent.get(page)[1].decode()
+                expect(name not in text and "&lt;b&gt;&quot;x" in text, "the name in", text[:600])
+            expect_words(agent.get("/metrics")[1].decode(), re.escape('{group="<b>\\"x\\\\"}'))
+            expect_equal(agent.targets()[target.pid]["comm"], name, "name in JSON")
+            xml.etree.ElementTree.fromstring(agent.get(f"/pid/{target.pid}/flame.svg")[1])
+            agent.stop()
+            target.stop()
+
+
+@test(beside=True)
+def agent_begins_anew_with_a_good_configuration():
+    """SIGHUP: a bad file is refused with its line, and the old one stays; a good one counts. A tracer that is killed comes back."""
+    ports = free_port(), free_port()
+    with place() as directory, Target("truth_basic") as target:
+        path = os.path.join(directory, "agent.conf")
+
+        def configure(*lines):
+            with open(path, "w", encoding="ascii") as file:
+                file.write("# a trial\n\n" + "".join(f"{line}\n" for line in lines))
+
+        configure(f"listen = 127.0.0.1:{ports[0]}", "every = 1", f"pid = {target.pid}", "interval = 1")
+        agent = Agent.__new__(Agent)
+        agent.port = ports[0]
+        agent.process = start([MEMTRACE, "agent", "--config", path])
+        with agent:
+            agent.wait_for(target.pid)
+            configure("every = 1", "every = often")
+            agent.process.send_signal(signal.SIGHUP)
+            time.sleep(2)
+            agent.wait_for(target.pid)
+            configure(f"listen = 127.0.0.1:{ports[1]}", "every = 1", f"pid = {target.pid}")
+            agent.process.send_signal(signal.SIGHUP)
+            agent.port = ports[1]
+            agent.wait_for(target.pid)
+            with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
+                [tracer] = map(int, file.read().split())
+            os.kill(tracer, signal.SIGKILL)
+            wait_until(lambda: not os.path.exists(f"/proc/{tracer}"), "the end of the tracer")
+            expect_equal(changed_text(target.pid), [], "code changed after SIGKILL")
+            agent.wait_for(target.pid)
+            err = agent.stop()
+            expect_words(err, f"{path}:4: this line is refused", "is refused; what was configured before stays", "signal 9")
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+
+
+@test(beside=True)
+def agent_tells_the_service_manager():
+    """What sd_notify(3) demands of Type=notify-reload, over a real socket."""
+    with place() as directory, Target("truth_basic") as target, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(os.path.join(directory, "notify"))
+        manager.settimeout(30)
+        env = {**os.environ, "NOTIFY_SOCKET": manager.getsockname(), "WATCHDOG_USEC": "2000000"}
+        agent = start([MEMTRACE, "agent", "--listen", f"127.0.0.1:{free_port()}", "-p", str(target.pid)], env=env)
+        try:
+            said = [manager.recv(256).decode() for _ in range(3)]
+            expect_equal(said, ["READY=1", "WATCHDOG=1", "WATCHDOG=1"], "said at the start")
+            agent.send_signal(signal.SIGHUP)
+            reloading = manager.recv(256).decode()
+            while reloading == "WATCHDOG=1":
+                reloading = manager.recv(256).decode()
+            expect(re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", reloading), reloading)
+            expect_equal(manager.recv(256).decode(), "READY=1", "said after the reload")
+            agent.send_signal(signal.SIGTERM)
+            last = manager.recv(256).decode()
+            while last == "WATCHDOG=1":
+                last = manager.recv(256).decode()
+            expect_equal((last, agent.wait(30)), ("STOPPING=1", 0), "said at the end, status")
+        finally:
+            end(agent)

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the agent's tracer tells its server, and what the server asks for: datagrams over a pair of
+ * SOCK_SEQPACKET sockets.
+ *
+ * The tracer is privileged, and keeps the limit of overhead: it never waits for the server, and
+ * believes nothing that the server says but that a round of profiles is wanted. The server
+ * (user/web) speaks with the network and has no privileges. It believes the tracer. */
+#ifndef MEMTRACE_AGENT_FEED_H
+#define MEMTRACE_AGENT_FEED_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FEED_FD 3 /* the server's end, in the server */
+
+enum feed_kind {
+	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
+	FEED_PROFILE = 1,
+	/* Each process that is traced has had its profile since the last of these. */
+	FEED_ROUND,
+	FEED_ASK, /* from the server: a round, now */
+};
+
+struct feed_message {
+	uint32_t kind;
+	int32_t pid;	     /* FEED_PROFILE */
+	uint64_t taken_ns;   /* when the figures were read, by the wall clock */
+	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
+	uint64_t user_bytes; /* FEED_ROUND: of the tracer, resident */
+	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */
+	double round_s;	     /* FEED_ROUND: what making these profiles took */
+	double every_s;	     /* FEED_ROUND: when the next one is due */
+};
+
+/* The two ends; both are closed on exec and neither blocks. 0 or negative errno. */
+int feed__pair(int ret[2]);
+
+/* memory: the descriptor that goes with the message, which stays the caller's; -1: none. 0;
+ * -EAGAIN: the other side has not taken in enough of what was sent; -EPIPE: it is gone; or another
+ * negative errno. */
+int feed__send(int fd, const struct feed_message *message, int memory);
+
+/* The next message. *ret_memory: the caller's, -1 if there is none. 1; 0: there is none now;
+ * -EPIPE: the other side is gone; -EPROTO: what came is no message; or another negative errno. */
+int feed__receive(int fd, struct feed_message *ret, int *ret_memory);
+
+#endif

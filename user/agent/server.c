@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "agent/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "encode/encode.h"
+#include "symbolize/sandbox.h"
+
+#define AGAIN_S	    1.0 /* between two starts of the server */
+#define PATIENCE_MS 20	/* for the server to make room: the limit of overhead is kept meanwhile */
+
+extern char **environ;
+
+/* --- where it listens --- */
+
+/* Cuts "host:port" into both; either may be missing. false: it is neither. */
+static bool split(const char *address, char host[256], char port[16])
+{
+	const char *colon = strrchr(address, ':'), *number = colon ? colon + 1 : address;
+	size_t len = colon ? (size_t)(colon - address) : 0;
+
+	if (!*number || strspn(number, "0123456789") != strlen(number) || strlen(number) > 5 ||
+	    strtoul(number, NULL, 10) > UINT16_MAX || len >= 256)
+		return false;
+	if (len > 1 && address[0] == '[' && address[len - 1] == ']') {
+		address++;
+		len -= 2;
+	}
+	memcpy(host, address, len);
+	host[len] = '\0';
+	if (!len)
+		strcpy(host, "127.0.0.1");
+	strcpy(port, number);
+	return true;
+}
+
+static bool is_loopback(const struct sockaddr *address)
+{
+	if (address->sa_family == AF_INET)
+		return ((const uint8_t *)&((const struct sockaddr_in *)(const void *)address)
+				->sin_addr)[0] == 127;
+	return address->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_LOOPBACK(
+		       &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
+}
+
+int server__listen(struct server *s, const char *address, struct error *err)
+{
+	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+				       .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
+	struct addrinfo *found;
+	char host[256], port[16];
+	int fd, on = 1, rc = 0;
+
+	if (s->n_listening == AGENT_LISTEN)
+		return error__set(err, -EINVAL, "it can listen on %d addresses only", AGENT_LISTEN);
+	if (!split(address, host, port) ||
+	    getaddrinfo(!strcmp(host, "localhost") ? "127.0.0.1" : host, port, &hints, &found))
+		return error__set(err, -EINVAL,
+				  "'%s' is no address and port, as 127.0.0.1:" AGENT_PORT " is",
+				  address);
+	if (!is_loopback(found->ai_addr)) {
+		freeaddrinfo(found);
+		return error__set(
+			err, -EACCES,
+			"'%s' is reached from other hosts, which would see what processes do here: listen on "
+			"127.0.0.1 or [::1]",
+			address);
+	}
+	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
+	    bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, 128)) {
+		rc = error__set(err, -errno, "cannot listen on %s: %s", address, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+	} else {
+		s->listening[s->n_listening++] = fd;
+	}
+	freeaddrinfo(found);
+	return rc;
+}
+
+/* --- its life --- */
+
+int server__find(struct server *s, struct error *err)
+{
+	char self[PATH_MAX], path[PATH_MAX + 64];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	*s = (struct server){.program = -1, .feed = -1};
+	if (len < 0)
+		return error__set(err, -errno, "cannot read /proc/self/exe: %s", strerror(errno));
+	self[len] = '\0';
+	snprintf(path, sizeof(path), "%s-web", self);
+	s->program = open(path, O_RDONLY | O_CLOEXEC);
+	if (s->program < 0) {
+		snprintf(path, sizeof(path), "%.*s/../libexec/memtrace/memtrace-web",
+			 (int)(strrchr(self, '/') - self), self);
+		s->program = open(path, O_RDONLY | O_CLOEXEC);
+	}
+	if (s->program < 0)
+		return error__set(
+			err, -ENOENT,
+			"memtrace-web, which serves the pages, is neither beside %s nor at %s",
+			self, path);
+	return 0;
+}
+
+static void run_server(struct server *s, pid_t parent, int feed)
+{
+	int fds[1 + AGENT_LISTEN + 1] = {feed};
+	char n[16], *argv[] = {(char *)"memtrace-web", n, NULL}, *env[] = {NULL};
+	sigset_t none;
+
+	snprintf(n, sizeof(n), "%zu", s->n_listening);
+	for (size_t i = 0; i < s->n_listening; i++)
+		fds[1 + i] = s->listening[i];
+	fds[1 + s->n_listening] = s->program;
+	if (sandbox__leave(parent, fds, 2 + s->n_listening))
+		_exit(126);
+	/* none of its descriptors may be closed but the program's, which it has no use for */
+	if (fcntl(SANDBOX_FIRST_FD + 1 + (int)s->n_listening, F_SETFD, FD_CLOEXEC))
+		_exit(126);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	fexecve(SANDBOX_FIRST_FD + 1 + (int)s->n_listening, argv, env);
+	_exit(127);
+}
+
+int server__start(struct server *s, struct error *err)
+{
+	pid_t parent = getpid();
+	sigset_t all, before;
+	int pair[2], rc;
+
+	if (s->feed >= 0 || clock__monotonic_s() < s->again_s)
+		return 0;
+	rc = feed__pair(pair);
+	if (rc)
+		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	s->pid = fork();
+	if (!s->pid)
+		run_server(s, parent, pair[1]);
+	rc = -errno;
+	sigprocmask(SIG_SETMASK, &before, NULL);
+	close(pair[1]);
+	s->again_s = clock__monotonic_s() + AGAIN_S;
+	if (s->pid < 0) {
+		close(pair[0]);
+		s->pid = 0;
+		return error__set(err, rc, "cannot start memtrace-web: %s", strerror(-rc));
+	}
+	s->feed = pair[0];
+	s->n_started++;
+	return 0;
+}
+
+static void lose(struct server *s)
+{
+	if (s->feed >= 0)
+		close(s->feed);
+	s->feed = -1;
+	if (s->pid > 0) {
+		kill(s->pid, SIGKILL);
+		waitpid(s->pid, NULL, 0);
+	}
+	s->pid = 0;
+}
+
+void server__end(struct server *s)
+{
+	lose(s);
+	for (size_t i = 0; i < s->n_listening; i++)
+		close(s->listening[i]);
+	if (s->program >= 0)
+		close(s->program);
+	s->n_listening = 0;
+	s->program = -1;
+}
+
+/* --- what it is told --- */
+
+/* Waits a little for room, once. */
+static int send_patiently(struct server *s, const struct feed_message *message, int memory)
+{
+	struct pollfd room = {.fd = s->feed, .events = POLLOUT};
+	int rc = feed__send(s->feed, message, memory);
+
+	if (rc == -EAGAIN && poll(&room, 1, PATIENCE_MS) > 0)
+		rc = feed__send(s->feed, message, memory);
+	if (rc == -EPIPE)
+		lose(s);
+	return rc;
+}
+
+int server__send_profile(struct server *s, const struct profile *profile)
+{
+	struct feed_message message = {.kind = FEED_PROFILE,
+				       .pid = profile->pid,
+				       .taken_ns = clock__now_ns(CLOCK_REALTIME)};
+	_cleanup_close_ int memory = -1;
+	struct sink sink;
+	FILE *stream;
+	int copy, rc;
+
+	if (s->feed < 0)
+		return 0;
+	memory = memfd_create("memtrace profile", MFD_CLOEXEC);
+	if (memory < 0)
+		return -errno;
+	copy = fcntl(memory, F_DUPFD_CLOEXEC, 0);
+	stream = copy < 0 ? NULL : fdopen(copy, "w");
+	if (!stream) {
+		if (copy >= 0)
+			close(copy);
+		return -errno;
+	}
+	sink = sink__to_stream(stream);
+	rc = encode_pprof(profile, &sink);
+	if (fclose(stream) && !rc)
+		rc = -errno;
+	if (rc)
+		return rc;
+	s->n_dropped += send_patiently(s, &message, memory) != 0;
+	return 0;
+}
+
+void server__end_round(struct server *s, double round_s, double every_s)
+{
+	struct feed_message message = {.kind = FEED_ROUND,
+				       .taken_ns = clock__now_ns(CLOCK_REALTIME),
+				       .n_dropped = s->n_dropped,
+				       .round_s = round_s,
+				       .every_s = every_s};
+	struct rusage usage;
+
+	if (s->feed < 0)
+		return;
+	if (!getrusage(RUSAGE_SELF, &usage)) {
+		message.cpu_ns =
+			1000ull * (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
+			1000000000ull * (uint64_t)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec);
+		message.user_bytes = 1024ull * (uint64_t)usage.ru_maxrss;
+	}
+	send_patiently(s, &message, -1);
+}
+
+bool server__listen_to(struct server *s)
+{
+	struct feed_message message;
+	bool asked = false;
+	int memory, rc;
+
+	if (s->feed < 0)
+		return false;
+	/* it may say a lot: the rest of it comes at the next look */
+	for (int i = 0; i < 64; i++) {
+		rc = feed__receive(s->feed, &message, &memory);
+		if (memory >= 0)
+			close(memory);
+		if (rc <= 0)
+			break;
+		asked |= message.kind == FEED_ASK;
+	}
+	if (rc < 0)
+		lose(s);
+	return asked;
+}

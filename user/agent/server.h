@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The tracer's side of the server: a process that has no privileges, speaks HTTP and has the
+ * profiles (user/web). It is started again when it ends; then it has what comes from then on. */
+#ifndef MEMTRACE_AGENT_SERVER_H
+#define MEMTRACE_AGENT_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "agent/feed.h"
+#include "base/error.h"
+#include "profile/profile.h"
+
+#define AGENT_LISTEN  2 /* listening sockets, at most */
+#define AGENT_PORT    "9178"
+#define AGENT_ADDRESS "127.0.0.1:" AGENT_PORT
+
+struct server {
+	int listening[AGENT_LISTEN];
+	size_t n_listening;
+	int program; /* the file that is executed */
+	int feed;    /* -1: there is no server now */
+	pid_t pid;
+	double again_s; /* monotonic: not before is it started again */
+	uint64_t n_dropped, n_started;
+};
+
+/* "127.0.0.1:9178", "[::1]:9178", ":9178" or "9178" of this host alone: no other address may be
+ * listened on, for whoever reaches it would see what processes do. */
+int server__listen(struct server *server, const char *address, struct error *err);
+
+/* Finds the program: beside the one that we run, or in ../libexec/memtrace. Zeroed before; free it
+ * with server__end() in any case. 0 or negative errno with err. */
+int server__find(struct server *server, struct error *err);
+
+/* Starts it, if it does not run and may be started. 0, or negative errno with err. */
+int server__start(struct server *server, struct error *err);
+
+/* Sends a profile. What it does not take in time is dropped and counted. 0, or negative errno where
+ * that is not the server's fault. */
+int server__send_profile(struct server *server, const struct profile *profile);
+
+/* All processes have had theirs. */
+void server__end_round(struct server *server, double round_s, double every_s);
+
+/* Takes in what the server says, and whether it is still there. True: it wants a round. */
+bool server__listen_to(struct server *server);
+
+void server__end(struct server *server);
+
+#endif

@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace agent: the service of a host. The session is record's; the profiles go to the server
+ * (agent/server.h), which is another process. */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "agent/server.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "cli/agent_config.h"
+#include "cli/cli.h"
+#include "cli/nowait.h"
+#include "cli/supervise.h"
+#include "cli/trace_options.h"
+#include "session/privileges.h"
+#include "session/session.h"
+
+#define ROUND_SHARE   0.1 /* of our time, at most, goes into reading all tables */
+#define ASKED_EVERY_S 1.0 /* rounds that the server asks for */
+
+struct agent_config {
+	struct trace_config trace;
+	double every_s;
+	const char *listen[AGENT_LISTEN];
+	size_t n_listen;
+};
+
+struct run {
+	const struct agent_config *config;
+	struct session *session;
+	struct server *server;
+	int alive; /* the supervisor's pipe */
+};
+
+/* As the agent was called. */
+struct command_line {
+	int argc;
+	char **argv;
+};
+
+TAKE_OPTION(listen)
+{
+	struct agent_config *c = config;
+
+	(void)row;
+	if (c->n_listen == AGENT_LISTEN)
+		return usage_error(command, "more than %d addresses are not listened on",
+				   AGENT_LISTEN);
+	c->listen[c->n_listen++] = value;
+	return 0;
+}
+
+/* The first one is read before all others: arguments__expand(). */
+TAKE_OPTION(config)
+{
+	(void)row, (void)value, (void)config;
+	return usage_error(command, "--config is for the command line, once");
+}
+
+TAKE_OPTION(every)
+{
+	struct agent_config *c = config;
+	char *end;
+
+	(void)row;
+	c->every_s = strtod(value, &end);
+	if (end == value || *end || !(c->every_s >= 1 && c->every_s <= 86400))
+		return usage_error(command, "'%s' is no time between profiles: 1 to 86400 seconds",
+				   value);
+	return 0;
+}
+
+static const struct option_row agent_rows[] = {
+	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
+	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
+		"127.0.0.1:9178', or 'leaks'. Empty lines and those that begin with # say nothing. What follows "
+		"on the command line overrides the file. At SIGHUP the file is read again: if a line of it is "
+		"refused, what was configured before stays; else tracing begins anew."},
+	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
+	 .help = "where pages, profiles and metrics are served",
+	 .man = "An address of this host alone, and a port. May be given twice, as 127.0.0.1:9178 and "
+		"[::1]:9178."},
+	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
+	 .help = "how often each process has a new profile",
+	 .man = "1 to 86400. Where reading the kernel's tables takes long, profiles are made less often than "
+		"that."},
+	{},
+};
+
+#define OF_TRACE offsetof(struct agent_config, trace)
+static const struct option_group groups[] = {
+	{"What to trace", trace_target_rows, OF_TRACE, OPTIONS_USUAL},
+	{"How", trace_how_rows, OF_TRACE, OPTIONS_USUAL},
+	{"Service", agent_rows, 0, OPTIONS_USUAL},
+	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
+	{},
+};
+
+const struct command command_agent = {
+	.name = "agent",
+	.run = cmd_agent,
+	.summary = "the service of a host: profiles and metrics over HTTP",
+	.usage = "agent [-p PID[,PID...]|-a|--comm NAME|...] [OPTIONS]",
+	.about =
+		"Traces all processes of the host, or those that are selected, until it is told to end, and "
+		"serves over HTTP what they hold: pages for people, profiles for pprof, jeprof and "
+		"collectors, metrics for Prometheus. --leaks samples more closely, so that leaks are found "
+		"sooner.",
+	.groups = groups,
+	.status = "Exit status: 0, 1 (failed), 2 (usage).",
+	.stops = true,
+};
+
+/* Is the line of a file an option, with a value that it may have? */
+static int check_line(int n, char **argv)
+{
+	struct agent_config alone = {};
+
+	trace_config__init(&alone.trace);
+	optind = 0; /* getopt begins anew */
+	return command__parse(&command_agent, &alone, n, argv);
+}
+
+/* The strings that the configuration points to are never freed. */
+static int parse_options(const struct command_line *line, struct agent_config *c)
+{
+	struct arguments args;
+	int rc = arguments__expand("agent", line->argc, line->argv, check_line, &args);
+
+	if (rc == -ENOMEM)
+		return no_memory();
+	*c = (struct agent_config){.every_s = 15};
+	trace_config__init(&c->trace);
+	optind = 0;
+	if (!rc)
+		rc = command__parse(&command_agent, c, args.argc, args.argv);
+	if (rc)
+		return rc;
+	if (optind < args.argc)
+		return usage_error("agent", "'%s' is no option, and agent starts no commands",
+				   args.argv[optind]);
+	if (c->trace.to_stdout)
+		return usage_error("agent", "-o - is record's: what agent finds is served");
+	if (!c->trace.n_pids && !c->trace.selection.given) {
+		rc = selection_config__take(&c->trace.selection, "agent", "all", NULL);
+		if (rc)
+			return rc;
+	}
+	if (!c->n_listen)
+		c->listen[c->n_listen++] = AGENT_ADDRESS;
+	return trace_config__settle(&c->trace, "agent", false);
+}
+
+static int send_profile(void *ctx, const struct profile *profile)
+{
+	struct run *run = ctx;
+
+	if (trace_config__is_aside(&run->config->trace, profile))
+		return 0;
+	return server__send_profile(run->server, profile);
+}
+
+/* A new profile of each process. When the next one is due. */
+static double make_round(struct run *run)
+{
+	double start, took, every = run->config->every_s;
+	int rc;
+
+	session__await_gap(run->session);
+	start = clock__monotonic_s();
+	rc = session__peek(run->session, send_profile, run);
+	if (rc)
+		complain("no profiles: %s", strerror(-rc));
+	took = clock__monotonic_s() - start;
+	every = fmax(every, took / ROUND_SHARE);
+	server__end_round(run->server, took, every);
+	return start + every;
+}
+
+/* Starts the server where there is none. */
+static void see_to_server(struct run *run)
+{
+	bool had = run->server->feed >= 0;
+	struct error err = {};
+
+	if (server__start(run->server, &err))
+		complain("%s", err.text);
+	else if (!had && run->server->feed >= 0 && run->server->n_started > 1)
+		complain("the server had ended, and was started again");
+}
+
+/* A full pipe has news enough in it. */
+static void say_alive(const struct run *run)
+{
+	(void)!write(run->alive, "", 1);
+}
+
+/* Until a signal or the duration ends it, or all named processes have. 0 or the status, said. */
+static int go_on(struct run *run, int signal_fd)
+{
+	double start = clock__monotonic_s(), duration = run->config->trace.duration_s;
+	double next = start + fmin(1, run->config->every_s), asked_at = 0;
+	struct withdrawn_told withdrawn = {};
+	bool asked = false;
+	size_t told = 0;
+
+	for (;;) {
+		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
+					{.fd = signal_fd, .events = POLLIN},
+					{.fd = run->server->feed, .events = POLLIN}};
+		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
+		struct session_status status;
+
+		if (duration > 0 && now >= start + duration)
+			return 0;
+		if (asked)
+			wait = fmin(wait, asked_at + ASKED_EVERY_S - now);
+		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
+		if (fds[1].revents & POLLIN)
+			return 0;
+		if (session__dispatch(run->session))
+			return 0;
+		say_refused(run->session, &told);
+		say_withdrawn(run->session, &withdrawn);
+		if (!session__is_guarded(run->session))
+			return say_unguarded();
+		asked |= server__listen_to(run->server);
+		see_to_server(run);
+		say_alive(run);
+		session__status(run->session, &status); /* keeps the CPU times fresh */
+		now = clock__monotonic_s();
+		if (now < next && !(asked && now >= asked_at + ASKED_EVERY_S))
+			continue;
+		next = make_round(run);
+		asked = false;
+		asked_at = clock__monotonic_s();
+	}
+}
+
+DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
+
+/* The tracer: a child of the supervisor. */
+static int trace(void *ctx, int alive)
+{
+	static struct agent_config config;
+	_cleanup_(cleanup_session) struct session *session = NULL;
+	_cleanup_(server__end) struct server server = {.program = -1, .feed = -1};
+	_cleanup_close_ int signal_fd = -1;
+	struct run run = {.config = &config, .server = &server, .alive = alive};
+	struct session_options options;
+	struct error err = {};
+	sigset_t signals;
+	int status;
+
+	status = parse_options(ctx, &config);
+	if (status)
+		return status;
+	if (server__find(&server, &err))
+		return fail(&err);
+	for (size_t i = 0; i < config.n_listen; i++)
+		if (server__listen(&server, config.listen[i], &err))
+			return fail(&err);
+	nowait__begin();
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    privileges__begin_files(&err) || session__check_machine(&err) ||
+	    selection_config__open(&config.trace.selection, &err))
+		return fail(&err);
+	options = trace_config__session_options(&config.trace);
+	if (session__open(&options, &session, &err))
+		return fail(&err);
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGQUIT);
+	sigprocmask(SIG_BLOCK, &signals, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (signal_fd < 0) {
+		complain("cannot take signals: %s", strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (session__start(session, &err))
+		return fail(&err);
+	run.session = session;
+	complain_to(nowait__complain);
+	say_alive(&run);
+	trace_config__say_missing(&config.trace, session);
+	status = go_on(&run, signal_fd);
+	complain_to(NULL);
+	session__stop(session);
+	session__detach(session);
+	return status;
+}
+
+static int check(void *ctx)
+{
+	struct agent_config config;
+
+	return parse_options(ctx, &config);
+}
+
+int cmd_agent(int argc, char **argv)
+{
+	struct command_line line = {argc, argv};
+	int status = check(&line); /* at once, and where --help is asked for */
+
+	return status ?: supervise(&(struct service){check, trace, &line});
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/agent_config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "cli/cli.h"
+
+#define OPTION "--config"
+#define SPACES " \t\r"
+
+/* The file that argv[i] names. NULL: it is another argument. *ret_n: how many arguments say so. */
+static const char *config_of(int argc, char **argv, int i, int *ret_n)
+{
+	size_t len = strlen(OPTION);
+
+	if (!strncmp(argv[i], OPTION "=", len + 1)) {
+		*ret_n = 1;
+		return argv[i] + len + 1;
+	}
+	if (strcmp(argv[i], OPTION) || i + 1 == argc)
+		return NULL;
+	*ret_n = 2;
+	return argv[i + 1];
+}
+
+/* Reads the file, which the caller owns then. 0; -ENOMEM; EXIT_FAILED after a complaint. */
+static int read_text(const char *command, const char *path, char **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_free_ char *text = NULL;
+	struct stat st;
+	size_t n = 0;
+	ssize_t got;
+
+	if (fd < 0 || fstat(fd, &st)) {
+		complain("%s: cannot open %s: %s", command, path, strerror(errno));
+		return EXIT_FAILED;
+	}
+	if (!S_ISREG(st.st_mode)) {
+		complain("%s: %s is no file", command, path);
+		return EXIT_FAILED;
+	}
+	text = malloc(AGENT_CONFIG_BYTES + 1);
+	if (!text)
+		return -ENOMEM;
+	while (n <= AGENT_CONFIG_BYTES &&
+	       (got = read(fd, text + n, AGENT_CONFIG_BYTES + 1 - n)) > 0)
+		n += (size_t)got;
+	if (n > AGENT_CONFIG_BYTES) {
+		complain("%s: %s has more than %d bytes", command, path, AGENT_CONFIG_BYTES);
+		return EXIT_FAILED;
+	}
+	text[n] = '\0';
+	if (strlen(text) != n) {
+		complain("%s: %s is no text: it has a zero byte in it", command, path);
+		return EXIT_FAILED;
+	}
+	*ret = text;
+	text = NULL;
+	return 0;
+}
+
+static char *trim(char *text)
+{
+	size_t len;
+
+	text += strspn(text, SPACES);
+	len = strlen(text);
+	while (len && strchr(SPACES, text[len - 1]))
+		text[--len] = '\0';
+	return text;
+}
+
+/* "name = value" or "name": as --name=value or --name. NULL: nothing is said in that line. *ret
+ * owned. -EINVAL: it is no such line. */
+static int read_line(char *line, char **ret)
+{
+	char *value = strchr(line, '='), *name;
+	int len;
+
+	*ret = NULL;
+	line = trim(line);
+	if (!*line || *line == '#')
+		return 0;
+	if (value)
+		*value++ = '\0';
+	name = trim(line);
+	if (!*name || *name == '-' ||
+	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name) ||
+	    !strcmp(name, OPTION + 2))
+		return -EINVAL;
+	len = value ? asprintf(ret, "--%s=%s", name, trim(value)) : asprintf(ret, "--%s", name);
+	return len < 0 ? -ENOMEM : 0;
+}
+
+static int add_file(const char *command, const char *path, int (*check)(int n, char **argv),
+		    struct arguments *a)
+{
+	_cleanup_free_ char *text = NULL;
+	int rc = read_text(command, path, &text);
+	char *line = text, *next;
+
+	for (int number = 1; line && !rc; line = next, number++) {
+		char *option, *argv[3] = {(char *)command, NULL, NULL};
+
+		next = strchr(line, '\n');
+		if (next)
+			*next++ = '\0';
+		rc = read_line(line, &option);
+		if (rc == -EINVAL) {
+			complain(
+				"%s:%d: that is no option with its value, as 'listen = 127.0.0.1:9178' is",
+				path, number);
+			return EXIT_USAGE;
+		}
+		if (rc || !option)
+			continue;
+		a->argv[a->argc++] = argv[1] = option;
+		if (check && check(2, argv)) {
+			complain("%s:%d: this line is refused", path, number);
+			return EXIT_USAGE;
+		}
+		if (number == AGENT_CONFIG_LINES) {
+			complain("%s has more than %d lines", path, AGENT_CONFIG_LINES);
+			return EXIT_FAILED;
+		}
+	}
+	return rc;
+}
+
+int arguments__expand(const char *command, int argc, char **argv, int (*check)(int n, char **argv),
+		      struct arguments *ret)
+{
+	bool had = false;
+	int rc = 0, n;
+
+	*ret = (struct arguments){
+		.argv = calloc((size_t)argc + AGENT_CONFIG_LINES + 1, sizeof(char *))};
+	if (!ret->argv)
+		return -ENOMEM;
+	for (int i = 0; i < argc && !rc; i += n) {
+		const char *path = i ? config_of(argc, argv, i, &n) : NULL;
+
+		if (!path) {
+			n = 1;
+			ret->argv[ret->argc] = strdup(argv[i]);
+			rc = ret->argv[ret->argc++] ? 0 : -ENOMEM;
+		} else if (had) {
+			return usage_error(command, "%s may be given once", OPTION);
+		} else {
+			had = true;
+			rc = add_file(command, path, check, ret);
+		}
+	}
+	return rc;
+}
+
+void arguments__free(struct arguments *a)
+{
+	for (int i = 0; i < a->argc; i++)
+		free(a->argv[i]);
+	free(a->argv);
+	*a = (struct arguments){};
+}

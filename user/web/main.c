@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace-web: the server of `memtrace agent`, which starts it without any privileges. It has the
+ * profiles from the tracer (agent/feed.h) and answers requests on the sockets that it is given.
+ *
+ * usage: memtrace-web HOSTS: descriptor 3 is the feed, the next HOSTS ones listen. */
+#include <errno.h>
+#include <fcntl.h>
+#include <microhttpd.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/feed.h"
+#include "agent/server.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "web/reply.h"
+
+#define CONNECTIONS	 200 /* at a time, of each listening socket */
+#define CONNECTION_BYTES (32 << 10)
+#define CONNECTION_S	 15 /* without a word */
+#define MEMORY_BYTES	 (1ULL << 30)
+
+/* A request while it comes in. */
+struct incoming {
+	char *body;
+	size_t size;
+	bool too_large;
+};
+
+static const char *query(void *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
+}
+
+/* A page of somebody else's that a browser of this host shows can make it call us, under a name
+ * that leads here: nobody calls a loopback address by such a name, but for that. */
+static bool is_loopback_name(const char *host)
+{
+	static const char *const names[] = {"localhost", "127.", "[::1]"};
+
+	for (size_t i = 0; host && i < sizeof(names) / sizeof(*names); i++) {
+		size_t len = strlen(names[i]);
+
+		if (!strncasecmp(host, names[i], len) &&
+		    (names[i][len - 1] == '.'
+			     ? host[strspn(host, "0123456789.:")] == '\0'
+			     : !host[len] ||
+				       (host[len] == ':' &&
+					host[len + 1 + strspn(host + len + 1, "0123456789")] ==
+						'\0')))
+			return true;
+	}
+	return false;
+}
+
+static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply,
+				  bool head_allowed)
+{
+	struct MHD_Response *response;
+	enum MHD_Result rc;
+	char text[96];
+
+	(void)head_allowed;
+	response = MHD_create_response_from_buffer(reply->size, reply->body ?: (char *)"",
+						   reply->body ? MHD_RESPMEM_MUST_FREE
+							       : MHD_RESPMEM_PERSISTENT);
+	if (!response) {
+		free(reply->body);
+		return MHD_NO;
+	}
+	MHD_add_response_header(response, "Content-Type", reply->type);
+	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
+	MHD_add_response_header(response, "Cache-Control", "no-store");
+	/* a flame graph has its script within itself; pages have none */
+	MHD_add_response_header(
+		response, "Content-Security-Policy",
+		!strcmp(reply->type, TYPE_SVG)
+			? "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+			: "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'");
+	if (reply->pprof_error)
+		MHD_add_response_header(response, "X-Go-Pprof", "1");
+	if (reply->location)
+		MHD_add_response_header(response, "Location", reply->location);
+	if (reply->file) {
+		snprintf(text, sizeof(text), "attachment; filename=\"%s\"", reply->file);
+		MHD_add_response_header(response, "Content-Disposition", text);
+	}
+	if (reply->status == 405)
+		MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
+	rc = MHD_queue_response(connection, reply->status, response);
+	MHD_destroy_response(response);
+	return rc;
+}
+
+static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *path,
+			      const char *method, const char *version, const char *data,
+			      size_t *size, void **state)
+{
+	struct site *site = ctx;
+	struct incoming *in = *state;
+	struct reply reply = {};
+	struct request request = {
+		.post = !strcmp(method, "POST"),
+		.path = path,
+		.argument = query,
+		.ctx = connection,
+		.host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
+		.accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept"),
+	};
+
+	(void)version;
+	if (!in) { /* of its head alone */
+		*state = calloc(1, sizeof(struct incoming));
+		return *state ? MHD_YES : MHD_NO;
+	}
+	if (*size) {
+		char *more = in->size + *size <= REQUEST_BODY
+				     ? realloc(in->body, in->size + *size + 1)
+				     : NULL;
+
+		in->too_large |= !more;
+		if (more) {
+			memcpy(more + in->size, data, *size);
+			in->body = more;
+			in->size += *size;
+			more[in->size] = '\0';
+		}
+		*size = 0;
+		return MHD_YES;
+	}
+	request.body = in->body ?: "";
+	request.body_size = in->size;
+	if (!request.post && strcmp(method, "GET") && strcmp(method, "HEAD"))
+		reply__say(&reply, 405, "only GET and POST are known here\n");
+	else if (in->too_large)
+		reply__say(&reply, 413, "more than %d bytes are not taken\n", REQUEST_BODY);
+	else if (!is_loopback_name(request.host))
+		reply__say(&reply, 403,
+			   "this address is to be called localhost or by its number\n");
+	else if (request.post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"))
+		reply__say(&reply, 403, "no page of another site may ask for that\n");
+	else
+		site__answer(site, &request, &reply);
+	return send_reply(connection, &reply, true);
+}
+
+static void forget(void *ctx, struct MHD_Connection *connection, void **state,
+		   enum MHD_RequestTerminationCode code)
+{
+	struct incoming *in = *state;
+
+	(void)ctx;
+	(void)connection;
+	(void)code;
+	if (in)
+		free(in->body);
+	free(in);
+	*state = NULL;
+}
+
+/* The file's bytes. NULL: no memory, or none that we take. */
+static char *read_memory(int fd, size_t *ret_size)
+{
+	struct stat st;
+	size_t done = 0;
+	char *bytes;
+
+	if (fstat(fd, &st) || st.st_size < 1 || st.st_size > STORE_PROFILE)
+		return NULL;
+	bytes = malloc((size_t)st.st_size);
+	while (bytes && done < (size_t)st.st_size) {
+		ssize_t n = pread(fd, bytes + done, (size_t)st.st_size - done, (off_t)done);
+
+		if (n <= 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			free(bytes);
+			return NULL;
+		}
+		done += (size_t)n;
+	}
+	*ret_size = done;
+	return bytes;
+}
+
+static void take_profile(struct site *site, const struct feed_message *message, int memory)
+{
+	struct error err = {};
+	size_t size;
+	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
+
+	if (bytes)
+		store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
+	else
+		site->store.n_unreadable++;
+}
+
+/* All that has come. false: there is no tracer any more. */
+static bool take_feed(struct site *site)
+{
+	struct feed_message message;
+	int memory, rc;
+
+	while ((rc = feed__receive(FEED_FD, &message, &memory)) > 0) {
+		if (message.kind == FEED_PROFILE)
+			take_profile(site, &message, memory);
+		if (memory >= 0)
+			close(memory);
+		if (message.kind == FEED_ROUND) {
+			site->round = message;
+			site->round_at_s = clock__monotonic_s();
+			store__end_round(&site->store);
+		}
+	}
+	return !rc;
+}
+
+static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
+{
+	struct pollfd fds[1 + AGENT_LISTEN] = {{.fd = FEED_FD, .events = POLLIN}};
+
+	for (size_t i = 0; i < n; i++)
+		fds[1 + i] = (struct pollfd){
+			.fd = MHD_get_daemon_info(daemons[i], MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd,
+			.events = POLLIN};
+	for (;;) {
+		MHD_UNSIGNED_LONG_LONG wait;
+		int wait_ms = 1000;
+
+		for (size_t i = 0; i < n; i++)
+			if (MHD_get_timeout(daemons[i], &wait) == MHD_YES &&
+			    wait < (unsigned)wait_ms)
+				wait_ms = (int)wait;
+		if (poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
+			return EXIT_FAILURE;
+		if (!take_feed(site))
+			return EXIT_SUCCESS;
+		for (size_t i = 0; i < n; i++)
+			MHD_run(daemons[i]);
+		if (site->ask) {
+			const struct feed_message ask = {.kind = FEED_ASK};
+
+			site->ask = feed__send(FEED_FD, &ask, -1) == -EAGAIN;
+		}
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static struct site site;
+	struct MHD_Daemon *daemons[AGENT_LISTEN];
+	size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
+	struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES};
+
+	if (argc != 2 || !n || n > AGENT_LISTEN || fcntl(FEED_FD, F_GETFD) < 0) {
+		fputs("memtrace-web: `memtrace agent` starts it\n", stderr);
+		return 2;
+	}
+	prctl(PR_SET_NAME, "memtrace-web");
+	signal(SIGPIPE, SIG_IGN);
+	setrlimit(RLIMIT_AS, &memory);
+	site.begin_s = clock__monotonic_s();
+	for (size_t i = 0; i < n; i++) {
+		daemons[i] = MHD_start_daemon(
+			MHD_USE_EPOLL, 0, NULL, NULL, answer, &site, MHD_OPTION_LISTEN_SOCKET,
+			FEED_FD + 1 + (int)i, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+			MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S,
+			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
+			MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_END);
+		if (!daemons[i])
+			return EXIT_FAILURE;
+	}
+	return serve(&site, daemons, n);
+}

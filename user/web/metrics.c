@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* OpenMetrics 1.0 (openmetrics.io): by group of processes, which are those of one name, for series
+ * of each pid are too many and none of them lasts. Bounded in number: the groups that hold most have
+ * series of their own, the rest is "other". */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/text.h"
+#include "encode/where.h"
+#include "profile/estimate.h"
+#include "web/reply.h"
+
+#define MOST_GROUPS 100
+#define MOST_STACKS 5 /* of each group's process that holds most */
+
+struct group {
+	char name[64];
+	size_t n, windowed;
+	struct estimate live;
+	struct growth growth; /* of all: squares of the distances to the ends add up */
+	bool grows_known;
+	double alloc_bytes, freed_bytes, cost_cores;
+	const struct process *largest;
+	double largest_bytes;
+};
+
+uint64_t stack_id(const struct profile *profile, const struct profile_site *site)
+{
+	_cleanup_free_ char *names = collapsed_names(profile, site);
+	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a (Fowler, Noll, Vo) */
+
+	for (const char *c = names ?: ""; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
+	return hash;
+}
+
+static void add(struct group *g, const struct process *p)
+{
+	const struct profile *profile = p->latest;
+	struct estimate live = profile__live(profile);
+
+	g->n++;
+	g->windowed += profile__is_windowed(profile);
+	estimate__merge(&g->live, &live);
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		g->alloc_bytes += profile->sites[i].alloc_bytes;
+		g->freed_bytes += profile->sites[i].freed_bytes;
+	}
+	if (profile->has_growth && isfinite(profile->growth.attributed.low)) {
+		const struct growth *one = &profile->growth.attributed;
+		double low = g->growth.bytes_per_s - g->growth.low,
+		       high = g->growth.high - g->growth.bytes_per_s;
+
+		g->grows_known = true;
+		g->growth.bytes_per_s += one->bytes_per_s;
+		g->growth.low = g->growth.bytes_per_s - hypot(low, one->bytes_per_s - one->low);
+		g->growth.high = g->growth.bytes_per_s + hypot(high, one->high - one->bytes_per_s);
+	}
+	if (profile->overhead_pct > 0 && profile->duration_s > 0)
+		g->cost_cores += profile->overhead_pct / 100 * (double)profile->cpu_time_ns / 1e9 /
+				 profile->duration_s;
+	if (!g->largest || live.bytes > g->largest_bytes) {
+		g->largest = p;
+		g->largest_bytes = live.bytes;
+	}
+}
+
+static int by_live(const void *a, const void *b)
+{
+	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
+	double live_x = profile__live(x->latest).bytes, live_y = profile__live(y->latest).bytes;
+
+	return live_x < live_y ? 1 : live_x > live_y ? -1 : 0;
+}
+
+static struct group *group_of(struct group *groups, size_t *n, const char *name)
+{
+	for (size_t i = 0; i < *n; i++)
+		if (!strcmp(groups[i].name, name))
+			return &groups[i];
+	if (*n == MOST_GROUPS)
+		name = "other";
+	for (size_t i = 0; *n == MOST_GROUPS && i < *n; i++)
+		if (!strcmp(groups[i].name, name))
+			return &groups[i];
+	if (*n > MOST_GROUPS)
+		return &groups[MOST_GROUPS];
+	snprintf(groups[*n].name, sizeof(groups[*n].name), "%s", name);
+	return &groups[(*n)++];
+}
+
+/* The text of a label's value. */
+static void put_label(FILE *to, const char *text)
+{
+	_cleanup_free_ char *printable = text_printable(text);
+
+	for (const char *c = printable ?: "?"; *c; c++) {
+		if (*c == '"' || *c == '\\')
+			fputc('\\', to);
+		fputc(*c, to);
+	}
+}
+
+/* Where metrics go, and in which of the two formats. */
+struct form {
+	FILE *to;
+	bool open;
+};
+
+/* The name of a counter's family ends with _total only in the older format. */
+static void family(const struct form *form, const char *name, const char *type, const char *unit,
+		   const char *help)
+{
+	const char *end = !form->open && !strcmp(type, "counter") ? "_total" : "";
+
+	fprintf(form->to, "# TYPE memtrace_%s%s %s\n", name, end, type);
+	if (*unit && form->open)
+		fprintf(form->to, "# UNIT memtrace_%s %s\n", name, unit);
+	fprintf(form->to, "# HELP memtrace_%s%s %s\n", name, end, help);
+}
+
+static void sample(FILE *to, const char *name, const struct group *g, double value)
+{
+	fprintf(to, "memtrace_%s{group=\"", name);
+	put_label(to, g->name);
+	fprintf(to, "\"} %.17g\n", value);
+}
+
+static double of_n(const struct group *g)
+{
+	return (double)g->n;
+}
+
+static double of_windowed(const struct group *g)
+{
+	return (double)g->windowed;
+}
+
+static double of_live(const struct group *g)
+{
+	return g->live.bytes;
+}
+
+static double of_live_low(const struct group *g)
+{
+	return estimate__interval(&g->live).low;
+}
+
+static double of_live_high(const struct group *g)
+{
+	return estimate__interval(&g->live).high;
+}
+
+static double of_growth(const struct group *g)
+{
+	return g->grows_known ? g->growth.bytes_per_s : NAN;
+}
+
+static double of_growth_low(const struct group *g)
+{
+	return g->grows_known ? g->growth.low : NAN;
+}
+
+static double of_growth_high(const struct group *g)
+{
+	return g->grows_known ? g->growth.high : NAN;
+}
+
+static double of_cost(const struct group *g)
+{
+	return g->cost_cores;
+}
+
+/* What each group has of a figure. */
+static const struct figure {
+	const char *name, *unit, *help;
+	double (*of)(const struct group *group); /* NaN: not known */
+} figures[] = {
+	{"processes", "", "Processes that are traced.", of_n},
+	{"processes_windowed", "", "Of these, those that are traced in windows.", of_windowed},
+	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
+	 of_live},
+	{"live_low_bytes", "bytes", "Lower end of its 95 % interval.", of_live_low},
+	{"live_high_bytes", "bytes", "Upper end of its 95 % interval.", of_live_high},
+	{"growth_bytes_per_second", "", "Estimated growth of all stacks together.", of_growth},
+	{"growth_low_bytes_per_second", "", "Lower end of its 95 % interval.", of_growth_low},
+	{"growth_high_bytes_per_second", "", "Upper end of its 95 % interval.", of_growth_high},
+	{"cost_cores", "", "CPU time that tracing takes from the processes, in cores.", of_cost},
+};
+
+static void put_stacks(FILE *to, const struct group *groups, size_t n, bool growth)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct profile *profile = groups[i].largest->latest;
+
+		for (size_t k = 0; k < profile->n_sites && k < MOST_STACKS; k++) {
+			const struct profile_site *site = &profile->sites[k];
+			_cleanup_free_ char *holder = where_holder(profile, site, 100);
+
+			if (growth && !isfinite(site->growth.low))
+				continue;
+			fprintf(to, "memtrace_stack_%s{group=\"",
+				growth ? "growth_low_bytes_per_second" : "live_bytes");
+			put_label(to, groups[i].name);
+			fprintf(to, "\",stack=\"%016" PRIx64 "\",function=\"",
+				stack_id(profile, site));
+			put_label(to, holder ?: "?");
+			fprintf(to, "\"} %.17g\n", growth ? site->growth.low : site->live.bytes);
+		}
+	}
+}
+
+static void put_own(const struct site *site, const struct form *form)
+{
+	FILE *to = form->to;
+	static const char *const classes[] = {"other", "1xx", "2xx", "3xx", "4xx", "5xx"};
+
+	family(form, "tracer_cpu_seconds", "counter", "seconds", "CPU time of the tracer itself.");
+	fprintf(to, "memtrace_tracer_cpu_seconds_total %.3f\n", (double)site->round.cpu_ns / 1e9);
+	family(form, "tracer_resident_bytes", "gauge", "bytes", "Resident memory of the tracer.");
+	fprintf(to, "memtrace_tracer_resident_bytes %" PRIu64 "\n", site->round.user_bytes);
+	family(form, "round_seconds", "gauge", "seconds",
+	       "What reading and sending all profiles took.");
+	fprintf(to, "memtrace_round_seconds %.6f\n", site->round.round_s);
+	family(form, "rounds", "counter", "", "Rounds of profiles that came.");
+	fprintf(to, "memtrace_rounds_total %" PRIu64 "\n", site->store.rounds);
+	family(form, "snapshots_bytes", "gauge", "bytes", "Snapshots that are kept.");
+	fprintf(to, "memtrace_snapshots_bytes %zu\n", site->store.bytes);
+	family(form, "profiles_lost", "counter", "", "Profiles that were not kept, by cause.");
+	fprintf(to, "memtrace_profiles_lost_total{cause=\"server_slow\"} %" PRIu64 "\n",
+		site->round.n_dropped);
+	fprintf(to, "memtrace_profiles_lost_total{cause=\"no_room\"} %" PRIu64 "\n",
+		site->store.n_evicted);
+	fprintf(to, "memtrace_profiles_lost_total{cause=\"unreadable\"} %" PRIu64 "\n",
+		site->store.n_unreadable);
+	fprintf(to, "memtrace_profiles_lost_total{cause=\"processes_full\"} %" PRIu64 "\n",
+		site->store.n_refused);
+	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
+	for (int i = 1; i < 6; i++)
+		fprintf(to, "memtrace_requests_total{class=\"%s\"} %" PRIu64 "\n", classes[i],
+			site->n_requests[i]);
+}
+
+/* Losses of all processes by name; those of the whole run count once. */
+static void put_losses(const struct site *site, const struct form *form)
+{
+	FILE *to = form->to;
+	const struct profile *first = NULL;
+
+	family(form, "losses", "gauge", "",
+	       "Events of this run that are missing from its figures, by cause.");
+	for (size_t i = 0; i < site->store.n && !first; i++)
+		if (!site->store.processes[i]->ended)
+			first = site->store.processes[i]->latest;
+	for (size_t k = 0; first && k < first->n_lost; k++) {
+		double count = 0;
+
+		for (size_t i = 0; i < site->store.n; i++) {
+			double of = (double)profile__lost_count(site->store.processes[i]->latest,
+								first->lost[k].name);
+
+			if (!site->store.processes[i]->ended)
+				count = first->lost[k].of_run ? fmax(count, of) : count + of;
+		}
+		fprintf(to, "memtrace_losses{cause=\"");
+		put_label(to, first->lost[k].name);
+		fprintf(to, "\"} %.0f\n", count);
+	}
+}
+
+int put_metrics(const struct site *site, bool open, FILE *to)
+{
+	const struct form of_all = {to, open}, *form = &of_all;
+	_cleanup_free_ struct group *groups = calloc(MOST_GROUPS + 1, sizeof(*groups));
+	_cleanup_free_ struct process **processes =
+		malloc((site->store.n + 1) * sizeof(struct process *));
+	size_t n_groups = 0, n = 0;
+
+	if (!groups || !processes)
+		return -ENOMEM;
+	for (size_t i = 0; i < site->store.n; i++)
+		if (!site->store.processes[i]->ended)
+			processes[n++] = site->store.processes[i];
+	qsort(processes, n, sizeof(struct process *), by_live);
+	for (size_t i = 0; i < n; i++)
+		add(group_of(groups, &n_groups, processes[i]->latest->comm), processes[i]);
+	for (size_t f = 0; f < sizeof(figures) / sizeof(*figures); f++) {
+		family(form, figures[f].name, "gauge", figures[f].unit, figures[f].help);
+		for (size_t i = 0; i < n_groups; i++) {
+			double value = figures[f].of(&groups[i]);
+
+			if (isfinite(value))
+				sample(to, figures[f].name, &groups[i], value);
+		}
+	}
+	family(form, "allocated_bytes", "gauge", "bytes",
+	       "Estimated bytes allocated since tracing began.");
+	for (size_t i = 0; i < n_groups; i++)
+		sample(to, "allocated_bytes", &groups[i], groups[i].alloc_bytes);
+	family(form, "freed_bytes", "gauge", "bytes", "Of these, freed.");
+	for (size_t i = 0; i < n_groups; i++)
+		sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
+	family(form, "stack_live_bytes", "gauge", "bytes",
+	       "Of the group's process that holds most, the stacks that hold most; /stack/ID names them.");
+	put_stacks(to, groups, n_groups, false);
+	family(form, "stack_growth_low_bytes_per_second", "gauge", "",
+	       "Lower end of the 95 % interval of their growth: above 0 they surely grow.");
+	put_stacks(to, groups, n_groups, true);
+	put_losses(site, form);
+	put_own(site, form);
+	if (open)
+		fputs("# EOF\n", to);
+	return 0;
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Pages that need no script: two clicks from the list to the frame. */
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "encode/encode.h"
+#include "encode/json.h"
+#include "encode/text.h"
+#include "profile/estimate.h"
+#include "web/reply.h"
+
+static const char style[] =
+	"<style>body{font:15px/1.4 system-ui,sans-serif;margin:1.5em;max-width:90em}"
+	"table{border-collapse:collapse}th,td{padding:.2em .8em;text-align:right;white-space:nowrap}"
+	"th{border-bottom:2px solid #888}td{border-bottom:1px solid #ccc}"
+	".l{text-align:left;white-space:normal}.g{background:#ffe4d0}.e{color:#777}"
+	"pre{overflow-x:auto}img{max-width:100%}</style>";
+
+static void begin(FILE *to, const char *title)
+{
+	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", to);
+	put_html(to, title);
+	fprintf(to, "</title>%s</head><body>\n", style);
+}
+
+/* How fast it grows, and by which evidence. */
+static const struct growth *growth_of(const struct process *p)
+{
+	return p->latest->has_growth ? &p->latest->growth.attributed : NULL;
+}
+
+static bool surely_grows(const struct process *p)
+{
+	return !p->ended && profile__leaks(p->latest);
+}
+
+/* What surely grows first, by how much; then by what is live. */
+static int by_evidence(const void *a, const void *b)
+{
+	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
+	double grows_x = surely_grows(x) ? growth_of(x)->bytes_per_s : 0,
+	       grows_y = surely_grows(y) ? growth_of(y)->bytes_per_s : 0,
+	       live_x = profile__live(x->latest).bytes, live_y = profile__live(y->latest).bytes;
+
+	if (surely_grows(x) != surely_grows(y))
+		return surely_grows(y) - surely_grows(x);
+	if (x->ended != y->ended)
+		return x->ended - y->ended;
+	if (grows_x != grows_y)
+		return grows_x < grows_y ? 1 : -1;
+	if (live_x != live_y)
+		return live_x < live_y ? 1 : -1;
+	return x->pid < y->pid ? -1 : 1;
+}
+
+/* The store's processes in that order; NULL: no memory. */
+static struct process **sorted(const struct site *site)
+{
+	struct process **processes = malloc((site->store.n + 1) * sizeof(struct process *));
+
+	if (!processes)
+		return NULL;
+	if (site->store.n)
+		memcpy(processes, site->store.processes, site->store.n * sizeof(struct process *));
+	qsort(processes, site->store.n, sizeof(struct process *), by_evidence);
+	return processes;
+}
+
+static void put_name(FILE *to, const struct process *p)
+{
+	_cleanup_free_ char *name = text_profile_name(p->latest);
+
+	put_html(to, name ?: "?");
+}
+
+/* "4.3 MiB", and its interval where it is an estimate. */
+static void put_live(FILE *to, const struct process *p)
+{
+	struct estimate live = profile__live(p->latest);
+	char value[CELL_SIZE], range[CELL_SIZE] = "";
+
+	fprintf(to, "<td>%s%s</td>", profile__is_lower_bound(p->latest) ? "&ge; " : "",
+		format_bytes(live.bytes, value));
+	if (!profile__is_exact(p->latest)) {
+		struct interval interval = estimate__interval(&live);
+
+		format_range(interval.low, interval.high, range, sizeof(range));
+	}
+	fputs("<td>", to);
+	put_html(to, range);
+	fputs("</td>", to);
+}
+
+static void put_growth(FILE *to, const struct process *p)
+{
+	const struct growth *growth = growth_of(p);
+	char value[CELL_SIZE], range[CELL_SIZE] = "";
+
+	if (!growth || !isfinite(growth->bytes_per_s)) {
+		fputs("<td class=\"e\">not known</td><td></td>", to);
+		return;
+	}
+	if (isfinite(growth->low))
+		format_range(growth->low, growth->high, range, sizeof(range));
+	fprintf(to, "<td>%s/s</td><td>", format_change(growth->bytes_per_s, value));
+	put_html(to, range);
+	fputs("</td>", to);
+}
+
+static void put_leader(FILE *to, const struct process *p)
+{
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+	struct sink sink;
+
+	if (!stream)
+		return;
+	sink = sink__to_stream(stream);
+	encode_leader(p->latest, 160, &sink);
+	if (!fclose(stream))
+		put_html(to, text);
+}
+
+void page_index(const struct site *site, FILE *to)
+{
+	_cleanup_free_ struct process **processes = sorted(site);
+
+	begin(to, "memtrace");
+	fputs("<h1>memtrace</h1>\n", to);
+	if (!processes) {
+		fputs("<p>out of memory</p></body></html>\n", to);
+		return;
+	}
+	if (!site->store.n)
+		fputs("<p>No process has a profile yet.</p>\n", to);
+	else
+		fputs("<table><thead><tr><th>PID</th><th class=\"l\">COMMAND</th><th>LIVE</th><th>95 %</th>"
+		      "<th>GROWTH</th><th>95 %</th><th>MODE</th><th>COST</th><th class=\"l\">WHAT GROWS</th></tr>"
+		      "</thead><tbody>\n",
+		      to);
+	for (size_t i = 0; i < site->store.n; i++) {
+		const struct process *p = processes[i];
+		char cost[32];
+
+		fprintf(to, "<tr%s><td><a href=\"/pid/%d/\">%d</a></td><td class=\"l\">",
+			p->ended	  ? " class=\"e\""
+			: surely_grows(p) ? " class=\"g\""
+					  : "",
+			p->pid, p->pid);
+		put_name(to, p);
+		fputs(p->ended ? " (ended)</td>" : "</td>", to);
+		put_live(to, p);
+		put_growth(to, p);
+		format_cost_cell(p->latest, cost);
+		fprintf(to, "<td>%s</td><td>%s</td><td class=\"l\">",
+			profile_mode__name(p->latest->mode), cost);
+		put_leader(to, p);
+		fputs("</td></tr>\n", to);
+	}
+	if (site->store.n)
+		fputs("</tbody></table>\n", to);
+	fputs("<p><a href=\"/targets\">JSON</a> <a href=\"/metrics\">metrics</a> "
+	      "<a href=\"/sd\">discovery</a></p></body></html>\n",
+	      to);
+}
+
+static void put_table(FILE *to, const struct profile *profile)
+{
+	const struct table_options options = {.width = 160, .leaks = profile->has_growth};
+	_cleanup_free_ char *text = NULL;
+	size_t size;
+	FILE *stream = open_memstream(&text, &size);
+	struct sink sink;
+
+	if (!stream)
+		return;
+	sink = sink__to_stream(stream);
+	encode_table(profile, &options, &sink);
+	if (!fclose(stream))
+		put_html(to, text);
+}
+
+void page_process(const struct site *site, const struct process *p, FILE *to)
+{
+	_cleanup_free_ char *name = text_profile_name(p->latest);
+	const char *links[][2] = {{"table", "table"},
+				  {"profile.json", "JSON"},
+				  {"debug/pprof/heap", "pprof"},
+				  {"collapsed", "collapsed"},
+				  {"snapshots", "snapshots"},
+				  {"diff", "since the oldest snapshot"}};
+
+	(void)site;
+	begin(to, name ?: "?");
+	fputs("<p><a href=\"/\">all processes</a></p>\n<h1>", to);
+	put_html(to, name ?: "?");
+	fprintf(to, " (%d)%s</h1>\n<p>", p->pid, p->ended ? ", ended" : "");
+	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++)
+		fprintf(to, "<a href=\"%s\">%s</a> ", links[i][0], links[i][1]);
+	fputs("</p>\n<pre>", to);
+	put_table(to, p->latest);
+	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" alt=\"flame graph of live memory\"></a></p>\n"
+	      "</body></html>\n",
+	      to);
+}
+
+int list_targets(const struct site *site, FILE *to)
+{
+	_cleanup_free_ struct process **processes = sorted(site);
+	struct sink sink = sink__to_stream(to);
+	struct json document, list;
+
+	if (!processes)
+		return -ENOMEM;
+	document = json__open_document(&sink, "targets");
+	json__put_real(&document, "time", (double)site->round.taken_ns / 1e9);
+	list = json__open(&document, "targets", "[");
+	for (size_t i = 0; i < site->store.n; i++) {
+		const struct process *p = processes[i];
+		const struct growth *growth = growth_of(p);
+		struct estimate live = profile__live(p->latest);
+		struct interval interval = estimate__interval(&live);
+		struct json target = json__open(&list, NULL, "{");
+
+		json__put_identity(&target, p->latest);
+		json__put_text(&target, "exe", p->latest->exe);
+		json__put_bool(&target, "ended", p->ended);
+		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
+		json__put_signed(&target, "live_bytes", live.bytes);
+		json__put_signed(&target, "live_bytes_low", interval.low);
+		json__put_signed(&target, "live_bytes_high", interval.high);
+		json__put_real(&target, "growth_bytes_per_s", growth ? growth->bytes_per_s : NAN);
+		json__put_real(&target, "growth_low", growth ? growth->low : NAN);
+		json__put_real(&target, "growth_high", growth ? growth->high : NAN);
+		json__put_bool(&target, "surely_grows", surely_grows(p));
+		json__put_real(&target, "overhead_pct",
+			       p->latest->overhead_pct >= 0 ? p->latest->overhead_pct : NAN);
+		json__put_uint(&target, "snapshots", p->n_kept);
+		json__put_uint(&target, "snapshot", process__snapshot(p, 0)->id);
+		sink__puts(&sink, "}");
+	}
+	sink__puts(&sink, "]}\n");
+	return sink.error;
+}
+
+/* One target per process, with the path of its profiles; and the metrics of all. */
+void list_discovery(const struct site *site, const char *host, FILE *to)
+{
+	struct sink sink = sink__to_stream(to);
+	struct json list = {.sink = &sink, .first = true}, target, labels;
+	char pid[16], path[64];
+
+	sink__puts(&sink, "[");
+	for (size_t i = 0; i < site->store.n; i++) {
+		const struct process *p = site->store.processes[i];
+		struct json targets;
+
+		if (p->ended)
+			continue;
+		snprintf(pid, sizeof(pid), "%d", p->pid);
+		snprintf(path, sizeof(path), "/pid/%d/debug/pprof/heap", p->pid);
+		target = json__open(&list, NULL, "{");
+		targets = json__open(&target, "targets", "[");
+		json__comma(&targets);
+		json__text(&targets, host ?: "localhost");
+		sink__puts(&sink, "]");
+		labels = json__open(&target, "labels", "{");
+		json__put_text(&labels, "__profile_path__", path);
+		json__put_text(&labels, "__param_pid", pid);
+		json__put_text(&labels, "pid", pid);
+		json__put_text(&labels, "comm", p->latest->comm);
+		json__put_text(&labels, "exe", p->latest->exe);
+		sink__puts(&sink, "}}");
+	}
+	sink__puts(&sink, "]\n");
+}

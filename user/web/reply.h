@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a request asks for, and what is answered: HTTP without its library. */
+#ifndef MEMTRACE_WEB_REPLY_H
+#define MEMTRACE_WEB_REPLY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "agent/feed.h"
+#include "base/sink.h"
+#include "web/store.h"
+
+#define TYPE_HTML  "text/html; charset=utf-8"
+#define TYPE_TEXT  "text/plain; charset=utf-8"
+#define TYPE_JSON  "application/json"
+#define TYPE_SVG   "image/svg+xml"
+#define TYPE_BYTES "application/octet-stream"
+/* of metrics: OpenMetrics, and what there was before, for who does not ask for the former */
+#define TYPE_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
+#define TYPE_METRICS	  "text/plain; version=0.0.4; charset=utf-8"
+
+#define REQUEST_BODY (64 << 10) /* bytes, at most */
+
+struct request {
+	bool post;
+	const char *path; /* decoded; begins with '/' */
+	/* The value of a query's argument; NULL: it is not there. */
+	const char *(*argument)(void *ctx, const char *name);
+	void *ctx;
+	const char *host;   /* as the client calls us; NULL: it does not say */
+	const char *accept; /* the types that it takes; NULL: any */
+	const char *body;   /* of a POST, with a NUL behind it */
+	size_t body_size;
+};
+
+struct reply {
+	unsigned status; /* of HTTP */
+	const char *type;
+	const char *file;     /* what a browser calls it when it saves it; NULL: it shows it */
+	const char *location; /* of a redirect, relative; owned by the buffer below */
+	bool pprof_error;     /* as Go's handlers say it: X-Go-Pprof: 1 */
+	char *body;	      /* owned */
+	size_t size;
+	FILE *stream; /* while it is written */
+	char where[64];
+};
+
+/* What the server knows. */
+struct site {
+	struct store store;
+	struct feed_message round; /* the last one */
+	double begin_s;		   /* monotonic: when the server began */
+	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
+	bool ask;		   /* somebody wants a round now */
+	uint64_t n_requests[6];	   /* by the first digit of their status */
+};
+
+/* Writes into the reply's body from now on; NULL: no memory. */
+FILE *reply__open(struct reply *reply, const char *type);
+
+/* What is written is the body. 0 or -ENOMEM. */
+int reply__close(struct reply *reply);
+
+/* The whole answer: a sentence, as text. */
+void reply__say(struct reply *reply, unsigned status, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Writes text so that it is nothing but text in HTML, in element and attribute. */
+void put_html(FILE *to, const char *text);
+
+/* Answers. Whatever goes wrong is an answer, too. */
+void site__answer(struct site *site, const struct request *request, struct reply *reply);
+
+/* --- what there is to answer, each with status 200 --- */
+
+void page_index(const struct site *site, FILE *to);
+void page_process(const struct site *site, const struct process *process, FILE *to);
+int list_targets(const struct site *site, FILE *to); /* JSON; 0 or negative errno */
+void list_discovery(const struct site *site, const char *host, FILE *to); /* of http_sd, JSON */
+/* open: OpenMetrics; else the text format of Prometheus. 0 or -ENOMEM. */
+int put_metrics(const struct site *site, bool open, FILE *to);
+
+/* A stack's number in metrics: the same for the same names, whatever process and run. */
+uint64_t stack_id(const struct profile *profile, const struct profile_site *site);
+
+#endif

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which path is what. Paths of pprof's own (jeprof, go tool pprof, Parca, Alloy) are below a
+ * process's, for their clients allow no argument in them. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "decode/decode.h"
+#include "encode/encode.h"
+#include "encode/text.h"
+#include "profile/diff.h"
+#include "profile/view.h"
+#include "web/reply.h"
+
+#define LATE_ROUNDS 3 /* so many rounds that are due and have not come: something is wrong */
+
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
+
+struct route {
+	struct site *site;
+	const struct request *request;
+	struct reply *reply;
+	const struct process *process; /* of paths below /pid/N/ */
+};
+
+/* A decimal number, and nothing else. */
+static bool read_number(const char *text, uint64_t most, uint64_t *ret)
+{
+	uint64_t value = 0;
+
+	if (!*text)
+		return false;
+	for (; *text; text++) {
+		if (*text < '0' || *text > '9')
+			return false;
+		value = 10 * value + (uint64_t)(*text - '0');
+		if (value > most)
+			return false;
+	}
+	*ret = value;
+	return true;
+}
+
+static const char *argument(const struct route *r, const char *name)
+{
+	return r->request->argument(r->request->ctx, name);
+}
+
+/* The number that an argument has. 1; 0: it is not there; -1: it is none, which is said. */
+static int number_argument(const struct route *r, const char *name, uint64_t *ret)
+{
+	const char *text = argument(r, name);
+
+	if (!text)
+		return 0;
+	if (read_number(text, UINT32_MAX, ret))
+		return 1;
+	reply__say(r->reply, 400, "'%s' is to be a number\n", name);
+	return -1;
+}
+
+static void write_with(const struct route *r, const char *type, const char *file,
+		       int (*encode)(const struct profile *profile, struct sink *sink))
+{
+	FILE *stream = reply__open(r->reply, type);
+	struct sink sink;
+	int rc = -ENOMEM;
+
+	r->reply->file = file;
+	if (stream) {
+		sink = sink__to_stream(stream);
+		rc = encode(r->process->latest, &sink) ?: reply__close(r->reply);
+	}
+	if (rc)
+		reply__say(r->reply, 500, "%s\n", strerror(-rc));
+}
+
+static int write_flame_graph(const struct profile *profile, struct sink *sink)
+{
+	return encode_svg(profile, NULL, sink);
+}
+
+static int write_table(const struct profile *profile, struct sink *sink)
+{
+	const struct table_options options = {.width = 160, .leaks = profile->has_growth};
+
+	return encode_table(profile, &options, sink);
+}
+
+static void answer_page(const struct route *r)
+{
+	FILE *stream = reply__open(r->reply, TYPE_HTML);
+
+	if (stream)
+		page_process(r->site, r->process, stream);
+	if (!stream || reply__close(r->reply))
+		reply__say(r->reply, 500, "out of memory\n");
+}
+
+static void answer_flame_graph(const struct route *r)
+{
+	write_with(r, TYPE_SVG, NULL, write_flame_graph);
+}
+
+static void answer_table(const struct route *r)
+{
+	write_with(r, TYPE_TEXT, NULL, write_table);
+}
+
+static void answer_json(const struct route *r)
+{
+	write_with(r, TYPE_JSON, NULL, encode_json);
+}
+
+static void answer_collapsed(const struct route *r)
+{
+	write_with(r, TYPE_TEXT, NULL, encode_collapsed);
+}
+
+/* jeprof's own: no names, for which it asks. */
+static void answer_heap_v2(const struct route *r)
+{
+	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
+}
+
+/* As Go's net/http/pprof: with debug for people. */
+static void answer_pprof(const struct route *r)
+{
+	const struct snapshot *snapshot = process__snapshot(r->process, 0);
+	uint64_t debug = 0, seconds;
+	int rc = number_argument(r, "debug", &debug);
+
+	if (rc >= 0)
+		rc = number_argument(r, "seconds", &seconds);
+	if (rc > 0)
+		reply__say(r->reply, 400,
+			   "no profile of some seconds: compare two snapshots, /pid/%d/diff\n",
+			   r->process->pid);
+	if (rc) {
+		r->reply->pprof_error = true;
+		return;
+	}
+	if (debug) {
+		answer_table(r);
+		return;
+	}
+	/* as it came */
+	r->reply->body = malloc(snapshot->size);
+	if (!r->reply->body) {
+		reply__say(r->reply, 500, "out of memory\n");
+		return;
+	}
+	memcpy(r->reply->body, snapshot->file, snapshot->size);
+	r->reply->size = snapshot->size;
+	r->reply->status = 200;
+	r->reply->type = TYPE_BYTES;
+	r->reply->file = "heap.pb.gz";
+}
+
+/* jeprof takes the first word for the program. */
+static void answer_command_line(const struct route *r)
+{
+	reply__say(r->reply, 200, "%s", *r->process->latest->exe ? r->process->latest->exe : "?");
+}
+
+static int by_address(const void *key, const void *element)
+{
+	uint64_t a = *(const uint64_t *)key, b = ((const struct profile_location *)element)->addr;
+
+	return a < b ? -1 : a > b;
+}
+
+/* "outer--inlined" in one line: two dashes are the end of a name. */
+static void put_symbol(const struct profile_location *location, FILE *to)
+{
+	for (uint32_t i = location->n_frames; i-- > 0;) {
+		_cleanup_free_ char *name = text_printable(location->frames[i].name);
+
+		if (!name)
+			continue;
+		for (const char *c = name; *c; c++) {
+			fputc(*c, to);
+			if (c[0] == '-' && c[1] == '-')
+				fputc(' ', to);
+		}
+		if (i)
+			fputs("--", to);
+	}
+}
+
+/* GET: are there any? POST: "0xA+0xB+...", of return addresses or what is before them. */
+static void answer_symbols(const struct route *r)
+{
+	const struct profile *profile = r->process->latest;
+	const char *at = r->request->body;
+	FILE *stream;
+
+	if (!r->request->post) {
+		reply__say(r->reply, 200, "num_symbols: 1\n");
+		return;
+	}
+	stream = reply__open(r->reply, TYPE_TEXT);
+	while (stream && at && *at) {
+		char *end;
+		uint64_t addr = strtoull(at, &end, 16);
+
+		if (end == at || (*end && *end != '+' && *end != '\n' && *end != '\r')) {
+			reply__say(r->reply, 400, "addresses are to be as in 0x1234+0x5678\n");
+			return;
+		}
+		for (uint64_t key = addr; key <= addr + 1; key++) {
+			const struct profile_location *location =
+				bsearch(&key, profile->locations, profile->n_locations,
+					sizeof(*profile->locations), by_address);
+
+			if (!location)
+				continue;
+			fprintf(stream, "0x%" PRIx64 "\t", addr);
+			put_symbol(location, stream);
+			fputc('\n', stream);
+			break;
+		}
+		at = end + strspn(end, "+\r\n");
+	}
+	if (!stream || reply__close(r->reply))
+		reply__say(r->reply, 500, "out of memory\n");
+}
+
+static void answer_snapshots(const struct route *r)
+{
+	FILE *stream = reply__open(r->reply, TYPE_JSON);
+
+	if (stream) {
+		fputs("[", stream);
+		for (size_t i = 0; i < r->process->n_kept; i++) {
+			const struct snapshot *s = &r->process->kept[i];
+
+			fprintf(stream, "%s{\"id\": %u, \"time\": %.3f, \"bytes\": %zu}",
+				i ? ", " : "", s->id, (double)s->taken_ns / 1e9, s->size);
+		}
+		fputs("]\n", stream);
+	}
+	if (!stream || reply__close(r->reply))
+		reply__say(r->reply, 500, "out of memory\n");
+}
+
+/* from, to: numbers of snapshots; without them the oldest that is kept, and the newest. */
+static void answer_diff(const struct route *r)
+{
+	_cleanup_(cleanup_profile) struct profile *from = NULL, *to = NULL;
+	_cleanup_(cleanup_diff) struct diff *diff = NULL;
+	const struct table_options options = {.width = 160};
+	const struct snapshot *snapshots[2];
+	const char *format = argument(r, "format");
+	uint64_t ids[2] = {r->process->kept[0].id, 0};
+	struct error err = {};
+	struct sink sink;
+	FILE *stream;
+	int rc;
+
+	if (number_argument(r, "from", &ids[0]) < 0 || number_argument(r, "to", &ids[1]) < 0)
+		return;
+	for (int i = 0; i < 2; i++) {
+		snapshots[i] = process__snapshot(r->process, (unsigned)ids[i]);
+		if (!snapshots[i]) {
+			reply__say(r->reply, 404,
+				   "snapshot %" PRIu64 " is not kept: /pid/%d/snapshots\n", ids[i],
+				   r->process->pid);
+			return;
+		}
+	}
+	rc = decode_bytes("from", snapshots[0]->file, snapshots[0]->size, &from, &err)
+		     ?: decode_bytes("to", snapshots[1]->file, snapshots[1]->size, &to, &err);
+	if (!rc) {
+		const struct profile *both[] = {from, to};
+
+		rc = diff__new(both, 2, DIFF_AUTO, &diff, &err);
+		if (rc) {
+			reply__say(r->reply, 400, "%s\n", *err.text ? err.text : strerror(-rc));
+			return;
+		}
+		stream = reply__open(r->reply,
+				     format && !strcmp(format, "json") ? TYPE_JSON : TYPE_TEXT);
+		if (stream) {
+			sink = sink__to_stream(stream);
+			rc = !strcmp(r->reply->type, TYPE_JSON)
+				     ? encode_diff_json(diff, &sink)
+				     : encode_diff(diff, &options, &sink);
+			rc = rc ?: reply__close(r->reply);
+		} else {
+			rc = -ENOMEM;
+		}
+	}
+	if (rc)
+		reply__say(r->reply, 500, "%s\n", *err.text ? err.text : strerror(-rc));
+}
+
+static void answer_new_snapshot(const struct route *r)
+{
+	r->site->ask = true;
+	reply__say(r->reply, 202, "asked for; the newest so far is %u\n",
+		   process__snapshot(r->process, 0)->id);
+}
+
+static const struct path {
+	const char *path;
+	bool get, post;
+	void (*answer)(const struct route *route);
+} paths[] = {
+	{"", true, false, answer_page},
+	{"flame.svg", true, false, answer_flame_graph},
+	{"table", true, false, answer_table},
+	{"profile.json", true, false, answer_json},
+	{"collapsed", true, false, answer_collapsed},
+	{"snapshots", true, false, answer_snapshots},
+	{"snapshot", false, true, answer_new_snapshot},
+	{"diff", true, false, answer_diff},
+	{"debug/pprof/heap", true, false, answer_pprof},
+	{"debug/pprof/allocs", true, false, answer_pprof},
+	{"pprof/heap", true, false, answer_heap_v2},
+	{"pprof/symbol", true, true, answer_symbols},
+	{"pprof/cmdline", true, false, answer_command_line},
+};
+
+static void answer_below_process(struct route *r, const char *path)
+{
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		if (strcmp(path, paths[i].path))
+			continue;
+		if (r->request->post ? paths[i].post : paths[i].get)
+			paths[i].answer(r);
+		else
+			reply__say(r->reply, 405, "%s is not for %s\n", path,
+				   r->request->post ? "POST" : "GET");
+		return;
+	}
+	reply__say(r->reply, 404, "no such page\n");
+}
+
+static bool find_process(struct route *r, const char *pid)
+{
+	uint64_t number;
+
+	if (!read_number(pid, INT32_MAX, &number)) {
+		reply__say(r->reply, 400, "a process is to be named by its number\n");
+		return false;
+	}
+	r->process = store__find(&r->site->store, (pid_t)number);
+	if (!r->process)
+		reply__say(r->reply, 404, "no process %" PRIu64 " is traced\n", number);
+	return r->process;
+}
+
+/* "/pid/N/..." */
+static void answer_process(struct route *r)
+{
+	char pid[16];
+	const char *name = r->request->path + strlen("/pid/"), *end = strchrnul(name, '/');
+	size_t len = (size_t)(end - name);
+
+	if (len >= sizeof(pid)) {
+		reply__say(r->reply, 400, "a process is to be named by its number\n");
+		return;
+	}
+	memcpy(pid, name, len);
+	pid[len] = '\0';
+	if (!find_process(r, pid))
+		return;
+	if (*end) {
+		answer_below_process(r, end + 1);
+		return;
+	}
+	snprintf(r->reply->where, sizeof(r->reply->where), "/pid/%s/", pid);
+	reply__say(r->reply, 301, "%s\n", r->reply->where);
+	r->reply->location = r->reply->where;
+}
+
+/* Scrapers name the process by an argument. */
+static void answer_by_argument(struct route *r)
+{
+	const char *pid = argument(r, "pid");
+
+	if (!pid)
+		reply__say(r->reply, 400, "which process? ?pid=N\n");
+	else if (find_process(r, pid))
+		answer_pprof(r);
+	if (r->reply->status >= 400)
+		r->reply->pprof_error = true;
+}
+
+static void answer_health(struct route *r)
+{
+	const struct site *site = r->site;
+	double now = clock__monotonic_s(),
+	       since = now - (site->round_at_s > 0 ? site->round_at_s : site->begin_s);
+	double late = LATE_ROUNDS * (site->round.every_s > 0 ? site->round.every_s : 60);
+
+	if (since > late)
+		reply__say(r->reply, 503, "no profiles for %.0f s\n", since);
+	else
+		reply__say(r->reply, 200, "ok\n");
+}
+
+/* Which process and stack has that number? */
+static void answer_stack(struct route *r)
+{
+	const char *text = r->request->path + strlen("/stack/");
+	uint64_t id;
+	FILE *stream;
+	char *end;
+	bool any = false;
+
+	id = strtoull(text, &end, 16);
+	if (end == text || *end || strlen(text) > 16) {
+		reply__say(r->reply, 400, "a stack's number has up to 16 hexadecimal digits\n");
+		return;
+	}
+	stream = reply__open(r->reply, TYPE_TEXT);
+	for (size_t i = 0; stream && i < r->site->store.n; i++) {
+		const struct process *p = r->site->store.processes[i];
+
+		for (size_t k = 0; k < p->latest->n_sites; k++) {
+			_cleanup_free_ char *names = NULL, *comm = NULL;
+
+			if (stack_id(p->latest, &p->latest->sites[k]) != id)
+				continue;
+			names = collapsed_names(p->latest, &p->latest->sites[k]);
+			comm = text_printable(p->latest->comm);
+			fprintf(stream, "%s (%d): %s\n", comm ?: "?", p->pid, names ?: "?");
+			any = true;
+			break;
+		}
+	}
+	if (!stream || reply__close(r->reply))
+		reply__say(r->reply, 500, "out of memory\n");
+	else if (!any)
+		reply__say(r->reply, 404, "no process has that stack now\n");
+}
+
+static void answer_top(struct route *r)
+{
+	const char *path = r->request->path;
+	FILE *stream;
+	int rc = 0;
+
+	if (!strcmp(path, "/")) {
+		stream = reply__open(r->reply, TYPE_HTML);
+		if (stream)
+			page_index(r->site, stream);
+	} else if (!strcmp(path, "/targets")) {
+		stream = reply__open(r->reply, TYPE_JSON);
+		if (stream)
+			rc = list_targets(r->site, stream);
+	} else if (!strcmp(path, "/sd")) {
+		stream = reply__open(r->reply, TYPE_JSON);
+		if (stream)
+			list_discovery(r->site, r->request->host, stream);
+	} else if (!strcmp(path, "/metrics")) {
+		bool open = r->request->accept &&
+			    strstr(r->request->accept, "application/openmetrics-text");
+
+		stream = reply__open(r->reply, open ? TYPE_OPEN_METRICS : TYPE_METRICS);
+		if (stream)
+			rc = put_metrics(r->site, open, stream);
+	} else {
+		reply__say(r->reply, 404, "no such page; / has what there is\n");
+		return;
+	}
+	if (!stream || rc || reply__close(r->reply))
+		reply__say(r->reply, 500, "out of memory\n");
+}
+
+void site__answer(struct site *site, const struct request *request, struct reply *reply)
+{
+	struct route route = {site, request, reply, NULL};
+	const char *path = request->path;
+
+	if (!strncmp(path, "/pid/", 5))
+		answer_process(&route);
+	else if (request->post)
+		reply__say(reply, 405, "%s is not for POST\n", path);
+	else if (!strncmp(path, "/stack/", 7))
+		answer_stack(&route);
+	else if (!strcmp(path, "/debug/pprof/heap") || !strcmp(path, "/debug/pprof/allocs"))
+		answer_by_argument(&route);
+	else if (!strcmp(path, "/healthz"))
+		answer_health(&route);
+	else
+		answer_top(&route);
+	site->n_requests[reply->status / 100 % 6]++;
+}

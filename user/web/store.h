@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The profiles that the server has: of each process the newest, read, and the newest and some older
+ * ones as files, all of them within a bound. */
+#ifndef MEMTRACE_WEB_STORE_H
+#define MEMTRACE_WEB_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "profile/profile.h"
+
+#define STORE_PROCESSES 4096
+#define STORE_ENDED	64	    /* processes that have ended and are still shown */
+#define STORE_KEPT	20	    /* snapshots of each process */
+#define STORE_BYTES	(64u << 20) /* of all snapshots, as files */
+#define STORE_PROFILE	(32u << 20) /* of one */
+
+/* A profile as encode_pprof() has written it. */
+struct snapshot {
+	unsigned id; /* of the process's snapshots: 1, 2, ... */
+	uint64_t taken_ns;
+	char *file; /* owned */
+	size_t size;
+};
+
+struct process {
+	pid_t pid;
+	struct profile *latest;		  /* owned; never NULL */
+	struct snapshot kept[STORE_KEPT]; /* oldest first */
+	size_t n_kept;
+	unsigned next_id;
+	uint64_t round; /* the last one in which it had a profile */
+	bool ended;
+};
+
+struct store {
+	struct process **processes; /* ascending by pid; those that have ended among them */
+	size_t n;
+	size_t bytes;	 /* of all snapshots */
+	uint64_t rounds; /* so many have ended */
+	/* Losses: snapshots that had to go early, profiles that could not be read, processes for
+	 * which there was no room. */
+	uint64_t n_evicted, n_unreadable, n_refused;
+};
+
+/* A profile has come: len bytes, the store's from now on. 0, or negative errno with err: then it is
+ * counted. */
+int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
+	       struct error *err);
+
+/* Every process that is traced has had its profile: the others have ended. */
+void store__end_round(struct store *store);
+
+/* NULL: there is none. */
+struct process *store__find(const struct store *store, pid_t pid);
+
+/* Of the process's snapshots the one with that number, or, with 0, the newest; NULL: it is not kept
+ * (any more). */
+const struct snapshot *process__snapshot(const struct process *process, unsigned id);
+
+void store__clear(struct store *store);
+
+#endif
