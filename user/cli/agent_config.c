@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/io.h"
 #include "cli/cli.h"
 
 #define OPTION "--config"
@@ -36,8 +37,8 @@ static int read_text(const char *command, const char *path, char **ret)
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;
-	size_t n = 0;
 	ssize_t got;
+	size_t n;
 
 	if (fd < 0 || fstat(fd, &st)) {
 		complain("%s: cannot open %s: %s", command, path, strerror(errno));
@@ -50,9 +51,12 @@ static int read_text(const char *command, const char *path, char **ret)
 	text = malloc(AGENT_CONFIG_BYTES + 1);
 	if (!text)
 		return -ENOMEM;
-	while (n <= AGENT_CONFIG_BYTES &&
-	       (got = read(fd, text + n, AGENT_CONFIG_BYTES + 1 - n)) > 0)
-		n += (size_t)got;
+	got = io__read(fd, text, AGENT_CONFIG_BYTES + 1);
+	if (got < 0) {
+		complain("%s: cannot read %s: %s", command, path, strerror((int)-got));
+		return EXIT_FAILED;
+	}
+	n = (size_t)got;
 	if (n > AGENT_CONFIG_BYTES) {
 		complain("%s: %s has more than %d bytes", command, path, AGENT_CONFIG_BYTES);
 		return EXIT_FAILED;
@@ -107,17 +111,23 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 	int rc = read_text(command, path, &text);
 	char *line = text, *next;
 
-	for (int number = 1; line && !rc; line = next, number++) {
+	for (int number = 1; line && *line && !rc; line = next, number++) {
 		char *option, *argv[3] = {(char *)command, NULL, NULL};
 
+		/* arguments__expand() has room for so many, comments or not */
+		if (number > AGENT_CONFIG_LINES) {
+			complain("%s: %s has more than %d lines", command, path,
+				 AGENT_CONFIG_LINES);
+			return EXIT_FAILED;
+		}
 		next = strchr(line, '\n');
 		if (next)
 			*next++ = '\0';
 		rc = read_line(line, &option);
 		if (rc == -EINVAL) {
-			complain(
-				"%s:%d: that is no option with its value, as 'listen = 127.0.0.1:9178' is",
-				path, number);
+			complain("%s:%d: that is no option with its value, as "
+				 "'listen = 127.0.0.1:9178' is",
+				 path, number);
 			return EXIT_USAGE;
 		}
 		if (rc || !option)
@@ -126,10 +136,6 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 		if (check && check(2, argv)) {
 			complain("%s:%d: this line is refused", path, number);
 			return EXIT_USAGE;
-		}
-		if (number == AGENT_CONFIG_LINES) {
-			complain("%s has more than %d lines", path, AGENT_CONFIG_LINES);
-			return EXIT_FAILED;
 		}
 	}
 	return rc;

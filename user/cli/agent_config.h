@@ -26,8 +26,8 @@ struct arguments {
 
 /* Copies argv, with the lines of its file in place of --config FILE. At most one such option may be
  * there. check: takes the n arguments of one line (argv[0] is the command's name), and complains of
- * what it does not like; or NULL. 0; -ENOMEM; EXIT_USAGE or EXIT_FAILED after a complaint that names
- * file and line. Free with arguments__free() in any case. */
+ * what it does not like; or NULL. 0; -ENOMEM; EXIT_USAGE or EXIT_FAILED after a complaint that
+ * names file and line. Free with arguments__free() in any case. */
 int arguments__expand(const char *command, int argc, char **argv, int (*check)(int n, char **argv),
 		      struct arguments *ret);
 
