@@ -14,24 +14,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/backoff.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/notify.h"
 
-#define CHECK_S	     5.0  /* in which a configuration must have been checked */
-#define FIRST_WAIT_S 1.0  /* before a child that failed is started again; doubled each time, */
-#define MOST_WAIT_S  60.0 /* up to this */
-#define LASTING_S    60.0 /* a child that lived so long had not failed at once */
-#define WAIT_S	     1.0
+#define CHECK_S 5.0  /* in which a configuration must have been checked */
+#define WAIT_S	1.0  /* between two looks at what is due */
+#define START_S 90.0 /* for so long a child that starts is not taken for one that hangs */
+#define END_S	20.0 /* a child that was told to end and is there after that hangs */
+
+/* waits before a child that failed is started again */
+static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
 struct supervisor {
 	const struct service *service;
 	int signal_fd, alive; /* alive: the child's bytes; -1: there is no child */
 	pid_t child, checker; /* 0: there is none */
-	double child_since_s, checker_since_s, start_at_s, wait_s;
+	double child_since_s, checker_since_s, start_at_s;
+	double alive_at_s; /* when the child said so last */
+	double kill_at_s;  /* when a child that was told to end is killed */
+	struct backoff backoff;
 	double watchdog_s, watchdog_at_s;
 	bool started; /* the child has said so */
 	bool ending, renewing;
+	bool check_again; /* it was asked for while a check was under way */
 	bool ever_started;
 };
 
@@ -64,7 +71,7 @@ static void start_child(struct supervisor *s)
 
 	if (pipe2(pair, O_CLOEXEC | O_NONBLOCK)) {
 		complain("cannot make a pipe: %s", strerror(errno));
-		s->start_at_s = clock__monotonic_s() + FIRST_WAIT_S;
+		s->start_at_s = clock__monotonic_s() + backoff__next(&s->backoff, 0);
 		return;
 	}
 	pid = fork();
@@ -77,21 +84,26 @@ static void start_child(struct supervisor *s)
 	if (pid < 0) {
 		complain("cannot fork: %s", strerror(errno));
 		close(pair[0]);
-		s->start_at_s = clock__monotonic_s() + FIRST_WAIT_S;
+		s->start_at_s = clock__monotonic_s() + backoff__next(&s->backoff, 0);
 		return;
 	}
 	s->child = pid;
 	s->alive = pair[0];
 	s->child_since_s = clock__monotonic_s();
 	s->started = false;
+	s->kill_at_s = INFINITY;
 }
 
 static void start_check(struct supervisor *s)
 {
 	pid_t parent = getpid(), pid;
 
-	if (s->checker) /* one is under way, and another will be asked for if it is wanted */
+	if (s->ending)
 		return;
+	if (s->checker) { /* it may have read what was there before the last change */
+		s->check_again = true;
+		return;
+	}
 	notify__say_reloading();
 	pid = fork();
 	if (!pid)
@@ -107,16 +119,24 @@ static void start_check(struct supervisor *s)
 
 static void end_child(struct supervisor *s)
 {
-	if (s->child)
-		kill(s->child, SIGTERM);
+	if (!s->child)
+		return;
+	kill(s->child, SIGTERM);
+	s->kill_at_s = fmin(s->kill_at_s, clock__monotonic_s() + END_S);
 }
 
 static void on_checked(struct supervisor *s, int status)
 {
 	s->checker = 0;
+	if (s->check_again) {
+		s->check_again = false;
+		start_check(s);
+		return;
+	}
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
-		s->renewing = true;
-		s->wait_s = FIRST_WAIT_S;
+		s->renewing = s->child;
+		backoff__reset(&s->backoff);
+		s->start_at_s = clock__monotonic_s(); /* where a child that failed was waited for */
 		end_child(s);
 		return;
 	}
@@ -145,10 +165,8 @@ static int on_ended(struct supervisor *s, int status)
 	if (WIFSIGNALED(status))
 		complain("the tracer was ended by signal %d (%s)", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)));
-	s->wait_s = now - s->child_since_s > LASTING_S ? FIRST_WAIT_S
-						       : fmin(2 * s->wait_s, MOST_WAIT_S);
-	complain("the tracer has ended, and is started again in %.0f s", s->wait_s);
-	s->start_at_s = now + s->wait_s;
+	s->start_at_s = now + backoff__next(&s->backoff, now - s->child_since_s);
+	complain("the tracer has ended, and is started again in %.0f s", s->backoff.wait_s);
 	return -1;
 }
 
@@ -191,17 +209,36 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
-	if (s->watchdog_s > 0 && clock__monotonic_s() >= s->watchdog_at_s) {
+	s->alive_at_s = clock__monotonic_s();
+}
+
+/* Where no child is expected to work, nothing hangs but us. A child that ends is killed in time. */
+static void feed_watchdog(struct supervisor *s)
+{
+	double now = clock__monotonic_s();
+	bool well = !s->child || isfinite(s->kill_at_s) ||
+		    now - (s->started ? s->alive_at_s : s->child_since_s) <
+			    (s->started ? s->watchdog_s : START_S);
+
+	if (s->watchdog_s > 0 && s->ever_started && well && now >= s->watchdog_at_s) {
 		notify__say("WATCHDOG=1");
-		s->watchdog_at_s = clock__monotonic_s() + s->watchdog_s;
+		s->watchdog_at_s = now + s->watchdog_s;
 	}
+}
+
+/* How long to wait for news at most. */
+static double wait_s(const struct supervisor *s, double now)
+{
+	double wait = s->watchdog_s > 0 ? fmin(WAIT_S, s->watchdog_s / 2) : WAIT_S;
+
+	return !s->child ? fmin(wait, fmax(s->start_at_s - now, 0)) + 1e-3 : wait;
 }
 
 int supervise(const struct service *service)
 {
 	struct supervisor s = {.service = service,
 			       .alive = -1,
-			       .wait_s = FIRST_WAIT_S,
+			       .backoff = patience,
 			       .watchdog_s = notify__watchdog_s()};
 	sigset_t set;
 	int status;
@@ -225,9 +262,10 @@ int supervise(const struct service *service)
 		}
 		if (!s.child && s.ending)
 			return 0;
-		poll(fds, 2, (int)(1000 * WAIT_S));
+		poll(fds, 2, (int)(1000 * wait_s(&s, now)));
 		read_signals(&s);
 		read_alive(&s);
+		feed_watchdog(&s);
 		status = reap(&s);
 		if (status >= 0)
 			return status;
@@ -235,6 +273,11 @@ int supervise(const struct service *service)
 			complain("the configuration could not be read in %.0f s", CHECK_S);
 			kill(s.checker, SIGKILL);
 			s.checker_since_s = INFINITY;
+		}
+		if (s.child && clock__monotonic_s() > s.kill_at_s) {
+			complain("the tracer did not end in %.0f s, and is killed", END_S);
+			kill(s.child, SIGKILL);
+			s.kill_at_s = clock__monotonic_s() + END_S;
 		}
 		if (s.alive >= 0 && fds[1].revents & POLLHUP && !(fds[1].revents & POLLIN))
 			usleep(10000); /* until it can be waited for */

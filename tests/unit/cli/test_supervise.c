@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The supervisor, in a process of its own, over work that is made up: what it starts, when, and
+ * what the service manager is told. */
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/clock.h"
+#include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
+#include "cli/supervise.h"
+
+#include <cmocka.h>
+
+#define SECONDS 30 /* after which a test that hangs is ended */
+
+enum deed { LAST, FAIL_AT_ONCE, FAIL, DONE };
+
+/* Of the test and all processes that it starts. */
+static struct shared {
+	_Atomic int n_work, n_check;
+	_Atomic pid_t worker;
+	enum deed deeds[8]; /* of the children, one after the other */
+	int checks[8];	    /* what the checks return */
+	int check_ms;	    /* how long each takes */
+} * shared;
+
+static pid_t supervisor;
+static int manager = -1;
+
+static int check(void *ctx)
+{
+	struct shared *s = ctx;
+
+	usleep(1000 * (useconds_t)s->check_ms);
+	return s->checks[s->n_check++];
+}
+
+static int work(void *ctx, int alive)
+{
+	struct shared *s = ctx;
+	enum deed deed = s->deeds[s->n_work++];
+
+	s->worker = getpid();
+	if (deed == FAIL_AT_ONCE)
+		return 7;
+	(void)!write(alive, "", 1);
+	if (deed != LAST)
+		return deed == FAIL ? 9 : 0;
+	for (;;) {
+		usleep(50000);
+		(void)!write(alive, "", 1);
+	}
+}
+
+static void hush(const char *text)
+{
+	(void)text;
+}
+
+static int begin(void **state)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char name[64];
+	int len = snprintf(name, sizeof(name), "@memtrace-supervise-%d", getpid());
+
+	(void)state;
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	memcpy(address.sun_path + 1, name + 1, (size_t)len - 1);
+	setenv("NOTIFY_SOCKET", name, 1);
+	/* orphans come to us, so that they are seen */
+	return shared == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) ||
+	       bind(manager, (const struct sockaddr *)&address,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len));
+}
+
+static int end(void **state)
+{
+	(void)state;
+	if (supervisor > 0) {
+		kill(supervisor, SIGKILL);
+		kill(shared->worker, SIGKILL); /* it may be stopped */
+	}
+	while (waitpid(-1, NULL, 0) > 0)
+		;
+	supervisor = 0;
+	close(manager);
+	munmap(shared, sizeof(*shared));
+	unsetenv("NOTIFY_SOCKET");
+	unsetenv("WATCHDOG_USEC");
+	alarm(0);
+	return 0;
+}
+
+static void start(void)
+{
+	alarm(SECONDS);
+	supervisor = fork();
+	assert_true(supervisor >= 0);
+	if (supervisor)
+		return;
+	complain_to(hush);
+	_exit(supervise(&(struct service){check, work, shared}));
+}
+
+/* The next thing that the manager is told, but for the watchdog. */
+static void assert_told(const char *wanted)
+{
+	char text[128];
+	ssize_t n;
+
+	do {
+		struct pollfd news = {.fd = manager, .events = POLLIN};
+
+		if (poll(&news, 1, 1000 * SECONDS / 2) <= 0)
+			fail_msg("the manager is not told %s", wanted);
+		n = recv(manager, text, sizeof(text) - 1, 0);
+		assert_true(n > 0);
+		text[n] = '\0';
+	} while (!strcmp(text, "WATCHDOG=1"));
+	assert_int_equal(strncmp(text, wanted, strlen(wanted)), 0);
+}
+
+static void assert_not_told(int ms)
+{
+	struct pollfd news = {.fd = manager, .events = POLLIN};
+
+	assert_int_equal(poll(&news, 1, ms), 0);
+}
+
+static void assert_ends(int wanted)
+{
+	int status;
+
+	assert_int_equal(waitpid(supervisor, &status, 0), supervisor);
+	supervisor = 0;
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), wanted);
+	/* no child is left */
+	assert_int_equal(waitpid(-1, NULL, 0), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+static void a_signal_ends_both(void **state)
+{
+	const int signals[] = {SIGTERM, SIGINT, SIGQUIT};
+
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		start();
+		assert_told("READY=1");
+		kill(supervisor, signals[i]);
+		assert_told("STOPPING=1");
+		assert_ends(EXIT_FAILED); /* the work dies of SIGTERM here: it takes no signals */
+	}
+}
+
+static void what_never_worked_is_not_tried_again(void **state)
+{
+	(void)state;
+	shared->deeds[0] = FAIL_AT_ONCE;
+	start();
+	assert_ends(7);
+	assert_int_equal(shared->n_work, 1);
+	assert_not_told(0);
+}
+
+static void what_is_done_is_done(void **state)
+{
+	(void)state;
+	shared->deeds[0] = DONE;
+	start();
+	assert_ends(0);
+	assert_int_equal(shared->n_work, 1);
+}
+
+/* Killed, failed and failed at once: each time it is started again, later each time. */
+static void what_had_worked_is_started_again(void **state)
+{
+	double start_s = clock__monotonic_s();
+
+	(void)state;
+	shared->deeds[1] = FAIL_AT_ONCE;
+	shared->deeds[2] = DONE;
+	start();
+	assert_told("READY=1");
+	kill(shared->worker, SIGKILL);
+	assert_ends(0);
+	assert_int_equal(shared->n_work, 3);
+	assert_true(clock__monotonic_s() - start_s >= 3); /* 1 s and 2 s */
+}
+
+static void a_good_configuration_begins_anew(void **state)
+{
+	pid_t first;
+
+	(void)state;
+	start();
+	assert_told("READY=1");
+	first = shared->worker;
+	kill(supervisor, SIGHUP);
+	assert_told("RELOADING=1\nMONOTONIC_USEC=");
+	assert_told("READY=1");
+	assert_int_equal(shared->n_work, 2);
+	assert_int_not_equal(shared->worker, first);
+	assert_int_equal(kill(first, 0), -1);
+}
+
+static void a_bad_configuration_changes_nothing(void **state)
+{
+	(void)state;
+	shared->checks[0] = EXIT_USAGE;
+	start();
+	assert_told("READY=1");
+	kill(supervisor, SIGHUP);
+	assert_told("RELOADING=1");
+	assert_told("READY=1");
+	assert_not_told(300);
+	assert_int_equal(shared->n_work, 1);
+	assert_int_equal(kill(shared->worker, 0), 0);
+}
+
+/* What is written while a check is under way may not be in it. */
+static void a_change_during_a_check_is_seen(void **state)
+{
+	(void)state;
+	shared->check_ms = 300;
+	shared->checks[1] = EXIT_USAGE; /* the last word */
+	start();
+	assert_told("READY=1");
+	kill(supervisor, SIGHUP);
+	assert_told("RELOADING=1");
+	usleep(100000);
+	kill(supervisor, SIGHUP);
+	assert_told("RELOADING=1");
+	assert_told("READY=1");
+	assert_int_equal(shared->n_check, 2);
+	assert_int_equal(shared->n_work, 1);
+}
+
+/* Who waits for the next start does not wait any more, and is a child like others after that. */
+static void a_reload_ends_the_wait(void **state)
+{
+	double asked_s;
+
+	(void)state;
+	shared->deeds[1] = shared->deeds[2] = FAIL;
+	start();
+	assert_told("READY=1");
+	kill(shared->worker, SIGKILL);
+	while (shared->n_work < 3) /* it waits for 4 s now */
+		usleep(10000);
+	usleep(200000);
+	asked_s = clock__monotonic_s();
+	kill(supervisor, SIGHUP);
+	while (shared->n_work < 4)
+		usleep(10000);
+	assert_true(clock__monotonic_s() - asked_s < 2);
+	kill(shared->worker, SIGKILL);
+	usleep(500000);
+	assert_int_equal(shared->n_work, 4); /* it was not ended by a reload: there is a wait */
+}
+
+/* Whatever becomes of the supervisor, its child does not stay alone. */
+static void a_supervisor_that_is_killed_leaves_no_orphan(void **state)
+{
+	pid_t worker;
+
+	(void)state;
+	start();
+	assert_told("READY=1");
+	worker = shared->worker;
+	kill(supervisor, SIGKILL);
+	assert_int_equal(waitpid(supervisor, NULL, 0), supervisor);
+	supervisor = 0;
+	assert_int_equal(waitpid(worker, NULL, 0), worker); /* we are told of its end by SIGTERM */
+}
+
+/* The manager's patience is shorter than the wait for the next start. */
+static void the_watchdog_is_fed_while_nothing_is_due(void **state)
+{
+	int n = 0;
+
+	(void)state;
+	setenv("WATCHDOG_USEC", "400000", 1);
+	shared->deeds[1] = FAIL_AT_ONCE;
+	start();
+	assert_told("READY=1");
+	kill(shared->worker, SIGKILL);
+	while (shared->n_work < 2)
+		usleep(10000);
+	for (double end_s = clock__monotonic_s() + 1.5; clock__monotonic_s() < end_s; n++) {
+		struct pollfd news = {.fd = manager, .events = POLLIN};
+		char text[64] = "";
+
+		if (poll(&news, 1, 400) != 1)
+			fail_msg("no word for 400 ms");
+		assert_true(recv(manager, text, sizeof(text) - 1, 0) > 0);
+		assert_string_equal(text, "WATCHDOG=1");
+	}
+	assert_true(n >= 5);
+}
+
+/* A child that hangs is not spoken for. */
+static void the_watchdog_is_not_fed_for_one_that_hangs(void **state)
+{
+	char text[64];
+
+	(void)state;
+	setenv("WATCHDOG_USEC", "400000", 1);
+	start();
+	assert_told("READY=1");
+	kill(shared->worker, SIGSTOP);
+	usleep(700000);
+	while (recv(manager, text, sizeof(text), MSG_DONTWAIT) > 0)
+		;
+	assert_not_told(1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+		TEST(a_signal_ends_both),
+		TEST(what_never_worked_is_not_tried_again),
+		TEST(what_is_done_is_done),
+		TEST(what_had_worked_is_started_again),
+		TEST(a_good_configuration_begins_anew),
+		TEST(a_bad_configuration_changes_nothing),
+		TEST(a_change_during_a_check_is_seen),
+		TEST(a_reload_ends_the_wait),
+		TEST(a_supervisor_that_is_killed_leaves_no_orphan),
+		TEST(the_watchdog_is_fed_while_nothing_is_due),
+		TEST(the_watchdog_is_not_fed_for_one_that_hangs),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

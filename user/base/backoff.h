@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How long to wait before a process that ended is started again: twice as long as the last time,
+ * unless it had lived long. */
+#ifndef MEMTRACE_BASE_BACKOFF_H
+#define MEMTRACE_BASE_BACKOFF_H
+
+struct backoff {
+	double first_s, most_s; /* the shortest and the longest wait, seconds */
+	double lasting_s;	/* a process that lived longer did not fail at once */
+	double wait_s;		/* the last wait; 0: there was none */
+};
+
+/* The process lived for lived_s seconds. Returns the wait before the next start, seconds. */
+double backoff__next(struct backoff *backoff, double lived_s);
+
+/* The next wait is the shortest again: the cause of failures may be gone. */
+void backoff__reset(struct backoff *backoff);
+
+#endif
