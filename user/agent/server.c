@@ -78,8 +78,8 @@ int server__listen(struct server *s, const char *address, struct error *err)
 		freeaddrinfo(found);
 		return error__set(
 			err, -EACCES,
-			"'%s' is reached from other hosts, which would see what processes do here: listen on "
-			"127.0.0.1 or [::1]",
+			"'%s' is reached from other hosts, which would see what processes do "
+			"here: listen on 127.0.0.1 or [::1]",
 			address);
 	}
 	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

@@ -81,17 +81,18 @@ TAKE_OPTION(every)
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
 	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
-		"127.0.0.1:9178', or 'leaks'. Empty lines and those that begin with # say nothing. What follows "
-		"on the command line overrides the file. At SIGHUP the file is read again: if a line of it is "
-		"refused, what was configured before stays; else tracing begins anew."},
+		"127.0.0.1:9178', or 'leaks'. Empty lines and those that begin with # say nothing. "
+		"What follows on the command line overrides the file. At SIGHUP the file is read "
+		"again: if a line of it is refused, what was configured before stays; "
+		"else tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
-	 .man = "An address of this host alone, and a port. May be given twice, as 127.0.0.1:9178 and "
-		"[::1]:9178."},
+	 .man = "An address of this host alone, and a port. May be given twice, as "
+		"127.0.0.1:9178 and [::1]:9178."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
 	 .help = "how often each process has a new profile",
-	 .man = "1 to 86400. Where reading the kernel's tables takes long, profiles are made less often than "
-		"that."},
+	 .man = "1 to 86400. Where reading the kernel's tables takes long, profiles are made less "
+		"often than that."},
 	{},
 };
 
@@ -110,11 +111,11 @@ const struct command command_agent = {
 	.run = cmd_agent,
 	.summary = "the service of a host: profiles and metrics over HTTP",
 	.usage = "agent [-p PID[,PID...]|-a|--comm NAME|...] [OPTIONS]",
-	.about =
-		"Traces all processes of the host, or those that are selected, until it is told to end, and "
-		"serves over HTTP what they hold: pages for people, profiles for pprof, jeprof and "
-		"collectors, metrics for Prometheus. --leaks samples more closely, so that leaks are found "
-		"sooner.",
+	.about = "Traces all processes of the host, or those that are selected, until it is told "
+		 "to end, and serves over HTTP what they hold: pages for people, profiles for "
+		 "pprof, jeprof and "
+		 "collectors, metrics for Prometheus. --leaks samples more closely, so that leaks "
+		 "are found sooner.",
 	.groups = groups,
 	.status = "Exit status: 0, 1 (failed), 2 (usage).",
 	.stops = true,

@@ -82,7 +82,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 	MHD_add_response_header(
 		response, "Content-Security-Policy",
 		!strcmp(reply->type, TYPE_SVG)
-			? "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'"
+			? "default-src 'none'; style-src 'unsafe-inline'; "
+			  "script-src 'unsafe-inline'"
 			: "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'");
 	if (reply->pprof_error)
 		MHD_add_response_header(response, "X-Go-Pprof", "1");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* OpenMetrics 1.0 (openmetrics.io): by group of processes, which are those of one name, for series
- * of each pid are too many and none of them lasts. Bounded in number: the groups that hold most have
- * series of their own, the rest is "other". */
+ * of each pid are too many and none of them lasts. Bounded in number: the groups that hold most
+ * have series of their own, the rest is "other". */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -305,7 +305,8 @@ int put_metrics(const struct site *site, bool open, FILE *to)
 	for (size_t i = 0; i < n_groups; i++)
 		sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
 	family(form, "stack_live_bytes", "gauge", "bytes",
-	       "Of the group's process that holds most, the stacks that hold most; /stack/ID names them.");
+	       "Of the group's process that holds most, the stacks that hold most; /stack/ID "
+	       "names them.");
 	put_stacks(to, groups, n_groups, false);
 	family(form, "stack_growth_low_bytes_per_second", "gauge", "",
 	       "Lower end of the 95 % interval of their growth: above 0 they surely grow.");

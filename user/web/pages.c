@@ -16,7 +16,8 @@
 
 static const char style[] =
 	"<style>body{font:15px/1.4 system-ui,sans-serif;margin:1.5em;max-width:90em}"
-	"table{border-collapse:collapse}th,td{padding:.2em .8em;text-align:right;white-space:nowrap}"
+	"table{border-collapse:collapse}th,td{padding:.2em .8em;text-align:right;"
+	"white-space:nowrap}"
 	"th{border-bottom:2px solid #888}td{border-bottom:1px solid #ccc}"
 	".l{text-align:left;white-space:normal}.g{background:#ffe4d0}.e{color:#777}"
 	"pre{overflow-x:auto}img{max-width:100%}</style>";
@@ -140,8 +141,10 @@ void page_index(const struct site *site, FILE *to)
 	if (!site->store.n)
 		fputs("<p>No process has a profile yet.</p>\n", to);
 	else
-		fputs("<table><thead><tr><th>PID</th><th class=\"l\">COMMAND</th><th>LIVE</th><th>95 %</th>"
-		      "<th>GROWTH</th><th>95 %</th><th>MODE</th><th>COST</th><th class=\"l\">WHAT GROWS</th></tr>"
+		fputs("<table><thead><tr><th>PID</th><th class=\"l\">COMMAND</th>"
+		      "<th>LIVE</th><th>95 %</th>"
+		      "<th>GROWTH</th><th>95 %</th><th>MODE</th><th>COST</th>"
+		      "<th class=\"l\">WHAT GROWS</th></tr>"
 		      "</thead><tbody>\n",
 		      to);
 	for (size_t i = 0; i < site->store.n; i++) {
@@ -205,7 +208,8 @@ void page_process(const struct site *site, const struct process *p, FILE *to)
 		fprintf(to, "<a href=\"%s\">%s</a> ", links[i][0], links[i][1]);
 	fputs("</p>\n<pre>", to);
 	put_table(to, p->latest);
-	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" alt=\"flame graph of live memory\"></a></p>\n"
+	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" "
+	      "alt=\"flame graph of live memory\"></a></p>\n"
 	      "</body></html>\n",
 	      to);
 }

@@ -152,8 +152,8 @@ static void each_path_has_its_answer(void **state)
 	store__end_round(&site.store);
 	site.round_at_s = clock__monotonic_s();
 	assert_says("/", NULL, NULL, 200, "<a href=\"/pid/7/\">7</a>");
-	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\": 900");
-	assert_says("/sd", NULL, NULL, 200, "\"targets\": [\"localhost:9178\"]");
+	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\":900");
+	assert_says("/sd", NULL, NULL, 200, "\"targets\":[\"localhost:9178\"]");
 	assert_says("/healthz", NULL, NULL, 200, "ok");
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_live_bytes{group=\"leaky\"} 900\n");
 	assert_says("/metrics", NULL, NULL, 200, "# TYPE memtrace_rounds_total counter\n");
@@ -162,11 +162,11 @@ static void each_path_has_its_answer(void **state)
 	assert_says("/metrics", NULL, NULL, 200, "# TYPE memtrace_rounds counter\n");
 	accepted = NULL;
 	assert_says("/pid/7", NULL, NULL, 301, "/pid/7/");
-	assert_says("/pid/7/", NULL, NULL, 200, "keep&lt;T&gt;");
+	assert_says("/pid/7/", NULL, NULL, 200, "keep&lt;&gt;");
 	assert_says("/pid/7/flame.svg", NULL, NULL, 200, "<svg");
-	assert_says("/pid/7/table", NULL, NULL, 200, "keep<T>");
+	assert_says("/pid/7/table", NULL, NULL, 200, "keep<> < main");
 	assert_says("/pid/7/collapsed", NULL, NULL, 200, "main;keep<T> 900\n");
-	assert_says("/pid/7/profile.json", NULL, NULL, 200, "\"pid\": 7");
+	assert_says("/pid/7/profile.json", NULL, NULL, 200, "\"pid\":7");
 	assert_says("/pid/7/snapshots", NULL, NULL, 200, "{\"id\": 2, ");
 	assert_says("/pid/7/diff", NULL, NULL, 200, "600");
 	assert_says("/pid/7/diff", "format=json", NULL, 200, "\"profiles\"");
@@ -207,7 +207,7 @@ static void wrong_requests_are_told_so(void **state)
 static void names_of_addresses(void **state)
 {
 	const struct profile *profile;
-	char body[64], part[64];
+	char body[32], part[256];
 
 	(void)state;
 	come(7, "leaky", START_NS, 1);
@@ -244,7 +244,7 @@ static void a_stack_has_one_number(void **state)
 /* More names than there are groups: the rest is one. */
 static void groups_are_bounded(void **state)
 {
-	char name[16], *metrics;
+	char name[32], *metrics;
 	int n = 0;
 
 	(void)state;
@@ -268,7 +268,7 @@ static void names_stay_text(void **state)
 	come(7, "<i>\"\\\n", START_NS, 1);
 	assert_says("/", NULL, NULL, 200, "&lt;i&gt;&quot;\\?");
 	assert_says("/metrics", NULL, NULL, 200, "{group=\"<i>\\\"\\\\?\"}");
-	assert_says("/targets", NULL, NULL, 200, "\"comm\": \"<i>\\\"\\\\");
+	assert_says("/targets", NULL, NULL, 200, "\"comm\":\"<i>\\\"\\\\?\"");
 }
 
 static void silence_is_told(void **state)
