@@ -487,6 +487,7 @@ check-tidy: $(B)/memtrace
 check-scripts:
 	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
 	$(Q)scripts/check-docs
+	$(Q)scripts/check-service
 	$(Q)scripts/kernels-table --check
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.

@@ -13,7 +13,7 @@ from test_top import Screen
 from test_truth import check_exact
 
 NOBODY = 65534
-BITS = {"dac_override": 1, "dac_read_search": 2, "kill": 5, "setgid": 6, "setuid": 7, "ipc_lock": 14, "sys_ptrace": 19,
+BITS = {"dac_override": 1, "dac_read_search": 2, "kill": 5, "setgid": 6, "setuid": 7, "setpcap": 8, "ipc_lock": 14, "sys_ptrace": 19,
         "sys_admin": 21, "sys_nice": 23, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40}
 WITHOUT_ROOT = ("bpf", "perfmon", "sys_ptrace", "checkpoint_restore", "dac_read_search")
 TRACING = {*WITHOUT_ROOT, "sys_nice"}

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""memtrace agent as its systemd unit runs it: with the unit's capabilities and system calls, and the example
+configuration. systemd itself is not needed."""
+import ctypes
+import os
+import re
+import shlex
+import signal
+import struct
+import time
+
+from harness import MEMTRACE, ROOT, Endless, expect, expect_equal, need_tool, place, run, start, test, wait_until
+from test_agent import Agent, free_port
+from test_capabilities import capabilities, status
+from test_harmless import changed_text
+
+UNIT = os.path.join(ROOT, "systemd", "memtrace-agent.service")
+CONFIG = os.path.join(ROOT, "systemd", "agent.conf")
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
+ARCH_X86_64, EPERM = 0xC000003E, 1
+
+
+def settings():
+    """Key -> value; a key that is given several times adds to its list."""
+    found = {}
+    with open(UNIT, encoding="utf-8") as file:
+        for key, value in re.findall(r"^(\w+)=(.*)$", file.read(), re.M):
+            found[key] = (found[key] + " " if key in found else "") + value
+    return found
+
+
+def groups():
+    """systemd's groups of system calls: @name -> what is in it, groups among it."""
+    text = run([need_tool("systemd-analyze"), "syscall-filter"]).out
+    found, group = {}, None
+    for line in text.splitlines():
+        if re.fullmatch(r"@[\w-]+", line):
+            group = found[line] = []
+        elif group is not None and re.fullmatch(r"    @?\w[\w-]*", line):
+            group.append(line.strip())
+    return found
+
+
+def members(words, of):
+    """The system calls that the words name; a word with @ is a group."""
+    return set().union(*(members(of[word], of) if word.startswith("@") else {word} for word in words))
+
+
+def filter_of(words):
+    """A seccomp filter as systemd makes it: these system calls, and EPERM for all others."""
+    with open("/usr/include/x86_64-linux-gnu/asm/unistd_64.h", encoding="ascii") as file:
+        numbers = dict(re.findall(r"#define __NR_(\w+) (\d+)", file.read()))
+    allowed = sorted(int(numbers[name]) for name in members(words, groups()) if name in numbers)
+    expect(len(allowed) > 200, "too few system calls are known:", len(allowed))
+    code = [(0x20, 0, 0, 4), (0x15, 1, 0, ARCH_X86_64), (0x06, 0, 0, 0), (0x20, 0, 0, 0)]  # load arch, compare, kill; load nr
+    for number in allowed:
+        code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x7FFF0000)]
+    code.append((0x06, 0, 0, 0x00050000 | EPERM))
+    return b"".join(struct.pack("HBBI", *step) for step in code)
+
+
+def install(program):
+    """In the child, before it executes. A failure is an exception there, and start() raises it."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    steps = ctypes.create_string_buffer(program, len(program))
+    head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps)))
+    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0):
+        raise OSError(ctypes.get_errno(), "seccomp")
+
+
+def agent_of_the_unit(config, port):
+    unit = settings()
+    given = ",".join("+" + word[4:].lower() for word in unit["CapabilityBoundingSet"].split())
+    program, *args = shlex.split(unit["ExecStart"])
+    expect_equal((program, args[-2:]), ("/usr/bin/memtrace", ["--config", "/etc/memtrace/agent.conf"]), "ExecStart")
+    rules = filter_of(unit["SystemCallFilter"].split())
+    agent = Agent.__new__(Agent)
+    agent.port = port
+    agent.process = start([need_tool("setpriv"), f"--bounding-set=-all,{given}", "--inh-caps=-all", "--no-new-privs",
+                           MEMTRACE, *args[:-1], config],
+                          preexec_fn=lambda: install(rules))
+    return agent
+
+
+@test(beside=True)
+def agent_under_its_unit():
+    """Finds what leaks, names its stack, and reloads."""
+    with place() as directory:
+        path = os.path.join(directory, "agent.conf")
+        port = free_port()
+        with open(CONFIG, encoding="utf-8") as file:
+            text = file.read()
+        expect(":9178\n" in text and "every = 15\n" in text, "the example has another address or time", text)
+        with Endless("leaking", "--rate", "2000", "--leak", "100000") as target:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text.replace(":9178\n", f":{port}\n").replace("every = 15\n", "every = 1\n"))
+                file.write(f"pid = {target.pid}\ninterval = 4096\n")
+            agent = agent_of_the_unit(path, port)
+            agent.wait_for(target.pid)
+            wanted = {word[4:].lower() for word in settings()["CapabilityBoundingSet"].split()}
+            expect_equal(capabilities(agent.process.pid), wanted, "capabilities")
+            expect_equal(status(agent.process.pid)["Seccomp"], "2", "seccomp")
+            [leaking] = target.ask("truth")["leaks"]
+            wait_until(lambda: f";{leaking} " in agent.get(f"/pid/{target.pid}/collapsed")[1].decode(), f"{leaking} in the profile")
+            agent.process.send_signal(signal.SIGHUP)
+            time.sleep(0.5)
+            agent.wait_for(target.pid)
+            said = agent.stop()
+            expect(not re.search("not permitted|denied|cannot|failed", said, re.I), "it complains:", said)
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+            target.stop()
