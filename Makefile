@@ -8,6 +8,9 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
+# The agent's unit and its configuration; the unit names the latter. UNITDIR=: no unit.
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+CONFIG  := /etc/memtrace/agent.conf
 B       := build
 
 ifeq ($(origin CC),default)
@@ -146,18 +149,29 @@ $(B)/share/man1/memtrace.1: $(B)/manual
 SHARE = $(DESTDIR)$(PREFIX)/share
 install: all $(B)/share/man1/memtrace.1
 	install -D -m 755 $(B)/memtrace '$(DESTDIR)$(PREFIX)/bin/memtrace'
-	$(if $(STATIC),,install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web')
 	install -D -m 644 -t '$(SHARE)/man/man1' $(B)/share/man1/*.1
 	install -D -m 644 -t '$(SHARE)/bash-completion/completions' $(B)/share/bash/memtrace
 	install -D -m 644 -t '$(SHARE)/zsh/vendor-completions' $(B)/share/zsh/_memtrace
 	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' $(B)/share/fish/memtrace.fish
+	$(if $(STATIC),,$(install_agent))
 
+# The agent. A configuration that is there stays.
+define install_agent
+install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web'
+	[ -e '$(DESTDIR)$(CONFIG)' ] || install -D -m 644 systemd/agent.conf '$(DESTDIR)$(CONFIG)'
+	$(if $(UNITDIR),sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' systemd/memtrace-agent.service >$(B)/memtrace-agent.service
+	install -D -m 644 $(B)/memtrace-agent.service '$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
+endef
+
+# What was configured stays.
 uninstall:
-	rm -f '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web'
-	-rmdir '$(DESTDIR)$(PREFIX)/libexec/memtrace'
 	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' '$(SHARE)/man/man1/'memtrace-*.1 \
 		'$(SHARE)/bash-completion/completions/memtrace' '$(SHARE)/zsh/vendor-completions/_memtrace' \
-		'$(SHARE)/fish/vendor_completions.d/memtrace.fish'
+		'$(SHARE)/fish/vendor_completions.d/memtrace.fish' '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web' \
+		$(if $(UNITDIR),'$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
+	! cmp -s systemd/agent.conf '$(DESTDIR)$(CONFIG)' || rm '$(DESTDIR)$(CONFIG)'
+	for dir in '$(DESTDIR)$(PREFIX)/libexec/memtrace' '$(DESTDIR)$(dir $(CONFIG))'; do \
+		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; done
 
 check-manual: $(B)/share/man1/memtrace.1
 	$(Q)mandoc -T lint -W warning $(B)/share/man1/*.1

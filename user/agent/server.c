@@ -24,6 +24,13 @@
 #define AGAIN_S	    1.0 /* between two starts of the server */
 #define PATIENCE_MS 20	/* for the server to make room: the limit of overhead is kept meanwhile */
 
+/* Debian has no static libmicrohttpd whose own libraries are static, too. */
+#ifdef MEMTRACE_STATIC
+#define WHENCE_WEB "; the static memtrace comes without it: install the package, or build memtrace"
+#else
+#define WHENCE_WEB ""
+#endif
+
 extern char **environ;
 
 /* --- where it listens --- */
@@ -116,7 +123,8 @@ int server__find(struct server *s, struct error *err)
 	if (s->program < 0)
 		return error__set(
 			err, -ENOENT,
-			"memtrace-web, which serves the pages, is neither beside %s nor at %s",
+			"memtrace-web, which serves the pages, is neither beside %s nor at "
+			"%s" WHENCE_WEB,
 			self, path);
 	return 0;
 }

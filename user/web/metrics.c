@@ -272,7 +272,12 @@ static void put_losses(const struct site *site, const struct form *form)
 	}
 }
 
-int put_metrics(const struct site *site, bool open, FILE *to)
+static bool is_shown(const struct process *p, const struct process *only)
+{
+	return !p->ended && (!only || p == only);
+}
+
+int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to)
 {
 	const struct form of_all = {to, open}, *form = &of_all;
 	_cleanup_free_ struct group *groups = calloc(MOST_GROUPS + 1, sizeof(*groups));
@@ -283,7 +288,7 @@ int put_metrics(const struct site *site, bool open, FILE *to)
 	if (!groups || !processes)
 		return -ENOMEM;
 	for (size_t i = 0; i < site->store.n; i++)
-		if (!site->store.processes[i]->ended)
+		if (is_shown(site->store.processes[i], only))
 			processes[n++] = site->store.processes[i];
 	qsort(processes, n, sizeof(struct process *), by_live);
 	for (size_t i = 0; i < n; i++)
@@ -311,8 +316,10 @@ int put_metrics(const struct site *site, bool open, FILE *to)
 	family(form, "stack_growth_low_bytes_per_second", "gauge", "",
 	       "Lower end of the 95 % interval of their growth: above 0 they surely grow.");
 	put_stacks(to, groups, n_groups, true);
-	put_losses(site, form);
-	put_own(site, form);
+	if (!only) {
+		put_losses(site, form);
+		put_own(site, form);
+	}
 	if (open)
 		fputs("# EOF\n", to);
 	return 0;

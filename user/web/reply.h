@@ -78,8 +78,9 @@ void page_index(const struct site *site, FILE *to);
 void page_process(const struct site *site, const struct process *process, FILE *to);
 int list_targets(const struct site *site, FILE *to); /* JSON; 0 or negative errno */
 void list_discovery(const struct site *site, const char *host, FILE *to); /* of http_sd, JSON */
-/* open: OpenMetrics; else the text format of Prometheus. 0 or -ENOMEM. */
-int put_metrics(const struct site *site, bool open, FILE *to);
+/* open: OpenMetrics; else the text format of Prometheus. only: of this process, and nothing of the
+ * agent itself; NULL: of all. 0 or -ENOMEM. */
+int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);
 
 /* A stack's number in metrics: the same for the same names, whatever process and run. */
 uint64_t stack_id(const struct profile *profile, const struct profile_site *site);

@@ -463,9 +463,11 @@ static void answer_top(struct route *r)
 		bool open = r->request->accept &&
 			    strstr(r->request->accept, "application/openmetrics-text");
 
+		if (argument(r, "pid") && !find_process(r, argument(r, "pid")))
+			return;
 		stream = reply__open(r->reply, open ? TYPE_OPEN_METRICS : TYPE_METRICS);
 		if (stream)
-			rc = put_metrics(r->site, open, stream);
+			rc = put_metrics(r->site, r->process, open, stream);
 	} else {
 		reply__say(r->reply, 404, "no such page; / has what there is\n");
 		return;

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""A Prometheus with the configuration and the rules of examples/, beside an agent."""
+import contextlib
+import json
+import os
+import urllib.request
+
+from harness import PROGS, ROOT, Endless, end, expect, expect_equal, need_tool, place, start, test, wait_until
+from test_agent import Agent, free_port
+
+
+def example(name, *changes):
+    with open(os.path.join(ROOT, "examples", name), encoding="utf-8") as file:
+        text = file.read()
+    for old, new in changes:
+        expect(old in text, f"examples/{name} has no {old!r}")
+        text = text.replace(old, new)
+    return text
+
+
+class Prometheus:
+    """The example, in a directory; what takes minutes there takes seconds here."""
+
+    def __init__(self, directory, agent_port):
+        self.port = free_port()
+        rules, config = (os.path.join(directory, name) for name in ("rules.yml", "prometheus.yml"))
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write(example("prometheus-rules.yml", ("for: 5m", "for: 2s")))
+        with open(config, "w", encoding="utf-8") as file:
+            file.write("global:\n  evaluation_interval: 1s\n" +
+                       example("prometheus.yml", (":9178", f":{agent_port}"), ("interval: 15s", "interval: 1s"),
+                               ("/etc/prometheus/memtrace-rules.yml", rules)))
+        self.process = start([need_tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
+                              f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=error"])
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+    def ask(self, path):
+        """What /api/v1/PATH answers; {}: not yet."""
+        expect(self.process.poll() is None, "prometheus ended:", self.process.poll())
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=20) as reply:
+            return json.load(reply)["data"]
+        return {}
+
+    def targets(self):
+        return self.ask("targets").get("activeTargets", [])
+
+    def alerts(self):
+        return self.ask("alerts").get("alerts", [])
+
+
+@test(beside=True, long=True)
+def agent_and_prometheus():
+    """It finds each process by http_sd and scrapes it; the example alert fires for what leaks, and for nothing else."""
+    with place() as directory, contextlib.ExitStack() as stack:
+        steady = os.path.join(directory, "steady")
+        os.symlink(os.path.join(PROGS, "leaking"), steady)
+        leaking = stack.enter_context(Endless("leaking", "--rate", "2000", "--leak", "200000"))
+        innocent = stack.enter_context(Endless(steady, "--rate", "2000", "--leak", "0"))
+        agent = stack.enter_context(Agent("-p", f"{leaking.pid},{innocent.pid}", "--interval", "4096"))
+        agent.wait_for(leaking.pid, innocent.pid)
+        prometheus = stack.enter_context(Prometheus(directory, agent.port))
+
+        def found():
+            return {target["labels"].get("pid"): target for target in prometheus.targets() if target["health"] == "up"}
+
+        wait_until(lambda: len(found()) == 3, "three targets that are up")
+        expect_equal({pid: target["labels"].get("comm") for pid, target in found().items()},
+                     {None: None, str(leaking.pid): "leaking", str(innocent.pid): "steady"}, "targets")
+
+        def firing():
+            return [alert for alert in prometheus.alerts() if alert["state"] == "firing"]
+
+        wait_until(firing, "an alert")
+        labels = firing()[0]["labels"]
+        [function] = leaking.ask("truth")["leaks"]
+        expect_equal((labels["alertname"], labels["group"], labels["function"]), ("MemoryLeak", "leaking", function), "alert")
+        frames = agent.get(f"/stack/{labels['stack']}")[1].decode()
+        expect(f"({leaking.pid}): " in frames and function in frames, frames)
+        expect_equal({alert["labels"].get("group") for alert in prometheus.alerts()}, {"leaking"}, "groups with an alert")
+        [sample] = [result for result in prometheus.ask(f"query?query=memtrace_live_bytes%7Bpid=%22{innocent.pid}%22%7D")["result"]]
+        expect_equal((sample["metric"]["group"], sample["metric"]["job"]), ("steady", "memtrace-processes"), "series of a process")
+        expect_equal(agent.ask("/metrics?pid=x")[0], 400, "status of no number")
+        expect_equal(agent.ask("/metrics?pid=2147483647")[0], 404, "status of no process")
+        agent.stop()
+        for target in (leaking, innocent):
+            target.stop()
