@@ -13,13 +13,12 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "agent/feed.h"
 #include "agent/server.h"
-#include "base/cleanup.h"
 #include "base/clock.h"
+#include "web/intake.h"
 #include "web/reply.h"
 
 #define CONNECTIONS	 200 /* at a time, of each listening socket */
@@ -166,63 +165,6 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	*state = NULL;
 }
 
-/* The file's bytes. NULL: no memory, or none that we take. */
-static char *read_memory(int fd, size_t *ret_size)
-{
-	struct stat st;
-	size_t done = 0;
-	char *bytes;
-
-	if (fstat(fd, &st) || st.st_size < 1 || st.st_size > STORE_PROFILE)
-		return NULL;
-	bytes = malloc((size_t)st.st_size);
-	while (bytes && done < (size_t)st.st_size) {
-		ssize_t n = pread(fd, bytes + done, (size_t)st.st_size - done, (off_t)done);
-
-		if (n <= 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			free(bytes);
-			return NULL;
-		}
-		done += (size_t)n;
-	}
-	*ret_size = done;
-	return bytes;
-}
-
-static void take_profile(struct site *site, const struct feed_message *message, int memory)
-{
-	struct error err = {};
-	size_t size;
-	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
-
-	if (bytes)
-		store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
-	else
-		site->store.n_unreadable++;
-}
-
-/* All that has come. false: there is no tracer any more. */
-static bool take_feed(struct site *site)
-{
-	struct feed_message message;
-	int memory, rc;
-
-	while ((rc = feed__receive(FEED_FD, &message, &memory)) > 0) {
-		if (message.kind == FEED_PROFILE)
-			take_profile(site, &message, memory);
-		if (memory >= 0)
-			close(memory);
-		if (message.kind == FEED_ROUND) {
-			site->round = message;
-			site->round_at_s = clock__monotonic_s();
-			store__end_round(&site->store);
-		}
-	}
-	return !rc;
-}
-
 static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 {
 	struct pollfd fds[1 + AGENT_LISTEN] = {{.fd = FEED_FD, .events = POLLIN}};
@@ -241,7 +183,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 				wait_ms = (int)wait;
 		if (poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
-		if (!take_feed(site))
+		if (!site__take_feed(site, FEED_FD))
 			return EXIT_SUCCESS;
 		for (size_t i = 0; i < n; i++)
 			MHD_run(daemons[i]);

@@ -21,60 +21,42 @@ struct group {
 	char name[64];
 	size_t n, windowed;
 	struct estimate live;
-	struct growth growth; /* of all: squares of the distances to the ends add up */
+	struct growth growth;
 	bool grows_known;
 	double alloc_bytes, freed_bytes, cost_cores;
 	const struct process *largest;
-	double largest_bytes;
 };
-
-uint64_t stack_id(const struct profile *profile, const struct profile_site *site)
-{
-	_cleanup_free_ char *names = collapsed_names(profile, site);
-	uint64_t hash = 0xcbf29ce484222325; /* FNV-1a (Fowler, Noll, Vo) */
-
-	for (const char *c = names ?: ""; *c; c++)
-		hash = (hash ^ (unsigned char)*c) * 0x100000001b3;
-	return hash;
-}
 
 static void add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
-	struct estimate live = profile__live(profile);
 
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
-	estimate__merge(&g->live, &live);
+	estimate__merge(&g->live, &p->live);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
 		g->freed_bytes += profile->sites[i].freed_bytes;
 	}
 	if (profile->has_growth && isfinite(profile->growth.attributed.low)) {
-		const struct growth *one = &profile->growth.attributed;
-		double low = g->growth.bytes_per_s - g->growth.low,
-		       high = g->growth.high - g->growth.bytes_per_s;
-
+		if (g->grows_known)
+			growth__merge(&g->growth, &profile->growth.attributed);
+		else
+			g->growth = profile->growth.attributed;
 		g->grows_known = true;
-		g->growth.bytes_per_s += one->bytes_per_s;
-		g->growth.low = g->growth.bytes_per_s - hypot(low, one->bytes_per_s - one->low);
-		g->growth.high = g->growth.bytes_per_s + hypot(high, one->high - one->bytes_per_s);
 	}
 	if (profile->overhead_pct > 0 && profile->duration_s > 0)
 		g->cost_cores += profile->overhead_pct / 100 * (double)profile->cpu_time_ns / 1e9 /
 				 profile->duration_s;
-	if (!g->largest || live.bytes > g->largest_bytes) {
+	if (!g->largest || p->live.bytes > g->largest->live.bytes)
 		g->largest = p;
-		g->largest_bytes = live.bytes;
-	}
 }
 
 static int by_live(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
-	double live_x = profile__live(x->latest).bytes, live_y = profile__live(y->latest).bytes;
 
-	return live_x < live_y ? 1 : live_x > live_y ? -1 : 0;
+	return x->live.bytes < y->live.bytes ? 1 : x->live.bytes > y->live.bytes ? -1 : 0;
 }
 
 static struct group *group_of(struct group *groups, size_t *n, const char *name)
@@ -192,24 +174,39 @@ static const struct figure {
 	{"cost_cores", "", "CPU time that tracing takes from the processes, in cores.", of_cost},
 };
 
+static int by_growth(const void *a, const void *b)
+{
+	const struct stack *x = *(const struct stack *const *)a,
+			   *y = *(const struct stack *const *)b;
+	int order = growth__compare(&x->growth, &y->growth);
+
+	return order ?: x < y ? -1 : x > y;
+}
+
+/* Of those of a process: by live bytes they are in order, but for a few that have them merged. */
 static void put_stacks(FILE *to, const struct group *groups, size_t n, bool growth)
 {
 	for (size_t i = 0; i < n; i++) {
-		const struct profile *profile = groups[i].largest->latest;
+		const struct process *p = groups[i].largest;
+		const struct stack *stacks[STORE_STACKS];
 
-		for (size_t k = 0; k < profile->n_sites && k < MOST_STACKS; k++) {
-			const struct profile_site *site = &profile->sites[k];
-			_cleanup_free_ char *holder = where_holder(profile, site, 100);
+		for (size_t k = 0; k < p->n_stacks; k++)
+			stacks[k] = &p->stacks[k];
+		if (growth)
+			qsort(stacks, p->n_stacks, sizeof(*stacks), by_growth);
+		for (size_t k = 0; k < p->n_stacks && k < MOST_STACKS; k++) {
+			_cleanup_free_ char *holder = NULL;
 
-			if (growth && !isfinite(site->growth.low))
+			if (growth && !isfinite(stacks[k]->growth.low))
 				continue;
+			holder = where_holder(p->latest, &p->latest->sites[stacks[k]->site], 100);
 			fprintf(to, "memtrace_stack_%s{group=\"",
 				growth ? "growth_low_bytes_per_second" : "live_bytes");
 			put_label(to, groups[i].name);
-			fprintf(to, "\",stack=\"%016" PRIx64 "\",function=\"",
-				stack_id(profile, site));
+			fprintf(to, "\",stack=\"%016" PRIx64 "\",function=\"", stacks[k]->id);
 			put_label(to, holder ?: "?");
-			fprintf(to, "\"} %.17g\n", growth ? site->growth.low : site->live.bytes);
+			fprintf(to, "\"} %.17g\n",
+				growth ? stacks[k]->growth.low : stacks[k]->live_bytes);
 		}
 	}
 }
@@ -291,8 +288,14 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 		if (is_shown(site->store.processes[i], only))
 			processes[n++] = site->store.processes[i];
 	qsort(processes, n, sizeof(struct process *), by_live);
-	for (size_t i = 0; i < n; i++)
-		add(group_of(groups, &n_groups, processes[i]->latest->comm), processes[i]);
+	for (size_t i = 0; i < n; i++) {
+		/* as they are printed: two names may differ in controls alone */
+		_cleanup_free_ char *name = text_printable(processes[i]->latest->comm);
+
+		if (!name)
+			return -ENOMEM;
+		add(group_of(groups, &n_groups, name), processes[i]);
+	}
 	for (size_t f = 0; f < sizeof(figures) / sizeof(*figures); f++) {
 		family(form, figures[f].name, "gauge", figures[f].unit, figures[f].help);
 		for (size_t i = 0; i < n_groups; i++) {

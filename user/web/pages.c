@@ -37,7 +37,7 @@ static const struct growth *growth_of(const struct process *p)
 
 static bool surely_grows(const struct process *p)
 {
-	return !p->ended && profile__leaks(p->latest);
+	return !p->ended && p->leaks;
 }
 
 /* What surely grows first, by how much; then by what is live. */
@@ -45,8 +45,8 @@ static int by_evidence(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
 	double grows_x = surely_grows(x) ? growth_of(x)->bytes_per_s : 0,
-	       grows_y = surely_grows(y) ? growth_of(y)->bytes_per_s : 0,
-	       live_x = profile__live(x->latest).bytes, live_y = profile__live(y->latest).bytes;
+	       grows_y = surely_grows(y) ? growth_of(y)->bytes_per_s : 0, live_x = x->live.bytes,
+	       live_y = y->live.bytes;
 
 	if (surely_grows(x) != surely_grows(y))
 		return surely_grows(y) - surely_grows(x);
@@ -82,7 +82,7 @@ static void put_name(FILE *to, const struct process *p)
 /* "4.3 MiB", and its interval where it is an estimate. */
 static void put_live(FILE *to, const struct process *p)
 {
-	struct estimate live = profile__live(p->latest);
+	const struct estimate live = p->live;
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
 	fprintf(to, "<td>%s%s</td>", profile__is_lower_bound(p->latest) ? "&ge; " : "",
@@ -113,31 +113,23 @@ static void put_growth(FILE *to, const struct process *p)
 	fputs("</td>", to);
 }
 
-static void put_leader(FILE *to, const struct process *p)
+static int put_leader(FILE *to, const struct process *p)
 {
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *stream = open_memstream(&text, &size);
-	struct sink sink;
+	struct sink sink = sink__to_html(to);
 
-	if (!stream)
-		return;
-	sink = sink__to_stream(stream);
-	encode_leader(p->latest, 160, &sink);
-	if (!fclose(stream))
-		put_html(to, text);
+	return encode_leader(p->latest, 160, &sink);
 }
 
-void page_index(const struct site *site, FILE *to)
+int page_index(const struct site *site, FILE *to)
 {
 	_cleanup_free_ struct process **processes = sorted(site);
 
+	int rc = 0;
+
+	if (!processes)
+		return -ENOMEM;
 	begin(to, "memtrace");
 	fputs("<h1>memtrace</h1>\n", to);
-	if (!processes) {
-		fputs("<p>out of memory</p></body></html>\n", to);
-		return;
-	}
 	if (!site->store.n)
 		fputs("<p>No process has a profile yet.</p>\n", to);
 	else
@@ -147,7 +139,7 @@ void page_index(const struct site *site, FILE *to)
 		      "<th class=\"l\">WHAT GROWS</th></tr>"
 		      "</thead><tbody>\n",
 		      to);
-	for (size_t i = 0; i < site->store.n; i++) {
+	for (size_t i = 0; i < site->store.n && !rc; i++) {
 		const struct process *p = processes[i];
 		char cost[32];
 
@@ -163,7 +155,7 @@ void page_index(const struct site *site, FILE *to)
 		format_cost_cell(p->latest, cost);
 		fprintf(to, "<td>%s</td><td>%s</td><td class=\"l\">",
 			profile_mode__name(p->latest->mode), cost);
-		put_leader(to, p);
+		rc = put_leader(to, p);
 		fputs("</td></tr>\n", to);
 	}
 	if (site->store.n)
@@ -171,25 +163,18 @@ void page_index(const struct site *site, FILE *to)
 	fputs("<p><a href=\"/targets\">JSON</a> <a href=\"/metrics\">metrics</a> "
 	      "<a href=\"/sd\">discovery</a></p></body></html>\n",
 	      to);
+	return rc;
 }
 
-static void put_table(FILE *to, const struct profile *profile)
+static int put_table(FILE *to, const struct profile *profile)
 {
 	const struct table_options options = {.width = 160, .leaks = profile->has_growth};
-	_cleanup_free_ char *text = NULL;
-	size_t size;
-	FILE *stream = open_memstream(&text, &size);
-	struct sink sink;
+	struct sink sink = sink__to_html(to);
 
-	if (!stream)
-		return;
-	sink = sink__to_stream(stream);
-	encode_table(profile, &options, &sink);
-	if (!fclose(stream))
-		put_html(to, text);
+	return encode_table(profile, &options, &sink);
 }
 
-void page_process(const struct site *site, const struct process *p, FILE *to)
+int page_process(const struct site *site, const struct process *p, FILE *to)
 {
 	_cleanup_free_ char *name = text_profile_name(p->latest);
 	const char *links[][2] = {{"table", "table"},
@@ -199,6 +184,8 @@ void page_process(const struct site *site, const struct process *p, FILE *to)
 				  {"snapshots", "snapshots"},
 				  {"diff", "since the oldest snapshot"}};
 
+	int rc;
+
 	(void)site;
 	begin(to, name ?: "?");
 	fputs("<p><a href=\"/\">all processes</a></p>\n<h1>", to);
@@ -207,11 +194,12 @@ void page_process(const struct site *site, const struct process *p, FILE *to)
 	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++)
 		fprintf(to, "<a href=\"%s\">%s</a> ", links[i][0], links[i][1]);
 	fputs("</p>\n<pre>", to);
-	put_table(to, p->latest);
+	rc = put_table(to, p->latest);
 	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" "
 	      "alt=\"flame graph of live memory\"></a></p>\n"
 	      "</body></html>\n",
 	      to);
+	return rc;
 }
 
 int list_targets(const struct site *site, FILE *to)
@@ -228,7 +216,7 @@ int list_targets(const struct site *site, FILE *to)
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
 		const struct growth *growth = growth_of(p);
-		struct estimate live = profile__live(p->latest);
+		const struct estimate live = p->live;
 		struct interval interval = estimate__interval(&live);
 		struct json target = json__open(&list, NULL, "{");
 
@@ -254,7 +242,7 @@ int list_targets(const struct site *site, FILE *to)
 }
 
 /* One target per process, with the path of its profiles; and the metrics of all. */
-void list_discovery(const struct site *site, const char *host, FILE *to)
+int list_discovery(const struct site *site, const char *host, FILE *to)
 {
 	struct sink sink = sink__to_stream(to);
 	struct json list = {.sink = &sink, .first = true}, target, labels;
@@ -283,4 +271,5 @@ void list_discovery(const struct site *site, const char *host, FILE *to)
 		sink__puts(&sink, "}}");
 	}
 	sink__puts(&sink, "]\n");
+	return sink.error;
 }

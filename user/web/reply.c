@@ -6,11 +6,40 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* A stream of open_memstream() says nothing of it when there is no memory for what is written. */
+static ssize_t append(void *cookie, const char *data, size_t len)
+{
+	struct reply *r = cookie;
+
+	if (!r->error && len > REPLY_BODY - r->size)
+		r->error = -EFBIG;
+	if (!r->error && r->size + len > r->room) {
+		size_t room = 2 * (r->size + len);
+		char *body = realloc(r->body, room);
+
+		if (body) {
+			r->body = body;
+			r->room = room;
+		} else {
+			r->error = -ENOMEM;
+		}
+	}
+	if (r->error) {
+		errno = -r->error;
+		return 0;
+	}
+	memcpy(r->body + r->size, data, len);
+	r->size += len;
+	return (ssize_t)len;
+}
+
 FILE *reply__open(struct reply *r, const char *type)
 {
+	const cookie_io_functions_t functions = {.write = append};
+
 	r->status = 200;
 	r->type = type;
-	r->stream = open_memstream(&r->body, &r->size);
+	r->stream = fopencookie(r, "w", functions);
 	return r->stream;
 }
 
@@ -19,7 +48,17 @@ int reply__close(struct reply *r)
 	FILE *stream = r->stream;
 
 	r->stream = NULL;
-	return !stream || fclose(stream) ? -ENOMEM : 0;
+	if (!stream || (fclose(stream) && !r->error))
+		return -ENOMEM;
+	return r->error;
+}
+
+void reply__fail(struct reply *r, int error)
+{
+	if (error == -EFBIG)
+		reply__say(r, 500, "the answer is larger than %d MiB\n", REPLY_BODY >> 20);
+	else
+		reply__say(r, 500, "%s\n", error == -ENOMEM ? "out of memory" : strerror(-error));
 }
 
 void reply__say(struct reply *r, unsigned status, const char *fmt, ...)
@@ -30,6 +69,7 @@ void reply__say(struct reply *r, unsigned status, const char *fmt, ...)
 		reply__close(r);
 	free(r->body);
 	r->body = NULL;
+	r->room = 0;
 	r->status = status;
 	r->type = TYPE_TEXT;
 	r->file = NULL;
@@ -40,26 +80,31 @@ void reply__say(struct reply *r, unsigned status, const char *fmt, ...)
 	r->size = r->body ? strlen(r->body) : 0;
 }
 
+static int write_html(void *ctx, const void *data, size_t len)
+{
+	static const char *const entities[] = {['<'] = "&lt;",
+					       ['>'] = "&gt;",
+					       ['&'] = "&amp;",
+					       ['"'] = "&quot;",
+					       ['\''] = "&#39;"};
+	FILE *to = ctx;
+
+	for (const unsigned char *c = data; len--; c++) {
+		const char *entity =
+			*c < sizeof(entities) / sizeof(*entities) ? entities[*c] : NULL;
+
+		if ((entity ? fputs(entity, to) : putc(*c, to)) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+struct sink sink__to_html(FILE *to)
+{
+	return (struct sink){.write = write_html, .ctx = to};
+}
+
 void put_html(FILE *to, const char *text)
 {
-	for (; *text; text++)
-		switch (*text) {
-		case '<':
-			fputs("&lt;", to);
-			break;
-		case '>':
-			fputs("&gt;", to);
-			break;
-		case '&':
-			fputs("&amp;", to);
-			break;
-		case '"':
-			fputs("&quot;", to);
-			break;
-		case '\'':
-			fputs("&#39;", to);
-			break;
-		default:
-			fputc(*text, to);
-		}
+	write_html(to, text, strlen(text));
 }

@@ -21,6 +21,7 @@
 #define TYPE_METRICS	  "text/plain; version=0.0.4; charset=utf-8"
 
 #define REQUEST_BODY (64 << 10) /* bytes, at most */
+#define REPLY_BODY   (64 << 20) /* bytes, at most */
 
 struct request {
 	bool post;
@@ -40,9 +41,11 @@ struct reply {
 	const char *file;     /* what a browser calls it when it saves it; NULL: it shows it */
 	const char *location; /* of a redirect, relative; owned by the buffer below */
 	bool pprof_error;     /* as Go's handlers say it: X-Go-Pprof: 1 */
-	char *body;	      /* owned */
+	char *body;	      /* owned; NULL: it is empty */
 	size_t size;
 	FILE *stream; /* while it is written */
+	size_t room;  /* of the body, while it is written */
+	int error;    /* of writing it: negative errno */
 	char where[64];
 };
 
@@ -59,30 +62,33 @@ struct site {
 /* Writes into the reply's body from now on; NULL: no memory. */
 FILE *reply__open(struct reply *reply, const char *type);
 
-/* What is written is the body. 0 or -ENOMEM. */
+/* What is written is the body. 0; -ENOMEM; -EFBIG: it is more than REPLY_BODY. */
 int reply__close(struct reply *reply);
 
 /* The whole answer: a sentence, as text. */
 void reply__say(struct reply *reply, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* The whole answer where the body could not be written: that, and why. */
+void reply__fail(struct reply *reply, int error);
+
 /* Writes text so that it is nothing but text in HTML, in element and attribute. */
 void put_html(FILE *to, const char *text);
+
+/* A sink for such text. */
+struct sink sink__to_html(FILE *to);
 
 /* Answers. Whatever goes wrong is an answer, too. */
 void site__answer(struct site *site, const struct request *request, struct reply *reply);
 
-/* --- what there is to answer, each with status 200 --- */
+/* --- what there is to answer, each with status 200; 0 or negative errno --- */
 
-void page_index(const struct site *site, FILE *to);
-void page_process(const struct site *site, const struct process *process, FILE *to);
-int list_targets(const struct site *site, FILE *to); /* JSON; 0 or negative errno */
-void list_discovery(const struct site *site, const char *host, FILE *to); /* of http_sd, JSON */
+int page_index(const struct site *site, FILE *to);
+int page_process(const struct site *site, const struct process *process, FILE *to);
+int list_targets(const struct site *site, FILE *to);			 /* JSON */
+int list_discovery(const struct site *site, const char *host, FILE *to); /* of http_sd, JSON */
 /* open: OpenMetrics; else the text format of Prometheus. only: of this process, and nothing of the
- * agent itself; NULL: of all. 0 or -ENOMEM. */
+ * agent itself; NULL: of all. */
 int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);
-
-/* A stack's number in metrics: the same for the same names, whatever process and run. */
-uint64_t stack_id(const struct profile *profile, const struct profile_site *site);
 
 #endif

@@ -63,6 +63,15 @@ static int number_argument(const struct route *r, const char *name, uint64_t *re
 	return -1;
 }
 
+/* Ends a body that was written to the reply's stream. */
+static void end_reply(const struct route *r)
+{
+	int rc = reply__close(r->reply);
+
+	if (rc)
+		reply__fail(r->reply, rc);
+}
+
 static void write_with(const struct route *r, const char *type, const char *file,
 		       int (*encode)(const struct profile *profile, struct sink *sink))
 {
@@ -76,7 +85,7 @@ static void write_with(const struct route *r, const char *type, const char *file
 		rc = encode(r->process->latest, &sink) ?: reply__close(r->reply);
 	}
 	if (rc)
-		reply__say(r->reply, 500, "%s\n", strerror(-rc));
+		reply__fail(r->reply, rc);
 }
 
 static int write_flame_graph(const struct profile *profile, struct sink *sink)
@@ -94,11 +103,11 @@ static int write_table(const struct profile *profile, struct sink *sink)
 static void answer_page(const struct route *r)
 {
 	FILE *stream = reply__open(r->reply, TYPE_HTML);
+	int rc = stream ? page_process(r->site, r->process, stream) : -ENOMEM;
 
-	if (stream)
-		page_process(r->site, r->process, stream);
-	if (!stream || reply__close(r->reply))
-		reply__say(r->reply, 500, "out of memory\n");
+	rc = rc ?: reply__close(r->reply);
+	if (rc)
+		reply__fail(r->reply, rc);
 }
 
 static void answer_flame_graph(const struct route *r)
@@ -151,7 +160,7 @@ static void answer_pprof(const struct route *r)
 	/* as it came */
 	r->reply->body = malloc(snapshot->size);
 	if (!r->reply->body) {
-		reply__say(r->reply, 500, "out of memory\n");
+		reply__fail(r->reply, -ENOMEM);
 		return;
 	}
 	memcpy(r->reply->body, snapshot->file, snapshot->size);
@@ -204,7 +213,7 @@ static void answer_symbols(const struct route *r)
 		return;
 	}
 	stream = reply__open(r->reply, TYPE_TEXT);
-	while (stream && at && *at) {
+	while (stream && !ferror(stream) && *at) {
 		char *end;
 		uint64_t addr = strtoull(at, &end, 16);
 
@@ -226,8 +235,7 @@ static void answer_symbols(const struct route *r)
 		}
 		at = end + strspn(end, "+\r\n");
 	}
-	if (!stream || reply__close(r->reply))
-		reply__say(r->reply, 500, "out of memory\n");
+	end_reply(r);
 }
 
 static void answer_snapshots(const struct route *r)
@@ -244,8 +252,7 @@ static void answer_snapshots(const struct route *r)
 		}
 		fputs("]\n", stream);
 	}
-	if (!stream || reply__close(r->reply))
-		reply__say(r->reply, 500, "out of memory\n");
+	end_reply(r);
 }
 
 /* from, to: numbers of snapshots; without them the oldest that is kept, and the newest. */
@@ -295,8 +302,10 @@ static void answer_diff(const struct route *r)
 			rc = -ENOMEM;
 		}
 	}
-	if (rc)
-		reply__say(r->reply, 500, "%s\n", *err.text ? err.text : strerror(-rc));
+	if (*err.text)
+		reply__say(r->reply, 500, "%s\n", err.text);
+	else if (rc)
+		reply__fail(r->reply, rc);
 }
 
 static void answer_new_snapshot(const struct route *r)
@@ -422,22 +431,21 @@ static void answer_stack(struct route *r)
 	stream = reply__open(r->reply, TYPE_TEXT);
 	for (size_t i = 0; stream && i < r->site->store.n; i++) {
 		const struct process *p = r->site->store.processes[i];
+		const struct stack *stack = process__stack(p, id);
+		_cleanup_free_ char *names = NULL, *comm = NULL;
 
-		for (size_t k = 0; k < p->latest->n_sites; k++) {
-			_cleanup_free_ char *names = NULL, *comm = NULL;
-
-			if (stack_id(p->latest, &p->latest->sites[k]) != id)
-				continue;
-			names = collapsed_names(p->latest, &p->latest->sites[k]);
-			comm = text_printable(p->latest->comm);
-			fprintf(stream, "%s (%d): %s\n", comm ?: "?", p->pid, names ?: "?");
-			any = true;
-			break;
-		}
+		if (!stack)
+			continue;
+		names = collapsed_names(p->latest, &p->latest->sites[stack->site]);
+		comm = text_printable(p->latest->comm);
+		if (!names || !comm)
+			r->reply->error = -ENOMEM;
+		else
+			fprintf(stream, "%s (%d): %s\n", comm, p->pid, names);
+		any = true;
 	}
-	if (!stream || reply__close(r->reply))
-		reply__say(r->reply, 500, "out of memory\n");
-	else if (!any)
+	end_reply(r);
+	if (r->reply->status == 200 && !any)
 		reply__say(r->reply, 404, "no process has that stack now\n");
 }
 
@@ -445,12 +453,12 @@ static void answer_top(struct route *r)
 {
 	const char *path = r->request->path;
 	FILE *stream;
-	int rc = 0;
+	int rc = -ENOMEM;
 
 	if (!strcmp(path, "/")) {
 		stream = reply__open(r->reply, TYPE_HTML);
 		if (stream)
-			page_index(r->site, stream);
+			rc = page_index(r->site, stream);
 	} else if (!strcmp(path, "/targets")) {
 		stream = reply__open(r->reply, TYPE_JSON);
 		if (stream)
@@ -458,7 +466,7 @@ static void answer_top(struct route *r)
 	} else if (!strcmp(path, "/sd")) {
 		stream = reply__open(r->reply, TYPE_JSON);
 		if (stream)
-			list_discovery(r->site, r->request->host, stream);
+			rc = list_discovery(r->site, r->request->host, stream);
 	} else if (!strcmp(path, "/metrics")) {
 		bool open = r->request->accept &&
 			    strstr(r->request->accept, "application/openmetrics-text");
@@ -472,8 +480,9 @@ static void answer_top(struct route *r)
 		reply__say(r->reply, 404, "no such page; / has what there is\n");
 		return;
 	}
-	if (!stream || rc || reply__close(r->reply))
-		reply__say(r->reply, 500, "out of memory\n");
+	rc = rc ?: reply__close(r->reply);
+	if (rc)
+		reply__fail(r->reply, rc);
 }
 
 void site__answer(struct site *site, const struct request *request, struct reply *reply)

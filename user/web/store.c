@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/vector.h"
 #include "decode/decode.h"
+#include "encode/text.h"
 #include "profile/diff.h"
 
 /* Where the process stands, or would. */
@@ -78,15 +80,111 @@ static struct process *with_oldest(const struct store *s)
 	return found;
 }
 
-static void make_room(struct store *s, size_t size)
+/* The process that ended first, but for that one; NULL: none has ended. */
+static struct process *first_ended(const struct store *s, const struct process *but)
 {
-	struct process *p;
+	struct process *found = NULL;
 
-	while (s->bytes + size > STORE_BYTES && (p = with_oldest(s))) {
+	for (size_t i = 0; i < s->n; i++) {
+		struct process *p = s->processes[i];
+
+		if (p->ended && p != but && (!found || p->round < found->round))
+			found = p;
+	}
+	return found;
+}
+
+/* Makes room for a snapshot of p, which may be NULL. At last p's newest one goes for it. */
+static int make_room(struct store *s, struct process *p, size_t size)
+{
+	struct process *other;
+	size_t own;
+
+	while (s->bytes + size > STORE_BYTES && (other = with_oldest(s))) {
+		drop_oldest(s, other);
+		s->n_evicted++;
+	}
+	while (s->bytes + size > STORE_BYTES && (other = first_ended(s, p))) {
+		s->n_evicted += other->n_kept;
+		remove_at(s, place_of(s, other->pid));
+	}
+	own = p && p->n_kept ? p->kept[p->n_kept - 1].size : 0;
+	if (s->bytes - own + size > STORE_BYTES)
+		return -ENOSPC;
+	while (s->bytes + size > STORE_BYTES) {
 		drop_oldest(s, p);
 		s->n_evicted++;
 	}
+	return 0;
 }
+
+/* --- stacks --- */
+
+const struct stack *process__stack(const struct process *p, uint64_t id)
+{
+	for (size_t i = 0; i < p->n_stacks; i++)
+		if (p->stacks[i].id == id)
+			return &p->stacks[i];
+	return NULL;
+}
+
+/* FNV-1a (Fowler, Noll, Vo) of the names of its frames. */
+static int add_stack(struct process *p, const struct profile *profile, size_t i)
+{
+	const struct profile_site *site = &profile->sites[i];
+	_cleanup_free_ char *names = collapsed_names(profile, site);
+	uint64_t id = 0xcbf29ce484222325;
+	struct stack *stack;
+
+	if (!names)
+		return -ENOMEM;
+	for (const char *c = names; *c; c++)
+		id = (id ^ (unsigned char)*c) * 0x100000001b3;
+	stack = (struct stack *)process__stack(p, id);
+	if (stack) {
+		stack->live_bytes += site->live.bytes;
+		growth__merge(&stack->growth, &site->growth);
+	} else {
+		p->stacks[p->n_stacks++] = (struct stack){id, i, site->live.bytes, site->growth};
+	}
+	return 0;
+}
+
+static int by_growth(const void *a, const void *b)
+{
+	const struct profile_site *x = *(const struct profile_site *const *)a,
+				  *y = *(const struct profile_site *const *)b;
+	int order = growth__compare(&x->growth, &y->growth);
+
+	return order ?: x < y ? -1 : x > y;
+}
+
+/* Works out what is asked for again and again; in *ret, which replaces the same parts of the
+ * process. 0 or -ENOMEM. */
+static int summarize(const struct profile *profile, struct process *ret)
+{
+	size_t n = profile->n_sites < STORE_STACKS / 2 ? profile->n_sites : STORE_STACKS / 2;
+	_cleanup_free_ const struct profile_site **sites = NULL;
+	int rc = 0;
+
+	ret->live = profile__live(profile);
+	ret->leaks = profile__leaks(profile);
+	for (size_t i = 0; i < n && !rc; i++) /* they are in that order */
+		rc = add_stack(ret, profile, i);
+	if (rc || n == profile->n_sites || !profile->has_growth)
+		return rc;
+	sites = malloc((profile->n_sites - n) * sizeof(*sites));
+	if (!sites)
+		return -ENOMEM;
+	for (size_t i = n; i < profile->n_sites; i++)
+		sites[i - n] = &profile->sites[i];
+	qsort(sites, profile->n_sites - n, sizeof(*sites), by_growth);
+	for (size_t i = 0; i < profile->n_sites - n && i < STORE_STACKS / 2 && !rc; i++)
+		rc = add_stack(ret, profile, (size_t)(sites[i] - profile->sites));
+	return rc;
+}
+
+/* --- what comes and goes --- */
 
 static struct process *add_process(struct store *s, pid_t pid)
 {
@@ -109,14 +207,17 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	       struct error *err)
 {
 	struct process *p = store__find(s, pid);
-	struct profile *profile;
+	struct profile *profile = NULL;
+	struct process facts = {};
 	char name[32];
 	int rc;
 
 	snprintf(name, sizeof(name), "profile of %d", pid);
 	rc = decode_bytes(name, file, len, &profile, err);
+	if (!rc)
+		rc = summarize(profile, &facts);
 	if (rc) {
-		s->n_unreadable++;
+		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
 	}
 	/* another process of that number */
@@ -124,18 +225,28 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		remove_at(s, place_of(s, pid));
 		p = NULL;
 	}
+	if (p && p->n_kept == STORE_KEPT)
+		drop_oldest(s, p);
+	rc = make_room(s, p, len);
+	if (rc) {
+		s->n_evicted++;
+		if (p) /* it is there: what was kept before stays */
+			p->round = s->rounds;
+		error__set(err, rc, "%s: no room for its %zu bytes", name, len);
+		goto refused;
+	}
 	if (!p)
 		p = add_process(s, pid);
 	if (!p) {
 		s->n_refused++;
-		profile__free(profile);
 		rc = error__set(err, -ENOMEM, "no room for one process more");
 		goto refused;
 	}
-	if (p->n_kept == STORE_KEPT)
-		drop_oldest(s, p);
-	make_room(s, len);
 	profile__free(p->latest);
+	p->live = facts.live;
+	p->leaks = facts.leaks;
+	memcpy(p->stacks, facts.stacks, sizeof(p->stacks));
+	p->n_stacks = facts.n_stacks;
 	p->latest = profile;
 	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len};
 	p->round = s->rounds;
@@ -143,6 +254,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	s->bytes += len;
 	return 0;
 refused:
+	profile__free(profile);
 	free(file);
 	return rc;
 }
@@ -156,16 +268,8 @@ void store__end_round(struct store *s)
 		n_ended += s->processes[i]->ended;
 	}
 	s->rounds++;
-	while (n_ended > STORE_ENDED) { /* the one that ended first */
-		size_t first = s->n;
-
-		for (size_t i = 0; i < s->n; i++)
-			if (s->processes[i]->ended &&
-			    (first == s->n || s->processes[i]->round < s->processes[first]->round))
-				first = i;
-		remove_at(s, first);
-		n_ended--;
-	}
+	for (; n_ended > STORE_ENDED; n_ended--)
+		remove_at(s, place_of(s, first_ended(s, NULL)->pid));
 }
 
 void store__clear(struct store *s)

@@ -17,6 +17,7 @@
 #define STORE_KEPT	20	    /* snapshots of each process */
 #define STORE_BYTES	(64u << 20) /* of all snapshots, as files */
 #define STORE_PROFILE	(32u << 20) /* of one */
+#define STORE_STACKS	32	    /* of each process that have a number */
 
 /* A profile as encode_pprof() has written it. */
 struct snapshot {
@@ -26,9 +27,22 @@ struct snapshot {
 	size_t size;
 };
 
+/* Sites whose frames have the same names: a function may allocate in several lines. */
+struct stack {
+	uint64_t id; /* the same for the same names, whatever process and run */
+	size_t site; /* the first of them, in the process's newest profile */
+	double live_bytes;
+	struct growth growth;
+};
+
 struct process {
 	pid_t pid;
-	struct profile *latest;		  /* owned; never NULL */
+	struct profile *latest; /* owned; never NULL */
+	/* of the newest profile, because each page and scrape asks for it: */
+	struct estimate live;
+	bool leaks;			   /* profile__leaks() */
+	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
+	size_t n_stacks;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
 	unsigned next_id;
@@ -41,13 +55,13 @@ struct store {
 	size_t n;
 	size_t bytes;	 /* of all snapshots */
 	uint64_t rounds; /* so many have ended */
-	/* Losses: snapshots that had to go early, profiles that could not be read, processes for
-	 * which there was no room. */
+	/* Losses: snapshots that had to go early or found no room, profiles that could not be read,
+	 * processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
 };
 
 /* A profile has come: len bytes, the store's from now on. 0, or negative errno with err: then it is
- * counted. */
+ * counted as a loss. */
 int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err);
 
@@ -60,6 +74,9 @@ struct process *store__find(const struct store *store, pid_t pid);
 /* Of the process's snapshots the one with that number, or, with 0, the newest; NULL: it is not kept
  * (any more). */
 const struct snapshot *process__snapshot(const struct process *process, unsigned id);
+
+/* The process's stack with that number; NULL: none has it. */
+const struct stack *process__stack(const struct process *process, uint64_t id);
 
 void store__clear(struct store *store);
 

@@ -12,31 +12,47 @@
 
 #include "base/clock.h"
 #include "tests/unit/encode/fixture.h"
+#include "tests/unit/web/exposition.h"
 #include "web/reply.h"
 
 #define START_NS 1700000000000000000u
 
 static struct site site;
 
-/* A profile of pid that holds n blocks, as it comes from the tracer. */
-static void come(pid_t pid, const char *comm, uint64_t start_ns, int n)
+/* Ends the profile of pid, which comes from the tracer then. What the store says of it. */
+static int come_as_it_may(struct profile *profile, pid_t pid, const char *comm, uint64_t start_ns,
+			  int seconds)
 {
-	struct profile *profile = new_profile(1);
 	struct text text = {};
 	struct sink sink = {.write = text_write, .ctx = &text};
-	struct error err = {};
+	struct error err;
 
 	profile->pid = pid;
 	snprintf(profile->comm, sizeof(profile->comm), "%s", comm);
-	profile->exe = strdup("/usr/bin/leaky");
+	if (!profile->exe)
+		profile->exe = strdup("/usr/bin/leaky");
 	profile->start_unix_ns = start_ns;
-	profile->duration_s = n;
-	STACK(profile, 1, 100, n, "malloc", "keep<T>", "main");
+	profile->duration_s = seconds;
 	end_profile(profile);
 	assert_int_equal(encode_pprof(profile, &sink), 0);
 	profile__free(profile);
-	if (store__add(&site.store, pid, start_ns + (uint64_t)n, text.bytes, text.len, &err))
-		fail_msg("%s", err.text);
+	return store__add(&site.store, pid, start_ns + (uint64_t)seconds, text.bytes, text.len,
+			  &err);
+}
+
+static void come_with(struct profile *profile, pid_t pid, const char *comm, uint64_t start_ns,
+		      int seconds)
+{
+	assert_int_equal(come_as_it_may(profile, pid, comm, start_ns, seconds), 0);
+}
+
+/* A profile of pid that holds n blocks. */
+static void come(pid_t pid, const char *comm, uint64_t start_ns, int n)
+{
+	struct profile *profile = new_profile(1);
+
+	STACK(profile, 1, 100, n, "malloc", "keep<T>", "main");
+	come_with(profile, pid, comm, start_ns, n);
 }
 
 static int begin(void **state)
@@ -262,13 +278,179 @@ static void groups_are_bounded(void **state)
 	free(metrics);
 }
 
+#define HOSTILE "<x y='z'>\"\\\n\x1b[2J\xff&{}#"
+
+/* Metrics in both formats have the form that Prometheus reads, and each series once. */
+static void assert_metrics_are_read(void)
+{
+	for (int i = 0; i < 2; i++) {
+		char *text;
+		const char *fault;
+
+		accepted = i ? "application/openmetrics-text" : NULL;
+		text = ask_with("/metrics", NULL, NULL, 200);
+		fault = exposition_fault(text);
+		if (fault)
+			fail_msg("metrics: %s", fault);
+		free(text);
+	}
+	accepted = NULL;
+}
+
+/* The name of a command, of a file and of functions is chosen by the target. */
 static void names_stay_text(void **state)
 {
+	const char *paths[] = {"/", "/pid/7/", "/pid/7/flame.svg"};
+	struct profile *profile = new_profile(1);
+
 	(void)state;
-	come(7, "<i>\"\\\n", START_NS, 1);
-	assert_says("/", NULL, NULL, 200, "&lt;i&gt;&quot;\\?");
-	assert_says("/metrics", NULL, NULL, 200, "{group=\"<i>\\\"\\\\?\"}");
-	assert_says("/targets", NULL, NULL, 200, "\"comm\":\"<i>\\\"\\\\?\"");
+	profile->exe = strdup("/tmp/" HOSTILE "</pre><script>alert(1)</script>");
+	STACK(profile, 1, 100, 3, "malloc", HOSTILE "</pre><script>", HOSTILE);
+	come_with(profile, 7, HOSTILE, START_NS, 3);
+	assert_says("/", NULL, NULL, 200, "&lt;x y=&#39;z&#39;&gt;&quot;\\?");
+	assert_says("/metrics", NULL, NULL, 200, "{group=\"<x y='z'>\\\"\\\\??[2J?&{}#\"}");
+	assert_says("/targets", NULL, NULL, 200, "\"comm\":\"<x y='z'>\\\"\\\\??[2J?&{}#\"");
+	assert_says("/targets", NULL, NULL, 200, "\"exe\":\"/tmp/<x y='z'>\\\"\\\\??[2J?&");
+	assert_says("/sd", NULL, NULL, 200, "\"comm\":\"<x y='z'>\\\"\\\\??[2J?&{}#\"");
+	for (size_t i = 0; i < sizeof(paths) / sizeof(*paths); i++) {
+		char *text = ask_with(paths[i], NULL, NULL, 200);
+
+		assert_has(text, "&lt;x y=");
+		assert_null(strstr(text, "<x"));
+		assert_null(strstr(text, "<script>alert"));
+		assert_null(strstr(text, "</pre>&lt;script"));
+		assert_null(strstr(text, "\x1b"));
+		assert_null(strstr(text, "\xff"));
+		free(text);
+	}
+	assert_metrics_are_read();
+}
+
+/* What a client calls us is in the discovery's JSON, and cannot end its string. */
+static void a_host_stays_text(void **state)
+{
+	struct request request = {
+		.path = "/sd", .argument = argument, .host = "x\"], \"labels\": {\n\\", .body = ""};
+	struct reply reply = {};
+
+	(void)state;
+	come(7, "leaky", START_NS, 1);
+	arguments = NULL;
+	site__answer(&site, &request, &reply);
+	reply.body = realloc(reply.body, reply.size + 1);
+	reply.body[reply.size] = '\0';
+	assert_has(reply.body, "\"targets\":[\"x\\\"], \\\"labels\\\": {");
+	free(reply.body);
+}
+
+/* Two lines of a function are two sites, and one stack; commands whose names differ in what cannot
+ * be printed are one group. */
+static void series_are_there_once(void **state)
+{
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 3, "malloc", "twice\1", "main");
+	STACK(profile, 1, 100, 2, "malloc", "twice\2", "main");
+	come_with(profile, 7, "leaky\1", START_NS, 3);
+	come(8, "leaky\2", START_NS, 1);
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_live_bytes{group=\"leaky?\"} 600\n");
+	assert_says("/metrics", NULL, NULL, 200, "function=\"twice?\"} 500\n");
+	assert_metrics_are_read();
+}
+
+/* A profile in another form, of so many bytes. */
+static int come_large(pid_t pid, size_t bytes)
+{
+	const char begin_text[] =
+		"heap_v2/1\n  t*: 1: 100 [0: 0]\n@ 0x401000\n  t*: 1: 100 [0: 0]\n\n"
+		"MAPPED_LIBRARIES:\n00400000-00500000 r-xp 00000000 08:01 1 /";
+	char *file = malloc(bytes);
+	struct error err = {};
+	int rc;
+
+	assert_non_null(file);
+	memset(file, 'x', bytes);
+	memcpy(file, begin_text, strlen(begin_text));
+	file[bytes - 1] = '\n';
+	rc = store__add(&site.store, pid, START_NS + (uint64_t)pid, file, bytes, &err);
+	if (rc && rc != -ENOSPC)
+		fail_msg("%s", err.text);
+	return rc;
+}
+
+/* However many processes there are, of which none has an older snapshot. */
+static void snapshots_have_a_bound_of_bytes(void **state)
+{
+	const size_t quarter = STORE_BYTES / 4, slack = 50;
+	struct profile *many;
+	const struct process *p;
+	uint64_t evicted;
+
+	(void)state;
+	come(7, "leaky", START_NS, 1);
+	for (pid_t pid = 1; pid <= 3; pid++)
+		assert_int_equal(come_large(pid, quarter), 0);
+	assert_int_equal(come_large(4, STORE_BYTES - site.store.bytes - slack), 0);
+	store__end_round(&site.store);
+	assert_int_equal(site.store.n_evicted, 0);
+	/* the next snapshot takes the place of the process's own */
+	come(7, "leaky", START_NS, 2);
+	p = store__find(&site.store, 7);
+	assert_int_equal(p->n_kept, 1);
+	assert_int_equal(p->kept[0].id, 2);
+	assert_int_equal(site.store.n_evicted, 1);
+	/* where that is not enough, what is kept stays; it does not look as if it had ended */
+	many = new_profile(1);
+	many->pid = 7;
+	many->exe = strdup("/usr/bin/leaky");
+	for (int i = 0; i < 100; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "f%d", i);
+		STACK(many, 1, 100, 1, "malloc", name, "main");
+	}
+	assert_int_equal(come_as_it_may(many, 7, "leaky", START_NS, 3), -ENOSPC);
+	assert_int_equal(p->kept[0].id, 2);
+	assert_int_equal(site.store.n_evicted, 2);
+	assert_int_equal(come_large(5, quarter), -ENOSPC);
+	store__end_round(&site.store);
+	assert_false(store__find(&site.store, 7)->ended);
+	assert_true(store__find(&site.store, 4)->ended);
+	assert_int_equal(site.store.n, 5);
+	assert_true(site.store.bytes <= STORE_BYTES);
+	/* those that have ended go for what comes, and their snapshots are counted */
+	evicted = site.store.n_evicted;
+	assert_int_equal(come_large(5, quarter), 0);
+	assert_int_equal(site.store.n, 5);
+	assert_int_equal(site.store.n_evicted, evicted + 1);
+	assert_true(site.store.bytes <= STORE_BYTES);
+}
+
+/* Many addresses with long names: the answer has an end. */
+static void an_answer_is_bounded(void **state)
+{
+	const size_t name_bytes = 5000, n = 20000;
+	struct profile *profile = new_profile(1);
+	char *name = malloc(name_bytes + 1), *body = malloc(n * 20 + 1);
+	uint64_t addr;
+	size_t len = 0;
+
+	(void)state;
+	memset(name, 'n', name_bytes);
+	name[name_bytes] = '\0';
+	STACK(profile, 1, 100, 1, "malloc", name, "main");
+	come_with(profile, 7, "leaky", START_NS, 3);
+	profile = store__find(&site.store, 7)->latest;
+	addr = profile->locations[0].addr;
+	for (size_t i = 0; i < profile->n_locations; i++)
+		if (strlen(profile->locations[i].frames[0].name) > 1000)
+			addr = profile->locations[i].addr;
+	for (size_t i = 0; i < n; i++)
+		len += (size_t)sprintf(body + len, "%" PRIx64 "+", addr);
+	assert_says("/pid/7/pprof/symbol", NULL, body, 500, "larger than 64 MiB");
+	free(name);
+	free(body);
 }
 
 static void silence_is_told(void **state)
@@ -290,6 +472,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_stay_text, begin, end),
+		cmocka_unit_test_setup_teardown(a_host_stays_text, begin, end),
+		cmocka_unit_test_setup_teardown(series_are_there_once, begin, end),
+		cmocka_unit_test_setup_teardown(snapshots_have_a_bound_of_bytes, begin, end),
+		cmocka_unit_test_setup_teardown(an_answer_is_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(silence_is_told, begin, end),
 	};
 
