@@ -626,4 +626,4 @@ help:
 clean:
 	rm -rf $(B)
 
--include $(USER_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC)) $(fuzz_obj:.o=.d)
+-include $(sort $(USER_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC) $(WEB_SRC)) $(fuzz_obj:.o=.d))

@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 from harness import (MEMTRACE, Endless, Target, end, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
                      start, test, wait_until)
 from test_harmless import changed_text
+from test_processes import cgroup
 
 
 def free_port():
@@ -240,6 +241,24 @@ def agent_refuses():
     expect_words(result.err, "in use")
     for args in (("--every", "0"), ("--every", "x"), ("word",), ("-o", "-")):
         expect_equal(memtrace("agent", *args).status, 2, args)
+
+
+@test(beside=True)
+def agent_knows_containers():
+    """Discovery has the container and the pod that the path of the cgroup names."""
+    container, pod = f"{os.getpid():064x}", "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
+    with cgroup(f"kubepods-pod{pod}.slice") as outer:
+        with cgroup(f"{os.path.basename(outer)}/cri-containerd-{container}.scope") as path:
+            with Endless("leaking", "--rate", "1000") as target:
+                with open(path + "/cgroup.procs", "w", encoding="ascii") as file:
+                    file.write(str(target.pid))
+                with Agent("-p", target.pid) as agent:
+                    agent.wait_for(target.pid)
+                    [entry] = json.loads(agent.get("/sd")[1])
+                    for found in (entry["labels"], agent.targets()[target.pid]):
+                        expect_equal((found["container_id"], found["pod_uid"]), (container, pod.replace("_", "-")), "labels")
+                    agent.stop()
+                target.stop()
 
 
 @test(beside=True)

@@ -11,6 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "proc/container.h"
+
 #define FEED_FD 3 /* the server's end, in the server */
 
 enum feed_kind {
@@ -30,6 +32,7 @@ struct feed_message {
 	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */
 	double round_s;	     /* FEED_ROUND: what making these profiles took */
 	double every_s;	     /* FEED_ROUND: when the next one is due */
+	struct container container; /* FEED_PROFILE: the process's */
 };
 
 /* The two ends; both are closed on exec and neither blocks. 0 or negative errno. */

@@ -230,6 +230,7 @@ int server__send_profile(struct server *s, const struct profile *profile)
 
 	if (s->feed < 0)
 		return 0;
+	container__of(profile->pid, &message.container);
 	memory = memfd_create("memtrace profile", MFD_CLOEXEC);
 	if (memory < 0)
 		return -errno;

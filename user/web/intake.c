@@ -30,11 +30,18 @@ static void take_profile(struct site *site, const struct feed_message *message, 
 	struct error err = {};
 	size_t size;
 	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
+	struct process *p;
 
-	if (bytes)
-		store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
-	else
+	if (!bytes) {
 		site->store.n_unreadable++;
+		return;
+	}
+	if (store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err))
+		return;
+	p = store__find(&site->store, message->pid);
+	/* one that has just ended is in no cgroup any more */
+	if (p && *message->container.id)
+		p->container = message->container;
 }
 
 bool site__take_feed(struct site *site, int fd)

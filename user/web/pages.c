@@ -202,6 +202,15 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 	return rc;
 }
 
+/* As far as it is in one. */
+static void put_container(struct json *json, const struct process *p)
+{
+	if (*p->container.id)
+		json__put_text(json, "container_id", p->container.id);
+	if (*p->container.pod)
+		json__put_text(json, "pod_uid", p->container.pod);
+}
+
 int list_targets(const struct site *site, FILE *to)
 {
 	_cleanup_free_ struct process **processes = sorted(site);
@@ -222,6 +231,7 @@ int list_targets(const struct site *site, FILE *to)
 
 		json__put_identity(&target, p->latest);
 		json__put_text(&target, "exe", p->latest->exe);
+		put_container(&target, p);
 		json__put_bool(&target, "ended", p->ended);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
 		json__put_signed(&target, "live_bytes", live.bytes);
@@ -268,6 +278,7 @@ int list_discovery(const struct site *site, const char *host, FILE *to)
 		json__put_text(&labels, "pid", pid);
 		json__put_text(&labels, "comm", p->latest->comm);
 		json__put_text(&labels, "exe", p->latest->exe);
+		put_container(&labels, p);
 		sink__puts(&sink, "}}");
 	}
 	sink__puts(&sink, "]\n");

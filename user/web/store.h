@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "base/error.h"
+#include "proc/container.h"
 #include "profile/profile.h"
 
 #define STORE_PROCESSES 4096
@@ -47,6 +48,7 @@ struct process {
 	size_t n_kept;
 	unsigned next_id;
 	uint64_t round; /* the last one in which it had a profile */
+	struct container container;
 	bool ended;
 };
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <unistd.h>
+
+#include "proc/container.h"
+
+#define ID   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define POD  "2f9c0a1e-7d44-4a1b-9b1e-0c5d3e6f7a8b"
+#define POD_ "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
+
+/* As kubelet, containerd, CRI-O, Docker and podman name them. */
+static void test_paths(void **state)
+{
+	static const struct {
+		const char *path, *id, *pod;
+	} cases[] = {
+		{"/kubepods/burstable/pod" POD "/" ID, ID, POD},
+		{"/kubepods/pod" POD "/" ID "\n", ID, POD},
+		{"/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod" POD_
+		 ".slice/cri-containerd-" ID ".scope",
+		 ID, POD},
+		{"/kubepods.slice/kubepods-pod" POD_ ".slice/crio-" ID ".scope/container", ID, POD},
+		{"/docker/" ID, ID, ""},
+		{"/system.slice/docker-" ID ".scope", ID, ""},
+		{"/machine.slice/libpod-" ID ".scope/container", ID, ""},
+		{"/", "", ""},
+		{"", "", ""},
+		{"/system.slice/redis.service", "", ""},
+		{"/kubepods/pod" POD, "", ""},		       /* the pod's own */
+		{"/docker/" ID "0", "", ""},		       /* 65 digits */
+		{"/docker/0123456789abcdef", "", ""},	       /* too few */
+		{"/a/pod" POD "0/" ID, ID, ""},		       /* no uid */
+		{"/pod<b>\"\\\n/pods/pod/" ID "\xff", ID, ""}, /* whatever else */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct container got;
+
+		memset(&got, 'x', sizeof(got));
+		assert_int_equal(container__parse(cases[i].path, &got), *cases[i].id != '\0');
+		assert_string_equal(got.id, cases[i].id);
+		assert_string_equal(got.pod, cases[i].pod);
+	}
+}
+
+static void test_process(void **state)
+{
+	struct container got;
+
+	(void)state;
+	container__of(getpid(), &got); /* in a container or not */
+	assert_true(strlen(got.id) == 0 || strlen(got.id) == CONTAINER_ID);
+	memset(&got, 'x', sizeof(got));
+	assert_false(container__of(0x7fffffff, &got));
+	assert_string_equal(got.id, "");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_paths),
+		cmocka_unit_test(test_process),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
