@@ -62,7 +62,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual uninstall test test-long bench leaks \
+.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual check-install uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
@@ -172,6 +172,24 @@ uninstall:
 	! cmp -s systemd/agent.conf '$(DESTDIR)$(CONFIG)' || rm '$(DESTDIR)$(CONFIG)'
 	for dir in '$(DESTDIR)$(PREFIX)/libexec/memtrace' '$(DESTDIR)$(dir $(CONFIG))'; do \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; done
+
+# What is installed is complete, and what is uninstalled leaves nothing but what was configured.
+INSTALLED := $(abspath $(B))/installed
+check-install: all $(B)/share/man1/memtrace.1
+	$(Q)rm -rf '$(INSTALLED)'
+	$(Q)$(MAKE) -s install DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
+	$(Q)set -- $$(sed -n 's/^ExecStart=//p' '$(INSTALLED)/usr/local/lib/systemd/system/memtrace-agent.service') && \
+		'$(INSTALLED)'"$$1" agent --help >/dev/null && [ -e '$(INSTALLED)'"$$4" ] && \
+		[ -x '$(INSTALLED)/usr/local/libexec/memtrace/memtrace-web' ] || \
+		{ echo "make install: what the unit starts is not there: $$*" >&2; exit 1; }
+	$(Q)echo '# mine' >>'$(INSTALLED)$(CONFIG)'
+	$(Q)$(MAKE) -s install uninstall DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
+	$(Q)[ "$$(find '$(INSTALLED)' ! -type d)" = '$(INSTALLED)$(CONFIG)' ] && grep -qx '# mine' '$(INSTALLED)$(CONFIG)' || \
+		{ find '$(INSTALLED)' ! -type d >&2; echo "make uninstall: only the changed agent.conf is to be left" >&2; exit 1; }
+	$(Q)rm '$(INSTALLED)$(CONFIG)'
+	$(Q)$(MAKE) -s install uninstall DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
+	$(Q)left=$$(find '$(INSTALLED)' ! -type d -o -name '*memtrace*') && [ -z "$$left" ] || \
+		{ echo "make uninstall: left: $$left" >&2; exit 1; }
 
 check-manual: $(B)/share/man1/memtrace.1
 	$(Q)mandoc -T lint -W warning $(B)/share/man1/*.1
@@ -475,7 +493,7 @@ fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
-check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual
+check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual check-install
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
