@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -18,11 +20,13 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/io.h"
 #include "encode/encode.h"
 #include "symbolize/sandbox.h"
 
-#define AGAIN_S	    1.0 /* between two starts of the server */
-#define PATIENCE_MS 20	/* for the server to make room: the limit of overhead is kept meanwhile */
+#define HANG_S	     60		/* a server that reads nothing for so long hangs */
+#define UNREAD_BYTES (64 << 20) /* of profiles, at most: they take our memory until it reads them */
+#define PATIENCE_MS  20 /* for the server to make room: the limit of overhead is kept meanwhile */
 
 /* Debian has no static libmicrohttpd whose own libraries are static, too. */
 #ifdef MEMTRACE_STATIC
@@ -31,7 +35,8 @@
 #define WHENCE_WEB ""
 #endif
 
-extern char **environ;
+/* waits before a server that ended is started again */
+static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
 /* --- where it listens --- */
 
@@ -47,6 +52,8 @@ static bool split(const char *address, char host[256], char port[16])
 	if (len > 1 && address[0] == '[' && address[len - 1] == ']') {
 		address++;
 		len -= 2;
+		if (!len)
+			return false;
 	}
 	memcpy(host, address, len);
 	host[len] = '\0';
@@ -109,7 +116,7 @@ int server__find(struct server *s, struct error *err)
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	*s = (struct server){.program = -1, .feed = -1};
+	*s = (struct server){.program = -1, .feed = -1, .backoff = patience};
 	if (len < 0)
 		return error__set(err, -errno, "cannot read /proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';
@@ -169,13 +176,16 @@ int server__start(struct server *s, struct error *err)
 	rc = -errno;
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(pair[1]);
-	s->again_s = clock__monotonic_s() + AGAIN_S;
 	if (s->pid < 0) {
+		s->again_s = clock__monotonic_s() + backoff__next(&s->backoff, 0);
 		close(pair[0]);
 		s->pid = 0;
 		return error__set(err, rc, "cannot start memtrace-web: %s", strerror(-rc));
 	}
 	s->feed = pair[0];
+	s->begun_s = s->progress_s = clock__monotonic_s();
+	s->unread = 0;
+	s->unread_bytes = 0;
 	s->n_started++;
 	return 0;
 }
@@ -186,8 +196,11 @@ static void lose(struct server *s)
 		close(s->feed);
 	s->feed = -1;
 	if (s->pid > 0) {
+		double now = clock__monotonic_s();
+
 		kill(s->pid, SIGKILL);
 		waitpid(s->pid, NULL, 0);
+		s->again_s = now + backoff__next(&s->backoff, now - s->begun_s);
 	}
 	s->pid = 0;
 }
@@ -204,6 +217,20 @@ void server__end(struct server *s)
 }
 
 /* --- what it is told --- */
+
+/* Sees how far it has read. */
+static void look_at_unread(struct server *s)
+{
+	int unread;
+
+	if (ioctl(s->feed, SIOCOUTQ, &unread))
+		return;
+	if (!unread)
+		s->unread_bytes = 0;
+	if (!unread || unread < s->unread)
+		s->progress_s = clock__monotonic_s();
+	s->unread = unread;
+}
 
 /* Waits a little for room, once. */
 static int send_patiently(struct server *s, const struct feed_message *message, int memory)
@@ -226,6 +253,7 @@ int server__send_profile(struct server *s, const struct profile *profile)
 	_cleanup_close_ int memory = -1;
 	struct sink sink;
 	FILE *stream;
+	uint64_t size;
 	int copy, rc;
 
 	if (s->feed < 0)
@@ -247,7 +275,12 @@ int server__send_profile(struct server *s, const struct profile *profile)
 		rc = -errno;
 	if (rc)
 		return rc;
-	s->n_dropped += send_patiently(s, &message, memory) != 0;
+	look_at_unread(s);
+	size = io__file_bytes(memory);
+	if (s->unread_bytes + size > UNREAD_BYTES || send_patiently(s, &message, memory))
+		s->n_dropped++;
+	else
+		s->unread_bytes += size;
 	return 0;
 }
 
@@ -286,9 +319,14 @@ bool server__listen_to(struct server *s)
 			close(memory);
 		if (rc <= 0)
 			break;
-		asked |= message.kind == FEED_ASK;
+		if (message.kind != FEED_ASK) {
+			rc = -EPROTO;
+			break;
+		}
+		asked = true;
 	}
-	if (rc < 0)
+	look_at_unread(s);
+	if (rc < 0 || clock__monotonic_s() - s->progress_s > HANG_S)
 		lose(s);
 	return asked;
 }

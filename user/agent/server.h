@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "agent/feed.h"
+#include "base/backoff.h"
 #include "base/error.h"
 #include "profile/profile.h"
 
@@ -23,7 +24,12 @@ struct server {
 	int program; /* the file that is executed */
 	int feed;    /* -1: there is no server now */
 	pid_t pid;
-	double again_s; /* monotonic: not before is it started again */
+	struct backoff backoff;
+	double begun_s;	   /* monotonic: when it was started */
+	double again_s;	   /* monotonic: not before is it started again */
+	double progress_s; /* monotonic: when it had nothing to read, or had read something */
+	int unread;	   /* of the feed, in the kernel's measure, when that was looked at last */
+	uint64_t unread_bytes; /* profiles that were sent since it had read all, at most */
 	uint64_t n_dropped, n_started;
 };
 
@@ -45,7 +51,8 @@ int server__send_profile(struct server *server, const struct profile *profile);
 /* All processes have had theirs. */
 void server__end_round(struct server *server, double round_s, double every_s);
 
-/* Takes in what the server says, and whether it is still there. True: it wants a round. */
+/* Takes in what the server says, and whether it is still there and reads. One that does not read,
+ * or says what it may not, is killed. True: it wants a round. */
 bool server__listen_to(struct server *server);
 
 void server__end(struct server *server);

@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The tracer's side of the server, over a socket whose other end the test has. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/server.h"
+#include "base/clock.h"
+#include "tests/unit/encode/fixture.h"
+
+static struct server server;
+static int other = -1;
+
+static int begin(void **state)
+{
+	int ends[2];
+
+	(void)state;
+	server = (struct server){.program = -1, .progress_s = clock__monotonic_s()};
+	if (feed__pair(ends))
+		return -1;
+	server.feed = ends[0];
+	other = ends[1];
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	server__end(&server);
+	if (other >= 0)
+		close(other);
+	other = -1;
+	return 0;
+}
+
+static void send_profile(void)
+{
+	struct profile *profile = new_profile(1);
+
+	STACK(profile, 1, 100, 1, "malloc", "keep", "main");
+	end_profile(profile);
+	assert_int_equal(server__send_profile(&server, profile), 0);
+	profile__free(profile);
+}
+
+/* How many messages are there for the server to read. */
+static int read_all(void)
+{
+	struct feed_message message;
+	int n = 0, memory;
+
+	for (; feed__receive(other, &message, &memory) == 1; n++)
+		if (memory >= 0)
+			close(memory);
+	return n;
+}
+
+/* Memory of ours that a server which does not read has us keep. */
+static void what_is_not_read_is_bounded(void **state)
+{
+	(void)state;
+	send_profile();
+	assert_true(server.unread_bytes > 0);
+	server.unread_bytes = 64 << 20; /* as if it were large */
+	send_profile();
+	send_profile();
+	assert_int_equal(server.n_dropped, 2);
+	assert_int_equal(read_all(), 1);
+	send_profile();
+	assert_int_equal(server.n_dropped, 2);
+	assert_int_equal(read_all(), 1);
+}
+
+static void a_server_may_ask_and_nothing_else(void **state)
+{
+	const struct feed_message ask = {.kind = FEED_ASK}, round = {.kind = FEED_ROUND};
+
+	(void)state;
+	assert_false(server__listen_to(&server));
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(feed__send(other, &ask, -1), 0);
+	assert_true(server__listen_to(&server));
+	assert_true(server__listen_to(&server)); /* it does not read all at once */
+	assert_false(server__listen_to(&server));
+	assert_true(server.feed >= 0);
+	assert_int_equal(feed__send(other, &round, -1), 0);
+	assert_false(server__listen_to(&server));
+	assert_int_equal(server.feed, -1);
+}
+
+static void a_server_that_does_not_read_is_given_up(void **state)
+{
+	(void)state;
+	server.progress_s -= 1000;
+	server__listen_to(&server);
+	assert_true(server.feed >= 0); /* there was nothing to read */
+	send_profile();
+	send_profile();
+	server__listen_to(&server);
+	server.progress_s -= 1000;
+	{
+		struct feed_message message;
+		int memory;
+
+		assert_int_equal(feed__receive(other, &message, &memory), 1);
+		close(memory);
+	}
+	server__listen_to(&server);
+	assert_true(server.feed >= 0); /* it has read one of two */
+	server.progress_s -= 1000;
+	server__listen_to(&server);
+	assert_int_equal(server.feed, -1);
+}
+
+static void a_server_that_is_gone_is_noticed(void **state)
+{
+	(void)state;
+	close(other);
+	other = -1;
+	send_profile();
+	assert_int_equal(server.feed, -1);
+	assert_int_equal(server.n_dropped, 1);
+	send_profile(); /* nobody is there */
+	assert_int_equal(server.n_dropped, 1);
+}
+
+static void assert_listens(const char *address, int wanted)
+{
+	struct server s = {.program = -1, .feed = -1};
+	struct error err = {};
+
+	assert_int_equal(server__listen(&s, address, &err), wanted);
+	assert_int_equal(s.n_listening, !wanted);
+	assert_true(!wanted || *err.text);
+	server__end(&s);
+}
+
+static void only_this_host_is_listened_on(void **state)
+{
+	static const char *const own[] = {"127.0.0.1:0", "127.1.2.3:0", "localhost:0", ":0", "0"};
+	static const char *const others[] = {"0.0.0.0:0", "[::]:0", "10.0.0.1:0",
+					     "[::ffff:10.0.0.1]:0"};
+	static const char *const wrong[] = {"",
+					    "127.0.0.1",
+					    "127.0.0.1:",
+					    "127.0.0.1:-1",
+					    "127.0.0.1:65536",
+					    "127.0.0.1:1x",
+					    "example.org:1",
+					    "[127.0.0.1:1",
+					    ":",
+					    "[]:1",
+					    "127.0.0.1:000000",
+					    "unix:/x:1"};
+	char large[600];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		assert_listens(own[i], 0);
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		assert_listens(others[i], -EACCES);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
+		assert_listens(wrong[i], -EINVAL);
+	memset(large, '1', sizeof(large));
+	strcpy(large + sizeof(large) - 3, ":1");
+	assert_listens(large, -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+		TEST(what_is_not_read_is_bounded),
+		TEST(a_server_may_ask_and_nothing_else),
+		TEST(a_server_that_does_not_read_is_given_up),
+		TEST(a_server_that_is_gone_is_noticed),
+		TEST(only_this_host_is_listened_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
