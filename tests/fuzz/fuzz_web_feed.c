@@ -32,7 +32,7 @@ static void get(struct site *site, const char *path, const char *accept)
 	site__answer(site, &request, &reply);
 	require(reply.status == 200 || reply.status == 404 || reply.status == 503);
 	require((reply.body || !reply.size) && reply.type && !reply.stream);
-	text = fuzz_string((const uint8_t *)reply.body, reply.size);
+	text = fuzz_string((const uint8_t *)(reply.body ?: ""), reply.size);
 	if (!strcmp(reply.type, TYPE_HTML) || !strcmp(reply.type, TYPE_SVG))
 		require(!strstr(text, "<x"));
 	if (!strcmp(path, "/metrics")) {

@@ -201,6 +201,74 @@ def agent_and_hostile_clients():
 
 
 @test(beside=True)
+def agent_and_slow_clients():
+    """More clients than there are places, each with a byte now and then: others have their answer after a while."""
+    with watching_a_leak() as (target, agent), contextlib.ExitStack() as stack:
+        slow = [stack.enter_context(socket.socket()) for _ in range(250)]
+        for s in slow:
+            s.settimeout(1)
+            with contextlib.suppress(OSError):
+                s.connect(("127.0.0.1", agent.port))
+                s.send(b"GET / HTTP/1.1\r\nX: ")
+
+        def answers():
+            for s in slow:
+                with contextlib.suppress(OSError):
+                    s.send(b"a")
+            with contextlib.suppress(OSError, http.client.HTTPException), \
+                    contextlib.closing(http.client.HTTPConnection("127.0.0.1", agent.port, timeout=1)) as connection:
+                connection.request("GET", "/healthz")
+                return connection.getresponse().status == 200
+            return False
+
+        wait_until(answers, "an answer")
+        expect(target.pid in agent.targets(), agent.targets())
+
+
+def below(pid):
+    """All processes that descend from it, deepest last."""
+    found = [pid]
+    for one in found:
+        with contextlib.suppress(OSError), open(f"/proc/{one}/task/{one}/children", encoding="ascii") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def comm(pid):
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
+        return file.read().strip()
+    return None
+
+
+def is_gone(pid):
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+@test(beside=True)
+def agent_killed_anywhere():
+    """SIGKILL of the supervisor: no process and no probe is left. Of the keeper: the tracer ends, and another one begins."""
+    with Target("truth_basic") as target, Agent("-p", target.pid, "-i", "1") as agent:
+        agent.wait_for(target.pid)
+        family = below(agent.process.pid)
+        expect("memtrace-web" in map(comm, family), [(pid, comm(pid)) for pid in family])
+        [keeper] = [pid for pid in family if comm(pid) == "mt-keeper"]
+        os.kill(keeper, signal.SIGKILL)
+        tracer = family[1]
+        wait_until(lambda: is_gone(tracer), "the end of the tracer")
+        agent.wait_for(target.pid)
+        family = below(agent.process.pid)
+        expect(changed_text(target.pid), "no probe is there")
+        agent.process.kill()
+        agent.process.wait()
+        wait_until(lambda: all(map(is_gone, family)), f"the end of {family}")
+        expect_equal(changed_text(target.pid), [], "code changed after SIGKILL")
+
+
+@test(beside=True)
 def agent_server_dies():
     """Its server is another process, nobody's: killed, it comes back; the tracing goes on."""
     with watching_a_leak() as (target, agent):
@@ -327,16 +395,18 @@ def agent_tells_the_service_manager():
         try:
             said = [manager.recv(256).decode() for _ in range(3)]
             expect_equal(said, ["READY=1", "WATCHDOG=1", "WATCHDOG=1"], "said at the start")
+
+            def said_next():
+                text = "WATCHDOG=1"
+                while text == "WATCHDOG=1":
+                    text = manager.recv(256).decode()
+                return text
+
             agent.send_signal(signal.SIGHUP)
-            reloading = manager.recv(256).decode()
-            while reloading == "WATCHDOG=1":
-                reloading = manager.recv(256).decode()
+            reloading = said_next()
             expect(re.fullmatch(r"RELOADING=1\nMONOTONIC_USEC=\d+", reloading), reloading)
-            expect_equal(manager.recv(256).decode(), "READY=1", "said after the reload")
+            expect_equal(said_next(), "READY=1", "said after the reload")
             agent.send_signal(signal.SIGTERM)
-            last = manager.recv(256).decode()
-            while last == "WATCHDOG=1":
-                last = manager.recv(256).decode()
-            expect_equal((last, agent.wait(30)), ("STOPPING=1", 0), "said at the end, status")
+            expect_equal((said_next(), agent.wait(30)), ("STOPPING=1", 0), "said at the end, status")
         finally:
             end(agent)

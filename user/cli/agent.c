@@ -170,8 +170,9 @@ static int send_profile(void *ctx, const struct profile *profile)
 	return server__send_profile(run->server, profile);
 }
 
-/* A new profile of each process. When the next one is due. */
-static double make_round(struct run *run)
+/* A new profile of each process. Returns when the next one is due. *ret_rest_s: before that time
+ * has passed, none is made, whoever asks. */
+static double make_round(struct run *run, double *ret_rest_s)
 {
 	double start, took, every = run->config->every_s;
 	int rc;
@@ -182,6 +183,7 @@ static double make_round(struct run *run)
 	if (rc)
 		complain("no profiles: %s", strerror(-rc));
 	took = clock__monotonic_s() - start;
+	*ret_rest_s = fmax(ASKED_EVERY_S, took / ROUND_SHARE);
 	every = fmax(every, took / ROUND_SHARE);
 	server__end_round(run->server, took, every);
 	return start + every;
@@ -209,22 +211,24 @@ static void say_alive(const struct run *run)
 static int go_on(struct run *run, int signal_fd)
 {
 	double start = clock__monotonic_s(), duration = run->config->trace.duration_s;
-	double next = start + fmin(1, run->config->every_s), asked_at = 0;
+	double next = start + fmin(1, run->config->every_s), asked_at = 0, rest = 0;
 	struct withdrawn_told withdrawn = {};
 	bool asked = false;
 	size_t told = 0;
 
 	for (;;) {
+		/* a server that has asked is not listened to before it has its round: it is no
+		 * reason to wake up again and again */
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
-					{.fd = run->server->feed, .events = POLLIN}};
+					{.fd = asked ? -1 : run->server->feed, .events = POLLIN}};
 		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
 		struct session_status status;
 
 		if (duration > 0 && now >= start + duration)
 			return 0;
 		if (asked)
-			wait = fmin(wait, asked_at + ASKED_EVERY_S - now);
+			wait = fmin(wait, asked_at + rest - now);
 		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if (fds[1].revents & POLLIN)
 			return 0;
@@ -239,9 +243,9 @@ static int go_on(struct run *run, int signal_fd)
 		say_alive(run);
 		session__status(run->session, &status); /* keeps the CPU times fresh */
 		now = clock__monotonic_s();
-		if (now < next && !(asked && now >= asked_at + ASKED_EVERY_S))
+		if (now < next && !(asked && now >= asked_at + rest))
 			continue;
-		next = make_round(run);
+		next = make_round(run, &rest);
 		asked = false;
 		asked_at = clock__monotonic_s();
 	}

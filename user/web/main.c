@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/feed.h"
@@ -24,14 +25,67 @@
 #define CONNECTIONS	 200 /* at a time, of each listening socket */
 #define CONNECTION_BYTES (32 << 10)
 #define CONNECTION_S	 15 /* without a word */
+#define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
+#define CROWDED_S	 5  /* the same where half of all connections are taken */
 #define MEMORY_BYTES	 (1ULL << 30)
+#define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
 
 /* A request while it comes in. */
 struct incoming {
 	char *body;
-	size_t size;
+	size_t size, ignored;
 	bool too_large;
 };
+
+/* A connection. The library closes one that is silent; this is for one that says, or takes in, a
+ * byte now and then, and would have its place for ever. */
+struct client {
+	struct client *next, **link; /* what points to it */
+	int fd;
+	double since_s; /* monotonic: when it connected, or had its last answer */
+};
+
+static struct client *clients;
+static size_t n_clients;
+
+static void come_or_go(void *ctx, struct MHD_Connection *connection, void **state,
+		       enum MHD_ConnectionNotificationCode what)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	struct client *client = *state;
+
+	(void)ctx;
+	if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
+		client = malloc(sizeof(*client));
+		if (!client)
+			return;
+		*client =
+			(struct client){clients, &clients, info->connect_fd, clock__monotonic_s()};
+		if (clients)
+			clients->link = &client->next;
+		clients = client;
+		n_clients++;
+		*state = client;
+	} else if (what == MHD_CONNECTION_NOTIFY_CLOSED && client) {
+		*client->link = client->next;
+		if (client->next)
+			client->next->link = client->link;
+		free(client);
+		*state = NULL;
+		n_clients--;
+	}
+}
+
+static void shut_slow_ones(void)
+{
+	double now = clock__monotonic_s();
+	double most = n_clients > CONNECTIONS / 2 ? CROWDED_S : REQUEST_S;
+
+	for (struct client *c = clients; c; c = c->next)
+		if (now - c->since_s > most)
+			shutdown(c->fd, SHUT_RDWR);
+}
 
 static const char *query(void *connection, const char *name)
 {
@@ -59,14 +113,12 @@ static bool is_loopback_name(const char *host)
 	return false;
 }
 
-static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply,
-				  bool head_allowed)
+static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply)
 {
 	struct MHD_Response *response;
 	enum MHD_Result rc;
 	char text[96];
 
-	(void)head_allowed;
 	response = MHD_create_response_from_buffer(reply->size, reply->body ?: (char *)"",
 						   reply->body ? MHD_RESPMEM_MUST_FREE
 							       : MHD_RESPMEM_PERSISTENT);
@@ -77,13 +129,14 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 	MHD_add_response_header(response, "Content-Type", reply->type);
 	MHD_add_response_header(response, "X-Content-Type-Options", "nosniff");
 	MHD_add_response_header(response, "Cache-Control", "no-store");
+	MHD_add_response_header(response, "Cross-Origin-Resource-Policy", "same-origin");
 	/* a flame graph has its script within itself; pages have none */
-	MHD_add_response_header(
-		response, "Content-Security-Policy",
-		!strcmp(reply->type, TYPE_SVG)
-			? "default-src 'none'; style-src 'unsafe-inline'; "
-			  "script-src 'unsafe-inline'"
-			: "default-src 'none'; style-src 'unsafe-inline'; img-src 'self'");
+	MHD_add_response_header(response, "Content-Security-Policy",
+				!strcmp(reply->type, TYPE_SVG)
+					? "default-src 'none'; style-src 'unsafe-inline'; "
+					  "script-src 'unsafe-inline'; frame-ancestors 'none'"
+					: "default-src 'none'; style-src 'unsafe-inline'; "
+					  "img-src 'self'; frame-ancestors 'none'");
 	if (reply->pprof_error)
 		MHD_add_response_header(response, "X-Go-Pprof", "1");
 	if (reply->location)
@@ -132,8 +185,9 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 			in->size += *size;
 			more[in->size] = '\0';
 		}
+		in->ignored += more ? 0 : *size;
 		*size = 0;
-		return MHD_YES;
+		return in->ignored > IGNORED_BYTES ? MHD_NO : MHD_YES;
 	}
 	request.body = in->body ?: "";
 	request.body_size = in->size;
@@ -148,17 +202,20 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
 		site__answer(site, &request, &reply);
-	return send_reply(connection, &reply, true);
+	return send_reply(connection, &reply);
 }
 
 static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 		   enum MHD_RequestTerminationCode code)
 {
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 	struct incoming *in = *state;
 
 	(void)ctx;
-	(void)connection;
 	(void)code;
+	if (info && info->socket_context)
+		((struct client *)info->socket_context)->since_s = clock__monotonic_s();
 	if (in)
 		free(in->body);
 	free(in);
@@ -187,6 +244,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 			return EXIT_SUCCESS;
 		for (size_t i = 0; i < n; i++)
 			MHD_run(daemons[i]);
+		shut_slow_ones();
 		if (site->ask) {
 			const struct feed_message ask = {.kind = FEED_ASK};
 
@@ -216,7 +274,8 @@ int main(int argc, char **argv)
 			FEED_FD + 1 + (int)i, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 			MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S,
 			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-			MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_END);
+			MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+			come_or_go, NULL, MHD_OPTION_END);
 		if (!daemons[i])
 			return EXIT_FAILURE;
 	}
