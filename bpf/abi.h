@@ -479,15 +479,23 @@ enum abi_event_kind {
 	EVENT_EXIT,	/* it has ended, or its new program does not fit */
 	EVENT_HEADLESS, /* its main thread has ended, others go on */
 	EVENT_UNKNOWN,	/* an exec; user space has not judged the file as it is now; process is 0 */
+	/* the kernel is about to kill a process because memory is short. Told of every process;
+	 * process is 0, and only tgid, time_ns and anon_bytes are set */
+	EVENT_VICTIM,
 };
+
+/* abi_event.death: the number of the signal that ended the process (0: none did), and */
+#define ABI_DEATH_SIGNAL 0x7f
+#define ABI_DEATH_OOM	 0x100 /* the kernel had chosen it as a victim when memory was short */
 
 struct abi_event {
 	__u32 kind; /* enum abi_event_kind */
 	__u32 process, parent;
 	__u32 tgid;
-	__u32 by_thread; /* EVENT_EXEC: called by another thread than the main one */
-	__u32 pad;
-	__u64 time_ns; /* CLOCK_MONOTONIC */
+	__u32 by_thread;  /* EVENT_EXEC: called by another thread than the main one */
+	__u32 death;	  /* EVENT_EXIT: why, of ABI_DEATH_... */
+	__u64 time_ns;	  /* CLOCK_MONOTONIC */
+	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory then; 0: not known */
 	struct abi_program exe;
 	char comm[ABI_COMM_LEN];
 };
@@ -550,7 +558,7 @@ ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_process_cpu, 24 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
-ABI_ASSERT(struct abi_event, 80);
+ABI_ASSERT(struct abi_event, 88);
 ABI_ASSERT(struct abi_verdict, 24);
 ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_running, 48);

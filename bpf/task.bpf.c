@@ -9,7 +9,8 @@
 
 static __always_inline void tell(enum abi_event_kind kind, const struct abi_process *process,
 				 __u32 parent, struct task_struct *task,
-				 const struct abi_program *exe, __u64 now, bool by_thread)
+				 const struct abi_program *exe, __u64 now, bool by_thread,
+				 __u32 death)
 {
 	struct abi_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 
@@ -22,8 +23,9 @@ static __always_inline void tell(enum abi_event_kind kind, const struct abi_proc
 	event->parent = parent;
 	event->tgid = task->tgid;
 	event->by_thread = by_thread;
-	event->pad = 0;
+	event->death = death;
 	event->time_ns = now;
+	event->anon_bytes = 0;
 	event->exe = *exe;
 	bpf_probe_read_kernel(event->comm, sizeof(event->comm), task->comm);
 	bpf_ringbuf_submit(event, 0);
@@ -161,7 +163,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	fit = fits(task, &exe, &unknown) || child;
 	if (process) {
 		if (selection.dynamic && !selection.follow && !fit && !unknown) {
-			tell(EVENT_EXIT, process, 0, task, &exe, now, false);
+			tell(EVENT_EXIT, process, 0, task, &exe, now, false, 0);
 			bpf_task_storage_delete(&processes, leader);
 			return 0;
 		}
@@ -170,16 +172,16 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 		if (peak)
 			peak_exec(peak);
 		bpf_map_delete_elem(&mappings, &process->id);
-		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid);
+		tell(EVENT_EXEC, process, 0, task, &exe, now, old_pid != task->tgid, 0);
 		return 0;
 	}
 	if (unknown && !fit) {
-		tell(EVENT_UNKNOWN, NULL, 0, task, &exe, now, false);
+		tell(EVENT_UNKNOWN, NULL, 0, task, &exe, now, false, 0);
 		return 0;
 	}
 	process = fit ? begin_process(leader) : NULL;
 	if (process)
-		tell(EVENT_NEW, process, 0, task, &exe, now, false);
+		tell(EVENT_NEW, process, 0, task, &exe, now, false, 0);
 	return 0;
 }
 
@@ -221,8 +223,15 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	known = bpf_map_lookup_elem(&mappings, &theirs->id);
 	if (known)
 		bpf_map_update_elem(&mappings, &process->id, known, BPF_ANY);
-	tell(EVENT_FORK, process, theirs->id, child, &exe, bpf_ktime_get_ns(), false);
+	tell(EVENT_FORK, process, theirs->id, child, &exe, bpf_ktime_get_ns(), false, 0);
 	return 0;
+}
+
+/* Why the process ends whose last thread this is. */
+static __always_inline __u32 death_of(struct task_struct *task)
+{
+	return ((__u32)task->exit_code & ABI_DEATH_SIGNAL) |
+	       (task->signal->oom_mm ? ABI_DEATH_OOM : 0);
 }
 
 SEC("tp_btf/sched_process_exit")
@@ -241,7 +250,7 @@ int BPF_PROG(task_exit, struct task_struct *task)
 		if (!process || process->borrowed)
 			return 0;
 		bpf_map_update_elem(&headless, &pid, process, BPF_ANY);
-		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false);
+		tell(EVENT_HEADLESS, process, 0, task, &exe, bpf_ktime_get_ns(), false, 0);
 		return 0;
 	}
 	process = process_of(task);
@@ -249,6 +258,84 @@ int BPF_PROG(task_exit, struct task_struct *task)
 		return 0;
 	bpf_map_delete_elem(&headless, &pid);
 	if (!process->borrowed)
-		tell(EVENT_EXIT, process, 0, task, &exe, bpf_ktime_get_ns(), false);
+		tell(EVENT_EXIT, process, 0, task, &exe, bpf_ktime_get_ns(), false, death_of(task));
+	return 0;
+}
+
+/* --- victims --- */
+
+/* The event's layout, by which kernels are told apart: since Linux 6.9 the tracepoint gives the
+ * victim's task, before that its pid. */
+struct trace_event_raw_mark_victim___task {
+	unsigned long anon_rss;
+} __attribute__((preserve_access_index));
+
+struct percpu_counter___rss {
+	__s64 count;
+} __attribute__((preserve_access_index));
+
+struct mm_struct___percpu { /* since Linux 6.2 */
+	struct percpu_counter___rss rss_stat[4];
+} __attribute__((preserve_access_index));
+
+struct atomic64___rss {
+	__s64 counter;
+} __attribute__((preserve_access_index));
+
+struct mm_rss_stat___old {
+	struct atomic64___rss count[4];
+} __attribute__((preserve_access_index));
+
+struct mm_struct___old {
+	struct mm_rss_stat___old rss_stat;
+} __attribute__((preserve_access_index));
+
+#define RSS_ANON   1 /* MM_ANONPAGES of include/linux/mm_types_task.h */
+#define PAGE_BYTES 4096
+
+/* Its anonymous memory, as exactly as the kernel's own message about the kill has it. */
+static __always_inline __u64 anon_bytes(struct task_struct *task)
+{
+	struct mm_struct *mm = BPF_CORE_READ(task, mm);
+	__s64 pages = 0;
+
+	if (!mm)
+		return 0;
+	if (bpf_core_field_exists(struct mm_struct___percpu, rss_stat[RSS_ANON].count))
+		pages = BPF_CORE_READ((struct mm_struct___percpu *)mm, rss_stat[RSS_ANON].count);
+	else if (bpf_core_field_exists(struct mm_struct___old, rss_stat.count[RSS_ANON].counter))
+		pages = BPF_CORE_READ((struct mm_struct___old *)mm,
+				      rss_stat.count[RSS_ANON].counter);
+	return pages > 0 ? (__u64)pages * PAGE_BYTES : 0;
+}
+
+/* A raw tracepoint needs no tracefs. Its program may not ask for the note on the victim's process,
+ * so the event names the victim by its pid. */
+SEC("raw_tp/mark_victim")
+int task_victim(struct bpf_raw_tracepoint_args *ctx)
+{
+	struct abi_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	struct task_struct *task = NULL;
+	__u32 tgid;
+
+	if (!event) {
+		count(&events_lost, 1);
+		return 0;
+	}
+	if (bpf_core_field_exists(struct trace_event_raw_mark_victim___task, anon_rss)) {
+		task = (struct task_struct *)ctx->args[0];
+		tgid = (__u32)BPF_CORE_READ(task, tgid);
+	} else {
+		tgid = (__u32)ctx->args[0];
+		/* most often the process that asked for memory is the victim */
+		if (bpf_get_current_pid_tgid() >> 32 == tgid)
+			task = (struct task_struct *)bpf_get_current_task();
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->kind = EVENT_VICTIM;
+	event->tgid = tgid;
+	event->time_ns = bpf_ktime_get_ns();
+	event->anon_bytes = task ? anon_bytes(task) : 0;
+	bpf_ringbuf_submit(event, 0);
 	return 0;
 }

@@ -189,6 +189,9 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
+	/* Without it, deaths still tell that memory was short: only the size at the kill is missing
+	 * (capture__victims_unseen()). */
+	skel->links.task_victim = bpf_program__attach(skel->progs.task_victim);
 	c->ends = ring_buffer__new(bpf_map__fd(skel->maps.ends), on_end, c, NULL);
 	if (!c->ends) {
 		rc = -errno;

@@ -254,6 +254,10 @@ int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
+/* True: this kernel does not tell when it chooses a victim because memory is short (EVENT_VICTIM).
+ * EVENT_EXIT names the cause of death all the same. */
+bool capture__victims_unseen(const struct capture *capture);
+
 /* How often the kernel could not run a program because another one was running on the same CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 

@@ -75,6 +75,11 @@ int capture__machine_counters(struct capture *c, struct abi_process_cpu *ret)
 	return read_counters(c, c->skel->maps.machine_cpus, 0, ret);
 }
 
+bool capture__victims_unseen(const struct capture *c)
+{
+	return !c->skel->links.task_victim;
+}
+
 uint64_t capture__missed_runs(struct capture *c)
 {
 	struct bpf_program *prog;

@@ -108,6 +108,7 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 	unsigned int flags;
+	struct mm_struct *oom_mm;
 };
 
 typedef struct {
@@ -131,6 +132,7 @@ struct task_struct {
 	const struct cred *cred;
 	char comm[16];
 	struct mm_struct *mm;
+	int exit_code;
 	struct uprobe_task *utask;
 	int pagefault_disabled;
 	unsigned long nvcsw;
