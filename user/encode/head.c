@@ -127,6 +127,18 @@ static void put_children(const struct profile *profile, struct sink *sink)
 			100 * children / all);
 }
 
+static void put_death(const struct profile *profile, struct sink *sink)
+{
+	const char *name = sigabbrev_np((int)profile->killed_by_signal);
+
+	if (profile->out_of_memory)
+		sink__printf(sink, "KILLED: out of memory, after %.1f s\n", profile->duration_s);
+	else if (profile->killed_by_signal)
+		sink__printf(sink, "KILLED: by signal %u%s%s%s, after %.1f s\n",
+			     profile->killed_by_signal, name ? " (SIG" : "", name ? name : "",
+			     name ? ")" : "", profile->duration_s);
+}
+
 /* Says what was not probed. How much is missing is not known, so no number includes it. */
 static int put_refused(const struct profile *profile, struct sink *sink)
 {
@@ -419,6 +431,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 	if (profile->ended && profile->duration_s < profile->planned_s)
 		sink__printf(sink, "pid %d ended after %.1f s of %.10g\n", (int)profile->pid,
 			     profile->duration_s, profile->planned_s);
+	put_death(profile, sink);
 	put_children(profile, sink);
 	if (put_refused(profile, sink))
 		return -ENOMEM;

@@ -577,6 +577,10 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		json__put_real(&json, "planned_s", profile->planned_s);
 	if (profile->ended)
 		json__put_bool(&json, "ended", true);
+	if (profile->killed_by_signal)
+		json__put_uint(&json, "killed_by_signal", profile->killed_by_signal);
+	if (profile->out_of_memory)
+		json__put_bool(&json, "out_of_memory", true);
 	put_mode(&json, profile);
 	if (profile__is_windowed(profile)) {
 		list = json__open(&json, "windows", "{");

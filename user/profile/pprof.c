@@ -40,6 +40,8 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("rss_end_bytes", UINT64, rss_end_bytes, 0),
 	FACT("threads_at_end", UINT32, n_live_threads, 0),
 	FACT("ended", BOOL, ended, 0),
+	FACT("killed_by_signal", UINT32, killed_by_signal, 0),
+	FACT("out_of_memory", BOOL, out_of_memory, 0),
 	FACT("planned_s", REAL, planned_s, 0),
 	FACT("leaf_holds", BOOL, leaf_holds, 0),
 	FACT("no_objects", BOOL, no_objects, 0),

@@ -302,7 +302,9 @@ struct profile {
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	uint32_t n_live_threads;		 /* at the end of the run */
-	bool ended;	  /* the process ended during the run: live means live at its exit */
+	bool ended; /* the process ended during the run: live means live at its exit */
+	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
+	bool out_of_memory; /* it was killed because memory was short, in its cgroup or at all */
 	double planned_s; /* planned length of the run of a named process; 0: until told to stop */
 	struct run_cost own; /* cost of the run: the same in each process's profile */
 

@@ -67,7 +67,10 @@ struct target {
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
-	bool headless; /* its main thread has ended, other threads go on */
+	bool headless;	  /* its main thread has ended, other threads go on */
+	uint32_t death;	  /* why it ended, of ABI_DEATH_...; 0: by itself, or it has not ended */
+	bool is_victim;	  /* the kernel has chosen it to be killed because memory is short */
+	bool victim_told; /* session__victims() has told its profile */
 	int pidfd;
 	bool maps_changed; /* the kernel side was not told yet */
 	bool code_changed; /* a file's code was made executable again: not looked at yet */

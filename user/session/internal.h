@@ -79,9 +79,11 @@ struct session {
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
-	bool regions_if_easy; /* WHAT_REGIONS is set in .what, but may be dropped */
-	bool resident;	      /* profile.resident is asked for */
-	char no_returns[160]; /* why there are no return probes; "": there are */
+	bool regions_if_easy;	  /* WHAT_REGIONS is set in .what, but may be dropped */
+	bool resident;		  /* profile.resident is asked for */
+	bool tells_victims;	  /* session__victims() will be called */
+	uint64_t foresee_next_ns; /* when profiles__foresee() is due */
+	char no_returns[160];	  /* why there are no return probes; "": there are */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
@@ -116,6 +118,10 @@ void profile_list__clear(struct profile_list *list);
 /* Makes the profiles of processes that have ended, and frees their room in the kernel's tables.
  * Does so only now and then, because it reads all tables. */
 void profiles__settle_ended(struct session *session);
+
+/* With options->victims: now and then looks at the processes, because nothing can be read from a
+ * victim. */
+void profiles__foresee(struct session *session);
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 

@@ -21,6 +21,10 @@
 /* session__await_gap() waits at most this long for a gap between windows, */
 #define GAP_WITHIN_NS 1000000000
 #define GAP_LOOK_MS   5 /* and looks this often if there is one */
+/* With session_options.victims: how often processes in windows are looked at. This takes at most
+ * one part in so many of memtrace's time. */
+#define FORESEE_EVERY_NS 500000000
+#define FORESEE_SHARE	 10
 /* Profiles of ended processes that are kept: at most so many, of at most so many bytes together.
  * Those that held most are kept. */
 #define MAX_ENDED	4096
@@ -53,6 +57,7 @@ static int note_lost(struct session *s, struct profile *p)
 		{"memory_unanswered", memory__given_up()},
 		{"files_unanswered", far__given_up()},
 		{"unwind_tables_refused", capture__tables_refused(s->capture)},
+		{"victims_unannounced", s->tells_victims && capture__victims_unseen(s->capture)},
 	};
 	int rc = 0;
 
@@ -176,6 +181,18 @@ static void forget_least(struct session *s)
 	s->profiles.n = n;
 }
 
+/* Is it a victim whose profile is still to be told? */
+static bool is_untold(const struct session *s, const struct target *t)
+{
+	return s->tells_victims && t->ended && t->death & ABI_DEATH_OOM && !t->victim_told;
+}
+
+/* Can its profile be made for good, and the target be forgotten? */
+static bool is_settled(const struct session *s, const struct target *t)
+{
+	return t->ended && t->uninvited && !is_untold(s, t);
+}
+
 void profiles__settle_ended(struct session *s)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
@@ -187,8 +204,8 @@ void profiles__settle_ended(struct session *s)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		const struct target *t = s->targets[i];
 
-		n += t->ended && t->uninvited;
-		late = late || (t->ended && t->uninvited && now > t->end_ns + SETTLE_LATE_NS);
+		n += is_settled(s, t);
+		late = late || (is_settled(s, t) && now > t->end_ns + SETTLE_LATE_NS);
 	}
 	if ((n < MIN_SETTLED && !late) || now < s->settle_next_ns)
 		return;
@@ -200,7 +217,7 @@ void profiles__settle_ended(struct session *s)
 	for (size_t i = 0; i < s->n_targets;) {
 		struct target *t = s->targets[i];
 
-		if (!t->ended || !t->uninvited) {
+		if (!is_settled(s, t)) {
 			i++;
 			continue;
 		}
@@ -211,6 +228,36 @@ void profiles__settle_ended(struct session *s)
 	}
 	forget_least(s);
 	capture__drop_records(s->capture, &drain, gone, n_gone, !(s->what & WHAT_REGIONS));
+}
+
+int session__victims(struct session *s, int (*fn)(void *ctx, const struct profile *profile),
+		     void *ctx)
+{
+	_cleanup_(capture_drain__free) struct capture_drain drain = {};
+	struct profile_list list = {};
+	size_t n = 0;
+	int rc;
+
+	for (size_t i = 0; i < s->n_targets; i++)
+		n += is_untold(s, s->targets[i]);
+	if (!n)
+		return 0;
+	scheduler__harvest(&s->scheduler);
+	rc = capture__drain(s->capture, &drain, NULL);
+	if (!rc)
+		rc = snapshot__sort_drain(&drain);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		struct target *t = s->targets[i];
+
+		if (!is_untold(s, t))
+			continue;
+		rc = make_profile(s, &drain, t, t->end_ns, &list);
+		t->victim_told = !rc;
+	}
+	for (size_t i = 0; i < list.n && !rc; i++)
+		rc = fn(ctx, list.at[i]);
+	profile_list__clear(&list);
+	return rc;
 }
 
 /* Notes in every profile what the run has cost memtrace itself. */
@@ -274,6 +321,40 @@ static void look_now(struct session *s, struct target *t)
 	} else {
 		books__look(t, clock__now_ns(CLOCK_MONOTONIC));
 	}
+}
+
+static bool in_window(const struct target *t)
+{
+	const struct paced *p = &t->budget.pace;
+
+	return !t->ended &&
+	       (p->closing || p->settling || (p->windows.open && !p->windows.continuous));
+}
+
+/* Once a process is a victim, nothing can be read from it any more. What it held is then known as
+ * of the last look, so there must have been one not long ago. */
+void profiles__foresee(struct session *s)
+{
+	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), took;
+
+	if (!s->tells_victims || !s->started || s->stopped || start < s->foresee_next_ns)
+		return;
+	/* A window that is open would stay open meanwhile. */
+	for (size_t i = 0; i < s->n_targets; i++)
+		if (in_window(s->targets[i]))
+			return;
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		if (!t->ended && !t->is_victim && t->budget.survivors.n_windows &&
+		    !t->budget.stretch) {
+			look_now(s, t);
+			capture__beat(s->capture);
+		}
+	}
+	took = clock__now_ns(CLOCK_MONOTONIC) - start;
+	s->foresee_next_ns = start + (took * FORESEE_SHARE > FORESEE_EVERY_NS ? took * FORESEE_SHARE
+									      : FORESEE_EVERY_NS);
 }
 
 void session__await_gap(struct session *s)

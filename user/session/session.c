@@ -226,6 +226,7 @@ bool session__dispatch(struct session *s)
 			targets__note_end(s, events[i].data.ptr);
 	keep_budgets(s);
 	watch_growth(s);
+	profiles__foresee(s);
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);

@@ -67,6 +67,8 @@ struct session_options {
 	 * probes can be removed at once */
 	bool regions_if_easy;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
+	/* The caller calls session__victims() after each dispatch. */
+	bool victims;
 	/* true: use no return probes. Results are then read at the functions' ret instructions,
 	 * which costs more. false: return probes are left out only where this kernel would kill a
 	 * process because of them. */
@@ -180,7 +182,14 @@ void session__expect_long_work(struct session *session, bool long_work);
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
-/* The same profiles, and those of targets that have ended, if these were named. The caller frees
+/* With options->victims: calls fn for the profile of each target that the kernel has killed because
+ * memory was short, once for each. When fn returns something else than 0, stops and returns that.
+ * The profile is freed after the call; session__profiles() has it again. 0 or negative errno. */
+int session__victims(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
+		     void *ctx);
+
+/* The same profiles as session__peek() makes, and those of targets that have ended, if these were
+ * named. The caller frees
  * the profiles and the array. After stop: as of the stop. 0 or negative errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 

@@ -426,6 +426,19 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	budget__welcome(s, t);
 }
 
+/* The process's memory is about to go, and sizes read from now on would show that, not what the
+ * program did. Its size at this moment is the last one. */
+static void note_victim(struct session *s, const struct abi_event *event)
+{
+	struct target *t = targets__find(s, (pid_t)event->tgid);
+
+	if (!t || t->is_victim)
+		return;
+	t->is_victim = true;
+	if (event->anon_bytes)
+		sizes__add(&t->anon, event->time_ns, event->anon_bytes);
+}
+
 static void on_event(void *ctx, const struct abi_event *event)
 {
 	struct session *s = ctx;
@@ -462,8 +475,13 @@ static void on_event(void *ctx, const struct abi_event *event)
 		/* For named targets the pidfd tells the end. For a selected one this event does.
 		 * The end is only noted here, because news of its last mappings is still to be
 		 * read. */
+		if (t)
+			t->death = event->death;
 		if (t && t->uninvited)
 			t->exit_ns = event->time_ns;
+		break;
+	case EVENT_VICTIM:
+		note_victim(s, event);
 		break;
 	case EVENT_UNKNOWN:
 		selection__judge(s, event);
@@ -476,7 +494,7 @@ void targets__read_size(struct target *t)
 	struct process_info now;
 	uint64_t anon;
 
-	if (t->ended || process__read(t->info.pid, &now) ||
+	if (t->ended || t->is_victim || process__read(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
 	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */
@@ -537,9 +555,10 @@ void targets__note_end(struct session *s, struct target *t)
 }
 
 /* Most short-lived processes have nothing to report. */
-static bool leaves_nothing(const struct target *t)
+static bool leaves_nothing(const struct session *s, const struct target *t)
 {
-	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls;
+	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls &&
+	       !(s->tells_victims && t->death & ABI_DEATH_OOM);
 }
 
 /* When an uninvited target became one. */
@@ -618,7 +637,7 @@ void targets__take_news(struct session *s)
 	targets__tell_mappings(s);
 	region_calls__settle(s, false);
 	for (size_t i = 0; i < s->n_targets;)
-		if (leaves_nothing(s->targets[i])) {
+		if (leaves_nothing(s, s->targets[i])) {
 			s->unseen += is_unseen(s, s->targets[i]);
 			targets__remove(s, s->targets[i]);
 		} else {

@@ -161,6 +161,8 @@ static struct profile *rich(void)
 	p->rss_end_bytes = 1 << 21;
 	p->n_live_threads = 4;
 	p->ended = true;
+	p->killed_by_signal = 9;
+	p->out_of_memory = true;
 	p->planned_s = 30;
 	p->asked_interval_bytes = 4096;
 	p->has_peak = p->has_ages = true;

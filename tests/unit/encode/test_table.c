@@ -275,6 +275,35 @@ static void nothing_live_is_one_sentence(void **state)
 	profile__free(profile);
 }
 
+static void a_death_is_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 1024, 10, "malloc", "cache_insert");
+	end_profile(profile);
+	profile->ended = true;
+	text = table_of(profile, (struct table_options){});
+	assert_null(strstr(text, "KILLED"));
+	free(text);
+	profile->killed_by_signal = 11;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nKILLED: by signal 11 (SIGSEGV), after 10.0 s\n");
+	free(text);
+	profile->killed_by_signal = 99; /* from a hostile file */
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nKILLED: by signal 99, after 10.0 s\n");
+	free(text);
+	profile->killed_by_signal = 9;
+	profile->out_of_memory = true;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nKILLED: out of memory, after 10.0 s\n");
+	assert_null(strstr(text, "signal"));
+	free(text);
+	profile__free(profile);
+}
+
 static void an_early_end_is_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -560,6 +589,7 @@ int main(void)
 		cmocka_unit_test(broken_stacks_are_said_first),
 		cmocka_unit_test(cost_is_told_as_it_is_felt),
 		cmocka_unit_test(nothing_live_is_one_sentence),
+		cmocka_unit_test(a_death_is_told),
 		cmocka_unit_test(an_early_end_is_told),
 		cmocka_unit_test(children_that_do_the_work_are_told),
 		cmocka_unit_test(what_was_refused_is_told),

@@ -311,6 +311,35 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	end(s);
 }
 
+static void a_victim_is_kept_and_its_last_size_noted(void **state)
+{
+	struct session *s = begin();
+	struct target *child;
+
+	(void)state;
+	s->tells_victims = true;
+	meet(s, 1);
+	say(EVENT_FORK, 2, 1, 200);
+	targets__take_news(s);
+	child = targets__find_process(s, 2);
+	say(EVENT_VICTIM, 0, 0, 300); /* by its pid; the newest target of the pid is meant */
+	fake.events[fake.n_events - 1].anon_bytes = 64 << 20;
+	targets__take_news(s);
+	assert_true(child->is_victim && !child->ended && !child->death);
+	assert_int_equal(child->anon.n, 1);
+	assert_int_equal(child->anon.at[0].bytes, 64 << 20);
+	assert_int_equal(child->anon.at[0].time_ns, 300);
+	targets__read_size(child); /* would show memory that is being freed */
+	assert_int_equal(child->anon.n, 1);
+	say(EVENT_EXIT, 2, 0, 400);
+	fake.events[fake.n_events - 1].death = ABI_DEATH_OOM | 9;
+	targets__take_news(s);
+	assert_int_equal(s->n_targets, 2); /* although nothing of it was sampled */
+	assert_int_equal(child->death, ABI_DEATH_OOM | 9);
+	assert_true(child->ended && child->end_ns == 400);
+	end(s);
+}
+
 /* Processes without a sample. One that probes saw from its begin to its end made no call. One that
  * lived while probes were out of everybody's code may have made some. */
 static void who_ended_while_nobody_looked_is_counted(void **state)
@@ -425,6 +454,7 @@ int main(void)
 		cmocka_unit_test(what_the_kernel_refuses_is_not_tried_again),
 		cmocka_unit_test(an_unknown_malloc_marks_its_own_file),
 		cmocka_unit_test(a_child_is_a_target_until_it_ends),
+		cmocka_unit_test(a_victim_is_kept_and_its_last_size_noted),
 		cmocka_unit_test(who_ended_while_nobody_looked_is_counted),
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
