@@ -57,6 +57,76 @@ static int take_snapshot(struct record_config *c, struct session *s)
 	return rc ? EXIT_FAILED : run.status;
 }
 
+/* A run that writes the profiles of processes killed because memory was short. */
+struct victims_run {
+	struct record_config *config;
+	int status;
+};
+
+static int tell_victim_file(void *ctx, const struct profile *p, const char *path)
+{
+	(void)ctx, (void)p;
+	complain("its profile: %s", path);
+	return 0;
+}
+
+static int write_victim(void *ctx, const struct profile *p)
+{
+	struct victims_run *run = ctx;
+	struct record_config *c = run->config;
+	_cleanup_free_ char *comm = text_printable(p->comm);
+
+	if (trace_config__is_aside(&c->trace, p))
+		return 0;
+	c->n_victims++;
+	complain("pid %d (%s) was killed: out of memory", (int)p->pid, comm ? comm : "?");
+	run->status = trace_config__write_files(&c->trace, p, &c->view, "", tell_victim_file, c)
+			      ?: run->status;
+	return 0;
+}
+
+/* With --on-oom: writes the profiles of the processes killed since the last call. 0 or
+ * EXIT_FAILED. */
+static int take_victims(struct record_config *c, struct session *s)
+{
+	struct victims_run run = {c, 0};
+	int rc;
+
+	if (!c->trace.on_oom)
+		return 0;
+	session__expect_long_work(s, true);
+	rc = session__victims(s, write_victim, &run);
+	session__expect_long_work(s, false);
+	if (rc)
+		complain("no profile of a process that was killed: %s", strerror(-rc));
+	return rc ? EXIT_FAILED : run.status;
+}
+
+/* With --on-oom: the tables of the processes that were killed, or a line that there are none. */
+static int show_victims(const struct record_config *c, struct session *s,
+			struct profile *const *profiles, size_t n)
+{
+	_cleanup_free_ struct profile **victims = calloc(n + 1, sizeof(*victims));
+	struct session_status st;
+	size_t n_victims = 0;
+
+	if (c->quiet)
+		return 0;
+	if (!victims)
+		return no_memory();
+	for (size_t i = 0; i < n; i++)
+		if (profiles[i]->out_of_memory)
+			victims[n_victims++] = profiles[i];
+	if (n_victims)
+		return record_write_tables(c, victims, n_victims);
+	session__status(s, &st);
+	if (!c->n_victims)
+		complain("no traced process was killed because of memory in %.1f s: nothing is "
+			 "written",
+			 st.elapsed_s);
+	return 0;
+}
+
 #define LEADER_EVERY_S 10.0
 
 struct status_line {
@@ -257,6 +327,8 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		say_withdrawn(s, &withdrawn);
 		if (!session__is_guarded(s))
 			status = say_unguarded();
+		if (take_victims(c, s))
+			status = EXIT_FAILED;
 		if (over || !session__is_guarded(s))
 			break;
 		if (c->snapshots.asked || clock__monotonic_s() >= snapshots) {
@@ -470,11 +542,13 @@ int cmd_record(int argc, char **argv)
 	status = run(&config, session, signal_fd);
 	session__stop(session);
 	complain_to(NULL);
+	if (take_victims(&config, session))
+		status = EXIT_FAILED;
 
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
-		for (size_t i = 0; i < n_profiles; i++)
+		for (size_t i = 0; i < n_profiles && !config.trace.on_oom; i++)
 			if (record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;
 		if (!session__command(session))
@@ -485,6 +559,8 @@ int cmd_record(int argc, char **argv)
 			status = EXIT_FAILED;
 		if (!session__met(session))
 			status = say_nothing_traced(&config, session);
+		else if (config.trace.on_oom)
+			status = show_victims(&config, session, profiles, n_profiles) ?: status;
 		else if (!config.json && !config.quiet &&
 			 record_write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;

@@ -39,6 +39,7 @@ struct record_config {
 	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
 	const char *out_name;
 	bool quiet, verbose;
+	unsigned n_victims; /* profiles that --on-oom has written so far */
 };
 
 /* 0, or the exit status after a complaint about wrong use. Ends memtrace after --help and

@@ -187,6 +187,15 @@ static const struct option_row view_rows[] = {
 	{},
 };
 
+static const struct option_row rare_rows[] = {
+	{"on-oom", .flag = offsetof(struct record_config, trace.on_oom),
+	 .help = "only of what is killed because memory is short",
+	 .man = "When the kernel kills a process because memory is short, in its cgroup or at all, "
+		"the process's profile is written at once: PREFIX.PID.pb.gz without -f. "
+		"Everything else leaves no profile. Without -i the sampling interval is 16 KiB."},
+	{},
+};
+
 static const struct option_row debug_rows[] = {
 	{"debug-parts", .arg = "DIR", .take = take_parts,
 	 .help = "what windows say without each part of their model",
@@ -204,6 +213,7 @@ static const struct option_group groups[] = {
 	{"Views", trace_view_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Views", view_rows, 0, OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Rarely needed", rare_rows, 0, OPTIONS_RARE},
 	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{"Debugging", debug_rows, 0, OPTIONS_DEBUG},
 	{},
@@ -246,9 +256,16 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	rc = trace_config__settle(&c->trace, "record", c->command);
 	if (rc)
 		return rc;
+	if (c->trace.on_oom && (c->json || c->parts_dir))
+		return usage_error("record",
+				   "--on-oom writes files and tables: memtrace report -f json "
+				   "makes JSON of such a file");
+	if (c->trace.on_oom && !c->trace.format_given) /* the format that tells of the death */
+		for (size_t i = 0; i < N_FORMATS; i++)
+			c->trace.format[i] = !strcmp(formats[i].name, "pprof");
 	/* Hundreds of processes leave files only if the user asks for files. */
 	if (c->trace.selection.selection.dynamic && !c->trace.output_given &&
-	    !c->trace.format_given)
+	    !c->trace.format_given && !c->trace.on_oom)
 		memset(c->trace.format, 0, sizeof(c->trace.format));
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) &&
 	    !trace_config__writes_files(&c->trace))

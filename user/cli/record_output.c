@@ -124,7 +124,7 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 	int rc = 0;
 
 	fit_descriptor(&options.table, fileno(c->out));
-	if (c->trace.selection.given) {
+	if (c->trace.selection.given && !c->trace.on_oom) {
 		processes.width = options.table.width;
 		processes.color = options.table.color;
 		_cleanup_free_ const struct profile **rows = calloc(n + 1, sizeof(*rows));
@@ -137,7 +137,7 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 				rows[n_rows++] = profiles[i];
 		rc = rows ? encode_processes(rows, n_rows, &processes, &sink) : -ENOMEM;
 	}
-	for (size_t i = 0; i < n && !rc && !c->trace.selection.given; i++) {
+	for (size_t i = 0; i < n && !rc && (!c->trace.selection.given || c->trace.on_oom); i++) {
 		bool aside = trace_config__is_aside(&c->trace, profiles[i]);
 
 		if (aside && !(c->trace.leaks && profile__leaks(profiles[i])))

@@ -30,6 +30,7 @@ struct trace_config {
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given, no_returns;
+	bool on_oom; /* of record: only what is killed because memory is short leaves a profile */
 	const char *output;
 	bool output_given, format_given;
 	bool to_stdout; /* -o -: tables go to standard output, also with a command */

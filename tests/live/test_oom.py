@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Processes that are killed: because memory is short, whose profiles `record --on-oom` writes, or by a signal."""
+import contextlib
+import glob
+import os
+import signal
+
+from harness import (MEMTRACE, Failure, Target, Tracer, expect, expect_equal, expect_words, memtrace, place, run,
+                     test, wait_until)
+
+LIMIT = 64 << 20
+LEAK = 10_000_000  # bytes a second: the limit is reached in 6.7 s
+
+
+def memory_root():
+    """Where a cgroup with a limit of memory can be made, and the names of the files that limit memory and swap."""
+    with open("/proc/self/mountinfo", encoding="utf-8") as file:
+        mounts = [(line.split()[4], line.rpartition(" - ")[2].split()) for line in file]
+    for path, (kind, _, *options) in mounts:
+        if kind == "cgroup" and "memory" in ",".join(options).split(","):
+            return path, "memory.limit_in_bytes", None
+    for path, (kind, *_) in mounts:
+        if kind == "cgroup2":
+            with open(path + "/cgroup.controllers", encoding="utf-8") as file:
+                if "memory" not in file.read().split():
+                    continue
+            with open(path + "/cgroup.subtree_control", "w", encoding="utf-8") as file:
+                file.write("+memory")
+            return path, "memory.max", "memory.swap.max"
+    raise Failure("no cgroup here can limit memory")
+
+
+@contextlib.contextmanager
+def limited(process, number=0):
+    """Moves a process into a cgroup of its own with a limit of memory."""
+    root, memory, swap = memory_root()
+    path = os.path.join(root, f"memtrace-oom-{os.getpid()}-{number}")
+    os.mkdir(path)
+    try:
+        for name, value in ((memory, LIMIT), (swap, 0), ("cgroup.procs", process.pid)):
+            if name and (name != swap or os.path.exists(f"{path}/{name}")):
+                with open(f"{path}/{name}", "w", encoding="utf-8") as file:
+                    file.write(str(value))
+        yield
+    finally:
+        if process.alive():
+            process.process.kill()
+            process.process.wait()
+        def is_empty():
+            with open(path + "/cgroup.procs", encoding="utf-8") as file:
+                return not file.read()
+        wait_until(is_empty, "the cgroup is empty")
+        os.rmdir(path)
+
+
+def check_victim(path):
+    """A file that --on-oom has written: it tells of the death, and the leaking stack is first."""
+    profile = run([MEMTRACE, "report", "-f", "json", path]).json()
+    expect(profile.get("out_of_memory"), path, "does not tell of the death")
+    expect_equal(profile.get("killed_by_signal"), signal.SIGKILL, "signal")
+    expect(profile["stacks"], path, "has no stacks")
+    first = profile["stacks"][0]
+    expect("hoard" in first["frames"], "first is", first["frames"], "of", path)
+    # 16,000 blocks of 4 KB, each sampled with a chance of 1 in 5: the standard error is 1.5 %
+    expect(0.8 * LIMIT < first["live_bytes"] < 1.1 * LIMIT, "the leak:", first["live_bytes"], "of", path)
+    expect_words(run([MEMTRACE, "report", path]).out, "^KILLED: out of memory, after ")
+
+
+def kill_by_memory(n, leak=LEAK, options=()):
+    """n targets that leak at once, each in a cgroup of its own: each is killed, and leaves its profile."""
+    with place() as directory, contextlib.ExitStack() as stack:
+        targets = [stack.enter_context(Target("hoard", "--leak", leak)) for _ in range(n)]
+        for number, target in enumerate(targets):
+            stack.enter_context(limited(target, number))
+        with Tracer("--on-oom", "-p", ",".join(str(target.pid) for target in targets),
+                    "-o", directory + "/out", *options) as tracer:
+            for target in targets:
+                target.say("go")
+            result = tracer.wait()
+        expect_equal(result.status, 0, result)
+        for target in targets:
+            expect_equal(target.process.wait(), -signal.SIGKILL, "the target's end")
+            path = f"{directory}/out.{target.pid}.pb.gz"
+            expect_words(result.err, rf"pid {target.pid} \(hoard\) was killed: out of memory$", f"its profile: {path}$")
+            check_victim(path)
+        expect_equal(len(os.listdir(directory)), n, "files")
+        expect_equal(result.out.count("KILLED: out of memory"), n, "tables that tell of a death")
+
+
+@test
+def victims_leave_profiles():
+    kill_by_memory(3, options=["--max-overhead", "off"])
+
+
+@test(long=True)
+def twenty_victims_leave_profiles():
+    for _ in range(5):
+        kill_by_memory(4, options=["--max-overhead", "off"])
+
+
+@test
+def only_victims_leave_profiles():
+    """Of processes selected by name, one is killed because of memory and one aborts: only the first leaves files."""
+    with place() as directory, Target("hoard", "--leak", LEAK) as victim, \
+            Target("hoard", "--abort", 1_000_000) as other, limited(victim):
+        with Tracer("--on-oom", "--max-overhead", "off", "--comm", "hoard", "-o", directory + "/out") as tracer:
+            victim.say("go")
+            other.say("go")
+            expect_equal(other.process.wait(60), -signal.SIGABRT, "the end of the one that aborts")
+            expect_equal(victim.process.wait(60), -signal.SIGKILL, "the victim's end")
+            path = f"{directory}/out.{victim.pid}.pb.gz"
+            wait_until(lambda: os.path.exists(path), "the profile is written while the run goes on", 10)
+            result = tracer.stop()
+        expect_equal(glob.glob(directory + "/*"), [path], "files")
+        check_victim(path)
+        expect(str(other.pid) not in result.out, result.out)
+
+
+@test(beside=True)
+def no_victim_no_profile():
+    with place() as directory, Target("hoard", "--abort", 1_000_000) as target:
+        with Tracer("--on-oom", "-p", target.pid, "-o", directory + "/out", "-f", "pprof,heap") as tracer:
+            target.say("go")
+            result = tracer.wait()
+        expect_equal(result.status, 0, result)
+        expect_equal(os.listdir(directory), [], "files")
+        expect_equal(result.out, "", "output")
+        expect_words(result.err, "no traced process was killed because of memory in .* s: nothing is written")
+    expect_equal(memtrace("--on-oom", "--json", "-p", os.getpid()).status, 2, "status of a wrong use")
+
+
+@test(beside=True)
+def signals_are_told():
+    """Every profile tells by which signal its process was ended, also when it is read again."""
+    with place() as directory, Target("hoard", "--abort", 1_000_000) as target:
+        with Tracer("-p", target.pid, "-f", "pprof", "-o", directory + "/out") as tracer:
+            target.say("go")
+            result = tracer.wait()
+        expect_equal(result.status, 0, result)
+        again = run([MEMTRACE, "report", "-f", "json", f"{directory}/out.{target.pid}.pb.gz"]).json()
+    expect_words(result.out, r"^KILLED: by signal 6 \(SIGABRT\), after ")
+    expect_equal((again.get("killed_by_signal"), again.get("out_of_memory")), (6, None), "death")
