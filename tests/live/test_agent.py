@@ -273,13 +273,7 @@ def agent_server_dies():
     """Its server is another process, nobody's: killed, it comes back; the tracing goes on."""
     with watching_a_leak() as (target, agent):
         def server():
-            with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
-                pids = file.read().split()
-            for pid in pids:
-                with contextlib.suppress(OSError), open(f"/proc/{pid}/comm", encoding="ascii") as file:
-                    if file.read().strip() == "memtrace-web":
-                        return int(pid)
-            return None
+            return next((pid for pid in below(agent.process.pid) if comm(pid) == "memtrace-web"), None)
 
         pid = server()
         expect(pid, "no server among the children")

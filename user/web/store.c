@@ -80,15 +80,15 @@ static struct process *with_oldest(const struct store *s)
 	return found;
 }
 
-/* The process that ended first, but for that one; NULL: none has ended. */
-static struct process *first_ended(const struct store *s, const struct process *but)
+/* The process that ended first; NULL: none has ended. */
+static struct process *first_ended(const struct store *s)
 {
 	struct process *found = NULL;
 
 	for (size_t i = 0; i < s->n; i++) {
 		struct process *p = s->processes[i];
 
-		if (p->ended && p != but && (!found || p->round < found->round))
+		if (p->ended && (!found || p->round < found->round))
 			found = p;
 	}
 	return found;
@@ -104,7 +104,7 @@ static int make_room(struct store *s, struct process *p, size_t size)
 		drop_oldest(s, other);
 		s->n_evicted++;
 	}
-	while (s->bytes + size > STORE_BYTES && (other = first_ended(s, p))) {
+	while (s->bytes + size > STORE_BYTES && (other = first_ended(s))) {
 		s->n_evicted += other->n_kept;
 		remove_at(s, place_of(s, other->pid));
 	}
@@ -225,6 +225,8 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		remove_at(s, place_of(s, pid));
 		p = NULL;
 	}
+	if (p)
+		p->ended = false;
 	if (p && p->n_kept == STORE_KEPT)
 		drop_oldest(s, p);
 	rc = make_room(s, p, len);
@@ -269,7 +271,7 @@ void store__end_round(struct store *s)
 	}
 	s->rounds++;
 	for (; n_ended > STORE_ENDED; n_ended--)
-		remove_at(s, place_of(s, first_ended(s, NULL)->pid));
+		remove_at(s, place_of(s, first_ended(s)->pid));
 }
 
 void store__clear(struct store *s)
