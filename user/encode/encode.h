@@ -45,6 +45,52 @@ int encode_collapsed(const struct profile *profile, struct sink *sink);
  * comments with `pprof -comments`. Only the program's mappings and those that stacks go through are
  * written. Strings are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
+
+/* --- what is pushed to collectors of profiles --- */
+
+#define STANDARD_VALUES 4 /* alloc_objects, alloc_space, inuse_objects, inuse_space */
+
+/* The part of a run that a pushed profile tells of. */
+struct encode_interval {
+	uint64_t from_ns, until_ns; /* by the wall clock */
+	/* By site: objects and bytes that were allocated in the interval. NULL: not known, and 0
+	 * is written. */
+	const double (*allocated)[2];
+	size_t most_sites; /* the first ones of the profile are written */
+};
+
+/* What is written of a site: values[] in the order of enum pprof_value. */
+void encode_interval__values(const struct encode_interval *interval,
+			     const struct profile_site *site, size_t index,
+			     double values[STANDARD_VALUES]);
+
+/* So many sites are written. */
+size_t encode_interval__n_sites(const struct encode_interval *interval,
+				const struct profile *profile);
+
+/* As encode_pprof(), with the four values that every reader knows and nothing that only memtrace
+ * reads: one sample for each stack, without labels. Receivers make a series of each label. */
+int encode_pprof_interval(const struct profile *profile, const struct encode_interval *interval,
+			  struct sink *sink);
+
+struct otlp_attribute {
+	const char *key, *text; /* made printable */
+	int64_t number;		/* if text is NULL */
+};
+
+struct otlp_options {
+	struct encode_interval interval;
+	const struct otlp_attribute *resource; /* what the profile is of */
+	size_t n_resource;
+	uint8_t id[16]; /* of the profile: equal ids are the same profile, sent again */
+};
+
+/* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
+ * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles over
+ * one dictionary, one for each standard value. What a thread holds of a stack is a sample with the
+ * thread's name and id. */
+int encode_otlp(const struct profile *profile, const struct otlp_options *options,
+		struct sink *sink);
 struct svg_options {
 	/* an older profile of the same kind, sorted and symbolized, or NULL */
 	const struct profile *base;

@@ -253,6 +253,55 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		put_sample(p, site, NULL, &left);
 }
 
+/* If a thread holds memory of a stack, it has a sample of its own, which repeats the whole stack.
+ * No process has too many of these, but a short input file can have. */
+static bool are_threads_too_many(const struct profile *profile)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < profile->n_sites; i++)
+		n += (uint64_t)profile->sites[i].n_locations * profile->sites[i].n_threads;
+	return n > MAX_THREAD_LOCATIONS;
+}
+
+/* The site's figures in the interval: one sample, which has the standard values and no labels. */
+static void put_interval_site(struct pprof *p, size_t index)
+{
+	const struct profile_site *site = &p->profile->sites[index];
+	double values[STANDARD_VALUES];
+	bool any = false;
+
+	encode_interval__values(p->interval, site, index, values);
+	p->part.len = 0;
+	for (uint32_t i = 0; i < site->n_locations; i++)
+		message__varint(&p->part, (uint64_t)site->locations[i] + 1);
+	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
+	p->part.len = 0;
+	for (int i = 0; i < STANDARD_VALUES; i++) {
+		uint64_t value = take(p, i, values[i]);
+
+		any |= value != 0;
+		message__varint(&p->part, value);
+	}
+	message__bytes(&p->message, SAMPLE_VALUE, p->part.bytes, p->part.len);
+	if (any)
+		pprof__put_message(p, PROFILE_SAMPLE);
+	p->message.len = 0;
+}
+
+static void put_sites(struct pprof *p)
+{
+	const struct profile *profile = p->profile;
+	size_t n = p->interval ? encode_interval__n_sites(p->interval, profile) : profile->n_sites;
+
+	p->threads_left_out = !p->interval && are_threads_too_many(profile);
+	for (size_t i = 0; i < n && !p->error; i++)
+		if (p->interval)
+			put_interval_site(p, i);
+		else
+			put_site(p, &profile->sites[i]);
+}
+
 /* --- what samples refer to --- */
 
 /* The path as the kernel shows it. */
@@ -557,48 +606,40 @@ static void put_strings(struct pprof *p)
 	}
 }
 
-/* If a thread holds memory of a stack, it has a sample of its own, which repeats the whole stack.
- * No process has too many of these, but a short input file can have. */
-static bool are_threads_too_many(const struct profile *profile)
-{
-	uint64_t n = 0;
-
-	for (size_t i = 0; i < profile->n_sites; i++)
-		n += (uint64_t)profile->sites[i].n_locations * profile->sites[i].n_threads;
-	return n > MAX_THREAD_LOCATIONS;
-}
-
 static void put_profile(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
-	double duration_ns = profile->duration_s * 1e9;
+	const struct encode_interval *interval = p->interval;
 
 	pprof__string(p, ""); /* number 0 */
-	for (int i = 0; i < VALUES; i++)
+	for (int i = 0; i < (interval ? STANDARD_VALUES : VALUES); i++)
 		put_value_type(p, PROFILE_SAMPLE_TYPE, pprof_values[i].type, pprof_values[i].unit);
-	p->threads_left_out = are_threads_too_many(profile);
-	for (size_t i = 0; i < profile->n_sites && !p->error; i++)
-		put_site(p, &profile->sites[i]);
+	put_sites(p);
 	put_mappings(p);
 	put_locations(p);
 	put_functions(p);
 	put_drop_frames(p);
-	pprof__put_number(p, PROFILE_TIME_NANOS, profile->start_unix_ns);
-	pprof__put_number(p, PROFILE_DURATION_NANOS, to_integer(duration_ns));
+	pprof__put_number(p, PROFILE_TIME_NANOS,
+			  interval ? interval->from_ns : profile->start_unix_ns);
+	pprof__put_number(p, PROFILE_DURATION_NANOS,
+			  interval ? interval->until_ns - interval->from_ns
+				   : to_integer(profile->duration_s * 1e9));
 	if (profile->interval_bytes) {
 		put_value_type(p, PROFILE_PERIOD_TYPE, PERIOD_TYPE, PERIOD_UNIT);
 		pprof__put_number(p, PROFILE_PERIOD, profile->interval_bytes);
 	}
 	put_comments(p);
-	pprof_own__put(p);
+	if (!interval)
+		pprof_own__put(p);
 	pprof__put_number(p, PROFILE_DEFAULT_SAMPLE_TYPE,
 			  pprof__string(p, pprof_values[VALUE_INUSE_SPACE].type));
 	put_strings(p);
 }
 
-int encode_pprof(const struct profile *profile, struct sink *sink)
+static int encode(const struct profile *profile, const struct encode_interval *interval,
+		  struct sink *sink)
 {
-	struct pprof p = {.profile = profile, .sink = sink};
+	struct pprof p = {.profile = profile, .interval = interval, .sink = sink};
 	uint64_t n_samples = profile->n_sites;
 
 	for (size_t i = 0; i < profile->n_sites; i++)
@@ -625,4 +666,15 @@ int encode_pprof(const struct profile *profile, struct sink *sink)
 	free(p.uses);
 	free(p.named);
 	return p.error;
+}
+
+int encode_pprof(const struct profile *profile, struct sink *sink)
+{
+	return encode(profile, NULL, sink);
+}
+
+int encode_pprof_interval(const struct profile *profile, const struct encode_interval *interval,
+			  struct sink *sink)
+{
+	return encode(profile, interval, sink);
 }

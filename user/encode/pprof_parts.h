@@ -33,8 +33,11 @@ struct mapping_use {
 	bool functions, files, inlined; /* known of some locations */
 };
 
+struct encode_interval;
+
 struct pprof {
 	const struct profile *profile;
+	const struct encode_interval *interval; /* the standard form, of an interval; or NULL */
 	struct sink *sink;
 	z_stream zip;
 	struct intern strings;

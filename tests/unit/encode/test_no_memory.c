@@ -96,6 +96,23 @@ static int processes(const struct profile *p, struct sink *sink)
 	return encode_processes(&p, 1, &(struct process_table_options){.top = 20}, sink);
 }
 
+static const struct encode_interval interval = {.until_ns = 1000, .most_sites = 100};
+
+static int pprof_interval(const struct profile *p, struct sink *sink)
+{
+	return encode_pprof_interval(p, &interval, sink);
+}
+
+static int otlp(const struct profile *p, struct sink *sink)
+{
+	static const struct otlp_attribute resource[] = {{"service.name", "leaky", 0}};
+
+	return encode_otlp(
+		p,
+		&(struct otlp_options){.interval = interval, .resource = resource, .n_resource = 1},
+		sink);
+}
+
 static void encoders_say_that_memory_is_out(void **state)
 {
 	static const struct {
@@ -106,6 +123,8 @@ static void encoders_say_that_memory_is_out(void **state)
 		{"symbolized", encode_symbolized},
 		{"collapsed", encode_collapsed},
 		{"pprof", encode_pprof},
+		{"pprof_interval", pprof_interval},
+		{"otlp", otlp},
 		{"svg", svg},
 		{"threads", threads},
 		{"sites", sites},
