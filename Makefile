@@ -135,7 +135,7 @@ WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$
 WEB_OBJ := $(WEB_SRC:%.c=$(B)/%.o)
 $(B)/memtrace-web: $(WEB_OBJ)
 	$(say) LD $@
-	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd
+	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS) -lmicrohttpd -lcurl
 
 # Manual pages and completions, from the tables of options.
 $(B)/manual: scripts/manual.c $(filter-out $(B)/user/main.o,$(USER_OBJ))
@@ -435,7 +435,7 @@ WEB_CHECK_OBJ := $(patsubst %.c,$(CHECK_B)/%.o,$(filter-out user/web/main.c,$(WE
 $(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WEB_CHECK_OBJ)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) -lcurl
 
 # Over a capture that is made up.
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
@@ -477,7 +477,7 @@ $(FUZZ_B)/rooms.a: $(fuzz_obj)
 
 $(CHECK_B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(CHECK_B)/fuzz/rooms.a $(FUZZ_DEPS)
 	$(say) LD $@
-	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $(filter %.c %.a,$^) -o $@ $(LIBS) -lcurl
 
 $(FUZZ_B)/user/%.o: user/%.c | tools
 	$(say) CC $@
@@ -486,7 +486,7 @@ $(FUZZ_B)/user/%.o: user/%.c | tools
 
 $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 	$(say) LD $@
-	$(Q)$(CLANG) $(CPPFLAGS) -Ibpf $(FUZZ_CFLAGS) -fsanitize=fuzzer $(filter %.c %.a,$^) -o $@ $(LIBS)
+	$(Q)$(CLANG) $(CPPFLAGS) -Ibpf $(FUZZ_CFLAGS) -fsanitize=fuzzer $(filter %.c %.a,$^) -o $@ $(LIBS) -lcurl
 
 .PHONY: fuzz
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)

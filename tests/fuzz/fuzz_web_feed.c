@@ -127,7 +127,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (pid_t pid = 0; pid < 4; pid++)
 		if (store__find(&site.store, pid))
 			get_process(&site, pid);
+	get(&site, "/push", NULL);
 	store__clear(&site.store);
+	push__free(site.push);
 	close(ends[0]);
 	close(ends[1]);
 	return 0;

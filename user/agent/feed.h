@@ -20,7 +20,8 @@ enum feed_kind {
 	FEED_PROFILE = 1,
 	/* Each process that is traced has had its profile since the last of these. */
 	FEED_ROUND,
-	FEED_ASK, /* from the server: a round, now */
+	FEED_ASK,  /* from the server: a round, now */
+	FEED_PUSH, /* with a descriptor: where profiles are sent, as text (web/push.h) */
 };
 
 struct feed_message {

@@ -157,6 +157,43 @@ static void run_server(struct server *s, pid_t parent, int feed)
 	_exit(127);
 }
 
+static void lose(struct server *s)
+{
+	if (s->feed >= 0)
+		close(s->feed);
+	s->feed = -1;
+	if (s->pid > 0) {
+		double now = clock__monotonic_s();
+
+		kill(s->pid, SIGKILL);
+		waitpid(s->pid, NULL, 0);
+		s->again_s = now + backoff__next(&s->backoff, now - s->begun_s);
+	}
+	s->pid = 0;
+}
+
+/* By a file in memory, for the text has tokens in it, which an argument would show to everybody. */
+static int send_push(struct server *s)
+{
+	struct feed_message message = {.kind = FEED_PUSH};
+	_cleanup_close_ int memory = -1;
+	size_t len = s->push ? strlen(s->push) : 0, done = 0;
+
+	if (!len)
+		return 0;
+	memory = memfd_create("memtrace push", MFD_CLOEXEC);
+	if (memory < 0)
+		return -errno;
+	while (done < len) {
+		ssize_t n = write(memory, s->push + done, len - done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		done += n > 0 ? (size_t)n : 0;
+	}
+	return feed__send(s->feed, &message, memory);
+}
+
 int server__start(struct server *s, struct error *err)
 {
 	pid_t parent = getpid();
@@ -187,22 +224,13 @@ int server__start(struct server *s, struct error *err)
 	s->unread = 0;
 	s->unread_bytes = 0;
 	s->n_started++;
-	return 0;
-}
-
-static void lose(struct server *s)
-{
-	if (s->feed >= 0)
-		close(s->feed);
-	s->feed = -1;
-	if (s->pid > 0) {
-		double now = clock__monotonic_s();
-
-		kill(s->pid, SIGKILL);
-		waitpid(s->pid, NULL, 0);
-		s->again_s = now + backoff__next(&s->backoff, now - s->begun_s);
+	rc = send_push(s);
+	if (rc && rc != -EPIPE) { /* it is gone already: seen soon */
+		lose(s);
+		return error__set(err, rc, "cannot tell memtrace-web where to push: %s",
+				  strerror(-rc));
 	}
-	s->pid = 0;
+	return 0;
 }
 
 void server__end(struct server *s)

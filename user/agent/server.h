@@ -22,7 +22,9 @@ struct server {
 	int listening[AGENT_LISTEN];
 	size_t n_listening;
 	int program; /* the file that is executed */
-	int feed;    /* -1: there is no server now */
+	/* Where it sends profiles, as text (web/push.h); the caller's. NULL: nowhere. */
+	const char *push;
+	int feed; /* -1: there is no server now */
 	pid_t pid;
 	struct backoff backoff;
 	double begun_s;	   /* monotonic: when it was started */

@@ -18,6 +18,7 @@
 #include "cli/agent_config.h"
 #include "cli/cli.h"
 #include "cli/nowait.h"
+#include "cli/push_options.h"
 #include "cli/supervise.h"
 #include "cli/trace_options.h"
 #include "session/privileges.h"
@@ -28,6 +29,8 @@
 
 struct agent_config {
 	struct trace_config trace;
+	struct push_config push;
+	char *push_text; /* of push: web/push.h; never freed; NULL: nothing is sent */
 	double every_s;
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
@@ -101,7 +104,9 @@ static const struct option_group groups[] = {
 	{"What to trace", trace_target_rows, OF_TRACE, OPTIONS_USUAL},
 	{"How", trace_how_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Service", agent_rows, 0, OPTIONS_USUAL},
+	{"Push", push_rows, offsetof(struct agent_config, push), OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Rarely needed", push_rare_rows, offsetof(struct agent_config, push), OPTIONS_RARE},
 	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{},
 };
@@ -158,7 +163,8 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 	}
 	if (!c->n_listen)
 		c->listen[c->n_listen++] = AGENT_ADDRESS;
-	return trace_config__settle(&c->trace, "agent", false);
+	rc = push_config__text(&c->push, "agent", &c->push_text);
+	return rc ?: trace_config__settle(&c->trace, "agent", false);
 }
 
 static int send_profile(void *ctx, const struct profile *profile)
@@ -271,6 +277,7 @@ static int trace(void *ctx, int alive)
 		return status;
 	if (server__find(&server, &err))
 		return fail(&err);
+	server.push = config.push_text;
 	for (size_t i = 0; i < config.n_listen; i++)
 		if (server__listen(&server, config.listen[i], &err))
 			return fail(&err);

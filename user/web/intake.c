@@ -25,33 +25,63 @@ static char *read_memory(int fd, size_t *ret_size)
 	return_ptr(bytes);
 }
 
+/* A profile on its way into the store. */
+struct arrival {
+	struct push *push;
+	const struct feed_message *message;
+};
+
+static void came(void *ctx, struct process *process, const struct profile *before)
+{
+	const struct arrival *arrival = ctx;
+
+	/* one that has just ended is in no cgroup any more */
+	if (*arrival->message->container.id)
+		process->container = arrival->message->container;
+	if (arrival->push)
+		push__add(arrival->push, process, before);
+}
+
 static void take_profile(struct site *site, const struct feed_message *message, int memory)
 {
+	struct arrival arrival = {site->push, message};
 	struct error err = {};
 	size_t size;
 	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
-	struct process *p;
 
 	if (!bytes) {
 		site->store.n_unreadable++;
 		return;
 	}
-	if (store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err))
-		return;
-	p = store__find(&site->store, message->pid);
-	/* one that has just ended is in no cgroup any more */
-	if (p && *message->container.id)
-		p->container = message->container;
+	site->store.came = came;
+	site->store.ctx = &arrival;
+	store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
+	site->store.came = NULL;
+}
+
+/* Said by the tracer once, at the start. */
+static bool take_push(struct site *site, int memory)
+{
+	size_t size;
+	char *text = site->push || memory < 0 ? NULL : read_memory(memory, &size);
+
+	if (!text)
+		return false;
+	site->push = push__new(text, size, clock__now_ns(CLOCK_REALTIME));
+	return site->push != NULL;
 }
 
 bool site__take_feed(struct site *site, int fd)
 {
 	struct feed_message message;
+	bool ok = true;
 	int memory, rc = 1;
 
-	for (int i = 0; i < AT_ONCE && (rc = feed__receive(fd, &message, &memory)) > 0; i++) {
+	for (int i = 0; i < AT_ONCE && ok && (rc = feed__receive(fd, &message, &memory)) > 0; i++) {
 		if (message.kind == FEED_PROFILE)
 			take_profile(site, &message, memory);
+		else if (message.kind == FEED_PUSH)
+			ok = take_push(site, memory);
 		if (memory >= 0)
 			close(memory);
 		if (message.kind == FEED_ROUND) {
@@ -60,5 +90,5 @@ bool site__take_feed(struct site *site, int fd)
 			store__end_round(&site->store);
 		}
 	}
-	return rc >= 0;
+	return ok && rc >= 0;
 }

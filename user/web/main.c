@@ -238,10 +238,13 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 			if (MHD_get_timeout(daemons[i], &wait) == MHD_YES &&
 			    wait < (unsigned)wait_ms)
 				wait_ms = (int)wait;
-		if (poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
+		if (site->push ? push__poll(site->push, fds, 1 + n, wait_ms) < 0
+			       : poll(fds, 1 + n, wait_ms) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
 		if (!site__take_feed(site, FEED_FD))
 			return EXIT_SUCCESS;
+		if (site->push && push__start(site->push))
+			return EXIT_FAILURE;
 		for (size_t i = 0; i < n; i++)
 			MHD_run(daemons[i]);
 		shut_slow_ones();

@@ -242,6 +242,58 @@ static void put_own(const struct site *site, const struct form *form)
 			site->n_requests[i]);
 }
 
+/* A sample of a receiver's metric. cause: the label of that name; NULL: there is none. */
+static void put_receiver(FILE *to, const char *name, const struct push_receiver *receiver,
+			 const char *cause, uint64_t value)
+{
+	fprintf(to, "memtrace_push_%s{kind=\"%s\",receiver=\"", name,
+		push_kind__name(receiver->kind));
+	put_label(to, receiver->url);
+	if (cause)
+		fprintf(to, "\",cause=\"%s", cause);
+	fprintf(to, "\"} %" PRIu64 "\n", value);
+}
+
+static void put_push(const struct push *push, const struct form *form)
+{
+	FILE *to = form->to;
+	size_t n = push ? push->n_receivers : 0;
+
+	if (!n)
+		return;
+	family(form, "push_sent", "counter", "", "Profiles that the receiver has taken.");
+	for (size_t i = 0; i < n; i++)
+		put_receiver(to, "sent_total", &push->receivers[i], NULL,
+			     push->receivers[i].queue.results[PUSH_RESULT_SENT]);
+	family(form, "push_failed", "counter", "", "Attempts to send that failed, by cause.");
+	for (size_t i = 0; i < n; i++)
+		for (int k = PUSH_RESULT_SENT + 1; k < PUSH_RESULTS_MAX; k++)
+			put_receiver(to, "failed_total", &push->receivers[i],
+				     push_result__name((enum push_result)k),
+				     push->receivers[i].queue.results[k]);
+	family(form, "push_repeated", "counter", "",
+	       "Attempts after one that the receiver may have taken.");
+	for (size_t i = 0; i < n; i++)
+		put_receiver(to, "repeated_total", &push->receivers[i], NULL,
+			     push->receivers[i].queue.n_repeated);
+	family(form, "push_dropped", "counter", "", "Profiles that were given up, by cause.");
+	for (size_t i = 0; i < n; i++)
+		for (int k = 0; k < PUSH_DROPS_MAX; k++)
+			put_receiver(to, "dropped_total", &push->receivers[i],
+				     push_drop__name((enum push_drop)k),
+				     push->receivers[i].queue.drops[k]);
+	family(form, "push_queued", "gauge", "", "Profiles that wait to be sent.");
+	for (size_t i = 0; i < n; i++)
+		put_receiver(to, "queued", &push->receivers[i], NULL, push->receivers[i].queue.n);
+	family(form, "push_queued_bytes", "gauge", "bytes", "Their bytes.");
+	for (size_t i = 0; i < n; i++)
+		put_receiver(to, "queued_bytes", &push->receivers[i], NULL,
+			     push->receivers[i].queue.bytes);
+	family(form, "push_stacks_left_out", "counter", "",
+	       "Stacks that were not sent: a profile had too many.");
+	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
+}
+
 /* Losses of all processes by name; those of the whole run count once. */
 static void put_losses(const struct site *site, const struct form *form)
 {
@@ -322,6 +374,7 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	if (!only) {
 		put_losses(site, form);
 		put_own(site, form);
+		put_push(site->push, form);
 	}
 	if (open)
 		fputs("# EOF\n", to);

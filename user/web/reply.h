@@ -9,6 +9,7 @@
 
 #include "agent/feed.h"
 #include "base/sink.h"
+#include "web/push.h"
 #include "web/store.h"
 
 #define TYPE_HTML  "text/html; charset=utf-8"
@@ -55,6 +56,7 @@ struct site {
 	struct feed_message round; /* the last one */
 	double begin_s;		   /* monotonic: when the server began */
 	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
+	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
 	bool ask;		   /* somebody wants a round now */
 	uint64_t n_requests[6];	   /* by the first digit of their status */
 };

@@ -476,6 +476,10 @@ static void answer_top(struct route *r)
 		stream = reply__open(r->reply, open ? TYPE_OPEN_METRICS : TYPE_METRICS);
 		if (stream)
 			rc = put_metrics(r->site, r->process, open, stream);
+	} else if (!strcmp(path, "/push")) {
+		stream = reply__open(r->reply, TYPE_TEXT);
+		if (stream)
+			rc = push__describe(r->site->push, stream);
 	} else {
 		reply__say(r->reply, 404, "no such page; / has what there is\n");
 		return;

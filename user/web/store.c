@@ -207,7 +207,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	       struct error *err)
 {
 	struct process *p = store__find(s, pid);
-	struct profile *profile = NULL;
+	struct profile *profile = NULL, *before;
 	struct process facts = {};
 	char name[32];
 	int rc;
@@ -244,7 +244,9 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		rc = error__set(err, -ENOMEM, "no room for one process more");
 		goto refused;
 	}
-	profile__free(p->latest);
+	before = p->latest;
+	p->before_ns = p->taken_ns;
+	p->taken_ns = taken_ns;
 	p->live = facts.live;
 	p->leaks = facts.leaks;
 	memcpy(p->stacks, facts.stacks, sizeof(p->stacks));
@@ -254,6 +256,9 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->round = s->rounds;
 	p->ended = false;
 	s->bytes += len;
+	if (s->came)
+		s->came(s->ctx, p, before);
+	profile__free(before);
 	return 0;
 refused:
 	profile__free(profile);
@@ -279,5 +284,5 @@ void store__clear(struct store *s)
 	while (s->n)
 		remove_at(s, s->n - 1);
 	free(s->processes);
-	*s = (struct store){};
+	*s = (struct store){.came = s->came, .ctx = s->ctx};
 }

@@ -39,6 +39,8 @@ struct stack {
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
+	/* when it was taken, and the one before (0: there was none), by the wall clock */
+	uint64_t taken_ns, before_ns;
 	/* of the newest profile, because each page and scrape asks for it: */
 	struct estimate live;
 	bool leaks;			   /* profile__leaks() */
@@ -60,6 +62,10 @@ struct store {
 	/* Losses: snapshots that had to go early or found no room, profiles that could not be read,
 	 * processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
+	/* Called when a process has a new profile, as its latest. before: the one before, which is
+	 * freed afterwards; NULL: there was none. May be NULL. */
+	void (*came)(void *ctx, struct process *process, const struct profile *before);
+	void *ctx;
 };
 
 /* A profile has come: len bytes, the store's from now on. 0, or negative errno with err: then it is
@@ -80,6 +86,7 @@ const struct snapshot *process__snapshot(const struct process *process, unsigned
 /* The process's stack with that number; NULL: none has it. */
 const struct stack *process__stack(const struct process *process, uint64_t id);
 
+/* Empties it; whom it calls stays. */
 void store__clear(struct store *store);
 
 #endif

@@ -108,6 +108,8 @@ static size_t count(const char *text, const char *part)
 
 static void four_profiles_over_one_dictionary(void **state)
 {
+	static const char zeros[] = "\\000\\000\\000\\000\\000\\000"
+				    "\\000\\000\\000\\000\\000\\000";
 	char *text = decoded(*state);
 
 	assert_int_equal(count(text, "profiles { sample_type {"), 4);
@@ -120,11 +122,7 @@ static void four_profiles_over_one_dictionary(void **state)
 	for (int i = 0; i < 4; i++) {
 		char id[96];
 
-		snprintf(
-			id, sizeof(id),
-			"profile_id: \"\\001\\002\\003\\000\\000\\000\\000\\000\\000\\000\\000\\000\\000"
-			"\\000\\000\\00%d\"",
-			i);
+		snprintf(id, sizeof(id), "profile_id: \"\\001\\002\\003%s\\00%d\"", zeros, i);
 		assert_int_equal(count(text, id), 1);
 	}
 	assert_has(text, "attributes { key: \"service.name\" value { string_value: \"a??\" } }");

@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/push_options.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "cli/cli.h"
+
+/* As web/push.h has them. */
+#define MOST_RECEIVERS 4
+#define MOST_LABELS    16
+
+#define MOST_URL    512
+#define MOST_NAME   128 /* of a label, and of its value */
+#define MOST_TENANT 150
+#define MOST_TOKEN  4096
+
+#define DIGITS "0123456789"
+#define ALNUM  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ" DIGITS
+
+static int add(struct push_config *c, const char *command, const char *name, const char *value)
+{
+	if (c->n == PUSH_OPTIONS)
+		return usage_error(command, "more than %d options of --push-... and --label",
+				   PUSH_OPTIONS);
+	c->options[c->n++] = (struct push_option){name, value};
+	return 0;
+}
+
+/* The host of an URL, behind "http://" or "https://"; *ret_len: its length, without the port. NULL:
+ * it is no URL that we take. */
+static const char *host_of(const char *url, size_t *ret_len)
+{
+	const char *host = url + (strncmp(url, "https://", 8) ? 7 : 8);
+	size_t len;
+
+	if (strncmp(url, "http://", 7) && strncmp(url, "https://", 8))
+		return NULL;
+	/* what may stand in an URL, but for "?" and "#": a path is put behind it; and but for "@":
+	 * a password would be seen in ps and in metrics */
+	if (strlen(url) > MOST_URL || strspn(url, ALNUM "-._~:/[]!$&'()*+,;=%") != strlen(url))
+		return NULL;
+	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
+	if (!len || len > strlen(host) || (host[len] && host[len] != ':' && host[len] != '/'))
+		return NULL;
+	*ret_len = len;
+	return host;
+}
+
+static bool is_loopback(const char *host, size_t len)
+{
+	return (len == 9 && !strncasecmp(host, "localhost", len)) ||
+	       (len == 5 && !strncmp(host, "[::1]", len)) ||
+	       (len > 4 && !strncmp(host, "127.", 4) && strspn(host, DIGITS ".") == len);
+}
+
+static int take_receiver(struct push_config *c, const char *command, const char *name,
+			 const char *value)
+{
+	size_t len;
+
+	if (!host_of(value, &len))
+		return usage_error(
+			command,
+			"'%s' is no URL of a receiver, as http://127.0.0.1:4040 is: http or https, "
+			"without user, password, ? or #",
+			value);
+	return add(c, command, name, value);
+}
+
+TAKE_OPTION(push_pyroscope)
+{
+	(void)row;
+	return take_receiver(config, command, "pyroscope", value);
+}
+
+TAKE_OPTION(push_otlp)
+{
+	(void)row;
+	return take_receiver(config, command, "otlp", value);
+}
+
+/* Text that stays on a line. */
+static bool is_one_line(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7f)
+			return false;
+	return true;
+}
+
+TAKE_OPTION(label)
+{
+	const char *equals = strchr(value, '=');
+	size_t len = equals ? (size_t)(equals - value) : 0;
+
+	(void)row;
+	if (!len || len > MOST_NAME || strspn(value, ALNUM "_") != len || strchr(DIGITS, *value) ||
+	    !strncmp(value, "__", 2))
+		return usage_error(
+			command,
+			"'%s' is no label, as env=production is: its name has letters, digits "
+			"and _, and does not begin with a digit or __",
+			value);
+	if (!equals[1] || strlen(equals + 1) > MOST_NAME || !is_one_line(equals + 1))
+		return usage_error(command,
+				   "the value of '%s' is to have 1 to %d characters, on one line",
+				   value, MOST_NAME);
+	return add(config, command, "label", value);
+}
+
+TAKE_OPTION(push_tenant)
+{
+	(void)row;
+	if (!*value || strlen(value) > MOST_TENANT ||
+	    strspn(value, ALNUM "!-_.*'()") != strlen(value))
+		return usage_error(command,
+				   "'%s' is no tenant: up to %d letters, digits and !-_.*'()",
+				   value, MOST_TENANT);
+	return add(config, command, "tenant", value);
+}
+
+TAKE_OPTION(push_token_file)
+{
+	(void)row;
+	return add(config, command, "token", value);
+}
+
+const struct option_row push_rows[] = {
+	{"push-pyroscope", .arg = "URL", .take = take_push_pyroscope,
+	 .help = "send profiles to a Pyroscope",
+	 .man = "Each new profile is sent by POST to URL/ingest. The URL is that of the server, "
+		"as http://127.0.0.1:4040. This option and --push-otlp may be given four times "
+		"together."},
+	{"push-otlp", .arg = "URL", .take = take_push_otlp,
+	 .help = "send profiles to a collector of OpenTelemetry",
+	 .man = "Each new profile is sent by POST to URL/v1development/profiles, as protobuf. The "
+		"URL is that of the collector, as http://127.0.0.1:4318."},
+	{"label", .arg = "NAME=VALUE", .take = take_label, .help = "a label of all that is sent",
+	 .man = "May be given 16 times. service_name stands for the process's name."},
+	{},
+};
+
+const struct option_row push_rare_rows[] = {
+	{"push-tenant", .arg = "NAME", .take = take_push_tenant,
+	 .help = "tenant at the receiver that is named before (X-Scope-OrgID)"},
+	{"push-token-file", .arg = "FILE", .take = take_push_token_file,
+	 .help = "file with the bearer token for the receiver that is named before",
+	 .man = "One line. It is read at the start and at each reload, with privileges. A token "
+		"is sent over https only, or within the host."},
+	{},
+};
+
+/* The token in the file, which the caller frees. 0, or EXIT_FAILED after a complaint. */
+static int read_token(const char *command, const char *path, char **ret)
+{
+	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	_cleanup_free_ char *text = NULL;
+	struct stat st;
+	size_t len;
+	int rc = fd < 0 || fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
+
+	if (!rc)
+		rc = io__read_all(fd, MOST_TOKEN, &text, &len);
+	if (rc) {
+		complain("%s: cannot read the token in %s: %s", command, path, strerror(-rc));
+		return EXIT_FAILED;
+	}
+	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+		text[--len] = '\0';
+	if (!len || strspn(text, ALNUM "-._~+/=") != len) { /* RFC 6750, 2.1 */
+		complain("%s: %s is to hold one bearer token: letters, digits and -._~+/=", command,
+			 path);
+		return EXIT_FAILED;
+	}
+	*ret = text;
+	text = NULL;
+	return 0;
+}
+
+/* Writes what belongs to the receiver before. 0, or the exit status after a complaint. */
+static int put_option(FILE *to, const char *command, const char *url,
+		      const struct push_option *option)
+{
+	_cleanup_free_ char *token = NULL;
+	const char *host;
+	size_t len = 0;
+	int rc;
+
+	if (!url)
+		return usage_error(command, "--push-%s%s belongs to a receiver: name it before",
+				   option->name, strcmp(option->name, "token") ? "" : "-file");
+	if (strcmp(option->name, "token")) {
+		fprintf(to, "%s %s\n", option->name, option->value);
+		return 0;
+	}
+	host = host_of(url, &len);
+	if (strncmp(url, "https://", 8) && !is_loopback(host, len))
+		return usage_error(
+			command, "%s would have the token unencrypted: give an URL of https", url);
+	rc = read_token(command, option->value, &token);
+	if (!rc)
+		fprintf(to, "token %s\n", token);
+	return rc;
+}
+
+int push_config__text(const struct push_config *c, const char *command, char **ret_text)
+{
+	size_t n_receivers = 0, n_labels = 0, len;
+	const char *url = NULL;
+	char *text = NULL;
+	FILE *to = c->n ? open_memstream(&text, &len) : NULL;
+	int rc = 0;
+
+	*ret_text = NULL;
+	if (!c->n)
+		return 0;
+	if (!to)
+		return no_memory();
+	for (size_t i = 0; i < c->n && !rc; i++) {
+		const struct push_option *option = &c->options[i];
+
+		if (!strcmp(option->name, "label")) {
+			fprintf(to, "label %s\n", option->value);
+			n_labels++;
+		} else if (!strcmp(option->name, "pyroscope") || !strcmp(option->name, "otlp")) {
+			size_t url_len = strlen(option->value);
+
+			url = option->value;
+			fprintf(to, "%s %.*s\n", option->name,
+				(int)(url_len - (url[url_len - 1] == '/')), url);
+			n_receivers++;
+		} else {
+			rc = put_option(to, command, url, option);
+		}
+	}
+	if (fclose(to) && !rc)
+		rc = no_memory();
+	if (!rc && n_receivers > MOST_RECEIVERS)
+		rc = usage_error(command, "more than %d receivers", MOST_RECEIVERS);
+	if (!rc && n_labels > MOST_LABELS)
+		rc = usage_error(command, "more than %d labels", MOST_LABELS);
+	if (!rc && !n_receivers)
+		rc = usage_error(
+			command,
+			"--label is of what is sent: give --push-pyroscope or --push-otlp");
+	if (rc) {
+		free(text);
+		return rc;
+	}
+	*ret_text = text;
+	return 0;
+}

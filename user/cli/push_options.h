@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options of `memtrace agent` that say where profiles are sent. The tracer reads them, and the file
+ * with a token, while it has privileges; the server sends (web/push.h). */
+#ifndef MEMTRACE_CLI_PUSH_OPTIONS_H
+#define MEMTRACE_CLI_PUSH_OPTIONS_H
+
+#include "cli/options.h"
+
+#define PUSH_OPTIONS 64 /* of all kinds, at most */
+
+struct push_option {
+	const char *name;  /* "pyroscope", "otlp", "tenant", "token", "label" */
+	const char *value; /* as it was given */
+};
+
+/* All zero: nothing is sent. */
+struct push_config {
+	struct push_option options[PUSH_OPTIONS]; /* in order: some belong to the one before */
+	size_t n;
+};
+
+/* For struct push_config; the second ones are rarely needed. */
+extern const struct option_row push_rows[], push_rare_rows[];
+
+/* Reads the files with tokens and makes the text that web/push.h describes. *ret_text: the
+ * caller's; NULL: nothing is sent. 0, or the exit status after a complaint. */
+int push_config__text(const struct push_config *config, const char *command, char **ret_text);
+
+#endif

@@ -1,0 +1,413 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "web/push.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include "base/cleanup.h"
+#include "base/intern.h"
+#include "encode/encode.h"
+#include "encode/text.h"
+
+const char *push_kind__name(enum push_kind kind)
+{
+	static const char *const names[] = {"pyroscope", "otlp"};
+
+	return names[kind];
+}
+
+/* --- configuration --- */
+
+static int take_line(struct push *p, char *line)
+{
+	struct push_receiver *last = p->n_receivers ? &p->receivers[p->n_receivers - 1] : NULL;
+	char *value = strchr(line, ' '), *equals;
+
+	if (!value)
+		return -EINVAL;
+	*value++ = '\0';
+	if (!strcmp(line, "tenant") && last) {
+		last->tenant = value;
+	} else if (!strcmp(line, "token") && last) {
+		last->token = value;
+	} else if (!strcmp(line, "label") && p->n_labels < PUSH_LABELS &&
+		   (equals = strchr(value, '='))) {
+		*equals = '\0';
+		p->labels[p->n_labels++] = (struct push_label){value, equals + 1};
+	} else if (p->n_receivers < PUSH_RECEIVERS) {
+		for (int kind = 0; kind < PUSH_KINDS; kind++) {
+			if (strcmp(line, push_kind__name((enum push_kind)kind)))
+				continue;
+			last = &p->receivers[p->n_receivers++];
+			last->kind = (enum push_kind)kind;
+			last->url = value;
+			return 0;
+		}
+		return -EINVAL;
+	} else {
+		return -EINVAL;
+	}
+	return 0;
+}
+
+struct push *push__new(char *text, size_t len, uint64_t now_ns)
+{
+	struct push *p = calloc(1, sizeof(*p));
+	int rc = p && len && text[len - 1] == '\n' && !memchr(text, '\0', len) ? 0 : -EINVAL;
+	char *line = text, *end;
+
+	if (!rc)
+		text[len - 1] = '\0';
+	for (; line && !rc; line = end) {
+		end = strchr(line, '\n');
+		if (end)
+			*end++ = '\0';
+		rc = take_line(p, line);
+	}
+	if (rc) {
+		free(p);
+		free(text);
+		return NULL;
+	}
+	p->text = text;
+	p->began_ns = now_ns;
+	if (gethostname(p->host, sizeof(p->host) - 1))
+		p->host[0] = '\0';
+	for (size_t i = 0; i < p->n_receivers; i++)
+		if (getrandom(&p->receivers[i].queue.random, sizeof(uint64_t), 0) < 0)
+			p->receivers[i].queue.random = now_ns + i;
+	return p;
+}
+
+void push__free(struct push *p)
+{
+	if (!p)
+		return;
+	push_http__free(p->http); /* first: it holds requests of the queues */
+	for (size_t i = 0; i < p->n_receivers; i++)
+		push_queue__clear(&p->receivers[i].queue);
+	free(p->text);
+	free(p);
+}
+
+/* --- names --- */
+
+static bool is_plain(char c)
+{
+	return (c >= '0' && c <= '9') || ((c | 0x20) >= 'a' && (c | 0x20) <= 'z') || c == '_' ||
+	       c == '-' || c == '.';
+}
+
+/* Every byte but plain ones and those in also becomes %XX. */
+static void put_percent(FILE *to, const char *text, const char *also)
+{
+	for (; *text; text++)
+		if (is_plain(*text) || strchr(also, *text))
+			fputc(*text, to);
+		else
+			fprintf(to, "%%%02X", (unsigned char)*text);
+}
+
+/* A label's value within app{name=value,...}: neither the characters that end it there nor blanks,
+ * which are trimmed. Different names stay different. */
+static void put_label(FILE *to, const char *name, const char *value)
+{
+	fprintf(to, "%s=", name);
+	put_percent(to, value, "/:@+");
+}
+
+static const char *label_of(const struct push *p, const char *name)
+{
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (!strcmp(p->labels[i].name, name))
+			return p->labels[i].value;
+	return NULL;
+}
+
+/* Pyroscope takes few characters in an application's name. The label comm has the whole name. */
+static void put_app(FILE *to, const char *name)
+{
+	if (!*name)
+		fputc('_', to);
+	for (; *name; name++)
+		fputc(is_plain(*name) ? *name : '_', to);
+}
+
+/* "app{k=v,...}" for the process; NULL: no memory. */
+static char *series_name(const struct push *p, const struct process *process)
+{
+	const char *comm = process->latest->comm, *service = label_of(p, "service_name");
+	struct push_label own[] = {{"node", p->host},
+				   {"comm", comm},
+				   {"container_id", process->container.id},
+				   {"pod_uid", process->container.pod}};
+	char *name = NULL;
+	size_t len;
+	FILE *to = open_memstream(&name, &len);
+
+	if (!to)
+		return NULL;
+	put_app(to, service ?: comm);
+	fputc('{', to);
+	for (size_t i = 0; i < p->n_labels; i++) {
+		if (!strcmp(p->labels[i].name, "service_name"))
+			continue;
+		put_label(to, p->labels[i].name, p->labels[i].value);
+		fputc(',', to);
+	}
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+		if (!*own[i].value || label_of(p, own[i].name))
+			continue;
+		put_label(to, own[i].name, own[i].value);
+		fputc(',', to);
+	}
+	fprintf(to, "pid=%d}", process->pid);
+	if (fclose(to)) {
+		free(name);
+		return NULL;
+	}
+	return name;
+}
+
+/* --- what was allocated in the interval --- */
+
+/* By site of now: objects and bytes that were allocated since before, of the same run. Estimates of
+ * windows may go down: then nothing was. NULL: no memory. */
+static double (*allocated_since(const struct profile *now, const struct profile *before))[2]
+{
+	double(*allocated)[2] = calloc(now->n_sites + 1, sizeof(*allocated));
+	struct intern stacks = {};
+	uint64_t *addrs = NULL;
+	size_t most = 0;
+	int rc = allocated ? 0 : -ENOMEM;
+
+	for (int k = 0; k < 2; k++)
+		for (size_t i = 0; i < (k ? now : before)->n_sites; i++)
+			if ((k ? now : before)->sites[i].n_locations > most)
+				most = (k ? now : before)->sites[i].n_locations;
+	addrs = malloc((most + 1) * sizeof(*addrs));
+	if (!addrs)
+		rc = -ENOMEM;
+	for (int k = 0; k < 2 && rc >= 0; k++) {
+		const struct profile *profile = k ? before : now;
+
+		for (size_t i = 0; i < profile->n_sites && rc >= 0; i++) {
+			const struct profile_site *site = &profile->sites[i];
+			uint32_t number;
+
+			for (uint32_t l = 0; l < site->n_locations; l++)
+				addrs[l] = profile__location(profile, site, l)->addr;
+			rc = intern__add(&stacks, addrs, site->n_locations * sizeof(*addrs),
+					 &number);
+			if (rc < 0)
+				break;
+			if (!k) { /* stacks of a profile differ, so their numbers are indices */
+				allocated[i][0] = site->alloc_objects;
+				allocated[i][1] = site->alloc_bytes;
+			} else if (number < now->n_sites) {
+				allocated[number][0] -= site->alloc_objects;
+				allocated[number][1] -= site->alloc_bytes;
+			}
+		}
+		if (!k && rc >= 0 && stacks.n != now->n_sites)
+			rc = -EINVAL;
+	}
+	for (size_t i = 0; i < now->n_sites && rc >= 0; i++)
+		for (int k = 0; k < 2; k++)
+			if (!(allocated[i][k] > 0))
+				allocated[i][k] = 0;
+	intern__clear(&stacks);
+	free(addrs);
+	if (rc < 0) {
+		free(allocated);
+		return NULL;
+	}
+	return allocated;
+}
+
+/* All that was allocated. */
+static double (*allocated_so_far(const struct profile *profile))[2]
+{
+	double(*allocated)[2] = calloc(profile->n_sites + 1, sizeof(*allocated));
+
+	for (size_t i = 0; i < profile->n_sites && allocated; i++) {
+		allocated[i][0] = profile->sites[i].alloc_objects;
+		allocated[i][1] = profile->sites[i].alloc_bytes;
+	}
+	return allocated;
+}
+
+/* --- requests --- */
+
+static int encode_for_otlp(const struct push *p, const struct process *process,
+			   const struct encode_interval *interval, const uint8_t id[16],
+			   struct sink *sink)
+{
+	const struct profile *profile = process->latest;
+	const char *slash = profile->exe ? strrchr(profile->exe, '/') : NULL;
+	const char *service = label_of(p, "service_name");
+	struct otlp_attribute attributes[6 + PUSH_LABELS];
+	struct otlp_options options = {.interval = *interval, .resource = attributes};
+	size_t n = 0;
+
+	attributes[n++] = (struct otlp_attribute){"service.name", service ?: profile->comm, 0};
+	attributes[n++] = (struct otlp_attribute){"process.pid", NULL, process->pid};
+	attributes[n++] = (struct otlp_attribute){"process.executable.name",
+						  slash ? slash + 1 : profile->comm, 0};
+	if (*process->container.id)
+		attributes[n++] = (struct otlp_attribute){"container.id", process->container.id, 0};
+	if (*process->container.pod)
+		attributes[n++] = (struct otlp_attribute){"k8s.pod.uid", process->container.pod, 0};
+	if (*p->host)
+		attributes[n++] = (struct otlp_attribute){"host.name", p->host, 0};
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (strcmp(p->labels[i].name, "service_name"))
+			attributes[n++] =
+				(struct otlp_attribute){p->labels[i].name, p->labels[i].value, 0};
+	options.n_resource = n;
+	memcpy(options.id, id, sizeof(options.id));
+	return encode_otlp(profile, &options, sink);
+}
+
+/* What follows the receiver's URL; NULL: no memory. */
+static char *target_of(const struct push *p, const struct push_receiver *receiver,
+		       const struct process *process, const struct encode_interval *interval)
+{
+	_cleanup_free_ char *name = NULL;
+	char *target = NULL;
+	size_t len;
+	FILE *to;
+
+	if (receiver->kind == PUSH_OTLP)
+		return strdup("/v1development/profiles");
+	name = series_name(p, process);
+	to = name ? open_memstream(&target, &len) : NULL;
+	if (!to)
+		return NULL;
+	fputs("/ingest?name=", to);
+	put_percent(to, name, "");
+	fprintf(to, "&from=%" PRIu64 "&until=%" PRIu64 "&format=pprof&spyName=memtrace",
+		interval->from_ns, interval->until_ns);
+	if (fclose(to)) {
+		free(target);
+		return NULL;
+	}
+	return target;
+}
+
+/* gzips the body. 0 or -ENOMEM. */
+static int pack(struct push_request *request)
+{
+	z_stream zip = {.next_in = (Bytef *)request->body, .avail_in = (uInt)request->size};
+	char *packed = NULL;
+	size_t room;
+	int rc = -ENOMEM;
+
+	/* 16: gzip's frame */
+	if (request->size > UINT32_MAX / 2 ||
+	    deflateInit2(&zip, Z_BEST_SPEED, Z_DEFLATED, MAX_WBITS + 16, 8, Z_DEFAULT_STRATEGY) !=
+		    Z_OK)
+		return rc;
+	room = deflateBound(&zip, request->size);
+	packed = malloc(room);
+	zip.next_out = (Bytef *)packed;
+	zip.avail_out = (uInt)room;
+	if (packed && deflate(&zip, Z_FINISH) == Z_STREAM_END) {
+		free(request->body);
+		request->body = packed;
+		request->size = zip.total_out;
+		packed = NULL;
+		rc = 0;
+	}
+	deflateEnd(&zip);
+	free(packed);
+	return rc;
+}
+
+static struct push_request *make_request(const struct push *p, const struct push_receiver *receiver,
+					 const struct process *process,
+					 const struct encode_interval *interval)
+{
+	struct push_request *request = calloc(1, sizeof(*request));
+	FILE *stream = request ? open_memstream(&request->body, &request->size) : NULL;
+	uint8_t id[16];
+	struct sink sink;
+	int rc;
+
+	if (!stream) {
+		free(request);
+		return NULL;
+	}
+	rc = getrandom(id, sizeof(id), 0) == sizeof(id) ? 0 : -EIO;
+	for (size_t i = 0; i < sizeof(id) && !rc; i++)
+		snprintf(request->id + 2 * i, 3, "%02x", id[i]);
+	sink = sink__to_stream(stream);
+	if (!rc)
+		rc = receiver->kind == PUSH_OTLP
+			     ? encode_for_otlp(p, process, interval, id, &sink)
+			     : encode_pprof_interval(process->latest, interval, &sink);
+	if (fclose(stream))
+		rc = -ENOMEM;
+	if (!rc && receiver->kind == PUSH_OTLP) /* pprof is packed already */
+		rc = pack(request);
+	request->target = rc ? NULL : target_of(p, receiver, process, interval);
+	if (!request->target) {
+		push_request__free(request);
+		return NULL;
+	}
+	return request;
+}
+
+void push__add(struct push *p, const struct process *process, const struct profile *before)
+{
+	const struct profile *profile = process->latest;
+	struct encode_interval interval = {.from_ns = before ? process->before_ns
+							     : profile->start_unix_ns,
+					   .until_ns = process->taken_ns,
+					   .most_sites = PUSH_STACKS};
+	double(*allocated)[2] = NULL;
+
+	if (interval.from_ns > interval.until_ns) /* the clock was set back */
+		interval.from_ns = interval.until_ns;
+	if (!profile->n_sites)
+		return;
+	/* Of a process from before us, an earlier server may have sent a part already. */
+	if (before)
+		allocated = allocated_since(profile, before);
+	else if (profile->start_unix_ns >= p->began_ns)
+		allocated = allocated_so_far(profile);
+	interval.allocated = (const double(*)[2])allocated;
+	if (profile->n_sites > PUSH_STACKS)
+		p->n_stacks_left_out += profile->n_sites - PUSH_STACKS;
+	for (size_t i = 0; i < p->n_receivers; i++) {
+		struct push_receiver *receiver = &p->receivers[i];
+		struct push_request *request = make_request(p, receiver, process, &interval);
+
+		if (request)
+			push_queue__add(&receiver->queue, request);
+		else
+			push_queue__count_drop(&receiver->queue, PUSH_DROP_NO_MEMORY);
+	}
+	free(allocated);
+}
+
+int push__describe(const struct push *p, FILE *to)
+{
+	for (size_t i = 0; p && i < p->n_receivers; i++) {
+		const struct push_receiver *receiver = &p->receivers[i];
+		const struct push_queue *q = &receiver->queue;
+
+		fprintf(to, "%s %s: %" PRIu64 " sent, %zu waiting (%zu bytes)%s%s\n",
+			push_kind__name(receiver->kind), receiver->url,
+			q->results[PUSH_RESULT_SENT], q->n, q->bytes,
+			*receiver->said ? "; last failure: " : "", receiver->said);
+	}
+	if (!p)
+		fputs("nothing is pushed: --push-pyroscope, --push-otlp\n", to);
+	return 0;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sends the profiles that come to receivers of profiles: Pyroscope's /ingest, and OTLP over HTTP.
+ *
+ * A request tells of an interval of one process: from the profile before (at first: from the start
+ * of tracing) to this one. What is in use is that of the interval's end. What was allocated is what
+ * came in the interval, because receivers add intervals up. An attempt whose outcome is not known
+ * is repeated with the same interval and the same id, and is counted. */
+#ifndef MEMTRACE_WEB_PUSH_H
+#define MEMTRACE_WEB_PUSH_H
+
+#include <poll.h>
+#include <stdio.h>
+
+#include "web/push_queue.h"
+#include "web/store.h"
+
+#define PUSH_RECEIVERS 4
+#define PUSH_LABELS    16
+#define PUSH_STACKS    10000 /* of one profile: Pyroscope takes 16,000 samples */
+/* One line per fact, from the tracer: "pyroscope URL", "otlp URL", and for the receiver before it
+ * "tenant NAME", "token TOKEN"; "label NAME=VALUE". */
+#define PUSH_TEXT_BYTES (64 << 10)
+
+enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_KINDS };
+
+struct push_label {
+	const char *name, *value; /* within the text */
+};
+
+struct push_receiver {
+	enum push_kind kind;
+	const char *url;	    /* within the text, no '/' at its end */
+	const char *tenant, *token; /* within the text; NULL: none */
+	struct push_queue queue;
+	char said[160]; /* how the last attempt that failed did; "": none has */
+};
+
+struct push {
+	char *text; /* owned */
+	struct push_receiver receivers[PUSH_RECEIVERS];
+	size_t n_receivers;
+	struct push_label labels[PUSH_LABELS];
+	size_t n_labels;
+	char host[65];
+	uint64_t began_ns;	    /* wall clock */
+	uint64_t n_stacks_left_out; /* beyond PUSH_STACKS */
+	struct push_http *http;	    /* owned; NULL: nothing is sent (unit tests) */
+};
+
+/* Takes over the text, whose last byte is a newline. now_ns: the wall clock. NULL: no memory, or it
+ * is no such text. */
+struct push *push__new(char *text, size_t len, uint64_t now_ns);
+void push__free(struct push *push);
+
+/* "pyroscope", "otlp" */
+const char *push_kind__name(enum push_kind kind);
+
+/* Puts the newest profile of a process into all queues. before: the one before, which was taken at
+ * process->before_ns; NULL: there was none. What has no stacks is not sent. */
+void push__add(struct push *push, const struct process *process, const struct profile *before);
+
+/* Begins to send, unless it does already. 0 or -ENOMEM. */
+int push__start(struct push *push);
+
+/* As poll() with that timeout, and sends meanwhile. Negative: errno. */
+int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
+
+/* For people: the receivers, how they are, what waits for them. push may be NULL. Returns 0, as
+ * what other paths answer with. */
+int push__describe(const struct push *push, FILE *to);
+
+/* --- private to push*.c --- */
+
+struct push_http;
+
+struct push_http *push_http__new(void); /* NULL: no memory */
+void push_http__free(struct push_http *http);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The requests that wait for one receiver, bounded in number and bytes, and when which of them is
+ * sent. No clock and no network: times are the caller's, in seconds of any one clock. */
+#ifndef MEMTRACE_WEB_PUSH_QUEUE_H
+#define MEMTRACE_WEB_PUSH_QUEUE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/backoff.h"
+
+#define PUSH_REQUESTS	  1000	      /* in one queue */
+#define PUSH_BYTES	  (16u << 20) /* of their bodies */
+#define PUSH_AT_ONCE	  4	      /* are sent at the same time, while the receiver answers */
+#define PUSH_ATTEMPTS	  10	      /* of one request */
+#define PUSH_WAIT_S	  1.0	      /* after the first failure; doubled with each further one */
+#define PUSH_WAIT_MOST_S  60.0
+#define PUSH_ASKED_MOST_S 600.0 /* of Retry-After, which may ask for more */
+
+/* Why a request was given up. */
+#define PUSH_DROPS(X)                                                                              \
+	X(QUEUE_FULL, "queue_full") /* newer ones had no room */                                   \
+	X(ATTEMPTS, "attempts")	    /* PUSH_ATTEMPTS were in vain */                               \
+	X(REFUSED, "refused")	  /* the receiver said never: a status like 400, or a redirect */  \
+	X(TOO_LARGE, "too_large") /* larger than the whole queue */                                \
+	X(NO_MEMORY, "no_memory") /* it could not be made */
+
+enum push_drop {
+#define X(id, name) PUSH_DROP_##id,
+	PUSH_DROPS(X)
+#undef X
+		PUSH_DROPS_MAX
+};
+
+/* How an attempt ended. */
+#define PUSH_RESULTS(X)                                                                            \
+	X(SENT, "sent")		    /* taken */                                                    \
+	X(REFUSED, "refused")	    /* never to be tried again */                                  \
+	X(BUSY, "busy")		    /* not taken now: 429, 502, 503, 504 */                        \
+	X(CONNECTION, "connection") /* no connection, so nothing was sent */                       \
+	X(UNKNOWN,                                                                                 \
+	  "outcome_unknown") /* no answer in time, or the connection broke: perhaps taken */
+
+enum push_result {
+#define X(id, name) PUSH_RESULT_##id,
+	PUSH_RESULTS(X)
+#undef X
+		PUSH_RESULTS_MAX
+};
+
+/* "queue_full", ..., "sent", ... */
+const char *push_drop__name(enum push_drop drop);
+const char *push_result__name(enum push_result result);
+
+struct push_request {
+	char *target; /* what follows the receiver's URL; owned */
+	char *body;   /* owned */
+	size_t size;
+	char id[33];	   /* 32 hexadecimal digits: the same in each attempt */
+	unsigned attempts; /* that were begun */
+	bool repeated;	   /* an earlier attempt may have been taken */
+	bool under_way;
+	struct push_request *next;
+};
+
+/* All zero: empty. */
+struct push_queue {
+	struct push_request *first, *last; /* oldest first; owned */
+	size_t n, bytes, n_under_way;
+	struct backoff backoff; /* wait_s is above 0 after a failure */
+	double not_before_s;	/* the next attempt, after a failure */
+	uint64_t random;	/* state of the jitter; any value */
+	/* counters since the start */
+	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
+	uint64_t n_repeated; /* attempts after one whose outcome is not known */
+};
+
+/* Adds a request, which is the queue's from now on. Where there is no room the oldest ones that are
+ * not under way are dropped. */
+void push_queue__add(struct push_queue *queue, struct push_request *request);
+
+/* The next request to be sent, which is then under way; NULL: none now. */
+struct push_request *push_queue__take(struct push_queue *queue, double now_s);
+
+/* In how many seconds push_queue__take() may have one; negative: not before something happens. */
+double push_queue__wait_s(const struct push_queue *queue, double now_s);
+
+/* An attempt has ended. asked_s: what the receiver asks to wait (Retry-After); 0: nothing. Frees
+ * the request if it is done with. */
+void push_queue__end(struct push_queue *queue, struct push_request *request,
+		     enum push_result result, double asked_s, double now_s);
+
+/* The request could not be made. */
+void push_queue__count_drop(struct push_queue *queue, enum push_drop drop);
+
+/* Frees all requests; the counters stay. */
+void push_queue__clear(struct push_queue *queue);
+
+void push_request__free(struct push_request *request);
+
+#endif
