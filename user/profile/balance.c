@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "profile/windowed_strata.h"
+
 #define WIDEST	      2.5  /* the grid reaches so many standard deviations either way */
 #define FINER	      20   /* facts are weighed at so many places between two of the grid */
 #define ANON_ERROR    0.2  /* what allocators keep for themselves differs by so much, relative */

@@ -73,6 +73,32 @@ static void integrate(struct survival *s)
 	}
 }
 
+/* Blocks of some ages are never looked at: at the end of a window they are younger, and when the
+ * next one begins they are older. S at such ages is only known to lie between its values before and
+ * after. returns: the largest error of the integral that comes from it, seconds */
+static double error_of_area(const struct survival *s)
+{
+	double error = 0;
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		int next = k;
+		double from, to, before, between, long_lived;
+
+		while (next < SURVIVAL_CLASSES && !s->seen[next])
+			next++;
+		if (next == k || next == SURVIVAL_CLASSES)
+			continue; /* it was looked at, or nothing older was */
+		from = class_begin(k);
+		to = survival__class_end(next - 1);
+		before = k ? s->s[k - 1] : 1;
+		between = s->area[next - 1] - (k ? s->area[k - 1] : 0);
+		long_lived = before * (to - from);
+		error += fmax(between - s->s[next] * (to - from), long_lived - between);
+		k = next;
+	}
+	return error;
+}
+
 double survival__area(const struct survival *s, double age)
 {
 	int k = survival__age_class(age);
@@ -452,21 +478,72 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 	return true;
 }
 
-/* Do contents change while blocks live? Then more contents differ than blocks can have ended. */
-static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const struct ends *ends,
+/* Do contents change while blocks live? Then more contents differ than blocks can have ended.
+ * least[]: S cannot be less, as far as frees tell. */
+static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVIVAL_CLASSES],
 		       const double alike[SURVIVAL_CLASSES])
 {
 	double more = 0, all = 0;
 
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		if (!(sum[LOOKED][k] > 0) || !(ends->least[k] > KNOWN_LEAST) ||
-		    alike[k] >= MOST_ALIKE)
+		if (!(sum[LOOKED][k] > 0) || !(least[k] > KNOWN_LEAST) || alike[k] >= MOST_ALIKE)
 			continue;
-		more += sum[LOOKED][k] * ends->least[k] -
+		more += sum[LOOKED][k] * least[k] -
 			(sum[SAME][k] - alike[k] * sum[LOOKED][k]) / (1 - alike[k]);
 		all += sum[LOOKED][k];
 	}
 	return more > CONTRADICTS * all;
+}
+
+/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
+ * Poisson mean (Garwood, Biometrika 28, 1936). */
+static double most_events(double n)
+{
+	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
+}
+
+/* Frees at addresses, and for how long these were watched, seconds: in windows after that of birth.
+ * An address in use sees one free per block. */
+struct address_frees {
+	double n, seconds;
+};
+
+static struct address_frees frees_at_addresses(double (*sum)[SURVIVAL_CLASSES], double sample)
+{
+	struct address_frees f = {};
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		f.n += sum[FREES][k] / sample;
+		f.seconds += sum[EXPOSED][k] / sample;
+	}
+	return f;
+}
+
+/* Are enough frees known to say so? Here the rate of frees is as high as their number allows. Frees
+ * in windows of birth do not count: a block may well end between two windows. */
+static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct address_frees *f,
+			      const double alike[SURVIVAL_CLASSES])
+{
+	double least[SURVIVAL_CLASSES];
+
+	for (int k = 0; k < SURVIVAL_CLASSES; k++)
+		least[k] = f->seconds > 0
+				   ? exp(-most_events(f->n) / f->seconds * survival__class_end(k))
+				   : 0;
+	return is_mutated(sum, least, alike);
+}
+
+/* If contents are right, blocks end at this rate, and an address that is always in use is freed at
+ * it. Are most of these frees missing? Some addresses are not used again, so fewer are no surprise.
+ * s[]: S by contents */
+static bool frees_are_missing(const struct address_frees *f, const double s[SURVIVAL_CLASSES],
+			      double length_s)
+{
+	struct survival by_contents;
+
+	memcpy(by_contents.s, s, sizeof(by_contents.s));
+	integrate(&by_contents);
+	return f->n < CONTRADICTS * f->seconds / survival__area(&by_contents, length_s);
 }
 
 /* Both kinds of evidence. */
@@ -477,12 +554,17 @@ struct evidence {
 	double contents[SURVIVAL_CLASSES]; /* S by contents, */
 	double contents_known_s;	   /* up to that age, */
 	bool compared;			   /* if any could be compared */
-	bool by_contents;		   /* they were, and ends do not contradict them */
+	bool by_contents;		   /* they are taken, not ends */
+	bool doubtful;			   /* ends contradict them, but not surely */
 };
 
 static void weigh(const struct survival_ages *groups, size_t n, int without,
 		  const struct survival_terms *t, struct evidence *e)
 {
+	struct address_frees frees;
+	bool mutated;
+
+	e->by_contents = e->doubtful = false;
 	add_ages(groups, n, without, t->per_alloc_s, t->slowed, e->sum);
 	solve_ends(e->sum, t, survival__age_class(t->length_s), &e->ends);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
@@ -492,7 +574,16 @@ static void weigh(const struct survival_ages *groups, size_t n, int without,
 	e->compared =
 		windowed_has(t->without, PART_CONTENTS) &&
 		solve_contents(e->sum, e->alike, e->ends.s, e->contents, &e->contents_known_s);
-	e->by_contents = e->compared && !is_mutated(e->sum, &e->ends, e->alike);
+	if (!e->compared)
+		return;
+	frees = frees_at_addresses(e->sum, t->sample);
+	mutated = is_mutated(e->sum, e->ends.least, e->alike);
+	e->doubtful = mutated && !is_surely_mutated(e->sum, &frees, e->alike);
+	if (t->only != SURVIVAL_UNKNOWN)
+		e->by_contents = t->only == SURVIVAL_CONTENTS;
+	else
+		e->by_contents = !mutated || (e->doubtful &&
+					      !frees_are_missing(&frees, e->contents, t->length_s));
 }
 
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
@@ -508,21 +599,16 @@ void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		ret->seen[k] = e.sum[WATCHED][k] > 0 ||
 			       (e.by_contents ? e.sum[LOOKED][k] > 0 : e.sum[PAIRS][k] > 0);
 	}
+	ret->doubtful = e.doubtful;
 	ret->known_s = e.by_contents ? e.contents_known_s : e.ends.known_s;
 	ret->by = e.by_contents	 ? SURVIVAL_CONTENTS
 		  : e.ends.known ? SURVIVAL_ENDS
 				 : SURVIVAL_UNKNOWN;
 	integrate(ret);
+	ret->area_error = error_of_area(ret);
 }
 
 /* --- the lower bound --- */
-
-/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
- * Poisson mean (Garwood, Biometrika 28, 1936). */
-static double most_events(double n)
-{
-	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
-}
 
 /* Finds what S is at least, at the upper bounds of the classes, by the number of events seen. It is
  * the larger of two bounds. One takes events to have one rate up to the age, the highest that this

@@ -67,8 +67,12 @@ struct survival {
 	double s[SURVIVAL_CLASSES];
 	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	double known_s;		       /* the oldest age for which S is known */
+	double area_error; /* of the integral, from ages at which no block was looked at, seconds */
+	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
+	/* Contents show shorter lives than frees do, and so few frees were seen that either may be
+	 * right. */
+	bool doubtful;
 };
 
 /* Half of a stack's bytes live at least so long. 0: not known; infinite: longer than anybody
@@ -90,6 +94,8 @@ struct survival_terms {
 	const float *missed;
 	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
+	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is taken, if there is any */
+	enum survival_evidence only;
 };
 
 /* Computes S of a stack, or of a cohort, from n groups of windows. The group numbered `without` is

@@ -5,263 +5,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
-/* A window is left out if it samples at more than so many times the median interval of its stratum:
- * one sample of it would outweigh all others. */
-#define COARSE 8
+#include "profile/windowed_strata.h"
+
 /* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
  * sign is sure, however little they differ. By the sign test: if each of n independent windows
  * shows growth or shrinking with the same chance, all n show growth with the chance 2^-n. 2^-6 is
  * the first of these chances below 2.5 %. */
 #define LEAST_BORN 6
-#define MOSTLY	   0.5	/* of the run */
-#define NOBODY	   (-1) /* no group is left out */
+#define MOSTLY	   0.5 /* of the run */
 
 double windowed_born__trust(const struct windowed_born *born)
 {
 	double square = born->bytes * born->bytes;
 
 	return square > 0 ? square / (square + WINDOWED_FEW * born->squares) : 0;
-}
-
-/* --- strata --- */
-
-struct stratum {
-	double from_s, to_s;
-	size_t first, n; /* windows */
-	bool continuous;
-};
-
-struct windowed_strata {
-	struct stratum *at;
-	size_t n;
-	bool *left_out;	    /* by window: it samples too coarsely */
-	size_t *stratum_of; /* by window */
-	double *seconds;    /* net, by window */
-	double clock_error; /* of all windows' net time together, relative */
-	double per_alloc_s; /* net, in windows: for a call that allocates */
-	double ends_slowed; /* a net second of a window has so many times as much of the clock by
-			     * which blocks end as a net second of the run; at least 1 */
-	int n_groups;	    /* that have windows which stand for others */
-	bool has_group[WINDOWED_GROUPS];
-	/* Two for each stratum. This is room for one estimate at a time, so that no estimate needs
-	 * to allocate, and none can fail. */
-	double *rates;
-};
-
-static int compare_doubles(const void *a, const void *b)
-{
-	const double *x = a, *y = b;
-
-	return (*x > *y) - (*x < *y);
-}
-
-/* Leaves out windows that sample much more coarsely than most windows of their stratum. Else the
- * few heavy samples of such a window would outweigh all other samples of the stratum. */
-static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s,
-			     const struct stratum *stratum)
-{
-	double intervals[2 * STRATUM], median;
-	size_t n = stratum->n < 2 * STRATUM ? stratum->n : 2 * STRATUM;
-
-	if (n < 4)
-		return;
-	for (size_t i = 0; i < n; i++)
-		intervals[i] = run->windows[stratum->first + i].interval_bytes;
-	qsort(intervals, n, sizeof(*intervals), compare_doubles);
-	median = intervals[n / 2];
-	for (size_t i = 0; i < stratum->n; i++)
-		s->left_out[stratum->first + i] =
-			run->windows[stratum->first + i].interval_bytes > COARSE * median;
-}
-
-/* Adds the strata of windows [first, first + n), which lie between two continuous stretches or ends
- * of the run. These strata share out the time from from_s to to_s. */
-static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
-		       size_t n, double from_s, double to_s)
-{
-	size_t parts =
-		n < 2 * STRATUM || !windowed_has(run->without, PART_STRATA) ? 1 : n / STRATUM;
-
-	for (size_t k = 0; k < parts; k++) {
-		size_t begin = first + n * k / parts, end = first + n * (k + 1) / parts;
-		struct stratum *h = &s->at[s->n++];
-
-		*h = (struct stratum){
-			.from_s = from_s, .to_s = to_s, .first = begin, .n = end - begin};
-		if (k + 1 < parts)
-			h->to_s = (run->windows[end - 1].end_s + run->windows[end].begin_s) / 2;
-		from_s = h->to_s;
-		leave_coarse_out(run, s, h);
-	}
-}
-
-/* Net seconds, and calls that allocate, of n windows that stand for others. */
-static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
-		   double *ret_allocs)
-{
-	double scale = run->scale > 0 ? run->scale : 1;
-
-	*ret_seconds = *ret_allocs = 0;
-	for (size_t i = first; i < first + n; i++) {
-		if (run->windows[i].continuous)
-			continue;
-		*ret_seconds += (run->windows[i].end_s - run->windows[i].begin_s) / scale;
-		*ret_allocs += run->windows[i].allocs;
-	}
-}
-
-/* The net time that the process has, on average, in wall_s seconds of the wall clock. */
-static double net_of_wall(const struct windowed_run *run, double wall_s)
-{
-	return run->wall_s > 0 ? wall_s * run->end_s / run->wall_s : wall_s;
-}
-
-/* Sets the net time of a stratum's windows, in proportion to their calls that allocate. The time
- * per call is the mean of the stratum or, if the clock is rough, of all windows. */
-static void share_seconds(const struct windowed_run *run, struct windowed_strata *s,
-			  const struct stratum *h)
-{
-	double seconds, allocs, mean = s->per_alloc_s;
-
-	add_up(run, h->first, h->n, &seconds, &allocs);
-	if (allocs > 0 && !run->rough)
-		mean = seconds / allocs;
-	for (size_t i = h->first; i < h->first + h->n; i++) {
-		const struct windowed_window *w = &run->windows[i];
-
-		if (w->continuous)
-			s->seconds[i] = w->end_s - w->begin_s;
-		else
-			s->seconds[i] = mean > 0 ? mean * w->allocs : seconds / (double)h->n;
-	}
-}
-
-/* The relative standard error of the sum of windows' net times, from how far each net time is from
- * what the window's calls say. */
-static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
-{
-	double squares = 0, seconds = 0;
-
-	for (size_t i = 0; i < run->n_windows; i++) {
-		double scale = run->scale > 0 ? run->scale : 1;
-		double miss =
-			(run->windows[i].end_s - run->windows[i].begin_s) / scale - s->seconds[i];
-
-		if (run->windows[i].continuous)
-			continue;
-		squares += miss * miss;
-		seconds += s->seconds[i];
-	}
-	return seconds > 0 ? sqrt(squares) / seconds : 0;
-}
-
-struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
-{
-	struct windowed_strata *s = calloc(1, sizeof(*s));
-	double from_s = 0, seconds, allocs;
-	size_t first = run->n_before;
-
-	if (!s)
-		return NULL;
-	s->at = calloc(2 * run->n_windows + 2, sizeof(*s->at));
-	s->left_out = calloc(run->n_windows + 1, sizeof(*s->left_out));
-	s->stratum_of = calloc(run->n_windows + 1, sizeof(*s->stratum_of));
-	s->seconds = calloc(run->n_windows + 1, sizeof(*s->seconds));
-	if (!s->at || !s->left_out || !s->stratum_of || !s->seconds) {
-		windowed_strata__free(s);
-		return NULL;
-	}
-	for (size_t i = first; i <= run->n_windows; i++) {
-		const struct windowed_window *w = &run->windows[i];
-		bool stretch = i < run->n_windows && w->continuous;
-
-		if (i < run->n_windows && !stretch) {
-			s->n_groups += !s->has_group[i % WINDOWED_GROUPS];
-			s->has_group[i % WINDOWED_GROUPS] = true;
-			continue;
-		}
-		/* A stratum is added even if there is no window in its time: to_rates() gives it
-		 * the rate of the others. */
-		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
-		if (!stretch)
-			break;
-		s->at[s->n++] = (struct stratum){w->begin_s, w->end_s, i, 1, true};
-		from_s = w->end_s;
-		first = i + 1;
-	}
-	add_up(run, 0, run->n_windows, &seconds, &allocs);
-	s->per_alloc_s = allocs > 0 ? seconds / allocs : 0;
-	s->ends_slowed =
-		run->ends_by_wall ? fmax(run->hidden * (run->scale > 0 ? run->scale : 1), 1) : 1;
-	for (size_t h = 0; h < s->n; h++) {
-		for (size_t i = 0; i < s->at[h].n; i++)
-			s->stratum_of[s->at[h].first + i] = h;
-		share_seconds(run, s, &s->at[h]);
-	}
-	s->clock_error = hypot(run->clock_error, spread_of_seconds(run, s));
-	s->rates = calloc(2 * s->n + 2, sizeof(*s->rates));
-	if (!s->rates) {
-		windowed_strata__free(s);
-		return NULL;
-	}
-	return s;
-}
-
-void windowed_strata__free(struct windowed_strata *s)
-{
-	if (!s)
-		return;
-	free(s->at);
-	free(s->left_out);
-	free(s->stratum_of);
-	free(s->seconds);
-	free(s->rates);
-	free(s);
-}
-
-/* Is the window used for its stratum when group is left out? */
-static bool counts(const struct windowed_run *run, const struct windowed_strata *s, size_t window,
-		   int group)
-{
-	if (run->windows[window].continuous)
-		return true;
-	return !s->left_out[window] && (int)(window % WINDOWED_GROUPS) != group;
-}
-
-/* Seconds of the stratum's windows that count. */
-static double seconds_of(const struct windowed_run *run, const struct windowed_strata *s, size_t h,
-			 int group)
-{
-	double sum = 0;
-
-	for (size_t i = s->at[h].first; i < s->at[h].first + s->at[h].n; i++)
-		if (counts(run, s, i, group))
-			sum += s->seconds[i];
-	return sum;
-}
-
-/* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
- * rate of all strata that are not continuous. If these have no seconds, it gets the mean rate of
- * the continuous ones. */
-static void to_rates(const struct windowed_run *run, const struct windowed_strata *s, int group,
-		     double *sums)
-{
-	double all[2] = {}, seconds[2] = {};
-
-	for (size_t h = 0; h < s->n; h++) {
-		all[s->at[h].continuous] += sums[h];
-		seconds[s->at[h].continuous] += seconds_of(run, s, h, group);
-	}
-	if (!(seconds[0] > 0)) {
-		all[0] = all[1];
-		seconds[0] = seconds[1];
-	}
-	for (size_t h = 0; h < s->n; h++) {
-		double t = seconds_of(run, s, h, group);
-
-		sums[h] = t > 0 ? sums[h] / t : seconds[0] > 0 ? all[0] / seconds[0] : 0;
-	}
 }
 
 /* --- the jackknife --- */
@@ -448,7 +205,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
-static void figure(struct context *c, int without, struct figures *ret)
+static void figure(struct context *c, int without, enum survival_evidence only, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
 	double end = c->run->end_s, born = 0, alive = 0, samples = 0;
@@ -459,6 +216,7 @@ static void figure(struct context *c, int without, struct figures *ret)
 		.missed = stack->missed,
 		.length_s = end,
 		.without = c->run->without,
+		.only = only,
 	};
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
@@ -467,7 +225,7 @@ static void figure(struct context *c, int without, struct figures *ret)
 		const struct windowed_born *b = &stack->born[i];
 		size_t h = c->strata->stratum_of[b->window];
 
-		if (!counts(c->run, c->strata, b->window, without))
+		if (!windowed_strata__counts(c->run, c->strata, b->window, without))
 			continue;
 		c->rates[h] += b->bytes;
 		c->left[h] += b->left_bytes;
@@ -477,7 +235,7 @@ static void figure(struct context *c, int without, struct figures *ret)
 			samples += (double)b->samples;
 		}
 	}
-	to_rates(c->run, c->strata, without, c->rates);
+	windowed_strata__to_rates(c->run, c->strata, without, c->rates);
 	terms.left = born > 0 ? alive / born : 1;
 	terms.sample = samples > 0 ? born / samples : 1;
 	c->terms = terms;
@@ -515,7 +273,7 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 
 	for (size_t i = 0; i < stack->n_born; i++) {
 		size_t h = s->stratum_of[stack->born[i].window];
-		double t = seconds_of(run, s, h, NOBODY),
+		double t = windowed_strata__seconds_of(run, s, h, NOBODY),
 		       scale = t > 0 ? (s->at[h].to_s - s->at[h].from_s) / t : 1;
 
 		if (!continuous || s->at[h].continuous)
@@ -592,11 +350,11 @@ static double allocated_by_wall(const struct context *c)
 	double bytes = 0, wall = 0;
 
 	for (size_t i = c->run->n_before; i < c->run->n_windows; i++)
-		if (counts(c->run, c->strata, i, NOBODY))
+		if (windowed_strata__counts(c->run, c->strata, i, NOBODY))
 			wall += c->run->windows[i].wall_s;
 	for (size_t i = 0; i < c->stack->n_born; i++)
 		if (c->stack->born[i].window >= c->run->n_before &&
-		    counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
+		    windowed_strata__counts(c->run, c->strata, c->stack->born[i].window, NOBODY))
 			bytes += c->stack->born[i].bytes;
 	return wall > 0 ? bytes / wall * c->run->wall_s : NAN;
 }
@@ -616,6 +374,32 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 	       hypot(allocated, isfinite(apart) ? apart : 0);
 }
 
+/* By how much live bytes may be wrong because no window looks at blocks of some ages. */
+static double error_by_unseen_ages(const struct context *c, const struct figures *f)
+{
+	return c->run->end_s > 0 ? f->alloc / c->run->end_s * f->survival.area_error : 0;
+}
+
+/* Contents may change while a block lives, and then they say that blocks end earlier than frees do.
+ * If too few frees were seen to tell, either may be right. So the intervals reach to the figures by
+ * the evidence that was not taken. other: these figures.
+ *
+ * returns: other, or NULL if there is no doubt */
+static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,
+					     struct windowed_result *r)
+{
+	struct context c = *all;
+	double apart;
+
+	if (!all->survival.doubtful)
+		return NULL;
+	figure(&c, NOBODY,
+	       all->survival.by == SURVIVAL_CONTENTS ? SURVIVAL_ENDS : SURVIVAL_CONTENTS, other);
+	apart = fabs(r->live_bytes - other->live) + error_by_unseen_ages(&c, other);
+	r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
+	return other;
+}
+
 /* --- growth --- */
 
 /* Moves one end of an interval outwards by the error of the clock. That error is a factor, so the
@@ -627,12 +411,14 @@ static double at_worst(const struct windowed_strata *s, double end, bool high)
 	return (end > 0) == high ? end * factor : end / factor;
 }
 
+/* other: the figures by the evidence that was not taken, or NULL: allow_for_doubt() */
 static void judge_growth(const struct context *c, const struct windowed_process *process,
-			 const struct figures *all, struct windowed_result *r)
+			 const struct figures *all, const struct figures *other,
+			 struct windowed_result *r)
 {
 	const struct windowed_strata *s = c->strata;
 	double grown[WINDOWED_GROUPS + 1], stay[WINDOWED_GROUPS + 1], fall[WINDOWED_GROUPS + 1];
-	double wall = WINDOWED_GROWTH_PART * c->run->wall_s, size, error, one;
+	double wall = WINDOWED_GROWTH_PART * c->run->wall_s, size, error, one, least;
 	bool falls;
 
 	r->growth = (struct growth){.low = NAN, .high = NAN};
@@ -653,7 +439,13 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	error = fmax(half_width(s, jackknife(s, grown)), one);
 	r->growth.high = at_worst(s, grown[0] + error, true);
 	error = fmax(half_width(s, jackknife(s, stay)), one);
-	r->growth.low = at_worst(s, fmin(stay[0], grown[0]) - error, false);
+	least = fmin(stay[0], grown[0]);
+	if (other) {
+		least = fmin(least, (other->live - other->quarter) / wall);
+		least = fmin(least, other->recent / wall * other->thirds[2]);
+		r->growth.high = fmax(r->growth.high, (other->live - other->quarter) / wall);
+	}
+	r->growth.low = at_worst(s, least - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must gain enough blocks for this growth */
@@ -672,7 +464,8 @@ static void tell_deficit(const struct context *c, double objects, struct windowe
 	const struct windowed_run *run = c->run;
 
 	for (size_t i = run->n_before, k = 0; i < run->n_windows; i++) {
-		double length = net_of_wall(run, run->windows[i].wall_s), gains = 0;
+		double length = windowed_strata__net_of_wall(run, run->windows[i].wall_s),
+		       gains = 0;
 		double rate = c->rates[c->strata->stratum_of[i]];
 
 		for (; k < c->stack->n_born && c->stack->born[k].window <= i; k++)
@@ -693,7 +486,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 {
 	struct context c = context_of(run, strata, stack);
 	double *live = ret->live_without, alloc[WINDOWED_GROUPS + 1], objects = 0, bytes = 0;
-	struct figures all[WINDOWED_GROUPS + 1];
+	struct figures all[WINDOWED_GROUPS + 1], by_other;
+	const struct figures *other;
 	struct error error;
 
 	memset(ret, 0, sizeof(*ret));
@@ -705,7 +499,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	/* All windows (g = 0) come last, so that c.survival is theirs in the end: it is told. */
 	for (int g = WINDOWED_GROUPS; g >= 0; g--) {
 		if (!g || strata->has_group[g - 1])
-			figure(&c, g - 1, &all[g]);
+			figure(&c, g - 1, SURVIVAL_UNKNOWN, &all[g]);
 		else
 			memset(&all[g], 0, sizeof(all[g]));
 		live[g] = all[g].live;
@@ -721,7 +515,9 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->alloc_common = hypot(error.common, clock_error_of_allocated(&c, ret->alloc_bytes));
 	error = error_of(&c, live, all[0].alloc > 0 ? all[0].live / all[0].alloc : 0, true);
 	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
+	ret->live_variance += pow(error_by_unseen_ages(&c, &all[0]) / NORMAL_QUANTILE, 2);
 	ret->live_common = error.common;
+	other = allow_for_doubt(&c, &by_other, ret);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] =
 			survival__at(&c.survival, run->end_s / (double)(1 << (WINDOWED_OLDER - i)));
@@ -729,7 +525,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	}
 	tell_ages(&c, bytes > 0 ? objects / bytes : 0, ret);
 	tell_half_life(&c, all, ret);
-	judge_growth(&c, process, all, ret);
+	judge_growth(&c, process, all, other, ret);
 	if (run->ends_by_wall)
 		tell_deficit(&c, bytes > 0 ? objects / bytes : 0, ret);
 }
@@ -741,7 +537,7 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 	struct figures all;
 
 	*ret_grows = 0;
-	figure(&c, NOBODY, &all);
+	figure(&c, NOBODY, SURVIVAL_UNKNOWN, &all);
 	*ret_live = all.live;
 	if (run->wall_s > 0)
 		*ret_grows = (all.live - all.quarter) / (WINDOWED_GROWTH_PART * run->wall_s);
@@ -761,11 +557,11 @@ struct windowed_process windowed__process(const struct windowed_run *run,
 			continue;
 		memset(rates, 0, (s->n + 1) * sizeof(*rates));
 		for (size_t i = 0; i < run->n_windows; i++) {
-			if (!counts(run, s, i, g - 1))
+			if (!windowed_strata__counts(run, s, i, g - 1))
 				continue;
 			rates[s->stratum_of[i]] += run->windows[i].net_blocks;
 		}
-		to_rates(run, s, g - 1, rates);
+		windowed_strata__to_rates(run, s, g - 1, rates);
 		for (size_t h = 0; h < s->n; h++) {
 			double from = fmax(s->at[h].from_s, run->quarter_s);
 

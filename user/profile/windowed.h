@@ -192,11 +192,8 @@ struct windowed_result {
 	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];
 };
 
-/* The strata of a run's windows: made once for all of its stacks. */
+/* The strata of a run's windows, made once for all of its stacks: profile/windowed_strata.h. */
 struct windowed_strata;
-/* NULL: out of memory. */
-struct windowed_strata *windowed_strata__new(const struct windowed_run *run);
-void windowed_strata__free(struct windowed_strata *strata);
 
 struct windowed_process windowed__process(const struct windowed_run *run,
 					  const struct windowed_strata *strata);

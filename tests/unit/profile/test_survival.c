@@ -256,7 +256,88 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	add_contents(&ages, 100 * RATE, 0);
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
+	assert_false(s.doubtful);
 	assert_exponential(&s, RATE / 1000, 0.015);
+}
+
+/* All contents have changed after a second. Twenty sampled blocks were watched for so many seconds
+ * in all, and so many frees were seen. Blocks that live 0.1 s would not be freed where anybody
+ * looks, and blocks that stay would not be either. When addresses were freed about as often as
+ * contents say, contents are believed. When windows watched for a thousand times as long without a
+ * free, the blocks stay. */
+static void few_frees_leave_a_doubt(void **state)
+{
+	static const struct {
+		double seconds, frees;
+		bool doubtful;
+		enum survival_evidence by;
+	} cases[] = {
+		{1, 0, true, SURVIVAL_ENDS},
+		{1, 1, true, SURVIVAL_CONTENTS},
+		{1000, 0, false, SURVIVAL_ENDS},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		struct survival_terms terms = {.slowed = 1, .sample = 1e3, .alike = 0};
+		struct survival_ages ages = {};
+		struct survival s;
+		double sample = terms.sample;
+		int young = survival__age_class(0.01), old = survival__age_class(2);
+
+		for (int k = 0; k <= young; k++) /* no block ends in the window of its birth */
+			ages.watched[k] =
+				(float)(20 * sample * survival__class_end(k) / PER_ALLOC_S);
+		for (int k = young + 1; k <= old; k++)
+			ages.looked_at[k] = (float)(20 * sample * middle_of(k));
+		for (int k = survival__age_class(1); k <= old; k++)
+			ages.looked[k] = (float)(20 * sample);
+		/* the youngest age of later windows has no free, by chance */
+		ages.pairs[old - 2] = ages.pairs[old] =
+			(float)(cases[i].seconds / WINDOW_S / 2 * sample);
+		ages.exposed[old - 2] = ages.exposed[old] =
+			(float)(cases[i].seconds / 2 * sample / PER_ALLOC_S);
+		ages.frees[old] = (float)(cases[i].frees * sample);
+		solve(&ages, 1, ALL, &terms, &s);
+		assert_int_equal(s.by, cases[i].by);
+		assert_int_equal(s.doubtful, cases[i].doubtful);
+		terms.only = SURVIVAL_CONTENTS;
+		solve(&ages, 1, ALL, &terms, &s);
+		assert_int_equal(s.by, SURVIVAL_CONTENTS);
+		terms.only = SURVIVAL_ENDS;
+		solve(&ages, 1, ALL, &terms, &s);
+		assert_int_equal(s.by, SURVIVAL_ENDS);
+	}
+}
+
+/* All blocks are there after 10 ms and gone after a second, and nobody looked meanwhile. They may
+ * have lived for either time. */
+static void ages_that_nobody_looks_at_are_an_error(void **state)
+{
+	struct survival_terms terms = {.slowed = 1, .sample = 1, .alike = 0};
+	int young = survival__age_class(0.01), old = survival__age_class(1);
+	struct survival_ages ages = {};
+	struct survival s;
+
+	(void)state;
+	for (int k = 0; k <= young; k++)
+		ages.watched[k] = (float)(1e6 * survival__class_end(k) / PER_ALLOC_S);
+	for (int k = old; k < old + 6; k++) {
+		ages.looked[k] = 1e6f;
+		ages.looked_at[k] = (float)(1e6 * middle_of(k));
+	}
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_int_equal(s.by, SURVIVAL_CONTENTS);
+	assert_true(survival__at(&s, 0.01) > 0.99 && survival__at(&s, 1) < 0.5);
+	assert_true(survival__area(&s, RUN_S) - s.area_error < 0.3);
+	assert_true(survival__area(&s, RUN_S) + s.area_error > 0.6);
+	for (int k = young; k < old; k++) { /* now somebody looked, and half were there */
+		ages.looked[k] = 1e6f;
+		ages.same[k] = 5e5f;
+		ages.looked_at[k] = (float)(1e6 * middle_of(k));
+	}
+	solve(&ages, 1, ALL, &terms, &s);
+	assert_true(s.area_error == 0);
 }
 
 static void one_group_can_be_left_out(void **state)
@@ -379,6 +460,8 @@ int main(void)
 		cmocka_unit_test(few_frees_are_as_those_of_all_ages),
 		cmocka_unit_test(dead_addresses_say_nothing_of_the_young),
 		cmocka_unit_test(contents_that_change_in_use_are_no_evidence),
+		cmocka_unit_test(few_frees_leave_a_doubt),
+		cmocka_unit_test(ages_that_nobody_looks_at_are_an_error),
 		cmocka_unit_test(one_group_can_be_left_out),
 		cmocka_unit_test(half_of_them_live_so_long),
 		cmocka_unit_test(contents_that_are_set_aside_are_a_lower_bound),

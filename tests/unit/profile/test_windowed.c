@@ -452,6 +452,40 @@ static void test_windows_before_an_exec(void **state)
 	assert_true(of_new.live_variance > 0);
 }
 
+/* Contents have changed whenever a later window looks, and no window sees a free. Either blocks
+ * live for a moment, or they stay and are written to. Later windows watched addresses for so short
+ * a time that nobody can tell: the intervals have both, and nothing grows for sure. When windows
+ * watched for long, the blocks stay. */
+static void test_changed_contents_leave_a_doubt(void **state)
+{
+	const struct life forever = {0, 1};
+
+	(void)state;
+	for (int little = 0; little < 2; little++) {
+		struct windowed_result r;
+		struct sim s;
+
+		begin(&s);
+		s.net_blocks = RATE / SIZE;
+		show(&s, &forever, 0);
+		for (int g = 0; g < WINDOWED_GROUPS; g++)
+			for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+				s.groups[g].same[k] = 0;
+				s.groups[g].pairs[k] *= little ? 1e-5f : 1;
+				s.groups[g].exposed[k] *= little ? 1e-5f : 1;
+			}
+		r = estimate(&s);
+		assert_true(r.live_bytes + error_of(&r) > RATE * RUN_S);
+		if (little) {
+			assert_true(r.live_bytes - error_of(&r) < 0.1 * RATE);
+			assert_true(r.growth.low <= 0 && r.growth.high > RATE);
+		} else {
+			assert_true(r.live_bytes - error_of(&r) > 0.9 * RATE * RUN_S);
+			assert_true(r.growth.low > 0.9 * RATE);
+		}
+	}
+}
+
 /* How fast the process's number of blocks grows, by its own balance of births and ends. */
 static void test_balance(void **state)
 {
@@ -495,6 +529,7 @@ int main(void)
 		cmocka_unit_test(test_what_was_held_may_have_ended),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
+		cmocka_unit_test(test_changed_contents_leave_a_doubt),
 		cmocka_unit_test(test_balance),
 	};
 

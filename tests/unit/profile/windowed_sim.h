@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "profile/windowed.h"
+#include "profile/windowed_strata.h"
 
 #define WINDOWS 40
 #define RUN_S	40.0

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/windowed_strata.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
+/* A window is left out if it samples at more than so many times the median interval of its stratum:
+ * one sample of it would outweigh all others. */
+#define COARSE 8
+
+static int compare_doubles(const void *a, const void *b)
+{
+	const double *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+/* Leaves out windows that sample much more coarsely than most windows of their stratum. Else the
+ * few heavy samples of such a window would outweigh all other samples of the stratum. */
+static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s,
+			     const struct stratum *stratum)
+{
+	double intervals[2 * STRATUM], median;
+	size_t n = stratum->n < 2 * STRATUM ? stratum->n : 2 * STRATUM;
+
+	if (n < 4)
+		return;
+	for (size_t i = 0; i < n; i++)
+		intervals[i] = run->windows[stratum->first + i].interval_bytes;
+	qsort(intervals, n, sizeof(*intervals), compare_doubles);
+	median = intervals[n / 2];
+	for (size_t i = 0; i < stratum->n; i++)
+		s->left_out[stratum->first + i] =
+			run->windows[stratum->first + i].interval_bytes > COARSE * median;
+}
+
+/* Adds the strata of windows [first, first + n), which lie between two continuous stretches or ends
+ * of the run. These strata share out the time from from_s to to_s. */
+static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
+		       size_t n, double from_s, double to_s)
+{
+	size_t parts =
+		n < 2 * STRATUM || !windowed_has(run->without, PART_STRATA) ? 1 : n / STRATUM;
+
+	for (size_t k = 0; k < parts; k++) {
+		size_t begin = first + n * k / parts, end = first + n * (k + 1) / parts;
+		struct stratum *h = &s->at[s->n++];
+
+		*h = (struct stratum){
+			.from_s = from_s, .to_s = to_s, .first = begin, .n = end - begin};
+		if (k + 1 < parts)
+			h->to_s = (run->windows[end - 1].end_s + run->windows[end].begin_s) / 2;
+		from_s = h->to_s;
+		leave_coarse_out(run, s, h);
+	}
+}
+
+/* Net seconds, and calls that allocate, of n windows that stand for others. */
+static void add_up(const struct windowed_run *run, size_t first, size_t n, double *ret_seconds,
+		   double *ret_allocs)
+{
+	double scale = run->scale > 0 ? run->scale : 1;
+
+	*ret_seconds = *ret_allocs = 0;
+	for (size_t i = first; i < first + n; i++) {
+		if (run->windows[i].continuous)
+			continue;
+		*ret_seconds += (run->windows[i].end_s - run->windows[i].begin_s) / scale;
+		*ret_allocs += run->windows[i].allocs;
+	}
+}
+
+double windowed_strata__net_of_wall(const struct windowed_run *run, double wall_s)
+{
+	return run->wall_s > 0 ? wall_s * run->end_s / run->wall_s : wall_s;
+}
+
+/* Sets the net time of a stratum's windows, in proportion to their calls that allocate. The time
+ * per call is the mean of the stratum or, if the clock is rough, of all windows. */
+static void share_seconds(const struct windowed_run *run, struct windowed_strata *s,
+			  const struct stratum *h)
+{
+	double seconds, allocs, mean = s->per_alloc_s;
+
+	add_up(run, h->first, h->n, &seconds, &allocs);
+	if (allocs > 0 && !run->rough)
+		mean = seconds / allocs;
+	for (size_t i = h->first; i < h->first + h->n; i++) {
+		const struct windowed_window *w = &run->windows[i];
+
+		if (w->continuous)
+			s->seconds[i] = w->end_s - w->begin_s;
+		else
+			s->seconds[i] = mean > 0 ? mean * w->allocs : seconds / (double)h->n;
+	}
+}
+
+/* The relative standard error of the sum of windows' net times, from how far each net time is from
+ * what the window's calls say. */
+static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
+{
+	double squares = 0, seconds = 0;
+
+	for (size_t i = 0; i < run->n_windows; i++) {
+		double scale = run->scale > 0 ? run->scale : 1;
+		double miss =
+			(run->windows[i].end_s - run->windows[i].begin_s) / scale - s->seconds[i];
+
+		if (run->windows[i].continuous)
+			continue;
+		squares += miss * miss;
+		seconds += s->seconds[i];
+	}
+	return seconds > 0 ? sqrt(squares) / seconds : 0;
+}
+
+struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
+{
+	struct windowed_strata *s = calloc(1, sizeof(*s));
+	double from_s = 0, seconds, allocs;
+	size_t first = run->n_before;
+
+	if (!s)
+		return NULL;
+	s->at = calloc(2 * run->n_windows + 2, sizeof(*s->at));
+	s->left_out = calloc(run->n_windows + 1, sizeof(*s->left_out));
+	s->stratum_of = calloc(run->n_windows + 1, sizeof(*s->stratum_of));
+	s->seconds = calloc(run->n_windows + 1, sizeof(*s->seconds));
+	if (!s->at || !s->left_out || !s->stratum_of || !s->seconds) {
+		windowed_strata__free(s);
+		return NULL;
+	}
+	for (size_t i = first; i <= run->n_windows; i++) {
+		const struct windowed_window *w = &run->windows[i];
+		bool stretch = i < run->n_windows && w->continuous;
+
+		if (i < run->n_windows && !stretch) {
+			s->n_groups += !s->has_group[i % WINDOWED_GROUPS];
+			s->has_group[i % WINDOWED_GROUPS] = true;
+			continue;
+		}
+		/* A stratum is added even if there is no window in its time:
+		 * windowed_strata__to_rates() gives it the rate of the others. */
+		add_strata(run, s, first, i - first, from_s, stretch ? w->begin_s : run->end_s);
+		if (!stretch)
+			break;
+		s->at[s->n++] = (struct stratum){w->begin_s, w->end_s, i, 1, true};
+		from_s = w->end_s;
+		first = i + 1;
+	}
+	add_up(run, 0, run->n_windows, &seconds, &allocs);
+	s->per_alloc_s = allocs > 0 ? seconds / allocs : 0;
+	s->ends_slowed =
+		run->ends_by_wall ? fmax(run->hidden * (run->scale > 0 ? run->scale : 1), 1) : 1;
+	for (size_t h = 0; h < s->n; h++) {
+		for (size_t i = 0; i < s->at[h].n; i++)
+			s->stratum_of[s->at[h].first + i] = h;
+		share_seconds(run, s, &s->at[h]);
+	}
+	s->clock_error = hypot(run->clock_error, spread_of_seconds(run, s));
+	s->rates = calloc(2 * s->n + 2, sizeof(*s->rates));
+	if (!s->rates) {
+		windowed_strata__free(s);
+		return NULL;
+	}
+	return s;
+}
+
+void windowed_strata__free(struct windowed_strata *s)
+{
+	if (!s)
+		return;
+	free(s->at);
+	free(s->left_out);
+	free(s->stratum_of);
+	free(s->seconds);
+	free(s->rates);
+	free(s);
+}
+
+bool windowed_strata__counts(const struct windowed_run *run, const struct windowed_strata *s,
+			     size_t window, int group)
+{
+	if (run->windows[window].continuous)
+		return true;
+	return !s->left_out[window] && (int)(window % WINDOWED_GROUPS) != group;
+}
+
+double windowed_strata__seconds_of(const struct windowed_run *run, const struct windowed_strata *s,
+				   size_t h, int group)
+{
+	double sum = 0;
+
+	for (size_t i = s->at[h].first; i < s->at[h].first + s->at[h].n; i++)
+		if (windowed_strata__counts(run, s, i, group))
+			sum += s->seconds[i];
+	return sum;
+}
+
+void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *s,
+			       int group, double *sums)
+{
+	double all[2] = {}, seconds[2] = {};
+
+	for (size_t h = 0; h < s->n; h++) {
+		all[s->at[h].continuous] += sums[h];
+		seconds[s->at[h].continuous] += windowed_strata__seconds_of(run, s, h, group);
+	}
+	if (!(seconds[0] > 0)) {
+		all[0] = all[1];
+		seconds[0] = seconds[1];
+	}
+	for (size_t h = 0; h < s->n; h++) {
+		double t = windowed_strata__seconds_of(run, s, h, group);
+
+		sums[h] = t > 0 ? sums[h] / t : seconds[0] > 0 ? all[0] / seconds[0] : 0;
+	}
+}

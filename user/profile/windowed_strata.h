@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Strata: windows that are near to each other stand for the time around them. Inside of profile/:
+ * BIRTHS in windowed.h has the theory. Seconds are net, of the process's own time. */
+#ifndef MEMTRACE_PROFILE_WINDOWED_STRATA_H
+#define MEMTRACE_PROFILE_WINDOWED_STRATA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "profile/windowed.h"
+
+#define NOBODY (-1) /* no group is left out */
+
+struct stratum {
+	double from_s, to_s;
+	size_t first, n; /* windows */
+	bool continuous;
+};
+
+struct windowed_strata {
+	struct stratum *at;
+	size_t n;
+	bool *left_out;	    /* by window: it samples too coarsely */
+	size_t *stratum_of; /* by window */
+	double *seconds;    /* net, by window */
+	double clock_error; /* of all windows' net time together, relative */
+	double per_alloc_s; /* net, in windows: for a call that allocates */
+	double ends_slowed; /* a net second of a window has so many times as much of the clock by
+			     * which blocks end as a net second of the run; at least 1 */
+	int n_groups;	    /* that have windows which stand for others */
+	bool has_group[WINDOWED_GROUPS];
+	/* Two for each stratum. This is room for one estimate at a time, so that no estimate needs
+	 * to allocate, and none can fail. */
+	double *rates;
+};
+
+/* returns: the strata of a run's windows, to free, or NULL if there is no memory */
+struct windowed_strata *windowed_strata__new(const struct windowed_run *run);
+void windowed_strata__free(struct windowed_strata *strata);
+
+/* The net time that the process has, on average, in wall_s seconds of the wall clock. */
+double windowed_strata__net_of_wall(const struct windowed_run *run, double wall_s);
+
+/* Is the window used for its stratum when `group` is left out? */
+bool windowed_strata__counts(const struct windowed_run *run, const struct windowed_strata *strata,
+			     size_t window, int group);
+
+/* Seconds of a stratum's windows that count. */
+double windowed_strata__seconds_of(const struct windowed_run *run,
+				   const struct windowed_strata *strata, size_t stratum, int group);
+
+/* Turns sums by stratum into rates per second. A stratum without a window that counts gets the mean
+ * rate of all strata that are not continuous. If these have no seconds, it gets the mean rate of
+ * the continuous ones. */
+void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
+			       int group, double *sums);
+
+#endif
