@@ -193,10 +193,15 @@ static void get_parts(const struct replicas *r, const struct match *match, size_
 			add_interval(&parts[p], growth->bytes_per_s, growth->low, growth->high);
 	}
 	for (size_t i = 0; i < r->n && r->measure == DIFF_LIVE; i++) {
-		struct interval live = estimate__interval(&parts[i].live);
 		double per = exposure(r, i);
+		struct interval live;
 
-		add_interval(&parts[i], parts[i].live.bytes / per, live.low / per, live.high / per);
+		parts[i].value = parts[i].live.bytes / per;
+		if (!r->by_intervals)
+			continue; /* most of the time of a comparison would go into them */
+		live = estimate__interval(&parts[i].live);
+		parts[i].down = pow(parts[i].value - live.low / per, 2);
+		parts[i].up = pow(live.high / per - parts[i].value, 2);
 	}
 	add_weights(r, parts);
 }
