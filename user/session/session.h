@@ -189,8 +189,8 @@ int session__victims(struct session *session, int (*fn)(void *ctx, const struct 
 		     void *ctx);
 
 /* The same profiles as session__peek() makes, and those of targets that have ended, if these were
- * named. The caller frees
- * the profiles and the array. After stop: as of the stop. 0 or negative errno. */
+ * named. The caller frees the profiles and the array. After stop: as of the stop. 0 or negative
+ * errno. */
 int session__look(struct session *session, struct profile ***ret, size_t *ret_n);
 
 /* After stop: from then on session__look() leaves out these parts of the model of windows (the bits
