@@ -98,7 +98,7 @@ static int read_line(char *line, char **ret)
 	name = trim(line);
 	if (!*name || *name == '-' ||
 	    strspn(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != strlen(name) ||
-	    !strcmp(name, OPTION + 2))
+	    !strcmp(name, &OPTION[2]))
 		return -EINVAL;
 	len = value ? asprintf(ret, "--%s=%s", name, trim(value)) : asprintf(ret, "--%s", name);
 	return len < 0 ? -ENOMEM : 0;
