@@ -559,9 +559,10 @@ int cmd_record(int argc, char **argv)
 			status = EXIT_FAILED;
 		if (!session__met(session))
 			status = say_nothing_traced(&config, session);
-		else if (config.trace.on_oom)
-			status = show_victims(&config, session, profiles, n_profiles) ?: status;
-		else if (!config.json && !config.quiet &&
+		else if (config.trace.on_oom &&
+			 show_victims(&config, session, profiles, n_profiles))
+			status = EXIT_FAILED;
+		else if (!config.trace.on_oom && !config.json && !config.quiet &&
 			 record_write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 	}
