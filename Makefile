@@ -183,11 +183,11 @@ check-install: all $(B)/share/man1/memtrace.1
 		[ -x '$(INSTALLED)/usr/local/libexec/memtrace/memtrace-web' ] || \
 		{ echo "make install: what the unit starts is not there: $$*" >&2; exit 1; }
 	$(Q)echo '# mine' >>'$(INSTALLED)$(CONFIG)'
-	$(Q)$(MAKE) -s install uninstall DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
+	$(Q)for do in install uninstall; do $(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
 	$(Q)[ "$$(find '$(INSTALLED)' ! -type d)" = '$(INSTALLED)$(CONFIG)' ] && grep -qx '# mine' '$(INSTALLED)$(CONFIG)' || \
 		{ find '$(INSTALLED)' ! -type d >&2; echo "make uninstall: only the changed agent.conf is to be left" >&2; exit 1; }
 	$(Q)rm '$(INSTALLED)$(CONFIG)'
-	$(Q)$(MAKE) -s install uninstall DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
+	$(Q)for do in install uninstall; do $(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
 	$(Q)left=$$(find '$(INSTALLED)' ! -type d -o -name '*memtrace*') && [ -z "$$left" ] || \
 		{ echo "make uninstall: left: $$left" >&2; exit 1; }
 
