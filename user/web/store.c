@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vector.h"
 #include "decode/decode.h"
 #include "encode/text.h"
@@ -15,17 +16,7 @@
 /* Where the process stands, or would. */
 static size_t place_of(const struct store *s, pid_t pid)
 {
-	size_t low = 0, high = s->n;
-
-	while (low < high) {
-		size_t mid = (low + high) / 2;
-
-		if (s->processes[mid]->pid < pid)
-			low = mid + 1;
-		else
-			high = mid;
-	}
-	return low;
+	return SEARCH_FIRST(i, s->n, s->processes[i]->pid >= pid);
 }
 
 struct process *store__find(const struct store *s, pid_t pid)
