@@ -253,21 +253,12 @@ static void put_table(struct otlp *o, enum dictionary_field table, const struct 
 
 /* --- the profiles --- */
 
-/* One sample, unless it rounds to 0: values are written as differences of rounded sums, so that
- * their total is right. */
+/* One sample, unless it rounds to 0. */
 static void put_sample(struct otlp *o, struct message *to, size_t site, double value,
 		       struct carry *carry, const struct profile_thread *thread)
 {
-	uint64_t sum, n, attributes[2];
+	uint64_t n = carry__take(carry, value), attributes[2];
 
-	if (!(value > 0))
-		return;
-	carry->sum += value;
-	sum = to_integer(carry->sum);
-	if (sum > INT64_MAX)
-		sum = INT64_MAX;
-	n = sum > carry->written ? sum - carry->written : 0;
-	carry->written += n;
 	if (!n)
 		return;
 	o->part.len = 0;

@@ -66,15 +66,8 @@ static int64_t to_signed(const struct pprof *p, double value)
 
 static uint64_t take(struct pprof *p, int i, double value)
 {
-	struct carry *carry = &p->carry[i];
-	uint64_t sum, n;
+	uint64_t n = carry__take(&p->carry[i], value);
 
-	if (!(value > 0) || !isfinite(value))
-		return 0;
-	carry->sum += value;
-	sum = to_integer(carry->sum);
-	n = sum > carry->written ? sum - carry->written : 0;
-	carry->written += n;
 	return n < p->max_value ? n : p->max_value;
 }
 

@@ -27,6 +27,10 @@ struct carry {
 	uint64_t written;
 };
 
+/* What is to be written for the next value: the difference of the rounded sums, so that the total
+ * is right. At most INT64_MAX; 0 for what is no positive number. */
+uint64_t carry__take(struct carry *carry, double value);
+
 /* The fields that a mapping is written with. */
 struct mapping_use {
 	uint64_t id;			/* 0: no location lies in it */

@@ -2,6 +2,7 @@
 #include "encode/pprof_parts.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,19 @@
 #include "encode/text.h"
 
 #define CHUNK 65536
+
+uint64_t carry__take(struct carry *carry, double value)
+{
+	uint64_t sum, n;
+
+	if (!(value > 0) || !isfinite(value))
+		return 0;
+	carry->sum += value;
+	sum = to_integer(carry->sum);
+	n = sum > carry->written ? sum - carry->written : 0;
+	carry->written += n;
+	return n;
+}
 
 /* --- the wire --- */
 
