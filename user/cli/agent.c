@@ -9,7 +9,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -30,7 +29,7 @@
 struct agent_config {
 	struct trace_config trace;
 	struct push_config push;
-	char *push_text; /* of push: web/push.h; never freed; NULL: nothing is sent */
+	char *push_text; /* of push: agent/feed.h; never freed; NULL: nothing is sent */
 	double every_s;
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
@@ -293,13 +292,10 @@ static int trace(void *ctx, int alive)
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGQUIT);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd < 0) {
-		complain("cannot take signals: %s", strerror(errno));
+	signal_fd = take_signals(&signals);
+	if (signal_fd < 0)
 		return EXIT_FAILED;
-	}
 	if (session__start(session, &err))
 		return fail(&err);
 	run.session = session;

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/signalfd.h>
 
 char *printable(char *text)
 {
@@ -66,6 +67,17 @@ int no_memory(void)
 {
 	complain("out of memory");
 	return EXIT_FAILED;
+}
+
+int take_signals(const sigset_t *signals)
+{
+	int fd;
+
+	sigprocmask(SIG_BLOCK, signals, NULL);
+	fd = signalfd(-1, signals, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (fd < 0)
+		complain("cannot take signals: %s", strerror(errno));
+	return fd;
 }
 
 int usage_error(const char *command, const char *fmt, ...)

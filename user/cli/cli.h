@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_CLI_CLI_H
 #define MEMTRACE_CLI_CLI_H
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,6 +39,10 @@ int fail(const struct error *err);
 
 /* complain() of missing memory; returns EXIT_FAILED. */
 int no_memory(void);
+
+/* Takes the signals as a descriptor (signalfd(2), which is closed on exec and never blocks), from
+ * now on. -1 after a complaint. */
+int take_signals(const sigset_t *signals);
 
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -527,13 +527,10 @@ int cmd_record(int argc, char **argv)
 	/* nohup ignores SIGHUP: then the end of the terminal is no reason to stop */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(&signals, SIGHUP);
-	sigprocmask(SIG_BLOCK, &signals, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (signal_fd < 0) {
-		complain("cannot take signals: %s", strerror(errno));
+	signal_fd = take_signals(&signals);
+	if (signal_fd < 0)
 		return EXIT_FAILED;
-	}
 	if (session__start(session, &err))
 		return fail(&err);
 	complain_to(nowait__complain); /* until the probes are out, nothing may block */

@@ -244,12 +244,9 @@ int supervise(const struct service *service)
 	int status;
 
 	signal_set(&set);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	s.signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (s.signal_fd < 0) {
-		complain("cannot take signals: %s", strerror(errno));
+	s.signal_fd = take_signals(&set);
+	if (s.signal_fd < 0)
 		return EXIT_FAILED;
-	}
 	for (;;) {
 		/* a child that is gone leaves its pipe readable */
 		struct pollfd fds[2] = {{.fd = s.signal_fd, .events = POLLIN},

@@ -320,11 +320,10 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 
 /* The signals in *ret_waiting are read from a descriptor, so that memtrace ends in an orderly way.
  * SIGWINCH and SIGTSTP are blocked except during ppoll(). */
-static int take_signals(sigset_t *ret_waiting)
+static int take_screen_signals(sigset_t *ret_waiting)
 {
 	struct sigaction hangup;
 	sigset_t blocked;
-	int fd;
 
 	sigprocmask(SIG_BLOCK, NULL, ret_waiting);
 	sigaddset(ret_waiting, SIGINT);
@@ -340,10 +339,7 @@ static int take_signals(sigset_t *ret_waiting)
 	sigaddset(&blocked, SIGTSTP);
 	sigprocmask(SIG_BLOCK, &blocked, NULL);
 	signal(SIGPIPE, SIG_IGN);
-	fd = signalfd(-1, ret_waiting, SFD_CLOEXEC | SFD_NONBLOCK);
-	if (fd < 0)
-		complain("cannot take signals: %s", strerror(errno));
-	return fd;
+	return take_signals(ret_waiting);
 }
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
@@ -387,7 +383,7 @@ int cmd_top(int argc, char **argv)
 	options = trace_config__session_options(&config.trace);
 	if (session__open(&options, &session, &err))
 		return fail(&err);
-	signal_fd = take_signals(&waiting);
+	signal_fd = take_screen_signals(&waiting);
 	if (signal_fd < 0)
 		return EXIT_FAILED;
 	if (session__start(session, &err) || terminal__open(&err))
