@@ -21,8 +21,13 @@ enum feed_kind {
 	/* Each process that is traced has had its profile since the last of these. */
 	FEED_ROUND,
 	FEED_ASK,  /* from the server: a round, now */
-	FEED_PUSH, /* with a descriptor: where profiles are sent, as text (web/push.h) */
+	FEED_PUSH, /* with a descriptor: where profiles are sent, as text (below) */
 };
+
+/* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
+ * before it "tenant NAME", "token TOKEN"; "label NAME=VALUE" for all. At most so many of each: */
+#define PUSH_RECEIVERS 4
+#define PUSH_LABELS    16
 
 struct feed_message {
 	uint32_t kind;

@@ -18,6 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/loopback.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -63,16 +64,6 @@ static bool split(const char *address, char host[256], char port[16])
 	return true;
 }
 
-static bool is_loopback(const struct sockaddr *address)
-{
-	if (address->sa_family == AF_INET)
-		return ((const uint8_t *)&((const struct sockaddr_in *)(const void *)address)
-				->sin_addr)[0] == 127;
-	return address->sa_family == AF_INET6 &&
-	       IN6_IS_ADDR_LOOPBACK(
-		       &((const struct sockaddr_in6 *)(const void *)address)->sin6_addr);
-}
-
 int server__listen(struct server *s, const char *address, struct error *err)
 {
 	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -88,7 +79,7 @@ int server__listen(struct server *s, const char *address, struct error *err)
 		return error__set(err, -EINVAL,
 				  "'%s' is no address and port, as 127.0.0.1:" AGENT_PORT " is",
 				  address);
-	if (!is_loopback(found->ai_addr)) {
+	if (!loopback__is_address(found->ai_addr)) {
 		freeaddrinfo(found);
 		return error__set(
 			err, -EACCES,

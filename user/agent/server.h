@@ -22,7 +22,7 @@ struct server {
 	int listening[AGENT_LISTEN];
 	size_t n_listening;
 	int program; /* the file that is executed */
-	/* Where it sends profiles, as text (web/push.h); the caller's. NULL: nowhere. */
+	/* Where it sends profiles, as text (agent/feed.h); the caller's. NULL: nowhere. */
 	const char *push;
 	int feed; /* -1: there is no server now */
 	pid_t pid;

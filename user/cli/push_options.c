@@ -8,13 +8,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/feed.h"
+#include "agent/loopback.h"
 #include "base/cleanup.h"
 #include "base/io.h"
 #include "cli/cli.h"
-
-/* As web/push.h has them. */
-#define MOST_RECEIVERS 4
-#define MOST_LABELS    16
 
 #define MOST_URL    512
 #define MOST_NAME   128 /* of a label, and of its value */
@@ -51,13 +49,6 @@ static const char *host_of(const char *url, size_t *ret_len)
 		return NULL;
 	*ret_len = len;
 	return host;
-}
-
-static bool is_loopback(const char *host, size_t len)
-{
-	return (len == 9 && !strncasecmp(host, "localhost", len)) ||
-	       (len == 5 && !strncmp(host, "[::1]", len)) ||
-	       (len > 4 && !strncmp(host, "127.", 4) && strspn(host, DIGITS ".") == len);
 }
 
 static int take_receiver(struct push_config *c, const char *command, const char *name,
@@ -202,7 +193,7 @@ static int put_option(FILE *to, const char *command, const char *url,
 		return 0;
 	}
 	host = host_of(url, &len);
-	if (strncmp(url, "https://", 8) && !is_loopback(host, len))
+	if (strncmp(url, "https://", 8) && !loopback__is_name(host, len))
 		return usage_error(
 			command, "%s would have the token unencrypted: give an URL of https", url);
 	rc = read_token(command, option->value, &token);
@@ -243,10 +234,10 @@ int push_config__text(const struct push_config *c, const char *command, char **r
 	}
 	if (fclose(to) && !rc)
 		rc = no_memory();
-	if (!rc && n_receivers > MOST_RECEIVERS)
-		rc = usage_error(command, "more than %d receivers", MOST_RECEIVERS);
-	if (!rc && n_labels > MOST_LABELS)
-		rc = usage_error(command, "more than %d labels", MOST_LABELS);
+	if (!rc && n_receivers > PUSH_RECEIVERS)
+		rc = usage_error(command, "more than %d receivers", PUSH_RECEIVERS);
+	if (!rc && n_labels > PUSH_LABELS)
+		rc = usage_error(command, "more than %d labels", PUSH_LABELS);
 	if (!rc && !n_receivers)
 		rc = usage_error(
 			command,

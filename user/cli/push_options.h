@@ -22,7 +22,7 @@ struct push_config {
 /* For struct push_config; the second ones are rarely needed. */
 extern const struct option_row push_rows[], push_rare_rows[];
 
-/* Reads the files with tokens and makes the text that web/push.h describes. *ret_text: the
+/* Reads the files with tokens and makes the text of FEED_PUSH (agent/feed.h). *ret_text: the
  * caller's; NULL: nothing is sent. 0, or the exit status after a complaint. */
 int push_config__text(const struct push_config *config, const char *command, char **ret_text);
 

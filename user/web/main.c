@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "agent/feed.h"
+#include "agent/loopback.h"
 #include "agent/server.h"
 #include "base/clock.h"
 #include "web/intake.h"
@@ -94,23 +95,17 @@ static const char *query(void *connection, const char *name)
 
 /* A page of somebody else's that a browser of this host shows can make it call us, under a name
  * that leads here: nobody calls a loopback address by such a name, but for that. */
-static bool is_loopback_name(const char *host)
+static bool is_for_this_host(const char *host)
 {
-	static const char *const names[] = {"localhost", "127.", "[::1]"};
+	size_t len;
 
-	for (size_t i = 0; host && i < sizeof(names) / sizeof(*names); i++) {
-		size_t len = strlen(names[i]);
-
-		if (!strncasecmp(host, names[i], len) &&
-		    (names[i][len - 1] == '.'
-			     ? host[strspn(host, "0123456789.:")] == '\0'
-			     : !host[len] ||
-				       (host[len] == ':' &&
-					host[len + 1 + strspn(host + len + 1, "0123456789")] ==
-						'\0')))
-			return true;
-	}
-	return false;
+	if (!host)
+		return false;
+	len = strcspn(host, *host == '[' ? "]" : ":");
+	len += host[len] == ']';
+	if (host[len] && (host[len] != ':' || host[len + 1 + strspn(host + len + 1, "0123456789")]))
+		return false; /* what follows is no port */
+	return loopback__is_name(host, len);
 }
 
 static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply)
@@ -195,7 +190,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 405, "only GET and POST are known here\n");
 	else if (in->too_large)
 		reply__say(&reply, 413, "more than %d bytes are not taken\n", REQUEST_BODY);
-	else if (!is_loopback_name(request.host))
+	else if (!is_for_this_host(request.host))
 		reply__say(&reply, 403,
 			   "this address is to be called localhost or by its number\n");
 	else if (request.post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"))

@@ -11,15 +11,11 @@
 #include <poll.h>
 #include <stdio.h>
 
+#include "agent/feed.h"
 #include "web/push_queue.h"
 #include "web/store.h"
 
-#define PUSH_RECEIVERS 4
-#define PUSH_LABELS    16
-#define PUSH_STACKS    10000 /* of one profile: Pyroscope takes 16,000 samples */
-/* One line per fact, from the tracer: "pyroscope URL", "otlp URL", and for the receiver before it
- * "tenant NAME", "token TOKEN"; "label NAME=VALUE". */
-#define PUSH_TEXT_BYTES (64 << 10)
+#define PUSH_STACKS 10000 /* of one profile: Pyroscope takes 16,000 samples */
 
 enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_KINDS };
 

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What leads to this host alone. */
+#ifndef MEMTRACE_AGENT_LOOPBACK_H
+#define MEMTRACE_AGENT_LOOPBACK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* Of a name without a port, of len characters: localhost, 127.x.x.x or [::1]. Other names may lead
+ * here, too, but whoever controls them can change that. */
+bool loopback__is_name(const char *host, size_t len);
+
+bool loopback__is_address(const struct sockaddr *address);
+
+#endif
