@@ -172,9 +172,9 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 
 /* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982).
  * Only ages of which anything was seen are looked at. S never rises, so between two of these ages
- * it is between its values there. */
+ * it is between its values there. other: as of judge_growth(). */
 static void tell_half_life(const struct context *c, const struct figures *all,
-			   struct windowed_result *r)
+			   const struct figures *other, struct windowed_result *r)
 {
 	const struct survival *s = &all[0].survival;
 	double end = c->run->end_s, wall = c->run->wall_s > 0 ? c->run->wall_s / end : 1;
@@ -189,6 +189,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	r->half_life = (struct half_life){half < end ? half * wall : INFINITY, 0, INFINITY};
 	for (int k = 0; k < SURVIVAL_CLASSES && survival__class_end(k) < end; k++) {
 		double value[WINDOWED_GROUPS + 1], error;
+		double highest = fmax(s->s[k], other ? other->survival.s[k] : 0);
 
 		if (!s->seen[k])
 			continue;
@@ -198,7 +199,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 		more = more && lowest[k] - error > 0.5;
 		if (more)
 			r->half_life.low_s = survival__class_end(k) * wall / clock;
-		if (s->s[k] + error < 0.5) {
+		if (highest + error < 0.5) {
 			r->half_life.high_s = survival__class_end(k) * wall * clock;
 			break;
 		}
@@ -524,7 +525,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		ret->older[i] = all[0].live > 0 ? fmin(all[0].older[i] / all[0].live, 1) : NAN;
 	}
 	tell_ages(&c, bytes > 0 ? objects / bytes : 0, ret);
-	tell_half_life(&c, all, ret);
+	tell_half_life(&c, all, other, ret);
 	judge_growth(&c, process, all, other, ret);
 	if (run->ends_by_wall)
 		tell_deficit(&c, bytes > 0 ? objects / bytes : 0, ret);
