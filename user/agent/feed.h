@@ -18,10 +18,10 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
 	FEED_PROFILE = 1,
-	/* Each process that is traced has had its profile since the last of these. */
+	/* A round is over: the profile of every traced process has been sent. */
 	FEED_ROUND,
-	FEED_ASK,  /* from the server: a round, now */
-	FEED_PUSH, /* with a descriptor: where profiles are sent, as text (below) */
+	FEED_ASK,  /* from the server: it wants a round now */
+	FEED_PUSH, /* with a descriptor: the receivers of profiles, as text (below) */
 };
 
 /* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver

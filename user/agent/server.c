@@ -251,7 +251,7 @@ static void look_at_unread(struct server *s)
 	s->unread = unread;
 }
 
-/* Waits a little for room, once. */
+/* If the socket has no room, waits for it once, PATIENCE_MS at most. */
 static int send_patiently(struct server *s, const struct feed_message *message, int memory)
 {
 	struct pollfd room = {.fd = s->feed, .events = POLLOUT};

@@ -50,7 +50,7 @@ int server__start(struct server *server, struct error *err);
  * that is not the server's fault. */
 int server__send_profile(struct server *server, const struct profile *profile);
 
-/* All processes have had theirs. */
+/* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */
 void server__end_round(struct server *server, double round_s, double every_s);
 
 /* Takes in what the server says, and whether it is still there and reads. One that does not read,

@@ -29,7 +29,7 @@
 struct agent_config {
 	struct trace_config trace;
 	struct push_config push;
-	char *push_text; /* of push: agent/feed.h; never freed; NULL: nothing is sent */
+	char *push_text; /* of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
@@ -206,7 +206,7 @@ static void see_to_server(struct run *run)
 		complain("the server had ended, and was started again");
 }
 
-/* A full pipe has news enough in it. */
+/* If the pipe is full, the supervisor has bytes to read, and they say the same. */
 static void say_alive(const struct run *run)
 {
 	(void)!write(run->alive, "", 1);
@@ -222,8 +222,8 @@ static int go_on(struct run *run, int signal_fd)
 	size_t told = 0;
 
 	for (;;) {
-		/* a server that has asked is not listened to before it has its round: it is no
-		 * reason to wake up again and again */
+		/* When the server has asked for a round, nothing is read from it before it has
+		 * that round. Else it could wake us up again and again. */
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
 					{.fd = asked ? -1 : run->server->feed, .events = POLLIN}};

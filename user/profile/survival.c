@@ -519,8 +519,9 @@ static struct address_frees frees_at_addresses(double (*sum)[SURVIVAL_CLASSES], 
 	return f;
 }
 
-/* Are enough frees known to say so? Here the rate of frees is as high as their number allows. Frees
- * in windows of birth do not count: a block may well end between two windows. */
+/* Were addresses watched for long enough to be sure of that? Frees are taken to come at the highest
+ * rate that the number of seen frees allows. Frees in windows of birth do not count, because blocks
+ * may all end between two windows. */
 static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct address_frees *f,
 			      const double alike[SURVIVAL_CLASSES])
 {
@@ -533,8 +534,8 @@ static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct addr
 	return is_mutated(sum, least, alike);
 }
 
-/* If contents are right, blocks end at this rate, and an address that is always in use is freed at
- * it. Are most of these frees missing? Some addresses are not used again, so fewer are no surprise.
+/* Contents tell how long blocks live on average, and so how often an address that is always in use
+ * is freed. Are most of these frees missing? Some may be, as some addresses are not used again.
  * s[]: S by contents */
 static bool frees_are_missing(const struct address_frees *f, const double s[SURVIVAL_CLASSES],
 			      double length_s)

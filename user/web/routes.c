@@ -130,7 +130,7 @@ static void answer_collapsed(const struct route *r)
 	write_with(r, TYPE_TEXT, NULL, encode_collapsed);
 }
 
-/* jeprof's own: no names, for which it asks. */
+/* jeprof's own format. It has no names: jeprof asks for them at pprof/symbol. */
 static void answer_heap_v2(const struct route *r)
 {
 	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
