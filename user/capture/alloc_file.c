@@ -552,8 +552,10 @@ int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_ent
 	if (fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM)
 		return error__set(err, fd, "cannot open %s of pid %d: %s", entry->path, pid,
 				  strerror(-fd));
-	if (fd < 0)
-		return 0;
+	if (fd < 0) {
+		error__set(err, fd, "%s could not be opened: %s", entry->path, strerror(-fd));
+		return -fd;
+	}
 	rc = read_file(files, fd, entry->path, shared, extra, n_extra, &file, err);
 	if (rc)
 		return rc;

@@ -91,8 +91,9 @@ bool alloc_files__have_interp(const struct alloc_files *files, const struct maps
 /* What the file behind a mapping of process pid offers. extra: the functions in this file that the
  * user named. shared: the process has a dynamic linker. Other files then reach a C library's malloc
  * through the PLT, and a direct call of malloc comes from the library itself. A file that is gone
- * or is no ELF file offers nothing. *ret is valid until the next call. 0; -ENOENT when the file
- * lacks a function that the user named; other negative errno. */
+ * or is no ELF file offers nothing. *ret is valid until the next call. 0; a positive errno when the
+ * file could not be opened and so offers nothing; -ENOENT when the file lacks a function that the
+ * user named; other negative errno. */
 int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err);

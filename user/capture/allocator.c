@@ -236,6 +236,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 {
 	_cleanup_free_ const struct alloc_extra **extra = NULL;
 	const struct alloc_file *file;
+	struct error why = {};
 	size_t n_extra = 0, m = s->names->malloc;
 	int rc;
 
@@ -248,9 +249,15 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	for (size_t i = 0; i < s->n_extra; i++)
 		if (is_named(&s->extra[i], s->exe, entry->path))
 			extra[n_extra++] = &s->extra[i];
-	rc = alloc_files__look(s->files, s->pid, entry, s->shared, extra, n_extra, &file, err);
+	rc = alloc_files__look(s->files, s->pid, entry, s->shared, extra, n_extra, &file, &why);
 	if (rc != -EMFILE && rc != -ENFILE)
 		s->all->seen[s->all->n_seen++] = entry->file;
+	if (rc < 0)
+		return error__set(err, rc, "%s", why.text);
+	if (rc > 0)
+		snprintf(s->all->unopened, sizeof(s->all->unopened), "%.*s",
+			 (int)sizeof(s->all->unopened) - 1, why.text);
+	rc = 0;
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
 		rc = add_allocator(s, entry, file, &file->parts[i], err);
 	if (rc)
@@ -382,9 +389,9 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 	if (!rc && !all->n && !((all->unknown[0] || all->n_refused) && scope == ALLOC_ALL))
 		rc = error__set(
 			err, -ENOENT,
-			"no allocator found in pid %d: none of its mapped files has a symbol "
-			"malloc (a stripped static program, or a run-time of its own as Go's)",
-			pid);
+			"no allocator found in pid %d: none of its %zu mapped files has a symbol "
+			"malloc (a stripped static program, or a run-time of its own as Go's)%s%s",
+			pid, all->n_seen, all->unopened[0] ? ". " : "", all->unopened);
 	if (rc) {
 		allocators__free(all);
 		return rc;
@@ -431,7 +438,7 @@ int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct
 			continue;
 		rc = alloc_files__look(files, pid, entry, true, &extra, 1, &file, err);
 		if (rc)
-			return rc;
+			return rc < 0 ? rc : -rc;
 		*ret = entry;
 		return 0;
 	}

@@ -62,7 +62,8 @@ struct allocators {
 	size_t n_refused;
 	struct file_id *seen;
 	size_t n_seen;
-	char unknown[256]; /* the file with a malloc of no known family, or "" */
+	char unknown[256];  /* the file with a malloc of no known family, or "" */
+	char unopened[256]; /* the last file that could not be opened, and why, or "" */
 };
 
 /* Whose calls are of interest: this decides which functions of a process's files are taken. */

@@ -413,6 +413,25 @@ static void files_are_read_once(void **state)
 	maps__free(&maps);
 }
 
+static void a_file_that_cannot_be_opened_is_named(void **state)
+{
+	struct map_entry gone = {.start = 1 << 20,
+				 .end = 2 << 20,
+				 .file = {.inode = 1},
+				 .perms = "r-xp",
+				 .executable = true,
+				 .path = "/nowhere/libgone.so"};
+	struct maps maps = {&gone, 1};
+	struct allocators *all;
+	struct error err = {};
+
+	(void)state;
+	assert_int_equal(allocators__find(NULL, getpid(), &maps, ALLOC_OWN, NULL, 0, &all, &err),
+			 -ENOENT);
+	assert_non_null(strstr(err.text, "no allocator found"));
+	assert_non_null(strstr(err.text, "/nowhere/libgone.so could not be opened"));
+}
+
 static int start_remembering(void **state)
 {
 	(void)state;
@@ -455,6 +474,7 @@ int main(void)
 		cmocka_unit_test(interposed_malloc_is_refused_by_name),
 		cmocka_unit_test(named_functions_come_first),
 		cmocka_unit_test(preloaded_jemalloc_is_found),
+		cmocka_unit_test(a_file_that_cannot_be_opened_is_named),
 		cmocka_unit_test(what_must_be_probed),
 		cmocka_unit_test_setup_teardown(remembered_files_decide_nothing, start_remembering,
 						stop_remembering),
