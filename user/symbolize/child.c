@@ -14,6 +14,7 @@
 
 #define MEMORY_BYTES (4ull << 30) /* besides the size of the files */
 #define MAX_CPU_S    86400.0
+#define KILLED_MS    2000 /* a killed child that has not ended after that is left behind */
 
 struct child {
 	pid_t pid;
@@ -38,7 +39,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
 	/* The limit includes the files' size: they may be mapped whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
-			  MEMORY_BYTES + io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
+			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +
+				  io__file_bytes(CHILD_FILE_FD) + io__file_bytes(other_fd),
 			  CHILD_OUT_FD))
 		_exit(CHILD_NO_SANDBOX);
 
@@ -92,13 +94,22 @@ struct stream *child__stream(struct child *child)
 
 static int reap(pid_t pid)
 {
-	int status;
+	pid_t ended = 0;
+	int status = 0;
 
 	/* A sound child closes the pipe only by exiting. After that a signal changes no status. */
 	kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
+	for (int ms = 0; ms < KILLED_MS && !ended; ms++) {
+		ended = waitpid(pid, &status, WNOHANG);
+		if (ended < 0 && errno != EINTR)
 			return -errno;
+		if (ended <= 0) {
+			ended = 0;
+			usleep(1000);
+		}
+	}
+	if (!ended)
+		return -ETIMEDOUT;
 	if (!WIFEXITED(status))
 		return -ECHILD;
 	switch (WEXITSTATUS(status)) {

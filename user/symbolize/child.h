@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child process that runs a library on a hostile file, in the sandbox (sandbox.h). The parent
- * gets from it only bytes, none of which it trusts, and the exit status. Private to this room. */
+/* A child process that works on a hostile file, in the sandbox (sandbox.h): a library that reads
+ * ELF files, or a scan of another process's memory (heap/scan.h). The parent gets from it only
+ * bytes, none of which it trusts, and the exit status. */
 #ifndef MEMTRACE_SYMBOLIZE_CHILD_H
 #define MEMTRACE_SYMBOLIZE_CHILD_H
 
+#include <stdint.h>
 #include <stdio.h>
 
 #include "symbolize/sandbox.h"
@@ -31,13 +33,15 @@ struct child_task {
 	double patience_s;		      /* limit for the whole task */
 	const struct stream_waiting *waiting; /* NULL: nobody */
 	size_t max_bytes;		      /* that the child may write */
-	void (*in_child)(void);		      /* for tests, before read; NULL: nothing */
+	uint64_t max_memory;	/* of address space, in addition to what fork copies and to the size
+			      * of the files; 0: 4 GiB */
+	void (*in_child)(void); /* for tests, before read; NULL: nothing */
 };
 
 struct child; /* opaque */
 
-/* Forks a child for the task. The child may use patience_s of CPU time, and 4 GiB of memory in
- * addition to the size of the files. 0, -ENOMEM, or the error of fork or pipe. */
+/* Forks a child for the task. The child may use patience_s of CPU time. 0, -ENOMEM, or the error of
+ * fork or pipe. */
 int child__start(const struct child_task *task, struct child **ret);
 
 /* The stream of what the child writes; owned by child. */
@@ -45,7 +49,8 @@ struct stream *child__stream(struct child *child);
 
 /* Kills the child, if it has not ended by itself, and frees it. 0: the child reports that all is
  * done; -ENODATA: the file has no data for the task; -EPERM: no sandbox is available here, so
- * nothing was read; -ECHILD: the child failed or was killed. */
+ * nothing was read; -ECHILD: the child failed or was killed; -ETIMEDOUT: the kernel does not end
+ * the child, because what it reads does not come. It is left behind and ends when that comes. */
 int child__end(struct child *child);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A sandbox for a forked child. The child is about to run a library on data that may be hostile, so
- * it gives up for good everything except computing on the files that it was given. Private to this
- * room.
+ * it gives up for good everything except computing on the files that it was given.
  *
  * There are two steps, because a file may have to be opened between them: as the user nobody, not
  * as root. */
