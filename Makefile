@@ -97,7 +97,7 @@ tools:
 # --- user side ---------------------------------------------------------------------------------
 # Rooms from the ground up: each may use those before it (proc and elf are siblings; decode, which
 # reads what encode writes, is tested with it).
-ROOMS    := base proc elf profile encode decode symbolize capture ledger pace session agent cli
+ROOMS    := base proc elf profile encode decode symbolize heap capture ledger pace session agent cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
@@ -464,7 +464,7 @@ FUZZ_RUN   := $(or $(FUZZ),$(FUZZ_NAMES))
 FUZZ_DEPS  := $(wildcard tests/fuzz/*.h) $(BPF_HDR)
 FUZZ_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
-fuzz_src   := $(foreach r,$(call rooms_for,symbolize),$(call room_src,$(r))) user/agent/feed.c \
+fuzz_src   := $(foreach r,$(call rooms_for,heap),$(call room_src,$(r))) user/agent/feed.c \
 	$(filter-out user/web/main.c,$(call room_src,web)) user/cli/agent_config.c user/cli/cli.c
 fuzz_obj   := $(fuzz_src:%.c=$(FUZZ_B)/%.o)
 

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of a process that runs, read from outside. Only pages that are resident are read:
+ * nothing is faulted in or swapped in. The process changes its memory meanwhile, and it may be
+ * hostile: two reads of one address may differ, and no value is more than a claim. */
+#ifndef MEMTRACE_HEAP_IMAGE_H
+#define MEMTRACE_HEAP_IMAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proc/maps.h"
+
+#define HEAP_PAGE 4096ULL
+
+enum region_kind {
+	REGION_BRK,    /* [heap] */
+	REGION_ANON,   /* anonymous, private and writable: arenas, thread stacks, TLS, ... */
+	REGION_DATA,   /* private and writable, of a file */
+	REGION_BSS,    /* anonymous, and begins where a file's data end */
+	REGION_STACK,  /* [stack]; the stacks of other threads are REGION_ANON */
+	REGION_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
+	REGION_SHARED, /* not private; never read */
+	REGION_OTHER,  /* all else, such as memory without access and devices; never read */
+	REGION_KINDS
+};
+
+struct region {
+	uint64_t start, end;
+	enum region_kind kind;
+	const struct map_entry *entry; /* in the image's maps */
+
+	/* What pagemap says; image__look() fills this in. */
+	bool looked;
+	uint64_t *resident;		/* one bit per page; NULL: none is resident */
+	uint64_t n_resident, n_swapped; /* pages */
+};
+
+/* Where the bytes come from: /proc/PID (scan.h), or a test. */
+struct image_source {
+	/* Copies up to len bytes from addr on. Returns how many are there, or negative errno. */
+	long (*read)(void *ctx, uint64_t addr, void *to, size_t len);
+	/* The entries of n pages from number page on, in the format of /proc/PID/pagemap
+	 * (Documentation/admin-guide/mm/pagemap.rst). 0 or negative errno. */
+	int (*pagemap)(void *ctx, uint64_t page, uint64_t *entries, size_t n);
+	void *ctx;
+};
+
+struct image_limits {
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
+	uint64_t read_bytes;  /* in all; 0: no limit */
+	uint64_t pages;	      /* whose state is asked for, in all; 0: no limit */
+};
+
+struct image; /* opaque */
+
+/* The caller keeps maps and source, which must outlive the image. 0 or -ENOMEM. */
+int image__new(const struct maps *maps, const struct image_source *source,
+	       const struct image_limits *limits, struct image **ret);
+void image__free(struct image *image);
+
+/* Regions, ascending by address, one per mapping. */
+size_t image__n_regions(const struct image *image);
+struct region *image__region(const struct image *image, size_t i);
+/* The region that holds addr, or NULL. */
+struct region *image__find(const struct image *image, uint64_t addr);
+
+/* Can memory of the region be read at all? */
+bool region__readable(const struct region *region);
+
+/* Asks once which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages;
+ * -ETIMEDOUT; or the source's error. After an error the region has no resident pages. */
+int image__look(struct image *image, struct region *region);
+
+/* The first run of resident pages in [addr, end), which may span several regions that touch each
+ * other. Looks at regions as needed. False: there is none, or the image's deadline is over. */
+bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_start,
+		uint64_t *ret_end);
+
+/* Copies len bytes. 0; -EFAULT: not all of them are in resident pages of readable regions;
+ * -ETIMEDOUT: the deadline; -EFBIG: limits.read_bytes. */
+int image__read(struct image *image, uint64_t addr, void *to, size_t len);
+
+/* As image__read(), for many small pieces close to each other (at most a page long): pages that
+ * were read before may be taken from a cache. image__forget() empties it. */
+int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
+void image__forget(struct image *image);
+
+/* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */
+int image__spent(const struct image *image);
+/* Bytes that were read so far. */
+uint64_t image__bytes_read(const struct image *image);
+
+#endif

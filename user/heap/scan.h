@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One look at the heap of a process that goes on running. A child without privileges does it
+ * (symbolize/child.h), because the memory is hostile and may never come. All that is worked out
+ * from the memory is worked out there; the parent gets bytes, none of which it trusts. */
+#ifndef MEMTRACE_HEAP_SCAN_H
+#define MEMTRACE_HEAP_SCAN_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "heap/blocks.h"
+#include "heap/find.h"
+#include "heap/image.h"
+#include "symbolize/child.h"
+
+/* What the child has found. */
+struct scan_view {
+	struct image *image;
+	struct blocks *blocks; /* finished */
+	const struct heap_found *found;
+};
+
+struct scan_task {
+	/* Runs in the sealed child after the blocks were found: no files, no processes. Writes to
+	 * out what the parent reads from scan__stream(). */
+	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
+	void *ctx;
+
+	double patience_s;		      /* for the whole scan; 0: SCAN_PATIENCE_S */
+	uint64_t max_memory;		      /* of the child, bytes; 0: SCAN_MAX_MEMORY */
+	size_t max_out_bytes;		      /* that fn may write; 0: SCAN_MAX_OUT */
+	const struct stream_waiting *waiting; /* NULL: nobody */
+};
+
+#define SCAN_PATIENCE_S 60.0
+#define SCAN_MAX_MEMORY (2ULL << 30)
+#define SCAN_MAX_OUT	(256u << 20)
+
+struct scan; /* opaque */
+
+/* Starts a scan. maps: of pid, read by the caller just before (maps__read()); only used here.
+ * 0, or negative errno with the reason in err. */
+int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task, struct scan **ret,
+		struct error *err);
+/* The stream of what fn writes; owned by scan. */
+struct stream *scan__stream(struct scan *scan);
+/* Ends the child if it has not ended, and frees scan. 0; -EPERM: no sandbox is available here, so
+ * nothing was read; -ETIMEDOUT: the child hangs on memory that does not come, and was left behind;
+ * -ECHILD: it failed or was killed. */
+int scan__end(struct scan *scan);
+
+#endif
