@@ -291,9 +291,9 @@ def agent_server_dies():
 def agent_refuses():
     """What cannot be served is said, with what to do."""
     for address, words in (("0.0.0.0:9178", "other hosts"), ("[::]:9178", "other hosts"), ("example.org:1", "no address"),
-                           ("127.0.0.1", "no address"), ("127.0.0.1:99999", "."), ("nowhere", "no address")):
+                           ("127.0.0.1", "no address"), ("127.0.0.1:99999", "no address"), ("unix:x", "no unix socket")):
         result = memtrace("agent", "--listen", address, "-p", os.getpid())
-        expect_equal(result.status, 1, result)
+        expect_equal(result.status, 2, result)
         expect_words(result.err, words)
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -301,6 +301,9 @@ def agent_refuses():
         result = memtrace("agent", "--listen", f"127.0.0.1:{s.getsockname()[1]}", "-p", os.getpid())
     expect_equal(result.status, 1, result)
     expect_words(result.err, "in use")
+    result = memtrace("agent", "--listen", "unix:/dev/null", "-p", os.getpid())
+    expect_equal(result.status, 1, result)
+    expect_words(result.err, "/dev/null: this is no socket")
     for args in (("--every", "0"), ("--every", "x"), ("word",), ("-o", "-")):
         expect_equal(memtrace("agent", *args).status, 2, args)
 

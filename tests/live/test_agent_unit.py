@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import signal
+import stat
 import struct
 import time
 
@@ -90,16 +91,20 @@ def agent_under_its_unit():
         port = free_port()
         with open(CONFIG, encoding="utf-8") as file:
             text = file.read()
-        expect(":9178\n" in text and "every = 15\n" in text, "the example has another address or time", text)
+        expect_equal(settings()["RuntimeDirectory"], "memtrace", "RuntimeDirectory")
+        for line, other in ((":9178\n", f":{port}\n"), ("every = 15\n", "every = 1\n"), ("unix:/run/memtrace/", f"unix:{directory}/")):
+            expect(line in text, "the example has no", line, text)
+            text = text.replace(line, other)
         with Endless("leaking", "--rate", "2000", "--leak", "100000") as target:
             with open(path, "w", encoding="utf-8") as file:
-                file.write(text.replace(":9178\n", f":{port}\n").replace("every = 15\n", "every = 1\n"))
+                file.write(text)
                 file.write(f"pid = {target.pid}\ninterval = 4096\n")
             agent = agent_of_the_unit(path, port)
             agent.wait_for(target.pid)
             wanted = {word[4:].lower() for word in settings()["CapabilityBoundingSet"].split()}
             expect_equal(capabilities(agent.process.pid), wanted, "capabilities")
             expect_equal(status(agent.process.pid)["Seccomp"], "2", "seccomp")
+            expect_equal(os.stat(os.path.join(directory, "socket")).st_mode, stat.S_IFSOCK | 0o660, "mode of the unix socket")
             [leaking] = target.ask("truth")["leaks"]
             wait_until(lambda: f";{leaking} " in agent.get(f"/pid/{target.pid}/collapsed")[1].decode(), f"{leaking} in the profile")
             agent.process.send_signal(signal.SIGHUP)
@@ -108,4 +113,5 @@ def agent_under_its_unit():
             said = agent.stop()
             expect(not re.search("not permitted|denied|cannot|failed", said, re.I), "it complains:", said)
             expect_equal(changed_text(target.pid), [], "code changed after the end")
+            expect_equal(os.listdir(directory), ["agent.conf"], "files that are left")
             target.stop()

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
@@ -18,7 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/loopback.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
@@ -39,68 +37,18 @@
 /* waits before a server that ended is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
-/* --- where it listens --- */
-
-/* Cuts "host:port" into both; either may be missing. false: it is neither. */
-static bool split(const char *address, char host[256], char port[16])
-{
-	const char *colon = strrchr(address, ':'), *number = colon ? colon + 1 : address;
-	size_t len = colon ? (size_t)(colon - address) : 0;
-
-	if (!*number || strspn(number, "0123456789") != strlen(number) || strlen(number) > 5 ||
-	    strtoul(number, NULL, 10) > UINT16_MAX || len >= 256)
-		return false;
-	if (len > 1 && address[0] == '[' && address[len - 1] == ']') {
-		address++;
-		len -= 2;
-		if (!len)
-			return false;
-	}
-	memcpy(host, address, len);
-	host[len] = '\0';
-	if (!len)
-		strcpy(host, "127.0.0.1");
-	strcpy(port, number);
-	return true;
-}
+/* --- its life --- */
 
 int server__listen(struct server *s, const char *address, struct error *err)
 {
-	const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-				       .ai_flags = AI_NUMERICSERV | AI_NUMERICHOST};
-	struct addrinfo *found;
-	char host[256], port[16];
-	int fd, on = 1, rc = 0;
+	int rc;
 
 	if (s->n_listening == AGENT_LISTEN)
 		return error__set(err, -EINVAL, "it can listen on %d addresses only", AGENT_LISTEN);
-	if (!split(address, host, port) ||
-	    getaddrinfo(!strcmp(host, "localhost") ? "127.0.0.1" : host, port, &hints, &found))
-		return error__set(err, -EINVAL,
-				  "'%s' is no address and port, as 127.0.0.1:" AGENT_PORT " is",
-				  address);
-	if (!loopback__is_address(found->ai_addr)) {
-		freeaddrinfo(found);
-		return error__set(
-			err, -EACCES,
-			"'%s' is reached from other hosts, which would see what processes do "
-			"here: listen on 127.0.0.1 or [::1]",
-			address);
-	}
-	fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) ||
-	    bind(fd, found->ai_addr, found->ai_addrlen) || listen(fd, 128)) {
-		rc = error__set(err, -errno, "cannot listen on %s: %s", address, strerror(errno));
-		if (fd >= 0)
-			close(fd);
-	} else {
-		s->listening[s->n_listening++] = fd;
-	}
-	freeaddrinfo(found);
+	rc = listener__open(address, &s->listening[s->n_listening], err);
+	s->n_listening += !rc;
 	return rc;
 }
-
-/* --- its life --- */
 
 int server__find(struct server *s, struct error *err)
 {
@@ -135,7 +83,7 @@ static void run_server(struct server *s, pid_t parent, int feed)
 
 	snprintf(n, sizeof(n), "%zu", s->n_listening);
 	for (size_t i = 0; i < s->n_listening; i++)
-		fds[1 + i] = s->listening[i];
+		fds[1 + i] = s->listening[i].fd;
 	fds[1 + s->n_listening] = s->program;
 	if (sandbox__leave(parent, fds, 2 + s->n_listening))
 		_exit(126);
@@ -228,7 +176,7 @@ void server__end(struct server *s)
 {
 	lose(s);
 	for (size_t i = 0; i < s->n_listening; i++)
-		close(s->listening[i]);
+		listener__close(&s->listening[i]);
 	if (s->program >= 0)
 		close(s->program);
 	s->n_listening = 0;

@@ -10,16 +10,13 @@
 #include <sys/types.h>
 
 #include "agent/feed.h"
+#include "agent/listen.h"
 #include "base/backoff.h"
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define AGENT_LISTEN  2 /* listening sockets, at most */
-#define AGENT_PORT    "9178"
-#define AGENT_ADDRESS "127.0.0.1:" AGENT_PORT
-
 struct server {
-	int listening[AGENT_LISTEN];
+	struct listener listening[AGENT_LISTEN];
 	size_t n_listening;
 	int program; /* the file that is executed */
 	/* Where it sends profiles, as text (agent/feed.h); the caller's. NULL: nowhere. */
@@ -35,8 +32,8 @@ struct server {
 	uint64_t n_dropped, n_started;
 };
 
-/* "127.0.0.1:9178", "[::1]:9178", ":9178" or "9178" of this host alone: no other address may be
- * listened on, for whoever reaches it would see what processes do. */
+/* Listens there, too (agent/listen.h). address lives as long as the server. 0, or negative errno
+ * with err. */
 int server__listen(struct server *server, const char *address, struct error *err);
 
 /* Finds the program: beside the one that we run, or in ../libexec/memtrace. Zeroed before; free it

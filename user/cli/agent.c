@@ -51,11 +51,20 @@ struct command_line {
 TAKE_OPTION(listen)
 {
 	struct agent_config *c = config;
+	struct listen_address address;
+	struct error err = {};
 
 	(void)row;
 	if (c->n_listen == AGENT_LISTEN)
 		return usage_error(command, "more than %d addresses are not listened on",
 				   AGENT_LISTEN);
+	if (listen_address__parse(value, &address, &err))
+		return usage_error(command, "%s", err.text);
+	if (address.is_for_other_hosts)
+		return usage_error(command,
+				   "'%s' is reached from other hosts, which would see what "
+				   "processes do here: listen on 127.0.0.1 or [::1]",
+				   value);
 	c->listen[c->n_listen++] = value;
 	return 0;
 }
@@ -89,8 +98,9 @@ static const struct option_row agent_rows[] = {
 		"else tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
-	 .man = "An address of this host alone, and a port. May be given twice, as "
-		"127.0.0.1:9178 and [::1]:9178."},
+	 .man = "An address of this host alone, and a port; or unix: and the path of a unix "
+		"socket, as unix:/run/memtrace/socket, which its owner and group may use. May be "
+		"given four times."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
 	 .help = "how often each process has a new profile",
 	 .man = "1 to 86400. Where reading the kernel's tables takes long, profiles are made less "

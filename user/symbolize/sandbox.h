@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 #define SANDBOX_FIRST_FD 3
-#define SANDBOX_MAX_FDS	 4
+#define SANDBOX_MAX_FDS	 8
 #define SANDBOX_NOBODY	 65534 /* user and group */
 
 /* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and all

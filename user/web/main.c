@@ -18,7 +18,7 @@
 
 #include "agent/feed.h"
 #include "agent/loopback.h"
-#include "agent/server.h"
+#include "agent/listen.h"
 #include "base/clock.h"
 #include "web/intake.h"
 #include "web/reply.h"
@@ -108,6 +108,20 @@ static bool is_for_this_host(const char *host)
 	return loopback__is_name(host, len);
 }
 
+/* What is answered on one of the listening sockets. */
+struct entrance {
+	struct site *site;
+	bool local; /* a unix socket: no browser reaches it, by no name */
+};
+
+static bool is_unix(int fd)
+{
+	struct sockaddr_storage address;
+	socklen_t len = sizeof(address);
+
+	return !getsockname(fd, (struct sockaddr *)&address, &len) && address.ss_family == AF_UNIX;
+}
+
 static enum MHD_Result send_reply(struct MHD_Connection *connection, struct reply *reply)
 {
 	struct MHD_Response *response;
@@ -151,7 +165,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 			      const char *method, const char *version, const char *data,
 			      size_t *size, void **state)
 {
-	struct site *site = ctx;
+	const struct entrance *entrance = ctx;
 	struct incoming *in = *state;
 	struct reply reply = {};
 	struct request request = {
@@ -190,13 +204,13 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 405, "only GET and POST are known here\n");
 	else if (in->too_large)
 		reply__say(&reply, 413, "more than %d bytes are not taken\n", REQUEST_BODY);
-	else if (!is_for_this_host(request.host))
+	else if (!entrance->local && !is_for_this_host(request.host))
 		reply__say(&reply, 403,
 			   "this address is to be called localhost or by its number\n");
 	else if (request.post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
-		site__answer(site, &request, &reply);
+		site__answer(entrance->site, &request, &reply);
 	return send_reply(connection, &reply);
 }
 
@@ -254,6 +268,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 int main(int argc, char **argv)
 {
 	static struct site site;
+	static struct entrance entrances[AGENT_LISTEN];
 	struct MHD_Daemon *daemons[AGENT_LISTEN];
 	size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 	struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES};
@@ -267,9 +282,12 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_AS, &memory);
 	site.begin_s = clock__monotonic_s();
 	for (size_t i = 0; i < n; i++) {
+		int fd = FEED_FD + 1 + (int)i;
+
+		entrances[i] = (struct entrance){&site, is_unix(fd)};
 		daemons[i] = MHD_start_daemon(
-			MHD_USE_EPOLL, 0, NULL, NULL, answer, &site, MHD_OPTION_LISTEN_SOCKET,
-			FEED_FD + 1 + (int)i, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+			MHD_USE_EPOLL, 0, NULL, NULL, answer, &entrances[i],
+			MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 			MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S,
 			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
 			MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_NOTIFY_CONNECTION,

@@ -6,8 +6,6 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -131,48 +129,6 @@ static void a_server_that_is_gone_is_noticed(void **state)
 	assert_int_equal(server.n_dropped, 1);
 }
 
-static void assert_listens(const char *address, int wanted)
-{
-	struct server s = {.program = -1, .feed = -1};
-	struct error err = {};
-
-	assert_int_equal(server__listen(&s, address, &err), wanted);
-	assert_int_equal(s.n_listening, !wanted);
-	assert_true(!wanted || *err.text);
-	server__end(&s);
-}
-
-static void only_this_host_is_listened_on(void **state)
-{
-	static const char *const own[] = {"127.0.0.1:0", "127.1.2.3:0", "localhost:0", ":0", "0"};
-	static const char *const others[] = {"0.0.0.0:0", "[::]:0", "10.0.0.1:0",
-					     "[::ffff:10.0.0.1]:0"};
-	static const char *const wrong[] = {"",
-					    "127.0.0.1",
-					    "127.0.0.1:",
-					    "127.0.0.1:-1",
-					    "127.0.0.1:65536",
-					    "127.0.0.1:1x",
-					    "example.org:1",
-					    "[127.0.0.1:1",
-					    ":",
-					    "[]:1",
-					    "127.0.0.1:000000",
-					    "unix:/x:1"};
-	char large[600];
-
-	(void)state;
-	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
-		assert_listens(own[i], 0);
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		assert_listens(others[i], -EACCES);
-	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++)
-		assert_listens(wrong[i], -EINVAL);
-	memset(large, '1', sizeof(large));
-	strcpy(large + sizeof(large) - 3, ":1");
-	assert_listens(large, -EINVAL);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -181,7 +137,6 @@ int main(void)
 		TEST(a_server_may_ask_and_nothing_else),
 		TEST(a_server_that_does_not_read_is_given_up),
 		TEST(a_server_that_is_gone_is_noticed),
-		TEST(only_this_host_is_listened_on),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "agent/listen.h"
+
+static char place[64], path[128], text[160];
+static struct error err;
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(place, "/tmp/memtrace-listen-XXXXXX");
+	if (!mkdtemp(place))
+		return -1;
+	snprintf(path, sizeof(path), "%s/socket", place);
+	snprintf(text, sizeof(text), "unix:%s", path);
+	memset(&err, 0, sizeof(err));
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	unlink(path);
+	return rmdir(place);
+}
+
+static void addresses(void **state)
+{
+	static const char *const own[] = {"127.0.0.1:0", "127.1.2.3:0", "[::1]:1",
+					  "localhost:0", ":0",		"0"};
+	static const char *const others[] = {"0.0.0.0:0", "[::]:0", "10.0.0.1:0",
+					     "[::ffff:10.0.0.1]:0"};
+	static const char *const wrong[] = {"",
+					    "127.0.0.1",
+					    "127.0.0.1:",
+					    "127.0.0.1:-1",
+					    "127.0.0.1:65536",
+					    "127.0.0.1:1x",
+					    "example.org:1",
+					    "[127.0.0.1:1",
+					    ":",
+					    "[]:1",
+					    "127.0.0.1:000000",
+					    "unix:",
+					    "unix:x",
+					    "unix:/",
+					    "unix:/x/"};
+	struct listen_address address;
+	char large[PATH_MAX + 16];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
+		assert_int_equal(listen_address__parse(own[i], &address, &err), 0);
+		assert_false(address.is_for_other_hosts || address.path);
+	}
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		assert_int_equal(listen_address__parse(others[i], &address, &err), 0);
+		assert_true(address.is_for_other_hosts);
+	}
+	assert_int_equal(listen_address__parse("unix:/x:1", &address, &err), 0);
+	assert_string_equal(address.path, "/x:1");
+	assert_false(address.is_for_other_hosts);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		memset(&err, 0, sizeof(err));
+		assert_int_equal(listen_address__parse(wrong[i], &address, &err), -EINVAL);
+		assert_true(*err.text);
+	}
+	memset(large, '1', sizeof(large));
+	strcpy(large + sizeof(large) - 3, ":1");
+	assert_int_equal(listen_address__parse(large, &address, &err), -EINVAL);
+	memcpy(large, "unix:/", 6);
+	assert_int_equal(listen_address__parse(large, &address, &err), -EINVAL);
+}
+
+static bool is_there(void)
+{
+	struct stat st;
+
+	return !lstat(path, &st);
+}
+
+static void a_socket_is_for_owner_and_group_and_goes(void **state)
+{
+	const mode_t before = umask(0077);
+	struct listener l;
+	struct stat st;
+
+	(void)state;
+	assert_int_equal(listener__open(text, &l, &err), 0);
+	assert_int_equal(umask(before), 0077);
+	assert_int_equal(lstat(path, &st), 0);
+	assert_int_equal(st.st_mode, S_IFSOCK | 0660);
+	listener__close(&l);
+	assert_false(is_there());
+}
+
+static void one_without_a_listener_is_replaced(void **state)
+{
+	struct listener l, other;
+
+	(void)state;
+	assert_int_equal(listener__open(text, &l, &err), 0);
+	close(l.fd); /* as if it had been killed */
+	assert_int_equal(listener__open(text, &other, &err), 0);
+	assert_int_equal(listener__open(text, &l, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, path));
+	/* who came later has the name now */
+	unlink(path);
+	assert_int_equal(listener__open(text, &l, &err), 0);
+	listener__close(&other);
+	assert_true(is_there());
+	listener__close(&l);
+	assert_false(is_there());
+}
+
+static void what_is_no_socket_stays(void **state)
+{
+	struct listener l;
+	FILE *file = fopen(path, "w");
+
+	(void)state;
+	fclose(file);
+	assert_int_equal(listener__open(text, &l, &err), -EEXIST);
+	assert_true(is_there());
+	unlink(path);
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(symlink("/dev/log", path), 0);
+	assert_int_equal(listener__open(text, &l, &err), -EEXIST);
+	assert_true(is_there());
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(listener__open("unix:/nowhere/at/all", &l, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/nowhere/at/"));
+}
+
+static void names_that_are_too_long(void **state)
+{
+	char large[400];
+	struct listener l;
+
+	(void)state;
+	/* only the last part counts */
+	snprintf(large, sizeof(large), "unix:%s/%0*d", place, 100, 1);
+	assert_int_equal(listener__open(large, &l, &err), -ENAMETOOLONG);
+	snprintf(large, sizeof(large), "unix:%s/%0*d/socket", place, 200, 1);
+	for (char *c = strstr(large, "/0"); c < large + strlen(large) - strlen("/socket"); c += 2)
+		memcpy(c, "/.", 2);
+	memset(&err, 0, sizeof(err));
+	assert_int_equal(listener__open(large, &l, &err), 0);
+	listener__close(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+		TEST(addresses),
+		TEST(a_socket_is_for_owner_and_group_and_goes),
+		TEST(one_without_a_listener_is_replaced),
+		TEST(what_is_no_socket_stays),
+		TEST(names_that_are_too_long),
+	};
+
+	return cmocka_run_group_tests_name("listen", tests, NULL, NULL);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the agent's server is called: TCP addresses and unix sockets. */
+#ifndef MEMTRACE_AGENT_LISTEN_H
+#define MEMTRACE_AGENT_LISTEN_H
+
+#include <stdbool.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+
+#define AGENT_LISTEN  4 /* listening sockets, at most */
+#define AGENT_PORT    "9178"
+#define AGENT_ADDRESS "127.0.0.1:" AGENT_PORT
+
+struct listen_address {
+	struct sockaddr_storage address; /* of TCP */
+	socklen_t len;
+	const char *path;	 /* of a unix socket, a part of the text; NULL: it is TCP */
+	bool is_for_other_hosts; /* they reach it */
+};
+
+/* "127.0.0.1:9178", "[::]:9178", ":9178" (of 127.0.0.1), "9178" or "unix:/run/memtrace/socket". 0,
+ * or -EINVAL with err. */
+int listen_address__parse(const char *text, struct listen_address *ret, struct error *err);
+
+struct listener {
+	int fd;
+	/* Where the name of a unix socket is; -1: it has none. */
+	int directory;
+	const char *name; /* there; a part of the address's text */
+	ino_t inode;
+};
+
+/* Listens there. A unix socket is for its owner and group (mode 0660). One that nobody listens on
+ * any more is replaced; whatever else has its name stays. text: the address, which lives as long as
+ * the listener. 0, or negative errno with err. */
+int listener__open(const char *text, struct listener *ret, struct error *err);
+
+/* Ends listening, and removes the unix socket. */
+void listener__close(struct listener *listener);
+
+#endif
