@@ -8,18 +8,20 @@
 
 #include "profile/windowed_strata.h"
 
-#define WIDEST	      2.5  /* the grid reaches so many standard deviations either way */
-#define FINER	      20   /* facts are weighed at so many places between two of the grid */
-#define ANON_ERROR    0.2  /* what allocators keep for themselves differs by so much, relative */
-#define OTHER_THINGS  0.05 /* chance that memory grows by what is not in any stack */
-#define OTHER_RANGE   7.0  /* width of log(A / G) in that case: a factor of 30 either way */
-#define BY_CLOCK      0.2  /* chance that what grows goes by the wall clock */
-#define LOST_ERROR    0.1  /* error of lost blocks: share of the loss that W explains, */
-#define STEADY_ERROR  0.02 /* and share of the loss if all stacks ended by the wall clock */
-#define ENDERS_MOST   8	   /* stacks that are looked at one by one */
-#define HALF_STAY     0.5  /* of a stack's blocks */
-#define MUCH_MORE     3	   /* times as much: beyond all errors */
-#define GROWTH_PASSES 8	   /* each ends when a stack has no more to give */
+#define WIDEST	      2.5   /* the grid reaches so many standard deviations either way */
+#define FINER	      20    /* facts are weighed at so many places between two of the grid */
+#define ANON_ERROR    0.2   /* what allocators keep for themselves differs by so much, relative */
+#define OTHER_THINGS  0.05  /* chance that memory grows by what is not in any stack */
+#define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
+#define BY_CLOCK      0.2   /* chance that what grows goes by the wall clock */
+#define LOST_ERROR    0.1   /* error of lost blocks: share of the loss that W explains, */
+#define STEADY_ERROR  0.02  /* and share of the loss if all stacks ended by the wall clock */
+#define ENDERS_MOST   8	    /* stacks that are looked at one by one */
+#define DOUBTS_MOST   8	    /* stacks whose doubt is looked at */
+#define SETTLED	      0.975 /* chance at which a doubt is over, as at the ends of intervals */
+#define HALF_STAY     0.5   /* of a stack's blocks */
+#define MUCH_MORE     3	    /* times as much: beyond all errors */
+#define GROWTH_PASSES 8	    /* each ends when a stack has no more to give */
 /* A stack may or may not go by the wall clock. The standard error from that is at most so many
  * times the stack's live bytes. */
 #define MOST_ABOVE 2
@@ -42,9 +44,9 @@ static double overhead(const struct windowed_result *r)
 /* The growth of all stacks together if the clock's factor is scale: bytes of memory per second,
  * without errors. ret_live, if not NULL, gets each stack's live bytes. shown: results that give
  * each stack's overhead. */
-static int grows_at(struct windowed_run run, double scale,
-		    const struct windowed_stack *const *stacks, size_t n,
-		    const struct windowed_result *shown, double *ret_grows, double *ret_live)
+static int grows_at(struct windowed_run run, double scale, struct windowed_stack *const *stacks,
+		    size_t n, const struct windowed_result *shown, double *ret_grows,
+		    double *ret_live)
 {
 	struct windowed_strata *strata;
 
@@ -107,7 +109,7 @@ static double value_between(double a, double b, double part)
 /* Sets the run's scale to the most probable factor of the clock. anon: growth of the process's
  * anonymous memory. The number of blocks of the process must surely grow. */
 static int weigh_clock(struct windowed_run *run, const struct windowed_strata *strata,
-		       double clock_error, const struct windowed_stack *const *stacks, size_t n,
+		       double clock_error, struct windowed_stack *const *stacks, size_t n,
 		       const struct windowed_result *shown, double anon)
 {
 	const double step = 2 * WIDEST / (BALANCE_GRID - 1);
@@ -150,7 +152,7 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 	return 0;
 }
 
-static int estimate_each(const struct windowed_run *run, const struct windowed_stack *const *stacks,
+static int estimate_each(const struct windowed_run *run, struct windowed_stack *const *stacks,
 			 size_t n, struct windowed_strata **ret_strata,
 			 struct windowed_process *ret_process, struct windowed_result *results)
 {
@@ -168,9 +170,123 @@ static int estimate_each(const struct windowed_run *run, const struct windowed_s
 	return 0;
 }
 
+/* --- doubts --- */
+
+/* The stacks whose doubt matters most: their two answers differ by most. */
+struct doubts {
+	size_t stack[DOUBTS_MOST];
+	/* bytes of the process's memory per second: growth by the evidence that was taken, by the
+	 * other one, and the relative standard error of both */
+	double grows[DOUBTS_MOST][2], error[DOUBTS_MOST];
+	int n;
+	double rest, variance; /* growth of all other stacks together */
+};
+
+static double doubt_of(const struct windowed_result *r)
+{
+	return isnan(r->other_grows) ? 0
+				     : fabs(r->other_grows - r->growth.bytes_per_s) * overhead(r);
+}
+
+/* Half of the interval of a stack's growth, towards the end that is farther away. */
+static double growth_reach(const struct windowed_result *r)
+{
+	double middle = r->growth.bytes_per_s;
+
+	return isnan(r->growth.low) ? 0 : fmax(middle - r->growth.low, r->growth.high - middle);
+}
+
+static void choose_doubts(const struct windowed_result *results, size_t n, struct doubts *ret)
+{
+	*ret = (struct doubts){};
+	for (size_t i = 0; i < n; i++) {
+		const struct windowed_result *r = &results[i];
+		int at = ret->n;
+
+		ret->rest += r->grows_without[0] * overhead(r);
+		ret->variance += pow(growth_reach(r) * overhead(r) / NORMAL_QUANTILE, 2);
+		while (at > 0 && doubt_of(&results[ret->stack[at - 1]]) < doubt_of(r))
+			at--;
+		if (!(doubt_of(r) > 0) || at == DOUBTS_MOST)
+			continue;
+		ret->n += ret->n < DOUBTS_MOST;
+		memmove(&ret->stack[at + 1], &ret->stack[at],
+			(size_t)(ret->n - 1 - at) * sizeof(*ret->stack));
+		ret->stack[at] = i;
+	}
+	for (int k = 0; k < ret->n; k++) {
+		const struct windowed_result *r = &results[ret->stack[k]];
+
+		ret->grows[k][0] = r->grows_without[0] * overhead(r);
+		ret->grows[k][1] = r->other_grows * overhead(r);
+		ret->error[k] = sqrt(r->alloc_variance) / r->alloc_bytes;
+		ret->rest -= ret->grows[k][0];
+		ret->variance -= pow(growth_reach(r) * overhead(r) / NORMAL_QUANTILE, 2);
+	}
+}
+
+/* How well the growth of anonymous memory is explained if the stacks in `which`, one bit each, are
+ * as the evidence says that was not taken. */
+static double weight_of(const struct doubts *d, unsigned which, double clock_error, double hidden,
+			double anon)
+{
+	double grows = d->rest, variance = d->variance, error;
+
+	for (int k = 0; k < d->n; k++) {
+		double one = d->grows[k][which >> k & 1];
+
+		grows += one;
+		variance += pow(one * d->error[k], 2);
+	}
+	/* Growth that is smaller than its error may be as large as the error. */
+	grows = fmax(grows, sqrt(variance));
+	if (!(grows > 0))
+		return OTHER_THINGS / OTHER_RANGE;
+	error = sqrt(variance) / grows;
+	return growth_density(
+		log(anon / grows),
+		sqrt(error * error + ANON_ERROR * ANON_ERROR + clock_error * clock_error), hidden);
+}
+
+/* Decides for each stack in doubt which evidence is believed, if the process's growth can tell.
+ * Returns for how many stacks it was decided. */
+static int settle_doubts(const struct windowed_run *run, double clock_error,
+			 const struct windowed_result *results, size_t n, double anon,
+			 struct windowed_stack *const *stacks)
+{
+	double all = 0, other[DOUBTS_MOST] = {};
+	struct doubts doubts;
+	int settled = 0;
+
+	choose_doubts(results, n, &doubts);
+	if (!isfinite(doubts.variance))
+		return 0;
+	for (unsigned which = 0; which < 1u << doubts.n; which++) {
+		double weight = weight_of(&doubts, which, clock_error, run->hidden, anon);
+
+		all += weight;
+		for (int k = 0; k < doubts.n; k++)
+			other[k] += which >> k & 1 ? weight : 0;
+	}
+	for (int k = 0; k < doubts.n; k++) {
+		size_t i = doubts.stack[k];
+		bool to_other = other[k] >= SETTLED * all;
+
+		if (!to_other && !(all - other[k] >= SETTLED * all))
+			continue;
+		if (to_other && !results[i].doubtful) /* so there is no evidence to believe */
+			continue;
+		stacks[i]->believed = (results[i].by == SURVIVAL_CONTENTS) != to_other
+					      ? SURVIVAL_CONTENTS
+					      : SURVIVAL_ENDS;
+		settled++;
+	}
+	return settled;
+}
+
 /* Adds the error of the clock to each stack's live_common. */
 static int add_common(const struct windowed_run *run, double clock_error,
-		      const struct windowed_stack *const *stacks, size_t n,
+		      struct windowed_stack *const *stacks, size_t n,
 		      struct windowed_result *results)
 {
 	double step = fmin(clock_error, 0.5), reach = windowed__reach(clock_error), *high, *low;
@@ -334,9 +450,8 @@ static void mix(struct windowed_result *r, const struct windowed_result *wall, d
 	mix_value(&r->stays, wall->stays, share);
 }
 
-static int allow_for_ends_by_wall(struct windowed_run run,
-				  const struct windowed_stack *const *stacks, size_t n,
-				  struct windowed_result *results)
+static int allow_for_ends_by_wall(struct windowed_run run, struct windowed_stack *const *stacks,
+				  size_t n, struct windowed_result *results)
 {
 	double lost[WINDOWED_GROUPS], *chances = calloc(n + 1, sizeof(*chances));
 	struct windowed_result *wall = calloc(n + 1, sizeof(*wall));
@@ -434,8 +549,8 @@ static double share_of(const struct windowed_stack *stack, bool small)
 }
 
 /* Live bytes of all stacks together: in all blocks, or only in small ones. */
-static double sum_live(const struct windowed_result *results,
-		       const struct windowed_stack *const *stacks, size_t n, bool small)
+static double sum_live(const struct windowed_result *results, struct windowed_stack *const *stacks,
+		       size_t n, bool small)
 {
 	double sum = 0;
 
@@ -453,7 +568,7 @@ static void set_live(struct windowed_result *r, double bytes)
 
 /* Lowers live bytes until all stacks together have at most bound_bytes: in all blocks, or in small
  * ones (LIMITS). An excess that errors do not explain lowers each stack by the same factor. */
-static void fit_into(struct windowed_result *results, const struct windowed_stack *const *stacks,
+static void fit_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 		     size_t n, double bound_bytes, bool small)
 {
 	double sum = sum_live(results, stacks, n, small), excess = sum - bound_bytes, common = 0,
@@ -529,9 +644,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 /* The growth of a stack cannot add, or take away, more than the stack's most live bytes. If a stack
  * surely seemed to grow by more, its blocks have replaced older ones. */
-static void fit_growth_into(struct windowed_result *results,
-			    const struct windowed_stack *const *stacks, size_t n,
-			    const struct windowed_run *run)
+static void fit_growth_into(struct windowed_result *results, struct windowed_stack *const *stacks,
+			    size_t n, const struct windowed_run *run)
 {
 	double seconds = WINDOWED_GROWTH_PART * run->wall_s;
 
@@ -554,8 +668,8 @@ static void fit_growth_into(struct windowed_result *results,
 	}
 }
 
-int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks,
-		      size_t n, const struct growth *anon, struct windowed_process *ret_process,
+int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
+		      const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results)
 {
 	struct windowed_strata *strata = NULL;
@@ -565,6 +679,12 @@ int balance__estimate(struct windowed_run *run, const struct windowed_stack *con
 	run->scale = run->scale > 0 ? run->scale : 1;
 	before = *run;
 	rc = estimate_each(run, stacks, n, &strata, ret_process, results);
+	if (!rc && anon->low > 0 && windowed_has(run->without, PART_DOUBTS) &&
+	    settle_doubts(run, ret_process->clock_error, results, n, anon->bytes_per_s, stacks)) {
+		windowed_strata__free(strata);
+		strata = NULL;
+		rc = estimate_each(run, stacks, n, &strata, ret_process, results);
+	}
 	if (!rc && ret_process->clock_error > 0) {
 		if (anon->bytes_per_s > 0 && ret_process->blocks_low > 0 &&
 		    windowed_has(run->without, PART_ANON))

@@ -14,6 +14,15 @@
  * in no stack. The k with the largest weight is taken. The deviation from it, by the same weights,
  * is the error that is left.
  *
+ * DOUBTS. Of some stacks contents show shorter lives than frees do, and too few frees were seen to
+ * tell which is right (struct survival.doubtful). The process's growth can tell: if its memory
+ * grows by more than all other stacks explain, the blocks of such a stack stay, and their contents
+ * were only written to. Each way to decide for the DOUBTS_MOST stacks that matter most gives one G,
+ * the growth of all stacks together. Its weight is the density of log(A / G), as above. Before A is
+ * looked at, both kinds of evidence have the same chance for each stack. If one of them then has a
+ * chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold both
+ * answers.
+ *
  * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
  * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
@@ -82,9 +91,10 @@ double balance__footprint(double size);
 
 /* Estimates n stacks by the method above. run: its scale and clock_error are set to what is found.
  * anon: growth of the process's anonymous memory per wall second; NaN: not known. stacks: a NULL
- * pointer is passed over, and its result is 0. 0 or -ENOMEM. */
-int balance__estimate(struct windowed_run *run, const struct windowed_stack *const *stacks,
-		      size_t n, const struct growth *anon, struct windowed_process *ret_process,
+ * pointer is passed over, and its result is 0; believed is set where a doubt is settled. 0 or
+ * -ENOMEM. */
+int balance__estimate(struct windowed_run *run, struct windowed_stack *const *stacks, size_t n,
+		      const struct growth *anon, struct windowed_process *ret_process,
 		      struct windowed_result *results);
 
 #endif

@@ -18,6 +18,7 @@
 	X(PART_RENEWAL, "renewal")   /* a later free is a successor's (survival.h) */              \
 	X(PART_PRIOR, "prior")	     /* a prior, as one age has few frees (survival.c) */          \
 	X(PART_ANON, "anon")	     /* the clock's factor (balance.h) */                          \
+	X(PART_DOUBTS, "doubts")     /* DOUBTS in balance.h */                                     \
 	X(PART_WALL_ENDS, "wall_ends")	       /* ENDS BY THE WALL CLOCK in balance.h */           \
 	X(PART_WALL_GROWTH, "wall_growth")     /* WALL CLOCK in balance.h */                       \
 	X(PART_SURE, "sure")		       /* WHAT SURELY GROWS in balance.h */                \

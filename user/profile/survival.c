@@ -587,42 +587,27 @@ static void weigh(const struct survival_ages *groups, size_t n, int without,
 					      !frees_are_missing(&frees, e->contents, t->length_s));
 }
 
-void survival__solve(const struct survival_ages *groups, size_t n, int without,
-		     const struct survival_terms *t, struct survival *ret)
-{
-	struct evidence e;
-	double before = 1;
-
-	weigh(groups, n, without, t, &e);
-	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		before = fmin(e.by_contents ? e.contents[k] : e.ends.s[k], before);
-		ret->s[k] = before;
-		ret->seen[k] = e.sum[WATCHED][k] > 0 ||
-			       (e.by_contents ? e.sum[LOOKED][k] > 0 : e.sum[PAIRS][k] > 0);
-	}
-	ret->doubtful = e.doubtful;
-	ret->known_s = e.by_contents ? e.contents_known_s : e.ends.known_s;
-	ret->by = e.by_contents	 ? SURVIVAL_CONTENTS
-		  : e.ends.known ? SURVIVAL_ENDS
-				 : SURVIVAL_UNKNOWN;
-	integrate(ret);
-	ret->area_error = error_of_area(ret);
-}
-
 /* --- the lower bound --- */
 
 /* Finds what S is at least, at the upper bounds of the classes, by the number of events seen. It is
- * the larger of two bounds. One takes events to have one rate up to the age, the highest that this
- * number allows. The other comes from the contents of blocks of that age or older. */
+ * the larger of two bounds. One takes events to have one rate in windows of birth, and one in later
+ * windows, up to the age: the highest rates that these numbers allow. The other comes from the
+ * contents of blocks of that age or older. */
 static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
 {
-	double events = 0, exposed = 0, older = 0;
+	double ended = 0, watched = 0, frees = 0, exposed = 0, older = 0, young = 0;
 
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		events += (e->sum[ENDED][k] + e->sum[FREES][k]) / sample;
-		exposed += (e->sum[WATCHED][k] + e->sum[EXPOSED][k]) / sample;
-		ret[k] = exposed > 0 ? exp(-most_events(events) / exposed * survival__class_end(k))
-				     : 0;
+		double late;
+
+		ended += e->sum[ENDED][k] / sample;
+		watched += e->sum[WATCHED][k] / sample;
+		frees += e->sum[FREES][k] / sample;
+		exposed += e->sum[EXPOSED][k] / sample;
+		if (e->sum[WATCHED][k] > 0)
+			young = most_events(ended) / watched * survival__class_end(k);
+		late = exposed > 0 ? most_events(frees) / exposed * survival__class_end(k) : 0;
+		ret[k] = exposed > 0 || e->sum[WATCHED][k] > 0 ? exp(-young - late) : 0;
 	}
 	for (int k = SURVIVAL_CLASSES - 1; k >= 0; k--) {
 		double compared = e->sum[LOOKED][k] / sample, changed;
@@ -635,20 +620,55 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 	}
 }
 
+/* contents: S is at most what they say, too, if any were compared */
+static void find_lowest(const struct evidence *e, double sample, bool contents,
+			double ret[SURVIVAL_CLASSES])
+{
+	double lowest = 1;
+
+	find_sure(e, sample, ret);
+	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
+		lowest = fmin(lowest, ret[k]);
+		if (e->compared && contents)
+			lowest = fmin(lowest, e->contents[k]);
+		if (!e->by_contents)
+			lowest = fmin(lowest, e->ends.s[k]);
+		ret[k] = lowest;
+	}
+}
+
 void survival__lowest(const struct survival_ages *groups, size_t n, const struct survival_terms *t,
 		      double ret[SURVIVAL_CLASSES])
 {
-	double lowest = 1;
 	struct evidence e;
 
 	weigh(groups, n, -1, t, &e);
-	find_sure(&e, t->sample, ret);
+	find_lowest(&e, t->sample, true, ret);
+}
+
+/* --- S --- */
+
+void survival__solve(const struct survival_ages *groups, size_t n, int without,
+		     const struct survival_terms *t, struct survival *ret)
+{
+	struct evidence e;
+	double before = 1;
+
+	weigh(groups, n, without, t, &e);
+	if (t->only == SURVIVAL_LEAST)
+		find_lowest(&e, t->sample, e.doubtful, ret->s);
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
-		lowest = fmin(lowest, ret[k]);
-		if (e.compared)
-			lowest = fmin(lowest, e.contents[k]);
-		if (!e.by_contents)
-			lowest = fmin(lowest, e.ends.s[k]);
-		ret[k] = lowest;
+		if (t->only != SURVIVAL_LEAST)
+			ret->s[k] = e.by_contents ? e.contents[k] : e.ends.s[k];
+		ret->s[k] = before = fmin(ret->s[k], before);
+		ret->seen[k] = e.sum[WATCHED][k] > 0 ||
+			       (e.by_contents ? e.sum[LOOKED][k] > 0 : e.sum[PAIRS][k] > 0);
 	}
+	ret->doubtful = e.doubtful;
+	ret->known_s = e.by_contents ? e.contents_known_s : e.ends.known_s;
+	ret->by = e.by_contents	 ? SURVIVAL_CONTENTS
+		  : e.ends.known ? SURVIVAL_ENDS
+				 : SURVIVAL_UNKNOWN;
+	integrate(ret);
+	ret->area_error = error_of_area(ret);
 }

@@ -60,6 +60,7 @@ enum survival_evidence {
 	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
 	SURVIVAL_CONTENTS, /* from contents */
 	SURVIVAL_ENDS,	   /* from frees at addresses */
+	SURVIVAL_LEAST,	   /* the least that so few events allow: only to be asked for */
 };
 
 /* S at the upper bounds of the classes of age. */
@@ -94,7 +95,9 @@ struct survival_terms {
 	const float *missed;
 	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
-	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is taken, if there is any */
+	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is taken, if there is any.
+	 * SURVIVAL_LEAST: S is its lower bound, as of survival__lowest(), by contents only if they
+	 * are not surely wrong */
 	enum survival_evidence only;
 };
 

@@ -206,6 +206,7 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
+/* only: the evidence that is taken; SURVIVAL_UNKNOWN: the better one */
 static void figure(struct context *c, int without, enum survival_evidence only, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
@@ -253,6 +254,14 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 			survival__at(&c->survival, fmin(c->survival.known_s, end) * (i + 1) / 3);
 	for (int i = 0; i < WINDOWED_OLDER; i++)
 		ret->older[i] = live_at(c, end, end / (double)(1 << (WINDOWED_OLDER - i)));
+}
+
+/* Bytes per second of the wall clock, in the last part of the run. */
+static double growth_in(const struct windowed_run *run, const struct figures *f)
+{
+	double wall = WINDOWED_GROWTH_PART * run->wall_s;
+
+	return wall > 0 ? (f->live - f->quarter) / wall : 0;
 }
 
 /* The limit of the series y[0] >= y[1] >= y[2], at equal distances, by Aitken's extrapolation. It
@@ -382,8 +391,9 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 }
 
 /* Contents may change while a block lives, and then they say that blocks end earlier than frees do.
- * If too few frees were seen to tell, either may be right. So the intervals reach to the figures by
- * the evidence that was not taken. other: these figures.
+ * If too few frees were seen to tell, either may be right. And where frees tell, so few may have
+ * been seen that the blocks may end much sooner. So the intervals reach to the figures by what else
+ * is possible. other: these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,
@@ -392,10 +402,14 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 	struct context c = *all;
 	double apart;
 
-	if (!all->survival.doubtful)
+	r->other_grows = NAN;
+	r->doubtful = all->survival.doubtful;
+	if (all->stack->believed != SURVIVAL_UNKNOWN ||
+	    (all->survival.by != SURVIVAL_ENDS && !all->survival.doubtful))
 		return NULL;
-	figure(&c, NOBODY,
-	       all->survival.by == SURVIVAL_CONTENTS ? SURVIVAL_ENDS : SURVIVAL_CONTENTS, other);
+	figure(&c, NOBODY, all->survival.by == SURVIVAL_ENDS ? SURVIVAL_LEAST : SURVIVAL_ENDS,
+	       other);
+	r->other_grows = growth_in(c.run, other);
 	apart = fabs(r->live_bytes - other->live) + error_by_unseen_ages(&c, other);
 	r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
 	return other;
@@ -426,7 +440,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	if (!(wall > 0))
 		return;
 	for (int g = 0; g <= WINDOWED_GROUPS; g++) {
-		grown[g] = r->grows_without[g] = (all[g].live - all[g].quarter) / wall;
+		grown[g] = r->grows_without[g] = growth_in(c->run, &all[g]);
 		fall[g] = all[g].thirds[0] - all[g].thirds[2];
 	}
 	falls = fall[0] > half_width(s, jackknife(s, fall));
@@ -442,9 +456,9 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	error = fmax(half_width(s, jackknife(s, stay)), one);
 	least = fmin(stay[0], grown[0]);
 	if (other) {
-		least = fmin(least, (other->live - other->quarter) / wall);
+		least = fmin(least, r->other_grows);
 		least = fmin(least, other->recent / wall * other->thirds[2]);
-		r->growth.high = fmax(r->growth.high, (other->live - other->quarter) / wall);
+		r->growth.high = fmax(r->growth.high, r->other_grows);
 	}
 	r->growth.low = at_worst(s, least - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
@@ -500,7 +514,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	/* All windows (g = 0) come last, so that c.survival is theirs in the end: it is told. */
 	for (int g = WINDOWED_GROUPS; g >= 0; g--) {
 		if (!g || strata->has_group[g - 1])
-			figure(&c, g - 1, SURVIVAL_UNKNOWN, &all[g]);
+			figure(&c, g - 1, stack->believed, &all[g]);
 		else
 			memset(&all[g], 0, sizeof(all[g]));
 		live[g] = all[g].live;
@@ -537,11 +551,9 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 	struct context c = context_of(run, strata, stack);
 	struct figures all;
 
-	*ret_grows = 0;
-	figure(&c, NOBODY, SURVIVAL_UNKNOWN, &all);
+	figure(&c, NOBODY, stack->believed, &all);
 	*ret_live = all.live;
-	if (run->wall_s > 0)
-		*ret_grows = (all.live - all.quarter) / (WINDOWED_GROWTH_PART * run->wall_s);
+	*ret_grows = growth_in(run, &all);
 }
 
 /* --- the process --- */

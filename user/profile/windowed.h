@@ -116,6 +116,8 @@ struct windowed_stack {
 	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;
+	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: the other evidence is known to be wrong */
+	enum survival_evidence believed;
 };
 
 /* Relative standard error of a figure that is as wrong as the clock. If the clock is off by two
@@ -172,6 +174,10 @@ struct windowed_result {
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	struct growth growth;
+	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
+	/* what growth.bytes_per_s may be as well: by the evidence that was not taken, or if blocks
+	 * end as soon as so few events allow; NaN: there is no doubt */
+	double other_grows;
 	/* share of its bytes that do not end: S(infinity), as far as the run can tell */
 	double stays;
 	enum survival_evidence by;

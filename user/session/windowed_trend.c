@@ -230,7 +230,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
 	_cleanup_free_ const struct survivors_block **blocks = blocks_by_stack(s);
-	_cleanup_free_ const struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
+	_cleanup_free_ struct windowed_stack **stacks = calloc(sites->n + 1, sizeof(*stacks));
 	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
 	struct growth others = *anon;

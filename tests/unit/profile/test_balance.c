@@ -17,7 +17,7 @@
 static struct windowed_result balanced(struct sim *s, size_t n, struct growth anon, double *ret_sum,
 				       double *ret_common)
 {
-	const struct windowed_stack *stacks[4] = {};
+	struct windowed_stack *stacks[4] = {};
 	struct windowed_result results[4];
 	struct windowed_process process;
 
@@ -136,7 +136,7 @@ static void test_small_blocks_are_resident(void **state)
 	const struct life forever = {0, 1};
 	const double mapped = 10 * RATE * RUN_S;
 	struct sim small, large;
-	const struct windowed_stack *stacks[] = {&small.stack, &large.stack};
+	struct windowed_stack *stacks[] = {&small.stack, &large.stack};
 	struct windowed_process process;
 	struct windowed_result r[2];
 
@@ -191,7 +191,7 @@ static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 static void test_who_is_unsure_gives(void **state)
 {
 	struct sim sure, unsure;
-	const struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
+	struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
 	struct windowed_process process;
 	struct windowed_result r[2];
 
@@ -214,7 +214,7 @@ static void test_growth_is_of_the_process(void **state)
 	const double memory = balance__footprint(SIZE) / SIZE, anon = RATE * memory;
 	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
 	struct sim sure, unsure;
-	const struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
+	struct windowed_stack *stacks[] = {&sure.stack, &unsure.stack};
 	struct windowed_process process;
 	struct windowed_result free[2], r[2];
 
@@ -259,7 +259,7 @@ static void test_leaks_by_the_wall_clock(void **state)
 	const double anon = fast_rate * (1 + 1 / ratio) * memory;
 	const struct growth grows = {anon, 0.98 * anon, 1.02 * anon};
 	struct sim fast, slow;
-	const struct windowed_stack *stacks[] = {&fast.stack, &slow.stack};
+	struct windowed_stack *stacks[] = {&fast.stack, &slow.stack};
 	struct windowed_process process;
 	struct windowed_result r[2];
 
