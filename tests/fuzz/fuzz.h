@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What fuzz targets share. A target is one file, tests/fuzz/fuzz_NAME.c, with the function below
- * and a corpus in tests/fuzz/corpus/NAME; it is linked with all rooms up to symbolize, the room web
+ * and a corpus in tests/fuzz/corpus/NAME; it is linked with all rooms up to heap, the room web
  * and what parses the agent's configuration as an archive, of which it takes what it does not
  * define itself: so it may include the .c that it tests, for what is static there. `make fuzz` runs
  * it by libFuzzer, `make check` gives it its corpus. */

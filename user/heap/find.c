@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/vector.h"
+#include "heap/glibc.h"
 
 #define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG 10
@@ -65,9 +66,11 @@ void heap_found__clear(struct heap_found *found)
 
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret)
 {
-	size_t dropped;
-	int err = blocks__finish(blocks, &dropped);
+	size_t dropped = 0;
+	int err = glibc__find(image, blocks, ret);
 
+	if (!err)
+		err = blocks__finish(blocks, &dropped);
 	if (err)
 		return err;
 	ret->quality[HEAP_GLIBC].dropped_spans = dropped;

@@ -46,6 +46,7 @@ struct heap_quality {
 	uint64_t doubtful;	/* blocks of 64 KiB and more that nothing proves */
 	uint64_t own_bytes;	/* how much memory the allocator's own count says it has */
 	uint64_t found_bytes;	/* how much was walked */
+	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own 0: unknown */
 	uint64_t broken_slabs;	/* whose own count of free blocks differs from their bitmap */
 	uint64_t dropped_spans; /* that overlap others */
 };

@@ -232,6 +232,8 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
 				break;
 			continue;
 		}
+		if (end < region->end)
+			pages = (end - region->start + HEAP_PAGE - 1) / HEAP_PAGE;
 		page = addr > region->start ? (addr - region->start) / HEAP_PAGE : 0;
 		page = next_page(region->resident, page, pages, true);
 		if (page == pages || (run_end && page)) {

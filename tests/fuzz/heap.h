@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The memory of a process made from bytes, for the readers of heaps. A heap that makes sense is
+ * laid out first. The input changes words of it: some before it is read, the others meanwhile. */
+#ifndef MEMTRACE_TESTS_FUZZ_HEAP_H
+#define MEMTRACE_TESTS_FUZZ_HEAP_H
+
+#include "fuzz.h"
+
+#include "heap/find.h"
+#include "proc/maps.h"
+
+#define HEAP_MAX_PARTS 8
+
+struct fuzz_heap {
+	struct {
+		uint64_t start, len;
+		unsigned char *bytes;
+	} parts[HEAP_MAX_PARTS];
+	size_t n_parts, n_words;
+	char text[1024];
+	struct fuzz_input in;
+};
+
+static inline void fuzz_heap__add(struct fuzz_heap *heap, uint64_t start, uint64_t len,
+				  const char *tail)
+{
+	size_t at = strlen(heap->text);
+
+	heap->parts[heap->n_parts].start = start;
+	heap->parts[heap->n_parts].len = len;
+	heap->parts[heap->n_parts].bytes = calloc(1, len);
+	require(heap->parts[heap->n_parts].bytes);
+	heap->n_parts++;
+	heap->n_words += len / 8;
+	snprintf(heap->text + at, sizeof(heap->text) - at, "%llx-%llx %s\n",
+		 (unsigned long long)start, (unsigned long long)(start + len), tail);
+}
+
+/* The bytes from addr on, and how many there are. */
+static inline unsigned char *fuzz_heap__at(struct fuzz_heap *heap, uint64_t addr, uint64_t *ret_len)
+{
+	for (size_t i = 0; i < heap->n_parts; i++)
+		if (addr - heap->parts[i].start < heap->parts[i].len) {
+			*ret_len = heap->parts[i].len - (addr - heap->parts[i].start);
+			return heap->parts[i].bytes + (addr - heap->parts[i].start);
+		}
+	return NULL;
+}
+
+static inline void fuzz_heap__put(struct fuzz_heap *heap, uint64_t addr, uint64_t word)
+{
+	uint64_t len;
+
+	memcpy(fuzz_heap__at(heap, addr, &len), &word, sizeof(word));
+}
+
+/* Changes a word as the input says: its number, then how. */
+static inline void fuzz_heap__change(struct fuzz_heap *heap)
+{
+	size_t word = fuzz_take(&heap->in, 2) % heap->n_words, part;
+	uint64_t how = fuzz_take(&heap->in, 1), value = fuzz_take(&heap->in, 4);
+
+	for (part = 0; word >= heap->parts[part].len / 8; part++)
+		word -= heap->parts[part].len / 8;
+	if (how & 1)
+		value += heap->parts[(how >> 1) % heap->n_parts].start;
+	if (how & 0x40)
+		value <<= 32;
+	memcpy(heap->parts[part].bytes + 8 * word, &value, sizeof(value));
+}
+
+static inline long fuzz_heap__read(void *ctx, uint64_t addr, void *to, size_t len)
+{
+	struct fuzz_heap *heap = ctx;
+	size_t done = 0;
+
+	if (heap->in.pos < heap->in.end)
+		fuzz_heap__change(heap);
+	while (done < len) {
+		uint64_t part;
+		const unsigned char *from = fuzz_heap__at(heap, addr + done, &part);
+
+		if (!from)
+			break;
+		if (part > len - done)
+			part = len - done;
+		memcpy((char *)to + done, from, part);
+		done += part;
+	}
+	return (long)done;
+}
+
+static inline int fuzz_heap__pagemap(void *ctx, uint64_t page, uint64_t *entries, size_t n)
+{
+	(void)ctx;
+	for (size_t i = 0; i < n; i++)
+		entries[i] = (page + i) % 37 ? 1ULL << 63 : 0;
+	return 0;
+}
+
+struct fuzz_heap_sums {
+	uint64_t end, in_use, in_use_bytes;
+	const struct blocks *blocks;
+};
+
+static inline int fuzz_heap__check_block(const struct block *block, void *ctx)
+{
+	struct fuzz_heap_sums *sums = ctx;
+	struct block found;
+
+	require(block->start >= sums->end && block->size);
+	require(block->start >= block->span->start);
+	require(block->start + block->size <= block->span->end);
+	require(block->slot < blocks__n_slots(sums->blocks));
+	require(blocks__find(sums->blocks, block->start + block->size - 1, &found));
+	require(found.start == block->start && found.in_use == block->in_use);
+	sums->end = block->start + block->size;
+	sums->in_use += block->in_use;
+	sums->in_use_bytes += block->in_use ? block->size : 0;
+	return 0;
+}
+
+/* Reads the heap and checks that blocks and counts agree. */
+static inline void fuzz_heap__run(struct fuzz_heap *heap)
+{
+	const struct image_source source = {fuzz_heap__read, fuzz_heap__pagemap, heap};
+	const struct image_limits limits = {.read_bytes = 64 << 20};
+	struct heap_found found = {};
+	struct fuzz_heap_sums sums = {};
+	struct blocks *blocks;
+	struct image *image;
+	struct maps maps;
+	uint64_t n = 0;
+
+	for (size_t i = fuzz_take(&heap->in, 1); i; i--)
+		fuzz_heap__change(heap);
+	require(!maps__parse(heap->text, strlen(heap->text), &maps, NULL));
+	require(!image__new(&maps, &source, &limits, &image) && !blocks__new(&blocks));
+	require(!heap__find_blocks(image, blocks, &found));
+	sums.blocks = blocks;
+	blocks__each(blocks, fuzz_heap__check_block, &sums);
+	for (size_t i = 0; i < found.n_arenas; i++)
+		for (size_t k = 0; k < HEAP_SIZES; k++)
+			n += found.arenas[i]->count[PLACE_IN_USE][k].blocks +
+			     found.arenas[i]->count[PLACE_LARGE][k].blocks;
+	require(found.stopped || found.quality[HEAP_GLIBC].dropped_spans || n == sums.in_use);
+	heap_found__clear(&found);
+	blocks__free(blocks);
+	image__free(image);
+	maps__free(&maps);
+	for (size_t i = 0; i < heap->n_parts; i++)
+		free(heap->parts[i].bytes);
+}
+
+#endif

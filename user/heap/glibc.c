@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/glibc_internal.h"
+
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+
+static void cleanup_glibc(struct glibc *g)
+{
+	free(g->arenas);
+	free(g->ranges);
+	free(g->caches);
+}
+
+/* A thread cache is the first chunk of the arena that its thread began with. */
+static void read_keys(struct glibc *g)
+{
+	for (size_t i = 0; i < g->n_ranges && !g->key; i++)
+		if (g->ranges[i].first)
+			glibc__read_key(g, g->ranges[i].first);
+}
+
+int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *found)
+{
+	_cleanup_(cleanup_glibc) struct glibc g = {
+		.image = image,
+		.blocks = blocks,
+		.found = found,
+		.quality = &found->quality[HEAP_GLIBC],
+	};
+	int err = glibc__find_arenas(&g);
+
+	if (err)
+		return err;
+	read_keys(&g);
+	for (size_t i = 0; i < g.n_ranges && !err; i++)
+		err = glibc__walk(&g, &g.ranges[i]);
+	if (!err)
+		err = glibc__free_cached(&g);
+	return err ? err : glibc__find_mmapped(&g);
+}

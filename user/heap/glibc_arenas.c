@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Finds the arenas. The main one lies in the C library's (or a static program's) writable data and
+ * shows itself by its 127 bins: each is a list head, and the heads of empty lists point to
+ * themselves. The others are on a ring with it, and lie at the start of the heaps that were mapped
+ * for them. */
+#include "heap/glibc_internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/vector.h"
+
+#define WINDOW	      (256u << 10)
+#define MIN_EMPTY     4	   /* bins of a main arena; most have dozens */
+#define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
+#define MAX_HEAPS     (1 << 16)
+#define HEAP_MAX_SIZE (64ULL << 20) /* and alignment, without huge pages */
+
+/* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, 48 later. */
+enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
+
+/* Offsets in struct malloc_par from n_mmaps on. Before it the fields differ by version, and from
+ * glibc 2.35 on it does not begin a word: it lies 4 bytes farther from what follows. */
+enum {
+	PARAMS_MMAPS_MAX = 4,
+	PARAMS_MAX_N_MMAPS = 8,
+	PARAMS_MMAPPED = 16, /* + 4 from 2.35 on; so are all below */
+	PARAMS_MAX_MMAPPED = 24,
+	PARAMS_SBRK_BASE = 32,
+	PARAMS_TCACHE_BINS = 40,
+	PARAMS_TCACHE_MAX = 48,
+	PARAMS_BYTES = 60,
+};
+#define DEFAULT_MMAPS_MAX 65536
+
+static bool is_pointer(struct glibc *g, uint64_t addr)
+{
+	const struct region *region = addr % CHUNK_ALIGN ? NULL : image__find(g->image, addr);
+
+	return region && region__readable(region);
+}
+
+static bool has_sound_links(struct glibc *g, const unsigned char *bytes)
+{
+	uint64_t next = glibc__word(bytes + ARENA_NEXT);
+
+	return next && next % 8 == 0 && is_pointer(g, glibc__word(bytes + ARENA_TOP));
+}
+
+/* Are these the bytes of a main arena at addr? */
+static bool is_main_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes)
+{
+	size_t empty = 0;
+
+	for (size_t i = 0; i < N_BINS; i++) {
+		uint64_t self = addr + ARENA_BINS + 16 * i - CHUNK_USER;
+		uint64_t fd = glibc__word(bytes + ARENA_BINS + 16 * i);
+		uint64_t bk = glibc__word(bytes + ARENA_BINS + 16 * i + 8);
+
+		if (fd == self && bk == self)
+			empty++;
+		else if (!fd || !bk || fd % CHUNK_ALIGN || bk % CHUNK_ALIGN)
+			return false;
+	}
+	return empty >= MIN_EMPTY && has_sound_links(g, bytes);
+}
+
+/* Reads the arena at addr, which is not the main one: the head of its first heap leads back to
+ * it. */
+static bool read_other_arena(struct glibc *g, uint64_t addr, unsigned char *bytes)
+{
+	uint64_t owner, heap = addr & ~(HEAP_PAGE - 1);
+
+	return addr - heap >= HEAP_BYTES && addr - heap < 256 &&
+	       glibc__read_word(g, heap + HEAP_ARENA, &owner) && owner == addr &&
+	       !image__read(g->image, addr, bytes, ARENA_BYTES) && has_sound_links(g, bytes);
+}
+
+static int add_range(struct glibc *g, uint64_t start, uint64_t end, uint64_t first, uint32_t arena)
+{
+	if (g->n_ranges >= MAX_HEAPS || end <= start)
+		return 0;
+	for (size_t i = 0; i < g->n_ranges; i++)
+		if (start < g->ranges[i].end && end > g->ranges[i].start)
+			return 0;
+	if (VECTOR_RESERVE(g->ranges, g->ranges_room, g->n_ranges + 1))
+		return -ENOMEM;
+	g->ranges[g->n_ranges++] = (struct glibc_range){start, end, first, arena};
+	return 0;
+}
+
+/* The heaps of an arena that is not the main one, from the newest, which has the top, on. */
+static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
+{
+	uint64_t arena = g->arenas[number].addr, heap = top & ~(HEAP_MAX_SIZE - 1);
+	uint64_t info_bytes = arena % HEAP_PAGE;
+
+	for (size_t n = 0; heap && n < MAX_HEAPS; n++) {
+		const struct region *region = image__find(g->image, heap);
+		uint64_t info[HEAP_BYTES / 8], end, first;
+		int err;
+
+		if (!region || !region__readable(region) ||
+		    image__read(g->image, heap, info, sizeof(info)) ||
+		    info[HEAP_ARENA / 8] != arena)
+			return 0;
+		end = heap + info[HEAP_SIZE / 8];
+		if (end % HEAP_PAGE || end <= heap || end > region->end)
+			end = region->end;
+		first = heap == arena - info_bytes
+				? (arena + ARENA_BYTES + CHUNK_ALIGN - 1) & ~(CHUNK_ALIGN - 1)
+				: heap + info_bytes;
+		err = add_range(g, heap, end, first, number);
+		if (err)
+			return err;
+		heap = info[HEAP_PREV / 8];
+		if (heap % HEAP_PAGE)
+			return 0;
+	}
+	return 0;
+}
+
+/* The memory of the main arena: what sbrk() gave, and where sbrk() failed the mapping with the
+ * top. */
+static int add_main_ranges(struct glibc *g, uint32_t number, uint64_t top)
+{
+	const struct region *holder = image__find(g->image, top);
+	uint64_t start = 0, end = 0;
+
+	for (size_t i = 0; i < image__n_regions(g->image); i++) {
+		const struct region *region = image__region(g->image, i);
+
+		if (region->kind != REGION_BRK)
+			continue;
+		if (!end)
+			start = region->start;
+		else if (region->start != end)
+			break;
+		end = region->end;
+	}
+	if (end &&
+	    add_range(g, start, end, g->sbrk_base >= start && g->sbrk_base < end ? g->sbrk_base : 0,
+		      number))
+		return -ENOMEM;
+	if (holder && holder->kind == REGION_ANON)
+		return add_range(g, holder->start, holder->end, 0, number);
+	return 0;
+}
+
+/* struct malloc_par, in the data of the file that has the main arena. */
+static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t len)
+{
+	for (size_t at = 0; at + PARAMS_BYTES <= len && !g->has_params; at += 4) {
+		const unsigned char *p = bytes + at, *q = at % 8 ? p + 4 : p;
+		uint64_t base = glibc__word(q + PARAMS_SBRK_BASE);
+		uint64_t mmapped = glibc__word(q + PARAMS_MMAPPED);
+		uint64_t n = glibc__word(p) & UINT32_MAX;
+		const struct region *region;
+
+		if ((glibc__word(p + PARAMS_MMAPS_MAX) & UINT32_MAX) != DEFAULT_MMAPS_MAX ||
+		    n > (glibc__word(p + PARAMS_MAX_N_MMAPS) & UINT32_MAX) || mmapped % HEAP_PAGE ||
+		    !n != !mmapped || mmapped > glibc__word(q + PARAMS_MAX_MMAPPED) ||
+		    glibc__word(q + PARAMS_TCACHE_BINS) > 64 ||
+		    glibc__word(q + PARAMS_TCACHE_MAX) > TCACHE_MAX_CHUNK || base % CHUNK_ALIGN)
+			continue;
+		region = image__find(g->image, base);
+		if (!region || region->kind != REGION_BRK)
+			continue;
+		g->has_params = true;
+		g->n_mmapped = n;
+		g->mmapped_bytes = mmapped;
+		g->sbrk_base = base;
+	}
+}
+
+/* Calls fn with the resident bytes of the data around the region; windows overlap. */
+static void each_window(struct glibc *g, uint64_t start, uint64_t end, unsigned char *bytes,
+			void (*fn)(struct glibc *g, uint64_t addr, size_t len, void *ctx),
+			void *ctx)
+{
+	uint64_t run_start, run_end;
+
+	while (image__run(g->image, start, end, &run_start, &run_end)) {
+		for (uint64_t at = run_start; at < run_end; at += WINDOW - ARENA_BYTES) {
+			size_t len = run_end - at < WINDOW ? (size_t)(run_end - at) : WINDOW;
+
+			if (image__spent(g->image))
+				return;
+			if (!image__read(g->image, at, bytes, len))
+				fn(g, at, len, ctx);
+			if (len < WINDOW)
+				break;
+		}
+		start = run_end;
+	}
+}
+
+struct finding {
+	unsigned char *bytes; /* of the window */
+	uint64_t found;	      /* address of a main arena; 0: none yet */
+};
+
+static void params_of_window(struct glibc *g, uint64_t addr, size_t len, void *ctx)
+{
+	struct finding *finding = ctx;
+
+	(void)addr;
+	find_params_in(g, finding->bytes, len);
+}
+
+/* Is one of the arenas at which the list head at `head` could be a bin really there? */
+static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
+{
+	unsigned char bytes[ARENA_BYTES];
+
+	image__forget(g->image);
+	for (size_t i = 0; i < N_BINS; i++) {
+		uint64_t addr = head - ARENA_BINS - 16 * i, next = addr;
+		size_t steps = 0;
+
+		if (image__peek(g->image, addr, bytes, sizeof(bytes)) ||
+		    !is_main_arena(g, addr, bytes))
+			continue;
+		do
+			next = glibc__word(bytes + ARENA_NEXT);
+		while (next != addr && ++steps < MAX_ARENAS && read_other_arena(g, next, bytes));
+		if (next == addr)
+			return addr;
+	}
+	return 0;
+}
+
+static void main_arena_of_window(struct glibc *g, uint64_t addr, size_t len, void *ctx)
+{
+	struct finding *finding = ctx;
+
+	for (size_t at = 0; at + 16 <= len && !finding->found; at += 8) {
+		uint64_t self = addr + at - CHUNK_USER;
+
+		if (glibc__word(finding->bytes + at) == self &&
+		    glibc__word(finding->bytes + at + 8) == self)
+			finding->found = arena_of_bin(g, addr + at);
+	}
+}
+
+static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes, bool is_main)
+{
+	struct heap_arena *count;
+
+	if (VECTOR_RESERVE(g->arenas, g->arenas_room, g->n_arenas + 1))
+		return -ENOMEM;
+	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
+	if (!count)
+		return -ENOMEM;
+	g->arenas[g->n_arenas++] =
+		(struct glibc_arena){addr, is_main, glibc__word(bytes + ARENA_SYSTEM_MEM), count};
+	g->quality->own_bytes += glibc__word(bytes + ARENA_SYSTEM_MEM);
+	return 0;
+}
+
+static bool is_known(const struct glibc *g, uint64_t addr)
+{
+	for (size_t i = 0; i < g->n_arenas; i++)
+		if (g->arenas[i].addr == addr)
+			return true;
+	return false;
+}
+
+/* All arenas on the ring of the main one at addr. */
+static int add_ring(struct glibc *g, uint64_t addr)
+{
+	unsigned char bytes[ARENA_BYTES];
+	uint64_t next = addr;
+
+	while (!is_known(g, next) && g->n_arenas < MAX_ARENAS &&
+	       (next == addr ? !image__read(g->image, addr, bytes, ARENA_BYTES)
+			     : read_other_arena(g, next, bytes))) {
+		uint32_t number = (uint32_t)g->n_arenas;
+		uint64_t top = glibc__word(bytes + ARENA_TOP);
+		int err = add_arena(g, next, bytes, next == addr);
+
+		if (!err && top != next + ARENA_TOP) /* an arena without memory has its own top */
+			err = next == addr ? add_main_ranges(g, number, top)
+					   : add_heaps(g, number, top);
+		if (err)
+			return err;
+		next = glibc__word(bytes + ARENA_NEXT);
+	}
+	return 0;
+}
+
+/* Data and bss of one file lie side by side. */
+static bool is_data(const struct region *region)
+{
+	return region->kind == REGION_DATA || region->kind == REGION_BSS;
+}
+
+int glibc__find_arenas(struct glibc *g)
+{
+	static unsigned char bytes[WINDOW];
+	size_t n = image__n_regions(g->image);
+	int err = 0;
+
+	for (size_t i = 0, end; i < n && !err; i = end) {
+		struct finding finding = {.bytes = bytes};
+		uint64_t from = image__region(g->image, i)->start, to;
+
+		end = i + 1;
+		if (!is_data(image__region(g->image, i)))
+			continue;
+		while (end < n && is_data(image__region(g->image, end)) &&
+		       image__region(g->image, end)->start == image__region(g->image, end - 1)->end)
+			end++;
+		to = image__region(g->image, end - 1)->end;
+		each_window(g, from, to, bytes, main_arena_of_window, &finding);
+		if (!finding.found || is_known(g, finding.found))
+			continue;
+		if (!g->has_params)
+			each_window(g, from, to, bytes, params_of_window, &finding);
+		err = add_ring(g, finding.found);
+	}
+	return err;
+}

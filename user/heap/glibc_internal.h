@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Shared by the files of glibc.h. A chunk is a block with its header: the size of the chunk before
+ * it (only where that one is free), then its own size with three flags in the low bits, then what
+ * malloc() returns. */
+#ifndef MEMTRACE_HEAP_GLIBC_INTERNAL_H
+#define MEMTRACE_HEAP_GLIBC_INTERNAL_H
+
+#include "heap/glibc.h"
+
+#define CHUNK_ALIGN	 16ULL
+#define CHUNK_MIN	 32ULL
+#define CHUNK_USER	 16ULL /* from a chunk to what malloc() returns */
+#define CHUNK_PREV_USED	 1ULL  /* the chunk before is in use, or in a cache */
+#define CHUNK_MMAPPED	 2ULL
+#define CHUNK_NON_MAIN	 4ULL
+#define CHUNK_FLAGS	 7ULL
+#define CHUNK_FENCE	 16ULL /* size of the fenceposts at the end of a heap that was left */
+#define TCACHE_MAX_CHUNK 1040ULL
+#define FAST_BINS	 10
+#define N_BINS		 127
+
+/* Offsets in struct malloc_state. */
+enum {
+	ARENA_FAST = 16,
+	ARENA_TOP = 96,
+	ARENA_BINS = 112,
+	ARENA_NEXT = 2160,
+	ARENA_SYSTEM_MEM = 2184,
+	ARENA_BYTES = 2200,
+};
+
+struct glibc_arena {
+	uint64_t addr;
+	bool is_main;
+	uint64_t own_bytes; /* system_mem */
+	struct heap_arena *count;
+};
+
+/* Memory that holds chunks of an arena from `first` on. */
+struct glibc_range {
+	uint64_t start, end; /* page-aligned */
+	uint64_t first;	     /* a chunk; 0: unknown */
+	uint32_t arena;	     /* index in arenas */
+};
+
+struct glibc {
+	struct image *image;
+	struct blocks *blocks;
+	struct heap_found *found;
+	struct heap_quality *quality;
+	struct glibc_arena *arenas;
+	size_t n_arenas, arenas_room;
+	struct glibc_range *ranges;
+	size_t n_ranges, ranges_room;
+
+	/* struct malloc_par's counts; false: it was not found */
+	bool has_params;
+	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
+	uint64_t n_found; /* mmapped blocks */
+
+	/* word 1 of the blocks in thread caches; 0: unknown (also before 2.34) */
+	uint64_t key;
+	/* in-use chunks of the size of a thread cache's own structure */
+	uint64_t *caches;
+	size_t n_caches, caches_room;
+};
+
+#define TCACHE_CHUNK 0x290ULL /* size of the chunk with struct tcache_perthread_struct */
+
+/* glibc_arenas.c: fills in arenas, ranges and params. 0 or -ENOMEM. */
+int glibc__find_arenas(struct glibc *g);
+
+/* glibc_walk.c: adds a span for the range, walks its chunks and counts them. 0 or -ENOMEM. */
+int glibc__walk(struct glibc *g, const struct glibc_range *range);
+
+/* glibc_caches.c: reads the key from the thread cache in the chunk at addr. False: there is no
+ * thread cache with blocks in it. */
+bool glibc__read_key(struct glibc *g, uint64_t chunk);
+/* Takes what lies in thread caches and fast bins for free. 0 or -ENOMEM. */
+int glibc__free_cached(struct glibc *g);
+
+/* glibc_mmapped.c: adds the blocks that have a mapping of their own. 0 or -ENOMEM. */
+int glibc__find_mmapped(struct glibc *g);
+
+static inline bool glibc__read_word(struct glibc *g, uint64_t addr, uint64_t *ret)
+{
+	return !image__read(g->image, addr, ret, sizeof(*ret));
+}
+
+static inline uint64_t glibc__word(const unsigned char *bytes)
+{
+	uint64_t word;
+
+	__builtin_memcpy(&word, bytes, sizeof(word));
+	return word;
+}
+
+#endif

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Blocks that are mappings of their own. The kernel joins such mappings with their neighbours, so a
+ * header may lie on any page. Behind the header's two words nothing proves it, but glibc counts
+ * these blocks, and the caller compares. */
+#include "heap/glibc_internal.h"
+
+#include <errno.h>
+
+/* memalign() moves the chunk to just before an address that is a multiple of the alignment, and
+ * leaves the first header where it was. */
+#define MIN_ALIGN_LOG 5
+#define MAX_ALIGN_LOG 40
+
+/* The end of the arena's memory that addr lies in; 0: it lies in none. */
+static uint64_t arena_end(const struct glibc *g, uint64_t addr)
+{
+	for (size_t i = 0; i < g->n_ranges; i++)
+		if (addr >= g->ranges[i].start && addr < g->ranges[i].end)
+			return g->ranges[i].end;
+	return 0;
+}
+
+/* Is a chunk at addr whose mapping begins at start and ends before limit? */
+static bool read_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t limit,
+		       uint64_t *ret_end)
+{
+	uint64_t header[2], size;
+
+	if (image__peek(g->image, addr, header, sizeof(header)) ||
+	    (header[1] & CHUNK_FLAGS) != CHUNK_MMAPPED)
+		return false;
+	size = header[1] & ~CHUNK_FLAGS;
+	if (header[0] != addr - start || size > limit - addr || size < CHUNK_MIN ||
+	    (header[0] + size) % HEAP_PAGE)
+		return false;
+	*ret_end = addr + size;
+	return true;
+}
+
+static int add_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t end)
+{
+	const struct span model = {.kind = SPAN_SINGLE,
+				   .allocator = HEAP_GLIBC,
+				   .start = start,
+				   .end = end,
+				   .first = addr + CHUNK_USER,
+				   .block_size = end - addr - CHUNK_USER};
+	struct span *span;
+	int err = blocks__add(g->blocks, &model, &span);
+
+	if (err)
+		return err == -EINVAL ? 0 : err;
+	heap_arena__count(g->arenas[0].count, PLACE_LARGE, model.block_size);
+	g->n_found++;
+	g->quality->found_large += end - start;
+	return 0;
+}
+
+/* The chunk of a mapping that begins at start and ends before limit. */
+static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, uint64_t *ret_addr,
+		       uint64_t *ret_end)
+{
+	uint64_t moved_end;
+
+	if (!read_chunk(g, start, start, limit, ret_end))
+		return false;
+	*ret_addr = start;
+	for (int log = MIN_ALIGN_LOG; log <= MAX_ALIGN_LOG; log++) {
+		uint64_t align = 1ULL << log;
+		uint64_t addr = (start / align + 1) * align - CHUNK_USER;
+
+		if (addr - start >= CHUNK_MIN && addr < *ret_end &&
+		    read_chunk(g, addr, start, *ret_end, &moved_end) && moved_end == *ret_end) {
+			*ret_addr = addr;
+			break;
+		}
+	}
+	return true;
+}
+
+static int search(struct glibc *g, const struct region *region)
+{
+	uint64_t page = region->start, run_end;
+
+	while (image__run(g->image, page, region->end, &page, &run_end)) {
+		uint64_t taken = arena_end(g, page), addr, end;
+		int err;
+
+		if (taken) {
+			page = taken;
+		} else if (find_chunk(g, page, region->end, &addr, &end)) {
+			err = add_chunk(g, addr, page, end);
+			if (err)
+				return err;
+			page = end;
+		} else {
+			page += HEAP_PAGE;
+		}
+	}
+	return 0;
+}
+
+int glibc__find_mmapped(struct glibc *g)
+{
+	int err = 0;
+
+	if (!g->n_arenas || (g->has_params && !g->n_mmapped))
+		return 0;
+	image__forget(g->image);
+	g->quality->own_large += g->mmapped_bytes;
+	for (size_t i = 0; i < image__n_regions(g->image) && !err; i++) {
+		const struct region *region = image__region(g->image, i);
+
+		if (region->kind == REGION_ANON || region->kind == REGION_BSS)
+			err = search(g, region);
+	}
+	return err;
+}
