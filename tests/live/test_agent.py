@@ -126,6 +126,29 @@ def agent_serves_what_there_is():
 
 
 @test(beside=True)
+def agent_tells_what_is_new():
+    """A process that rests has no new profile in most rounds, and has not ended. What it does then is told in the next."""
+    with Target("truth_basic") as quiet, Endless("leaking", "--rate", "1000") as busy, \
+            Agent("-p", f"{quiet.pid},{busy.pid}", "-i", "1") as agent:
+        agent.wait_for(quiet.pid, busy.pid)
+        wait_until(lambda: agent.targets()[busy.pid]["snapshot"] >= 10, "ten profiles of the one that runs")
+        found = agent.targets()
+        rounds = found[busy.pid]["snapshot"] - found[quiet.pid]["snapshot"]
+        expect(rounds >= 2, "as many profiles of the one that rests:", found)
+        expect_equal((found[quiet.pid]["ended"], found[quiet.pid]["live_bytes"]), (False, 0), "it")
+        held = sum(function["live_bytes"] for function in quiet.go()["functions"].values())
+        wait_until(lambda: agent.targets()[quiet.pid]["live_bytes"] >= held, f"{held} live bytes")
+        before = agent.targets()[quiet.pid]["snapshot"]
+        expect_equal(agent.ask(f"/pid/{quiet.pid}/snapshot", "POST")[0], 202, "status of a snapshot that was asked for")
+        wait_until(lambda: agent.targets()[quiet.pid]["snapshot"] > before, "the snapshot")
+        quiet.quit()
+        wait_until(lambda: agent.targets()[quiet.pid]["ended"], "its end")
+        agent.stop()
+        busy.stop()
+    return f"{rounds} of 10 rounds had no profile of it"
+
+
+@test(beside=True)
 def agent_metrics():
     """By group, as promtool has them; each stack's number leads to its frames."""
     with watching_a_leak() as (target, agent):

@@ -18,7 +18,9 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
 	FEED_PROFILE = 1,
-	/* A round is over: the profile of every traced process has been sent. */
+	/* A process has done nothing since its last profile, which holds still. */
+	FEED_SAME,
+	/* A round is over: FEED_PROFILE or FEED_SAME of every traced process has been sent. */
 	FEED_ROUND,
 	FEED_ASK,  /* from the server: it wants a round now */
 	FEED_PUSH, /* with a descriptor: the receivers of profiles, as text (below) */
@@ -31,8 +33,8 @@ enum feed_kind {
 
 struct feed_message {
 	uint32_t kind;
-	int32_t pid;	     /* FEED_PROFILE */
-	uint64_t taken_ns;   /* when the figures were read, by the wall clock */
+	int32_t pid;	     /* FEED_PROFILE, FEED_SAME */
+	uint64_t taken_ns;   /* when the figures were read, or hold, by the wall clock */
 	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
 	uint64_t user_bytes; /* FEED_ROUND: of the tracer, resident */
 	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */

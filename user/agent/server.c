@@ -251,6 +251,16 @@ int server__send_profile(struct server *s, const struct profile *profile)
 	return 0;
 }
 
+int server__send_same(struct server *s, pid_t pid)
+{
+	struct feed_message message = {
+		.kind = FEED_SAME, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
+
+	if (s->feed >= 0 && send_patiently(s, &message, -1))
+		s->n_dropped++;
+	return 0;
+}
+
 void server__end_round(struct server *s, double round_s, double every_s)
 {
 	struct feed_message message = {.kind = FEED_ROUND,

@@ -47,6 +47,9 @@ int server__start(struct server *server, struct error *err);
  * that is not the server's fault. */
 int server__send_profile(struct server *server, const struct profile *profile);
 
+/* The process's last profile still holds. As server__send_profile(). */
+int server__send_same(struct server *server, pid_t pid);
+
 /* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */
 void server__end_round(struct server *server, double round_s, double every_s);
 

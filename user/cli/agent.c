@@ -40,6 +40,8 @@ struct run {
 	struct session *session;
 	struct server *server;
 	int alive; /* the supervisor's pipe */
+	/* in the last round: which server it went to, and how many profiles were dropped by then */
+	uint64_t n_started, n_dropped;
 };
 
 /* As the agent was called. */
@@ -103,8 +105,9 @@ static const struct option_row agent_rows[] = {
 		"given four times."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
 	 .help = "how often each process has a new profile",
-	 .man = "1 to 86400. Where reading the kernel's tables takes long, profiles are made less "
-		"often than that."},
+	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
+		"one. Where reading the kernel's tables takes long, profiles are made less often "
+		"than that."},
 	{},
 };
 
@@ -185,18 +188,31 @@ static int send_profile(void *ctx, const struct profile *profile)
 	return server__send_profile(run->server, profile);
 }
 
-/* A new profile of each process. Returns when the next one is due. *ret_rest_s: before that time
- * has passed, none is made, whoever asks. */
-static double make_round(struct run *run, double *ret_rest_s)
+static int send_same(void *ctx, pid_t pid)
 {
+	return server__send_same(((struct run *)ctx)->server, pid);
+}
+
+/* New profiles. asked: of each process. Returns when the next round is due. *ret_rest_s: before
+ * that time has passed, none is made, whoever asks. */
+static double make_round(struct run *run, bool asked, double *ret_rest_s)
+{
+	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
 	double start, took, every = run->config->every_s;
 	int rc;
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	rc = session__peek(run->session, send_profile, run);
-	if (rc)
+	/* does the server have the last profile of each process? */
+	news.all = asked || run->n_started != run->server->n_started ||
+		   run->n_dropped != run->server->n_dropped;
+	run->n_started = run->server->n_started;
+	run->n_dropped = run->server->n_dropped;
+	rc = session__news(run->session, &news);
+	if (rc) {
 		complain("no profiles: %s", strerror(-rc));
+		run->n_started = 0;
+	}
 	took = clock__monotonic_s() - start;
 	*ret_rest_s = fmax(ASKED_EVERY_S, took / ROUND_SHARE);
 	every = fmax(every, took / ROUND_SHARE);
@@ -226,7 +242,7 @@ static void say_alive(const struct run *run)
 static int go_on(struct run *run, int signal_fd)
 {
 	double start = clock__monotonic_s(), duration = run->config->trace.duration_s;
-	double next = start + fmin(1, run->config->every_s), asked_at = 0, rest = 0;
+	double next = start + fmin(1, run->config->every_s), asked_at = 0, rest = 0, second = start;
 	struct withdrawn_told withdrawn = {};
 	bool asked = false;
 	size_t told = 0;
@@ -238,7 +254,6 @@ static int go_on(struct run *run, int signal_fd)
 					{.fd = signal_fd, .events = POLLIN},
 					{.fd = asked ? -1 : run->server->feed, .events = POLLIN}};
 		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
-		struct session_status status;
 
 		if (duration > 0 && now >= start + duration)
 			return 0;
@@ -255,12 +270,17 @@ static int go_on(struct run *run, int signal_fd)
 			return say_unguarded();
 		asked |= server__listen_to(run->server);
 		see_to_server(run);
-		say_alive(run);
-		session__status(run->session, &status); /* keeps the CPU times fresh */
 		now = clock__monotonic_s();
+		if (now >= second) {
+			struct session_status ignored;
+
+			second = now + 1;
+			say_alive(run);
+			session__status(run->session, &ignored); /* keeps the CPU times fresh */
+		}
 		if (now < next && !(asked && now >= asked_at + rest))
 			continue;
-		next = make_round(run, &rest);
+		next = make_round(run, asked, &rest);
 		asked = false;
 		asked_at = clock__monotonic_s();
 	}

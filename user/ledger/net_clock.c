@@ -109,6 +109,16 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 	return 0;
 }
 
+int net_clock__rest(struct net_clock *c, uint64_t wall_ns)
+{
+	const struct net_clock_point *last = c->n ? &c->at[c->n - 1] : NULL;
+
+	if (!last)
+		return 0;
+	return net_clock__add(c, wall_ns, c->cpu_ns + last->cpu_s / NS,
+			      c->cost_ns + last->cost_s / NS, last->work, NET_CLOCK_NONE);
+}
+
 static double between(const struct net_clock *c, uint64_t wall_ns, bool cost)
 {
 	size_t later = SEARCH_FIRST(i, c->n, c->at[i].wall_ns > wall_ns);

@@ -93,6 +93,9 @@ enum net_clock_edge {
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
 
+/* Adds a point that says that nothing was used since the last one. 0 or -ENOMEM. */
+int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
+
 /* Estimates F from what is known so far; all net time is computed with it from now on. In a long
  * run it does not do so on every call. */
 void net_clock__learn(struct net_clock *clock);

@@ -199,6 +199,7 @@ bool host_process__watch(struct host_process *p, uint64_t now_ns, double cpu_ns)
 	}
 	p->watched_ns = now_ns;
 	p->watched_cpu_ns = cpu_ns;
+	p->is_idle = !used;
 	if (!used)
 		p->growth_rate *= 0.7;
 	return used;

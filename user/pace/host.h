@@ -81,6 +81,7 @@ struct host_process {
 	/* When last watched. */
 	uint64_t watched_ns, read_ns; /* of its CPU time; of its size (0: not yet) */
 	double watched_cpu_ns;
+	bool is_idle; /* it had used next to none then */
 	uint64_t rss_bytes, faults;
 	/* When its last turn ended, or when it was added; its CPU time then. */
 	uint64_t turn_ns;

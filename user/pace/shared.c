@@ -8,11 +8,12 @@
 /* a tick is longer by this for each process: no more than 5,000 are looked at a second */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
-#define CLOCKS_A_TICK 256	/* processes whose CPU time is read, in turn, */
-#define SIZES_A_TICK  64	/* and whose size is read, of those that have used some */
-#define OFFERS_A_TICK 4		/* processes that are asked in a tick, at most */
-#define FULL_TICKS    5		/* full ticks in a row: there is no room */
-#define ATTACH_NS     (40 * MS) /* what it may take to open a window or to close some */
+#define CLOCKS_A_TICK 256	  /* processes whose CPU time is read, in turn, */
+#define WATCH_IDLE_NS (1000 * MS) /* so often, of a process that used none */
+#define SIZES_A_TICK  64	  /* and whose size is read, of those that have used some */
+#define OFFERS_A_TICK 4		  /* processes that are asked in a tick, at most */
+#define FULL_TICKS    5		  /* full ticks in a row: there is no room */
+#define ATTACH_NS     (40 * MS)	  /* what it may take to open a window or to close some */
 /* While a window is opened, the kernel keeps all forks waiting, and asks every process that maps
  * the file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
@@ -313,10 +314,12 @@ static void watch_some(struct scheduler *sc)
 	for (size_t i = 0; i < CLOCKS_A_TICK && i < sc->n && sizes < SIZES_A_TICK; i++) {
 		struct paced *p = sc->processes[sc->watch_next++ % sc->n];
 		uint64_t rss, faults;
+		uint64_t now = pace__now_ns(sc);
 		double cpu;
 
-		if (!paced__is_kept(p) || sc->ops->watch(sc->ctx, p, &cpu) ||
-		    !host_process__watch(&p->turn, pace__now_ns(sc), cpu))
+		if (!paced__is_kept(p) ||
+		    (p->turn.is_idle && now < p->turn.watched_ns + WATCH_IDLE_NS) ||
+		    sc->ops->watch(sc->ctx, p, &cpu) || !host_process__watch(&p->turn, now, cpu))
 			continue;
 		sizes++;
 		if (!sc->ops->watch_size(sc->ctx, p, &rss, &faults))

@@ -65,7 +65,8 @@ size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
 bool process__sleeps(pid_t pid, size_t max);
 
 /* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
- * 0, -ESRCH or other negative errno. Source: clock_getcpuclockid(3). */
+ * 0, -ESRCH or other negative errno. Source: the clock of clock_getcpuclockid(3). For a thread that
+ * runs on another CPU, it may lag by a tick of the kernel. */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 
 /* Bytes that pid's threads, dead ones included, have read and written by system calls: rchar +

@@ -59,6 +59,12 @@ struct budget {
 /* Was the process traced in windows, or did its turn never come? */
 bool budget__is_windowed(const struct budget *budget);
 
+/* Since when a process rests: targets__rests(). All zero: not known. */
+struct rest {
+	uint64_t cpu_ns;   /* the CPU time that it had used at the last look */
+	uint64_t since_ns; /* monotonic: the first look with that value */
+};
+
 /* One process of the run. */
 struct target {
 	struct process_info info;  /* as it was when tracing began, or at its last exec */
@@ -116,6 +122,13 @@ struct target {
 	double probe_ns;   /* cost of the probes so far, negative when unknown */
 	double gone_bytes; /* what programs held when exec replaced them */
 	struct sizes anon; /* its anonymous memory */
+	/* Whoever does again and again what depends on the process's doings alone does it only if
+	 * the process has run since: */
+	struct {
+		struct rest totals, size, look, news;
+	} rest;
+	uint64_t told_ns; /* monotonic: of its last profile for session__news(); 0: none */
+	bool is_due;	  /* for its next one */
 	struct budget budget;
 	/* For the running display, where a process in windows is shown, too. */
 	struct {

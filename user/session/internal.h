@@ -106,6 +106,12 @@ static inline double session__share_pct(double part_ns, uint64_t cpu_ns)
 	return pct > 100 ? 100 : pct;
 }
 
+/* When tracing the target began, monotonic. */
+static inline uint64_t session__begin_ns(const struct session *s, const struct target *t)
+{
+	return t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
+}
+
 static inline uint64_t target__cpu_used_ns(const struct target *t)
 {
 	return t->cpu_now_ns > t->cpu_start_ns ? t->cpu_now_ns - t->cpu_start_ns : 0;
@@ -122,6 +128,15 @@ void profiles__settle_ended(struct session *session);
 /* With options->victims: now and then looks at the processes, because nothing can be read from a
  * victim. */
 void profiles__foresee(struct session *session);
+
+/* --- news.c: who has done something since --- */
+
+/* Has the process done nothing since a call with the same rest that returned false? Costs one
+ * system call: a process that uses no CPU time calls nothing and allocates nothing. */
+bool targets__rests(const struct target *target, struct rest *rest);
+
+/* For session__news(): sets is_due of each target. */
+void news__choose(struct session *session, uint64_t now_ns, bool all);
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 

@@ -71,7 +71,7 @@ static int note_lost(struct session *s, struct profile *p)
 static int make_profile(struct session *s, const struct capture_drain *drain, struct target *t,
 			uint64_t now_ns, struct profile_list *list)
 {
-	uint64_t start_ns = t->start_ns > s->start_ns ? t->start_ns : s->start_ns;
+	uint64_t start_ns = session__begin_ns(s, t);
 	uint64_t end_ns = t->ended ? t->end_ns : now_ns;
 	struct build build = {
 		.capture = s->capture,
@@ -347,7 +347,7 @@ void profiles__foresee(struct session *s)
 		struct target *t = s->targets[i];
 
 		if (!t->ended && !t->is_victim && t->budget.survivors.n_windows &&
-		    !t->budget.stretch) {
+		    !t->budget.stretch && !targets__rests(t, &t->rest.look)) {
 			look_now(s, t);
 			capture__beat(s->capture);
 		}
@@ -370,11 +370,10 @@ void session__await_gap(struct session *s)
 	}
 }
 
-/* Adds the profiles of the moment. ended: named targets that have ended are included. */
-static int look(struct session *s, bool ended, struct profile_list *list)
+/* Adds the profiles of the moment of all targets that are due. */
+static int look(struct session *s, uint64_t now, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	uint64_t now = s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
 	int rc = capture__drain(s->capture, &drain, NULL);
 
 	if (!rc)
@@ -382,23 +381,48 @@ static int look(struct session *s, bool ended, struct profile_list *list)
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		struct target *t = s->targets[i];
 
-		if (t->ended && (!ended || t->uninvited))
+		if (!t->is_due)
 			continue;
 		if (!t->ended && !s->stopped && t->budget.survivors.n_windows)
 			look_now(s, t);
+		else if (!t->ended && !s->stopped)
+			targets__read(s, t);
 		rc = make_profile(s, &drain, t, now, list);
 	}
 	return rc;
 }
 
+static uint64_t time_ns(const struct session *s)
+{
+	return s->stopped ? s->stop_ns : clock__now_ns(CLOCK_MONOTONIC);
+}
+
 int session__peek(struct session *s, int (*fn)(void *ctx, const struct profile *profile), void *ctx)
 {
-	struct profile_list list = {};
-	int rc = look(s, false, &list);
+	const struct session_news news = {.profile = fn, .ctx = ctx, .all = true};
 
+	return session__news(s, &news);
+}
+
+int session__news(struct session *s, const struct session_news *news)
+{
+	struct profile_list list = {};
+	uint64_t now = time_ns(s);
+	int rc;
+
+	news__choose(s, now, news->all);
+	rc = look(s, now, &list);
 	for (size_t i = 0; i < list.n && !rc; i++)
-		rc = fn(ctx, list.at[i]);
+		rc = news->profile(news->ctx, list.at[i]);
 	profile_list__clear(&list);
+	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+		struct target *t = s->targets[i];
+
+		if (t->is_due)
+			t->told_ns = now;
+		else if (!t->ended)
+			rc = news->same(news->ctx, t->info.pid);
+	}
 	return rc;
 }
 
@@ -412,8 +436,11 @@ void session__leave_out(struct session *s, unsigned parts)
 int session__look(struct session *s, struct profile ***ret, size_t *ret_n)
 {
 	struct profile_list list = {};
-	int rc = look(s, true, &list);
+	int rc;
 
+	for (size_t i = 0; i < s->n_targets; i++)
+		s->targets[i]->is_due = !s->targets[i]->ended || !s->targets[i]->uninvited;
+	rc = look(s, time_ns(s), &list);
 	if (rc) {
 		profile_list__clear(&list);
 		return rc;

@@ -70,6 +70,10 @@ static void watch_sizes(struct session *s, uint64_t now)
 		if (t->ended || now < t->anon.next_ns ||
 		    (s->everywhere && !t->budget.survivors.n_windows))
 			continue;
+		if (t->anon.n && targets__rests(t, &t->rest.size)) {
+			sizes__add(&t->anon, now, t->anon.at[t->anon.n - 1].bytes);
+			continue;
+		}
 		targets__read_size(t);
 		n_read++;
 	}

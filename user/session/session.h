@@ -182,6 +182,24 @@ void session__expect_long_work(struct session *session, bool long_work);
 int session__peek(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		  void *ctx);
 
+/* For a caller that keeps the newest profile of each process. */
+struct session_news {
+	/* Gets a new profile, which is freed after the call. */
+	int (*profile)(void *ctx, const struct profile *profile);
+	/* The process pid has not ended, and has done nothing since its last profile: the profile
+	 * holds still, but for what depends on the length of the run. */
+	int (*same)(void *ctx, pid_t pid);
+	void *ctx;
+	/* true: a profile of each process. Call it so at first, and after a profile was lost. */
+	bool all;
+};
+
+/* As session__peek(), but calls only news->same for a process that has done nothing since its last
+ * profile. It has a new one all the same once its run is a quarter longer, because growth is per
+ * time of the run, and what is young grows old. At least one process has a new one, because a
+ * profile tells losses of the whole run, too. */
+int session__news(struct session *session, const struct session_news *news);
+
 /* With options->victims: calls fn for the profile of each target that the kernel has killed because
  * memory was short, once for each. When fn returns something else than 0, stops and returns that.
  * The profile is freed after the call; session__profiles() has it again. 0 or negative errno. */

@@ -89,6 +89,19 @@ static void add_held(const struct target *t, struct session_status *ret)
 	ret->n_live++;
 }
 
+/* Brings its totals up to date, and its clock. */
+static void note_totals(struct session *s, struct target *t)
+{
+	if (!s->stopped && targets__rests(t, &t->rest.totals)) {
+		if (!run_time__runs(&t->budget.run))
+			net_clock__rest(&t->budget.clock, clock__now_ns(CLOCK_MONOTONIC));
+		return;
+	}
+	if (!s->stopped)
+		targets__read(s, t);
+	scheduler__note(&s->scheduler, &t->budget.pace);
+}
+
 void session__status(struct session *s, struct session_status *ret)
 {
 	uint64_t cpu_ns = 0;
@@ -101,9 +114,7 @@ void session__status(struct session *s, struct session_status *ret)
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
-		if (!s->stopped)
-			targets__read(s, t);
-		scheduler__note(&s->scheduler, &t->budget.pace);
+		note_totals(s, t);
 		estimate_calls(t);
 		ret->alloc_calls += (uint64_t)fmax(t->calls.allocs, 0);
 		ret->free_calls += (uint64_t)fmax(t->calls.frees, 0);

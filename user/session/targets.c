@@ -494,7 +494,7 @@ void targets__read_size(struct target *t)
 	struct process_info now;
 	uint64_t anon;
 
-	if (t->ended || t->is_victim || process__read(t->info.pid, &now) ||
+	if (t->ended || t->is_victim || process__read_stat(t->info.pid, &now) ||
 	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
 		return;
 	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */

@@ -44,19 +44,14 @@ static void came(void *ctx, struct process *process, const struct profile *befor
 
 static void take_profile(struct site *site, const struct feed_message *message, int memory)
 {
-	struct arrival arrival = {site->push, message};
 	struct error err = {};
 	size_t size;
 	char *bytes = memory >= 0 ? read_memory(memory, &size) : NULL;
 
-	if (!bytes) {
+	if (bytes)
+		store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
+	else
 		site->store.n_unreadable++;
-		return;
-	}
-	site->store.came = came;
-	site->store.ctx = &arrival;
-	store__add(&site->store, message->pid, message->taken_ns, bytes, size, &err);
-	site->store.came = NULL;
 }
 
 /* Said by the tracer once, at the start. */
@@ -78,8 +73,14 @@ bool site__take_feed(struct site *site, int fd)
 	int memory, rc = 1;
 
 	for (int i = 0; i < AT_ONCE && ok && (rc = feed__receive(fd, &message, &memory)) > 0; i++) {
+		struct arrival arrival = {site->push, &message};
+
+		site->store.came = came;
+		site->store.ctx = &arrival;
 		if (message.kind == FEED_PROFILE)
 			take_profile(site, &message, memory);
+		else if (message.kind == FEED_SAME)
+			store__hold(&site->store, message.pid, message.taken_ns);
 		else if (message.kind == FEED_PUSH)
 			ok = take_push(site, memory);
 		if (memory >= 0)
@@ -89,6 +90,7 @@ bool site__take_feed(struct site *site, int fd)
 			site->round_at_s = clock__monotonic_s();
 			store__end_round(&site->store);
 		}
+		site->store.came = NULL;
 	}
 	return ok && rc >= 0;
 }

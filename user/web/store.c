@@ -257,6 +257,20 @@ refused:
 	return rc;
 }
 
+void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
+{
+	struct process *p = store__find(s, pid);
+
+	if (!p)
+		return;
+	p->before_ns = p->taken_ns;
+	p->taken_ns = taken_ns;
+	p->round = s->rounds;
+	p->ended = false;
+	if (s->came)
+		s->came(s->ctx, p, p->latest);
+}
+
 void store__end_round(struct store *s)
 {
 	size_t n_ended = 0;

@@ -39,7 +39,7 @@ struct stack {
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
-	/* when it was taken, and the one before (0: there was none), by the wall clock */
+	/* when its figures held, and those before (0: there were none), by the wall clock */
 	uint64_t taken_ns, before_ns;
 	/* of the newest profile, because each page and scrape asks for it: */
 	struct estimate live;
@@ -63,7 +63,7 @@ struct store {
 	 * processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
 	/* Called when a process has a new profile, as its latest. before: the one before, which is
-	 * freed afterwards; NULL: there was none. May be NULL. */
+	 * freed afterwards if it is another; NULL: there was none. May be NULL. */
 	void (*came)(void *ctx, struct process *process, const struct profile *before);
 	void *ctx;
 };
@@ -72,6 +72,10 @@ struct store {
  * counted as a loss. */
 int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err);
+
+/* The process has done nothing since its newest profile, which holds at taken_ns, too. Calls came()
+ * as for a new profile. Nothing happens if the profile found no room when it came. */
+void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
 /* Every process that is traced has had its profile: the others have ended. */
 void store__end_round(struct store *store);

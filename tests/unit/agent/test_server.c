@@ -76,6 +76,23 @@ static void what_is_not_read_is_bounded(void **state)
 	assert_int_equal(read_all(), 1);
 }
 
+static void a_profile_that_holds_is_said(void **state)
+{
+	struct feed_message message;
+	int memory;
+
+	(void)state;
+	assert_int_equal(server__send_same(&server, 42), 0);
+	assert_int_equal(feed__receive(other, &message, &memory), 1);
+	assert_int_equal(message.kind, FEED_SAME);
+	assert_int_equal(message.pid, 42);
+	assert_true(message.taken_ns > 0);
+	assert_int_equal(memory, -1);
+	/* where it finds no room, it is missing like a profile */
+	while (!server.n_dropped)
+		assert_int_equal(server__send_same(&server, 42), 0);
+}
+
 static void a_server_may_ask_and_nothing_else(void **state)
 {
 	const struct feed_message ask = {.kind = FEED_ASK}, round = {.kind = FEED_ROUND};
@@ -134,6 +151,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
 		TEST(what_is_not_read_is_bounded),
+		TEST(a_profile_that_holds_is_said),
 		TEST(a_server_may_ask_and_nothing_else),
 		TEST(a_server_that_does_not_read_is_given_up),
 		TEST(a_server_that_is_gone_is_noticed),

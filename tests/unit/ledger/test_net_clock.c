@@ -45,6 +45,25 @@ static void test_never_stands_still(void **state)
 	net_clock__free(&c);
 }
 
+/* Without the point that says so, the rest would look like a time of little use. */
+static void test_rest(void **state)
+{
+	struct net_clock c = {};
+
+	(void)state;
+	assert_int_equal(net_clock__rest(&c, 1 * S), 0); /* nothing is known yet */
+	assert_int_equal(c.n, 0);
+	net_clock__add(&c, 10 * S, 7e9, 1e9, 500, NET_CLOCK_ENDS);
+	net_clock__add(&c, 12 * S, 9e9, 1e9, 700, NET_CLOCK_NONE);
+	assert_int_equal(net_clock__rest(&c, 20 * S), 0);
+	assert_near(c.at[c.n - 1].work, 700);
+	net_clock__add(&c, 21 * S, 10e9, 1e9, 900, NET_CLOCK_NONE);
+	assert_near(net_clock__at(&c, 12 * S), 2);
+	assert_near(net_clock__at(&c, 20 * S), 2);
+	assert_near(net_clock__at(&c, 21 * S), 3);
+	net_clock__free(&c);
+}
+
 /* Of many points in a gap, the clock keeps few. It keeps each end of a window. */
 static void test_room(void **state)
 {
@@ -257,6 +276,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cost_is_taken_off),
 		cmocka_unit_test(test_never_stands_still),
+		cmocka_unit_test(test_rest),
 		cmocka_unit_test(test_room),
 		cmocka_unit_test(test_something_is_left),
 		cmocka_unit_test(test_work_tells_what_is_felt),

@@ -135,6 +135,42 @@ static void snapshots_are_kept_within_bounds(void **state)
 	assert_int_equal(site.store.bytes, process__snapshot(p, 0)->size);
 }
 
+static const struct profile *came_before;
+static int n_came;
+
+static void count_came(void *ctx, struct process *process, const struct profile *before)
+{
+	(void)ctx;
+	assert_int_equal(process->pid, 7);
+	came_before = before;
+	n_came++;
+}
+
+/* The tracer sends no profile of a process that rests: it has not ended, and no snapshot is added.
+ */
+static void a_profile_that_holds_is_of_now(void **state)
+{
+	const struct process *p;
+
+	(void)state;
+	come(7, "quiet", START_NS, 1);
+	come(8, "gone", START_NS, 1);
+	store__end_round(&site.store);
+	n_came = 0;
+	site.store.came = count_came;
+	store__hold(&site.store, 7, START_NS + 15000000000u);
+	store__hold(&site.store, 9, START_NS + 15000000000u); /* nobody */
+	store__end_round(&site.store);
+	p = store__find(&site.store, 7);
+	assert_false(p->ended);
+	assert_true(store__find(&site.store, 8)->ended);
+	assert_int_equal(p->n_kept, 1);
+	assert_int_equal(p->taken_ns, START_NS + 15000000000u);
+	assert_int_equal(p->before_ns, START_NS + 1);
+	assert_int_equal(n_came, 1);
+	assert_ptr_equal(came_before, p->latest);
+}
+
 static void what_cannot_be_read_is_counted(void **state)
 {
 	struct error err = {};
@@ -464,6 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(snapshots_are_kept_within_bounds, begin, end),
+		cmocka_unit_test_setup_teardown(a_profile_that_holds_is_of_now, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(processes_that_end_stay_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Which processes have done something since. They are children of the test that wait, or run. */
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "session/internal.h"
+
+#define S 1000000000ull
+
+static struct session session;
+static struct target targets[3];
+static struct target *list[3] = {&targets[0], &targets[1], &targets[2]};
+
+static pid_t child(bool runs)
+{
+	pid_t pid = fork();
+
+	while (!pid)
+		if (!runs)
+			pause();
+	assert_true(pid > 0);
+	return pid;
+}
+
+static int begin(void **state)
+{
+	(void)state;
+	session = (struct session){.targets = list, .n_targets = 3, .start_ns = 100 * S};
+	memset(targets, 0, sizeof(targets));
+	for (int i = 0; i < 3; i++)
+		targets[i].info.pid = child(i == 2);
+	usleep(20000); /* the first two come to rest */
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		kill(targets[i].info.pid, SIGKILL);
+		waitpid(targets[i].info.pid, NULL, 0);
+	}
+	return 0;
+}
+
+static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
+{
+	struct rest rest = {}, other = {}, runs = {};
+
+	(void)state;
+	assert_false(targets__rests(&targets[0], &rest));
+	assert_false(targets__rests(&targets[0], &rest)); /* it may lag */
+	rest.since_ns -= 2 * S;
+	assert_true(targets__rests(&targets[0], &rest));
+	assert_false(targets__rests(&targets[0], &other)); /* somebody else's first look */
+	assert_false(targets__rests(&targets[2], &runs));
+	runs.since_ns -= 2 * S;
+	usleep(50000);
+	assert_false(targets__rests(&targets[2], &runs));
+	targets[0].ended = true;
+	assert_false(targets__rests(&targets[0], &rest));
+	kill(targets[1].info.pid, SIGKILL);
+	waitpid(targets[1].info.pid, NULL, 0);
+	assert_false(targets__rests(&targets[1], &rest));
+}
+
+/* All profiles are told at now. From then on, the first two rest. */
+static void tell(uint64_t now)
+{
+	news__choose(&session, now, false);
+	for (int i = 0; i < 3; i++) {
+		assert_true(targets[i].is_due);
+		targets[i].told_ns = now;
+		targets[i].rest.news.since_ns -= 2 * S;
+	}
+	usleep(50000);
+}
+
+static void who_rests_is_not_due_until_its_run_is_longer(void **state)
+{
+	(void)state;
+	targets[1].start_ns = 150 * S;
+	tell(200 * S);
+	news__choose(&session, 210 * S, false);
+	assert_false(targets[0].is_due);
+	assert_false(targets[1].is_due);
+	assert_true(targets[2].is_due);
+	news__choose(&session, 213 * S, false);
+	assert_false(targets[0].is_due);
+	assert_true(targets[1].is_due); /* 63 s instead of 50 */
+	news__choose(&session, 225 * S, false);
+	assert_true(targets[0].is_due);
+	news__choose(&session, 210 * S, true);
+	assert_true(targets[0].is_due && targets[1].is_due && targets[2].is_due);
+}
+
+static void one_at_least_is_due(void **state)
+{
+	(void)state;
+	tell(200 * S);
+	targets[1].told_ns--;
+	session.n_targets = 2;
+	news__choose(&session, 201 * S, false);
+	assert_false(targets[0].is_due);
+	assert_true(targets[1].is_due);
+	targets[1].ended = true;
+	news__choose(&session, 201 * S, true);
+	assert_true(targets[0].is_due);
+	assert_false(targets[1].is_due);
+	session.n_targets = 0;
+	news__choose(&session, 201 * S, false);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			only_a_clock_that_stands_still_for_long_tells_of_rest, begin, end),
+		cmocka_unit_test_setup_teardown(who_rests_is_not_due_until_its_run_is_longer, begin,
+						end),
+		cmocka_unit_test_setup_teardown(one_at_least_is_due, begin, end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Who has done something since. */
+#include "base/clock.h"
+#include "proc/process.h"
+#include "session/internal.h"
+
+/* A thread that runs may have used more CPU time than its clock says. But for how long? At the
+ * latest, the clock is right at the kernel's next tick, which comes at least once a second, also on
+ * a CPU without regular ticks (nohz_full). So if the clock has stood still for that long, it was
+ * right when it was first seen to stand there. */
+#define TICK_NS 1100000000
+/* A process that rests is due when its run is longer by one part in so many. */
+#define STALE 4
+
+bool targets__rests(const struct target *t, struct rest *rest)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), cpu;
+
+	if (t->ended || process__cpu_time_ns(t->info.pid, &cpu))
+		return false;
+	if (!rest->since_ns || cpu != rest->cpu_ns) {
+		*rest = (struct rest){cpu, now};
+		return false;
+	}
+	return now >= rest->since_ns + TICK_NS;
+}
+
+static bool is_stale(const struct session *s, const struct target *t, uint64_t now)
+{
+	uint64_t begin = session__begin_ns(s, t);
+
+	return !t->told_ns || now - begin >= (t->told_ns - begin) / STALE * (STALE + 1);
+}
+
+void news__choose(struct session *s, uint64_t now, bool all)
+{
+	struct target *oldest = NULL;
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_targets; i++) {
+		struct target *t = s->targets[i];
+
+		t->is_due = !t->ended &&
+			    (!targets__rests(t, &t->rest.news) || all || is_stale(s, t, now));
+		any = any || t->is_due;
+		if (!t->ended && (!oldest || t->told_ns < oldest->told_ns))
+			oldest = t;
+	}
+	if (!any && oldest)
+		oldest->is_due = true;
+}
