@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may call memtrace agent: unix sockets."""
+"""Who may call memtrace agent: unix sockets, and other hosts by TLS and a token."""
+import contextlib
 import json
 import os
 import signal
+import socket
 
-from harness import MEMTRACE, Target, end, expect_equal, need_tool, place, run, start, test, wait_until
+from harness import (MEMTRACE, Target, end, expect, expect_equal, expect_words, memtrace, need_tool, place, run, start, test,
+                     wait_until)
+from test_agent import free_port
 
 
 def curl(*args):
@@ -42,3 +46,78 @@ def agent_on_a_unix_socket():
             expect_equal(os.path.exists(path), False, "the socket is there after the end")
         finally:
             end(second)
+
+
+def make_certificate(directory):
+    said = run([need_tool("openssl"), "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2",
+                "-subj", "/CN=memtrace", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", "key", "-out", "cert"], cwd=directory)
+    expect_equal(said.status, 0, said)
+    os.chmod(os.path.join(directory, "key"), 0o600)
+
+
+def put(path, text, mode=0o600):
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+    os.chmod(path, mode)
+
+
+@test(beside=True)
+def agent_for_other_hosts():
+    """TLS and a token, or nothing: curl has what it asks for with both; a reload reads them again; 250 half handshakes go."""
+    with place() as directory, Target("truth_basic") as target, contextlib.ExitStack() as stack:
+        make_certificate(directory)
+        cert, key, token = (os.path.join(directory, name) for name in ("cert", "key", "token"))
+        put(token, "0123456789abcdef\n")
+        port = free_port()
+        args = ("--listen", f"0.0.0.0:{port}", "-p", target.pid)
+        tls = ("--tls-cert", cert, "--tls-key", key)
+        for given in ((), tls, ("--token-file", token)):
+            result = memtrace("agent", *args, *given)
+            expect_equal(result.status, 2, result)
+            expect_words(result.err, "give --tls-cert, --tls-key and --token-file")
+        expect_equal(memtrace("agent", *args, "--tls-cert", cert, "--token-file", token).status, 2, "without a key")
+        put(os.path.join(directory, "short"), "0123456789abcde")
+        put(os.path.join(directory, "open"), "0123456789abcdef", 0o644)
+        for given, words in (((*tls, "--token-file", os.path.join(directory, "short")), "16 or more"),
+                             ((*tls, "--token-file", os.path.join(directory, "open")), "everybody may read"),
+                             (("--tls-cert", key, "--tls-key", key, "--token-file", token), "no certificate and its key"),
+                             (("--tls-cert", cert, "--tls-key", token, "--token-file", token), "no certificate and its key")):
+            result = memtrace("agent", *args, *given)
+            expect_equal(result.status, 1, result)
+            expect_words(result.err, words)
+
+        agent = start([MEMTRACE, "agent", *map(str, args), *tls, "--token-file", token, "--every", "1"])
+        stack.callback(end, agent)
+        url = f"https://127.0.0.1:{port}"
+
+        def ask(path, bearer=None, *more):
+            return curl("--cacert", cert, *(("--oauth2-bearer", bearer) if bearer else ()), *more, url + path)
+
+        wait_until(lambda: f"/pid/{target.pid}/" in ask("/", "0123456789abcdef")[1], "the page")
+        expect_equal(ask("/healthz")[0], 200, "status of /healthz without a token")
+        for path in ("/", "/metrics", "/targets", f"/pid/{target.pid}/pprof/heap", "/nowhere"):
+            status, head = ask(path, None, "--include")
+            expect_equal(status, 401, f"status of {path} without a token")
+            expect_words(head, "(?i)www-authenticate: bearer")
+            expect_equal(ask(path, "0123456789abcdeg")[0], 401, f"status of {path} with another token")
+        expect_equal(ask(f"/pid/{target.pid}/snapshot", None, "--request", "POST")[0], 401, "status of a POST without a token")
+        [entry] = json.loads(ask("/sd", "0123456789abcdef")[1])
+        expect_equal((entry["labels"]["__scheme__"], entry["targets"]), ("https", [f"127.0.0.1:{port}"]), "discovery")
+        expect(curl(f"http://127.0.0.1:{port}/")[0] != 200, "an answer without TLS")
+        expect(curl("--cacert", cert, "--tls-max", "1.1", url + "/healthz")[0] != 200, "an answer over TLS 1.1")
+
+        make_certificate(directory)
+        put(token, "fedcba9876543210")
+        agent.send_signal(signal.SIGHUP)
+        wait_until(lambda: ask("/", "fedcba9876543210")[0] == 200, "the new token over the new certificate")
+        expect_equal(ask("/", "0123456789abcdef")[0], 401, "status with the old token")
+
+        for i in range(250):
+            s = stack.enter_context(socket.socket())
+            s.settimeout(1)
+            with contextlib.suppress(OSError):
+                s.connect(("127.0.0.1", port))
+                s.send(b"\x16\x03\x01\x02\x00\x01\x00\x01"[:1 + i % 8])  # a part of a ClientHello
+        wait_until(lambda: ask("/healthz")[0] == 200, "an answer beside them")
+        agent.send_signal(signal.SIGTERM)
+        expect_equal(agent.wait(30), 0, "status")

@@ -13,7 +13,9 @@
 
 #include "proc/container.h"
 
-#define FEED_FD 3 /* the server's end, in the server */
+#define FEED_FD	 3 /* the server's end, in the server */
+#define GUARD_FD 4 /* what guards it (agent/guard.h), there */
+#define FIRST_FD 5 /* that it listens on */
 
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */

@@ -55,7 +55,7 @@ int server__find(struct server *s, struct error *err)
 	char self[PATH_MAX], path[PATH_MAX + 64];
 	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-	*s = (struct server){.program = -1, .feed = -1, .backoff = patience};
+	*s = (struct server){.program = -1, .guard = -1, .feed = -1, .backoff = patience};
 	if (len < 0)
 		return error__set(err, -errno, "cannot read /proc/self/exe: %s", strerror(errno));
 	self[len] = '\0';
@@ -75,25 +75,68 @@ int server__find(struct server *s, struct error *err)
 	return 0;
 }
 
-static void run_server(struct server *s, pid_t parent, int feed)
+int server__guard(struct server *s, const struct guard *guard, struct error *err)
 {
-	int fds[1 + AGENT_LISTEN + 1] = {feed};
-	char n[16], *argv[] = {(char *)"memtrace-web", n, NULL}, *env[] = {NULL};
+	int fd = guard__to_memory(guard);
+
+	if (fd < 0)
+		return error__set(err, fd, "cannot write to memory: %s", strerror(-fd));
+	s->guard = fd;
+	return 0;
+}
+
+/* In the child: becomes the program, with a first argument and these descriptors. */
+static void execute(const struct server *s, pid_t parent, size_t listening, const int *fds,
+		    size_t n)
+{
+	int all[SANDBOX_MAX_FDS], program = SANDBOX_FIRST_FD + (int)n;
+	char text[16], *argv[] = {(char *)"memtrace-web", text, NULL}, *env[] = {NULL};
 	sigset_t none;
 
-	snprintf(n, sizeof(n), "%zu", s->n_listening);
-	for (size_t i = 0; i < s->n_listening; i++)
-		fds[1 + i] = s->listening[i].fd;
-	fds[1 + s->n_listening] = s->program;
-	if (sandbox__leave(parent, fds, 2 + s->n_listening))
-		_exit(126);
+	snprintf(text, sizeof(text), "%zu", listening);
+	memcpy(all, fds, n * sizeof(*fds));
+	all[n] = s->program;
 	/* none of its descriptors may be closed but the program's, which it has no use for */
-	if (fcntl(SANDBOX_FIRST_FD + 1 + (int)s->n_listening, F_SETFD, FD_CLOEXEC))
+	if (sandbox__leave(parent, all, n + 1) || fcntl(program, F_SETFD, FD_CLOEXEC))
 		_exit(126);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	fexecve(SANDBOX_FIRST_FD + 1 + (int)s->n_listening, argv, env);
+	fexecve(program, argv, env);
 	_exit(127);
+}
+
+/* fork() with all signals blocked in the child. */
+static pid_t fork_quiet(void)
+{
+	sigset_t all, before;
+	pid_t pid;
+	int error;
+
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, &before);
+	pid = fork();
+	error = errno;
+	if (pid)
+		sigprocmask(SIG_SETMASK, &before, NULL);
+	errno = error;
+	return pid;
+}
+
+int server__check_guard(struct server *s, struct error *err)
+{
+	const int fds[] = {s->guard, s->guard}; /* there is no feed */
+	pid_t parent = getpid(), pid = fork_quiet();
+	int status;
+
+	if (!pid)
+		execute(s, parent, 0, fds, 2);
+	if (pid < 0 || waitpid(pid, &status, 0) != pid)
+		return error__set(err, -errno, "cannot start memtrace-web: %s", strerror(errno));
+	if (status)
+		return error__set(err, -EINVAL,
+				  "--tls-cert and --tls-key are no certificate and its key, as PEM "
+				  "without a password");
+	return 0;
 }
 
 static void lose(struct server *s)
@@ -135,22 +178,22 @@ static int send_push(struct server *s)
 
 int server__start(struct server *s, struct error *err)
 {
+	int fds[2 + AGENT_LISTEN], pair[2], rc;
 	pid_t parent = getpid();
-	sigset_t all, before;
-	int pair[2], rc;
 
 	if (s->feed >= 0 || clock__monotonic_s() < s->again_s)
 		return 0;
 	rc = feed__pair(pair);
 	if (rc)
 		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	s->pid = fork();
+	fds[0] = pair[1];
+	fds[1] = s->guard;
+	for (size_t i = 0; i < s->n_listening; i++)
+		fds[2 + i] = s->listening[i].fd;
+	s->pid = fork_quiet();
 	if (!s->pid)
-		run_server(s, parent, pair[1]);
+		execute(s, parent, s->n_listening, fds, 2 + s->n_listening);
 	rc = -errno;
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(pair[1]);
 	if (s->pid < 0) {
 		s->again_s = clock__monotonic_s() + backoff__next(&s->backoff, 0);
@@ -179,8 +222,10 @@ void server__end(struct server *s)
 		listener__close(&s->listening[i]);
 	if (s->program >= 0)
 		close(s->program);
+	if (s->guard >= 0)
+		close(s->guard);
 	s->n_listening = 0;
-	s->program = -1;
+	s->program = s->guard = -1;
 }
 
 /* --- what it is told --- */

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "agent/feed.h"
+#include "agent/guard.h"
 #include "agent/listen.h"
 #include "base/backoff.h"
 #include "base/error.h"
@@ -19,6 +20,7 @@ struct server {
 	struct listener listening[AGENT_LISTEN];
 	size_t n_listening;
 	int program; /* the file that is executed */
+	int guard;   /* a file in memory (agent/guard.h); -1: none */
 	/* Where it sends profiles, as text (agent/feed.h); the caller's. NULL: nowhere. */
 	const char *push;
 	int feed; /* -1: there is no server now */
@@ -39,6 +41,13 @@ int server__listen(struct server *server, const char *address, struct error *err
 /* Finds the program: beside the one that we run, or in ../libexec/memtrace. Zeroed before; free it
  * with server__end() in any case. 0 or negative errno with err. */
 int server__find(struct server *server, struct error *err);
+
+/* What guards its TCP addresses. Before it is started. 0, or negative errno with err. */
+int server__guard(struct server *server, const struct guard *guard, struct error *err);
+
+/* Has the program look at the certificate and the key: without privileges, for they are parsed
+ * there. 0, or negative errno with err. */
+int server__check_guard(struct server *server, struct error *err);
 
 /* Starts it, if it does not run and may be started. 0, or negative errno with err. */
 int server__start(struct server *server, struct error *err);

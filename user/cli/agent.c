@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "cli/agent_config.h"
 #include "cli/cli.h"
+#include "cli/guard_options.h"
 #include "cli/nowait.h"
 #include "cli/push_options.h"
 #include "cli/supervise.h"
@@ -33,6 +34,8 @@ struct agent_config {
 	double every_s;
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
+	const char *for_other_hosts; /* one of these that they reach; NULL: there is none */
+	struct guard_config guard;
 };
 
 struct run {
@@ -63,10 +66,7 @@ TAKE_OPTION(listen)
 	if (listen_address__parse(value, &address, &err))
 		return usage_error(command, "%s", err.text);
 	if (address.is_for_other_hosts)
-		return usage_error(command,
-				   "'%s' is reached from other hosts, which would see what "
-				   "processes do here: listen on 127.0.0.1 or [::1]",
-				   value);
+		c->for_other_hosts = value;
 	c->listen[c->n_listen++] = value;
 	return 0;
 }
@@ -100,9 +100,10 @@ static const struct option_row agent_rows[] = {
 		"else tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
-	 .man = "An address of this host alone, and a port; or unix: and the path of a unix "
-		"socket, as unix:/run/memtrace/socket, which its owner and group may use. May be "
-		"given four times."},
+	 .man = "An address and a port; or unix: and the path of a unix socket, as "
+		"unix:/run/memtrace/socket, which its owner and group may use. May be "
+		"given four times. An address that other hosts reach, such as 0.0.0.0:9178, needs "
+		"--tls-cert, --tls-key and --token-file."},
 	{"every", .arg = "SECONDS", .by_default = "15", .take = take_every,
 	 .help = "how often each process has a new profile",
 	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
@@ -116,6 +117,7 @@ static const struct option_group groups[] = {
 	{"What to trace", trace_target_rows, OF_TRACE, OPTIONS_USUAL},
 	{"How", trace_how_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Service", agent_rows, 0, OPTIONS_USUAL},
+	{"Service", guard_rows, offsetof(struct agent_config, guard), OPTIONS_USUAL},
 	{"Push", push_rows, offsetof(struct agent_config, push), OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
 	{"Rarely needed", push_rare_rows, offsetof(struct agent_config, push), OPTIONS_RARE},
@@ -148,14 +150,17 @@ static int check_line(int n, char **argv)
 	return command__parse(&command_agent, &alone, n, argv);
 }
 
-/* The strings that the configuration points to are never freed. */
-static int parse_options(const struct command_line *line, struct agent_config *c)
+/* The strings that the configuration points to are never freed. *ret_guard: the caller's, to free
+ * with guard__clear() in any case. */
+static int parse_options(const struct command_line *line, struct agent_config *c,
+			 struct guard *ret_guard)
 {
 	struct arguments args;
 	int rc = arguments__expand("agent", line->argc, line->argv, check_line, &args);
 
 	if (rc == -ENOMEM)
 		return no_memory();
+	*ret_guard = (struct guard){};
 	*c = (struct agent_config){.every_s = 15};
 	trace_config__init(&c->trace);
 	optind = 0;
@@ -175,7 +180,8 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 	}
 	if (!c->n_listen)
 		c->listen[c->n_listen++] = AGENT_ADDRESS;
-	rc = push_config__text(&c->push, "agent", &c->push_text);
+	rc = push_config__text(&c->push, "agent", &c->push_text)
+		     ?: guard_config__read(&c->guard, "agent", c->for_other_hosts, ret_guard);
 	return rc ?: trace_config__settle(&c->trace, "agent", false);
 }
 
@@ -293,19 +299,21 @@ static int trace(void *ctx, int alive)
 {
 	static struct agent_config config;
 	_cleanup_(cleanup_session) struct session *session = NULL;
-	_cleanup_(server__end) struct server server = {.program = -1, .feed = -1};
+	_cleanup_(server__end) struct server server = {.program = -1, .guard = -1, .feed = -1};
 	_cleanup_close_ int signal_fd = -1;
+	_cleanup_(guard__clear) struct guard guard = {};
 	struct run run = {.config = &config, .server = &server, .alive = alive};
 	struct session_options options;
 	struct error err = {};
 	sigset_t signals;
 	int status;
 
-	status = parse_options(ctx, &config);
+	status = parse_options(ctx, &config, &guard);
 	if (status)
 		return status;
-	if (server__find(&server, &err))
+	if (server__find(&server, &err) || server__guard(&server, &guard, &err))
 		return fail(&err);
+	guard__clear(&guard);
 	server.push = config.push_text;
 	for (size_t i = 0; i < config.n_listen; i++)
 		if (server__listen(&server, config.listen[i], &err))
@@ -341,9 +349,18 @@ static int trace(void *ctx, int alive)
 
 static int check(void *ctx)
 {
+	_cleanup_(server__end) struct server server = {.program = -1, .guard = -1, .feed = -1};
+	_cleanup_(guard__clear) struct guard guard = {};
 	struct agent_config config;
+	struct error err = {};
+	int status = parse_options(ctx, &config, &guard);
 
-	return parse_options(ctx, &config);
+	if (status || !guard.cert)
+		return status;
+	if (server__find(&server, &err) || server__guard(&server, &guard, &err) ||
+	    server__check_guard(&server, &err))
+		return fail(&err);
+	return 0;
 }
 
 int cmd_agent(int argc, char **argv)

@@ -1,18 +1,14 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "cli/push_options.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "agent/feed.h"
 #include "agent/loopback.h"
 #include "base/cleanup.h"
-#include "base/io.h"
 #include "cli/cli.h"
+#include "cli/secret.h"
 
 #define MOST_URL    512
 #define MOST_NAME   128 /* of a label, and of its value */
@@ -149,33 +145,6 @@ const struct option_row push_rare_rows[] = {
 	{},
 };
 
-/* The token in the file, which the caller frees. 0, or EXIT_FAILED after a complaint. */
-static int read_token(const char *command, const char *path, char **ret)
-{
-	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	_cleanup_free_ char *text = NULL;
-	struct stat st;
-	size_t len;
-	int rc = fd < 0 || fstat(fd, &st) ? -errno : S_ISREG(st.st_mode) ? 0 : -EINVAL;
-
-	if (!rc)
-		rc = io__read_all(fd, MOST_TOKEN, &text, &len);
-	if (rc) {
-		complain("%s: cannot read the token in %s: %s", command, path, strerror(-rc));
-		return EXIT_FAILED;
-	}
-	while (len && (text[len - 1] == '\n' || text[len - 1] == '\r'))
-		text[--len] = '\0';
-	if (!len || strspn(text, ALNUM "-._~+/=") != len) { /* RFC 6750, 2.1 */
-		complain("%s: %s is to hold one bearer token: letters, digits and -._~+/=", command,
-			 path);
-		return EXIT_FAILED;
-	}
-	*ret = text;
-	text = NULL;
-	return 0;
-}
-
 /* Writes what belongs to the receiver before. 0, or the exit status after a complaint. */
 static int put_option(FILE *to, const char *command, const char *url,
 		      const struct push_option *option)
@@ -196,7 +165,7 @@ static int put_option(FILE *to, const char *command, const char *url,
 	if (strncmp(url, "https://", 8) && !loopback__is_name(host, len))
 		return usage_error(
 			command, "%s would have the token unencrypted: give an URL of https", url);
-	rc = read_token(command, option->value, &token);
+	rc = secret__read_token(command, option->value, false, 1, MOST_TOKEN, &token);
 	if (!rc)
 		fprintf(to, "token %s\n", token);
 	return rc;

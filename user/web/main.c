@@ -2,7 +2,8 @@
 /* memtrace-web: the server of `memtrace agent`, which starts it without any privileges. It has the
  * profiles from the tracer (agent/feed.h) and answers requests on the sockets that it is given.
  *
- * usage: memtrace-web HOSTS: descriptor 3 is the feed, the next HOSTS ones listen. */
+ * usage: memtrace-web N: descriptor 3 is the feed, 4 has what guards it (agent/guard.h), and from 5
+ * on N ones listen. N is 0: it tells by its status if the certificate and the key are fit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/feed.h"
+#include "agent/guard.h"
 #include "agent/loopback.h"
 #include "agent/listen.h"
 #include "base/clock.h"
@@ -29,6 +31,7 @@
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
 #define CROWDED_S	 5  /* the same where half of all connections are taken */
 #define MEMORY_BYTES	 (1ULL << 30)
+#define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
 
 /* A request while it comes in. */
@@ -88,6 +91,11 @@ static void shut_slow_ones(void)
 			shutdown(c->fd, SHUT_RDWR);
 }
 
+static const char *header(struct MHD_Connection *connection, const char *name)
+{
+	return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
+}
+
 static const char *query(void *connection, const char *name)
 {
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
@@ -111,7 +119,7 @@ static bool is_for_this_host(const char *host)
 /* What is answered on one of the listening sockets. */
 struct entrance {
 	struct site *site;
-	bool local; /* a unix socket: no browser reaches it, by no name */
+	const struct guard *guard; /* of TCP; NULL: a unix socket, which browsers do not reach */
 };
 
 static bool is_unix(int fd)
@@ -154,6 +162,8 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 		snprintf(text, sizeof(text), "attachment; filename=\"%s\"", reply->file);
 		MHD_add_response_header(response, "Content-Disposition", text);
 	}
+	if (reply->status == 401)
+		MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
 	if (reply->status == 405)
 		MHD_add_response_header(response, "Allow", "GET, HEAD, POST");
 	rc = MHD_queue_response(connection, reply->status, response);
@@ -173,8 +183,9 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		.path = path,
 		.argument = query,
 		.ctx = connection,
-		.host = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Host"),
-		.accept = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Accept"),
+		.host = header(connection, "Host"),
+		.tls = entrance->guard && entrance->guard->cert,
+		.accept = header(connection, "Accept"),
 	};
 
 	(void)version;
@@ -204,10 +215,13 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 405, "only GET and POST are known here\n");
 	else if (in->too_large)
 		reply__say(&reply, 413, "more than %d bytes are not taken\n", REQUEST_BODY);
-	else if (!entrance->local && !is_for_this_host(request.host))
+	else if (entrance->guard && strcmp(path, "/healthz") &&
+		 !guard__admits(entrance->guard, header(connection, "Authorization")))
+		reply__say(&reply, 401, "a bearer token is asked for\n");
+	else if (entrance->guard && !entrance->guard->token && !is_for_this_host(request.host))
 		reply__say(&reply, 403,
 			   "this address is to be called localhost or by its number\n");
-	else if (request.post && MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Origin"))
+	else if (request.post && header(connection, "Origin"))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
 		site__answer(entrance->site, &request, &reply);
@@ -265,33 +279,58 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 	}
 }
 
+/* fd: where it listens; -1: nowhere. NULL: it cannot. */
+static struct MHD_Daemon *start(struct entrance *entrance, int fd)
+{
+	const char *cert = entrance->guard ? entrance->guard->cert : NULL;
+	const struct MHD_OptionItem listening[] = {{MHD_OPTION_LISTEN_SOCKET, fd, NULL},
+						   {MHD_OPTION_END, 0, NULL}};
+	const struct MHD_OptionItem nothing[] = {{MHD_OPTION_END, 0, NULL}};
+	struct MHD_OptionItem tls[] = {
+		{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)cert},
+		{MHD_OPTION_HTTPS_MEM_KEY, 0, cert ? entrance->guard->key : NULL},
+		{MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_VERSIONS},
+		{MHD_OPTION_END, 0, NULL}};
+
+	return MHD_start_daemon(
+		MHD_USE_EPOLL | (cert ? MHD_USE_TLS : 0) | (fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0),
+		0, NULL, NULL, answer, entrance, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
+		MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
+		MHD_OPTION_NOTIFY_CONNECTION, come_or_go, NULL, MHD_OPTION_ARRAY,
+		fd < 0 ? nothing : listening, MHD_OPTION_ARRAY, cert ? tls : nothing,
+		MHD_OPTION_END);
+}
+
 int main(int argc, char **argv)
 {
 	static struct site site;
+	static struct guard guard;
 	static struct entrance entrances[AGENT_LISTEN];
 	struct MHD_Daemon *daemons[AGENT_LISTEN];
 	size_t n = argc > 1 ? strtoul(argv[1], NULL, 10) : 0;
 	struct rlimit memory = {MEMORY_BYTES, MEMORY_BYTES};
 
-	if (argc != 2 || !n || n > AGENT_LISTEN || fcntl(FEED_FD, F_GETFD) < 0) {
+	if (argc != 2 || n > AGENT_LISTEN || fcntl(GUARD_FD, F_GETFD) < 0) {
 		fputs("memtrace-web: `memtrace agent` starts it\n", stderr);
 		return 2;
 	}
+	/* Others of the user nobody are not to read the key in our memory. */
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "memtrace-web");
 	signal(SIGPIPE, SIG_IGN);
 	setrlimit(RLIMIT_AS, &memory);
+	if (guard__from_memory(GUARD_FD, &guard))
+		return EXIT_FAILURE;
+	close(GUARD_FD);
 	site.begin_s = clock__monotonic_s();
+	if (!n)
+		return start(&(struct entrance){&site, &guard}, -1) ? EXIT_SUCCESS : EXIT_FAILURE;
 	for (size_t i = 0; i < n; i++) {
-		int fd = FEED_FD + 1 + (int)i;
+		int fd = FIRST_FD + (int)i;
 
-		entrances[i] = (struct entrance){&site, is_unix(fd)};
-		daemons[i] = MHD_start_daemon(
-			MHD_USE_EPOLL, 0, NULL, NULL, answer, &entrances[i],
-			MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
-			MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S,
-			MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-			MHD_OPTION_NOTIFY_COMPLETED, forget, NULL, MHD_OPTION_NOTIFY_CONNECTION,
-			come_or_go, NULL, MHD_OPTION_END);
+		entrances[i] = (struct entrance){&site, is_unix(fd) ? NULL : &guard};
+		daemons[i] = start(&entrances[i], fd);
 		if (!daemons[i])
 			return EXIT_FAILURE;
 	}

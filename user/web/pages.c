@@ -252,7 +252,7 @@ int list_targets(const struct site *site, FILE *to)
 }
 
 /* One target per process, with the path of its profiles; and the metrics of all. */
-int list_discovery(const struct site *site, const char *host, FILE *to)
+int list_discovery(const struct site *site, const struct request *request, FILE *to)
 {
 	struct sink sink = sink__to_stream(to);
 	struct json list = {.sink = &sink, .first = true}, target, labels;
@@ -270,9 +270,11 @@ int list_discovery(const struct site *site, const char *host, FILE *to)
 		target = json__open(&list, NULL, "{");
 		targets = json__open(&target, "targets", "[");
 		json__comma(&targets);
-		json__text(&targets, host ?: "localhost");
+		json__text(&targets, request->host ?: "localhost");
 		sink__puts(&sink, "]");
 		labels = json__open(&target, "labels", "{");
+		if (request->tls)
+			json__put_text(&labels, "__scheme__", "https");
 		json__put_text(&labels, "__profile_path__", path);
 		json__put_text(&labels, "__param_pid", pid);
 		json__put_text(&labels, "pid", pid);

@@ -31,6 +31,7 @@ struct request {
 	const char *(*argument)(void *ctx, const char *name);
 	void *ctx;
 	const char *host;   /* as the client calls us; NULL: it does not say */
+	bool tls;	    /* over TLS */
 	const char *accept; /* the types that it takes; NULL: any */
 	const char *body;   /* of a POST, with a NUL behind it */
 	size_t body_size;
@@ -87,8 +88,9 @@ void site__answer(struct site *site, const struct request *request, struct reply
 
 int page_index(const struct site *site, FILE *to);
 int page_process(const struct site *site, const struct process *process, FILE *to);
-int list_targets(const struct site *site, FILE *to);			 /* JSON */
-int list_discovery(const struct site *site, const char *host, FILE *to); /* of http_sd, JSON */
+int list_targets(const struct site *site, FILE *to); /* JSON */
+/* of http_sd, JSON */
+int list_discovery(const struct site *site, const struct request *request, FILE *to);
 /* open: OpenMetrics; else the text format of Prometheus. only: of this process, and nothing of the
  * agent itself; NULL: of all. */
 int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);

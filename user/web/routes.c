@@ -466,7 +466,7 @@ static void answer_top(struct route *r)
 	} else if (!strcmp(path, "/sd")) {
 		stream = reply__open(r->reply, TYPE_JSON);
 		if (stream)
-			rc = list_discovery(r->site, r->request->host, stream);
+			rc = list_discovery(r->site, r->request, stream);
 	} else if (!strcmp(path, "/metrics")) {
 		bool open = r->request->accept &&
 			    strstr(r->request->accept, "application/openmetrics-text");

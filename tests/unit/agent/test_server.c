@@ -20,7 +20,7 @@ static int begin(void **state)
 	int ends[2];
 
 	(void)state;
-	server = (struct server){.program = -1, .progress_s = clock__monotonic_s()};
+	server = (struct server){.program = -1, .guard = -1, .progress_s = clock__monotonic_s()};
 	if (feed__pair(ends))
 		return -1;
 	server.feed = ends[0];
