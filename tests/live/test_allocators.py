@@ -9,7 +9,7 @@ import re
 import subprocess
 
 from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, kinds, losses, memtrace, place, read_line, start, test,
+                     expect_words, kinds, losses, memtrace, need_tool, place, read_line, start, test,
                      test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
 from test_sampled import Series
@@ -344,6 +344,54 @@ def alloc_pool_unnamed():
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
+
+
+@test_each_kind(beside=True)
+def alloc_python(kind):
+    """Python's pool, in a stand-in: each block counts once, whether the pool or malloc gives it."""
+    for script in ((), ("--malloc",)):
+        truth, profile, _ = trace_script(kind, "truth_alloc_python", *script)
+        check_functions(truth, profile)
+        expect_equal((losses(profile), profile.get("refused")), ({}, None), "losses, and what is not seen")
+
+
+HOLD = """
+import sys
+input()
+before = sys.getallocatedblocks()
+held = [b"%d" % i * 9 for i in range(20000)]
+print(sys.getallocatedblocks() - before, flush=True)
+input()
+"""
+
+
+@test(beside=True)
+def alloc_python_copied():
+    """Debian's python3 consists of copies of its pool, which cannot be seen. memtrace says so where it matters: not
+    with PYTHONMALLOC=malloc, with which it sees each object."""
+    python = need_tool("/usr/bin/python3")
+    for setting in ("pymalloc", "malloc"):
+        with contextlib.ExitStack() as stack:
+            target = start([python, "-c", HOLD], env={**os.environ, "PYTHONMALLOC": setting})
+            stack.callback(end, target)
+            wait_until(lambda: "python3" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read() and
+                       open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S", "python3 waits")
+            checked = memtrace("check", target.pid).out if setting == "pymalloc" else ""
+            tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f",
+                                                "none"))
+            print(file=target.stdin, flush=True)
+            blocks = int(read_line(target, target.stdout))
+            result = tracer.stop()
+        profile = result.json()
+        if setting == "pymalloc":
+            expect(blocks >= 20000, "blocks of the pool:", blocks)
+            expect_words(checked, "NOT SEEN: pymalloc of .*python3.* PYTHONMALLOC=malloc")
+            expect_words(result.err, "pymalloc of .*python3.* PYTHONMALLOC=malloc")
+            expect_words(profile["refused"], "pymalloc of .*python3.* PYTHONMALLOC=malloc")
+            expect(profile["live_objects"] < 2000, "objects seen:", profile["live_objects"])
+        else:
+            expect_equal((blocks, losses(profile), profile.get("refused")), (0, {}, None), "blocks of the pool, losses")
+            expect(20000 <= profile["live_objects"] < 20100, "objects seen:", profile["live_objects"])
 
 
 @test(beside=True)

@@ -28,6 +28,7 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 #include "elf/exits.h"
+#include "elf/forward.h"
 #include "elf/image.h"
 
 #define MAX_UNWIND_ROWS (4u << 20) /* for finding exits */
@@ -374,6 +375,31 @@ static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 	return false;
 }
 
+/* Do calls of the pool's functions show all of its blocks? If not, notes why. 1, 0 or -ENOMEM. */
+static int shows_all(struct reader *r, const struct alloc_family *f)
+{
+	const struct alloc_function *fn = f->functions[0];
+	struct alloc_file *file = r->file;
+	struct elf_symbol symbol;
+	uint64_t end, off;
+	int rc;
+
+	/* a freeing function checks nothing before it passes the call on */
+	while (fn->func.role != ROLE_FREE)
+		fn++;
+	rc = elf_image__find_function(r->image, fn->name, &symbol);
+	rc = rc ?: forward__read(r->image, symbol.vaddr, &file->copy);
+	if (rc == -ENOMEM)
+		return rc;
+	if (!rc && !file->copy.copied)
+		return 1;
+	file->copied = f->name;
+	if (!elf_image__code_span(r->image, &symbol.vaddr, &end) &&
+	    !elf_image__vaddr_to_off(r->image, symbol.vaddr, &off))
+		file->code_shift = symbol.vaddr - off;
+	return 0;
+}
+
 static int add_families(struct reader *r)
 {
 	bool claimed[ALLOC_MAX_NAMES] = {};
@@ -382,7 +408,16 @@ static int add_families(struct reader *r)
 	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
 		if (!is_family(f, r->image))
 			continue;
-		r->file->known = true;
+		if (f->home == HOME_POOL) {
+			int all = shows_all(r, f);
+
+			if (all <= 0) {
+				rc = all;
+				continue;
+			}
+		} else {
+			r->file->known = true;
+		}
 		begin_part(r, f->name);
 		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
 		r->interposed = f->home == HOME_LIBC && r->file->shared;

@@ -14,6 +14,7 @@
 #include "capture/alloc_table.h"
 #include "capture/patch.h"
 #include "elf/binary.h"
+#include "elf/forward.h"
 #include "elf/probe_site.h"
 #include "proc/maps.h"
 
@@ -62,7 +63,12 @@ struct alloc_file {
 	bool shared;				     /* as in alloc_files__look() */
 	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
 	size_t n_parts;
-	bool known; /* at least one part is a family's, not the user's */
+	bool known; /* at least one part is that of a family with a malloc */
+	/* A pool is in the file that cannot be seen, because the compiler has copied its functions
+	 * into their callers: its family, static; NULL: there is none. */
+	const char *copied;
+	struct forward copy; /* of a function of this pool */
+	uint64_t code_shift; /* vaddr - file offset of the code */
 	/* By number of the name: the file defines it; the file defines it for other files. */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };

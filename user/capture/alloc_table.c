@@ -253,6 +253,24 @@ static const struct alloc_function mi_functions[] = {
 	{},
 };
 
+/* CPython's object and mem domains. Both take blocks up to 512 bytes from pymalloc, and larger ones
+ * from the raw domain, which is malloc. With PYTHONMALLOC=malloc all come from malloc. What the
+ * functions take from malloc is not counted, so in each case a block counts once. Calls of the raw
+ * domain (PyMem_RawMalloc) are counted as calls of malloc. */
+#define PYTHON_DOMAIN(p)                                                                           \
+	{p "Malloc", ALLOC(.size_arg = 1, .wraps = 1)},                                            \
+		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = 1)},                    \
+		{p "Realloc", {.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .wraps = 1}},    \
+	{                                                                                          \
+		p "Free", FREE                                                                     \
+	}
+
+static const struct alloc_function python_functions[] = {
+	PYTHON_DOMAIN("PyObject_"),
+	PYTHON_DOMAIN("PyMem_"),
+	{},
+};
+
 /* tcmalloc and mimalloc define glibc's names, too, so they come first. */
 const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
@@ -279,6 +297,7 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 * libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
+	{"pymalloc", {"PyObject_Malloc"}, {python_functions}, HOME_POOL},
 	{},
 };
 

@@ -12,7 +12,7 @@
 
 #define ALLOC_MAX_MARKERS 4
 #define ALLOC_MAX_LISTS	  5
-#define ALLOC_FAMILIES	  9 /* rows of the table */
+#define ALLOC_FAMILIES	  10 /* rows of the table */
 
 struct alloc_function {
 	const char *name;
@@ -26,6 +26,9 @@ enum alloc_home {
 	/* any file that replaces the C library's malloc: it exports a name of the C library's (the
 	 * marker), but is not the C library */
 	HOME_PLACE,
+	/* a language's pool on top of malloc, in any kind of file. All its functions pass their
+	 * calls on through pointers (elf/forward.h) */
+	HOME_POOL,
 };
 
 struct alloc_family {

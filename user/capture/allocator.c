@@ -12,7 +12,9 @@
 #include "base/path.h"
 #include "base/vector.h"
 #include "capture/patch.h"
+#include "proc/environ.h"
 #include "proc/link_map.h"
+#include "proc/memory.h"
 #include "proc/process.h"
 
 struct search {
@@ -231,6 +233,38 @@ static bool is_named(const struct alloc_extra *extra, const char *exe, const cha
 	return !strcmp(extra->file, base_name(path));
 }
 
+/* Does the process use the pool that the file's code has copies of? With PYTHONMALLOC=malloc, the
+ * process's table of allocators names other functions. A process that has only begun has not read
+ * its environment yet. */
+static bool uses_copy(const struct search *s, const struct map_entry *entry,
+		      const struct alloc_file *file)
+{
+	uint64_t bias = entry->start - entry->off - file->code_shift, function;
+
+	if (s->scope != ALLOC_OWN && environ__has(s->pid, "PYTHONMALLOC=malloc"))
+		return false;
+	if (!file->copy.slot || !file->copy.usual)
+		return true;
+	return memory__read(s->pid, bias + file->copy.slot, &function, sizeof(function)) ||
+	       function == bias + file->copy.usual;
+}
+
+static void note_unseen(const struct search *s, const struct map_entry *entry,
+			const struct alloc_file *file)
+{
+	struct alloc_unseen *unseen = &s->all->unseen;
+
+	if (!file->copied || unseen->family || !uses_copy(s, entry, file))
+		return;
+	unseen->family = file->copied;
+	unseen->file = entry->file;
+	snprintf(unseen->text, sizeof(unseen->text),
+		 "%s of %.200s cannot be seen: the compiler has copied its functions into their "
+		 "callers (-flto). Of Python's objects, only those above 512 bytes are counted. To "
+		 "count all, start the program with PYTHONMALLOC=malloc in its environment",
+		 file->copied, entry->path);
+}
+
 /* Adds the allocators in the file behind entry. 0 or negative errno. */
 static int read_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
@@ -262,6 +296,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 		rc = add_allocator(s, entry, file, &file->parts[i], err);
 	if (rc)
 		return rc;
+	note_unseen(s, entry, file);
 	if (file->defines[m] && !file->known && !s->late &&
 	    (!s->shared || (file->exports[m] && !s->taken[m])))
 		snprintf(s->all->unknown, sizeof(s->all->unknown), "%s", entry->path);

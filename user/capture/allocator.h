@@ -52,6 +52,13 @@ bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
 				  const struct maps *maps);
 
+/* A pool that is in use, and whose calls cannot be seen. */
+struct alloc_unseen {
+	const char *family; /* "pymalloc"; static. NULL: there is none */
+	struct file_id file;
+	char text[512]; /* for people: which, why, and what follows */
+};
+
 /* The allocators of one process, and the files that were looked at. */
 struct allocators {
 	struct allocator **list;
@@ -62,6 +69,7 @@ struct allocators {
 	size_t n_refused;
 	struct file_id *seen;
 	size_t n_seen;
+	struct alloc_unseen unseen;
 	char unknown[256];  /* the file with a malloc of no known family, or "" */
 	char unopened[256]; /* the last file that could not be opened, and why, or "" */
 };

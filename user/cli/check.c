@@ -241,6 +241,8 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	}
 	for (size_t i = 0; i < plan.allocators->n; i++)
 		print_allocator(plan.allocators->list[i], &plan);
+	if (plan.allocators->unseen.family)
+		printf("  NOT SEEN: %s\n", printable(plan.allocators->unseen.text));
 	puts("  A program that makes N such pairs of calls a second loses about N times their "
 	     "cost\n"
 	     "  of each second; sampling makes the rest of the work cheap, not the probe itself.");

@@ -101,6 +101,11 @@ int elf_image__find_function(const struct elf_image *image, const char *name,
 size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
+/* How many instructions of the executable segments load the pointer at vaddr slot into a register,
+ * or branch through it: those that find it relative to rip. Found by scanning bytes, so that by
+ * chance one too many may be counted. */
+size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
+
 /* slot is the vaddr of a pointer that code jumps through (the PLT, or code made with -fno-plt).
  * Finds the function that such a jump leads to, if it is in this same file: the function that the
  * slot's relocation names. Returns 0; -ENOENT when the function is in another file, or nothing is

@@ -12,52 +12,100 @@
 #define SCAN_CHUNK	     (256u << 10)
 #define MAX_RELOCATION_BYTES (16u << 20) /* of one table, which is searched again for each slot */
 
-size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
-				 uint64_t *ret_vaddrs, size_t max)
+/* Calls fn for pieces of all executable segments; its first argument is at vaddr. The pieces
+ * overlap by n_more bytes: what begins in the last n_more bytes of a piece is whole in the next
+ * one. */
+static void scan_code(const struct elf_image *image, size_t n_more,
+		      void (*fn)(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx),
+		      void *ctx)
 {
 	_cleanup_free_ unsigned char *chunk = malloc(SCAN_CHUNK);
 	uint64_t budget = MAX_SCAN_BYTES;
-	size_t found = 0;
 
 	if (!chunk)
-		return 0;
+		return;
 	for (size_t s = 0; s < image->n_segments; s++) {
 		const struct segment *segment = &image->segments[s];
 		uint64_t pos = 0;
 
 		if (!segment->executable)
 			continue;
-		/* Chunks overlap by 4 bytes, because a call that begins in the last 4 bytes of a
-		 * chunk is not whole there. */
-		while (segment->size - pos >= 5 && budget) {
+		while (segment->size - pos > n_more && budget) {
 			uint64_t want = segment->size - pos;
-			const unsigned char *at, *end;
 			ssize_t n;
 
 			if (want > SCAN_CHUNK)
 				want = SCAN_CHUNK;
 			n = io__pread(image->fd, chunk, want, segment->off + pos);
-			if (n < 5)
+			if (n <= (ssize_t)n_more)
 				break;
-			/* A call cannot begin in the last 4 bytes. memchr() looks at many bytes at
-			 * a time. */
-			end = chunk + n - 4;
-			for (at = chunk; (at = memchr(at, 0xe8, (size_t)(end - at))); at++) {
-				uint64_t next = segment->vaddr + pos + (uint64_t)(at - chunk) + 5;
-				int32_t rel;
-
-				memcpy(&rel, at + 1, sizeof(rel));
-				if (next + rel != vaddr)
-					continue;
-				if (found < max)
-					ret_vaddrs[found] = next;
-				found++;
-			}
-			pos += n - 4;
+			fn(chunk, (size_t)n, segment->vaddr + pos, ctx);
+			pos += (uint64_t)n - n_more;
 			budget -= budget < (uint64_t)n ? budget : (uint64_t)n;
 		}
 	}
-	return found;
+}
+
+/* Where the 4 bytes at rel lead to: relative to their end, which is at next. */
+static uint64_t relative(const unsigned char *rel, uint64_t next)
+{
+	int32_t value;
+
+	memcpy(&value, rel, sizeof(value));
+	return next + (uint64_t)(int64_t)value;
+}
+
+struct callers {
+	uint64_t vaddr; /* of what is looked for */
+	uint64_t *found;
+	size_t n, max;
+};
+
+static void find_calls(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
+{
+	/* A call cannot begin in the last 4 bytes. memchr() looks at many bytes at a time. */
+	const unsigned char *end = code + len - 4;
+	struct callers *callers = ctx;
+
+	for (const unsigned char *at = code; (at = memchr(at, 0xe8, (size_t)(end - at))); at++) {
+		uint64_t next = vaddr + (uint64_t)(at - code) + 5;
+
+		if (relative(at + 1, next) != callers->vaddr)
+			continue;
+		if (callers->n < callers->max)
+			callers->found[callers->n] = next;
+		callers->n++;
+	}
+}
+
+size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
+				 uint64_t *ret_vaddrs, size_t max)
+{
+	struct callers callers = {.vaddr = vaddr, .found = ret_vaddrs, .max = max};
+
+	scan_code(image, 4, find_calls, &callers);
+	return callers.n;
+}
+
+/* Counts mov rel(%rip), %reg (8b); call *rel(%rip) and jmp *rel(%rip) (ff /2, ff /4). */
+static void find_loads(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
+{
+	struct callers *loads = ctx;
+
+	for (size_t i = 0; i + 6 <= len; i++) {
+		bool load = code[i] == 0x8b && (code[i + 1] & 0xc7) == 0x05;
+
+		load = load || (code[i] == 0xff && (code[i + 1] == 0x15 || code[i + 1] == 0x25));
+		loads->n += load && relative(code + i + 2, vaddr + i + 6) == loads->vaddr;
+	}
+}
+
+size_t elf_image__loads(const struct elf_image *image, uint64_t slot)
+{
+	struct callers loads = {.vaddr = slot};
+
+	scan_code(image, 5, find_loads, &loads);
+	return loads.n;
 }
 
 static int search_slot(const struct elf_image *image, const struct relocations *table,

@@ -162,6 +162,9 @@ void targets__welcome(struct session *session, const struct abi_event *event);
  * session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
+/* Notes among the refusals that a pool of the target cannot be seen, if one cannot. */
+void targets__note_unseen(struct session *session, const struct target *target);
+
 /* For a target that has probes of its own: puts them on those of its allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
 

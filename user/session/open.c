@@ -272,6 +272,8 @@ static int attach_target(struct session *s, struct target *t, bool loading, stru
 			   s->no_returns);
 	}
 	if (!rc)
+		targets__note_unseen(s, t);
+	if (!rc)
 		rc = attach_allocators(s, t, err);
 	if (rc)
 		return rc;

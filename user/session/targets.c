@@ -275,6 +275,15 @@ void targets__attach_own(struct session *s, struct target *t)
 		t->allocators->n_refused += rc != -EOPNOTSUPP;
 }
 
+void targets__note_unseen(struct session *s, const struct target *t)
+{
+	const struct alloc_unseen *unseen = &t->allocators->unseen;
+	const struct allocator pool = {.family = unseen->family, .file = unseen->file};
+
+	if (unseen->family)
+		capture__refuse(s->capture, &pool, s->everywhere ? 0 : t->info.pid, unseen->text);
+}
+
 /* Looks for allocators in the target's new files, and probes them. Then it marks the files as
  * done. It leaves them unmarked if this failed because the process was gone, or for want of room:
  * it may succeed with the next process that maps the files. The target itself may have ended
@@ -294,6 +303,7 @@ static void probe_new_files(struct session *s, struct target *t)
 	if (!rc) {
 		memcpy(unknown, t->allocators->unknown, sizeof(unknown));
 		refused = t->allocators->n_refused;
+		targets__note_unseen(s, t);
 		rc = targets__attach_everywhere(s, t, &none);
 		refused = refused || rc;
 	}
@@ -315,6 +325,7 @@ static void provide_probes(struct session *s, struct target *t)
 		/* If an allocator cannot be probed, goes on with the others. */
 		allocators__find_more(t->allocators, s->alloc_files, t->info.pid, &t->maps,
 				      s->extra, s->n_extra);
+		targets__note_unseen(s, t);
 		if (paced__wants_probes(&t->budget.pace))
 			targets__attach_own(s, t);
 		return;

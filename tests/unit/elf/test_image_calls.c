@@ -97,9 +97,47 @@ static void test_direct_callers_everywhere(void **state)
 	elf_image__free(image);
 }
 
+/* Loads of a pointer in each form, and across the border of two chunks; and what only looks so. */
+static void test_loads(void **state)
+{
+	enum { SIZE = 1 << 20, SLOT = 0x900 };
+	static const struct {
+		uint32_t at;
+		uint8_t bytes[2];
+		bool counts;
+	} code[] = {
+		{0x1000, {0x8b, 0x05}, true},  {0x2000, {0x8b, 0x3d}, true},
+		{0x3000, {0xff, 0x15}, true},  {0x3fffc, {0xff, 0x25}, true},
+		{0x4000, {0x8b, 0x45}, false}, {0x5000, {0xff, 0x35}, false},
+		{0x6000, {0x89, 0x05}, false}, {SIZE - 6, {0x8b, 0x0d}, true},
+	};
+	_cleanup_free_ unsigned char *data = calloc(1, SIZE);
+	_cleanup_close_ int fd = -1;
+	struct crafted file = craft();
+	struct elf_image *image;
+	size_t n = 0;
+
+	(void)state;
+	file.phdr.p_filesz = SIZE;
+	memcpy(data, &file, sizeof(file));
+	for (size_t i = 0; i < sizeof(code) / sizeof(*code); i++) {
+		int32_t rel = SLOT - (int32_t)(code[i].at + 6);
+
+		memcpy(data + code[i].at, code[i].bytes, 2);
+		memcpy(data + code[i].at + 2, &rel, sizeof(rel));
+		n += code[i].counts;
+	}
+	fd = store(data, SIZE);
+	image = open_image(fd);
+	assert_int_equal(elf_image__loads(image, VADDR + SLOT), n);
+	assert_int_equal(elf_image__loads(image, VADDR + SLOT + 8), 0);
+	elf_image__free(image);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_loads),
 		cmocka_unit_test(test_own_program),
 		cmocka_unit_test(test_direct_callers_everywhere),
 	};

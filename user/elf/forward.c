@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "elf/forward.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "elf/decode.h"
+
+#define MAX_INSNS 16
+
+/* So many places of a file load the pointer at most if nothing was copied: the function itself, and
+ * code that exchanges the table. Debian's python3.11 has 22, copies included. */
+#define MAX_LOADS 4
+
+/* What is known of a register: where its value was loaded from, or which address it holds. */
+struct known {
+	uint64_t loaded_from, address;
+	bool indirect; /* loaded through another register */
+};
+
+struct reading {
+	struct known regs[X86_REG_ENDING];
+	struct forward forward;
+	bool forwards; /* the branch leads through the pointer */
+};
+
+/* The vaddr of a memory operand that does not depend on a register; 0: it does. */
+static uint64_t fixed_place(const cs_insn *insn, const x86_op_mem *mem)
+{
+	if (mem->segment != X86_REG_INVALID || mem->index != X86_REG_INVALID)
+		return 0;
+	if (mem->base == X86_REG_RIP)
+		return insn->address + insn->size + (uint64_t)mem->disp;
+	return mem->base == X86_REG_INVALID ? (uint64_t)mem->disp : 0;
+}
+
+/* Notes where an indirect branch finds its target. */
+static void note_branch(struct reading *r, const cs_insn *insn, const cs_x86_op *to)
+{
+	r->forwards = true;
+	if (to->type == X86_OP_MEM)
+		r->forward.slot = fixed_place(insn, &to->mem);
+	else if (to->type == X86_OP_REG && to->reg < X86_REG_ENDING)
+		r->forward.slot = r->regs[to->reg].loaded_from;
+	else
+		r->forwards = false;
+}
+
+/* Notes a comparison of a loaded pointer with a function's address. */
+static void note_compare(struct reading *r, const cs_x86_op *a, const cs_x86_op *b)
+{
+	const struct known *left, *right;
+
+	if (b->type != X86_OP_REG || b->reg >= X86_REG_ENDING)
+		return;
+	left = &r->regs[b->reg];
+	if (a->type == X86_OP_IMM) {
+		r->forward.slot = left->loaded_from;
+		r->forward.usual = (uint64_t)a->imm;
+	} else if (a->type == X86_OP_REG && a->reg < X86_REG_ENDING) {
+		right = &r->regs[a->reg];
+		if (!left->loaded_from) {
+			left = right;
+			right = &r->regs[b->reg];
+		}
+		r->forward.slot = left->loaded_from;
+		r->forward.usual = right->address;
+	}
+}
+
+/* Operands are in AT&T order: the destination is the last one. */
+static void note_move(struct reading *r, const cs_insn *insn)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+	const cs_x86_op *from = &x86->operands[0], *to = &x86->operands[1];
+	uint64_t place;
+
+	if (x86->op_count != 2 || to->type != X86_OP_REG || to->reg >= X86_REG_ENDING)
+		return;
+	r->regs[to->reg] = (struct known){};
+	if (from->type != X86_OP_MEM)
+		return;
+	place = fixed_place(insn, &from->mem);
+	if (insn->id == X86_INS_LEA)
+		r->regs[to->reg].address = place;
+	else
+		r->regs[to->reg].loaded_from = place;
+}
+
+/* False: the instruction ends the straight piece of code. */
+static bool note(struct reading *r, const cs_insn *insn, uint8_t opcode)
+{
+	const cs_x86 *x86 = &insn->detail->x86;
+
+	switch (insn->id) {
+	case X86_INS_JMP:
+	case X86_INS_CALL:
+		if (opcode == 0xff && x86->op_count == 1)
+			note_branch(r, insn, &x86->operands[0]);
+		return false;
+	case X86_INS_CMP:
+		if (x86->op_count == 2)
+			note_compare(r, &x86->operands[0], &x86->operands[1]);
+		return true;
+	case X86_INS_MOV:
+	case X86_INS_LEA:
+		note_move(r, insn);
+		return true;
+	case X86_INS_PUSH:
+	case X86_INS_SUB:
+	case X86_INS_ENDBR64:
+	case X86_INS_NOP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+int forward__read(const struct elf_image *image, uint64_t vaddr, struct forward *ret)
+{
+	struct reading r = {};
+	struct decoder decoder = {};
+
+	if (decoder__open(&decoder)) {
+		decoder__close(&decoder);
+		return -ENOMEM;
+	}
+	for (int i = 0; i < MAX_INSNS; i++) {
+		uint8_t code[MAX_INSN_LEN];
+		long len = elf_image__read_code(image, vaddr, code, sizeof(code));
+
+		if (len <= 0 || !decoder__decode(&decoder, code, (size_t)len, 0, vaddr) ||
+		    !note(&r, decoder.insn, code[decoder.opcode_off]))
+			break;
+		vaddr += decoder.insn->size;
+	}
+	decoder__close(&decoder);
+	if (!r.forwards && !(r.forward.slot && r.forward.usual))
+		return -ENOENT;
+	r.forward.copied = r.forward.usual ||
+			   (r.forward.slot && elf_image__loads(image, r.forward.slot) > MAX_LOADS);
+	*ret = r.forward;
+	return 0;
+}

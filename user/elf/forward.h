@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Functions that pass their calls on through a pointer, as CPython's PyObject_Free does: it calls
+ * the function that its table of allocators names. Is such a function called each time, or has the
+ * compiler put copies of it into its callers (-flto)? Probes on the function see only calls of the
+ * function itself.
+ *
+ * Guided by a profile (PGO), GCC and Clang also copy the function behind the pointer: the code
+ * compares the pointer with the function that it most often held, and goes on in a copy of this
+ * function if they are equal. */
+#ifndef MEMTRACE_ELF_FORWARD_H
+#define MEMTRACE_ELF_FORWARD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "elf/image.h"
+
+struct forward {
+	uint64_t slot; /* vaddr of the pointer; 0: not known, because it is reached by a register */
+	uint64_t usual; /* vaddr of the function that the code has a copy of; 0: none */
+	bool copied;	/* other code of the file does what the function does */
+};
+
+/* Reads the code of the function at vaddr up to its first branch. 0; -ENOENT: the function does not
+ * begin like one that passes its calls on; -ENOMEM. */
+int forward__read(const struct elf_image *image, uint64_t vaddr, struct forward *ret);
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment that a process was given at its exec. */
+#ifndef MEMTRACE_PROC_ENVIRON_H
+#define MEMTRACE_PROC_ENVIRON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+/* Does a variable begin so ("PATH=/usr")? Only the first 48 KiB are looked at. The process may have
+ * written there since. false also if nothing can be read. Source: env_start and env_end, fields 50
+ * and 51 of /proc/PID/stat. */
+bool environ__has(pid_t pid, const char *beginning);
+
+/* The same for the text of an environment, len bytes: variables, each ended by a NUL. */
+bool environ__text_has(const char *text, size_t len, const char *beginning);
+
+#endif
