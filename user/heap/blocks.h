@@ -26,7 +26,7 @@ struct span {
 	uint64_t start, end; /* of its pages: multiples of 4096 */
 	enum span_kind kind;
 	enum heap_allocator allocator;
-	uint32_t arena;	     /* a number within the allocator, from 0 on */
+	uint32_t arena;	     /* index in the arenas of struct heap_found */
 	uint64_t first;	     /* SLAB, SINGLE: address of the first block */
 	uint64_t block_size; /* SLAB, SINGLE: usable bytes of a block */
 	size_t n_slots;

@@ -6,6 +6,7 @@
 
 #include "base/vector.h"
 #include "heap/glibc.h"
+#include "heap/jemalloc.h"
 
 #define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG 10
@@ -69,6 +70,8 @@ int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_fo
 	size_t dropped = 0;
 	int err = glibc__find(image, blocks, ret);
 
+	if (!err)
+		err = jemalloc__find(image, blocks, ret);
 	if (!err)
 		err = blocks__finish(blocks, &dropped);
 	if (err)

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Reads a heap of jemalloc that changes while it is read: slabs and large extents in a radix tree.
+ * The changes that the input makes: heap.h. The extents come first. */
+#include "heap.h"
+
+#define HEAP  0x7f0000000000ULL /* GiB number 0 of the root, modulo its entries */
+#define META  0x555500000000ULL
+#define EDATA META
+#define LEAF  (META + 0x1040)
+#define LIB   0x7f1000000000ULL
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_heap heap = {.in = {data, data + size}};
+
+	fuzz_heap__add(&heap, META, 0x202000, "rw-p 00000000 00:00 0 [heap]");
+	fuzz_heap__add(&heap, HEAP, 0x40000, "rw-p 00000000 00:00 0");
+	fuzz_heap__add(&heap, LIB, 0x201000, "rw-p 00001000 08:01 77 /lib/libjemalloc.so.2");
+	fuzz_heap__put(&heap, LIB + 8 + 8 * (HEAP >> 30 & 0x3ffff), LEAF);
+	for (uint64_t i = 0; i < 8; i++) {
+		uint64_t edata = EDATA + 128 * i, slab = i % 2, szind = slab ? 2 + i : 36;
+		uint64_t start = HEAP + 0x8000 * i, pages = slab ? 3 : 5;
+
+		fuzz_heap__put(&heap, edata, slab << 12 | szind << 20 | i << 28);
+		fuzz_heap__put(&heap, edata + 8, start);
+		fuzz_heap__put(&heap, edata + 16, pages << 12);
+		for (uint64_t page = start >> 12; page < (start >> 12) + pages; page++)
+			fuzz_heap__put(&heap, LEAF + 8 * (page & 0x3ffff),
+				       szind << 48 | edata | slab);
+	}
+	fuzz_heap__run(&heap);
+	return 0;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A radix tree, extents and slabs laid out by hand as jemalloc 5.3 lays them out. */
+#include "fake.h"
+
+#include "heap/find.h"
+
+#define LIB   0x7f1000000000ULL
+#define ROOT  (LIB + 0x7b18)
+#define META  0x7f2000000000ULL /* leaf and extents */
+#define LEAF  (META + 0xc0)
+#define EDATA (META + 0x300000)
+#define HEAP  0x7f3000000000ULL
+
+static struct fake fake;
+static struct blocks *blocks;
+static struct heap_found found;
+static struct image *image;
+static uint64_t next_edata;
+
+struct model {
+	uint64_t addr, size, slab, state, szind, n_free, arena;
+	uint64_t bitmap[8];
+};
+
+/* Enters an extent into the tree: all pages of a slab, first and last of another. */
+static void put_extent(const struct model *m)
+{
+	uint64_t edata = next_edata, start = m->addr & ~0xfffULL;
+
+	next_edata += 128;
+	fake__put(&fake, edata,
+		  m->arena | m->slab << 12 | m->state << 17 | m->szind << 20 | m->n_free << 28);
+	fake__put(&fake, edata + 8, m->addr);
+	fake__put(&fake, edata + 16, m->size | 2);
+	for (size_t i = 0; i < 8; i++)
+		fake__put(&fake, edata + 64 + 8 * i, m->bitmap[i]);
+	for (uint64_t page = start; page < start + m->size; page += 4096)
+		if (m->slab || page == start || page + 4096 == start + m->size)
+			fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff),
+				  m->szind << 48 | edata | m->state << 2 | m->slab);
+}
+
+static void start(void)
+{
+	found = (struct heap_found){};
+	next_edata = EDATA;
+	fake__add(&fake, LIB, 0x1000, FAKE_DATA);
+	fake__add(&fake, LIB + 0x1000, 0x210000, FAKE_ANON);
+	fake__add(&fake, META, 0x400000, FAKE_ANON);
+	fake__add(&fake, HEAP, 0x40000, FAKE_ANON);
+	fake__put(&fake, ROOT + 8 * (HEAP >> 30 & 0x3ffff), LEAF);
+}
+
+static void find(void)
+{
+	image = fake__image(&fake);
+	assert_int_equal(blocks__new(&blocks), 0);
+	assert_int_equal(heap__find_blocks(image, blocks, &found), 0);
+}
+
+static void end(void)
+{
+	blocks__free(blocks);
+	heap_found__clear(&found);
+	fake__free(&fake, image);
+}
+
+static struct heap_count sum(size_t arena, enum heap_place place)
+{
+	struct heap_count sum = {};
+
+	for (size_t i = 0; i < HEAP_SIZES; i++) {
+		sum.blocks += found.arenas[arena]->count[place][i].blocks;
+		sum.bytes += found.arenas[arena]->count[place][i].bytes;
+	}
+	return sum;
+}
+
+static void test_slabs_and_extents(void **state)
+{
+	/* sizes by number: 3 is 48 bytes, 10 is 192, 36 is 16384 */
+	const struct model slab = {.addr = HEAP + 0x1000,
+				   .size = 0x3000,
+				   .slab = 1,
+				   .szind = 10,
+				   .n_free = 62,
+				   .bitmap = {~5ULL, 77, 78}};
+	const struct model other_arena = {.addr = HEAP + 0x4000,
+					  .size = 0x3000,
+					  .slab = 1,
+					  .szind = 3,
+					  .arena = 9,
+					  .n_free = 192,
+					  .bitmap = {~0ULL, ~0ULL, ~0ULL, 0}};
+	const struct model large = {.addr = HEAP + 0x8040, .size = 0x5000, .szind = 36, .arena = 9};
+	const struct model dirty = {.addr = HEAP + 0x10000, .size = 0x8000, .state = 1};
+	struct block block;
+
+	(void)state;
+	start();
+	put_extent(&slab);
+	put_extent(&other_arena);
+	put_extent(&large);
+	put_extent(&dirty);
+	find();
+	assert_int_equal(found.n_arenas, 2);
+	/* 12288 / 48 = 256 blocks, the last 64 of which the bitmap calls used */
+	assert_int_equal(sum(1, PLACE_IN_USE).blocks, 64);
+	assert_int_equal(sum(1, PLACE_BIN).blocks, 192);
+	assert_int_equal(sum(0, PLACE_IN_USE).blocks, 2);
+	assert_int_equal(sum(0, PLACE_IN_USE).bytes, 2 * 192);
+	assert_int_equal(sum(0, PLACE_BIN).blocks, 62);
+	assert_int_equal(sum(1, PLACE_LARGE).bytes, 16384);
+	assert_int_equal(sum(0, PLACE_TOP).bytes, 0x8000);
+	assert_int_equal(found.quality[HEAP_JEMALLOC].broken_slabs, 0);
+	assert_true(blocks__find(blocks, HEAP + 0x1000 + 2 * 192 + 100, &block));
+	assert_int_equal(block.start, HEAP + 0x1000 + 2 * 192);
+	assert_true(block.in_use);
+	assert_true(blocks__find(blocks, HEAP + 0x1000 + 192, &block));
+	assert_false(block.in_use);
+	assert_true(blocks__find(blocks, HEAP + 0x8040 + 16383, &block));
+	assert_int_equal(block.start, HEAP + 0x8040);
+	assert_false(blocks__find(blocks, HEAP + 0x8040 + 16384, &block));
+	assert_false(blocks__find(blocks, HEAP + 0x10000, &block));
+	end();
+}
+
+static void test_what_disagrees(void **state)
+{
+	const struct model slab = {.addr = HEAP + 0x1000,
+				   .size = 0x3000,
+				   .slab = 1,
+				   .szind = 10,
+				   .n_free = 61,
+				   .bitmap = {~5ULL}};
+	const struct model large = {.addr = HEAP + 0x8000, .size = 0x5000, .szind = 36};
+
+	(void)state;
+	/* its own count */
+	start();
+	put_extent(&slab);
+	find();
+	assert_int_equal(found.quality[HEAP_JEMALLOC].broken_slabs, 1);
+	end();
+	/* the leaf: another size, another kind, another extent */
+	for (int i = 0; i < 3; i++) {
+		start();
+		put_extent(&slab);
+		put_extent(&large);
+		fake__put(&fake, LEAF + 8 * ((HEAP >> 12 & 0x3ffff) + 8),
+			  i == 0   ? 35ULL << 48 | (EDATA + 128)
+			  : i == 1 ? 36ULL << 48 | (EDATA + 128) | 1
+				   : 10ULL << 48 | EDATA | 1);
+		find();
+		assert_int_equal(blocks__n_spans(blocks), 1);
+		end();
+	}
+	/* no memory lies where the tree says */
+	start();
+	fake__put(&fake, LEAF + 8 * (HEAP >> 12 & 0x3ffff), 10ULL << 48 | 0x1000);
+	find();
+	assert_int_equal(found.n_arenas, 0);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_slabs_and_extents),
+		cmocka_unit_test(test_what_disagrees),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
