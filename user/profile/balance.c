@@ -68,6 +68,14 @@ static int grows_at(struct windowed_run run, double scale, struct windowed_stack
 	return 0;
 }
 
+/* Adds to sum a stack's growth, for all windows and without each group, times factor. */
+static void add_growth(double sum[WINDOWED_GROUPS + 1], const struct windowed_result *r,
+		       double factor)
+{
+	for (int g = 0; g <= WINDOWED_GROUPS; g++)
+		sum[g] += factor * r->grows_without[g] * overhead(r);
+}
+
 /* The relative error of the growth of all stacks together, from the spread between windows. */
 static double error_of_growth(const struct windowed_result *results, size_t n,
 			      const struct windowed_strata *strata)
@@ -75,8 +83,7 @@ static double error_of_growth(const struct windowed_result *results, size_t n,
 	double grows[WINDOWED_GROUPS + 1] = {};
 
 	for (size_t i = 0; i < n; i++)
-		for (int g = 0; g <= WINDOWED_GROUPS; g++)
-			grows[g] += results[i].grows_without[g] * overhead(&results[i]);
+		add_growth(grows, &results[i], 1);
 	return grows[0] > 0 ? sqrt(windowed__variance(strata, grows)) / grows[0] : INFINITY;
 }
 
@@ -188,23 +195,17 @@ static double doubt_of(const struct windowed_result *r)
 				     : fabs(r->other_grows - r->growth.bytes_per_s) * overhead(r);
 }
 
-/* Half of the interval of a stack's growth, towards the end that is farther away. */
-static double growth_reach(const struct windowed_result *r)
+static void choose_doubts(const struct windowed_result *results, size_t n,
+			  const struct windowed_strata *strata, struct doubts *ret)
 {
-	double middle = r->growth.bytes_per_s;
+	double rest[WINDOWED_GROUPS + 1] = {};
 
-	return isnan(r->growth.low) ? 0 : fmax(middle - r->growth.low, r->growth.high - middle);
-}
-
-static void choose_doubts(const struct windowed_result *results, size_t n, struct doubts *ret)
-{
 	*ret = (struct doubts){};
 	for (size_t i = 0; i < n; i++) {
 		const struct windowed_result *r = &results[i];
 		int at = ret->n;
 
-		ret->rest += r->grows_without[0] * overhead(r);
-		ret->variance += pow(growth_reach(r) * overhead(r) / NORMAL_QUANTILE, 2);
+		add_growth(rest, r, 1);
 		while (at > 0 && doubt_of(&results[ret->stack[at - 1]]) < doubt_of(r))
 			at--;
 		if (!(doubt_of(r) > 0) || at == DOUBTS_MOST)
@@ -220,9 +221,10 @@ static void choose_doubts(const struct windowed_result *results, size_t n, struc
 		ret->grows[k][0] = r->grows_without[0] * overhead(r);
 		ret->grows[k][1] = r->other_grows * overhead(r);
 		ret->error[k] = sqrt(r->alloc_variance) / r->alloc_bytes;
-		ret->rest -= ret->grows[k][0];
-		ret->variance -= pow(growth_reach(r) * overhead(r) / NORMAL_QUANTILE, 2);
+		add_growth(rest, r, -1);
 	}
+	ret->rest = rest[0];
+	ret->variance = windowed__variance(strata, rest);
 }
 
 /* How well the growth of anonymous memory is explained if the stacks in `which`, one bit each, are
@@ -250,16 +252,16 @@ static double weight_of(const struct doubts *d, unsigned which, double clock_err
 
 /* Decides for each stack in doubt which evidence is believed, if the process's growth can tell.
  * Returns for how many stacks it was decided. */
-static int settle_doubts(const struct windowed_run *run, double clock_error,
-			 const struct windowed_result *results, size_t n, double anon,
-			 struct windowed_stack *const *stacks)
+static int settle_doubts(const struct windowed_run *run, const struct windowed_strata *strata,
+			 double clock_error, const struct windowed_result *results, size_t n,
+			 double anon, struct windowed_stack *const *stacks)
 {
 	double all = 0, other[DOUBTS_MOST] = {};
 	struct doubts doubts;
 	int settled = 0;
 
-	choose_doubts(results, n, &doubts);
-	if (!isfinite(doubts.variance))
+	choose_doubts(results, n, strata, &doubts);
+	if (isnan(doubts.variance))
 		return 0;
 	for (unsigned which = 0; which < 1u << doubts.n; which++) {
 		double weight = weight_of(&doubts, which, clock_error, run->hidden, anon);
@@ -680,7 +682,8 @@ int balance__estimate(struct windowed_run *run, struct windowed_stack *const *st
 	before = *run;
 	rc = estimate_each(run, stacks, n, &strata, ret_process, results);
 	if (!rc && anon->low > 0 && windowed_has(run->without, PART_DOUBTS) &&
-	    settle_doubts(run, ret_process->clock_error, results, n, anon->bytes_per_s, stacks)) {
+	    settle_doubts(run, strata, ret_process->clock_error, results, n, anon->bytes_per_s,
+			  stacks)) {
 		windowed_strata__free(strata);
 		strata = NULL;
 		rc = estimate_each(run, stacks, n, &strata, ret_process, results);
