@@ -28,7 +28,8 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC);
-	err = fd < 0 ? -errno : symtab__open(fd, &debug_fd, PATIENCE_S, NULL, &symtab);
+	err = fd < 0 ? -errno
+		     : symtab__open(fd, &debug_fd, SYMTAB_FUNCTIONS, PATIENCE_S, NULL, &symtab);
 	if (err) {
 		fprintf(stderr, "names: %s: %s\n", path, strerror(-err));
 		return 1;

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	enum child_exit end;
 
 	require(out);
-	end = symtab_child__read(out, fuzz_file(data, size), -1, NULL);
+	end = symtab_child__read(out, fuzz_file(data, size), -1,
+				 &(enum symtab_kind){SYMTAB_FUNCTIONS});
 	require(end == CHILD_DONE || end == CHILD_NO_DATA);
 	require(!fflush(out));
 	if (end == CHILD_DONE)

@@ -113,8 +113,8 @@ static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 {
 	double patience_s = fmax(HASTE_S, fmin(NAMES_PATIENCE_S, symbolizer->failing_left_s));
 	uint64_t start_ns = clock__now_ns(CLOCK_MONOTONIC);
-	int err = symtab__open(binary->fd, &binary->debug_fd, patience_s, who_waits(symbolizer),
-			       ret_symtab);
+	int err = symtab__open(binary->fd, &binary->debug_fd, SYMTAB_FUNCTIONS, patience_s,
+			       who_waits(symbolizer), ret_symtab);
 
 	if (err)
 		symbolizer->failing_left_s -=

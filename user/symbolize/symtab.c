@@ -125,14 +125,15 @@ static int receive(struct stream *stream, uint64_t file_bytes, const struct stre
 
 /* --- the interface --- */
 
-int symtab__open(int fd, int *debug_fd, double patience_s, const struct stream_waiting *waiting,
-		 struct symtab **ret_symtab)
+int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s,
+		 const struct stream_waiting *waiting, struct symtab **ret_symtab)
 {
 	_cleanup_(cleanup_symtab) struct symtab *tab = NULL;
 	struct elf_headers headers;
 	struct child_task task = {
 		.file_fd = fd,
 		.read = symtab_child__read,
+		.ctx = &kind,
 		.patience_s = patience_s,
 		.waiting = waiting,
 		.in_child = symtab__test_hooks.in_child,

@@ -49,6 +49,7 @@ struct raws {
 
 /* The table that is made of the symbols. */
 struct content {
+	enum symtab_kind kind;
 	struct symtab_range *ranges; /* ascending, disjoint */
 	size_t n_ranges;
 	char *names; /* all of them, each ended by a NUL */
@@ -180,8 +181,15 @@ static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t shn
 	return 0;
 }
 
-/* Adds a symbol if it is a function with a name. name lies in elf's image. The name ends at the
- * image's end at the latest, because libdwfl does not check that there is a NUL. */
+static bool is_wanted(enum symtab_kind kind, unsigned int type)
+{
+	return kind == SYMTAB_VARIABLES ? type == STT_OBJECT
+					: type == STT_FUNC || type == STT_GNU_IFUNC;
+}
+
+/* Adds a symbol if it is of the kind that is wanted and has a name. name lies in elf's image. The
+ * name ends at the image's end at the latest, because libdwfl does not check that there is a
+ * NUL. */
 static int collect(const struct content *content, struct raws *raws, Elf *elf, const GElf_Sym *sym,
 		   size_t shndx, uint64_t vaddr, uint64_t bias, const char *name)
 {
@@ -191,7 +199,7 @@ static int collect(const struct content *content, struct raws *raws, Elf *elf, c
 	size_t size, len;
 	const char *image;
 
-	if ((type != STT_FUNC && type != STT_GNU_IFUNC) || sym->st_shndx == SHN_UNDEF || !name ||
+	if (!is_wanted(content->kind, type) || sym->st_shndx == SHN_UNDEF || !name ||
 	    raws->n == SYMTAB_MAX_SYMBOLS)
 		return 0;
 	image = elf_rawfile(elf, &size);
@@ -486,12 +494,11 @@ static bool send(FILE *out, const void *data, size_t n, size_t size)
 
 enum child_exit symtab_child__read(FILE *out, int file_fd, int debug_fd, void *ctx)
 {
-	_cleanup_(cleanup_content) struct content content = {0};
+	_cleanup_(cleanup_content) struct content content = {.kind = *(enum symtab_kind *)ctx};
 	_cleanup_close_ int own_fd = file_fd, own_debug_fd = debug_fd;
 	struct symtab_wire wire;
 	int err;
 
-	(void)ctx;
 	err = read_file(&content, &own_fd, &own_debug_fd);
 	if (err)
 		return err == -ENOEXEC ? CHILD_NO_DATA : CHILD_FAILED;

@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "symbolize/child.h"
+#include "symbolize/symtab.h"
 
 #define SYMTAB_MAX_SYMBOLS  10000000 /* per file, each at most two ranges; chromium has 3 million */
 #define SYMTAB_MAX_UNPACKED (128u << 20) /* bytes of .gnu_debugdata, unpacked (1 s) */
@@ -27,8 +28,8 @@ struct symtab_range {
 	uint64_t name;	     /* offset of its name in the names, each of which ends with a NUL */
 };
 
-/* Callback for struct child_task; ctx is unused. debug_fd: the separate debug file, -1: none.
- * Closes both descriptors. CHILD_NO_DATA: the file is no sound ELF. */
+/* Callback for struct child_task; ctx: an enum symtab_kind. debug_fd: the separate debug file,
+ * -1: none. Closes both descriptors. CHILD_NO_DATA: the file is no sound ELF. */
 enum child_exit symtab_child__read(FILE *out, int file_fd, int debug_fd, void *ctx);
 
 #endif

@@ -50,7 +50,7 @@ static int open_path(const char *path, struct symtab **ret_tab)
 {
 	int debug_fd, fd = open_with_debug(path, &debug_fd), err;
 
-	err = symtab__open(fd, &debug_fd, PATIENCE_S, NULL, ret_tab);
+	err = symtab__open(fd, &debug_fd, SYMTAB_FUNCTIONS, PATIENCE_S, NULL, ret_tab);
 	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC); /* the caller still owns fd */
 	close(fd);
 	if (debug_fd >= 0)
@@ -495,7 +495,8 @@ static void test_not_elf(void **state)
 		snprintf(path, sizeof(path), "%s/%s", fixture_dir, names[i]);
 		assert_int_equal(open_path(path, &tab), -ENOEXEC);
 	}
-	assert_int_equal(symtab__open(-1, &none, PATIENCE_S, NULL, &tab), -ENOEXEC);
+	assert_int_equal(symtab__open(-1, &none, SYMTAB_FUNCTIONS, PATIENCE_S, NULL, &tab),
+			 -ENOEXEC);
 }
 
 /* --- hostile files --- */
@@ -545,7 +546,7 @@ static void use_here(const char *name)
 
 	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
 	fd = open_with_debug(path, &debug_fd);
-	end = symtab_child__read(out, fd, debug_fd, NULL);
+	end = symtab_child__read(out, fd, debug_fd, &(enum symtab_kind){SYMTAB_FUNCTIONS});
 	assert_true(end == CHILD_DONE || end == CHILD_NO_DATA);
 	fclose(out);
 }

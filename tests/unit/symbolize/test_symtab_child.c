@@ -46,7 +46,7 @@ static int run_in_child(void (*in_child)(void), double patience_s, const char *d
 	int err;
 
 	symtab__test_hooks.in_child = in_child;
-	err = symtab__open(fd, &debug_fd, patience_s, NULL, &tab);
+	err = symtab__open(fd, &debug_fd, SYMTAB_FUNCTIONS, patience_s, NULL, &tab);
 	symtab__test_hooks.in_child = NULL;
 	assert_int_equal(!err, tab != NULL);
 	assert_no_child();
@@ -125,7 +125,8 @@ static void test_nobody(void **state)
 
 	(void)state;
 	symtab__test_hooks.in_child = child_waits;
-	assert_int_equal(symtab__open(fd, &none, PATIENCE_S, &waiting, &tab), -ECHILD);
+	assert_int_equal(symtab__open(fd, &none, SYMTAB_FUNCTIONS, PATIENCE_S, &waiting, &tab),
+			 -ECHILD);
 	symtab__test_hooks.in_child = NULL;
 	assert_nobody(&watch, 5);
 }
@@ -211,7 +212,8 @@ static void test_who_waits_is_called(void **state)
 
 	(void)state;
 	symtab__test_hooks.in_child = child_spins;
-	assert_int_equal(symtab__open(fd, &none, 0.6, &waiting, &tab), -ETIMEDOUT);
+	assert_int_equal(symtab__open(fd, &none, SYMTAB_FUNCTIONS, 0.6, &waiting, &tab),
+			 -ETIMEDOUT);
 	symtab__test_hooks.in_child = NULL;
 	assert_true(n >= 4);
 }

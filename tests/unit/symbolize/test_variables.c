@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "symbolize/variables.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static long with_a_value[4] = {1}; /* .data */
+long without_one[100000];	   /* .bss */
+
+static void test_own_variables(void **state)
+{
+	struct variables *variables;
+	struct variable v;
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(variables__new(getpid(), &maps, NULL, &variables), 0);
+	assert_int_equal(variables__name(variables, (uintptr_t)&with_a_value[2], &v), 0);
+	assert_string_equal(v.name, "with_a_value");
+	assert_int_equal(v.off, 2 * sizeof(long));
+	assert_non_null(strstr(v.path, "test_variables"));
+	assert_int_equal(variables__name(variables, (uintptr_t)&without_one[99999], &v), 0);
+	assert_string_equal(v.name, "without_one");
+	assert_int_equal(v.off, 99999 * sizeof(long));
+	assert_int_equal(variables__name(variables, (uintptr_t)&v, &v), -ENOENT);
+	assert_int_equal(variables__name(variables, 0, &v), -ENOENT);
+	variables__free(variables);
+	maps__free(&maps);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(test_own_variables)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

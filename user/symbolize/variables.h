@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Names for addresses in the data of a process: the variables of its files. */
+#ifndef MEMTRACE_SYMBOLIZE_VARIABLES_H
+#define MEMTRACE_SYMBOLIZE_VARIABLES_H
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proc/maps.h"
+#include "symbolize/stream.h"
+
+struct variables; /* opaque; a cache of the symbol tables that were needed */
+
+struct variable {
+	/* "cache", demangled; NULL: no symbol covers the address, or the file could not be read */
+	const char *name; /* owned by struct variables, until the next call */
+	uint64_t off;	  /* of the address in the variable; without a name, its vaddr */
+	const char *path; /* of the file; the maps' */
+};
+
+/* The caller keeps maps, which must outlive ret and be those of pid. waiting: NULL for none. 0 or
+ * negative errno. */
+int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiting *waiting,
+		   struct variables **ret);
+void variables__free(struct variables *variables);
+
+/* Names an address in the data or bss of a file. 0; -ENOENT: addr is in no file's data; -ENOMEM. */
+int variables__name(struct variables *variables, uint64_t addr, struct variable *ret);
+
+#endif
