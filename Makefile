@@ -67,7 +67,8 @@ CHECK_LIBS := -lcmocka $(LIBS)
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
-BPF_SRC  := $(wildcard bpf/*.bpf.c)
+# registers.bpf.c is loaded alone, without the tables of the others.
+BPF_SRC  := $(filter-out bpf/registers.bpf.c,$(wildcard bpf/*.bpf.c))
 BPF_OBJ  := $(BPF_SRC:%.c=$(B)/%.o)
 BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
 # asm/types.h of Debian and its relatives; others have it in /usr/include itself
@@ -88,6 +89,14 @@ $(B)/memtrace.bpf.o: $(BPF_OBJ)
 $(B)/memtrace.skel.h: $(B)/memtrace.bpf.o
 	$(say) SKEL $@
 	$(Q)$(BPFTOOL) gen skeleton $< name memtrace_bpf >$@
+
+$(B)/registers.bpf.o: $(B)/bpf/registers.bpf.o
+	$(say) LINK $@
+	$(Q)$(BPFTOOL) gen object $@ $^
+
+$(B)/registers.skel.h: $(B)/registers.bpf.o
+	$(say) SKEL $@
+	$(Q)$(BPFTOOL) gen skeleton $< name registers_bpf >$@
 
 .PHONY: tools
 tools:
@@ -113,8 +122,8 @@ $(B)/user/%.o: user/%.c $(B)/flags | tools
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) -MMD -MP -c $< -o $@
 
-# The skeleton is included by capture only.
-$(call room_obj,capture): $(B)/memtrace.skel.h
+# The skeletons are included by capture only.
+$(call room_obj,capture): $(B)/memtrace.skel.h $(B)/registers.skel.h
 
 # Style and script of the flame graph, as strings.
 $(B)/encode/svg_parts.h: user/encode/svg.css user/encode/svg.js
@@ -416,7 +425,7 @@ $(CHECK_B)/user/%.o: user/%.c | tools
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
 
-$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h
+$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h
 
 define unit_rules
 $(CHECK_B)/unit/$(1)/%: tests/unit/$(1)/%.c $$(wildcard tests/unit/$(1)/*.h) $$(call check_obj,$(1))

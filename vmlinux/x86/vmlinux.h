@@ -140,6 +140,20 @@ struct task_struct {
 	__u64 start_time;
 };
 
+struct seq_file {
+	unsigned long size;
+};
+
+struct bpf_iter_meta {
+	struct seq_file *seq;
+};
+
+/* The context of a program that is called for each thread. */
+struct bpf_iter__task {
+	struct bpf_iter_meta *meta;
+	struct task_struct *task;
+};
+
 #pragma clang attribute pop
 
 #endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The registers of the threads of a process, read without a probe and without stopping it. */
+#ifndef MEMTRACE_CAPTURE_REGISTERS_H
+#define MEMTRACE_CAPTURE_REGISTERS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct registers; /* opaque: a program in the kernel */
+
+/* Loads the program that reads the registers of pid, which is in the initial pid namespace. 0;
+ * -EPERM; other negative errno where the kernel cannot do it (before Linux 5.15, or without
+ * BTF). */
+int registers__new(pid_t pid, struct registers **ret);
+void registers__free(struct registers *registers);
+
+/* Calls fn with n values for each thread: the general registers as they were when the thread came
+ * into the kernel, which for a thread that waits is now. Stops when fn returns something other than
+ * 0, and returns that. 0 or negative errno. */
+int registers__read(struct registers *registers,
+		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx);
+
+#endif
