@@ -185,6 +185,48 @@ def agent_is_read_by_others():
             expect_words(said.out, r"\bmain\b", "inuse_space")
 
 
+@test(beside=True)
+def agent_heap_of_some_seconds():
+    """heap?seconds=S, as go tool pprof reads it, has what leaks meanwhile; others are served; who waits too much is told so."""
+    with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
+            Agent("-p", target.pid, "-i", "1", "--max-overhead", "off") as agent, contextlib.ExitStack() as stack:
+        agent.wait_for(target.pid)
+        path = f"/pid/{target.pid}/debug/pprof/heap?seconds="
+        for seconds in ("0", "301", "x", "2&debug=1"):
+            expect_equal(agent.ask(path + seconds)[0], 400, f"status of seconds={seconds}")
+        before, start_s = target.ask("truth")["leaked_bytes"], time.monotonic()
+        waiting = [stack.enter_context(socket.create_connection(("127.0.0.1", agent.port), 20)) for _ in range(64)]
+        for i, s in enumerate(waiting):
+            s.sendall(f"GET {path}{4 if i == 0 else 300} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+
+        def refused():
+            status, _, body = agent.ask(path + "1")
+            expect(status in (200, 429), status, body)
+            return status == 429
+
+        wait_until(refused, "a refusal")
+        expect_equal(agent.ask("/healthz")[0], 200, "status of others meanwhile")
+        for s in waiting[32:]:
+            s.close()
+        expect_equal(agent.ask(f"/debug/pprof/allocs?pid={target.pid}&seconds=1")[0], 200, "status after others have left")
+        answer = b"".join(iter(lambda: waiting[0].recv(1 << 16), b""))
+        expect(answer.startswith(b"HTTP/1.1 200 "), answer[:300])
+        most = target.ask("truth")["leaked_bytes"] - before
+        expect(time.monotonic() - start_s >= 4, "it was answered early")
+        file = os.path.join(directory, "delta")
+        with open(file, "wb") as to:
+            to.write(answer.partition(b"\r\n\r\n")[2])
+        said = run([need_tool("go"), "tool", "pprof", "-top", "-cum", "-unit=B", "-sample_index=inuse_space", file],
+                   env={**os.environ, "HOME": directory})
+        expect_equal(said.status, 0, said)
+        [leaking] = target.ask("truth")["leaks"]
+        seconds = float(re.search(r"Duration: ([\d.]+)s", said.out)[1])
+        grown = float(re.search(rf"^ *[\d.]+B\s+\S+\s+\S+\s+([\d.]+)B\s+\S+\s+{leaking}$", said.out, re.M)[1])
+        expect(4 <= seconds < 60 and grown <= most and abs(grown / seconds / 100000 - 1) < 0.2, grown, "in", seconds, "s;", most, said)
+        agent.stop()
+    return f"{grown:.0f} bytes in {seconds} s, of {most}"
+
+
 HOSTILE = ("/pid/", "/pid/x/", "/pid/-1/", "/pid/99999999999999999999/", "/pid/1%2f/", "/pid/../../etc/passwd", "/pid/1/../../x",
            "/stack/", "/stack/zz", "/stack/" + "1" * 100, "/debug/pprof/heap", "/debug/pprof/heap?pid=", "/debug/pprof/heap?pid=x",
            "/nowhere", "//", "/pid/%25s%25n/", "/" + "a" * 3000)

@@ -56,6 +56,9 @@ struct encode_interval {
 	/* By site: objects and bytes that were allocated in the interval. NULL: not known, and 0
 	 * is written. */
 	const double (*allocated)[2];
+	/* By site: objects and bytes that live memory has gained, negative where it has shrunk; in
+	 * pprof only. NULL: what is live at the end is written. */
+	const double (*live)[2];
 	size_t most_sites; /* the first ones of the profile are written */
 };
 

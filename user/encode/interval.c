@@ -15,6 +15,7 @@ void encode_interval__values(const struct encode_interval *interval,
 {
 	values[VALUE_ALLOC_OBJECTS] = interval->allocated ? interval->allocated[index][0] : 0;
 	values[VALUE_ALLOC_SPACE] = interval->allocated ? interval->allocated[index][1] : 0;
-	values[VALUE_INUSE_OBJECTS] = site->live.objects;
-	values[VALUE_INUSE_SPACE] = site->live.bytes;
+	values[VALUE_INUSE_OBJECTS] =
+		interval->live ? interval->live[index][0] : site->live.objects;
+	values[VALUE_INUSE_SPACE] = interval->live ? interval->live[index][1] : site->live.bytes;
 }

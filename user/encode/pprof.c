@@ -271,7 +271,9 @@ static void put_interval_site(struct pprof *p, size_t index)
 	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
 	p->part.len = 0;
 	for (int i = 0; i < STANDARD_VALUES; i++) {
-		uint64_t value = take(p, i, values[i]);
+		/* negative ones are rounded among themselves; pprof has them as two's complement */
+		uint64_t value = values[i] < 0 ? -take(p, STANDARD_VALUES + i, -values[i])
+					       : take(p, i, values[i]);
 
 		any |= value != 0;
 		message__varint(&p->part, value);

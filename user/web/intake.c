@@ -27,7 +27,7 @@ static char *read_memory(int fd, size_t *ret_size)
 
 /* A profile on its way into the store. */
 struct arrival {
-	struct push *push;
+	struct site *site;
 	const struct feed_message *message;
 };
 
@@ -38,8 +38,9 @@ static void came(void *ctx, struct process *process, const struct profile *befor
 	/* one that has just ended is in no cgroup any more */
 	if (*arrival->message->container.id)
 		process->container = arrival->message->container;
-	if (arrival->push)
-		push__add(arrival->push, process, before);
+	if (arrival->site->push)
+		push__add(arrival->site->push, process, before);
+	deltas__take(&arrival->site->deltas, process, clock__monotonic_s());
 }
 
 static void take_profile(struct site *site, const struct feed_message *message, int memory)
@@ -73,7 +74,7 @@ bool site__take_feed(struct site *site, int fd)
 	int memory, rc = 1;
 
 	for (int i = 0; i < AT_ONCE && ok && (rc = feed__receive(fd, &message, &memory)) > 0; i++) {
-		struct arrival arrival = {site->push, &message};
+		struct arrival arrival = {site, &message};
 
 		site->store.came = came;
 		site->store.ctx = &arrival;

@@ -39,6 +39,9 @@ struct incoming {
 	char *body;
 	size_t size, ignored;
 	bool too_large;
+	struct client *client; /* its connection; NULL: not known */
+	struct delta *delta;   /* what it waits for, or has waited for; owned */
+	bool waited;
 };
 
 /* A connection. The library closes one that is silent; this is for one that says, or takes in, a
@@ -47,6 +50,9 @@ struct client {
 	struct client *next, **link; /* what points to it */
 	int fd;
 	double since_s; /* monotonic: when it connected, or had its last answer */
+	/* its request that waits, and is not to be shut for being slow; NULL: none does */
+	struct MHD_Connection *waits;
+	struct incoming *request;
 };
 
 static struct client *clients;
@@ -64,8 +70,10 @@ static void come_or_go(void *ctx, struct MHD_Connection *connection, void **stat
 		client = malloc(sizeof(*client));
 		if (!client)
 			return;
-		*client =
-			(struct client){clients, &clients, info->connect_fd, clock__monotonic_s()};
+		*client = (struct client){.next = clients,
+					  .link = &clients,
+					  .fd = info->connect_fd,
+					  .since_s = clock__monotonic_s()};
 		if (clients)
 			clients->link = &client->next;
 		clients = client;
@@ -87,8 +95,35 @@ static void shut_slow_ones(void)
 	double most = n_clients > CONNECTIONS / 2 ? CROWDED_S : REQUEST_S;
 
 	for (struct client *c = clients; c; c = c->next)
-		if (now - c->since_s > most)
+		if (!c->waits && now - c->since_s > most)
 			shutdown(c->fd, SHUT_RDWR);
+}
+
+/* The library does not look at a connection that is suspended. */
+static bool has_left(int fd)
+{
+	struct pollfd client = {.fd = fd, .events = POLLRDHUP};
+
+	return poll(&client, 1, 0) > 0;
+}
+
+/* Has requests go on that have waited for long enough, or whose client does not wait any more. */
+static void wake_those_that_wait(struct site *site)
+{
+	for (struct client *c = clients; c; c = c->next) {
+		struct incoming *in = c->request;
+
+		if (!c->waits || (!in->delta->status && !has_left(c->fd)))
+			continue;
+		if (!in->delta->status) {
+			delta__free(&site->deltas, in->delta);
+			in->delta = NULL;
+			shutdown(c->fd, SHUT_RDWR);
+		}
+		c->since_s = clock__monotonic_s();
+		MHD_resume_connection(c->waits);
+		c->waits = NULL;
+	}
 }
 
 static const char *header(struct MHD_Connection *connection, const char *name)
@@ -176,6 +211,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 			      size_t *size, void **state)
 {
 	const struct entrance *entrance = ctx;
+	const union MHD_ConnectionInfo *info;
 	struct incoming *in = *state;
 	struct reply reply = {};
 	struct request request = {
@@ -190,9 +226,16 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 
 	(void)version;
 	if (!in) { /* of its head alone */
-		*state = calloc(1, sizeof(struct incoming));
-		return *state ? MHD_YES : MHD_NO;
+		in = calloc(1, sizeof(*in));
+		if (!in)
+			return MHD_NO;
+		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+		in->client = info ? info->socket_context : NULL;
+		*state = in;
+		return MHD_YES;
 	}
+	if (in->waited && !in->delta) /* and its client has left */
+		return MHD_NO;
 	if (*size) {
 		char *more = in->size + *size <= REQUEST_BODY
 				     ? realloc(in->body, in->size + *size + 1)
@@ -211,6 +254,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	}
 	request.body = in->body ?: "";
 	request.body_size = in->size;
+	request.delta = in->delta;
 	if (!request.post && strcmp(method, "GET") && strcmp(method, "HEAD"))
 		reply__say(&reply, 405, "only GET and POST are known here\n");
 	else if (in->too_large)
@@ -225,22 +269,35 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
 		site__answer(entrance->site, &request, &reply);
-	return send_reply(connection, &reply);
+	if (!reply.delta)
+		return send_reply(connection, &reply);
+	in->delta = reply.delta;
+	in->waited = true;
+	if (!in->client)
+		return MHD_NO;
+	in->client->waits = connection;
+	in->client->request = in;
+	MHD_suspend_connection(connection);
+	return MHD_YES;
 }
 
 static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 		   enum MHD_RequestTerminationCode code)
 {
-	const union MHD_ConnectionInfo *info =
-		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	const struct entrance *entrance = ctx;
 	struct incoming *in = *state;
 
-	(void)ctx;
+	(void)connection;
 	(void)code;
-	if (info && info->socket_context)
-		((struct client *)info->socket_context)->since_s = clock__monotonic_s();
-	if (in)
-		free(in->body);
+	if (!in)
+		return;
+	if (in->client) {
+		in->client->since_s = clock__monotonic_s();
+		in->client->waits = NULL;
+	}
+	if (in->delta)
+		delta__free(&entrance->site->deltas, in->delta);
+	free(in->body);
 	free(in);
 	*state = NULL;
 }
@@ -268,6 +325,8 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 			return EXIT_SUCCESS;
 		if (site->push && push__start(site->push))
 			return EXIT_FAILURE;
+		site->ask |= deltas__tick(&site->deltas, &site->store, clock__monotonic_s());
+		wake_those_that_wait(site);
 		for (size_t i = 0; i < n; i++)
 			MHD_run(daemons[i]);
 		shut_slow_ones();
@@ -293,10 +352,11 @@ static struct MHD_Daemon *start(struct entrance *entrance, int fd)
 		{MHD_OPTION_END, 0, NULL}};
 
 	return MHD_start_daemon(
-		MHD_USE_EPOLL | (cert ? MHD_USE_TLS : 0) | (fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0),
+		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (cert ? MHD_USE_TLS : 0) |
+			(fd < 0 ? MHD_USE_NO_LISTEN_SOCKET : 0),
 		0, NULL, NULL, answer, entrance, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
-		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, forget, NULL,
+		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, forget, entrance,
 		MHD_OPTION_NOTIFY_CONNECTION, come_or_go, NULL, MHD_OPTION_ARRAY,
 		fd < 0 ? nothing : listening, MHD_OPTION_ARRAY, cert ? tls : nothing,
 		MHD_OPTION_END);

@@ -10,9 +10,9 @@
 #include <zlib.h>
 
 #include "base/cleanup.h"
-#include "base/intern.h"
 #include "encode/encode.h"
 #include "encode/text.h"
+#include "web/gains.h"
 
 const char *push_kind__name(enum push_kind kind)
 {
@@ -174,62 +174,6 @@ static char *series_name(const struct push *p, const struct process *process)
 	return name;
 }
 
-/* --- what was allocated in the interval --- */
-
-/* By site of now: objects and bytes that were allocated since before, of the same run. Estimates of
- * windows may go down: then nothing was. NULL: no memory. */
-static double (*allocated_since(const struct profile *now, const struct profile *before))[2]
-{
-	double(*allocated)[2] = calloc(now->n_sites + 1, sizeof(*allocated));
-	struct intern stacks = {};
-	uint64_t *addrs = NULL;
-	size_t most = 0;
-	int rc = allocated ? 0 : -ENOMEM;
-
-	for (int k = 0; k < 2; k++)
-		for (size_t i = 0; i < (k ? now : before)->n_sites; i++)
-			if ((k ? now : before)->sites[i].n_locations > most)
-				most = (k ? now : before)->sites[i].n_locations;
-	addrs = malloc((most + 1) * sizeof(*addrs));
-	if (!addrs)
-		rc = -ENOMEM;
-	for (int k = 0; k < 2 && rc >= 0; k++) {
-		const struct profile *profile = k ? before : now;
-
-		for (size_t i = 0; i < profile->n_sites && rc >= 0; i++) {
-			const struct profile_site *site = &profile->sites[i];
-			uint32_t number;
-
-			for (uint32_t l = 0; l < site->n_locations; l++)
-				addrs[l] = profile__location(profile, site, l)->addr;
-			rc = intern__add(&stacks, addrs, site->n_locations * sizeof(*addrs),
-					 &number);
-			if (rc < 0)
-				break;
-			if (!k) { /* stacks of a profile differ, so their numbers are indices */
-				allocated[i][0] = site->alloc_objects;
-				allocated[i][1] = site->alloc_bytes;
-			} else if (number < now->n_sites) {
-				allocated[number][0] -= site->alloc_objects;
-				allocated[number][1] -= site->alloc_bytes;
-			}
-		}
-		if (!k && rc >= 0 && stacks.n != now->n_sites)
-			rc = -EINVAL;
-	}
-	for (size_t i = 0; i < now->n_sites && rc >= 0; i++)
-		for (int k = 0; k < 2; k++)
-			if (!(allocated[i][k] > 0))
-				allocated[i][k] = 0;
-	intern__clear(&stacks);
-	free(addrs);
-	if (rc < 0) {
-		free(allocated);
-		return NULL;
-	}
-	return allocated;
-}
-
 /* All that was allocated. */
 static double (*allocated_so_far(const struct profile *profile))[2]
 {
@@ -370,6 +314,7 @@ void push__add(struct push *p, const struct process *process, const struct profi
 							     : profile->start_unix_ns,
 					   .until_ns = process->taken_ns,
 					   .most_sites = PUSH_STACKS};
+	struct gains gains = {};
 	double(*allocated)[2] = NULL;
 
 	if (interval.from_ns > interval.until_ns) /* the clock was set back */
@@ -377,10 +322,12 @@ void push__add(struct push *p, const struct process *process, const struct profi
 	if (!profile->n_sites)
 		return;
 	/* Of a process from before us, an earlier server may have sent a part already. */
-	if (before)
-		allocated = allocated_since(profile, before);
-	else if (profile->start_unix_ns >= p->began_ns)
-		allocated = allocated_so_far(profile);
+	if (before) {
+		if (!gains__between(before, profile, &gains))
+			allocated = gains.allocated;
+	} else if (profile->start_unix_ns >= p->began_ns) {
+		allocated = gains.allocated = allocated_so_far(profile);
+	}
 	interval.allocated = (const double(*)[2])allocated;
 	if (profile->n_sites > PUSH_STACKS)
 		p->n_stacks_left_out += profile->n_sites - PUSH_STACKS;
@@ -393,7 +340,7 @@ void push__add(struct push *p, const struct process *process, const struct profi
 		else
 			push_queue__count_drop(&receiver->queue, PUSH_DROP_NO_MEMORY);
 	}
-	free(allocated);
+	gains__clear(&gains);
 }
 
 int push__describe(const struct push *p, FILE *to)

@@ -9,6 +9,7 @@
 
 #include "agent/feed.h"
 #include "base/sink.h"
+#include "web/delta.h"
 #include "web/push.h"
 #include "web/store.h"
 
@@ -35,6 +36,7 @@ struct request {
 	const char *accept; /* the types that it takes; NULL: any */
 	const char *body;   /* of a POST, with a NUL behind it */
 	size_t body_size;
+	struct delta *delta; /* this request has waited for it; NULL: it is new */
 };
 
 struct reply {
@@ -49,6 +51,9 @@ struct reply {
 	size_t room;  /* of the body, while it is written */
 	int error;    /* of writing it: negative errno */
 	char where[64];
+	/* What the request waits for, the caller's from now on, and there is no answer yet. The
+	 * request is to be answered again when its status is there. NULL: this is the answer. */
+	struct delta *delta;
 };
 
 /* What the server knows. */
@@ -58,6 +63,7 @@ struct site {
 	double begin_s;		   /* monotonic: when the server began */
 	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
 	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
+	struct deltas deltas;	   /* requests that wait */
 	bool ask;		   /* somebody wants a round now */
 	uint64_t n_requests[6];	   /* by the first digit of their status */
 };

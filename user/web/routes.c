@@ -136,21 +136,56 @@ static void answer_heap_v2(const struct route *r)
 	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
 }
 
-/* As Go's net/http/pprof: with debug for people. */
+/* What a request that has waited has waited for. */
+static void answer_delta(const struct route *r)
+{
+	struct delta *delta = r->request->delta;
+
+	if (delta->status != 200) {
+		reply__say(r->reply, delta->status ?: 503, "%s", delta->why ?: "it waits\n");
+		return;
+	}
+	*r->reply = (struct reply){.status = 200,
+				   .type = TYPE_BYTES,
+				   .file = "heap.pb.gz",
+				   .body = delta->body,
+				   .size = delta->body_size};
+	delta->body = NULL;
+}
+
+static void begin_delta(const struct route *r, uint64_t seconds)
+{
+	r->reply->delta = delta__new(&r->site->deltas, r->process->pid, (double)seconds,
+				     clock__now_ns(CLOCK_REALTIME), clock__monotonic_s());
+	if (r->reply->delta)
+		r->site->ask = true; /* for the first of its two profiles */
+	else
+		reply__say(r->reply, 429, "%d requests of this kind wait, and no more may\n",
+			   DELTA_WAITS);
+}
+
+/* As Go's net/http/pprof: with debug for people, with seconds what changes meanwhile. */
 static void answer_pprof(const struct route *r)
 {
 	const struct snapshot *snapshot = process__snapshot(r->process, 0);
-	uint64_t debug = 0, seconds;
+	uint64_t debug = 0, seconds = 0;
 	int rc = number_argument(r, "debug", &debug);
 
 	if (rc >= 0)
 		rc = number_argument(r, "seconds", &seconds);
-	if (rc > 0)
-		reply__say(r->reply, 400,
-			   "no profile of some seconds: compare two snapshots, /pid/%d/diff\n",
-			   r->process->pid);
+	if (rc < 0)
+		return;
+	if (rc && (debug || !seconds || seconds > DELTA_MOST_S)) {
+		reply__say(r->reply, 400, "'seconds' is to be 1 to %d, without 'debug'\n",
+			   DELTA_MOST_S);
+		return;
+	}
+	if (rc && r->process->ended) {
+		reply__say(r->reply, 404, "the process has ended\n");
+		return;
+	}
 	if (rc) {
-		r->reply->pprof_error = true;
+		begin_delta(r, seconds);
 		return;
 	}
 	if (debug) {
@@ -397,8 +432,6 @@ static void answer_by_argument(struct route *r)
 		reply__say(r->reply, 400, "which process? ?pid=N\n");
 	else if (find_process(r, pid))
 		answer_pprof(r);
-	if (r->reply->status >= 400)
-		r->reply->pprof_error = true;
 }
 
 static void answer_health(struct route *r)
@@ -494,7 +527,9 @@ void site__answer(struct site *site, const struct request *request, struct reply
 	struct route route = {site, request, reply, NULL};
 	const char *path = request->path;
 
-	if (!strncmp(path, "/pid/", 5))
+	if (request->delta)
+		answer_delta(&route);
+	else if (!strncmp(path, "/pid/", 5))
 		answer_process(&route);
 	else if (request->post)
 		reply__say(reply, 405, "%s is not for POST\n", path);
@@ -506,5 +541,8 @@ void site__answer(struct site *site, const struct request *request, struct reply
 		answer_health(&route);
 	else
 		answer_top(&route);
-	site->n_requests[reply->status / 100 % 6]++;
+	/* as Go's handlers do */
+	reply->pprof_error = reply->status >= 400 && strstr(path, "/debug/pprof/");
+	if (!reply->delta)
+		site->n_requests[reply->status / 100 % 6]++;
 }

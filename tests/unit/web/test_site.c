@@ -246,13 +246,14 @@ static void wrong_requests_are_told_so(void **state)
 	assert_says("/pid/7/snapshot", NULL, NULL, 405, "GET");
 	assert_says("/pid/7/diff", "from=x", NULL, 400, "a number");
 	assert_says("/pid/7/diff", "to=9", NULL, 404, "snapshot 9");
-	assert_says("/pid/7/debug/pprof/heap", "seconds=5", NULL, 400, "compare");
+	assert_says("/pid/7/debug/pprof/heap", "seconds=0", NULL, 400, "1 to 300");
+	assert_says("/pid/7/debug/pprof/heap", "seconds=301", NULL, 400, "1 to 300");
 	assert_says("/pid/7/pprof/symbol", NULL, "0x12+zz", 400, "addresses");
 	assert_says("/debug/pprof/heap", NULL, NULL, 400, "which process");
 	assert_says("/stack/", NULL, NULL, 400, "hexadecimal");
 	assert_says("/stack/12", NULL, NULL, 404, "no process");
 	assert_says("/", NULL, "", 405, "POST");
-	assert_int_equal(site.n_requests[4], 16);
+	assert_int_equal(site.n_requests[4], 17);
 }
 
 /* Addresses as jeprof asks for them: of the instruction before the return address. */

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Requests for what a process gains within some seconds, as Go's net/http/pprof answers
+ * heap?seconds=S. They wait for two profiles: one that is taken after the request, and one that is
+ * taken at least S seconds after that. */
+#ifndef MEMTRACE_WEB_DELTA_H
+#define MEMTRACE_WEB_DELTA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define DELTA_MOST_S 300
+#define DELTA_WAITS  64		/* requests that wait at a time */
+#define DELTA_BYTES  (64 << 20) /* of the first profiles that they keep, together */
+
+struct process;
+struct store;
+
+/* A request that waits. */
+struct delta {
+	struct delta *next, **link; /* what points to it */
+	pid_t pid;
+	double seconds;
+	uint64_t asked_ns;	 /* by the wall clock */
+	uint64_t from_ns;	 /* when its first profile was taken; 0: it has none yet */
+	double due_s, give_up_s; /* monotonic */
+	bool asked;		 /* for the second profile */
+	char *file;		 /* the first profile; owned */
+	size_t size;
+	/* The answer: 200 with the body, or another status with a sentence. 0: it waits. */
+	unsigned status;
+	const char *why; /* static */
+	char *body;	 /* owned, a pprof file */
+	size_t body_size;
+};
+
+/* All zero: none waits. */
+struct deltas {
+	struct delta *first;
+	size_t n, bytes;
+};
+
+/* A request that waits from now on. now_ns: the wall clock; now_s: monotonic. NULL: too many wait,
+ * or there is no memory. */
+struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint64_t now_ns,
+			 double now_s);
+
+/* Whether it still waits or not. */
+void delta__free(struct deltas *deltas, struct delta *delta);
+
+/* The process has a profile: its latest. */
+void deltas__take(struct deltas *deltas, const struct process *process, double now_s);
+
+/* Gives up those that have waited too long, or whose process has ended. True: somebody needs a
+ * profile now. */
+bool deltas__tick(struct deltas *deltas, const struct store *store, double now_s);
+
+#endif

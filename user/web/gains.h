@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* By how much the stacks of one run have gained from one profile to a later one. */
+#ifndef MEMTRACE_WEB_GAINS_H
+#define MEMTRACE_WEB_GAINS_H
+
+#include "profile/profile.h"
+
+/* By site of the later profile: objects and bytes. Owned. */
+struct gains {
+	double (*allocated)[2]; /* never negative: estimates of windows that go down are 0 */
+	double (*live)[2];	/* negative where it has shrunk */
+};
+
+/* Stacks of a run stay in its profiles, for what they allocated is counted; so there are none that
+ * only the earlier one has. 0 (then free ret with gains__clear()), or negative errno. */
+int gains__between(const struct profile *before, const struct profile *now, struct gains *ret);
+
+void gains__clear(struct gains *gains);
+
+#endif
