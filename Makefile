@@ -140,7 +140,7 @@ $(B)/memtrace: $(USER_OBJ)
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
 # The agent's server: a program of its own, for it has no privileges, and memtrace no HTTP in it.
-WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) user/agent/feed.c user/agent/guard.c user/agent/loopback.c
+WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) user/agent/feed.c user/agent/guard.c user/agent/loopback.c user/agent/packet.c
 WEB_OBJ := $(WEB_SRC:%.c=$(B)/%.o)
 $(B)/memtrace-web: $(WEB_OBJ)
 	$(say) LD $@

@@ -91,16 +91,20 @@ def agent_under_its_unit():
         port = free_port()
         with open(CONFIG, encoding="utf-8") as file:
             text = file.read()
-        expect_equal(settings()["RuntimeDirectory"], "memtrace", "RuntimeDirectory")
-        for line, other in ((":9178\n", f":{port}\n"), ("every = 15\n", "every = 1\n"), ("unix:/run/memtrace/", f"unix:{directory}/")):
+        spool = os.path.join(directory, "spool")
+        os.mkdir(spool)
+        for key in ("RuntimeDirectory", "StateDirectory"):
+            expect_equal(settings()[key], "memtrace", key)
+        for line, other in (("/var/lib/memtrace\n", f"{spool}\n"), (":9178\n", f":{port}\n"), ("every = 15\n", "every = 1\n"), ("unix:/run/memtrace/", f"unix:{directory}/")):
             expect(line in text, "the example has no", line, text)
             text = text.replace(line, other)
-        with Endless("leaking", "--rate", "2000", "--leak", "100000") as target:
+        with Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
+                Endless("leaking", "--rate", "2000") as killed:
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
-                file.write(f"pid = {target.pid}\ninterval = 4096\n")
+                file.write(f"pid = {target.pid},{killed.pid}\ninterval = 4096\n")
             agent = agent_of_the_unit(path, port)
-            agent.wait_for(target.pid)
+            agent.wait_for(target.pid, killed.pid)
             wanted = {word[4:].lower() for word in settings()["CapabilityBoundingSet"].split()}
             expect_equal(capabilities(agent.process.pid), wanted, "capabilities")
             expect_equal(status(agent.process.pid)["Seccomp"], "2", "seccomp")
@@ -109,9 +113,11 @@ def agent_under_its_unit():
             wait_until(lambda: f";{leaking} " in agent.get(f"/pid/{target.pid}/collapsed")[1].decode(), f"{leaking} in the profile")
             agent.process.send_signal(signal.SIGHUP)
             time.sleep(0.5)
-            agent.wait_for(target.pid)
+            agent.wait_for(target.pid, killed.pid)
+            killed.process.kill()
+            wait_until(lambda: [name for name in os.listdir(spool) if name.endswith(f"Z.leaking.{killed.pid}.pb.gz")], "its profile")
             said = agent.stop()
             expect(not re.search("not permitted|denied|cannot|failed", said, re.I), "it complains:", said)
             expect_equal(changed_text(target.pid), [], "code changed after the end")
-            expect_equal(os.listdir(directory), ["agent.conf"], "files that are left")
+            expect_equal(sorted(os.listdir(directory)), ["agent.conf", "spool"], "files that are left")
             target.stop()

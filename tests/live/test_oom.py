@@ -2,11 +2,13 @@
 """Processes that are killed: because memory is short, whose profiles `record --on-oom` writes, or by a signal."""
 import contextlib
 import glob
+import json
 import os
 import signal
 
 from harness import (MEMTRACE, Failure, Target, Tracer, expect, expect_equal, expect_words, memtrace, place, run,
                      test, wait_until)
+from test_agent import Agent
 
 LIMIT = 64 << 20
 LEAK = 10_000_000  # bytes a second: the limit is reached in 6.7 s
@@ -127,6 +129,41 @@ def only_victims_leave_profiles():
         expect_equal(glob.glob(directory + "/*"), [path], "files")
         check_victim(path)
         expect(str(other.pid) not in result.out, result.out)
+
+
+@test
+def agent_spools_who_is_killed():
+    """Of processes that end in four ways, those that are killed or crash leave a file in the agent's spool, which `report`
+    reads, and are listed by its server."""
+    with place() as directory, contextlib.ExitStack() as stack:
+        victim, crashes, killed, ends, stays = (
+            stack.enter_context(Target("hoard", "--leak", leak, "--abort", abort))
+            for leak, abort in ((LEAK, 0), (LEAK, 20_000_000), (1000, 0), (1000, 0), (1000, 0)))
+        stack.enter_context(limited(victim))
+        targets = [victim, crashes, killed, ends, stays]
+        with Agent("-p", ",".join(str(target.pid) for target in targets), "--max-overhead", "off", "-i", 16384,
+                   "--spool", directory) as agent:
+            agent.wait_for(*(target.pid for target in targets))
+            for target in targets:
+                target.say("go")
+            wait_until(lambda: not victim.alive() and not crashes.alive(), "two deaths")
+            killed.process.kill()
+            ends.process.terminate()
+            def deaths():
+                return {death["pid"]: death for death in json.loads(agent.get("/deaths?format=json")[1])["deaths"]}
+            wait_until(lambda: len(deaths()) == 3, "three deaths")
+            files = {pid: glob.glob(f"{directory}/*Z.hoard.{pid}.pb.gz") for pid in deaths()}
+            found = {pid: (death["out_of_memory"], death["signal"]) for pid, death in deaths().items()}
+            expect_equal(found, {victim.pid: (True, signal.SIGKILL), crashes.pid: (False, signal.SIGABRT),
+                                 killed.pid: (False, signal.SIGKILL)}, "deaths")
+            expect_words(agent.get("/deaths")[1].decode(), f'href="/pid/{victim.pid}/"', "out of memory", "SIGABRT", "hoard")
+            wait_until(lambda: "memtrace_spool_written_total 3\n" in agent.get("/metrics")[1].decode(), "the metric")
+            agent.stop()
+        expect_equal(sorted(os.listdir(directory)), sorted(os.path.basename(file) for [file] in files.values()), "files")
+        check_victim(files[victim.pid][0])
+        crash = run([MEMTRACE, "report", "-f", "json", *files[crashes.pid]]).json()
+        expect_equal(crash["killed_by_signal"], signal.SIGABRT, "signal")
+        expect("hoard" in crash["stacks"][0]["frames"], "first is", crash["stacks"][0])
 
 
 @test(beside=True)

@@ -42,19 +42,15 @@ struct feed_message {
 	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */
 	double round_s;	     /* FEED_ROUND: what making these profiles took */
 	double every_s;	     /* FEED_ROUND: when the next one is due */
+	/* FEED_ROUND: of profiles of processes that were killed, so far: written to the spool;
+	 * lost, for they could not be written; deleted, to make room for newer ones */
+	uint64_t n_spooled, n_spool_lost, n_spool_removed;
 	struct container container; /* FEED_PROFILE: the process's */
 };
 
-/* The two ends; both are closed on exec and neither blocks. 0 or negative errno. */
+/* As packet__pair(), packet__send() and packet__receive() (agent/packet.h). */
 int feed__pair(int ret[2]);
-
-/* memory: the descriptor that goes with the message, which stays the caller's; -1: none. 0;
- * -EAGAIN: the other side has not taken in enough of what was sent; -EPIPE: it is gone; or another
- * negative errno. */
 int feed__send(int fd, const struct feed_message *message, int memory);
-
-/* The next message. *ret_memory: the caller's, -1 if there is none. 1; 0: there is none now;
- * -EPIPE: the other side is gone; -EPROTO: what came is no message; or another negative errno. */
 int feed__receive(int fd, struct feed_message *ret, int *ret_memory);
 
 #endif

@@ -17,10 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "agent/packet.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "encode/encode.h"
 #include "symbolize/sandbox.h"
 
 #define HANG_S	     60		/* a server that reads nothing for so long hangs */
@@ -263,28 +263,13 @@ int server__send_profile(struct server *s, const struct profile *profile)
 				       .pid = profile->pid,
 				       .taken_ns = clock__now_ns(CLOCK_REALTIME)};
 	_cleanup_close_ int memory = -1;
-	struct sink sink;
-	FILE *stream;
 	uint64_t size;
-	int copy, rc;
+	int rc;
 
 	if (s->feed < 0)
 		return 0;
 	container__of(profile->pid, &message.container);
-	memory = memfd_create("memtrace profile", MFD_CLOEXEC);
-	if (memory < 0)
-		return -errno;
-	copy = fcntl(memory, F_DUPFD_CLOEXEC, 0);
-	stream = copy < 0 ? NULL : fdopen(copy, "w");
-	if (!stream) {
-		if (copy >= 0)
-			close(copy);
-		return -errno;
-	}
-	sink = sink__to_stream(stream);
-	rc = encode_pprof(profile, &sink);
-	if (fclose(stream) && !rc)
-		rc = -errno;
+	rc = packet__of_profile(profile, &memory);
 	if (rc)
 		return rc;
 	look_at_unread(s);
@@ -306,11 +291,14 @@ int server__send_same(struct server *s, pid_t pid)
 	return 0;
 }
 
-void server__end_round(struct server *s, double round_s, double every_s)
+void server__end_round(struct server *s, double round_s, double every_s, const struct spool *spool)
 {
 	struct feed_message message = {.kind = FEED_ROUND,
 				       .taken_ns = clock__now_ns(CLOCK_REALTIME),
 				       .n_dropped = s->n_dropped,
+				       .n_spooled = spool->n_written,
+				       .n_spool_lost = spool->n_lost,
+				       .n_spool_removed = spool->n_removed,
 				       .round_s = round_s,
 				       .every_s = every_s};
 	struct rusage usage;

@@ -12,6 +12,7 @@
 #include "agent/feed.h"
 #include "agent/guard.h"
 #include "agent/listen.h"
+#include "agent/spool.h"
 #include "base/backoff.h"
 #include "base/error.h"
 #include "profile/profile.h"
@@ -60,7 +61,8 @@ int server__send_profile(struct server *server, const struct profile *profile);
 int server__send_same(struct server *server, pid_t pid);
 
 /* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */
-void server__end_round(struct server *server, double round_s, double every_s);
+void server__end_round(struct server *server, double round_s, double every_s,
+		       const struct spool *spool);
 
 /* Takes in what the server says, and whether it is still there and reads. One that does not read,
  * or says what it may not, is killed. True: it wants a round. */

@@ -32,6 +32,7 @@ struct agent_config {
 	struct push_config push;
 	char *push_text; /* of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
+	const char *spool; /* directory; NULL: none */
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
 	const char *for_other_hosts; /* one of these that they reach; NULL: there is none */
@@ -42,7 +43,9 @@ struct run {
 	const struct agent_config *config;
 	struct session *session;
 	struct server *server;
-	int alive; /* the supervisor's pipe */
+	struct spool *spool;
+	double victims_at_s; /* not before are victims looked for */
+	int alive;	     /* the supervisor's pipe */
 	/* in the last round: which server it went to, and how many profiles were dropped by then */
 	uint64_t n_started, n_dropped;
 };
@@ -91,6 +94,15 @@ TAKE_OPTION(every)
 	return 0;
 }
 
+TAKE_OPTION(spool)
+{
+	struct agent_config *c = config;
+
+	(void)row, (void)command;
+	c->spool = value;
+	return 0;
+}
+
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
 	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
@@ -109,6 +121,11 @@ static const struct option_row agent_rows[] = {
 	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
 		"one. Where reading the kernel's tables takes long, profiles are made less often "
 		"than that."},
+	{"spool", .arg = "DIR", .take = take_spool,
+	 .help = "write profiles of processes that are killed or crash",
+	 .man = "Of those that the kernel kills because memory is short, and of those that SIGKILL "
+		"or a signal that dumps core ends: as DIR/TIME.NAME.PID.pb.gz, which 'memtrace "
+		"report' reads. At most 200 files, of 256 MiB together: the oldest go first."},
 	{},
 };
 
@@ -222,8 +239,43 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 	took = clock__monotonic_s() - start;
 	*ret_rest_s = fmax(ASKED_EVERY_S, took / ROUND_SHARE);
 	every = fmax(every, took / ROUND_SHARE);
-	server__end_round(run->server, took, every);
+	server__end_round(run->server, took, every, run->spool);
 	return start + every;
+}
+
+static int keep_victim(void *ctx, const struct profile *profile)
+{
+	struct run *run = ctx;
+
+	if (trace_config__is_aside(&run->config->trace, profile))
+		return 0;
+	return spool__keep(run->spool, profile) ?: server__send_profile(run->server, profile);
+}
+
+/* With --spool: the profiles of processes that were killed, for the spool and for the server. */
+static void see_to_victims(struct run *run, double now)
+{
+	struct spool_report report;
+	int rc;
+
+	if (!run->config->spool)
+		return;
+	while (spool__report(run->spool, &report))
+		if (!*report.name)
+			complain("mt-spool has ended: nothing is written to %s any more",
+				 run->config->spool);
+		else if (report.error)
+			complain("cannot write %s/%s: %s", run->config->spool, report.name,
+				 strerror(-report.error));
+		else
+			complain("a process was killed; its profile: %s/%s", run->config->spool,
+				 report.name);
+	if (now < run->victims_at_s)
+		return;
+	rc = session__victims(run->session, keep_victim, run);
+	if (rc)
+		complain("no profile of a process that was killed: %s", strerror(-rc));
+	run->victims_at_s = now + (clock__monotonic_s() - now) / ROUND_SHARE;
 }
 
 /* Starts the server where there is none. */
@@ -277,6 +329,7 @@ static int go_on(struct run *run, int signal_fd)
 		asked |= server__listen_to(run->server);
 		see_to_server(run);
 		now = clock__monotonic_s();
+		see_to_victims(run, now);
 		if (now >= second) {
 			struct session_status ignored;
 
@@ -300,9 +353,10 @@ static int trace(void *ctx, int alive)
 	static struct agent_config config;
 	_cleanup_(cleanup_session) struct session *session = NULL;
 	_cleanup_(server__end) struct server server = {.program = -1, .guard = -1, .feed = -1};
+	_cleanup_(spool__close) struct spool spool = {.fd = -1};
 	_cleanup_close_ int signal_fd = -1;
 	_cleanup_(guard__clear) struct guard guard = {};
-	struct run run = {.config = &config, .server = &server, .alive = alive};
+	struct run run = {.config = &config, .server = &server, .spool = &spool, .alive = alive};
 	struct session_options options;
 	struct error err = {};
 	sigset_t signals;
@@ -318,12 +372,16 @@ static int trace(void *ctx, int alive)
 	for (size_t i = 0; i < config.n_listen; i++)
 		if (server__listen(&server, config.listen[i], &err))
 			return fail(&err);
+	if (config.spool && spool__open(&spool, config.spool, &err))
+		return fail(&err);
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err) || session__check_machine(&err) ||
 	    selection_config__open(&config.trace.selection, &err))
 		return fail(&err);
 	options = trace_config__session_options(&config.trace);
+	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
+	options.forget_ended = true;
 	if (session__open(&options, &session, &err))
 		return fail(&err);
 	sigemptyset(&signals);
@@ -341,6 +399,7 @@ static int trace(void *ctx, int alive)
 	say_alive(&run);
 	trace_config__say_missing(&config.trace, session);
 	status = go_on(&run, signal_fd);
+	see_to_victims(&run, INFINITY);
 	complain_to(NULL);
 	session__stop(session);
 	session__detach(session);

@@ -569,7 +569,7 @@ struct session_options trace_config__session_options(const struct trace_config *
 		.regions_if_easy = c->leaks && !c->what_given,
 		.region_place = c->region_place,
 		.no_returns = c->no_returns,
-		.victims = c->on_oom,
+		.victims = c->on_oom ? VICTIMS_OF_MEMORY : VICTIMS_NONE,
 		.selection = c->selection.given ? &c->selection.selection : NULL,
 		.pids = c->pids,
 		.n_pids = c->n_pids,

@@ -79,11 +79,12 @@ struct session {
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
 	unsigned what;
-	bool regions_if_easy;	  /* WHAT_REGIONS is set in .what, but may be dropped */
-	bool resident;		  /* profile.resident is asked for */
-	bool tells_victims;	  /* session__victims() will be called */
-	uint64_t foresee_next_ns; /* when profiles__foresee() is due */
-	char no_returns[160];	  /* why there are no return probes; "": there are */
+	bool regions_if_easy;	      /* WHAT_REGIONS is set in .what, but may be dropped */
+	bool resident;		      /* profile.resident is asked for */
+	enum session_victims victims; /* that session__victims() will be asked for */
+	bool forget_ended;	      /* as in the options */
+	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
+	char no_returns[160];	      /* why there are no return probes; "": there are */
 	enum session_region_place region_place; /* as chosen in the end */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
@@ -183,6 +184,9 @@ void targets__read_size(struct target *target);
 
 /* The target has ended: takes in its last news and counts. */
 void targets__note_end(struct session *session, struct target *target);
+
+/* Has it ended, as one of the victims that are asked for? */
+bool targets__ended_as_victim(const struct session *session, const struct target *target);
 
 /* Takes in all news from the kernel. */
 void targets__take_news(struct session *session);

@@ -480,7 +480,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	capture_options.regions = s->what & WHAT_REGIONS;
 	capture_options.faults = s->what & WHAT_FAULTS;
 	s->resident = o->resident;
-	s->tells_victims = o->victims;
+	s->victims = o->victims;
+	s->forget_ended = o->forget_ended;
 	s->selection = o->selection;
 	choose_returns(s, o);
 	if (s->no_returns[0] && s->regions_if_easy) {

@@ -23,8 +23,9 @@
 #define GAP_LOOK_MS   5 /* and looks this often if there is one */
 /* With session_options.victims: how often processes in windows are looked at. This takes at most
  * one part in so many of memtrace's time. */
-#define FORESEE_EVERY_NS 500000000
-#define FORESEE_SHARE	 10
+#define FORESEE_EVERY_NS  500000000
+#define FORESEE_SHARE	  10
+#define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */
 /* Profiles of ended processes that are kept: at most so many, of at most so many bytes together.
  * Those that held most are kept. */
 #define MAX_ENDED	4096
@@ -57,7 +58,7 @@ static int note_lost(struct session *s, struct profile *p)
 		{"memory_unanswered", memory__given_up()},
 		{"files_unanswered", far__given_up()},
 		{"unwind_tables_refused", capture__tables_refused(s->capture)},
-		{"victims_unannounced", s->tells_victims && capture__victims_unseen(s->capture)},
+		{"victims_unannounced", s->victims && capture__victims_unseen(s->capture)},
 	};
 	int rc = 0;
 
@@ -184,7 +185,7 @@ static void forget_least(struct session *s)
 /* Is it a victim whose profile is still to be told? */
 static bool is_untold(const struct session *s, const struct target *t)
 {
-	return s->tells_victims && t->ended && t->death & ABI_DEATH_OOM && !t->victim_told;
+	return targets__ended_as_victim(s, t) && !t->victim_told;
 }
 
 /* Can its profile be made for good, and the target be forgotten? */
@@ -221,7 +222,7 @@ void profiles__settle_ended(struct session *s)
 			i++;
 			continue;
 		}
-		if (make_profile(s, &drain, t, now, &s->profiles))
+		if (!s->forget_ended && make_profile(s, &drain, t, now, &s->profiles))
 			break; /* out of memory: it waits */
 		gone[n_gone++] = t->process;
 		targets__remove(s, t);
@@ -335,9 +336,9 @@ static bool in_window(const struct target *t)
  * of the last look, so there must have been one not long ago. */
 void profiles__foresee(struct session *s)
 {
-	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), took;
+	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), wait;
 
-	if (!s->tells_victims || !s->started || s->stopped || start < s->foresee_next_ns)
+	if (!s->victims || !s->started || s->stopped || start < s->foresee_next_ns)
 		return;
 	/* A window that is open would stay open meanwhile. */
 	for (size_t i = 0; i < s->n_targets; i++)
@@ -352,9 +353,9 @@ void profiles__foresee(struct session *s)
 			capture__beat(s->capture);
 		}
 	}
-	took = clock__now_ns(CLOCK_MONOTONIC) - start;
-	s->foresee_next_ns = start + (took * FORESEE_SHARE > FORESEE_EVERY_NS ? took * FORESEE_SHARE
-									      : FORESEE_EVERY_NS);
+	wait = (clock__now_ns(CLOCK_MONOTONIC) - start) *
+	       (s->everywhere ? FORESEE_SHARE_ALL : FORESEE_SHARE);
+	s->foresee_next_ns = start + (wait > FORESEE_EVERY_NS ? wait : FORESEE_EVERY_NS);
 }
 
 void session__await_gap(struct session *s)

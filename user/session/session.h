@@ -40,6 +40,14 @@ enum session_what {
 	WHAT_FAULTS = 4,  /* what becomes resident, by page faults; not beside the heap */
 };
 
+/* Processes that did not end by themselves. */
+enum session_victims {
+	VICTIMS_NONE,
+	VICTIMS_OF_MEMORY, /* the kernel has killed them because memory was short */
+	/* these, and who was ended by SIGKILL or by a signal that dumps core: killed, or crashed */
+	VICTIMS_ALL,
+};
+
 /* Where the calls of WHAT_REGIONS are seen. */
 enum session_region_place {
 	/* at libc's functions if these see all calls, else at the system calls */
@@ -67,8 +75,11 @@ struct session_options {
 	 * probes can be removed at once */
 	bool regions_if_easy;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
-	/* The caller calls session__victims() after each dispatch. */
-	bool victims;
+	/* Whose profiles session__victims() tells; the caller calls it often then. */
+	enum session_victims victims;
+	/* The profiles of processes that were not named and have ended are not wanted: the caller
+	 * does not call session__profiles(). */
+	bool forget_ended;
 	/* true: use no return probes. Results are then read at the functions' ret instructions,
 	 * which costs more. false: return probes are left out only where this kernel would kill a
 	 * process because of them. */
@@ -200,9 +211,10 @@ struct session_news {
  * profile tells losses of the whole run, too. */
 int session__news(struct session *session, const struct session_news *news);
 
-/* With options->victims: calls fn for the profile of each target that the kernel has killed because
- * memory was short, once for each. When fn returns something else than 0, stops and returns that.
- * The profile is freed after the call; session__profiles() has it again. 0 or negative errno. */
+/* With options->victims: calls fn for the profile of each target that has ended so since the last
+ * call, with what it held when it ended. When fn returns something else than 0, stops and returns
+ * that. The profile is freed after the call; session__profiles() has it again. 0 or negative errno.
+ */
 int session__victims(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		     void *ctx);
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -565,11 +566,40 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 }
 
+/* By signal(7), these end a process that has done what it must not, and dump core. */
+static bool is_violent(int sig)
+{
+	switch (sig) {
+	case SIGKILL:
+	case SIGABRT:
+	case SIGBUS:
+	case SIGFPE:
+	case SIGILL:
+	case SIGQUIT:
+	case SIGSEGV:
+	case SIGSYS:
+	case SIGTRAP:
+	case SIGXCPU:
+	case SIGXFSZ:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool targets__ended_as_victim(const struct session *s, const struct target *t)
+{
+	if (!t->ended || !s->victims)
+		return false;
+	return t->death & ABI_DEATH_OOM ||
+	       (s->victims == VICTIMS_ALL && is_violent(t->death & ABI_DEATH_SIGNAL));
+}
+
 /* Most short-lived processes have nothing to report. */
 static bool leaves_nothing(const struct session *s, const struct target *t)
 {
 	return t->ended && t->uninvited && !t->counters.samples && !t->book.calls &&
-	       !(s->tells_victims && t->death & ABI_DEATH_OOM);
+	       !(s->victims && t->death & ABI_DEATH_OOM);
 }
 
 /* When an uninvited target became one. */

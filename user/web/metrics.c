@@ -236,6 +236,14 @@ static void put_own(const struct site *site, const struct form *form)
 		site->store.n_unreadable);
 	fprintf(to, "memtrace_profiles_lost_total{cause=\"processes_full\"} %" PRIu64 "\n",
 		site->store.n_refused);
+	family(form, "spool_written", "counter", "",
+	       "Profiles of processes that were killed or crashed, written to the spool.");
+	fprintf(to, "memtrace_spool_written_total %" PRIu64 "\n", site->round.n_spooled);
+	family(form, "spool_lost", "counter", "", "The same, lost: they could not be written.");
+	fprintf(to, "memtrace_spool_lost_total %" PRIu64 "\n", site->round.n_spool_lost);
+	family(form, "spool_removed", "counter", "",
+	       "The same, deleted from the spool to make room for newer ones.");
+	fprintf(to, "memtrace_spool_removed_total %" PRIu64 "\n", site->round.n_spool_removed);
 	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
 	for (int i = 1; i < 6; i++)
 		fprintf(to, "memtrace_requests_total{class=\"%s\"} %" PRIu64 "\n", classes[i],

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -160,7 +161,8 @@ int page_index(const struct site *site, FILE *to)
 	}
 	if (site->store.n)
 		fputs("</tbody></table>\n", to);
-	fputs("<p><a href=\"/targets\">JSON</a> <a href=\"/metrics\">metrics</a> "
+	fputs("<p><a href=\"/deaths\">deaths</a> "
+	      "<a href=\"/targets\">JSON</a> <a href=\"/metrics\">metrics</a> "
 	      "<a href=\"/sd\">discovery</a></p></body></html>\n",
 	      to);
 	return rc;
@@ -245,6 +247,119 @@ int list_targets(const struct site *site, FILE *to)
 			       p->latest->overhead_pct >= 0 ? p->latest->overhead_pct : NAN);
 		json__put_uint(&target, "snapshots", p->n_kept);
 		json__put_uint(&target, "snapshot", process__snapshot(p, 0)->id);
+		sink__puts(&sink, "}");
+	}
+	sink__puts(&sink, "]}\n");
+	return sink.error;
+}
+
+/* --- who was killed, or crashed --- */
+
+static bool was_killed(const struct process *p)
+{
+	return p->latest->out_of_memory || p->latest->killed_by_signal;
+}
+
+/* When it ended, in seconds of the wall clock. */
+static double end_of(const struct process *p)
+{
+	return (double)p->latest->start_unix_ns / 1e9 + p->latest->duration_s;
+}
+
+static int by_end(const void *a, const void *b)
+{
+	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
+
+	return end_of(x) < end_of(y) ? 1 : end_of(x) > end_of(y) ? -1 : x->pid - y->pid;
+}
+
+/* Those of the store, the latest first; NULL: no memory. */
+static struct process **killed(const struct site *site, size_t *ret_n)
+{
+	struct process **found = malloc((site->store.n + 1) * sizeof(struct process *));
+	size_t n = 0;
+
+	for (size_t i = 0; found && i < site->store.n; i++)
+		if (was_killed(site->store.processes[i]))
+			found[n++] = site->store.processes[i];
+	if (n)
+		qsort(found, n, sizeof(struct process *), by_end);
+	*ret_n = n;
+	return found;
+}
+
+static void put_cause(FILE *to, const struct process *p)
+{
+	const char *name = sigabbrev_np((int)p->latest->killed_by_signal);
+
+	if (p->latest->out_of_memory)
+		fputs("out of memory", to);
+	else if (name)
+		fprintf(to, "SIG%s", name);
+	else
+		fprintf(to, "signal %u", p->latest->killed_by_signal);
+}
+
+int page_deaths(const struct site *site, FILE *to)
+{
+	size_t n;
+	_cleanup_free_ struct process **processes = killed(site, &n);
+	int rc = 0;
+
+	if (!processes)
+		return -ENOMEM;
+	begin(to, "memtrace: deaths");
+	fputs("<p><a href=\"/\">all processes</a></p>\n<h1>Killed, or crashed</h1>\n", to);
+	fputs(n ? "<table><thead><tr><th>PID</th><th class=\"l\">COMMAND</th>"
+		  "<th class=\"l\">ENDED (UTC)</th><th class=\"l\">BY</th><th>LIVE</th><th>95 "
+		  "%</th><th class=\"l\">WHAT GREW</th></tr></thead><tbody>\n"
+		: "<p>None that is known. They are looked for with --spool.</p>\n",
+	      to);
+	for (size_t i = 0; i < n && !rc; i++) {
+		const struct process *p = processes[i];
+		time_t at = (time_t)end_of(p);
+		char text[32] = "";
+		struct tm utc;
+
+		if (gmtime_r(&at, &utc))
+			strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S", &utc);
+		fprintf(to, "<tr><td><a href=\"/pid/%d/\">%d</a></td><td class=\"l\">", p->pid,
+			p->pid);
+		put_name(to, p);
+		fprintf(to, "</td><td class=\"l\">%s</td><td class=\"l\">", text);
+		put_cause(to, p);
+		fputs("</td>", to);
+		put_live(to, p);
+		fputs("<td class=\"l\">", to);
+		rc = put_leader(to, p);
+		fputs("</td></tr>\n", to);
+	}
+	fputs(n ? "</tbody></table>\n</body></html>\n" : "</body></html>\n", to);
+	return rc;
+}
+
+int list_deaths(const struct site *site, FILE *to)
+{
+	size_t n;
+	_cleanup_free_ struct process **processes = killed(site, &n);
+	struct sink sink = sink__to_stream(to);
+	struct json document, list;
+
+	if (!processes)
+		return -ENOMEM;
+	document = json__open_document(&sink, "deaths");
+	list = json__open(&document, "deaths", "[");
+	for (size_t i = 0; i < n; i++) {
+		const struct process *p = processes[i];
+		struct json death = json__open(&list, NULL, "{");
+
+		json__put_identity(&death, p->latest);
+		json__put_text(&death, "exe", p->latest->exe);
+		put_container(&death, p);
+		json__put_real(&death, "time", end_of(p));
+		json__put_bool(&death, "out_of_memory", p->latest->out_of_memory);
+		json__put_uint(&death, "signal", p->latest->killed_by_signal);
+		json__put_signed(&death, "live_bytes", p->live.bytes);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");

@@ -94,6 +94,8 @@ void site__answer(struct site *site, const struct request *request, struct reply
 
 int page_index(const struct site *site, FILE *to);
 int page_process(const struct site *site, const struct process *process, FILE *to);
+int page_deaths(const struct site *site, FILE *to);
+int list_deaths(const struct site *site, FILE *to);  /* JSON */
 int list_targets(const struct site *site, FILE *to); /* JSON */
 /* of http_sd, JSON */
 int list_discovery(const struct site *site, const struct request *request, FILE *to);

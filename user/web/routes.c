@@ -496,6 +496,13 @@ static void answer_top(struct route *r)
 		stream = reply__open(r->reply, TYPE_JSON);
 		if (stream)
 			rc = list_targets(r->site, stream);
+	} else if (!strcmp(path, "/deaths")) {
+		const char *format = argument(r, "format");
+		bool json = format && !strcmp(format, "json");
+
+		stream = reply__open(r->reply, json ? TYPE_JSON : TYPE_HTML);
+		if (stream)
+			rc = json ? list_deaths(r->site, stream) : page_deaths(r->site, stream);
 	} else if (!strcmp(path, "/sd")) {
 		stream = reply__open(r->reply, TYPE_JSON);
 		if (stream)

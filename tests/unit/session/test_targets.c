@@ -4,6 +4,7 @@
  * because its mappings are real. */
 #include <errno.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -317,7 +318,7 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	struct target *child;
 
 	(void)state;
-	s->tells_victims = true;
+	s->victims = VICTIMS_OF_MEMORY;
 	meet(s, 1);
 	say(EVENT_FORK, 2, 1, 200);
 	targets__take_news(s);
@@ -337,6 +338,20 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	assert_int_equal(s->n_targets, 2); /* although nothing of it was sampled */
 	assert_int_equal(child->death, ABI_DEATH_OOM | 9);
 	assert_true(child->ended && child->end_ns == 400);
+	assert_true(targets__ended_as_victim(s, child));
+	child->death = SIGSEGV | 0x80; /* it dumped core */
+	assert_false(targets__ended_as_victim(s, child));
+	s->victims = VICTIMS_ALL;
+	assert_true(targets__ended_as_victim(s, child));
+	child->death = SIGKILL;
+	assert_true(targets__ended_as_victim(s, child));
+	child->death = SIGTERM;
+	assert_false(targets__ended_as_victim(s, child));
+	child->death = 0;
+	assert_false(targets__ended_as_victim(s, child));
+	child->death = SIGKILL;
+	s->victims = VICTIMS_NONE;
+	assert_false(targets__ended_as_victim(s, child));
 	end(s);
 }
 

@@ -196,6 +196,39 @@ static void processes_that_end_stay_for_a_while(void **state)
 	assert_says("/", NULL, NULL, 200, "(ended)");
 }
 
+static void die(pid_t pid, uint32_t sig, bool out_of_memory, int seconds)
+{
+	struct profile *profile = new_profile(1);
+
+	STACK(profile, 1, 100, 1, "malloc", "keep<T>", "main");
+	profile->ended = true;
+	profile->killed_by_signal = sig;
+	profile->out_of_memory = out_of_memory;
+	come_with(profile, pid, "<i>", START_NS, seconds);
+}
+
+static void deaths_are_listed(void **state)
+{
+	char *text, *first, *second;
+
+	(void)state;
+	assert_says("/deaths", NULL, NULL, 200, "--spool");
+	assert_says("/deaths", "format=json", NULL, 200, "\"deaths\":[]");
+	come(6, "lives", START_NS, 1);
+	die(7, 9, true, 5);
+	die(8, 11, false, 10);
+	text = ask_with("/deaths", NULL, NULL, 200);
+	first = strstr(text, "SIGSEGV");
+	second = strstr(text, "out of memory");
+	assert_true(first && second && first < second);
+	assert_has(text, "2023-11-14 22:13:30");
+	assert_has(text, "href=\"/pid/7/\"");
+	assert_null(strstr(text, "<i>"));
+	assert_null(strstr(text, "lives"));
+	free(text);
+	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
+}
+
 static void each_path_has_its_answer(void **state)
 {
 	(void)state;
@@ -504,6 +537,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(a_profile_that_holds_is_of_now, begin, end),
 		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(processes_that_end_stay_for_a_while, begin, end),
+		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),

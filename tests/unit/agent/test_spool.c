@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* The spool: its names, its bounds, and the process that writes it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/spool.h"
+#include "base/clock.h"
+#include "tests/unit/encode/fixture.h"
+
+static char path[64];
+static int dir = -1;
+
+static int begin(void **state)
+{
+	(void)state;
+	strcpy(path, "/tmp/memtrace-spool-XXXXXX");
+	if (!mkdtemp(path))
+		return -1;
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return dir < 0 ? -1 : 0;
+}
+
+static int end(void **state)
+{
+	const struct dirent *found;
+	DIR *all = fdopendir(dir);
+
+	(void)state;
+	if (!all)
+		return -1;
+	rewinddir(all);
+	while ((found = readdir(all)))
+		unlinkat(dir, found->d_name, 0);
+	closedir(all);
+	return rmdir(path);
+}
+
+static void put(const char *name, off_t bytes)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, bytes), 0);
+	close(fd);
+}
+
+static bool is_there(const char *name)
+{
+	return !faccessat(dir, name, F_OK, AT_SYMLINK_NOFOLLOW);
+}
+
+static struct profile *profile_of(const char *comm)
+{
+	struct profile *profile = new_profile(1);
+
+	STACK(profile, 1, 100, 1, "malloc", "keep", "main");
+	end_profile(profile);
+	profile->pid = 42;
+	profile->start_unix_ns = 1700000000000000000u;
+	profile->duration_s = 10;
+	snprintf(profile->comm, sizeof(profile->comm), "%s", comm);
+	return profile;
+}
+
+static void assert_named(const char *comm, const char *wanted)
+{
+	struct profile *profile = profile_of(comm);
+	char name[SPOOL_NAME];
+
+	spool_dir__name(profile, name);
+	assert_string_equal(name, wanted);
+	profile__free(profile);
+}
+
+static void a_name_is_safe(void **state)
+{
+	(void)state;
+	assert_named("redis-server", "20231114T221330Z.redis-server.42.pb.gz");
+	assert_named("../../etc/x", "20231114T221330Z..._.._etc_x.42.pb.gz");
+	assert_named("a b\n\"<\xff", "20231114T221330Z.a_b____.42.pb.gz");
+	assert_named("", "20231114T221330Z..42.pb.gz");
+	assert_named("a_name_that_is_too_long", "20231114T221330Z.a_name_that_is_.42.pb.gz");
+}
+
+static void the_oldest_go_first(void **state)
+{
+	char name[SPOOL_NAME];
+	size_t n;
+
+	(void)state;
+	for (int i = 0; i < SPOOL_FILES; i++) {
+		snprintf(name, sizeof(name), "20231114T22%04dZ.x.1.pb.gz", i);
+		put(name, 100);
+	}
+	put("20231114T0.pb.gz", 100); /* somebody else's */
+	put("notes.txt", 100);
+	assert_int_equal(symlinkat("notes.txt", dir, "20231114T000000Z.x.1.pb.gz"), 0);
+	put(".20231114T220000Z.x.1.pb.gz", 100); /* half-written */
+	assert_int_equal(spool_dir__make_room(dir, 100, &n), 0);
+	assert_int_equal(n, 1);
+	assert_false(is_there("20231114T220000Z.x.1.pb.gz"));
+	assert_true(is_there("20231114T220001Z.x.1.pb.gz"));
+	assert_false(is_there(".20231114T220000Z.x.1.pb.gz"));
+	assert_true(is_there("notes.txt") && is_there("20231114T0.pb.gz"));
+	assert_true(is_there("20231114T000000Z.x.1.pb.gz"));
+	put("20231114T220010Z.x.1.pb.gz", (off_t)SPOOL_BYTES); /* sparse */
+	assert_int_equal(spool_dir__make_room(dir, 100, &n), 0);
+	assert_int_equal(n, 10);
+	assert_false(is_there("20231114T220010Z.x.1.pb.gz"));
+	assert_true(is_there("20231114T220011Z.x.1.pb.gz"));
+}
+
+static void a_file_appears_whole(void **state)
+{
+	int memory = memfd_create("test", MFD_CLOEXEC);
+	char text[16] = "";
+	int fd;
+
+	(void)state;
+	assert_int_equal(write(memory, "profile", 7), 7);
+	assert_int_equal(spool_dir__write(dir, "a", memory), 0);
+	assert_int_equal(spool_dir__write(dir, "a", memory), 0); /* again */
+	fd = openat(dir, "a", O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, text, sizeof(text)), 7);
+	assert_string_equal(text, "profile");
+	close(fd);
+	assert_false(is_there(".a"));
+	assert_int_equal(mkdirat(dir, "b", 0700), 0); /* in the way */
+	assert_true(spool_dir__write(dir, "b", memory) < 0);
+	assert_false(is_there(".b"));
+	assert_int_equal(unlinkat(dir, "b", AT_REMOVEDIR), 0);
+	close(memory);
+}
+
+static struct spool_report report_of(struct spool *spool)
+{
+	double until = clock__monotonic_s() + 20;
+	struct spool_report report;
+
+	while (!spool__report(spool, &report)) {
+		assert_true(clock__monotonic_s() < until);
+		usleep(1000);
+	}
+	return report;
+}
+
+static void another_process_writes(void **state)
+{
+	struct profile *profile = profile_of("victim");
+	struct spool spool = {.fd = -1};
+	struct spool_report report;
+	struct error err = {};
+
+	(void)state;
+	assert_int_equal(spool__open(&spool, path, &err), 0);
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	report = report_of(&spool);
+	assert_int_equal(report.error, 0);
+	assert_string_equal(report.name, "20231114T221330Z.victim.42.pb.gz");
+	assert_true(is_there(report.name));
+	assert_int_equal(spool.n_written, 1);
+	/* what waits is bounded */
+	spool.n_waiting = SPOOL_WAITING;
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	assert_int_equal(spool.n_lost, 1);
+	spool.n_waiting = 0;
+	/* what cannot be written is lost */
+	assert_int_equal(unlinkat(dir, report.name, 0), 0);
+	assert_int_equal(mkdirat(dir, report.name, 0700), 0);
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	assert_true(report_of(&spool).error < 0);
+	assert_int_equal(spool.n_lost, 2);
+	assert_int_equal(unlinkat(dir, report.name, AT_REMOVEDIR), 0);
+	/* all is written before the end */
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	spool__close(&spool);
+	assert_int_equal(spool.n_written, 2);
+	assert_true(is_there(report.name));
+	profile__free(profile);
+}
+
+static void its_end_is_noticed(void **state)
+{
+	struct profile *profile = profile_of("victim");
+	struct spool spool = {.fd = -1};
+	struct error err = {};
+
+	(void)state;
+	assert_int_equal(spool__open(&spool, path, &err), 0);
+	kill(spool.pid, SIGKILL);
+	assert_string_equal(report_of(&spool).name, "");
+	assert_int_equal(spool.fd, -1);
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	assert_int_equal(spool.n_lost, 1);
+	spool__close(&spool);
+	profile__free(profile);
+}
+
+static void what_is_no_directory_is_refused(void **state)
+{
+	struct spool spool = {.fd = -1};
+	struct error err = {};
+
+	(void)state;
+	assert_int_equal(spool__open(&spool, "/nonexistent", &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/nonexistent"));
+	err = (struct error){};
+	assert_true(spool__open(&spool, "/proc", &err) < 0);
+	assert_non_null(strstr(err.text, "/proc"));
+	assert_int_equal(spool.fd, -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
+		TEST(a_name_is_safe),	    TEST(the_oldest_go_first),
+		TEST(a_file_appears_whole), TEST(another_process_writes),
+		TEST(its_end_is_noticed),   TEST(what_is_no_directory_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams between processes of the agent, each perhaps with a file in memory. */
+#ifndef MEMTRACE_AGENT_PACKET_H
+#define MEMTRACE_AGENT_PACKET_H
+
+#include <stddef.h>
+
+#include "profile/profile.h"
+
+/* The two ends of a pair of SOCK_SEQPACKET sockets; both are closed on exec and neither blocks. 0
+ * or negative errno. */
+int packet__pair(int ret[2]);
+
+/* memory: the descriptor that goes with the bytes, which stays the caller's; -1: none. 0; -EAGAIN:
+ * the other side has not taken in enough of what was sent; -EPIPE: it is gone; or another negative
+ * errno. */
+int packet__send(int fd, const void *bytes, size_t size, int memory);
+
+/* The next datagram, which must have that size. *ret_memory: the caller's, -1 if there is none. 1;
+ * 0: there is none now; -EPIPE: the other side is gone; -EPROTO: what came has another size; or
+ * another negative errno. */
+int packet__receive(int fd, void *bytes, size_t size, int *ret_memory);
+
+/* A file in memory with the profile as encode_pprof() writes it. The descriptor is the caller's. 0
+ * or negative errno. */
+int packet__of_profile(const struct profile *profile, int *ret_memory);
+
+#endif

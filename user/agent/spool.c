@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "agent/spool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/packet.h"
+#include "base/capabilities.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/io.h"
+
+#define OPEN_S	5.0 /* in which it says whether it can write */
+#define CLOSE_S 5.0 /* in which it writes what is left, while we wait */
+/* Of mt-spool */
+#define SOCKET_FD 3
+#define DIR_FD	  4
+
+/* --- in mt-spool --- */
+
+static void write_all(void)
+{
+	struct spool_report report;
+	int memory, rc;
+
+	for (;;) {
+		struct pollfd news = {.fd = SOCKET_FD, .events = POLLIN};
+		size_t n_removed = 0;
+
+		poll(&news, 1, -1);
+		rc = packet__receive(SOCKET_FD, &report, sizeof(report), &memory);
+		if (rc < 0)
+			return;
+		if (!rc)
+			continue;
+		report.error = spool_dir__make_room(DIR_FD, io__file_bytes(memory), &n_removed)
+				       ?: spool_dir__write(DIR_FD, report.name, memory);
+		report.n_removed = (uint32_t)n_removed;
+		close(memory);
+		packet__send(SOCKET_FD, &report, sizeof(report), -1);
+	}
+}
+
+static void run(int fd, int dir)
+{
+	struct spool_report report = {};
+	sigset_t all;
+	size_t n;
+
+	/* it ends by itself, when the tracer does */
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	prctl(PR_SET_NAME, "mt-spool");
+	fd = fcntl(fd, F_DUPFD, DIR_FD + 1);
+	dir = fcntl(dir, F_DUPFD, DIR_FD + 1);
+	if (fd < 0 || dir < 0 || dup2(fd, SOCKET_FD) < 0 || dup2(dir, DIR_FD) < 0 ||
+	    syscall(SYS_close_range, DIR_FD + 1, ~0u, 0) || capabilities__limit(0, 0))
+		_exit(1);
+	report.error = faccessat(DIR_FD, ".", W_OK | X_OK, AT_EACCESS) ? -errno : 0;
+	if (!report.error)
+		report.error = spool_dir__make_room(DIR_FD, 0, &n);
+	packet__send(SOCKET_FD, &report, sizeof(report), -1);
+	if (!report.error)
+		write_all();
+	_exit(0);
+}
+
+/* --- in the tracer --- */
+
+static bool wait_for(int fd, double until_s)
+{
+	struct pollfd news = {.fd = fd, .events = POLLIN};
+	double left = until_s - clock__monotonic_s();
+
+	return left > 0 && poll(&news, 1, (int)(left * 1000) + 1) > 0;
+}
+
+int spool__open(struct spool *s, const char *path, struct error *err)
+{
+	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct spool_report first = {.error = -ETIMEDOUT};
+	int pair[2], none, rc;
+
+	if (dir < 0)
+		return error__set(err, -errno, "cannot use %s as spool: %s", path, strerror(errno));
+	rc = packet__pair(pair);
+	if (rc)
+		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
+	s->pid = fork();
+	if (!s->pid)
+		run(pair[1], dir);
+	rc = -errno;
+	close(pair[1]);
+	if (s->pid < 0) {
+		close(pair[0]);
+		return error__set(err, rc, "cannot start mt-spool: %s", strerror(-rc));
+	}
+	s->fd = pair[0];
+	if (wait_for(s->fd, clock__monotonic_s() + OPEN_S)) {
+		rc = packet__receive(s->fd, &first, sizeof(first), &none);
+		if (rc < 0)
+			first.error = rc;
+	}
+	if (first.error) {
+		kill(s->pid, SIGKILL);
+		spool__close(s);
+		return error__set(err, first.error,
+				  "cannot use %s as spool: %s; it must be a directory that its "
+				  "owner, who runs memtrace, can write",
+				  path, strerror(-first.error));
+	}
+	return 0;
+}
+
+int spool__keep(struct spool *s, const struct profile *profile)
+{
+	struct spool_report report = {};
+	_cleanup_close_ int memory = -1;
+	int rc = 0;
+
+	if (s->fd >= 0 && s->n_waiting < SPOOL_WAITING) {
+		rc = packet__of_profile(profile, &memory);
+		spool_dir__name(profile, report.name);
+		if (!rc && !packet__send(s->fd, &report, sizeof(report), memory)) {
+			s->n_waiting++;
+			return 0;
+		}
+	}
+	s->n_lost++;
+	return rc;
+}
+
+bool spool__report(struct spool *s, struct spool_report *ret)
+{
+	int none, rc;
+
+	if (s->fd < 0)
+		return false;
+	rc = packet__receive(s->fd, ret, sizeof(*ret), &none);
+	if (!rc)
+		return false;
+	if (rc < 0) { /* somebody has killed it */
+		*ret = (struct spool_report){.error = rc};
+		s->n_lost += s->n_waiting;
+		s->n_waiting = 0;
+		close(s->fd);
+		s->fd = -1;
+		waitpid(s->pid, NULL, WNOHANG);
+		return true;
+	}
+	s->n_waiting -= s->n_waiting > 0;
+	s->n_removed += ret->n_removed;
+	*(ret->error ? &s->n_lost : &s->n_written) += 1;
+	return true;
+}
+
+void spool__close(struct spool *s)
+{
+	double until = clock__monotonic_s() + CLOSE_S;
+	struct spool_report ignored;
+
+	if (s->fd < 0)
+		return;
+	while (s->n_waiting && wait_for(s->fd, until) && spool__report(s, &ignored))
+		;
+	close(s->fd);
+	s->fd = -1;
+	waitpid(s->pid, NULL, WNOHANG); /* if it still writes it is left to itself */
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "agent/spool_dir.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/vector.h"
+
+#define TIME_FORM "ddddddddTddddddZ." /* d: a digit */
+#define SUFFIX	  ".pb.gz"
+#define COMM_LEN  15 /* the kernel keeps no more */
+
+/* A profile of the spool. */
+struct entry {
+	char name[SPOOL_NAME];
+	uint64_t bytes;
+};
+
+void spool_dir__name(const struct profile *p, char ret[SPOOL_NAME])
+{
+	time_t at = (time_t)((double)p->start_unix_ns / 1e9 + p->duration_s);
+	char time[32], comm[COMM_LEN + 1];
+	struct tm utc;
+
+	if (!gmtime_r(&at, &utc))
+		memset(&utc, 0, sizeof(utc));
+	strftime(time, sizeof(time), "%Y%m%dT%H%M%SZ", &utc);
+	snprintf(comm, sizeof(comm), "%.*s", COMM_LEN, p->comm);
+	for (char *c = comm; *c; c++)
+		if (!(*c >= 'a' && *c <= 'z') && !(*c >= 'A' && *c <= 'Z') &&
+		    !(*c >= '0' && *c <= '9') && !strchr("-_.", *c))
+			*c = '_';
+	snprintf(ret, SPOOL_NAME, "%.16s.%s.%d" SUFFIX, time, comm, p->pid);
+}
+
+static bool is_ours(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len >= SPOOL_NAME || len < sizeof(TIME_FORM) + sizeof(SUFFIX) ||
+	    strcmp(name + len + 1 - sizeof(SUFFIX), SUFFIX))
+		return false;
+	for (const char *form = TIME_FORM; *form; form++, name++)
+		if (*form == 'd' ? !isdigit((unsigned char)*name) : *form != *name)
+			return false;
+	return true;
+}
+
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
+}
+
+/* The profiles that are there, oldest first. What was left half-written is deleted. */
+static int list(int dir_fd, struct entry **ret, size_t *ret_n)
+{
+	_cleanup_closedir_ DIR *dir = NULL;
+	_cleanup_free_ struct entry *entries = NULL;
+	const struct dirent *found;
+	int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	size_t n = 0;
+
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		int rc = -errno;
+
+		if (fd >= 0)
+			close(fd);
+		return rc;
+	}
+	while ((found = readdir(dir))) {
+		struct stat st;
+
+		if (found->d_name[0] == '.' && is_ours(found->d_name + 1))
+			unlinkat(dir_fd, found->d_name, 0);
+		if (!is_ours(found->d_name) ||
+		    fstatat(dir_fd, found->d_name, &st, AT_SYMLINK_NOFOLLOW) ||
+		    !S_ISREG(st.st_mode))
+			continue;
+		if (VECTOR_ADD_ROOM(entries, n))
+			return -ENOMEM;
+		strcpy(entries[n].name, found->d_name);
+		entries[n++].bytes = (uint64_t)st.st_size;
+	}
+	if (n)
+		qsort(entries, n, sizeof(*entries), by_name);
+	*ret = entries;
+	entries = NULL;
+	*ret_n = n;
+	return 0;
+}
+
+int spool_dir__make_room(int dir_fd, uint64_t bytes, size_t *ret_n)
+{
+	_cleanup_free_ struct entry *entries = NULL;
+	uint64_t sum = bytes;
+	size_t n = 0, gone = 0;
+	int rc = list(dir_fd, &entries, &n);
+
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n; i++)
+		sum += entries[i].bytes;
+	for (; gone < n && (n - gone >= SPOOL_FILES || sum > SPOOL_BYTES); gone++) {
+		if (unlinkat(dir_fd, entries[gone].name, 0) && errno != ENOENT)
+			return -errno;
+		sum -= entries[gone].bytes;
+	}
+	*ret_n = gone;
+	return 0;
+}
+
+static int copy(int to, int from)
+{
+	uint64_t size = io__file_bytes(from);
+	off_t done = 0;
+
+	while ((uint64_t)done < size) {
+		ssize_t n = sendfile(to, from, &done, size - (uint64_t)done);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (!n)
+			return -EIO;
+	}
+	return fsync(to) ? -errno : 0;
+}
+
+int spool_dir__write(int dir_fd, const char *name, int memory)
+{
+	_cleanup_close_ int fd = -1;
+	char hidden[SPOOL_NAME + 1];
+	int rc;
+
+	snprintf(hidden, sizeof(hidden), ".%s", name);
+	fd = openat(dir_fd, hidden, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = copy(fd, memory);
+	if (!rc && renameat(dir_fd, hidden, dir_fd, name))
+		rc = -errno;
+	if (rc) {
+		unlinkat(dir_fd, hidden, 0);
+		return rc;
+	}
+	fsync(dir_fd); /* that the name lasts, too; some file systems cannot tell */
+	return 0;
+}
