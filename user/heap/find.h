@@ -8,7 +8,8 @@
 #include <stdint.h>
 
 #include "heap/blocks.h"
-#include "heap/image.h"
+
+struct image;
 
 /* Where an allocator keeps memory. */
 enum heap_place {

@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Blocks that are held in every way, and blocks that are lost. Prints the address of each, and
+ * what has to be said of it, before it drops its own knowledge of the lost ones.
+ *
+ * JSON after "go": {"held": {"way": [addresses]}, "lost": {"way": [addresses]}}. A lost block is
+ * one to which no pointer is left anywhere: neither in memory that was freed (that is not
+ * searched), nor in registers or on the stack, which are overwritten.
+ *
+ * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
+ * --count N: N blocks for each way instead of 20. */
+#include <pthread.h>
+#include <sys/mman.h>
+
+#include "truth.h"
+
+#define SIZE	  72 /* of most blocks; what malloc() gives is larger or equal */
+#define MAX_COUNT 2000
+#define HIDE	  0x5555555555555555ull
+
+struct node {
+	struct node *next, *other;
+	char rest[SIZE - 2 * sizeof(struct node *)];
+};
+
+static unsigned long count;
+
+/* Where blocks are held. Not static: the compiler would leave out what is never read. */
+struct node *global_array[MAX_COUNT];
+struct node *global_list, *global_tree;
+struct node **global_table; /* a block of pointers */
+uintptr_t global_tagged[MAX_COUNT];
+char *global_interior[MAX_COUNT];
+__thread struct node *thread_array[MAX_COUNT];
+struct node **mapped_array; /* in a mapping of its own */
+
+/* What is printed is hidden from a scan: its digits are no pointers. */
+static bool first_way, first_addr;
+
+static void way(const char *name)
+{
+	printf("%s\"%s\": [", first_way ? "" : "], ", name);
+	first_way = false;
+	first_addr = true;
+}
+
+static void tell(const void *p)
+{
+	printf("%s%" PRIuPTR, first_addr ? "" : ", ", (uintptr_t)p);
+	first_addr = false;
+}
+
+NOINLINE static struct node *new_node(struct node *next)
+{
+	struct node *n = malloc(sizeof(*n));
+
+	if (!n)
+		abort();
+	memset(n, 0, sizeof(*n));
+	n->next = next;
+	tell(n);
+	return n;
+}
+
+NOINLINE static struct node *new_tree(unsigned long n)
+{
+	struct node *node;
+
+	if (!n)
+		return NULL;
+	node = new_node(NULL);
+	node->next = new_tree((n - 1) / 2);
+	node->other = new_tree(n - 1 - (n - 1) / 2);
+	return node;
+}
+
+NOINLINE static void hold_in_globals(void)
+{
+	way("array");
+	for (unsigned long i = 0; i < count; i++)
+		global_array[i] = new_node(NULL);
+	way("list");
+	for (unsigned long i = 0; i < count; i++)
+		global_list = new_node(global_list);
+	way("tree");
+	global_tree = new_tree(count);
+	way("table");
+	global_table = calloc(count, sizeof(*global_table));
+	tell(global_table);
+	for (unsigned long i = 0; i < count; i++)
+		global_table[i] = new_node(NULL);
+	way("tagged");
+	for (unsigned long i = 0; i < count; i++)
+		global_tagged[i] = (uintptr_t)new_node(NULL) | 7;
+	way("interior");
+	for (unsigned long i = 0; i < count; i++)
+		global_interior[i] = (char *)new_node(NULL) + SIZE / 2;
+	way("circle");
+	global_array[0]->other = new_node(NULL);
+	global_array[0]->other->next = new_node(global_array[0]->other);
+}
+
+NOINLINE static void hold_elsewhere(void)
+{
+	way("thread_local");
+	for (unsigned long i = 0; i < count; i++)
+		thread_array[i] = new_node(NULL);
+	way("mapped");
+	mapped_array = mmap(NULL, MAX_COUNT * sizeof(*mapped_array), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (mapped_array == MAP_FAILED)
+		abort();
+	for (unsigned long i = 0; i < count; i++)
+		mapped_array[i] = new_node(NULL);
+}
+
+/* --- a thread that holds blocks on its stack, and in thread-local memory --- */
+
+static pthread_barrier_t held;
+
+static void *holder(void *unused)
+{
+	struct node *volatile on_stack[MAX_COUNT];
+
+	(void)unused;
+	way("stack");
+	for (unsigned long i = 0; i < count; i++)
+		on_stack[i] = new_node(NULL);
+	way("thread_local_of_thread");
+	for (unsigned long i = 0; i < count; i++)
+		thread_array[i] = new_node(NULL);
+	pthread_barrier_wait(&held);
+	for (;;)
+		pause();
+	return on_stack[0];
+}
+
+/* Held by a register alone that the system call does not overwrite. */
+static void *in_register(void *unused)
+{
+	struct node *node;
+
+	(void)unused;
+	way("register");
+	node = new_node(NULL);
+	pthread_barrier_wait(&held);
+	/* Nothing of the stack above us holds it: what was pushed there is overwritten. */
+	__asm__ volatile("mov %%rax, %%r12\n"
+			 "xor %%ebx, %%ebx\n"
+			 "lea -4096(%%rsp), %%rdi\n"
+			 "mov $512, %%ecx\n"
+			 "xor %%eax, %%eax\n"
+			 "rep stosq\n"
+			 "1: mov $34, %%eax\n" /* pause */
+			 "xor %%edi, %%edi\n"
+			 "xor %%esi, %%esi\n"
+			 "xor %%edx, %%edx\n"
+			 "xor %%r8d, %%r8d\n"
+			 "xor %%r9d, %%r9d\n"
+			 "xor %%r10d, %%r10d\n"
+			 "xor %%r13d, %%r13d\n"
+			 "xor %%r14d, %%r14d\n"
+			 "xor %%r15d, %%r15d\n"
+			 "syscall\n"
+			 "jmp 1b\n"
+			 :
+			 : "r"(node)
+			 : "memory", "cc", "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10",
+			   "r11", "r12", "r13", "r14", "r15");
+	return NULL;
+}
+
+static void start(void *(*fn)(void *))
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&held, NULL, 2);
+	if (pthread_create(&thread, NULL, fn, NULL))
+		abort();
+	pthread_barrier_wait(&held);
+}
+
+/* --- what is lost --- */
+
+NOINLINE static void lose(void)
+{
+	struct node *volatile last = NULL;
+
+	way("single");
+	for (unsigned long i = 0; i < count; i++)
+		new_node(NULL);
+	way("list");
+	for (unsigned long i = 0; i < count; i++)
+		last = new_node(last);
+	way("tree");
+	last = new_tree(count);
+	way("circle");
+	last = new_node(NULL);
+	last->next = new_node(last);
+	last->other = new_node(NULL);
+	way("itself");
+	last = new_node(NULL);
+	last->next = last;
+	/* leads to what is held, which does not make it held */
+	way("upwards");
+	last = new_node(global_list);
+	way("hidden");
+	last = new_node(NULL);
+	global_array[1]->other = (struct node *)((uintptr_t)last ^ HIDE);
+	last = NULL;
+}
+
+/* Overwrites what calls have left of the stack below us. */
+NOINLINE static void scrub(void)
+{
+	volatile char rest[1 << 16];
+
+	for (size_t i = 0; i < sizeof(rest); i++)
+		rest[i] = 0;
+}
+
+/* --- full speed --- */
+
+#define SLOTS 4096
+
+struct busy {
+	struct node *slots[SLOTS];
+	pthread_t thread;
+};
+
+static void *busy_thread(void *arg)
+{
+	struct busy *b = arg;
+	uint64_t random = truth_seed((uint64_t)(uintptr_t)b);
+
+	for (;;) {
+		struct node **slot = &b->slots[truth_random(&random) >> 32 & (SLOTS - 1)];
+		struct node **other = &b->slots[truth_random(&random) >> 32 & (SLOTS - 1)];
+		struct node *n = *slot;
+
+		switch (truth_random(&random) >> 40 & 3) {
+		case 0: /* one more at the head of a list */
+			n = malloc(sizeof(*n) + (truth_random(&random) >> 33 & 255));
+			if (!n)
+				abort();
+			n->next = *slot;
+			n->other = NULL;
+			*slot = n;
+			break;
+		case 1: /* moves from one list to another */
+			if (!n || slot == other)
+				break;
+			*slot = n->next;
+			n->next = *other;
+			*other = n;
+			break;
+		default:
+			if (!n)
+				break;
+			*slot = n->next;
+			free(n);
+		}
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	unsigned long threads = truth_number(argc, argv, "--busy", 0);
+
+	truth_init(argc, argv);
+	count = truth_number(argc, argv, "--count", 20);
+	if (count > MAX_COUNT)
+		return 2;
+	truth_ready();
+	printf("{\"held\": {");
+	first_way = true;
+	hold_in_globals();
+	hold_elsewhere();
+	start(holder);
+	start(in_register);
+	printf("]}, \"lost\": {");
+	first_way = true;
+	lose();
+	printf("]}}\n");
+	fflush(stdout);
+	memset(truth_stdout_buffer, 0, sizeof(truth_stdout_buffer));
+	scrub();
+	for (unsigned long i = 0; i < threads; i++) {
+		struct busy *b = calloc(1, sizeof(*b));
+
+		if (!b || pthread_create(&b->thread, NULL, busy_thread, b))
+			abort();
+		mapped_array[MAX_COUNT - 1 - i] = (struct node *)b;
+	}
+	return truth_finish();
+}

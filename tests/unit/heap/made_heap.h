@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A process that is made up: data of a program, a heap of glibc's kind with blocks of one size, and
+ * memory of nobody's. */
+#ifndef TEST_HEAP_MADE_HEAP_H
+#define TEST_HEAP_MADE_HEAP_H
+
+#include "fake.h"
+#include "heap/blocks.h"
+#include "heap/roots.h"
+
+#define DATA	   0x400000ULL
+#define HEAP	   0x500000ULL
+#define HEAP_BYTES 0x100000ULL
+#define ANON	   0x700000ULL
+#define STACK	   0x7ff000ULL
+#define STACK_END  0x803000ULL
+
+#define BLOCK_STEP 0x40
+#define BLOCK_SIZE (BLOCK_STEP - 8) /* usable */
+#define N_BLOCKS   (HEAP_BYTES / BLOCK_STEP)
+
+/* The address of block i. */
+#define BLOCK(i) (HEAP + (uint64_t)(i)*BLOCK_STEP)
+
+struct made_heap {
+	struct fake fake;
+	struct image *image;
+	struct blocks *blocks;
+	struct roots roots;
+};
+
+/* Blocks 0 to n - 1 are in use, those behind free. */
+static inline void made_heap__begin(struct made_heap *h, uint32_t n)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct span *span;
+
+	*h = (struct made_heap){};
+	fake__add(&h->fake, DATA, 0x2000, "rw-p 00001000 08:01 77 /bin/program");
+	fake__add(&h->fake, HEAP, HEAP_BYTES, FAKE_BRK);
+	fake__add(&h->fake, ANON, 0x2000, FAKE_ANON);
+	fake__add(&h->fake, STACK, STACK_END - STACK, "rw-p 00000000 00:00 0 [stack]");
+	h->image = fake__image(&h->fake);
+	assert_int_equal(blocks__new(&h->blocks), 0);
+	assert_int_equal(blocks__add(h->blocks, &model, &span), 0);
+	for (uint32_t i = 0; i < N_BLOCKS; i++)
+		span__add_block(span, BLOCK(i), i < n);
+}
+
+/* Roots are those of a process with one thread, whose stack pointer is sp (0: it runs). */
+static inline void made_heap__finish(struct made_heap *h, uint64_t sp)
+{
+	const struct root_range own = {HEAP, HEAP + HEAP_BYTES};
+	struct root_value value = {.value = sp, .tid = 7};
+	const struct root_threads threads = {.sps = &value, .n_sps = sp != 0};
+	size_t dropped;
+
+	assert_int_equal(blocks__finish(h->blocks, &dropped), 0);
+	assert_int_equal(dropped, 0);
+	assert_int_equal(roots__find(&h->fake.maps, &threads, &own, 1, &h->roots), 0);
+}
+
+static inline void made_heap__free(struct made_heap *h)
+{
+	roots__clear(&h->roots);
+	blocks__free(h->blocks);
+	fake__free(&h->fake, h->image);
+}
+
+#endif

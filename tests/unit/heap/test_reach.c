@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/reach.h"
+
+#include "made_heap.h"
+
+#define SP (STACK_END - 0x1000)
+
+static struct made_heap heap;
+
+static void scan(bool parents, struct reach *reach)
+{
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, parents, reach), 0);
+}
+
+/* Which of the first blocks are reachable, as a mask. */
+static uint64_t reached(bool parents)
+{
+	struct reach reach;
+	uint64_t mask = 0;
+
+	scan(parents, &reach);
+	for (uint32_t i = 0; i < reach.numbers.n && i < 64; i++)
+		mask |= (uint64_t)reach__has(&reach, i) << i;
+	reach__clear(&reach);
+	return mask;
+}
+
+static void assert_reached(uint64_t mask)
+{
+	assert_int_equal(reached(false), mask);
+	assert_int_equal(reached(true), mask);
+}
+
+static void test_roots_lists_and_circles(void **state)
+{
+	(void)state;
+	made_heap__begin(&heap, 20);
+	fake__put(&heap.fake, DATA + 0x1ff8, BLOCK(3));
+	fake__put(&heap.fake, BLOCK(3), BLOCK(1));  /* downwards */
+	fake__put(&heap.fake, BLOCK(1), BLOCK(10)); /* and up */
+	fake__put(&heap.fake, BLOCK(10) + 8, BLOCK(3));
+	fake__put(&heap.fake, ANON, BLOCK(4));
+	fake__put(&heap.fake, SP + 8, BLOCK(5));
+	fake__put(&heap.fake, BLOCK(6), BLOCK(7)); /* lost: a circle */
+	fake__put(&heap.fake, BLOCK(7), BLOCK(6));
+	fake__put(&heap.fake, BLOCK(8), BLOCK(8)); /* leads to itself */
+	fake__put(&heap.fake, BLOCK(9), BLOCK(1)); /* lost, and leads to what is held */
+	made_heap__finish(&heap, SP);
+	assert_reached(1 << 3 | 1 << 1 | 1 << 10 | 1 << 4 | 1 << 5);
+	made_heap__free(&heap);
+}
+
+static void test_what_counts_as_a_pointer(void **state)
+{
+	(void)state;
+	made_heap__begin(&heap, 20);
+	fake__put(&heap.fake, DATA, BLOCK(0) + BLOCK_SIZE - 1); /* the last byte */
+	fake__put(&heap.fake, DATA + 8, BLOCK(1) + BLOCK_SIZE); /* behind it */
+	fake__put(&heap.fake, DATA + 16, BLOCK(2) | 7);		/* a tag in the low bits */
+	fake__put(&heap.fake, DATA + 24, ~BLOCK(3));		/* hidden */
+	fake__put(&heap.fake, DATA + 33, BLOCK(4));		/* not aligned */
+	fake__put(&heap.fake, DATA + 48, BLOCK(25));		/* free memory, */
+	fake__put(&heap.fake, BLOCK(25), BLOCK(5));		/* which leads nowhere */
+	fake__put(&heap.fake, SP - 128, BLOCK(6));		/* in the red zone */
+	fake__put(&heap.fake, SP - 136, BLOCK(7));		/* below it */
+	made_heap__finish(&heap, SP);
+	assert_reached(1 << 0 | 1 << 2 | 1 << 6);
+	made_heap__free(&heap);
+}
+
+static void test_the_stack_of_a_running_thread_counts_whole(void **state)
+{
+	(void)state;
+	made_heap__begin(&heap, 4);
+	fake__put(&heap.fake, STACK, BLOCK(2));
+	made_heap__finish(&heap, 0);
+	assert_reached(1 << 2);
+	made_heap__free(&heap);
+}
+
+static void test_registers(void **state)
+{
+	struct root_value values[] = {{BLOCK(2) + 5, 9}, {0, 9}};
+	struct reach reach;
+
+	(void)state;
+	made_heap__begin(&heap, 4);
+	fake__put(&heap.fake, BLOCK(2), BLOCK(1));
+	made_heap__finish(&heap, SP);
+	heap.roots.values = values;
+	heap.roots.n_values = 2;
+	assert_reached(1 << 2 | 1 << 1);
+	scan(true, &reach);
+	assert_int_equal(reach.parents[1], 2 + 1);
+	assert_int_equal(reach.parents[2], PARENT_ROOT);
+	assert_int_equal(reach.root_words[0].kind, ROOT_REGISTER);
+	assert_int_equal(reach.root_words[0].tid, 9);
+	reach__clear(&reach);
+	heap.roots.values = NULL;
+	made_heap__free(&heap);
+}
+
+/* The better kind of root explains a block, and of one kind the shortest path. */
+static void test_parents(void **state)
+{
+	struct reach reach;
+
+	(void)state;
+	made_heap__begin(&heap, 20);
+	fake__put(&heap.fake, SP, BLOCK(5));
+	fake__put(&heap.fake, DATA + 8, BLOCK(1));
+	fake__put(&heap.fake, BLOCK(1), BLOCK(2));
+	fake__put(&heap.fake, BLOCK(2), BLOCK(5));
+	fake__put(&heap.fake, BLOCK(1) + 8, BLOCK(3));
+	fake__put(&heap.fake, BLOCK(3), BLOCK(4));
+	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(9));
+	fake__put(&heap.fake, BLOCK(4), BLOCK(9));
+	made_heap__finish(&heap, SP);
+	scan(true, &reach);
+	assert_int_equal(reach.parents[1], PARENT_ROOT);
+	assert_int_equal(reach.root_words[0].addr, DATA + 8);
+	assert_int_equal(reach.root_words[0].kind, ROOT_DATA);
+	assert_int_equal(reach.parents[2], 1 + 1);
+	assert_int_equal(reach.parents[5], 2 + 1);
+	assert_int_equal(reach.parents[9], 2 + 1);
+	assert_int_equal(reach.parents[0], PARENT_NONE);
+	assert_int_equal(reach.n_root_words, 1);
+	reach__clear(&reach);
+	made_heap__free(&heap);
+}
+
+static void test_pages_that_are_not_there(void **state)
+{
+	(void)state;
+	made_heap__begin(&heap, N_BLOCKS);
+	fake__put(&heap.fake, DATA, BLOCK(63));
+	fake__put(&heap.fake, BLOCK(63) + 8, BLOCK(1));
+	fake__put(&heap.fake, BLOCK(1), BLOCK(200)); /* on a page that is not there */
+	fake__put(&heap.fake, BLOCK(200), BLOCK(2));
+	fake__put(&heap.fake, DATA + 0x1008, BLOCK(3)); /* likewise */
+	for (uint64_t page = 2; page < 10; page++)
+		fake__set_page(&heap.fake, HEAP + page * 4096, 2);
+	fake__set_page(&heap.fake, DATA + 0x1000, 0);
+	made_heap__finish(&heap, SP);
+	assert_reached(1ULL << 63 | 1 << 1);
+	made_heap__free(&heap);
+}
+
+/* Random graphs, against marking by brute force. */
+static void test_random_graphs(void **state)
+{
+	enum { N = 64, POINTERS = 80 };
+
+	(void)state;
+	srand(2);
+	for (int round = 0; round < 200; round++) {
+		uint64_t leads[N] = {}, mask = 0, before;
+
+		made_heap__begin(&heap, N);
+		for (int i = 0; i < POINTERS; i++) {
+			unsigned int from = (unsigned int)rand() % N, to = (unsigned int)rand() % N;
+			unsigned int word = (unsigned int)rand() % (BLOCK_SIZE / 8);
+			uint64_t old;
+
+			memcpy(&old, fake__at(&heap.fake, BLOCK(from) + word * 8), 8);
+			if (old)
+				continue;
+			fake__put(&heap.fake, BLOCK(from) + word * 8,
+				  BLOCK(to) + (unsigned int)rand() % BLOCK_SIZE);
+			leads[from] |= 1ULL << to;
+		}
+		for (unsigned int i = 0; i < 4; i++) {
+			unsigned int to = (unsigned int)rand() % N;
+
+			fake__put(&heap.fake, (i % 2 ? DATA : ANON) + i * 8, BLOCK(to));
+			mask |= 1ULL << to;
+		}
+		do {
+			before = mask;
+			for (unsigned int i = 0; i < N; i++)
+				if (mask >> i & 1)
+					mask |= leads[i];
+		} while (mask != before);
+		made_heap__finish(&heap, SP);
+		assert_reached(mask);
+		made_heap__free(&heap);
+	}
+}
+
+/* More blocks at once than the queue has room for, all below their holder. */
+static void test_a_queue_that_is_full(void **state)
+{
+	enum { CHILDREN = 600000, STEP = 32 };
+	const uint64_t base = 0x10000000, table = base + 0x1400000, table_bytes = 0x500000;
+	const struct span model = {.kind = SPAN_WALKED, .start = base, .end = table + table_bytes};
+	struct fake *fake = &heap.fake;
+	struct reach reach;
+	struct span *span;
+
+	(void)state;
+	heap = (struct made_heap){};
+	fake__add(fake, DATA, 0x1000, "rw-p 00001000 08:01 77 /bin/program");
+	fake__add(fake, base, model.end - base, FAKE_BRK);
+	heap.image = fake__image(fake);
+	assert_int_equal(blocks__new(&heap.blocks), 0);
+	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
+	for (uint64_t i = 0; i < CHILDREN; i++) {
+		span__add_block(span, base + i * STEP, true);
+		if (i % 2) /* of which each leads to the one before */
+			fake__put(fake, base + i * STEP, base + (i - 1) * STEP);
+	}
+	span__add_block(span, table, true);
+	fake__put(fake, DATA, table);
+	for (uint64_t i = 0; i < CHILDREN / 2; i++)
+		fake__put(fake, table + i * 8, base + (2 * i + 1) * STEP);
+	made_heap__finish(&heap, 0);
+	for (int parents = 0; parents < 2; parents++) {
+		scan(parents, &reach);
+		assert_int_equal(reach.numbers.n, CHILDREN + 1);
+		assert_int_equal(reach.n_marked, CHILDREN + 1);
+		reach__clear(&reach);
+	}
+	made_heap__free(&heap);
+}
+
+static void test_limits(void **state)
+{
+	struct reach reach;
+	struct made_heap limited;
+	const struct image_limits limits = {.read_bytes = 4096};
+	const struct image_source source = {fake__read, fake__pagemap, &heap.fake};
+
+	(void)state;
+	made_heap__begin(&heap, 20);
+	made_heap__finish(&heap, SP);
+	assert_int_equal(image__new(&heap.fake.maps, &source, &limits, &limited.image), 0);
+	for (int parents = 0; parents < 2; parents++)
+		assert_int_equal(
+			reach__scan(limited.image, heap.blocks, &heap.roots, parents, &reach),
+			-EFBIG);
+	image__free(limited.image);
+	made_heap__free(&heap);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_roots_lists_and_circles),
+		cmocka_unit_test(test_what_counts_as_a_pointer),
+		cmocka_unit_test(test_the_stack_of_a_running_thread_counts_whole),
+		cmocka_unit_test(test_registers),
+		cmocka_unit_test(test_parents),
+		cmocka_unit_test(test_pages_that_are_not_there),
+		cmocka_unit_test(test_random_graphs),
+		cmocka_unit_test(test_a_queue_that_is_full),
+		cmocka_unit_test(test_limits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

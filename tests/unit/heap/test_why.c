@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What the child of a scan writes. */
+#include "heap/why.h"
+
+#include "heap/scan.h"
+#include "heap/why_internal.h"
+#include "made_heap.h"
+
+static struct made_heap heap;
+
+struct answer {
+	struct why_sums sums;
+	struct why_counts counts;
+	struct lost_block lost[64];
+	struct leak_group groups[8];
+	struct why_path paths[WHY_MAX_PATHS];
+};
+
+static struct answer answer;
+
+static void read_some(FILE *from, void *to, size_t size, size_t n)
+{
+	assert_int_equal(n ? fread(to, size, n, from) : 0, n);
+}
+
+static void scan(const struct why_choice *choice, const struct lost *before, bool last)
+{
+	struct heap_arena arena = {.allocator = HEAP_GLIBC, .addr = DATA + 0x1000};
+	struct heap_arena *arenas = &arena;
+	const struct heap_found found = {.arenas = &arenas, .n_arenas = 1};
+	const struct scan_view view = {heap.image, heap.blocks, &found};
+	const struct root_threads threads = {};
+	const struct why_work work = {.choice = choice,
+				      .maps = &heap.fake.maps,
+				      .threads = &threads,
+				      .before = before,
+				      .last = last};
+	FILE *out = tmpfile();
+
+	assert_non_null(out);
+	assert_int_equal(why__scan(&view, &work, out), 0);
+	rewind(out);
+	memset(&answer, 0, sizeof(answer));
+	read_some(out, &answer.sums, sizeof(answer.sums), 1);
+	read_some(out, &answer.counts, sizeof(answer.counts), 1);
+	assert_true(answer.counts.lost <= 64 && answer.counts.groups <= 8);
+	read_some(out, answer.lost, sizeof(answer.lost[0]), answer.counts.lost);
+	read_some(out, answer.groups, sizeof(answer.groups[0]), answer.counts.groups);
+	read_some(out, answer.paths, sizeof(answer.paths[0]), answer.counts.paths);
+	assert_int_equal(fgetc(out), EOF);
+	fclose(out);
+}
+
+static void test_lost_and_held(void **state)
+{
+	const uint64_t addrs[] = {BLOCK(1) + 3, BLOCK(2), BLOCK(5), BLOCK(40), 0x1234, BLOCK(1)};
+	const struct why_choice none = {}, some = {.addrs = addrs, .n_addrs = 6};
+	struct lost before;
+
+	(void)state;
+	made_heap__begin(&heap, 8);
+	fake__put(&heap.fake, DATA + 8, BLOCK(1));
+	fake__put(&heap.fake, BLOCK(1) + 24, BLOCK(2));
+	fake__put(&heap.fake, BLOCK(3), BLOCK(4)); /* lost */
+	fake__put(&heap.fake, BLOCK(5), BLOCK(6)); /* lost in this scan only */
+	fake__put(&heap.fake, DATA, BLOCK(7));
+	fake__put(&heap.fake, DATA + 16, BLOCK(0));
+	fake__put(&heap.fake, DATA + 0x1010, BLOCK(4)); /* in the arena's own structure */
+	made_heap__finish(&heap, 0);
+	scan(&none, NULL, false);
+	assert_int_equal(answer.counts.lost, 4);
+	assert_int_equal(answer.counts.groups, 0);
+	assert_int_equal(answer.sums.blocks, 8);
+	before = (struct lost){.list = answer.lost, .n = 2};
+	before.list =
+		memcpy(malloc(2 * sizeof(*before.list)), before.list, 2 * sizeof(*before.list));
+	scan(&some, &before, true);
+	assert_int_equal(answer.sums.lost, 2);
+	assert_int_equal(answer.sums.lost_bytes, 2 * BLOCK_SIZE);
+	assert_int_equal(answer.sums.once_unreached, 2);
+	assert_int_equal(answer.sums.arenas[HEAP_GLIBC], 1);
+	assert_int_equal(answer.counts.groups, 1);
+	assert_int_equal(answer.groups[0].leaks, 1);
+	assert_int_equal(answer.groups[0].blocks, 2);
+	assert_int_equal(answer.groups[0].example, BLOCK(3));
+	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
+	assert_int_equal(answer.sums.chosen[WHY_LOST], 0);
+	assert_int_equal(answer.sums.chosen[WHY_IN_DOUBT], 1);
+	assert_int_equal(answer.sums.missing, 2);
+	assert_int_equal(answer.counts.paths, 2);
+	assert_int_equal(answer.paths[0].addr, BLOCK(1));
+	assert_int_equal(answer.paths[0].path.root.addr, DATA + 8);
+	assert_int_equal(answer.paths[1].addr, BLOCK(2));
+	assert_int_equal(answer.paths[1].path.n_steps, 1);
+	assert_int_equal(answer.paths[1].path.steps[0].blocks, 2);
+	free(before.list);
+	made_heap__free(&heap);
+}
+
+static void test_by_size(void **state)
+{
+	const struct why_choice size = {.size = BLOCK_SIZE - 10}, large = {.size = BLOCK_SIZE + 1};
+
+	(void)state;
+	made_heap__begin(&heap, 3000);
+	fake__put(&heap.fake, DATA, BLOCK(0));
+	for (uint64_t i = 0; i + 1 < 3000; i++)
+		if (i != 2000)
+			fake__put(&heap.fake, BLOCK(i), BLOCK(i + 1));
+	fake__put(&heap.fake, DATA + 8, BLOCK(2001));
+	made_heap__finish(&heap, 0);
+	scan(&size, &(struct lost){}, true);
+	assert_int_equal(answer.sums.chosen_size, BLOCK_SIZE);
+	assert_int_equal(answer.sums.chosen[WHY_HELD], 3000);
+	assert_int_equal(answer.sums.chosen_bytes[WHY_HELD], 3000 * BLOCK_SIZE);
+	assert_int_equal(answer.counts.paths, WHY_MAX_PATHS);
+	for (int i = 1; i < WHY_MAX_PATHS; i++) /* evenly */
+		assert_int_equal(answer.paths[i].addr - answer.paths[i - 1].addr, 3 * BLOCK_STEP);
+	scan(&large, &(struct lost){}, true);
+	assert_int_equal(answer.sums.chosen_size, 0);
+	assert_int_equal(answer.counts.paths, 0);
+	made_heap__free(&heap);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_lost_and_held),
+		cmocka_unit_test(test_by_size),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A record: LEB128 of (number of targets << 4 | block % EDGES_STRIDE), then for each target the
+ * difference to the target before (the block itself before the first), folded as in protobuf's
+ * sint64. A block that was added twice has two records. */
+#include "heap/edges.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "base/vector.h"
+
+#define MAX_LEB 10 /* bytes of the longest number */
+
+int edges__init(struct edges *edges, uint32_t n_blocks)
+{
+	uint64_t *starts = calloc((size_t)n_blocks / EDGES_STRIDE + 1, sizeof(*starts));
+
+	if (!starts)
+		return -ENOMEM;
+	*edges = (struct edges){.starts = starts};
+	return 0;
+}
+
+void edges__clear(struct edges *edges)
+{
+	free(edges->bytes);
+	free(edges->starts);
+	*edges = (struct edges){};
+}
+
+static unsigned char *put(unsigned char *at, uint64_t value)
+{
+	for (; value >= 0x80; value >>= 7)
+		*at++ = (unsigned char)(value | 0x80);
+	*at++ = (unsigned char)value;
+	return at;
+}
+
+/* Bytes are our own, so a number always ends before them. */
+static const unsigned char *get(const unsigned char *at, uint64_t *ret)
+{
+	uint64_t value = *at & 0x7f;
+
+	for (unsigned int shift = 7; *at++ & 0x80; shift += 7)
+		value |= (uint64_t)(*at & 0x7f) << shift;
+	*ret = value;
+	return at;
+}
+
+/* All groups of blocks up to this one begin here at the latest. */
+static void fill_starts(struct edges *edges, uint32_t group)
+{
+	while (edges->filled <= group)
+		edges->starts[edges->filled++] = edges->n_bytes;
+}
+
+int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n)
+{
+	unsigned char *at;
+	uint32_t last = from;
+
+	if (!n)
+		return 0;
+	if (VECTOR_RESERVE(edges->bytes, edges->room, edges->n_bytes + (n + 1) * MAX_LEB))
+		return -ENOMEM;
+	fill_starts(edges, from / EDGES_STRIDE);
+	at = put(edges->bytes + edges->n_bytes, (uint64_t)n * EDGES_STRIDE + from % EDGES_STRIDE);
+	for (size_t i = 0; i < n; i++) {
+		int64_t step = (int64_t)to[i] - last;
+
+		at = put(at, (uint64_t)step << 1 ^ (step < 0 ? UINT64_MAX : 0));
+		last = to[i];
+	}
+	edges->n_bytes = (size_t)(at - edges->bytes);
+	edges->n += n;
+	return 0;
+}
+
+struct edge_walk edges__from(const struct edges *edges, uint32_t from)
+{
+	uint32_t group = from / EDGES_STRIDE;
+	const uint64_t *start = &edges->starts[group];
+
+	if (group >= edges->filled)
+		return (struct edge_walk){.from = from};
+	return (struct edge_walk){
+		.at = edges->bytes + start[0],
+		.end = edges->bytes + (group + 1 < edges->filled ? start[1] : edges->n_bytes),
+		.from = from,
+	};
+}
+
+bool edge_walk__next(struct edge_walk *walk, uint32_t *ret_to)
+{
+	uint32_t base = walk->from / EDGES_STRIDE * EDGES_STRIDE;
+	uint64_t value;
+
+	for (;;) {
+		while (!walk->left) {
+			if (walk->at == walk->end)
+				return false;
+			walk->at = get(walk->at, &value);
+			walk->current = walk->last = base + (uint32_t)(value % EDGES_STRIDE);
+			walk->left = (uint32_t)(value / EDGES_STRIDE);
+			if (walk->current > walk->from)
+				walk->at = walk->end, walk->left = 0;
+		}
+		walk->at = get(walk->at, &value);
+		walk->left--;
+		walk->last += (uint32_t)((value >> 1) ^ -(value & 1));
+		if (walk->current == walk->from) {
+			*ret_to = walk->last;
+			return true;
+		}
+	}
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Numbers for the blocks in use, from 0 on, ascending by address. Slots of blocks.h have gaps;
+ * numbers have none, so arrays can be indexed by them. Takes a bit per slot. */
+#ifndef MEMTRACE_HEAP_NUMBERS_H
+#define MEMTRACE_HEAP_NUMBERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "heap/blocks.h"
+
+#define NO_NUMBER UINT32_MAX
+
+/* Free with numbers__clear(). */
+struct numbers {
+	const struct blocks *blocks; /* the caller's */
+	uint64_t *used;		     /* a bit per slot: a block in use */
+	uint32_t *before;	     /* how many are set before each group of words */
+	size_t n_words;
+	uint32_t n; /* blocks in use */
+};
+
+/* blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG: more than 2^31 blocks. */
+int numbers__init(struct numbers *numbers, const struct blocks *blocks);
+void numbers__clear(struct numbers *numbers);
+
+/* The number of the block in use that holds addr; NO_NUMBER: none does. */
+uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
+
+/* The block of a number below n. False: there is none, which is a mistake of the caller. */
+bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);
+
+#endif

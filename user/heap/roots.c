@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/roots.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/io.h"
+#include "base/search.h"
+#include "base/vector.h"
+#include "proc/process.h"
+
+#define RED_ZONE    128
+#define MAX_THREADS 65536
+#define WORD	    sizeof(uint64_t)
+
+/* --- threads --- */
+
+static int add_value(struct root_value **values, size_t *n, pid_t tid, uint64_t value)
+{
+	if (VECTOR_ADD_ROOM(*values, *n))
+		return -ENOMEM;
+	(*values)[(*n)++] = (struct root_value){.value = value, .tid = tid};
+	return 0;
+}
+
+int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value)
+{
+	return add_value(&threads->values, &threads->n_values, tid, value);
+}
+
+void root_threads__clear(struct root_threads *threads)
+{
+	free(threads->sps);
+	free(threads->values);
+	*threads = (struct root_threads){};
+}
+
+/* "running", "-1 SP PC", or "NUMBER six arguments SP PC". */
+static int take_thread(struct root_threads *threads, pid_t tid, const char *text)
+{
+	uint64_t words[8];
+	int n = sscanf(text,
+		       "%*d %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64 " %" SCNx64
+		       " %" SCNx64 " %" SCNx64,
+		       &words[0], &words[1], &words[2], &words[3], &words[4], &words[5], &words[6],
+		       &words[7]);
+	int err = 0;
+
+	if (n != 2 && n != 8) {
+		threads->running++;
+		return 0;
+	}
+	for (int i = 0; !err && i < n - 2; i++)
+		err = root_threads__add(threads, tid, words[i]);
+	return err ? err : add_value(&threads->sps, &threads->n_sps, tid, words[n - 2]);
+}
+
+int root_threads__read(pid_t pid, struct root_threads *ret)
+{
+	_cleanup_closedir_ DIR *dir = process__open_threads(pid);
+	_cleanup_(root_threads__clear) struct root_threads threads = {};
+	pid_t tid;
+
+	if (!dir)
+		return errno == ENOENT ? -ESRCH : -errno;
+	while ((tid = process__next_thread(dir))) {
+		_cleanup_close_ int fd = -1;
+		char path[64], text[256];
+		ssize_t len = 0;
+
+		if (threads.n_sps == MAX_THREADS) {
+			threads.running++;
+			continue;
+		}
+		snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", pid, tid);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0)
+			len = io__read(fd, text, sizeof(text) - 1);
+		text[len > 0 ? len : 0] = '\0';
+		if (take_thread(&threads, tid, text))
+			return -ENOMEM;
+	}
+	*ret = threads;
+	threads = (struct root_threads){};
+	return 0;
+}
+
+/* --- which memory --- */
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static bool same_file(const struct map_entry *a, const struct map_entry *b)
+{
+	return a->file.inode && file_id__equal(&a->file, &b->file);
+}
+
+/* Memory that several processes may share, but that has no file which could be larger than memory
+ * and take hours to read. */
+static bool is_plain_shared(const struct map_entry *e)
+{
+	return starts_with(e->path, "/dev/zero") || starts_with(e->path, "/memfd:") ||
+	       starts_with(e->path, "/SYSV") || starts_with(e->path, "/dev/shm/");
+}
+
+/* Is mapping i a root, and of which kind? ROOT_KINDS: it is none. */
+static enum root_kind judge(const struct maps *maps, size_t i)
+{
+	const struct map_entry *e = &maps->entries[i];
+	const struct map_entry *before = i ? e - 1 : NULL;
+	bool writable = e->perms[1] == 'w', shared = e->perms[3] == 's';
+
+	if (e->perms[0] != 'r')
+		return ROOT_KINDS;
+	if (shared)
+		return writable && is_plain_shared(e) ? ROOT_ANONYMOUS : ROOT_KINDS;
+	if (e->file.inode) {
+		/* RELRO: read-only since the dynamic linker has filled it in */
+		bool relro = !e->executable && i + 1 < maps->n && e[1].start == e->end &&
+			     e[1].perms[1] == 'w' && same_file(e, e + 1);
+
+		return file_id__equal(&e->file, &FILE_ID_VDSO) ? ROOT_KINDS
+		       : writable || relro		       ? ROOT_DATA
+							       : ROOT_KINDS;
+	}
+	if (!strcmp(e->path, "[stack]"))
+		return ROOT_STACK;
+	if (*e->path == '[' && strcmp(e->path, "[heap]") && !starts_with(e->path, "[anon"))
+		return ROOT_KINDS; /* [vvar], [vsyscall] */
+	/* bss: anonymous memory right behind the data of a file */
+	if (writable && !*e->path && before && before->end == e->start && before->file.inode &&
+	    before->perms[1] == 'w' && before->perms[3] == 'p')
+		return ROOT_DATA;
+	return ROOT_ANONYMOUS;
+}
+
+/* --- the list --- */
+
+struct list {
+	struct root *roots;
+	size_t n;
+};
+
+static int add(struct list *list, struct root root)
+{
+	root.start = (root.start + WORD - 1) / WORD * WORD;
+	root.end = root.end / WORD * WORD;
+	if (root.start >= root.end)
+		return 0;
+	if (VECTOR_ADD_ROOM(list->roots, list->n))
+		return -ENOMEM;
+	list->roots[list->n++] = root;
+	return 0;
+}
+
+/* Adds a root without the ranges that allocators own. */
+static int add_without(struct list *list, struct root root, const struct root_range *owned,
+		       size_t n_owned)
+{
+	size_t i = SEARCH_FIRST(k, n_owned, owned[k].end > root.start);
+	int err = 0;
+
+	for (; !err && i < n_owned && owned[i].start < root.end; i++) {
+		struct root part = root;
+
+		part.end = owned[i].start;
+		if (part.end > part.start)
+			err = add(list, part);
+		root.start = owned[i].end > root.start ? owned[i].end : root.start;
+	}
+	return err || root.start >= root.end ? err : add(list, root);
+}
+
+static int compare_values(const void *a, const void *b)
+{
+	const struct root_value *x = a, *y = b;
+
+	return (x->value > y->value) - (x->value < y->value);
+}
+
+static int compare_roots(const void *a, const void *b)
+{
+	const struct root *x = a, *y = b;
+
+	if (x->kind != y->kind)
+		return x->kind < y->kind ? -1 : 1;
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* Adds a stack from each of its stack pointers up to the next one. */
+static int add_stack(struct list *list, struct root root, const struct root_value *sps, size_t n,
+		     const struct root_range *owned, size_t n_owned)
+{
+	uint64_t end = root.end;
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++) {
+		uint64_t from = sps[i].value - RED_ZONE;
+
+		if (!i || from > root.start)
+			root.start = from > root.start ? from : root.start;
+		root.end = i + 1 < n ? sps[i + 1].value - RED_ZONE : end;
+		root.kind = ROOT_STACK;
+		root.tid = sps[i].tid;
+		err = add_without(list, root, owned, n_owned);
+		root.start = root.end > root.start ? root.end : root.start;
+	}
+	return err;
+}
+
+static int take_values(const struct root_threads *threads, const struct root_range *owned,
+		       size_t n_owned, struct roots *roots)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < threads->n_values; i++)
+		err = add_value(&roots->values, &roots->n_values, threads->values[i].tid,
+				threads->values[i].value);
+	/* A stack pointer into the heap: the stack is a block, whole. */
+	for (size_t i = 0; !err && i < threads->n_sps; i++) {
+		uint64_t sp = threads->sps[i].value;
+		size_t k = SEARCH_FIRST(r, n_owned, owned[r].end > sp);
+
+		if (k < n_owned && owned[k].start <= sp)
+			err = add_value(&roots->values, &roots->n_values, threads->sps[i].tid, sp);
+	}
+	return err;
+}
+
+int roots__find(const struct maps *maps, const struct root_threads *threads,
+		const struct root_range *owned, size_t n_owned, struct roots *ret)
+{
+	_cleanup_(roots__clear) struct roots roots = {};
+	_cleanup_free_ struct root_value *sps = NULL;
+	struct list list = {};
+	size_t n_sps = threads->n_sps;
+	int err;
+
+	if (n_sps) {
+		sps = malloc(n_sps * sizeof(*sps));
+		if (!sps)
+			return -ENOMEM;
+		memcpy(sps, threads->sps, n_sps * sizeof(*sps));
+		qsort(sps, n_sps, sizeof(*sps), compare_values);
+	}
+	err = take_values(threads, owned, n_owned, &roots);
+	for (size_t i = 0; !err && i < maps->n; i++) {
+		const struct map_entry *e = &maps->entries[i];
+		size_t from = SEARCH_FIRST(k, n_sps, sps[k].value > e->start);
+		size_t to = SEARCH_FIRST(k, n_sps, sps[k].value >= e->end);
+		struct root root = {.start = e->start, .end = e->end, .kind = judge(maps, i)};
+
+		if (root.kind == ROOT_KINDS)
+			continue;
+		/* Only of memory without a file, because a stack in a file's data is a program's
+		 * own, and the data around it is not the stack's. */
+		if (to > from && root.kind != ROOT_DATA)
+			err = add_stack(&list, root, sps + from, to - from, owned, n_owned);
+		else
+			err = add_without(&list, root, owned, n_owned);
+		roots.list = list.roots;
+		roots.n = list.n;
+	}
+	if (err)
+		return err;
+	if (roots.n)
+		qsort(roots.list, roots.n, sizeof(*roots.list), compare_roots);
+	*ret = roots;
+	roots = (struct roots){};
+	return 0;
+}
+
+void roots__clear(struct roots *roots)
+{
+	free(roots->list);
+	free(roots->values);
+	*roots = (struct roots){};
+}
+
+const struct root *roots__at(const struct roots *roots, uint64_t addr)
+{
+	for (size_t i = 0; i < roots->n; i++) /* some hundred, for a few paths */
+		if (addr - roots->list[i].start < roots->list[i].end - roots->list[i].start)
+			return &roots->list[i];
+	return NULL;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Roots: what keeps blocks reachable from outside of the heap. */
+#ifndef MEMTRACE_HEAP_ROOTS_H
+#define MEMTRACE_HEAP_ROOTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proc/maps.h"
+
+/* Ordered by how well a root of the kind tells who holds a block, the best first. */
+enum root_kind {
+	ROOT_DATA,	/* writable data of a mapped file, with its bss */
+	ROOT_ANONYMOUS, /* other memory that no allocator owns; thread-local memory of the main
+			 * thread is here, too */
+	ROOT_STACK,	/* a thread's stack, and its thread-local memory in the same mapping */
+	ROOT_REGISTER,	/* a thread's register */
+	ROOT_KINDS
+};
+
+/* A range of memory whose aligned words are roots. */
+struct root {
+	uint64_t start, end; /* multiples of 8 */
+	enum root_kind kind; /* not ROOT_REGISTER */
+	pid_t tid;	     /* of ROOT_STACK; else 0 */
+};
+
+/* A word of a thread that is a root: the content of a register, or a stack pointer that leads into
+ * the heap. */
+struct root_value {
+	uint64_t value;
+	pid_t tid;
+};
+
+struct roots {
+	struct root *list; /* ascending by kind, then by address; disjoint */
+	size_t n;
+	struct root_value *values;
+	size_t n_values;
+};
+
+/* A range of addresses. */
+struct root_range {
+	uint64_t start, end;
+};
+
+/* What is known of the threads when a scan begins. All zero: nothing. */
+struct root_threads {
+	struct root_value *sps; /* stack pointers of the threads that do not run; tid is set */
+	size_t n_sps;
+	struct root_value *values;
+	size_t n_values;
+	size_t running; /* threads that ran, whose stack pointer is not known */
+};
+
+/* Reads the stack pointers of pid's threads, and the six registers that hold the arguments of the
+ * system call that a thread is in. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out: their
+ * stacks count as running ones. Source: /proc/PID/task/TID/syscall. */
+int root_threads__read(pid_t pid, struct root_threads *ret);
+/* Adds a register's content. 0 or -ENOMEM. */
+int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
+void root_threads__clear(struct root_threads *threads);
+
+/* The roots of a process: all private writable memory but the n_owned ranges that belong to
+ * allocators (ascending, disjoint). Besides: shared memory without a file of a file system; pages
+ * that the dynamic linker has made read-only; anonymous read-only memory. Of a stack whose stack
+ * pointer is known, only what lies above its red zone (128 bytes, x86-64 psABI). The stack of a
+ * running thread counts whole. 0 or -ENOMEM. */
+int roots__find(const struct maps *maps, const struct root_threads *threads,
+		const struct root_range *owned, size_t n_owned, struct roots *ret);
+void roots__clear(struct roots *roots);
+
+/* The root that holds addr, or NULL. */
+const struct root *roots__at(const struct roots *roots, uint64_t addr);
+
+#endif

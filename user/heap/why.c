@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/why.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/hash.h"
+#include "heap/scan.h"
+#include "heap/why_internal.h"
+
+#define TRIES	     5
+#define TRY_AGAIN_US 20000
+
+/* What is carried from scan to scan. */
+struct looking {
+	pid_t pid;
+	const struct why_options *options;
+	unsigned int scan; /* of this one, from 0 on */
+	unsigned int
+		calm; /* scans in a row, up to the one before, that took nothing off the list */
+	bool last;    /* this scan may be the last one */
+	struct lost lost;
+	struct why why;
+};
+
+static enum child_exit work_in_child(const struct scan_view *view, FILE *out, void *ctx)
+{
+	if (!view->found->n_arenas)
+		return CHILD_NO_DATA;
+	return why__scan(view, ctx, out) ? CHILD_FAILED : CHILD_DONE;
+}
+
+/* --- what the child says, which is not trusted --- */
+
+/* Reads n elements, at most max. */
+static int read_array(struct stream *stream, uint64_t n, uint64_t max, size_t size, void **ret)
+{
+	void *array;
+	int err;
+
+	if (n > max)
+		return -ECHILD;
+	array = calloc((size_t)n + 1, size);
+	if (!array)
+		return -ENOMEM;
+	err = n ? stream__read_all(stream, array, (size_t)n * size) : 0;
+	if (err) {
+		free(array);
+		return err;
+	}
+	*ret = array;
+	return 0;
+}
+
+static bool is_sound(const struct why_path *p)
+{
+	return p->path.n_steps && p->path.n_steps <= PATH_STEPS &&
+	       (unsigned int)p->path.root.kind < ROOT_KINDS;
+}
+
+static bool are_ascending(const struct lost *lost)
+{
+	for (size_t i = 1; i < lost->n; i++)
+		if (lost->list[i].addr <= lost->list[i - 1].addr)
+			return false;
+	return true;
+}
+
+static int receive(struct looking *l, struct stream *stream)
+{
+	struct why *why = &l->why;
+	struct why_counts counts = {};
+	char more;
+	void *lost = NULL, *groups = NULL, *paths = NULL;
+	int err = stream__read_all(stream, &why->sums, sizeof(why->sums));
+
+	if (!err)
+		err = stream__read_all(stream, &counts, sizeof(counts));
+	if (!err)
+		err = read_array(stream, counts.lost, WHY_MAX_LOST, sizeof(struct lost_block),
+				 &lost);
+	if (!err)
+		l->calm = l->scan && l->lost.n == counts.lost ? l->calm + 1 : 0;
+	free(l->lost.list);
+	l->lost = (struct lost){.list = lost,
+				.n = lost ? counts.lost : 0,
+				.beyond = err ? 0 : why->sums.lost_beyond};
+	if (!err)
+		err = read_array(stream, counts.groups, WHY_MAX_LOST, sizeof(*why->groups),
+				 &groups);
+	why->groups = groups;
+	why->n_groups = groups ? counts.groups : 0;
+	if (!err)
+		err = read_array(stream, counts.paths, WHY_MAX_PATHS, sizeof(*why->paths), &paths);
+	why->paths = paths;
+	why->n_paths = paths ? counts.paths : 0;
+	for (size_t i = 0; !err && i < why->n_paths; i++)
+		err = is_sound(&why->paths[i]) ? 0 : -ECHILD;
+	if (!err && !are_ascending(&l->lost))
+		err = -ECHILD;
+	if (!err) /* the end, after which the child's exit status counts */
+		err = stream__read(stream, &more, 1);
+	return err > 0 ? -ECHILD : err;
+}
+
+/* --- one scan --- */
+
+static int explain(const struct looking *l, int rc, struct error *err)
+{
+	switch (rc) {
+	case -ENODATA:
+		return error__set(err, -ENOENT,
+				  "process %d: no allocator that memtrace can read (glibc and "
+				  "jemalloc 5)",
+				  l->pid);
+	case -EPERM:
+		return error__set(err, rc,
+				  "process %d: its memory is read in a sandbox only, and there is "
+				  "none here (seccomp)",
+				  l->pid);
+	case -ETIMEDOUT:
+		return error__set(err, rc, "process %d: its memory could not be read in time",
+				  l->pid);
+	case -ENOMEM:
+		return error__set(err, rc, "out of memory");
+	default:
+		return error__set(err, rc, "the scan of process %d failed: %s", l->pid,
+				  rc == -ECHILD ? "it needed more memory or time than it may "
+						  "(--max-memory), or the heap is broken"
+						: strerror(-rc));
+	}
+}
+
+static int run_scan(struct looking *l, const struct root_threads *threads, struct error *err)
+{
+	struct why_work work = {
+		.choice = &l->options->choice,
+		.maps = &l->why.maps,
+		.threads = threads,
+		.before = l->scan ? &l->lost : NULL,
+		.last = l->last,
+	};
+	struct scan_task task = {
+		.fn = work_in_child,
+		.ctx = &work,
+		.patience_s = l->options->patience_s,
+		.max_memory = l->options->max_memory,
+		.waiting = l->options->waiting,
+	};
+	struct scan *scan;
+	int rc = scan__start(l->pid, &l->why.maps, &task, &scan, err), end;
+
+	if (rc)
+		return rc;
+	rc = receive(l, scan__stream(scan));
+	end = scan__end(scan);
+	return end && rc != -ETIMEDOUT ? end : rc;
+}
+
+/* Where an allocator's structures change all the time, one try may miss them. */
+static int try_scan(struct looking *l, const struct root_threads *threads, struct error *err)
+{
+	int rc;
+
+	for (int i = 1; (rc = run_scan(l, threads, err)) == -ENODATA && i < TRIES; i++)
+		usleep(TRY_AGAIN_US);
+	return rc ? explain(l, rc, err) : 0;
+}
+
+static int look_once(struct looking *l, struct error *err)
+{
+	_cleanup_(root_threads__clear) struct root_threads threads = {};
+	const struct why_options *o = l->options;
+	double start_s = clock__monotonic_s();
+	int rc = maps__read(l->pid, &l->why.maps);
+
+	if (!rc)
+		rc = root_threads__read(l->pid, &threads);
+	if (rc)
+		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, strerror(-rc));
+	l->why.registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
+	l->why.threads_running = threads.running;
+	rc = try_scan(l, &threads, err);
+	if (clock__monotonic_s() - start_s > l->why.scan_s)
+		l->why.scan_s = clock__monotonic_s() - start_s;
+	return rc;
+}
+
+/* Waits until the next scan is due. */
+static void pause_until(double due_s)
+{
+	double left_s = due_s - clock__monotonic_s();
+	struct timespec rest;
+
+	if (left_s <= 0)
+		return;
+	rest.tv_sec = (time_t)left_s;
+	rest.tv_nsec = (long)((left_s - (double)rest.tv_sec) * 1e9);
+	nanosleep(&rest, NULL);
+}
+
+int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err)
+{
+	struct looking l = {.pid = pid, .options = options};
+	double apart_s = options->apart_s > 0 ? options->apart_s : WHY_APART_S;
+	double start_s = clock__monotonic_s();
+	unsigned int least = options->scans ? options->scans : WHY_SCANS;
+	unsigned int most = least < 3 ? least : least + WHY_MORE_SCANS;
+	int rc = 0;
+
+	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
+	hash__keyed("", 0);
+	for (; !rc; l.scan++) {
+		double due_s = clock__monotonic_s() + apart_s;
+		struct why next = {.scan_s = l.why.scan_s};
+
+		/* Leaks and paths are asked for in a scan that will be the last one, unless it
+		 * takes blocks off the list. */
+		l.last = l.scan + 1 >= least && (l.calm || l.scan + 1 == most);
+		why__clear(&l.why);
+		l.why = next;
+		rc = look_once(&l, err);
+		if (rc || l.scan + 1 == most || (l.last && l.calm > 1))
+			break;
+		pause_until(due_s);
+	}
+	free(l.lost.list);
+	if (rc) {
+		why__clear(&l.why);
+		return rc;
+	}
+	l.why.scans = l.scan + 1;
+	l.why.seconds = clock__monotonic_s() - start_s;
+	*ret = l.why;
+	return 0;
+}
+
+void why__clear(struct why *why)
+{
+	free(why->groups);
+	free(why->paths);
+	maps__free(&why->maps);
+	*why = (struct why){};
+}

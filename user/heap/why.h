@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Why blocks of a process are still there: lost for good, or who holds them. Looks at the process
+ * several times, from outside (scan.h). */
+#ifndef MEMTRACE_HEAP_WHY_H
+#define MEMTRACE_HEAP_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "heap/find.h"
+#include "heap/lost.h"
+#include "heap/paths.h"
+#include "heap/roots.h"
+#include "symbolize/stream.h"
+
+/* At least so many scans, and more of them until two in a row take no block off the list of what is
+ * lost. */
+#define WHY_SCANS      3
+#define WHY_MORE_SCANS 9
+#define WHY_APART_S    0.5
+#define WHY_MAX_ADDRS  4096
+#define WHY_MAX_PATHS  1000 /* of the blocks that are asked for, so many have their paths told */
+#define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
+
+/* Which blocks are asked for. All zero: none, only what is lost is told. */
+struct why_choice {
+	const uint64_t *addrs; /* of the blocks, or within them */
+	size_t n_addrs;
+	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
+};
+
+struct why_options {
+	struct why_choice choice;
+	unsigned int scans;  /* at least; below 3: exactly; 0: WHY_SCANS */
+	double apart_s;	     /* between the beginnings of two scans; 0: WHY_APART_S */
+	double patience_s;   /* of one scan; 0: SCAN_PATIENCE_S */
+	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
+
+	/* Adds what is known of the threads' registers when a scan begins. 0 or negative errno,
+	 * which is told as "registers are not known". NULL: nothing is known. */
+	int (*registers)(pid_t pid, struct root_threads *threads, void *ctx);
+	/* Called right before and after a scan; NULL: not at all. before: 0 or negative errno. */
+	int (*before)(pid_t pid, void *ctx);
+	void (*after)(pid_t pid, void *ctx);
+	void *ctx;
+	const struct stream_waiting *waiting; /* NULL: nobody */
+};
+
+/* What became of a block that was asked for. */
+enum why_verdict {
+	WHY_HELD,     /* it has a path */
+	WHY_LOST,     /* in all scans no root led to it */
+	WHY_IN_DOUBT, /* no root led to it in the last scan, but in one before */
+	WHY_VERDICTS
+};
+
+/* Fixed numbers of a result. The last scan's, where nothing else is said. */
+struct why_sums {
+	struct heap_quality quality[HEAP_ALLOCATORS];
+	uint64_t arenas[HEAP_ALLOCATORS];
+	int stopped;		/* why the blocks may not be all: -ETIMEDOUT, -EFBIG; 0: they are */
+	uint64_t blocks, bytes; /* in use */
+	uint64_t lost, lost_bytes; /* in all scans */
+	uint64_t lost_beyond;	   /* lost, as it seems, but not followed: WHY_MAX_LOST */
+	uint64_t once_unreached;   /* of all blocks, those that only the last scan did not reach */
+	uint64_t pointers;	   /* among blocks, that were kept */
+	uint64_t root_bytes, unread_bytes;
+	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
+	uint64_t table_bytes;	/* memory that the scan's tables took */
+	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
+	uint64_t chosen_size; /* usable size that why_choice.size stands for; 0: there is none */
+	uint64_t missing;     /* addresses that no block in use holds */
+	uint64_t no_path;     /* chosen blocks whose path is too long to be followed */
+};
+
+/* A block that was asked for, and how it is held. */
+struct why_path {
+	uint64_t addr, size;
+	struct path path;
+};
+
+/* Free with why__clear(). */
+struct why {
+	struct why_sums sums;
+	unsigned int scans;
+	double scan_s;		/* the longest scan */
+	double seconds;		/* all of them, with the time between */
+	size_t threads_running; /* in the last scan: their stacks counted whole */
+	bool registers;		/* the registers of threads were known */
+
+	struct leak_group *groups; /* by bytes, descending */
+	size_t n_groups;
+	struct why_path *paths; /* of a sample of the blocks asked for that are held */
+	size_t n_paths;
+	struct maps maps; /* of the last scan, to name roots by */
+};
+
+/* Looks at pid. 0; -ESRCH; -ENOENT: no allocator that can be read; -ETIMEDOUT; other negative
+ * errno, with the reason in err. */
+int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err);
+void why__clear(struct why *why);
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the child of a scan (why_scan.c) writes, and its parent (why.c) reads. Private to both. */
+#ifndef MEMTRACE_HEAP_WHY_INTERNAL_H
+#define MEMTRACE_HEAP_WHY_INTERNAL_H
+
+#include <stdio.h>
+
+#include "heap/why.h"
+
+struct scan_view;
+
+/* How many elements follow: struct lost_block, struct leak_group, struct
+ * why_path. */
+struct why_counts {
+	uint64_t lost, groups, paths;
+};
+
+struct why_work {
+	const struct why_choice *choice;
+	const struct maps *maps;
+	const struct root_threads *threads;
+	const struct lost *before; /* what the scan before has listed; NULL: this is the first */
+	bool last;		   /* leaks and paths are wanted */
+};
+
+/* Writes struct why_sums, struct why_counts and the arrays to out. 0; -ENOMEM; -EFBIG, -ETIMEDOUT:
+ * the image's limits; -EIO. */
+int why__scan(const struct scan_view *view, const struct why_work *work, FILE *out);
+
+#endif

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* One scan, in the sealed child: struct why_sums, struct why_counts, and the arrays that these
+ * count. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "heap/scan.h"
+#include "heap/why.h"
+#include "heap/why_internal.h"
+
+/* The blocks that are asked for. */
+struct chosen {
+	uint32_t *numbers; /* ascending, each once */
+	size_t n;
+};
+
+struct scanned {
+	const struct scan_view *view;
+	const struct why_work *work;
+	FILE *out;
+	struct reach reach;
+	struct lost lost;
+	struct leak_group *groups;
+	size_t n_groups;
+	struct chosen chosen;
+	struct why_path *paths;
+	size_t n_paths;
+	struct why_sums sums;
+};
+
+/* --- which blocks --- */
+
+static bool is_asked_for(const struct why_choice *choice)
+{
+	return choice->n_addrs || choice->size;
+}
+
+struct choosing {
+	struct scanned *s;
+	uint64_t size;
+	uint32_t number;
+	int (*fn)(struct choosing *choosing, const struct block *block);
+};
+
+static int with_number(const struct block *block, void *ctx)
+{
+	struct choosing *choosing = ctx;
+	int rc = block->in_use ? choosing->fn(choosing, block) : 0;
+
+	choosing->number += block->in_use;
+	return rc;
+}
+
+static int note_size(struct choosing *choosing, const struct block *block)
+{
+	uint64_t wanted = choosing->s->work->choice->size;
+
+	if (block->size >= wanted && (!choosing->size || block->size < choosing->size))
+		choosing->size = block->size;
+	return 0;
+}
+
+static int add_chosen(struct scanned *s, uint32_t number)
+{
+	s->chosen.numbers[s->chosen.n++] = number;
+	return 0;
+}
+
+static int take_size(struct choosing *choosing, const struct block *block)
+{
+	return block->size == choosing->size ? add_chosen(choosing->s, choosing->number) : 0;
+}
+
+static int compare_numbers(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static int choose(struct scanned *s)
+{
+	const struct why_choice *choice = s->work->choice;
+	const struct numbers *numbers = &s->reach.numbers;
+	struct choosing choosing = {.s = s, .fn = note_size};
+	size_t kept = 0;
+
+	s->chosen.numbers = calloc((size_t)(choice->size ? numbers->n : 0) + choice->n_addrs + 1,
+				   sizeof(*s->chosen.numbers));
+	if (!s->chosen.numbers)
+		return -ENOMEM;
+	for (size_t i = 0; i < choice->n_addrs; i++) {
+		uint32_t number = numbers__find(numbers, choice->addrs[i]);
+
+		if (number == NO_NUMBER)
+			s->sums.missing++;
+		else
+			add_chosen(s, number);
+	}
+	if (choice->size)
+		blocks__each(numbers->blocks, with_number, &choosing);
+	if (choosing.size) {
+		choosing = (struct choosing){.s = s, .size = choosing.size, .fn = take_size};
+		blocks__each(numbers->blocks, with_number, &choosing);
+		s->sums.chosen_size = choosing.size;
+	}
+	qsort(s->chosen.numbers, s->chosen.n, sizeof(*s->chosen.numbers), compare_numbers);
+	for (size_t i = 0; i < s->chosen.n; i++)
+		if (!i || s->chosen.numbers[i] != s->chosen.numbers[kept - 1])
+			s->chosen.numbers[kept++] = s->chosen.numbers[i];
+	s->chosen.n = kept;
+	return 0;
+}
+
+/* --- what became of them --- */
+
+static bool is_lost(const struct lost *lost, uint64_t addr)
+{
+	size_t low = 0, high = lost->n;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (lost->list[middle].addr < addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < lost->n && lost->list[low].addr == addr;
+}
+
+/* Judges the blocks, and follows the paths of as many of those that are held as may be told: evenly
+ * chosen. */
+static int judge(struct scanned *s)
+{
+	uint64_t hops = PATH_MAX_HOPS, n_held = 0, held = 0;
+
+	for (size_t i = 0; i < s->chosen.n; i++)
+		n_held += reach__has(&s->reach, s->chosen.numbers[i]);
+	s->paths = calloc(WHY_MAX_PATHS + 1, sizeof(*s->paths));
+	if (!s->paths)
+		return -ENOMEM;
+	for (size_t i = 0; i < s->chosen.n; i++) {
+		uint32_t number = s->chosen.numbers[i];
+		struct why_path *path = &s->paths[s->n_paths];
+		enum why_verdict verdict = WHY_HELD;
+		struct block block;
+		uint64_t before = held;
+
+		if (!numbers__block(&s->reach.numbers, number, &block))
+			continue;
+		if (!reach__has(&s->reach, number))
+			verdict = is_lost(&s->lost, block.start) ? WHY_LOST : WHY_IN_DOUBT;
+		s->sums.chosen[verdict]++;
+		s->sums.chosen_bytes[verdict] += block.size;
+		if (verdict != WHY_HELD)
+			continue;
+		held++;
+		/* does a share of WHY_MAX_PATHS / n_held end here? */
+		if (n_held > WHY_MAX_PATHS &&
+		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
+			continue;
+		if (reach__path(&s->reach, s->view->image, number, &hops, &path->path)) {
+			s->sums.no_path++;
+			continue;
+		}
+		path->addr = block.start;
+		path->size = block.size;
+		s->n_paths++;
+	}
+	return 0;
+}
+
+/* --- what is lost --- */
+
+static int list_lost(struct scanned *s)
+{
+	_cleanup_free_ struct leak *leaks = NULL;
+	size_t n = 0;
+	uint64_t unreached = s->reach.numbers.n - s->reach.n_marked;
+	int err = lost__list(&s->reach, s->view->image, s->work->before, WHY_MAX_LOST, &s->lost);
+
+	if (err || !s->work->last)
+		return err;
+	s->sums.lost = s->lost.n;
+	for (size_t i = 0; i < s->lost.n; i++)
+		s->sums.lost_bytes += s->lost.list[i].size;
+	s->sums.lost_beyond = s->lost.beyond;
+	s->sums.once_unreached = unreached > s->lost.n ? unreached - s->lost.n : 0;
+	err = lost__leaks(&s->reach, &s->lost, &leaks, &n);
+	return err ? err : leaks__group(leaks, n, &s->groups, &s->n_groups);
+}
+
+/* --- all of it --- */
+
+static void sum_up(struct scanned *s)
+{
+	const struct heap_found *found = s->view->found;
+
+	memcpy(s->sums.quality, found->quality, sizeof(s->sums.quality));
+	for (size_t i = 0; i < found->n_arenas; i++)
+		s->sums.arenas[found->arenas[i]->allocator]++;
+	for (size_t i = 0; i < image__n_regions(s->view->image); i++)
+		s->sums.swapped_bytes += image__region(s->view->image, i)->n_swapped * HEAP_PAGE;
+	s->sums.stopped = found->stopped;
+	s->sums.blocks = blocks__in_use(s->view->blocks, &s->sums.bytes);
+	s->sums.pointers = s->reach.edges.n;
+	s->sums.root_bytes = s->reach.root_bytes;
+	s->sums.unread_bytes = s->reach.unread_bytes;
+	s->sums.table_bytes = blocks__bytes(s->view->blocks) + reach__bytes(&s->reach);
+}
+
+static int write_array(FILE *out, const void *array, size_t size, size_t n)
+{
+	return !n || fwrite(array, size, n, out) == n ? 0 : -EIO;
+}
+
+static int write_all(const struct scanned *s)
+{
+	const struct why_counts counts = {s->lost.n, s->n_groups, s->n_paths};
+	int err = write_array(s->out, &s->sums, sizeof(s->sums), 1);
+
+	if (!err)
+		err = write_array(s->out, &counts, sizeof(counts), 1);
+	if (!err)
+		err = write_array(s->out, s->lost.list, sizeof(*s->lost.list), s->lost.n);
+	if (!err)
+		err = write_array(s->out, s->groups, sizeof(*s->groups), s->n_groups);
+	return err ? err : write_array(s->out, s->paths, sizeof(*s->paths), s->n_paths);
+}
+
+/* glibc's struct malloc_state, 2.26 to 2.41. Its bins lead to free memory, but by addresses that
+ * lie within the block before. */
+#define GLIBC_ARENA_BYTES 2200
+
+static int compare_ranges(const void *a, const void *b)
+{
+	const struct root_range *x = a, *y = b;
+
+	return (x->start > y->start) - (x->start < y->start);
+}
+
+/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. */
+static int own_ranges(const struct scan_view *view, struct root_range **ret, size_t *ret_n)
+{
+	const struct heap_found *found = view->found;
+	size_t n_spans = blocks__n_spans(view->blocks), n = 0, kept = 0;
+	struct root_range *ranges = calloc(n_spans + found->n_arenas + 1, sizeof(*ranges));
+
+	if (!ranges)
+		return -ENOMEM;
+	for (size_t i = 0; i < n_spans; i++) {
+		const struct span *span = blocks__span(view->blocks, i);
+
+		ranges[n++] = (struct root_range){span->start, span->end};
+	}
+	for (size_t i = 0; i < found->n_arenas; i++)
+		if (found->arenas[i]->allocator == HEAP_GLIBC)
+			ranges[n++] = (struct root_range){
+				found->arenas[i]->addr, found->arenas[i]->addr + GLIBC_ARENA_BYTES};
+	qsort(ranges, n, sizeof(*ranges), compare_ranges);
+	for (size_t i = 0; i < n; i++) {
+		if (kept && ranges[i].start <= ranges[kept - 1].end) {
+			if (ranges[i].end > ranges[kept - 1].end)
+				ranges[kept - 1].end = ranges[i].end;
+		} else {
+			ranges[kept++] = ranges[i];
+		}
+	}
+	*ret = ranges;
+	*ret_n = kept;
+	return 0;
+}
+
+static int scan(struct scanned *s, const struct roots *roots)
+{
+	bool asked = s->work->last && is_asked_for(s->work->choice);
+	int err = reach__scan(s->view->image, s->view->blocks, roots, asked, &s->reach);
+
+	if (!err)
+		err = list_lost(s);
+	if (!err && asked)
+		err = choose(s);
+	if (!err && asked)
+		err = judge(s);
+	if (err)
+		return err;
+	sum_up(s);
+	return write_all(s);
+}
+
+int why__scan(const struct scan_view *view, const struct why_work *work, FILE *out)
+{
+	_cleanup_free_ struct root_range *own = NULL;
+	_cleanup_(roots__clear) struct roots roots = {};
+	struct scanned s = {.view = view, .work = work, .out = out};
+	size_t n_own = 0;
+	int err = own_ranges(view, &own, &n_own);
+
+	if (!err)
+		err = roots__find(work->maps, work->threads, own, n_own, &roots);
+	if (!err)
+		err = scan(&s, &roots);
+	reach__clear(&s.reach);
+	free(s.lost.list);
+	free(s.groups);
+	free(s.chosen.numbers);
+	free(s.paths);
+	return err;
+}
