@@ -219,6 +219,26 @@ static bool has_grown(const struct walk *walk)
 	       top - walk->end < BIG * (uint64_t)BIG;
 }
 
+/* The chunk at addr, of less than BIG bytes, has pages that are not resident: a large buffer that
+ * was hardly written to, or what was one. The header behind it tells which. */
+static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
+{
+	uint64_t next[2];
+	bool in_use;
+
+	if (image__read(walk->g->image, addr + size, next, sizeof(next))) {
+		note(walk, addr, size, PLACE_IN_USE);
+		*at = addr + size;
+		return WALK_ABSENT;
+	}
+	in_use = next[1] & CHUNK_PREV_USED;
+	if (size_of(next[1]) < CHUNK_FENCE || (!in_use && next[0] != size))
+		return WALK_BAD;
+	note(walk, addr, size, in_use ? PLACE_IN_USE : PLACE_BIN);
+	*at = addr + size;
+	return WALK_ON; /* the next window begins behind it */
+}
+
 /* Reads the chunks of a window that begins with the one at *at. */
 static enum outcome walk_window(struct walk *walk, uint64_t *at)
 {
@@ -251,10 +271,8 @@ static enum outcome walk_window(struct walk *walk, uint64_t *at)
 			if (walk->n)
 				return WALK_ON; /* it is the first of the next window */
 			outcome = end_at(walk, at, addr, size, WALK_ABSENT);
-			if (outcome == WALK_ABSENT) {
-				note(walk, addr, size, PLACE_IN_USE);
-				*at = after;
-			}
+			if (outcome == WALK_ABSENT)
+				outcome = pass_hole(walk, at, addr, size);
 			return outcome;
 		}
 		next = glibc__word(walk->bytes + (after - from) + 8);

@@ -355,6 +355,30 @@ static void test_absent_pages(void **state)
 	end();
 }
 
+/* Buffers of which only the first bytes were ever written, one in use and one free. */
+static void test_blocks_with_holes(void **state)
+{
+	static const long sizes[] = {48, 0x4010, 32, -0x4010, 32, 0};
+	uint64_t top;
+
+	(void)state;
+	start(0x40000);
+	put_arena(MAIN, 0, MAIN, 0x40000);
+	put_params(0, 0);
+	top = put_chunks(BRK, 0, sizes);
+	put_top(MAIN, top, BRK + 0x40000);
+	for (uint64_t page = 1; page < 8; page++)
+		if (page != 4)
+			fake__set_page(&fake, BRK + page * 0x1000, 0);
+	find();
+	assert_good();
+	assert_place(0, PLACE_IN_USE, 4, 40 + 0x4008 + 24 + 24);
+	assert_place(0, PLACE_BIN, 1, 0x4008);
+	assert_block(BRK + 0x10 + 48, 0x4008, true);
+	assert_block(BRK + 0x10 + 48 + 0x4010 + 32, 0x4008, false);
+	end();
+}
+
 /* The bytes of a program that look like the header of a huge block do not swallow the heap. */
 static void corrupt_once(struct fake *f, uint64_t addr)
 {
@@ -425,6 +449,7 @@ int main(void)
 		cmocka_unit_test(test_mmapped),
 		cmocka_unit_test(test_bad_header),
 		cmocka_unit_test(test_absent_pages),
+		cmocka_unit_test(test_blocks_with_holes),
 		cmocka_unit_test(test_header_that_changes),
 		cmocka_unit_test(test_no_heap),
 		cmocka_unit_test(test_size_groups),
