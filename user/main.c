@@ -20,6 +20,7 @@ static void print_help(FILE *to)
 	      "  memtrace report FILE                   read a profile again\n"
 	      "  memtrace diff OLD NEW [...]            what has grown between them\n"
 	      "  memtrace leaks FILE...                 which code leaks\n"
+	      "  memtrace why -p PID                    who holds it, or is it lost\n"
 	      "  memtrace check [PID]                   what would work here\n"
 	      "\n"
 	      "Commands:\n",

@@ -22,6 +22,9 @@ struct node {
 	char rest[SIZE - 2 * sizeof(struct node *)];
 };
 
+/* LeakSanitizer, if it is there, does not search mappings unless it is told to. */
+void __lsan_register_root_region(const void *start, size_t size) __attribute__((weak));
+
 static unsigned long count;
 
 /* Where blocks are held. Not static: the compiler would leave out what is never read. */
@@ -109,6 +112,8 @@ NOINLINE static void hold_elsewhere(void)
 			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (mapped_array == MAP_FAILED)
 		abort();
+	if (__lsan_register_root_region)
+		__lsan_register_root_region(mapped_array, MAX_COUNT * sizeof(*mapped_array));
 	for (unsigned long i = 0; i < count; i++)
 		mapped_array[i] = new_node(NULL);
 }

@@ -11,6 +11,7 @@
 #include "profile/modules.h"
 #include "profile/profile.h"
 #include "profile/replicas.h"
+#include "profile/why.h"
 
 /* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies the numbers of each line
  * by 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n. The file therefore does not hold
@@ -276,6 +277,13 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 /* Why leaks cannot be judged, in words for people (static); NULL: they can. */
 const char *leaks__refusal(const struct profile *profile);
 const char *diff_leaks__refusal(const struct diff *diff);
+
+/* For people: the scans, losses, what became of the blocks that were asked for and who holds them,
+ * and what is lost; top: rows of each table at most. */
+int encode_why(const struct why_report *report, unsigned int top, struct sink *sink);
+
+/* JSON of all of it, as encode_json() writes it. */
+int encode_why_json(const struct why_report *report, struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);

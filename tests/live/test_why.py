@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is lost and what is held: the truth is told by the target, by LeakSanitizer, or by redis."""
+import json
+import os
+import re
+
+from harness import PROGS, NotRunnable, Target, expect, expect_equal, memtrace, place, run, test
+from test_json_schema import check
+from test_real import Redis, libc_path
+
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+LOOKS = 3  # at full speed
+
+
+def why(pid, *args):
+    result = memtrace("why", "-p", pid, "--json", *args)
+    expect_equal(result.status, 0, result)
+    return json.loads(result.out), result.out
+
+
+def ask(pid, ways):
+    """Asks for all blocks of the ways. Returns the document and its "asked"."""
+    addrs = [addr for way in ways.values() for addr in way]
+    document, _ = why(pid, *(arg for addr in addrs for arg in ("--addr", hex(addr))))
+    expect_equal(document["asked"]["missing"], 0, "blocks that are not found")
+    return document, document["asked"], len(addrs)
+
+
+def is_held(pid, ways):
+    """None of the blocks is called lost, or in doubt for long."""
+    document, asked, n = ask(pid, ways)
+    expect_equal(asked["lost_blocks"], 0, f"held blocks that are called lost: {document}")
+    expect(asked["held_blocks"] >= n - document["running_threads"], f"held blocks in doubt: {document}")
+    return document
+
+
+def is_lost(pid, ways):
+    document, asked, n = ask(pid, ways)
+    expect_equal(asked["lost_blocks"], n, f"lost blocks that are called lost: {document}")
+    expect_equal(document["lost_blocks"], n, f"blocks that are called lost: {document}")
+    return document
+
+
+def roots(document):
+    return {(path["root_kind"], path["root"].split(" (")[0]) for path in document["asked"]["paths"]}
+
+
+@test(beside=True)
+def why_held_and_lost():
+    with Target("holders") as target:
+        truth = target.go()
+        document = is_held(target.pid, truth["held"])
+        expect_equal(document["doubt"], "", "doubt")
+        expect(document["registers"], "registers were read")
+        for wanted in ("array", "list", "tree", "table", "tagged", "interior"):
+            expect(("global", f"global_{wanted}") in roots(document), f"no path from global_{wanted}: {document}")
+        expect({kind for kind, _ in roots(document)} == {"global", "memory", "stack", "register"}, document)
+        table = [p for p in document["asked"]["paths"] if p["root"].startswith("global_table") and len(p["steps"]) == 2]
+        expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
+
+        document = is_lost(target.pid, truth["lost"])
+        # a list, a tree and a circle with what hangs on it are one leak each
+        leaks = sum(len(truth["lost"][way]) for way in ("single", "itself", "upwards", "hidden")) + 3
+        expect_equal(sum(row["heads"] for row in document["leaks"]), leaks, "leaks")
+        expect_equal(sum(row["circles"] for row in document["leaks"]), 1, "circles")
+
+        size, text = why(target.pid, "--size", 72)
+        check("why", text)
+        expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"], "lost blocks of the size")
+        held = sum(len(way) for way in truth["held"].values()) - 1  # but for the table
+        expect_equal(size["asked"]["held_blocks"], held, "held blocks of the size")
+        expect_equal(memtrace("why", "-p", target.pid, "--exit-code").status, 3, "status if something is lost")
+        words = memtrace("why", "-p", target.pid, "--size", 72).out
+        expect("-> chain of [72-byte block]" in words and "LOST: " in words, words)
+
+
+@test(beside=True)
+def why_at_full_speed():
+    with Target("holders", "--busy", 2) as target:
+        truth = target.go()
+        for _ in range(LOOKS):
+            is_lost(target.pid, truth["lost"])
+        is_held(target.pid, truth["held"])
+
+
+@test(beside=True)
+def why_jemalloc():
+    """jemalloc's caches go on pointing to the blocks that a thread was given last: these are called held."""
+    if not os.path.exists(JEMALLOC):
+        raise NotRunnable(f"no {JEMALLOC}")
+    with Target("holders", "--count", 500, preload=JEMALLOC) as target:
+        truth = target.go()
+        held, asked, n = ask(target.pid, {way: addrs[:200] for way, addrs in truth["held"].items()})
+        expect_equal((asked["held_blocks"], asked["lost_blocks"]), (n, 0), f"held and lost: {held}")
+        lost, asked, n = ask(target.pid, truth["lost"])
+        # one of these blocks may lead to a whole list or tree
+        expect(asked["lost_blocks"] > n / 2, f"{asked['lost_blocks']} of {n} lost blocks found")
+        expect_equal(lost["lost_blocks"], asked["lost_blocks"], f"blocks that are called lost: {lost}")
+
+
+@test(beside=True)
+def why_says_what_leaksanitizer_says():
+    result = run([os.path.join(PROGS, "holders_lsan"), "--auto"], stdin=None)
+    found = re.search(r"LeakSanitizer: (\d+) byte\(s\) leaked in (\d+) allocation", result.err)
+    expect(found, f"no verdict of LeakSanitizer: {result}")
+    with Target("holders") as target:
+        target.go()
+        document, _ = why(target.pid)
+        expect_equal(document["lost_blocks"], int(found[2]), f"blocks; LeakSanitizer: {result.err[-300:]}")
+        expect_equal(document["lost_bytes"], int(found[1]), "bytes")  # malloc_usable_size() of 72 is 72
+
+
+@test(beside=True)
+def why_redis_loses_nothing():
+    for libc in (libc_path(), None):  # glibc's malloc, and jemalloc
+        with place() as directory, Redis(directory, libc) as redis:
+            redis.load()
+            document, _ = why(redis.pid)
+            expect_equal(document["doubt"], "", "doubt")
+            expect_equal(document["lost_blocks"], 0, f"blocks of redis that are called lost: {document}")
+            expect(document["blocks"] > 10000, document)
+
+
+@test(beside=True)
+def why_refuses():
+    expect_equal(memtrace("why").status, 2, "status without a process")
+    expect_equal(memtrace("why", "-p", 1, "--addr", "zebra").status, 2, "status for a bad address")
+    result = memtrace("why", "-p", 4000000)
+    expect(result.status == 1 and "4000000" in result.err, result)

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace why: is memory lost for good, or who still holds it? From outside: no probe, no stop. */
+#include "cli/why.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include "base/cleanup.h"
+#include "capture/registers.h"
+#include "cli/cli.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "encode/encode.h"
+
+#define STATUS_LOST 3 /* with --exit-code */
+
+struct why_config {
+	pid_t pid;
+	uint64_t addrs[WHY_MAX_ADDRS];
+	struct why_options options;
+	const char *output;
+	unsigned int top;
+	bool json;
+	bool exit_code;
+	struct why_report report;
+};
+
+static int encode(const void *what, struct sink *sink)
+{
+	const struct why_config *c = what;
+
+	return c->json ? encode_why_json(&c->report, sink) : encode_why(&c->report, c->top, sink);
+}
+
+TAKE_OPTION(pid)
+{
+	struct why_config *c = config;
+	uint64_t pid;
+
+	(void)row;
+	if (parse_count(value, 1, 1 << 22, &pid))
+		return usage_error(command, "'%s' is not a pid", value);
+	c->pid = (pid_t)pid;
+	return 0;
+}
+
+TAKE_OPTION(addr)
+{
+	struct why_config *c = config;
+	uint64_t addr;
+	char *end;
+
+	(void)row;
+	errno = 0;
+	addr = strtoull(value, &end, 16);
+	if (errno || *end || end == value || *value == '-')
+		return usage_error(command, "'%s' is not an address in hexadecimal", value);
+	if (c->options.choice.n_addrs == WHY_MAX_ADDRS)
+		return usage_error(command, "more than %d addresses", WHY_MAX_ADDRS);
+	c->addrs[c->options.choice.n_addrs++] = addr;
+	return 0;
+}
+
+TAKE_OPTION(size)
+{
+	struct why_config *c = config;
+
+	(void)row;
+	if (parse_bytes(value, 1, 1ULL << 40, &c->options.choice.size))
+		return usage_error(command, "'%s' is not a size in bytes", value);
+	return 0;
+}
+
+TAKE_OPTION(scans)
+{
+	struct why_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 100, &n))
+		return usage_error(command, "'%s' is not a number of scans (1 to 100)", value);
+	c->options.scans = (unsigned int)n;
+	return 0;
+}
+
+TAKE_OPTION(max_memory)
+{
+	struct why_config *c = config;
+
+	(void)row;
+	if (parse_bytes(value, 16ULL << 20, 1ULL << 40, &c->options.max_memory))
+		return usage_error(command, "'%s' is not a size from 16M on", value);
+	return 0;
+}
+
+TAKE_OPTION(top)
+{
+	struct why_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	c->top = (unsigned int)n;
+	return 0;
+}
+
+TAKE_OPTION(output)
+{
+	struct why_config *c = config;
+
+	(void)command, (void)row;
+	c->output = value;
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row what_rows[] = {
+	{.name = "pid",
+	 .letter = 'p',
+	 .arg = "PID",
+	 .take = take_pid,
+	 .help = "the process",
+	 .man = "One process, which goes on running. Its heap has to be that of glibc or "
+		"jemalloc 5."},
+	{.name = "addr",
+	 .arg = "ADDRESS",
+	 .take = take_addr,
+	 .help = "who holds the block at this address; several times for several blocks",
+	 .man = "In hexadecimal, with or without 0x. Any address within the block will do."},
+	{.name = "size",
+	 .arg = "BYTES",
+	 .take = take_size,
+	 .help = "who holds the blocks of this size",
+	 .man = "Blocks of the smallest usable size in the heap that is at least BYTES: what "
+		"malloc(BYTES) gives. Of up to 1,000 of them, evenly chosen, the paths are told."},
+	{},
+};
+
+static const struct option_row how_rows[] = {
+	{.name = "scans",
+	 .arg = "N",
+	 .by_default = "3",
+	 .take = take_scans,
+	 .help = "scans that must agree before a block is called lost",
+	 .man = "They begin half a second apart or more. Fewer than three call blocks lost whose "
+		"pointers move in a busy process."},
+	{.name = "max-memory",
+	 .arg = "BYTES",
+	 .by_default = "2G",
+	 .take = take_max_memory,
+	 .help = "of the process that reads the heap",
+	 .man = "About 80 MB for each GB of heap, 150 MB with --addr or --size."},
+	{},
+};
+
+static const struct option_row output_rows[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "10",
+	 .take = take_top,
+	 .help = "rows of each table at most",
+	 .man = "How many more there are is told."},
+	{"json", .flag = offsetof(struct why_config, json),
+	 .help = "an object for programs, with all rows", .man = "On one line."},
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "FILE",
+	 .take = take_output,
+	 .help = "into this file (default: standard output)",
+	 .man = "Tables, or the object of --json."},
+	{"exit-code", .flag = offsetof(struct why_config, exit_code),
+	 .help = "status 3 if something is lost", .man = "For scripts and CI."},
+	{},
+};
+/* clang-format on */
+
+static const struct option_group groups[] = {
+	{"What", what_rows, 0, OPTIONS_USUAL},
+	{"How", how_rows, 0, OPTIONS_USUAL},
+	{"Output", output_rows, 0, OPTIONS_USUAL},
+	{},
+};
+
+const struct command command_why = {
+	.name = "why",
+	.run = cmd_why,
+	.summary = "is memory lost for good, or who still holds it: from outside, without probes",
+	.usage = "why -p PID [OPTIONS]",
+	.about = "Which blocks of a running process are lost for good, because no pointer to them "
+		 "is left, and, for the blocks that you ask for, who holds them: the path of "
+		 "pointers from a global variable, a thread's stack or other memory. Only reads "
+		 "the process's memory.",
+	.man = "Any aligned word that points to a block or into it counts as a pointer. So a block "
+	       "may be held only by what looks like a pointer, and then it is not called lost. "
+	       "Blocks to which only hidden pointers lead (XORed, compressed) are called lost.",
+	.groups = groups,
+	.status = "0; 1 after a failure; 2 after a wrong option; 3 with --exit-code if something "
+		  "is lost.",
+};
+
+static int add_registers(void *ctx, pid_t tid, const uint64_t *values, size_t n)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < n; i++)
+		err = root_threads__add(ctx, tid, values[i]);
+	return err;
+}
+
+static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
+{
+	(void)pid;
+	return ctx ? registers__read(ctx, add_registers, threads) : -ENOTSUP;
+}
+
+DEFINE_CLEANUP(struct registers *, cleanup_registers, registers__free)
+
+static int run(struct why_config *c)
+{
+	_cleanup_(cleanup_registers) struct registers *registers = NULL;
+	bool asked = c->options.choice.n_addrs || c->options.choice.size;
+	struct error err = {};
+	struct why why;
+	int rc;
+
+	if (registers__new(c->pid, &registers))
+		registers = NULL;
+	c->options.registers = read_registers;
+	c->options.ctx = registers;
+	rc = why__run(c->pid, &c->options, &why, &err);
+	if (rc) {
+		error__set(&err, rc, "cannot look at process %d", (int)c->pid);
+		return fail(&err);
+	}
+	rc = why_report__make(c->pid, &why, asked, &c->report);
+	why__clear(&why);
+	if (rc)
+		return no_memory();
+	rc = write_text(c->output, encode, c);
+	if (!rc && c->exit_code && c->report.lost_blocks)
+		rc = STATUS_LOST;
+	why_report__clear(&c->report);
+	return rc;
+}
+
+int cmd_why(int argc, char **argv)
+{
+	static struct why_config config = {.top = 10};
+	int status = command__parse(&command_why, &config, argc, argv);
+
+	if (status)
+		return status;
+	if (optind < argc)
+		return usage_error("why", "'%s' is one word too many", argv[optind]);
+	if (!config.pid)
+		return usage_error("why", "which process? -p PID");
+	config.options.choice.addrs = config.addrs;
+	return run(&config);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* From what a scan has found to what is printed: roots get names, equal paths become one row. */
+#ifndef MEMTRACE_CLI_WHY_H
+#define MEMTRACE_CLI_WHY_H
+
+#include "heap/why.h"
+#include "profile/why.h"
+
+/* Free ret with why_report__clear(). 0 or -ENOMEM. */
+int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
+
+#endif

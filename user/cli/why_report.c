@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/why.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "proc/process.h"
+#include "symbolize/variables.h"
+
+#define MOST_DOUBT_PCT 2.0 /* of the heap's bytes: beyond it nothing is called lost */
+
+DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
+
+/* --- how far it can be trusted --- */
+
+static void take_losses(const struct why_sums *sums, uint64_t *losses)
+{
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		const struct heap_quality *q = &sums->quality[i];
+
+		losses[WHY_LOSS_RESYNCS] += q->resyncs;
+		losses[WHY_LOSS_UNKNOWN] += q->unknown_bytes;
+		losses[WHY_LOSS_ABSENT] += q->absent_bytes;
+		losses[WHY_LOSS_DOUBTFUL] += q->doubtful;
+		losses[WHY_LOSS_BROKEN_SLABS] += q->broken_slabs;
+		losses[WHY_LOSS_DROPPED_SPANS] += q->dropped_spans;
+	}
+	losses[WHY_LOSS_SWAPPED] = sums->swapped_bytes;
+	losses[WHY_LOSS_UNREAD] = sums->unread_bytes;
+	losses[WHY_LOSS_ONCE] = sums->once_unreached;
+	losses[WHY_LOSS_BEYOND] = sums->lost_beyond;
+	losses[WHY_LOSS_NO_PATH] = sums->no_path;
+}
+
+static void judge_quality(const struct why_sums *sums, struct why_report *report)
+{
+	const uint64_t *losses = report->losses;
+	double unseen = (double)(losses[WHY_LOSS_UNKNOWN] + losses[WHY_LOSS_ABSENT] +
+				 losses[WHY_LOSS_UNREAD]);
+	char text[20];
+
+	if (sums->stopped)
+		snprintf(report->doubt, sizeof(report->doubt),
+			 "the heap is too large to be read in time");
+	else if (losses[WHY_LOSS_SWAPPED])
+		snprintf(report->doubt, sizeof(report->doubt),
+			 "%s are swapped out, and pointers in them are not seen",
+			 format_bytes((double)losses[WHY_LOSS_SWAPPED], text));
+	else if (unseen > MOST_DOUBT_PCT / 100 * (double)sums->bytes)
+		snprintf(report->doubt, sizeof(report->doubt),
+			 "%s of the heap could not be followed", format_bytes(unseen, text));
+}
+
+/* --- roots --- */
+
+/* The name of a thread, in buf. */
+static const char *thread_name(pid_t pid, pid_t tid, char *buf, size_t size)
+{
+	char path[64];
+	_cleanup_fclose_ FILE *file = NULL;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/comm", (int)pid, (int)tid);
+	file = fopen(path, "re");
+	if (!file || !fgets(buf, (int)size, file))
+		return "?";
+	buf[strcspn(buf, "\n")] = '\0';
+	return buf;
+}
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+/* Names a variable, or else data of a file. NULL: no memory. */
+static char *name_data(struct variables *variables, uint64_t addr, uint64_t *ret_off)
+{
+	struct variable v;
+	char *name = NULL;
+	int err = variables__name(variables, addr, &v);
+
+	if (err == -ENOMEM)
+		return NULL;
+	if (err)
+		return strdup("data");
+	*ret_off = v.off;
+	if ((v.name ? asprintf(&name, "%s (%s)", v.name, base_name(v.path))
+		    : asprintf(&name, "data of %s", base_name(v.path))) < 0)
+		return NULL;
+	return name;
+}
+
+/* Fills in the root of a row. 0 or -ENOMEM. */
+static int name_root(pid_t pid, struct variables *variables, const struct maps *maps,
+		     const struct root_word *root, struct why_row *row)
+{
+	static const char *const kinds[ROOT_KINDS] = {"global", "memory", "stack", "register"};
+	const struct map_entry *entry = maps__find(maps, root->addr);
+	char comm[32];
+
+	row->root_kind = kinds[root->kind];
+	row->root_off = WHY_UNKNOWN;
+	if (root->kind == ROOT_DATA) {
+		row->root = name_data(variables, root->addr, &row->root_off);
+	} else if (root->kind == ROOT_ANONYMOUS && entry) {
+		row->root_off = root->addr - entry->start;
+		if (asprintf(&row->root, "at 0x%" PRIx64 " (%s)", entry->start,
+			     *entry->path ? entry->path : "anonymous") < 0)
+			row->root = NULL;
+	} else if (root->tid) {
+		if (asprintf(&row->root, "of thread %s (%d)",
+			     thread_name(pid, root->tid, comm, sizeof(comm)), (int)root->tid) < 0)
+			row->root = NULL;
+	} else {
+		row->root = strdup(root->kind == ROOT_STACK ? "of the main thread" : "?");
+	}
+	return row->root ? 0 : -ENOMEM;
+}
+
+/* --- rows --- */
+
+static int take_steps(const struct path *path, struct why_row *row)
+{
+	row->steps = calloc(path->n_steps, sizeof(*row->steps));
+	if (!row->steps)
+		return -ENOMEM;
+	for (; row->n_steps < path->n_steps; row->n_steps++) {
+		const struct path_step *step = &path->steps[row->n_steps];
+
+		row->steps[row->n_steps] = (struct why_step){
+			.size = step->size, .off = step->off, .chain = step->blocks > 1};
+	}
+	row->cut = path->cut;
+	return 0;
+}
+
+static int take_rows(pid_t pid, const struct why *why, struct why_report *report)
+{
+	_cleanup_(cleanup_variables) struct variables *variables = NULL;
+	int err;
+
+	if (!why->n_paths)
+		return 0;
+	err = variables__new(pid, &why->maps, NULL, &variables);
+	if (err)
+		return err;
+	report->rows = calloc(why->n_paths, sizeof(*report->rows));
+	if (!report->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < why->n_paths; i++) {
+		const struct why_path *path = &why->paths[i];
+		struct why_row *row = &report->rows[report->n_rows++];
+
+		row->blocks = 1;
+		row->bytes = path->size;
+		row->example = path->addr;
+		err = name_root(pid, variables, &why->maps, &path->path.root, row);
+		if (!err)
+			err = take_steps(&path->path, row);
+		if (err)
+			return err;
+	}
+	report->followed = why->n_paths;
+	why_report__merge(report);
+	return 0;
+}
+
+static int take_leaks(const struct why *why, struct why_report *report)
+{
+	report->lost_blocks = why->sums.lost;
+	report->lost_bytes = why->sums.lost_bytes;
+	report->leaks = calloc(why->n_groups + 1, sizeof(*report->leaks));
+	if (!report->leaks)
+		return -ENOMEM;
+	for (size_t i = 0; i < why->n_groups; i++) {
+		const struct leak_group *g = &why->groups[i];
+
+		report->leaks[report->n_leaks++] = (struct why_leak){
+			.size = g->head_size,
+			.leaks = g->leaks,
+			.circles = g->cycles,
+			.blocks = g->blocks,
+			.bytes = g->bytes,
+			.example = g->example,
+		};
+	}
+	return 0;
+}
+
+static void take_head(pid_t pid, const struct why *why, struct why_report *report)
+{
+	static const char *const names[HEAP_ALLOCATORS] = {"glibc", "jemalloc"};
+	const struct why_sums *sums = &why->sums;
+	struct process_info info;
+	size_t len = 0;
+
+	report->pid = (int)pid;
+	if (!process__read_stat(pid, &info))
+		memcpy(report->comm, info.comm, sizeof(report->comm));
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		if (sums->arenas[i] && len < sizeof(report->allocators))
+			len += (size_t)snprintf(
+				report->allocators + len, sizeof(report->allocators) - len,
+				"%s%s, %" PRIu64 " arena%s", len ? "; " : "", names[i],
+				sums->arenas[i], sums->arenas[i] == 1 ? "" : "s");
+	report->blocks = sums->blocks;
+	report->bytes = sums->bytes;
+	report->scans = why->scans;
+	report->seconds = why->seconds;
+	report->scan_s = why->scan_s;
+	report->pause_s = NAN;
+	report->registers = why->registers;
+	report->running_threads = why->threads_running;
+	report->table_bytes = sums->table_bytes;
+	take_losses(sums, report->losses);
+	judge_quality(sums, report);
+}
+
+int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret)
+{
+	const struct why_sums *sums = &why->sums;
+	struct why_report report = {.asked = asked};
+	int err;
+
+	take_head(pid, why, &report);
+	report.asked_size = sums->chosen_size;
+	report.missing = sums->missing;
+	report.held_blocks = sums->chosen[WHY_HELD];
+	report.held_bytes = sums->chosen_bytes[WHY_HELD];
+	report.asked_lost_blocks = sums->chosen[WHY_LOST];
+	report.asked_lost_bytes = sums->chosen_bytes[WHY_LOST];
+	report.in_doubt_blocks = sums->chosen[WHY_IN_DOUBT];
+	report.in_doubt_bytes = sums->chosen_bytes[WHY_IN_DOUBT];
+	if (report.doubt[0]) { /* what was not reached may be held by what was not seen */
+		report.in_doubt_blocks += report.asked_lost_blocks;
+		report.in_doubt_bytes += report.asked_lost_bytes;
+		report.asked_lost_blocks = report.asked_lost_bytes = 0;
+		err = 0;
+	} else {
+		err = take_leaks(why, &report);
+	}
+	if (!err)
+		err = take_rows(pid, why, &report);
+	if (err) {
+		why_report__clear(&report);
+		return err;
+	}
+	*ret = report;
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Why memory of a process is still there, in the words of its reader: what is lost for good, and who
+ * holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c prints
+ * it. */
+#ifndef MEMTRACE_PROFILE_WHY_H
+#define MEMTRACE_PROFILE_WHY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define WHY_UNKNOWN UINT64_MAX
+
+/* Losses. X(member, name); numbers.md says what each counts. */
+#define WHY_LOSSES(X)                                                                              \
+	X(RESYNCS, "heap_resyncs")                                                                 \
+	X(UNKNOWN, "heap_unknown_bytes")                                                           \
+	X(ABSENT, "heap_absent_bytes")                                                             \
+	X(DOUBTFUL, "heap_doubtful_blocks")                                                        \
+	X(BROKEN_SLABS, "heap_broken_slabs")                                                       \
+	X(DROPPED_SPANS, "heap_dropped_spans")                                                     \
+	X(SWAPPED, "heap_swapped_bytes")                                                           \
+	X(UNREAD, "heap_unread_bytes")                                                             \
+	X(ONCE, "unreached_once")                                                                  \
+	X(BEYOND, "unreached_beyond")                                                              \
+	X(NO_PATH, "paths_too_long")
+
+enum why_loss {
+#define WHY_MEMBER(member, name) WHY_LOSS_##member,
+	WHY_LOSSES(WHY_MEMBER)
+#undef WHY_MEMBER
+		WHY_N_LOSSES
+};
+
+/* Leaks whose heads have one size. Sizes are usable bytes. */
+struct why_leak {
+	uint64_t size;		/* of each head */
+	uint64_t leaks;		/* heads */
+	uint64_t circles;	/* of them, those that are one of a circle of blocks */
+	uint64_t blocks, bytes; /* with the heads */
+	uint64_t example;	/* address of one head */
+};
+
+/* A step from a root to the blocks that were asked for, which are the last step. */
+struct why_step {
+	uint64_t size; /* of the block */
+	uint64_t
+		off; /* of the pointer to the next step; WHY_UNKNOWN: it differs, or there is none */
+	bool chain;  /* blocks of this size, one after the other */
+};
+
+/* Blocks that are held in the same way. */
+struct why_row {
+	const char *root_kind;	/* "global", "memory", "stack", "register"; static */
+	char *root;		/* "cache (leaky)"; owned */
+	uint64_t root_off;	/* within the root; WHY_UNKNOWN: it differs, or says nothing */
+	struct why_step *steps; /* owned */
+	size_t n_steps;
+	bool cut;		/* steps in the middle are missing */
+	uint64_t blocks, bytes; /* of those whose path was followed */
+	uint64_t example;	/* address of one block */
+};
+
+/* Free with why_report__clear(). */
+struct why_report {
+	int pid;
+	char comm[64];
+	char allocators[64];	/* "glibc, 3 arenas" */
+	uint64_t blocks, bytes; /* in use */
+
+	unsigned int scans;
+	double seconds;		  /* from the first to the end of the last */
+	double scan_s;		  /* the longest */
+	double pause_s;		  /* for which the process was stopped; NaN: it was not */
+	bool registers;		  /* of threads were known */
+	uint64_t running_threads; /* whose stack pointers were not */
+	uint64_t table_bytes;	  /* memory that the last scan took */
+	uint64_t losses[WHY_N_LOSSES];
+	char doubt[160]; /* why nothing can be called lost; "": it can */
+
+	uint64_t lost_blocks, lost_bytes;
+	struct why_leak *leaks; /* by bytes, descending; owned */
+	size_t n_leaks;
+
+	bool asked; /* for blocks */
+	uint64_t
+		asked_size; /* usable bytes of blocks that were asked for by size; 0: there are none */
+	uint64_t missing; /* addresses at which no block is in use */
+	uint64_t held_blocks, held_bytes;
+	uint64_t asked_lost_blocks, asked_lost_bytes;
+	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last scan, but before */
+	uint64_t followed;			  /* blocks whose paths are in rows */
+	struct why_row *rows;			  /* by blocks, descending; owned */
+	size_t n_rows;
+};
+
+const char *why_loss__name(enum why_loss loss);
+
+/* Puts rows together that differ only in offsets, and sorts them. Each row has its own blocks
+ * before. */
+void why_report__merge(struct why_report *report);
+
+void why_report__clear(struct why_report *report);
+
+#endif
