@@ -299,7 +299,7 @@ static int take_symbol(struct heap *h, const struct line *line)
 		return input__bad_line(h->in, -EFBIG, line->number,
 				       "more symbols than any file has");
 	symbol.name = in.pos;
-	symbol.len = (size_t)(in.end - in.pos);
+	symbol.len = strnlen(in.pos, (size_t)(in.end - in.pos)); /* a NUL would end the name */
 	if (VECTOR_RESERVE(h->symbols, h->symbols_room, h->n_symbols + 1))
 		return -ENOMEM;
 	h->symbols[h->n_symbols++] = symbol;
