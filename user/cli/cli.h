@@ -22,11 +22,12 @@ int cmd_check(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_leaks(int argc, char **argv);
+int cmd_heap(int argc, char **argv);
 int cmd_agent(int argc, char **argv);
 int cmd_why(int argc, char **argv);
 
 extern const struct command command_record, command_top, command_report, command_diff,
-	command_leaks, command_agent, command_check, command_why;
+	command_leaks, command_heap, command_agent, command_check, command_why;
 
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

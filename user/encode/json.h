@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: a writer of JSON that keeps no document in memory. */
+/* A writer of JSON that keeps no document in memory: for this room, and for commands that print no
+ * profile. */
 #ifndef MEMTRACE_ENCODE_JSON_H
 #define MEMTRACE_ENCODE_JSON_H
 

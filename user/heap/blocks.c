@@ -94,6 +94,8 @@ static bool is_sound(const struct span *span)
 		return false;
 	if (span->kind == SPAN_WALKED)
 		return len <= MAX_SPAN;
+	if (span->kind == SPAN_FREE)
+		return true;
 	return span->block_size && span->n_slots && span->first >= span->start &&
 	       span->first < span->end &&
 	       span->n_slots <= (span->end - span->first) / span->block_size;
@@ -107,18 +109,18 @@ int blocks__add(struct blocks *blocks, const struct span *model, struct span **r
 	span.page_start = NULL;
 	if (span.kind == SPAN_WALKED)
 		span.n_slots = (size_t)((span.end - span.start) / BLOCK_GRANULE);
-	else if (span.kind == SPAN_SINGLE)
-		span.n_slots = 1;
+	else if (span.kind != SPAN_SLAB)
+		span.n_slots = span.kind == SPAN_SINGLE;
 	if (!is_sound(&span))
 		return -EINVAL;
 	if (blocks->n_spans >= UINT32_MAX - 1 ||
 	    VECTOR_RESERVE(blocks->spans, blocks->room, blocks->n_spans + 1))
 		return -ENOMEM;
-	if (span.kind != SPAN_SINGLE)
+	if (span.kind == SPAN_WALKED || span.kind == SPAN_SLAB)
 		span.in_use = calloc(words(span.n_slots), sizeof(*span.in_use));
 	if (span.kind == SPAN_WALKED)
 		span.starts = calloc(words(span.n_slots), sizeof(*span.starts));
-	if ((span.kind != SPAN_SINGLE && !span.in_use) ||
+	if (((span.kind == SPAN_WALKED || span.kind == SPAN_SLAB) && !span.in_use) ||
 	    (span.kind == SPAN_WALKED && !span.starts)) {
 		clear_span(&span);
 		return -ENOMEM;
@@ -377,7 +379,7 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
 	struct block block;
 	size_t slot;
 
-	if (!span)
+	if (!span || !span->n_slots)
 		return false;
 	if (span->kind == SPAN_WALKED) {
 		slot = start_before(span, (size_t)((addr - span->start) / BLOCK_GRANULE));
@@ -395,8 +397,7 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
 	return true;
 }
 
-static int each_of_span(const struct span *span, int (*fn)(const struct block *block, void *ctx),
-			void *ctx)
+int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx)
 {
 	struct block block;
 	size_t next;
@@ -424,7 +425,7 @@ int blocks__each(const struct blocks *blocks, int (*fn)(const struct block *bloc
 	int rc = 0;
 
 	for (size_t i = 0; i < blocks->n_spans && !rc; i++)
-		rc = each_of_span(&blocks->spans[i], fn, ctx);
+		rc = span__each(&blocks->spans[i], fn, ctx);
 	return rc;
 }
 

@@ -20,6 +20,7 @@ enum span_kind {
 	SPAN_WALKED, /* blocks of any size one after the other: a slot for every 16 bytes */
 	SPAN_SLAB,   /* blocks of one size: a slot for each */
 	SPAN_SINGLE, /* one block in use: one slot */
+	SPAN_FREE,   /* free memory that an allocator keeps: no block, no slot */
 };
 
 struct span {
@@ -89,6 +90,7 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
  * returned. */
 int blocks__each(const struct blocks *blocks, int (*fn)(const struct block *block, void *ctx),
 		 void *ctx);
+int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx);
 
 /* Blocks in use, and their usable bytes. */
 uint64_t blocks__in_use(const struct blocks *blocks, uint64_t *ret_bytes);

@@ -33,22 +33,16 @@ enum {
 };
 #define DEFAULT_MMAPS_MAX 65536
 
-static bool is_pointer(struct glibc *g, uint64_t addr)
+/* The top may lie in memory that was mapped after maps were read. */
+static bool has_sound_links(const unsigned char *bytes)
 {
-	const struct region *region = addr % CHUNK_ALIGN ? NULL : image__find(g->image, addr);
+	uint64_t next = glibc__word(bytes + ARENA_NEXT), top = glibc__word(bytes + ARENA_TOP);
 
-	return region && region__readable(region);
-}
-
-static bool has_sound_links(struct glibc *g, const unsigned char *bytes)
-{
-	uint64_t next = glibc__word(bytes + ARENA_NEXT);
-
-	return next && next % 8 == 0 && is_pointer(g, glibc__word(bytes + ARENA_TOP));
+	return next && next % 8 == 0 && top && top % CHUNK_ALIGN == 0;
 }
 
 /* Are these the bytes of a main arena at addr? */
-static bool is_main_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes)
+static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 {
 	size_t empty = 0;
 
@@ -62,7 +56,7 @@ static bool is_main_arena(struct glibc *g, uint64_t addr, const unsigned char *b
 		else if (!fd || !bk || fd % CHUNK_ALIGN || bk % CHUNK_ALIGN)
 			return false;
 	}
-	return empty >= MIN_EMPTY && has_sound_links(g, bytes);
+	return empty >= MIN_EMPTY && has_sound_links(bytes);
 }
 
 /* Reads the arena at addr, which is not the main one: the head of its first heap leads back to
@@ -73,7 +67,7 @@ static bool read_other_arena(struct glibc *g, uint64_t addr, unsigned char *byte
 
 	return addr - heap >= HEAP_BYTES && addr - heap < 256 &&
 	       glibc__read_word(g, heap + HEAP_ARENA, &owner) && owner == addr &&
-	       !image__read(g->image, addr, bytes, ARENA_BYTES) && has_sound_links(g, bytes);
+	       !image__read(g->image, addr, bytes, ARENA_BYTES) && has_sound_links(bytes);
 }
 
 static int add_range(struct glibc *g, uint64_t start, uint64_t end, uint64_t first, uint32_t arena)
@@ -96,11 +90,11 @@ static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
 	uint64_t info_bytes = arena % HEAP_PAGE;
 
 	for (size_t n = 0; heap && n < MAX_HEAPS; n++) {
-		const struct region *region = image__find(g->image, heap);
+		const struct image_region *region = image__find(g->image, heap);
 		uint64_t info[HEAP_BYTES / 8], end, first;
 		int err;
 
-		if (!region || !region__readable(region) ||
+		if (!region || !image_region__readable(region) ||
 		    image__read(g->image, heap, info, sizeof(info)) ||
 		    info[HEAP_ARENA / 8] != arena)
 			return 0;
@@ -124,13 +118,13 @@ static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
  * top. */
 static int add_main_ranges(struct glibc *g, uint32_t number, uint64_t top)
 {
-	const struct region *holder = image__find(g->image, top);
+	const struct image_region *holder = image__find(g->image, top);
 	uint64_t start = 0, end = 0;
 
 	for (size_t i = 0; i < image__n_regions(g->image); i++) {
-		const struct region *region = image__region(g->image, i);
+		const struct image_region *region = image__region(g->image, i);
 
-		if (region->kind != REGION_BRK)
+		if (region->kind != IMAGE_BRK)
 			continue;
 		if (!end)
 			start = region->start;
@@ -142,7 +136,7 @@ static int add_main_ranges(struct glibc *g, uint32_t number, uint64_t top)
 	    add_range(g, start, end, g->sbrk_base >= start && g->sbrk_base < end ? g->sbrk_base : 0,
 		      number))
 		return -ENOMEM;
-	if (holder && holder->kind == REGION_ANON)
+	if (holder && holder->kind == IMAGE_ANON)
 		return add_range(g, holder->start, holder->end, 0, number);
 	return 0;
 }
@@ -155,7 +149,7 @@ static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t l
 		uint64_t base = glibc__word(q + PARAMS_SBRK_BASE);
 		uint64_t mmapped = glibc__word(q + PARAMS_MMAPPED);
 		uint64_t n = glibc__word(p) & UINT32_MAX;
-		const struct region *region;
+		const struct image_region *region;
 
 		if ((glibc__word(p + PARAMS_MMAPS_MAX) & UINT32_MAX) != DEFAULT_MMAPS_MAX ||
 		    n > (glibc__word(p + PARAMS_MAX_N_MMAPS) & UINT32_MAX) || mmapped % HEAP_PAGE ||
@@ -164,7 +158,7 @@ static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t l
 		    glibc__word(q + PARAMS_TCACHE_MAX) > TCACHE_MAX_CHUNK || base % CHUNK_ALIGN)
 			continue;
 		region = image__find(g->image, base);
-		if (!region || region->kind != REGION_BRK)
+		if (!region || region->kind != IMAGE_BRK)
 			continue;
 		g->has_params = true;
 		g->n_mmapped = n;
@@ -219,7 +213,7 @@ static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
 		size_t steps = 0;
 
 		if (image__peek(g->image, addr, bytes, sizeof(bytes)) ||
-		    !is_main_arena(g, addr, bytes))
+		    !is_main_arena(addr, bytes))
 			continue;
 		do
 			next = glibc__word(bytes + ARENA_NEXT);
@@ -290,9 +284,9 @@ static int add_ring(struct glibc *g, uint64_t addr)
 }
 
 /* Data and bss of one file lie side by side. */
-static bool is_data(const struct region *region)
+static bool is_data(const struct image_region *region)
 {
-	return region->kind == REGION_DATA || region->kind == REGION_BSS;
+	return region->kind == IMAGE_DATA || region->kind == IMAGE_BSS;
 }
 
 int glibc__find_arenas(struct glibc *g)

@@ -78,7 +78,7 @@ static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, uint64_t
 	return true;
 }
 
-static int search(struct glibc *g, const struct region *region)
+static int search(struct glibc *g, const struct image_region *region)
 {
 	uint64_t page = region->start, run_end;
 
@@ -109,9 +109,9 @@ int glibc__find_mmapped(struct glibc *g)
 	image__forget(g->image);
 	g->quality->own_large += g->mmapped_bytes;
 	for (size_t i = 0; i < image__n_regions(g->image) && !err; i++) {
-		const struct region *region = image__region(g->image, i);
+		const struct image_region *region = image__region(g->image, i);
 
-		if (region->kind == REGION_ANON || region->kind == REGION_BSS)
+		if (region->kind == IMAGE_ANON || region->kind == IMAGE_BSS)
 			err = search(g, region);
 	}
 	return err;

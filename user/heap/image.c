@@ -20,7 +20,7 @@ struct cached_page {
 };
 
 struct image {
-	struct region *regions;
+	struct image_region *regions;
 	size_t n_regions;
 	size_t last; /* index of the region that was found last */
 	struct image_source source;
@@ -30,28 +30,28 @@ struct image {
 	struct cached_page *cache; /* CACHE_PAGES */
 };
 
-static enum region_kind kind_of(const struct maps *maps, size_t i)
+static enum image_kind kind_of(const struct maps *maps, size_t i)
 {
 	const struct map_entry *entry = &maps->entries[i];
 	bool of_file = entry->file.inode || entry->file.dev_major || entry->file.dev_minor;
 
 	if (entry->perms[3] != 'p')
-		return REGION_SHARED;
+		return IMAGE_SHARED;
 	if (entry->perms[0] != 'r' || !strncmp(entry->path, "/dev/", 5) ||
 	    !strcmp(entry->path, "[vvar]") || !strcmp(entry->path, "[vvar_vclock]") ||
 	    !strcmp(entry->path, "[vdso]") || !strcmp(entry->path, "[vsyscall]"))
-		return REGION_OTHER;
+		return IMAGE_OTHER;
 	if (entry->perms[1] != 'w')
-		return of_file ? REGION_CONST : REGION_OTHER;
+		return of_file ? IMAGE_CONST : IMAGE_OTHER;
 	if (of_file)
-		return REGION_DATA;
+		return IMAGE_DATA;
 	if (!strcmp(entry->path, "[heap]"))
-		return REGION_BRK;
+		return IMAGE_BRK;
 	if (!strcmp(entry->path, "[stack]"))
-		return REGION_STACK;
+		return IMAGE_STACK;
 	if (i && maps->entries[i - 1].end == entry->start && maps->entries[i - 1].file.inode)
-		return REGION_BSS;
-	return REGION_ANON;
+		return IMAGE_BSS;
+	return IMAGE_ANON;
 }
 
 int image__new(const struct maps *maps, const struct image_source *source,
@@ -68,10 +68,10 @@ int image__new(const struct maps *maps, const struct image_source *source,
 		return -ENOMEM;
 	}
 	for (size_t i = 0; i < maps->n; i++)
-		image->regions[i] = (struct region){.start = maps->entries[i].start,
-						    .end = maps->entries[i].end,
-						    .kind = kind_of(maps, i),
-						    .entry = &maps->entries[i]};
+		image->regions[i] = (struct image_region){.start = maps->entries[i].start,
+							  .end = maps->entries[i].end,
+							  .kind = kind_of(maps, i),
+							  .entry = &maps->entries[i]};
 	image->n_regions = maps->n;
 	image->source = *source;
 	image->limits = *limits;
@@ -95,21 +95,21 @@ size_t image__n_regions(const struct image *image)
 	return image->n_regions;
 }
 
-struct region *image__region(const struct image *image, size_t i)
+struct image_region *image__region(const struct image *image, size_t i)
 {
 	return &image->regions[i];
 }
 
-struct region *image__find(const struct image *image, uint64_t addr)
+struct image_region *image__find(const struct image *image, uint64_t addr)
 {
 	size_t i = SEARCH_FIRST(k, image->n_regions, image->regions[k].end > addr);
 
 	return i < image->n_regions && image->regions[i].start <= addr ? &image->regions[i] : NULL;
 }
 
-bool region__readable(const struct region *region)
+bool image_region__readable(const struct image_region *region)
 {
-	return region->kind < REGION_SHARED;
+	return region->kind < IMAGE_SHARED;
 }
 
 int image__spent(const struct image *image)
@@ -141,7 +141,7 @@ static bool test_bit(const uint64_t *bits, uint64_t i)
 	return bits[i / 64] >> i % 64 & 1;
 }
 
-static int look_at_pages(struct image *image, struct region *region, uint64_t *entries,
+static int look_at_pages(struct image *image, struct image_region *region, uint64_t *entries,
 			 uint64_t *bits)
 {
 	uint64_t n = (region->end - region->start) / HEAP_PAGE;
@@ -168,7 +168,7 @@ static int look_at_pages(struct image *image, struct region *region, uint64_t *e
 	return 0;
 }
 
-int image__look(struct image *image, struct region *region)
+int image__look(struct image *image, struct image_region *region)
 {
 	uint64_t pages = (region->end - region->start) / HEAP_PAGE;
 	_cleanup_free_ uint64_t *entries = NULL;
@@ -177,7 +177,7 @@ int image__look(struct image *image, struct region *region)
 	if (region->looked)
 		return 0;
 	region->looked = true;
-	if (!region__readable(region))
+	if (!image_region__readable(region))
 		return 0;
 	if (image->limits.pages && pages > image->limits.pages - image->looked_pages)
 		return -EFBIG;
@@ -219,7 +219,7 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
 	uint64_t run_start = 0, run_end = 0;
 
 	for (; i < image->n_regions && image->regions[i].start < end; i++) {
-		struct region *region = &image->regions[i];
+		struct image_region *region = &image->regions[i];
 		uint64_t pages = (region->end - region->start) / HEAP_PAGE, page, stop;
 
 		if (run_end && region->start != run_end)
@@ -265,7 +265,7 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
 static bool is_resident(struct image *image, uint64_t addr, uint64_t end)
 {
 	while (addr < end) {
-		struct region *region = &image->regions[image->last];
+		struct image_region *region = &image->regions[image->last];
 		uint64_t page, stop;
 
 		if (image->last >= image->n_regions || addr < region->start ||

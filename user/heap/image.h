@@ -13,21 +13,21 @@
 
 #define HEAP_PAGE 4096ULL
 
-enum region_kind {
-	REGION_BRK,    /* [heap] */
-	REGION_ANON,   /* anonymous, private and writable: arenas, thread stacks, TLS, ... */
-	REGION_DATA,   /* private and writable, of a file */
-	REGION_BSS,    /* anonymous, and begins where a file's data end */
-	REGION_STACK,  /* [stack]; the stacks of other threads are REGION_ANON */
-	REGION_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
-	REGION_SHARED, /* not private; never read */
-	REGION_OTHER,  /* all else, such as memory without access and devices; never read */
-	REGION_KINDS
+enum image_kind {
+	IMAGE_BRK,    /* [heap] */
+	IMAGE_ANON,   /* anonymous, private and writable: arenas, thread stacks, TLS, ... */
+	IMAGE_DATA,   /* private and writable, of a file */
+	IMAGE_BSS,    /* anonymous, and begins where a file's data end */
+	IMAGE_STACK,  /* [stack]; the stacks of other threads are IMAGE_ANON */
+	IMAGE_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
+	IMAGE_SHARED, /* not private; never read */
+	IMAGE_OTHER,  /* all else, such as memory without access and devices; never read */
+	IMAGE_KINDS
 };
 
-struct region {
+struct image_region {
 	uint64_t start, end;
-	enum region_kind kind;
+	enum image_kind kind;
 	const struct map_entry *entry; /* in the image's maps */
 
 	/* What pagemap says; image__look() fills this in. */
@@ -61,16 +61,16 @@ void image__free(struct image *image);
 
 /* Regions, ascending by address, one per mapping. */
 size_t image__n_regions(const struct image *image);
-struct region *image__region(const struct image *image, size_t i);
+struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
-struct region *image__find(const struct image *image, uint64_t addr);
+struct image_region *image__find(const struct image *image, uint64_t addr);
 
 /* Can memory of the region be read at all? */
-bool region__readable(const struct region *region);
+bool image_region__readable(const struct image_region *region);
 
 /* Asks once which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages;
  * -ETIMEDOUT; or the source's error. After an error the region has no resident pages. */
-int image__look(struct image *image, struct region *region);
+int image__look(struct image *image, struct image_region *region);
 
 /* The first run of resident pages in [addr, end), which may span several regions that touch each
  * other. Looks at regions as needed. False: there is none, or the image's deadline is over. */

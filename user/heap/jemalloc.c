@@ -132,12 +132,12 @@ static void add_sample(struct samples *samples, uint64_t page)
 static void take_samples(struct image *image, struct samples *samples)
 {
 	for (size_t i = 0; i < image__n_regions(image); i++) {
-		struct region *region = image__region(image, i);
+		struct image_region *region = image__region(image, i);
 		uint64_t pages = (region->end - region->start) / HEAP_PAGE;
 		uint64_t step = (pages / STEPS + 1) * HEAP_PAGE;
 		uint64_t page, end;
 
-		if (region->kind != REGION_ANON && region->kind != REGION_BRK)
+		if (region->kind != IMAGE_ANON && region->kind != IMAGE_BRK)
 			continue;
 		for (uint64_t at = region->start; at < region->end; at += step)
 			if (image__run(image, at, region->end, &page, &end))
@@ -162,9 +162,9 @@ static bool is_leaf(struct jemalloc *j, const struct samples *samples, size_t gi
 /* A leaf is one array in memory that jemalloc mapped for itself. */
 static bool may_be_leaf(struct jemalloc *j, uint64_t word)
 {
-	const struct region *region = word % 64 ? NULL : image__find(j->image, word);
+	const struct image_region *region = word % 64 ? NULL : image__find(j->image, word);
 
-	return region && (region->kind == REGION_ANON || region->kind == REGION_BRK) &&
+	return region && (region->kind == IMAGE_ANON || region->kind == IMAGE_BRK) &&
 	       region->end - word >= LEAF_ENTRIES * 8;
 }
 
@@ -202,9 +202,9 @@ static bool find_root(struct jemalloc *j, const struct samples *samples, uint64_
 	return false;
 }
 
-static bool is_data(const struct region *region)
+static bool is_data(const struct image_region *region)
 {
-	return region->kind == REGION_DATA || region->kind == REGION_BSS;
+	return region->kind == IMAGE_DATA || region->kind == IMAGE_BSS;
 }
 
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
@@ -275,7 +275,9 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 		return -ENOMEM;
 	if (EDATA_STATE(bits) != STATE_ACTIVE) {
 		heap_arena__count(arena, PLACE_TOP, extent->end - extent->start);
-		return 0;
+		model.kind = SPAN_FREE;
+		err = blocks__add(j->blocks, &model, &span);
+		return err == -EINVAL ? 0 : err;
 	}
 	j->quality->found_bytes += extent->end - extent->start;
 	if (EDATA_SLAB(bits)) {
@@ -335,10 +337,10 @@ static int add_all(struct jemalloc *j)
 	int err = 0;
 
 	for (size_t i = 0; i < image__n_regions(j->image); i++) {
-		const struct region *region = image__region(j->image, i);
+		const struct image_region *region = image__region(j->image, i);
 		uint64_t end;
 
-		if (region->kind != REGION_ANON && region->kind != REGION_BRK)
+		if (region->kind != IMAGE_ANON && region->kind != IMAGE_BRK)
 			continue;
 		for (uint64_t at = region->start; at < region->end && !err; at = end) {
 			end = (leaf_of(at) + 1) << ROOT_SHIFT;

@@ -45,7 +45,8 @@ struct scan; /* opaque */
  * 0, or negative errno with the reason in err. */
 int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task, struct scan **ret,
 		struct error *err);
-/* The stream of what fn writes; owned by scan. */
+/* The stream of what fn writes; owned by scan. Read it up to its end, because scan__end() kills a
+ * child that has not ended. */
 struct stream *scan__stream(struct scan *scan);
 /* Ends the child if it has not ended, and frees scan. 0; -EPERM: no sandbox is available here, so
  * nothing was read; -ETIMEDOUT: the child hangs on memory that does not come, and was left behind;

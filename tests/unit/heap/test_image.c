@@ -24,17 +24,17 @@ static struct image *usual(void)
 
 static void test_kinds(void **state)
 {
-	static const enum region_kind kinds[] = {
-		REGION_CONST, REGION_DATA,  REGION_BSS,	   REGION_BRK,	 REGION_ANON,
-		REGION_ANON,  REGION_OTHER, REGION_SHARED, REGION_OTHER, REGION_STACK};
+	static const enum image_kind kinds[] = {IMAGE_CONST, IMAGE_DATA, IMAGE_BSS,   IMAGE_BRK,
+						IMAGE_ANON,  IMAGE_ANON, IMAGE_OTHER, IMAGE_SHARED,
+						IMAGE_OTHER, IMAGE_STACK};
 	struct image *image = usual();
 
 	(void)state;
 	assert_int_equal(image__n_regions(image), 10);
 	for (size_t i = 0; i < 10; i++) {
 		assert_int_equal(image__region(image, i)->kind, kinds[i]);
-		assert_int_equal(region__readable(image__region(image, i)),
-				 kinds[i] != REGION_OTHER && kinds[i] != REGION_SHARED);
+		assert_int_equal(image_region__readable(image__region(image, i)),
+				 kinds[i] != IMAGE_OTHER && kinds[i] != IMAGE_SHARED);
 	}
 	assert_ptr_equal(image__find(image, BRK + 0x3fff), image__region(image, 3));
 	assert_null(image__find(image, BRK + 0x4000));

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "fake.h"
+
+#include <math.h>
+
+#include "heap/census.h"
+
+#define BASE 0x7f0000000000ULL
+#define PAGE 0x1000ULL
+
+static struct fake fake;
+
+/* Eight pages, the last of which is not resident: a small block alone on page 0, a block over pages
+ * 1 to 2 and half of 3, free memory from there to page 7. */
+static void test_pages(void **state)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = BASE, .end = BASE + 8 * PAGE};
+	struct scan_view view = {};
+	struct heap_found found = {};
+	struct census census;
+	struct span *span;
+	const struct census_pages *pages = &census.pages[HEAP_GLIBC];
+	size_t dropped;
+	uint64_t free_start = BASE + 3 * PAGE + 2048;
+
+	(void)state;
+	fake__add(&fake, BASE, 8 * PAGE, FAKE_ANON);
+	fake__add(&fake, BASE + 0x100000, 2 * PAGE, FAKE_ANON);
+	fake__set_page(&fake, BASE + 7 * PAGE, 0);
+	fake__set_page(&fake, BASE + 0x100000, 2);
+	view.image = fake__image(&fake);
+	view.found = &found;
+	assert_int_equal(blocks__new(&view.blocks), 0);
+	assert_int_equal(blocks__add(view.blocks, &model, &span), 0);
+	span__add_block(span, BASE + 16, true);
+	span__add_block(span, BASE + 64, false);
+	span__add_block(span, BASE + PAGE, true);
+	span__add_block(span, free_start, false);
+	assert_int_equal(blocks__finish(view.blocks, &dropped), 0);
+	assert_int_equal(census__count(&view, &census), 0);
+
+	assert_int_equal(pages->mapped, 8 * PAGE);
+	assert_int_equal(pages->pages, 7 * PAGE);
+	assert_int_equal(pages->live, 40 + 2 * PAGE + 2040);
+	assert_int_equal(pages->whole_free, 3 * PAGE);
+	assert_int_equal(pages->trimmable, 3 * PAGE);
+	assert_int_equal(pages->between, pages->pages - pages->live - pages->whole_free);
+	/* page 0, and page 3: 2040 bytes are less than half of it */
+	assert_int_equal(pages->sparse, 2 * PAGE);
+	assert_int_equal(pages->pinned, PAGE - 40 + PAGE - 2040);
+	assert_int_equal(census.sizes[HEAP_GLIBC][heap__size_group(40)].holders, 1);
+	assert_int_equal(census.sizes[HEAP_GLIBC][heap__size_group(40)].pinned, PAGE - 40);
+	assert_int_equal(census.sizes[HEAP_GLIBC][heap__size_group(2 * PAGE + 2040)].pinned,
+			 PAGE - 2040);
+	assert_int_equal(census.memory[IMAGE_ANON].resident, 8 * PAGE);
+	assert_int_equal(census.memory[IMAGE_ANON].swapped, PAGE);
+	assert_int_equal(census.unknown_anon, PAGE);
+	free(census.arenas);
+	blocks__free(view.blocks);
+	fake__free(&fake, view.image);
+}
+
+/* What several blocks pin on a page is shared among them by their bytes. */
+static void test_shared_page(void **state)
+{
+	const struct span model = {.kind = SPAN_SLAB,
+				   .allocator = HEAP_JEMALLOC,
+				   .start = BASE,
+				   .end = BASE + PAGE,
+				   .first = BASE,
+				   .block_size = 64,
+				   .n_slots = 64};
+	const struct span extent = {.kind = SPAN_FREE,
+				    .allocator = HEAP_JEMALLOC,
+				    .start = BASE + PAGE,
+				    .end = BASE + 3 * PAGE};
+	struct scan_view view = {};
+	struct heap_found found = {};
+	struct census census;
+	struct span *span;
+	size_t dropped;
+
+	(void)state;
+	fake__add(&fake, BASE, 3 * PAGE, FAKE_ANON);
+	view.image = fake__image(&fake);
+	view.found = &found;
+	assert_int_equal(blocks__new(&view.blocks), 0);
+	assert_int_equal(blocks__add(view.blocks, &model, &span), 0);
+	span->in_use[0] = 0xf;
+	assert_int_equal(blocks__add(view.blocks, &extent, &span), 0);
+	heap_arena__count(heap_found__add_arena(&found, HEAP_JEMALLOC, 5), PLACE_IN_USE, 64);
+	assert_int_equal(blocks__finish(view.blocks, &dropped), 0);
+	assert_int_equal(census__count(&view, &census), 0);
+	assert_int_equal(census.pages[HEAP_JEMALLOC].pinned, PAGE - 256);
+	assert_int_equal(census.pages[HEAP_JEMALLOC].whole_free, 2 * PAGE);
+	assert_int_equal(census.sizes[HEAP_JEMALLOC][4].holders, 4);
+	assert_int_equal(census.sizes[HEAP_JEMALLOC][4].pinned, PAGE - 256);
+	assert_int_equal(census.n_arenas, 1);
+	assert_int_equal(census.arenas[0].addr, 5);
+	assert_int_equal(census.arenas[0].places[PLACE_IN_USE].bytes, 64);
+	free(census.arenas);
+	heap_found__clear(&found);
+	blocks__free(view.blocks);
+	fake__free(&fake, view.image);
+}
+
+static void test_doubt(void **state)
+{
+	struct census census = {};
+	struct heap_quality *quality = &census.quality[HEAP_GLIBC];
+
+	(void)state;
+	assert_true(census__doubt(&census, HEAP_GLIBC) == 0);
+	quality->found_bytes = 900;
+	quality->own_bytes = 1000;
+	assert_true(fabs(census__doubt(&census, HEAP_GLIBC) - 0.1) < 1e-9);
+	quality->unknown_bytes = 50;
+	quality->absent_bytes = 50;
+	assert_true(fabs(census__doubt(&census, HEAP_GLIBC) - 0.2) < 1e-9);
+	quality->absent_bytes = 1 << 20;
+	assert_true(census__doubt(&census, HEAP_GLIBC) == 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_shared_page),
+		cmocka_unit_test(test_doubt),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* memtrace heap: what lies in the heap of a process that runs, read from outside. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "cli/cli.h"
+#include "cli/heap_text.h"
+#include "cli/options.h"
+#include "cli/output.h"
+#include "heap/census.h"
+#include "proc/maps.h"
+#include "proc/process.h"
+#include "session/privileges.h"
+#include "session/session.h"
+
+#define DEFAULT_TOP 10
+
+struct heap_config {
+	pid_t pid;
+	const char *output;
+	size_t top;
+	bool json;
+};
+
+TAKE_OPTION(pid)
+{
+	struct heap_config *c = config;
+	uint64_t pid;
+
+	(void)row;
+	if (parse_count(value, 1, INT32_MAX, &pid))
+		return usage_error(command, "'%s' is not a pid", value);
+	c->pid = (pid_t)pid;
+	return 0;
+}
+
+TAKE_OPTION(top)
+{
+	struct heap_config *c = config;
+	uint64_t n;
+
+	(void)row;
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	c->top = (size_t)n;
+	return 0;
+}
+
+TAKE_OPTION(output)
+{
+	struct heap_config *c = config;
+
+	(void)command, (void)row;
+	c->output = value;
+	return 0;
+}
+
+/* clang-format off: a row reads as a sentence */
+static const struct option_row what_rows[] = {
+	{.name = "pid",
+	 .letter = 'p',
+	 .arg = "PID",
+	 .take = take_pid,
+	 .help = "the process whose heap is read",
+	 .man = "It goes on running: no probe, no stop, only reads of resident pages."},
+	{},
+};
+
+static const struct option_row output_rows[] = {
+	{.name = "top",
+	 .letter = 'n',
+	 .arg = "N",
+	 .by_default = "10",
+	 .take = take_top,
+	 .help = "sizes at most, in each table",
+	 .man = "The others are added up in a last row."},
+	{"json", .flag = offsetof(struct heap_config, json),
+	 .help = "an object for programs, with all sizes",
+	 .man = "On one line. docs/outside.md has its keys."},
+	{.name = "output",
+	 .letter = 'o',
+	 .arg = "FILE",
+	 .take = take_output,
+	 .help = "into this file (default: standard output)",
+	 .man = "Tables, or the object of --json."},
+	{},
+};
+/* clang-format on */
+
+static const struct option_group groups[] = {
+	{"What to read", what_rows, 0, OPTIONS_USUAL},
+	{"Output", output_rows, 0, OPTIONS_USUAL},
+	{},
+};
+
+const struct command command_heap = {
+	.name = "heap",
+	.run = cmd_heap,
+	.summary = "what lies in the heap of a process, also from before memtrace came",
+	.usage = "heap [OPTIONS] -p PID",
+	.about = "A census of the heap: blocks in use and free memory by arena, place and size, "
+		 "page by page, and which blocks keep pages from going back to the system. Reads "
+		 "the structures of glibc's malloc and of jemalloc from outside: no probe, no "
+		 "stop.",
+	.groups = groups,
+};
+
+#define TRIES 3 /* a heap that changes too fast to be read once may be quieter the next time */
+
+static int take_census(struct heap_config *c, struct heap_report *report, struct census *census)
+{
+	double start = clock__monotonic_s();
+	struct error err = {};
+	struct maps maps;
+	int rc = maps__read(c->pid, &maps);
+
+	if (rc) {
+		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid, strerror(-rc));
+		return fail(&err);
+	}
+	report->unread = heap_report__unread(&maps);
+	rc = census__take(c->pid, &maps, 0, census, &err);
+	maps__free(&maps);
+	report->seconds = clock__monotonic_s() - start;
+	return rc ? fail(&err) : 0;
+}
+
+/* Takes censuses until one is worth printing. 0, or EXIT_FAILED after a complaint. */
+static int take_good_census(struct heap_config *c, struct heap_report *report,
+			    struct census *census)
+{
+	char refusal[256];
+	int status;
+
+	for (int i = 1;; i++) {
+		status = take_census(c, report, census);
+		if (status || !heap_report__refusal(census, refusal, sizeof(refusal)))
+			return status;
+		free(census->arenas);
+		if (i == TRIES)
+			break;
+	}
+	complain("process %d: %s", (int)c->pid, refusal);
+	return EXIT_FAILED;
+}
+
+int cmd_heap(int argc, char **argv)
+{
+	struct heap_config config = {.top = DEFAULT_TOP};
+	int status = command__parse(&command_heap, &config, argc, argv);
+	struct heap_report report = {};
+	struct process_info info = {};
+	struct census census;
+	struct error err = {};
+
+	if (status)
+		return status;
+	if (optind < argc || !config.pid)
+		return usage_error("heap", "which process? -p PID");
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    session__check_pid(config.pid, &err))
+		return fail(&err);
+	status = take_good_census(&config, &report, &census);
+	if (status)
+		return status;
+	process__read_stat(config.pid, &info);
+	report.census = &census;
+	report.pid = config.pid;
+	report.comm = printable(info.comm);
+	report.top = config.top;
+	report.json = config.json;
+	status = write_text(config.output, heap_report__write, &report);
+	free(census.arenas);
+	return status;
+}

@@ -1,0 +1,461 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "cli/heap_text.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "encode/encode.h"
+#include "encode/json.h"
+
+#define MAX_ARENAS 8 /* rows of arenas; the others are added up */
+
+static const char *const allocator_names[HEAP_ALLOCATORS] = {
+	[HEAP_GLIBC] = "glibc",
+	[HEAP_JEMALLOC] = "jemalloc",
+};
+
+/* For people, and as keys. */
+static const struct {
+	const char *text, *key;
+} places[HEAP_PLACES] = {
+	[PLACE_IN_USE] = {"in use", "in_use"},
+	[PLACE_LARGE] = {"in use, of their own pages", "large"},
+	[PLACE_THREAD_CACHE] = {"free, in thread caches", "thread_cache"},
+	[PLACE_FAST_BIN] = {"free, in fast bins", "fast_bins"},
+	[PLACE_BIN] = {"free, in bins and slabs", "bins"},
+	[PLACE_TOP] = {"free, at the top or in extents", "top"},
+	[PLACE_UNKNOWN] = {"unknown", "unknown"},
+};
+
+const char *heap_report__unread(const struct maps *maps)
+{
+	static const struct {
+		const char *file, *name;
+	} libraries[] = {
+		{"/ld-musl-", "musl"},
+		{"/libmimalloc", "mimalloc"},
+		{"/libtcmalloc", "tcmalloc"},
+	};
+
+	for (size_t i = 0; i < maps->n; i++)
+		for (size_t k = 0; k < sizeof(libraries) / sizeof(*libraries); k++)
+			if (strstr(maps->entries[i].path, libraries[k].file))
+				return libraries[k].name;
+	return NULL;
+}
+
+bool heap_report__refusal(const struct census *census, char *text, size_t size)
+{
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		double doubt = census__doubt(census, (enum heap_allocator)i);
+
+		if (doubt <= CENSUS_MAX_DOUBT)
+			continue;
+		snprintf(
+			text, size,
+			"%.0f %% of the memory of %s made no sense or was not resident: more than "
+			"%.0f %%, so its figures would mislead. Try again when the program is less "
+			"busy",
+			100 * doubt, allocator_names[i], 100 * CENSUS_MAX_DOUBT);
+		return true;
+	}
+	return false;
+}
+
+/* --- text --- */
+
+static const char *bytes(uint64_t n, char *buf)
+{
+	return format_bytes((double)n, buf);
+}
+
+static void put_memory(const struct heap_report *report, struct sink *sink)
+{
+	const struct census *census = report->census;
+	uint64_t swapped = 0;
+	char a[20], b[20];
+
+	for (int i = 0; i < IMAGE_KINDS; i++)
+		swapped += census->memory[i].swapped;
+	sink__printf(sink, "%-34s %12s\n", "MEMORY", "RESIDENT");
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		const struct census_pages *pages = &census->pages[i];
+
+		if (!pages->mapped)
+			continue;
+		sink__printf(sink, "%-34s %12s\n", allocator_names[i], bytes(pages->pages, a));
+		sink__printf(sink, "  %-32s %12s\n", "blocks in use", bytes(pages->live, a));
+		sink__printf(sink,
+			     "  %-32s %12s  %s of it in free blocks: malloc_trim(0) returns such "
+			     "pages\n",
+			     "free, whole pages", bytes(pages->whole_free, a),
+			     bytes(pages->trimmable, b));
+		sink__printf(sink, "  %-32s %12s  free bytes and headers on pages with blocks\n",
+			     "free, between blocks", bytes(pages->between, a));
+	}
+	sink__printf(sink, "%-34s %12s  %s\n", "other anonymous memory",
+		     bytes(census->unknown_anon, a),
+		     "threads' stacks, mappings, pools, allocators that cannot be read");
+	sink__printf(
+		sink, "%-34s %12s\n", "data of files",
+		bytes(census->memory[IMAGE_DATA].resident + census->memory[IMAGE_BSS].resident, a));
+	sink__printf(sink, "%-34s %12s\n", "main thread's stack",
+		     bytes(census->memory[IMAGE_STACK].resident, a));
+	if (swapped)
+		sink__printf(sink, "%-34s %12s  swapped out, so not looked at\n", "swapped",
+			     bytes(swapped, a));
+	if (report->unread)
+		sink__printf(sink,
+			     "Blocks of %s cannot be found from outside: they are not counted. Its "
+			     "memory is in\n\"other anonymous memory\".\n",
+			     report->unread);
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+	const struct census_arena *x = a, *y = b;
+	uint64_t in_x = x->places[PLACE_IN_USE].bytes + x->places[PLACE_LARGE].bytes;
+	uint64_t in_y = y->places[PLACE_IN_USE].bytes + y->places[PLACE_LARGE].bytes;
+
+	if (in_x != in_y)
+		return in_x < in_y ? 1 : -1;
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+static void put_arena(const char *allocator, const char *name, const struct heap_count *counts,
+		      struct sink *sink)
+{
+	char a[20];
+
+	for (int i = 0; i < HEAP_PLACES; i++) {
+		if (!counts[i].blocks)
+			continue;
+		sink__printf(sink, "%-10s %-16s %-32s %12" PRIu64 " %12s\n", allocator, name,
+			     places[i].text, counts[i].blocks, bytes(counts[i].bytes, a));
+	}
+}
+
+static int put_arenas(const struct census *census, struct sink *sink)
+{
+	size_t n = (size_t)census->n_arenas, shown = n > MAX_ARENAS ? MAX_ARENAS - 1 : n;
+	_cleanup_free_ struct census_arena *arenas = malloc((n + 1) * sizeof(*arenas));
+	struct heap_count others[HEAP_PLACES] = {};
+	char name[40];
+
+	if (!arenas)
+		return -ENOMEM;
+	if (!n)
+		return 0;
+	memcpy(arenas, census->arenas, n * sizeof(*arenas));
+	qsort(arenas, n, sizeof(*arenas), by_bytes);
+	sink__printf(sink, "\n%-10s %-16s %-32s %12s %12s\n", "ALLOCATOR", "ARENA", "WHERE",
+		     "BLOCKS", "BYTES");
+	for (size_t i = 0; i < shown; i++) {
+		snprintf(name, sizeof(name),
+			 arenas[i].allocator == HEAP_GLIBC ? "0x%" PRIx64 : "%" PRIu64,
+			 arenas[i].addr);
+		put_arena(allocator_names[arenas[i].allocator], name, arenas[i].places, sink);
+	}
+	for (size_t i = shown; i < n; i++)
+		for (int k = 0; k < HEAP_PLACES; k++) {
+			others[k].blocks += arenas[i].places[k].blocks;
+			others[k].bytes += arenas[i].places[k].bytes;
+		}
+	if (shown < n) {
+		snprintf(name, sizeof(name), "%zu others", n - shown);
+		put_arena("", name, others, sink);
+	}
+	return 0;
+}
+
+/* A group of sizes of an allocator, for sorting. */
+struct size_row {
+	const struct census_size *size;
+	uint64_t max, key;
+};
+
+static int by_key(const void *a, const void *b)
+{
+	const struct size_row *x = a, *y = b;
+
+	if (x->key != y->key)
+		return x->key < y->key ? 1 : -1;
+	return (x->max > y->max) - (x->max < y->max);
+}
+
+/* The groups with a key, largest first. */
+static size_t sort_sizes(const struct census *census, int allocator, bool by_pinned,
+			 struct size_row rows[HEAP_SIZES])
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < HEAP_SIZES; i++) {
+		const struct census_size *size = &census->sizes[allocator][i];
+		uint64_t key = by_pinned ? size->pinned : size->in_use.bytes;
+
+		if (key)
+			rows[n++] = (struct size_row){size, heap__group_max(i), key};
+	}
+	qsort(rows, n, sizeof(*rows), by_key);
+	return n;
+}
+
+static void put_size(const char *name, const struct census_size *size, struct sink *sink)
+{
+	char a[20], b[20], c[20];
+
+	sink__printf(sink, "%-24s %12" PRIu64 " %12s %12s %12s\n", name, size->in_use.blocks,
+		     bytes(size->in_use.bytes, a), bytes(size->cached.bytes, b),
+		     bytes(size->free.bytes, c));
+}
+
+static void add_size(struct census_size *sum, const struct census_size *size)
+{
+	sum->in_use.blocks += size->in_use.blocks;
+	sum->in_use.bytes += size->in_use.bytes;
+	sum->cached.bytes += size->cached.bytes;
+	sum->free.bytes += size->free.bytes;
+	sum->holders += size->holders;
+	sum->pinned += size->pinned;
+}
+
+static void put_sizes(const struct heap_report *report, int allocator, struct sink *sink)
+{
+	struct size_row rows[HEAP_SIZES];
+	size_t n = sort_sizes(report->census, allocator, false, rows);
+	struct census_size others = {};
+	char name[40], a[20];
+
+	if (!n)
+		return;
+	sink__printf(sink, "\n%-24s %12s %12s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS",
+		     "BYTES", "CACHED", "FREE");
+	for (size_t i = 0; i < n; i++) {
+		if (i < report->top) {
+			snprintf(name, sizeof(name), "%-10s %s", allocator_names[allocator],
+				 bytes(rows[i].max, a));
+			put_size(name, rows[i].size, sink);
+		} else {
+			add_size(&others, rows[i].size);
+		}
+	}
+	if (n > report->top) {
+		snprintf(name, sizeof(name), "%-10s %zu others", allocator_names[allocator],
+			 n - report->top);
+		put_size(name, &others, sink);
+	}
+}
+
+static void put_pinned(const struct heap_report *report, int allocator, struct sink *sink)
+{
+	const struct census_pages *pages = &report->census->pages[allocator];
+	struct size_row rows[HEAP_SIZES];
+	size_t n = sort_sizes(report->census, allocator, true, rows);
+	char a[20], b[20];
+
+	if (!pages->sparse)
+		return;
+	sink__printf(sink,
+		     "\nPinned pages of %s: %s of pages are less than half in use. %s on them are "
+		     "free, but\nblocks in use keep these pages:\n",
+		     allocator_names[allocator], bytes(pages->sparse, a), bytes(pages->pinned, b));
+	sink__printf(sink, "%-24s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS", "THEY PIN");
+	for (size_t i = 0; i < n && i < report->top; i++)
+		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", bytes(rows[i].max, a),
+			     rows[i].size->holders, bytes(rows[i].size->pinned, b));
+	if (n > report->top) {
+		struct census_size others = {};
+		char name[40];
+
+		for (size_t i = report->top; i < n; i++)
+			add_size(&others, rows[i].size);
+		snprintf(name, sizeof(name), "%zu others", n - report->top);
+		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", name, others.holders,
+			     bytes(others.pinned, a));
+	}
+}
+
+static void put_quality(const struct census *census, struct sink *sink)
+{
+	char a[20], b[20];
+
+	sink__puts(sink, "\n");
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		const struct heap_quality *q = &census->quality[i];
+
+		if (!census->pages[i].mapped)
+			continue;
+		sink__printf(sink, "Quality, %s: %.3f %% in doubt", allocator_names[i],
+			     100 * census__doubt(census, (enum heap_allocator)i));
+		if (q->own_bytes)
+			sink__printf(sink, "; its own count %s, found %s", bytes(q->own_bytes, a),
+				     bytes(q->found_bytes, b));
+		if (q->resyncs)
+			sink__printf(sink,
+				     "; %" PRIu64 " places skipped where headers made no sense",
+				     q->resyncs);
+		if (q->unknown_bytes)
+			sink__printf(sink, " (%s)", bytes(q->unknown_bytes, a));
+		if (q->absent_bytes)
+			sink__printf(sink, "; %s behind headers that are not resident",
+				     bytes(q->absent_bytes, a));
+		if (q->doubtful)
+			sink__printf(sink, "; %" PRIu64 " large blocks without proof", q->doubtful);
+		if (q->own_large != q->found_large)
+			sink__printf(sink, "; in mappings of their own %s, by its own count %s",
+				     bytes(q->found_large, a), bytes(q->own_large, b));
+		if (q->broken_slabs)
+			sink__printf(sink, "; %" PRIu64 " slabs changed while they were read",
+				     q->broken_slabs);
+		if (q->dropped_spans)
+			sink__printf(sink, "; %" PRIu64 " extents changed", q->dropped_spans);
+		sink__puts(sink, "\n");
+	}
+	if (census->pages[HEAP_JEMALLOC].mapped)
+		sink__puts(sink, "jemalloc: blocks in thread caches look like blocks in use.\n");
+	if (census->stopped)
+		sink__printf(sink, "The scan ended early: %s\n", strerror((int)-census->stopped));
+}
+
+static int write_table(const struct heap_report *report, struct sink *sink)
+{
+	const struct census *census = report->census;
+	char a[20];
+	int err;
+
+	sink__printf(sink, "Process %d (%s): census in %.2f s, %s read\n\n", (int)report->pid,
+		     report->comm, report->seconds, bytes(census->bytes_read, a));
+	put_memory(report, sink);
+	err = put_arenas(census, sink);
+	if (err)
+		return err;
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		put_sizes(report, i, sink);
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		put_pinned(report, i, sink);
+	put_quality(census, sink);
+	return sink->error;
+}
+
+/* --- JSON --- */
+
+static void put_count(struct json *object, const char *key, const struct heap_count *count)
+{
+	struct json json = json__open(object, key, "{");
+
+	json__put_uint(&json, "blocks", count->blocks);
+	json__put_uint(&json, "bytes", count->bytes);
+	sink__puts(json.sink, "}");
+}
+
+static void put_json_pages(struct json *object, const struct census_pages *pages)
+{
+	struct json json = json__open(object, "pages", "{");
+
+	json__put_uint(&json, "mapped", pages->mapped);
+	json__put_uint(&json, "resident", pages->pages);
+	json__put_uint(&json, "live", pages->live);
+	json__put_uint(&json, "whole_free", pages->whole_free);
+	json__put_uint(&json, "trimmable", pages->trimmable);
+	json__put_uint(&json, "between", pages->between);
+	json__put_uint(&json, "sparse", pages->sparse);
+	json__put_uint(&json, "pinned", pages->pinned);
+	sink__puts(json.sink, "}");
+}
+
+static void put_json_quality(struct json *object, const struct census *census, int allocator)
+{
+	const struct heap_quality *q = &census->quality[allocator];
+	struct json json = json__open(object, "quality", "{");
+
+	json__put_real(&json, "doubt", census__doubt(census, (enum heap_allocator)allocator));
+	json__put_uint(&json, "resyncs", q->resyncs);
+	json__put_uint(&json, "unknown_bytes", q->unknown_bytes);
+	json__put_uint(&json, "absent_bytes", q->absent_bytes);
+	json__put_uint(&json, "doubtful", q->doubtful);
+	json__put_uint(&json, "own_bytes", q->own_bytes);
+	json__put_uint(&json, "found_bytes", q->found_bytes);
+	json__put_uint(&json, "own_large", q->own_large);
+	json__put_uint(&json, "found_large", q->found_large);
+	json__put_uint(&json, "broken_slabs", q->broken_slabs);
+	json__put_uint(&json, "dropped_spans", q->dropped_spans);
+	sink__puts(json.sink, "}");
+}
+
+static void put_json_allocator(struct json *list, const struct census *census, int allocator)
+{
+	struct json json = json__open(list, NULL, "{"), arenas, sizes;
+
+	json__put_text(&json, "name", allocator_names[allocator]);
+	put_json_pages(&json, &census->pages[allocator]);
+	arenas = json__open(&json, "arenas", "[");
+	for (size_t i = 0; i < census->n_arenas; i++) {
+		struct json arena;
+
+		if ((int)census->arenas[i].allocator != allocator)
+			continue;
+		arena = json__open(&arenas, NULL, "{");
+		json__put_uint(&arena, "arena", census->arenas[i].addr);
+		for (int k = 0; k < HEAP_PLACES; k++)
+			put_count(&arena, places[k].key, &census->arenas[i].places[k]);
+		sink__puts(arena.sink, "}");
+	}
+	sink__puts(json.sink, "]");
+	sizes = json__open(&json, "sizes", "[");
+	for (size_t i = 0; i < HEAP_SIZES; i++) {
+		const struct census_size *size = &census->sizes[allocator][i];
+		struct json row;
+
+		if (!size->in_use.blocks && !size->cached.blocks && !size->free.blocks)
+			continue;
+		row = json__open(&sizes, NULL, "{");
+		json__put_uint(&row, "max", heap__group_max(i));
+		put_count(&row, "in_use", &size->in_use);
+		put_count(&row, "cached", &size->cached);
+		put_count(&row, "free", &size->free);
+		json__put_uint(&row, "holders", size->holders);
+		json__put_uint(&row, "pinned", size->pinned);
+		sink__puts(row.sink, "}");
+	}
+	sink__puts(json.sink, "]");
+	put_json_quality(&json, census, allocator);
+	sink__puts(json.sink, "}");
+}
+
+static int write_json(const struct heap_report *report, struct sink *sink)
+{
+	const struct census *census = report->census;
+	struct json json = json__open_document(sink, "heap_census"), allocators;
+	uint64_t swapped = 0;
+
+	for (int i = 0; i < IMAGE_KINDS; i++)
+		swapped += census->memory[i].swapped;
+	json__put_uint(&json, "pid", (uint64_t)report->pid);
+	json__put_text(&json, "comm", report->comm);
+	json__put_real(&json, "seconds", report->seconds);
+	json__put_uint(&json, "bytes_read", census->bytes_read);
+	json__put_uint(&json, "other_anonymous", census->unknown_anon);
+	json__put_uint(&json, "data",
+		       census->memory[IMAGE_DATA].resident + census->memory[IMAGE_BSS].resident);
+	json__put_uint(&json, "stack", census->memory[IMAGE_STACK].resident);
+	json__put_uint(&json, "swapped", swapped);
+	json__put_bool(&json, "stopped_early", census->stopped);
+	if (report->unread)
+		json__put_text(&json, "unread", report->unread);
+	allocators = json__open(&json, "allocators", "[");
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		if (census->pages[i].mapped)
+			put_json_allocator(&allocators, census, i);
+	sink__puts(sink, "]}\n");
+	return sink->error;
+}
+
+int heap_report__write(const void *what, struct sink *sink)
+{
+	const struct heap_report *report = what;
+
+	return report->json ? write_json(report, sink) : write_table(report, sink);
+}

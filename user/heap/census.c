@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/census.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+
+#define HALF	    (HEAP_PAGE / 2)
+#define FREE_HEADER 32 /* glibc's links in a free block: malloc_trim() keeps their page */
+
+/* --- counting --- */
+
+struct counting {
+	struct image *image;
+	struct census *census;
+	const struct span *span; /* the pages below are its pages */
+	uint16_t *live;		 /* by page: bytes of blocks in use */
+	size_t room;
+};
+
+/* Calls fn for each page of [start, end) with the part of the page that lies within. */
+#define EACH_PAGE(start, end, page, part)                                                          \
+	for (uint64_t at_ = (start), page, part;                                                   \
+	     at_ < (end) &&                                                                        \
+	     (page = at_ / HEAP_PAGE,                                                              \
+	     part = ((page + 1) * HEAP_PAGE < (end) ? (page + 1) * HEAP_PAGE : (end)) - at_,       \
+	     true);                                                                                \
+	     at_ += part)
+
+static int enter_span(struct counting *c, const struct span *span)
+{
+	size_t pages = (size_t)((span->end - span->start) / HEAP_PAGE);
+
+	if (pages > c->room) {
+		free(c->live);
+		c->room = 0;
+		c->live = malloc(pages * sizeof(*c->live));
+		if (!c->live)
+			return -ENOMEM;
+		c->room = pages;
+	}
+	memset(c->live, 0, pages * sizeof(*c->live));
+	c->span = span;
+	return 0;
+}
+
+static uint16_t *live_on(struct counting *c, uint64_t page)
+{
+	return &c->live[page - c->span->start / HEAP_PAGE];
+}
+
+/* Bytes of [start, end) on resident pages. */
+static uint64_t resident_bytes(struct image *image, uint64_t start, uint64_t end)
+{
+	uint64_t bytes = 0, run_start, run_end;
+
+	for (; image__run(image, start, end, &run_start, &run_end); start = run_end)
+		bytes += run_end - run_start;
+	return bytes;
+}
+
+static int add_block(const struct block *block, void *ctx)
+{
+	struct counting *c = ctx;
+	struct census_pages *pages = &c->census->pages[block->span->allocator];
+	uint64_t end = block->start + block->size, whole;
+
+	if (block->in_use) {
+		EACH_PAGE(block->start, end, page, part)
+		*live_on(c, page) += (uint16_t)part;
+		return 0;
+	}
+	whole = (block->start + FREE_HEADER + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
+	end &= ~(HEAP_PAGE - 1);
+	if (whole < end)
+		pages->trimmable += resident_bytes(c->image, whole, end);
+	return 0;
+}
+
+static void add_pages(struct counting *c)
+{
+	struct census_pages *pages = &c->census->pages[c->span->allocator];
+	uint64_t start = c->span->start, run_start, run_end;
+
+	pages->mapped += c->span->end - c->span->start;
+	for (; image__run(c->image, start, c->span->end, &run_start, &run_end); start = run_end) {
+		pages->pages += run_end - run_start;
+		for (uint64_t page = run_start / HEAP_PAGE; page < run_end / HEAP_PAGE; page++) {
+			uint64_t live = *live_on(c, page);
+
+			pages->live += live;
+			if (!live)
+				pages->whole_free += HEAP_PAGE;
+			else
+				pages->between += HEAP_PAGE - live;
+			if (live && live < HALF) {
+				pages->sparse += HEAP_PAGE;
+				pages->pinned += HEAP_PAGE - live;
+			}
+		}
+		if (c->span->kind == SPAN_FREE)
+			pages->trimmable += run_end - run_start;
+	}
+}
+
+static bool is_resident(struct image *image, uint64_t page)
+{
+	uint64_t start, end;
+
+	return image__run(image, page * HEAP_PAGE, (page + 1) * HEAP_PAGE, &start, &end);
+}
+
+static int add_holder(const struct block *block, void *ctx)
+{
+	struct counting *c = ctx;
+	struct census_size *size =
+		&c->census->sizes[block->span->allocator][heap__size_group(block->size)];
+	bool holds = false;
+
+	if (!block->in_use)
+		return 0;
+	EACH_PAGE(block->start, block->start + block->size, page, part)
+	{
+		uint64_t live = *live_on(c, page);
+
+		if (live >= HALF || !is_resident(c->image, page))
+			continue;
+		size->pinned += (HEAP_PAGE - live) * part / live;
+		holds = true;
+	}
+	size->holders += holds;
+	return 0;
+}
+
+static int count_spans(const struct scan_view *view, struct census *census)
+{
+	struct counting c = {.image = view->image, .census = census};
+	int err = 0;
+
+	for (size_t i = 0; i < blocks__n_spans(view->blocks) && !err; i++) {
+		const struct span *span = blocks__span(view->blocks, i);
+		uint64_t sparse = census->pages[span->allocator].sparse;
+
+		err = enter_span(&c, span);
+		if (err)
+			break;
+		span__each(span, add_block, &c);
+		add_pages(&c);
+		if (census->pages[span->allocator].sparse > sparse)
+			span__each(span, add_holder, &c);
+	}
+	free(c.live);
+	return err;
+}
+
+static void count_regions(struct image *image, struct census *census)
+{
+	for (size_t i = 0; i < image__n_regions(image); i++) {
+		struct image_region *region = image__region(image, i);
+
+		image__look(image, region);
+		census->memory[region->kind].mapped += region->end - region->start;
+		census->memory[region->kind].resident += region->n_resident * HEAP_PAGE;
+		census->memory[region->kind].swapped += region->n_swapped * HEAP_PAGE;
+	}
+}
+
+static void add_count(struct heap_count *sum, const struct heap_count *count)
+{
+	sum->blocks += count->blocks;
+	sum->bytes += count->bytes;
+}
+
+static void count_arenas(const struct heap_found *found, struct census *census)
+{
+	for (size_t i = 0; i < found->n_arenas; i++) {
+		const struct heap_arena *arena = found->arenas[i];
+
+		if (i >= CENSUS_MAX_ARENAS)
+			break;
+		census->arenas[i].allocator = arena->allocator;
+		census->arenas[i].addr = arena->addr;
+		for (int place = 0; place < HEAP_PLACES; place++)
+			for (size_t k = 0; k < HEAP_SIZES; k++) {
+				const struct heap_count *count = &arena->count[place][k];
+				struct census_size *size = &census->sizes[arena->allocator][k];
+
+				add_count(&census->arenas[i].places[place], count);
+				if (place == PLACE_IN_USE || place == PLACE_LARGE)
+					add_count(&size->in_use, count);
+				else if (place == PLACE_THREAD_CACHE || place == PLACE_FAST_BIN)
+					add_count(&size->cached, count);
+				else
+					add_count(&size->free, count);
+			}
+		census->n_arenas = i + 1;
+	}
+}
+
+int census__count(const struct scan_view *view, struct census *ret)
+{
+	const struct heap_found *found = view->found;
+	uint64_t known = 0;
+	int err;
+
+	*ret = (struct census){};
+	ret->arenas = calloc(found->n_arenas + 1, sizeof(*ret->arenas));
+	if (!ret->arenas)
+		return -ENOMEM;
+	count_regions(view->image, ret);
+	err = count_spans(view, ret);
+	if (err) {
+		free(ret->arenas);
+		return err;
+	}
+	count_arenas(found, ret);
+	memcpy(ret->quality, found->quality, sizeof(ret->quality));
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		known += ret->pages[i].pages;
+	ret->unknown_anon = ret->memory[IMAGE_BRK].resident + ret->memory[IMAGE_ANON].resident;
+	ret->unknown_anon -= known < ret->unknown_anon ? known : ret->unknown_anon;
+	ret->stopped = image__spent(view->image);
+	ret->bytes_read = image__bytes_read(view->image);
+	ret->table_bytes = blocks__bytes(view->blocks);
+	ret->cpu_ns = clock__now_ns(CLOCK_PROCESS_CPUTIME_ID);
+	return 0;
+}
+
+double census__doubt(const struct census *census, enum heap_allocator allocator)
+{
+	const struct heap_quality *quality = &census->quality[allocator];
+	double found = (double)quality->found_bytes, own = (double)quality->own_bytes;
+	double skipped = (double)quality->unknown_bytes + (double)quality->absent_bytes;
+	double missing = own > found ? own - found : 0, total = fmax(found, own);
+
+	return total > 0 ? fmin((skipped + missing) / total, 1) : 0;
+}
+
+/* --- between the processes --- */
+
+static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)
+{
+	struct census census;
+
+	(void)ctx;
+	if (census__count(view, &census) || fwrite(&census, sizeof(census), 1, out) != 1 ||
+	    fwrite(census.arenas, sizeof(*census.arenas), census.n_arenas, out) != census.n_arenas)
+		return CHILD_FAILED;
+	return CHILD_DONE;
+}
+
+static int receive(struct stream *stream, struct census *ret)
+{
+	struct census census;
+	char more;
+	size_t n;
+	int err = stream__read_all(stream, &census, sizeof(census));
+
+	if (err)
+		return err;
+	if (census.n_arenas > CENSUS_MAX_ARENAS)
+		return -EPROTO;
+	n = (size_t)census.n_arenas;
+	census.arenas = calloc(n + 1, sizeof(*census.arenas));
+	if (!census.arenas)
+		return -ENOMEM;
+	err = stream__read_all(stream, census.arenas, n * sizeof(*census.arenas));
+	for (size_t i = 0; i < n && !err; i++)
+		if (census.arenas[i].allocator >= HEAP_ALLOCATORS)
+			err = -EPROTO;
+	if (!err && stream__read(stream, &more, 1))
+		err = -EPROTO;
+	if (err)
+		free(census.arenas);
+	else
+		*ret = census;
+	return err;
+}
+
+int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
+		 struct error *err)
+{
+	const struct scan_task task = {.fn = send, .patience_s = patience_s};
+	struct scan *scan;
+	int rc = scan__start(pid, maps, &task, &scan, err), end;
+
+	if (rc)
+		return rc;
+	rc = receive(scan__stream(scan), ret);
+	end = scan__end(scan);
+	if (!rc && end)
+		free(ret->arenas);
+	rc = end == -EPERM || !rc ? end : rc;
+	if (rc == -EPERM)
+		return error__set(err, rc,
+				  "no sandbox is available for reading process %d: "
+				  "seccomp is missing",
+				  (int)pid);
+	if (rc == -ETIMEDOUT)
+		return error__set(err, rc, "the memory of process %d did not come in time",
+				  (int)pid);
+	if (rc)
+		return error__set(err, rc, "the scan of process %d failed: %s", (int)pid,
+				  rc == -ECHILD ? "its child was killed, or had no memory left"
+						: strerror(-rc));
+	return 0;
+}
