@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include "heap/find.h"
+#include "heap/image.h"
 #include "proc/maps.h"
 
 #define HEAP_MAX_PARTS 8

@@ -90,8 +90,8 @@ TAKE_OPTION(max_memory)
 	struct why_config *c = config;
 
 	(void)row;
-	if (parse_bytes(value, 16ULL << 20, 1ULL << 40, &c->options.max_memory))
-		return usage_error(command, "'%s' is not a size from 16M on", value);
+	if (parse_bytes(value, 1, 1ULL << 40, &c->options.max_memory))
+		return usage_error(command, "'%s' is not a size in bytes", value);
 	return 0;
 }
 
@@ -126,10 +126,10 @@ static const struct option_row what_rows[] = {
 	 .man = "One process, which goes on running. Its heap has to be that of glibc or "
 		"jemalloc 5."},
 	{.name = "addr",
-	 .arg = "ADDRESS",
+	 .arg = "HEX",
 	 .take = take_addr,
 	 .help = "who holds the block at this address; several times for several blocks",
-	 .man = "In hexadecimal, with or without 0x. Any address within the block will do."},
+	 .man = "With or without 0x. Any address within the block will do."},
 	{.name = "size",
 	 .arg = "BYTES",
 	 .take = take_size,

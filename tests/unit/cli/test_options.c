@@ -97,6 +97,8 @@ static const char *sample(const char *arg)
 		const char *arg, *value;
 	} samples[] = {
 		{"PID[,PID...]", "1,2"},
+		{"PID", "1"},
+		{"HEX", "0x7f12"},
 		{"NAME", "x"},
 		{"GLOB", "/usr/bin/x*"},
 		{"USER", "0"},

@@ -93,8 +93,9 @@ static void test_text(void **state)
 	assert_has(text, "leaky (pid 42): 1,234 blocks in use, 120.6 KiB (glibc, 1 arena)\n");
 	assert_has(text, "3 scans in 1.2 s, the longest 0.02 s\nlost: heap_resyncs 7, "
 			 "unreached_once 1,200\n");
-	assert_has(text, "ASKED FOR: 2,067 blocks of 72 bytes, 145.3 KiB: 2,000 held, 66 lost, 1 in "
-			 "doubt");
+	assert_has(text,
+		   "ASKED FOR: 2,067 blocks of 72 bytes, 145.3 KiB: 2,000 held, 66 lost, 1 in "
+		   "doubt");
 	assert_has(text, "Shares are those of 4 blocks");
 	assert_has(text, " 75.0%        3  global cache? (leaky) +0x8 -> [168-byte block] +0x10 -> "
 			 "chain of [72-byte block]\n");

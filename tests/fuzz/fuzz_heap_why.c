@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What is reachable in a heap whose pointers the input makes: marking alone and with parents must
+ * agree, leaks must add up, and paths must lead from a root to their block. Then the same while the
+ * memory changes under the reader, where nothing is promised but an end. */
+#include "heap.h"
+
+#include "heap/lost.h"
+#include "heap/paths.h"
+#include "heap/reach.h"
+
+#define DATA	   0x400000ULL
+#define HEAP	   0x500000ULL
+#define HEAP_BYTES 0x30000ULL
+
+static struct blocks *make_blocks(struct fuzz_input *in)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct blocks *blocks;
+	struct span *span;
+	size_t dropped;
+
+	require(!blocks__new(&blocks) && !blocks__add(blocks, &model, &span));
+	for (uint64_t at = HEAP; at + 32 < HEAP + HEAP_BYTES;) {
+		uint64_t how = fuzz_take(in, 1);
+
+		span__add_block(span, at, how & 3);
+		at += how & 4 ? 0x1400 : 32 + (how >> 3) * 16;
+	}
+	require(!blocks__finish(blocks, &dropped));
+	return blocks;
+}
+
+static void check_leaks(const struct reach *reach, struct image *image)
+{
+	struct lost lost, same;
+	struct leak *leaks;
+	size_t n;
+	uint64_t blocks = 0, bytes = 0, all = 0;
+
+	require(!lost__list(reach, image, NULL, 100000, &lost));
+	require(lost.n == reach->numbers.n - reach->n_marked);
+	require(!lost__list(reach, image, &lost, 100000, &same) && same.n <= lost.n);
+	require(!lost__leaks(reach, &lost, &leaks, &n));
+	for (size_t i = 0; i < n; i++) {
+		blocks += leaks[i].blocks;
+		bytes += leaks[i].bytes;
+		require(leaks[i].blocks && (!i || leaks[i].head.addr > leaks[i - 1].head.addr));
+	}
+	for (size_t i = 0; i < lost.n; i++)
+		all += lost.list[i].size;
+	require(blocks == lost.n && bytes == all);
+	free(leaks);
+	free(lost.list);
+	free(same.list);
+}
+
+static void check_paths(const struct reach *reach, struct image *image)
+{
+	uint64_t hops = 1 << 20;
+
+	for (uint32_t i = 0; i < reach->numbers.n; i++) {
+		struct path path;
+		struct block block;
+
+		require(numbers__block(&reach->numbers, i, &block));
+		require(numbers__find(&reach->numbers, block.start) == i);
+		require(reach__has(reach, i) == (reach->parents[i] != PARENT_NONE));
+		if (!reach__has(reach, i) || reach__path(reach, image, i, &hops, &path))
+			continue;
+		require(path.n_steps && path.n_steps <= PATH_STEPS);
+		require(path.steps[path.n_steps - 1].size == block.size);
+		require(path.root.addr >= DATA && path.root.addr < HEAP);
+	}
+}
+
+static void look(struct image *image, const struct blocks *blocks, const struct roots *roots,
+		 bool still)
+{
+	struct reach alone, with;
+
+	if (reach__scan(image, blocks, roots, false, &alone))
+		return;
+	check_leaks(&alone, image);
+	if (!reach__scan(image, blocks, roots, true, &with)) {
+		require(with.numbers.n == alone.numbers.n);
+		require(!still || with.n_marked == alone.n_marked);
+		for (uint32_t i = 0; still && i < with.numbers.n; i++)
+			require(reach__has(&alone, i) == reach__has(&with, i));
+		check_leaks(&with, image);
+		check_paths(&with, image);
+		reach__clear(&with);
+	}
+	reach__clear(&alone);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fuzz_heap heap = {.in = {data, data + size}};
+	const struct image_source source = {fuzz_heap__read, fuzz_heap__pagemap, &heap};
+	const struct image_limits limits = {.read_bytes = 64 << 20};
+	const struct root_range own = {HEAP, HEAP + HEAP_BYTES};
+	struct root_threads threads = {};
+	struct fuzz_input later;
+	struct blocks *blocks;
+	struct image *image;
+	struct roots roots;
+	struct maps maps;
+
+	fuzz_heap__add(&heap, DATA, 0x1000, "rw-p 00001000 08:01 77 /bin/program");
+	fuzz_heap__add(&heap, HEAP, HEAP_BYTES, "rw-p 00000000 00:00 0 [heap]");
+	blocks = make_blocks(&heap.in);
+	for (size_t i = fuzz_take(&heap.in, 2) % 4096; i && heap.in.pos < heap.in.end; i--)
+		fuzz_heap__change(&heap);
+	require(!maps__parse(heap.text, strlen(heap.text), &maps, NULL));
+	require(!image__new(&maps, &source, &limits, &image));
+	require(!roots__find(&maps, &threads, &own, 1, &roots));
+	later = heap.in;
+	heap.in.pos = heap.in.end; /* nothing changes */
+	look(image, blocks, &roots, true);
+	heap.in = later;
+	image__forget(image);
+	look(image, blocks, &roots, false);
+	roots__clear(&roots);
+	image__free(image);
+	blocks__free(blocks);
+	maps__free(&maps);
+	for (size_t i = 0; i < heap.n_parts; i++)
+		free(heap.parts[i].bytes);
+	return 0;
+}
