@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why memory of a process is still there, in the words of its reader: what is lost for good, and who
- * holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c prints
- * it. */
+/* Why memory of a process is still there, in the words of its reader: what is lost for good, and
+ * who holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c
+ * prints it. */
 #ifndef MEMTRACE_PROFILE_WHY_H
 #define MEMTRACE_PROFILE_WHY_H
 
@@ -44,9 +44,10 @@ struct why_leak {
 /* A step from a root to the blocks that were asked for, which are the last step. */
 struct why_step {
 	uint64_t size; /* of the block */
-	uint64_t
-		off; /* of the pointer to the next step; WHY_UNKNOWN: it differs, or there is none */
-	bool chain;  /* blocks of this size, one after the other */
+	/* of the pointer to the next step, within the block; WHY_UNKNOWN: it differs, or there is
+	 * none */
+	uint64_t off;
+	bool chain; /* blocks of this size, one after the other */
 };
 
 /* Blocks that are held in the same way. */
@@ -83,8 +84,8 @@ struct why_report {
 	size_t n_leaks;
 
 	bool asked; /* for blocks */
-	uint64_t
-		asked_size; /* usable bytes of blocks that were asked for by size; 0: there are none */
+	/* usable bytes of the blocks that were asked for by size; 0: there are none */
+	uint64_t asked_size;
 	uint64_t missing; /* addresses at which no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
