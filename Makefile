@@ -478,7 +478,7 @@ FUZZ_RUN   := $(or $(FUZZ),$(FUZZ_NAMES))
 FUZZ_DEPS  := $(wildcard tests/fuzz/*.h) $(BPF_HDR)
 FUZZ_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
-fuzz_src   := $(foreach r,$(call rooms_for,heap),$(call room_src,$(r))) user/agent/feed.c \
+fuzz_src   := $(foreach r,$(call rooms_for,heap),$(call room_src,$(r))) user/agent/feed.c user/agent/packet.c \
 	$(filter-out user/web/main.c,$(call room_src,web)) user/cli/agent_config.c user/cli/cli.c
 fuzz_obj   := $(fuzz_src:%.c=$(FUZZ_B)/%.o)
 

@@ -120,6 +120,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	require(bytes == site.store.bytes && bytes <= STORE_BYTES);
 	get(&site, "/", NULL);
 	get(&site, "/targets", NULL);
+	get(&site, "/deaths", NULL);
 	get(&site, "/sd", NULL);
 	get(&site, "/metrics", NULL);
 	get(&site, "/metrics", "application/openmetrics-text");

@@ -20,12 +20,11 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
 	FEED_PROFILE = 1,
-	/* A process has done nothing since its last profile, which holds still. */
-	FEED_SAME,
 	/* A round is over: FEED_PROFILE or FEED_SAME of every traced process has been sent. */
 	FEED_ROUND,
 	FEED_ASK,  /* from the server: it wants a round now */
 	FEED_PUSH, /* with a descriptor: the receivers of profiles, as text (below) */
+	FEED_SAME, /* a process has done nothing since its last profile, which holds still */
 };
 
 /* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
