@@ -33,6 +33,12 @@ def agent_on_a_unix_socket():
         try:
             wait_until(there, "an answer")
             expect_equal(there("any.example"), True, "an answer by another name")
+            url = f"unix:{path}:/pid/{target.pid}/debug/pprof/heap"
+            expect_equal([found["pid"] for found in memtrace("diff", "--json", url, url).json()["profiles"]], 2 * [target.pid],
+                         "pids of a diff")
+            expect_words(memtrace("diff", url + "x", url).err, "cannot fetch unix:.*404")
+            expect_words(memtrace("diff", "unix:/x", url).err, "no unix:SOCKET:PATH")
+            expect_words(memtrace("diff", url, url, env={**os.environ, "PATH": directory}).err, "curl.* is missing")
         finally:
             first.kill()
             first.wait()
@@ -105,6 +111,14 @@ def agent_for_other_hosts():
         expect_equal((entry["labels"]["__scheme__"], entry["targets"]), ("https", [f"127.0.0.1:{port}"]), "discovery")
         expect(curl(f"http://127.0.0.1:{port}/")[0] != 200, "an answer without TLS")
         expect(curl("--cacert", cert, "--tls-max", "1.1", url + "/healthz")[0] != 200, "an answer over TLS 1.1")
+
+        heap = f"{url}/pid/{target.pid}/debug/pprof/heap"
+        compared = memtrace("diff", "--json", "--token-file", token, "--cacert", cert, heap, heap)
+        expect_equal([found["pid"] for found in compared.json()["profiles"]], 2 * [target.pid], "pids of a diff")
+        compared = memtrace("diff", "--cacert", cert, heap, heap)
+        expect_equal(compared.status, 1, compared)
+        expect_words(compared.err, f"cannot fetch {heap}: .*401")
+        expect_words(memtrace("diff", "--token-file", token, heap, heap).err, f"cannot fetch {heap}: .*certificate")
 
         make_certificate(directory)
         put(token, "fedcba9876543210")

@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "agent/guard.h"
 #include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/secret.h"
 #include "cli/several.h"
 #include "encode/encode.h"
 
@@ -23,6 +25,8 @@ struct diff_config {
 	enum diff_measure measure;
 	enum diff_format format;
 	const char *output;
+	const char *token_file;
+	struct fetch_options fetching;
 	struct table_options table;
 	const struct diff *diff; /* one of diff and replicas is set */
 	const struct replicas *replicas;
@@ -98,6 +102,20 @@ TAKE_OPTION(top)
 	return 0;
 }
 
+TAKE_OPTION(token_file)
+{
+	(void)command, (void)row;
+	((struct diff_config *)config)->token_file = value;
+	return 0;
+}
+
+TAKE_OPTION(cacert)
+{
+	(void)command, (void)row;
+	((struct diff_config *)config)->fetching.cacert = value;
+	return 0;
+}
+
 TAKE_OPTION(output)
 {
 	struct diff_config *c = config;
@@ -116,6 +134,16 @@ static const struct option_row compare_rows[] = {
 	{"by", .arg = "MEASURE", .values = "live growth", .take = take_measure,
 	 .help = "live or growth (default: what the profiles allow)",
 	 .man = "live is bytes. growth is bytes per second of each profile's own run."},
+	{},
+};
+
+static const struct option_row fetch_rows[] = {
+	{"token-file", .arg = "FILE", .take = take_token_file,
+	 .help = "the bearer token for URLs is in this file",
+	 .man = "Nobody but its owner and group may read it."},
+	{"cacert", .arg = "FILE", .take = take_cacert,
+	 .help = "who certifies the hosts of https URLs: certificates, PEM",
+	 .man = "By default those of the system."},
 	{},
 };
 
@@ -151,6 +179,7 @@ static const struct option_row output_rows[] = {
 
 static const struct option_group groups[] = {
 	{"What to compare", compare_rows, 0, OPTIONS_USUAL},
+	{"URLs", fetch_rows, 0, OPTIONS_USUAL},
 	{"Output", output_rows, 0, OPTIONS_USUAL},
 	{},
 };
@@ -163,13 +192,14 @@ const struct command command_diff = {
 		 "diff [OPTIONS] OLDEST ... NEWEST\n"
 		 "diff --per-process [OPTIONS] ONE ANOTHER THIRD...",
 	.about = "What has grown, by stack, with its 95 % interval, and whether it is more than "
-		 "chance: "
-		 "two sampled profiles differ in any case. FILEs are what memtrace report reads. "
-		 "Stacks "
-		 "are matched by build-id and offset, or else by their functions' names, so that "
-		 "profiles of other processes, hosts and versions are comparable. Of more than two"
-		 " the "
-		 "trend of each stack is told.",
+		 "chance: two sampled profiles differ in any case. FILEs are what memtrace report "
+		 "reads, or URLs of memtrace agent's profiles. Stacks are matched by build-id and "
+		 "offset, or else by their functions' names, so that profiles of other processes, "
+		 "hosts and versions are comparable. Of more than two the trend of each stack is "
+		 "told.",
+	.man = "A URL begins with http:// or https://, or is unix:SOCKET:PATH, as "
+	       "unix:/run/memtrace/socket:/pid/4711/debug/pprof/heap. curl fetches it, without "
+	       "privileges, within 30 seconds.",
 	.groups = groups,
 };
 
@@ -243,7 +273,14 @@ int cmd_diff(int argc, char **argv)
 	if (status)
 		return status;
 	fit_output(&config.table, config.output);
-	status = profiles__read(&profiles, "diff", argv + optind, (size_t)(argc - optind));
+	status = config.token_file
+			 ? secret__read_token("diff", config.token_file, true, GUARD_TOKEN_LEAST,
+					      GUARD_TOKEN_MOST, &config.fetching.token)
+			 : 0;
+	if (!status)
+		status = profiles__read(&profiles, "diff", argv + optind, (size_t)(argc - optind),
+					&config.fetching);
+	free(config.fetching.token);
 	if (!status)
 		status = compare(&config, &profiles);
 	profiles__free(&profiles);

@@ -134,7 +134,7 @@ int cmd_leaks(int argc, char **argv)
 	if (status)
 		return status;
 	fit_output(&config.table, config.output);
-	status = profiles__read(&profiles, "leaks", argv + optind, (size_t)(argc - optind));
+	status = profiles__read(&profiles, "leaks", argv + optind, (size_t)(argc - optind), NULL);
 	if (!status)
 		status = tell(&config, &profiles);
 	profiles__free(&profiles);

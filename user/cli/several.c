@@ -11,7 +11,8 @@
  * two profiles takes as much memory again. */
 #define MAX_BYTES (2ULL << 30)
 
-int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n)
+int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,
+		   const struct fetch_options *fetching)
 {
 	struct error err = {};
 	uint64_t bytes = 0;
@@ -22,7 +23,9 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 	while (profiles->n < n) {
 		const char *path = paths[profiles->n];
 
-		if (decode_file(path, &profiles->list[profiles->n], &err))
+		if (fetching && fetch__is_url(path)
+			    ? fetch__profile(path, fetching, &profiles->list[profiles->n], &err)
+			    : decode_file(path, &profiles->list[profiles->n], &err))
 			return fail(&err);
 		profiles->n++;
 		if (name_raw(path, profiles->list[profiles->n - 1]))

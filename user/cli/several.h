@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "base/error.h"
+#include "cli/fetch.h"
 #include "profile/profile.h"
 
 #define MAX_PROFILES 256
@@ -17,8 +18,10 @@ struct profiles {
 	size_t n;
 };
 
-/* Reads n >= 0 files, one after the other. 0, or an exit status after a complaint. */
-int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n);
+/* Reads n >= 0 files, one after the other. fetching: how those are had whose names are URLs; NULL:
+ * there are none of these. 0, or an exit status after a complaint. */
+int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,
+		   const struct fetch_options *fetching);
 
 /* Complains of an error that concerns all profiles together, and names the files. rc is the error
  * if err has none. Texts call the files by number, from 1. Returns an exit status. */

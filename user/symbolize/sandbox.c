@@ -11,6 +11,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -90,12 +91,12 @@ static void die_first(void)
 	close(fd);
 }
 
-static int become_nobody(void)
+static int give_up(bool user)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3] = {0};
 
-	if (!getuid() || !geteuid()) {
+	if (user && (!getuid() || !geteuid())) {
 		if (setgroups(0, NULL) ||
 		    setresgid(SANDBOX_NOBODY, SANDBOX_NOBODY, SANDBOX_NOBODY) ||
 		    setresuid(SANDBOX_NOBODY, SANDBOX_NOBODY, SANDBOX_NOBODY))
@@ -107,7 +108,7 @@ static int become_nobody(void)
 	return 0;
 }
 
-int sandbox__leave(pid_t parent, const int *fds, size_t n)
+static int leave(pid_t parent, const int *fds, size_t n, bool user)
 {
 	int err;
 
@@ -118,7 +119,7 @@ int sandbox__leave(pid_t parent, const int *fds, size_t n)
 	if (err)
 		return err;
 	die_first();
-	err = become_nobody();
+	err = give_up(user);
 	if (err)
 		return err;
 	/* This signal is set after the change of user, because that change would clear it. If the
@@ -126,6 +127,16 @@ int sandbox__leave(pid_t parent, const int *fds, size_t n)
 	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0))
 		return -errno;
 	return getppid() == parent ? 0 : -ESRCH;
+}
+
+int sandbox__leave(pid_t parent, const int *fds, size_t n)
+{
+	return leave(parent, fds, n, true);
+}
+
+int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n)
+{
+	return leave(parent, fds, n, false);
 }
 
 /* --- limits and system calls --- */

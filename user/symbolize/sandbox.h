@@ -24,6 +24,9 @@
  * after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
+/* The same, but the user stays: root, too, who has no capabilities then. */
+int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
+
 /* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
  * space (no memory limit under AddressSanitizer, which needs terabytes). It can open no files and
  * create no processes. Only the system calls that malloc, libelf and libdw need are allowed:

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Profiles by their URLs. curl fetches them, in a child that has no privileges: so neither HTTP nor
+ * TLS is a part of memtrace. */
+#ifndef MEMTRACE_CLI_FETCH_H
+#define MEMTRACE_CLI_FETCH_H
+
+#include <stdbool.h>
+
+#include "base/error.h"
+#include "profile/profile.h"
+
+struct fetch_options {
+	char *token;	    /* a bearer token; NULL: none; owned by who sets it */
+	const char *cacert; /* file of certificates; NULL: the system's */
+};
+
+/* "http://...", "https://..." or "unix:/SOCKET:/PATH". Anything else is a file. */
+bool fetch__is_url(const char *name);
+
+/* As decode_file(). -ENOENT: there is no curl. */
+int fetch__profile(const char *url, const struct fetch_options *options,
+		   struct profile **ret_profile, struct error *err);
+
+#endif
