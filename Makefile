@@ -243,7 +243,7 @@ CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static
 	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro lld_static_pie mold mold_shared)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
-	standin_glibc.so churn_new churn_pool churn_rjem holders_lsan
+	standin_glibc.so churn_new churn_pool churn_rjem held_static holders_lsan
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
 	$(B)/progs/refused_free.so $(B)/progs/refused_valloc.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \

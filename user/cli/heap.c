@@ -23,6 +23,7 @@ struct heap_config {
 	const char *output;
 	size_t top;
 	bool json;
+	bool blocks; /* --debug-blocks */
 };
 
 TAKE_OPTION(pid)
@@ -88,11 +89,19 @@ static const struct option_row output_rows[] = {
 	 .man = "Tables, or the object of --json."},
 	{},
 };
+
+static const struct option_row debug_rows[] = {
+	{"debug-blocks", .flag = offsetof(struct heap_config, blocks),
+	 .help = "instead: address and usable size of each block in use",
+	 .man = "A line each, sorted by address."},
+	{},
+};
 /* clang-format on */
 
 static const struct option_group groups[] = {
 	{"What to read", what_rows, 0, OPTIONS_USUAL},
 	{"Output", output_rows, 0, OPTIONS_USUAL},
+	{"Output", debug_rows, 0, OPTIONS_DEBUG},
 	{},
 };
 
@@ -147,6 +156,24 @@ static int take_good_census(struct heap_config *c, struct heap_report *report,
 	return EXIT_FAILED;
 }
 
+struct listing {
+	pid_t pid;
+	struct error *err;
+};
+
+static int encode_blocks(const void *what, struct sink *sink)
+{
+	const struct listing *listing = what;
+	struct maps maps;
+	int rc = maps__read(listing->pid, &maps);
+
+	if (rc)
+		return rc;
+	rc = census__list(listing->pid, &maps, sink, listing->err);
+	maps__free(&maps);
+	return rc;
+}
+
 int cmd_heap(int argc, char **argv)
 {
 	struct heap_config config = {.top = DEFAULT_TOP};
@@ -163,6 +190,11 @@ int cmd_heap(int argc, char **argv)
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    session__check_pid(config.pid, &err))
 		return fail(&err);
+	if (config.blocks) {
+		status = write_text(config.output, encode_blocks,
+				    &(struct listing){config.pid, &err});
+		return err.code ? fail(&err) : status;
+	}
 	status = take_good_census(&config, &report, &census);
 	if (status)
 		return status;

@@ -36,6 +36,7 @@ const char *heap_report__unread(const struct maps *maps)
 		const char *file, *name;
 	} libraries[] = {
 		{"/ld-musl-", "musl"},
+		{"-linux-musl/libc.so", "musl"},
 		{"/libmimalloc", "mimalloc"},
 		{"/libtcmalloc", "tcmalloc"},
 	};
@@ -112,6 +113,10 @@ static void put_memory(const struct heap_report *report, struct sink *sink)
 			     "Blocks of %s cannot be found from outside: they are not counted. Its "
 			     "memory is in\n\"other anonymous memory\".\n",
 			     report->unread);
+	else if (!census->pages[HEAP_GLIBC].mapped && !census->pages[HEAP_JEMALLOC].mapped)
+		sink__puts(sink,
+			   "No heap of glibc (2.31 to 2.41) or jemalloc (5.3) was found: other "
+			   "allocators cannot be read.\n");
 }
 
 static int by_bytes(const void *a, const void *b)

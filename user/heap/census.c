@@ -2,6 +2,7 @@
 #include "heap/census.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -281,31 +282,71 @@ static int receive(struct stream *stream, struct census *ret)
 	return err;
 }
 
-int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
-		 struct error *err)
+/* Ends the scan, whose stream gave rc, and says what went wrong. */
+static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 {
-	const struct scan_task task = {.fn = send, .patience_s = patience_s};
-	struct scan *scan;
-	int rc = scan__start(pid, maps, &task, &scan, err), end;
+	int end = scan__end(scan);
 
-	if (rc)
-		return rc;
-	rc = receive(scan__stream(scan), ret);
-	end = scan__end(scan);
-	if (!rc && end)
-		free(ret->arenas);
-	rc = end == -EPERM || !rc ? end : rc;
+	if (!rc || end == -EPERM)
+		rc = end;
+	if (!rc)
+		return 0;
 	if (rc == -EPERM)
 		return error__set(err, rc,
-				  "no sandbox is available for reading process %d: "
-				  "seccomp is missing",
+				  "no sandbox is available for reading process %d: seccomp is "
+				  "missing",
 				  (int)pid);
 	if (rc == -ETIMEDOUT)
 		return error__set(err, rc, "the memory of process %d did not come in time",
 				  (int)pid);
+	return error__set(err, rc, "the scan of process %d failed: %s", (int)pid,
+			  rc == -ECHILD ? "its child was killed, or had no memory left"
+					: strerror(-rc));
+}
+
+int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
+		 struct error *err)
+{
+	const struct scan_task task = {.fn = send, .patience_s = patience_s};
+	struct census census = {};
+	struct scan *scan;
+	int rc = scan__start(pid, maps, &task, &scan, err);
+
 	if (rc)
-		return error__set(err, rc, "the scan of process %d failed: %s", (int)pid,
-				  rc == -ECHILD ? "its child was killed, or had no memory left"
-						: strerror(-rc));
-	return 0;
+		return rc;
+	rc = receive(scan__stream(scan), &census);
+	rc = end_scan(pid, scan, rc, err);
+	if (rc)
+		free(census.arenas);
+	else
+		*ret = census;
+	return rc;
+}
+
+static int send_block(const struct block *block, void *ctx)
+{
+	const uint64_t pair[2] = {block->start, block->size};
+
+	return block->in_use && fwrite(pair, sizeof(pair), 1, ctx) != 1;
+}
+
+static enum child_exit send_blocks(const struct scan_view *view, FILE *out, void *ctx)
+{
+	(void)ctx;
+	return blocks__each(view->blocks, send_block, out) ? CHILD_FAILED : CHILD_DONE;
+}
+
+int census__list(pid_t pid, const struct maps *maps, struct sink *sink, struct error *err)
+{
+	const struct scan_task task = {.fn = send_blocks};
+	struct scan *scan;
+	uint64_t pair[2];
+	int rc = scan__start(pid, maps, &task, &scan, err), got;
+
+	if (rc)
+		return rc;
+	while ((got = stream__read(scan__stream(scan), pair, sizeof(pair))) > 0)
+		sink__printf(sink, "%" PRIx64 " %" PRIu64 "\n", pair[0], pair[1]);
+	rc = end_scan(pid, scan, got, err);
+	return rc ? rc : sink->error;
 }

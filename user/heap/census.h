@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "base/sink.h"
 #include "heap/find.h"
 #include "heap/scan.h"
 
@@ -65,6 +66,10 @@ int census__count(const struct scan_view *view, struct census *ret);
  * ret->arenas. */
 int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
 		 struct error *err);
+
+/* Writes a line "ADDRESS SIZE" (hexadecimal, usable bytes in decimal) for each block in use, from a
+ * scan of its own. Errors as above, and those of the sink. */
+int census__list(pid_t pid, const struct maps *maps, struct sink *sink, struct error *err);
 
 /* The share of the allocator's memory that the scan could not make sense of, 0 to 1: what was
  * skipped, and by how much its own count exceeds what was found. */

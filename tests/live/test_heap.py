@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""memtrace heap: each block that a program holds is found, and the sums are those of its own allocator."""
+import os
+import re
+import struct
+
+from harness import (PROGS, NotRunnable, end, expect, expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
+                     test, wait_until)
+
+JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+THREADS, BLOCKS = 4, 20000
+
+
+def told(*args):
+    result = memtrace("heap", *args)
+    expect_equal(result.status, 0, f"status of heap {args}: {result.err}")
+    return result.out
+
+
+def census(pid):
+    result = memtrace("heap", "-p", pid, "--json")
+    expect_equal(result.status, 0, f"status of heap: {result.err}")
+    return result.json()
+
+
+def blocks_of(pid):
+    pairs = (line.split() for line in told("-p", pid, "--debug-blocks").splitlines())
+    return {int(addr, 16): int(size) for addr, size in pairs}
+
+
+def faults(pid):
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return int(fields[7]), int(fields[9])  # minor, major
+
+
+class Held:
+    """The program held, which tells each of its blocks."""
+
+    def __init__(self, directory, program, mode, preload=None):
+        path = program if "/" in program else os.path.join(PROGS, program)
+        if not os.path.exists(path):
+            raise NotRunnable(f"{path} is not built")
+        file = os.path.join(directory, "held.bin")
+        env = {**os.environ, "LD_PRELOAD": preload} if preload else None
+        self.process = start([path, THREADS, BLOCKS, mode, file], env=env)
+        self.pid = self.process.pid
+        self.own = {}
+        while (line := read_line(self.process, self.process.stdout)) != "ready\n":
+            self.own.update((name, int(value)) for name, value in re.findall(r"(\w+) (\d+)", line))
+        with open(file, "rb") as pairs:
+            self.blocks = {addr: size for addr, size in struct.iter_unpack("<QQ", pairs.read()) if addr}
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        end(self.process)
+
+
+def expect_all(held, found):
+    """Each block that is held was found, with a size that its allocator may have made of what was asked for."""
+    missing = [addr for addr in held.blocks if addr not in found]
+    expect(not missing, f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
+    for addr, size in held.blocks.items():
+        expect(size <= found[addr] <= max(size * 5 / 4 + 24, size + 4096), f"block {addr:x} of {size} has {found[addr]}")
+    return [addr for addr in found if addr not in held.blocks]
+
+
+def sums(allocator, *kinds):
+    """Blocks and usable bytes of these kinds in all arenas."""
+    counts = [arena[kind] for arena in allocator["arenas"] for kind in kinds]
+    return sum(count["blocks"] for count in counts), sum(count["bytes"] for count in counts)
+
+
+def expect_near(got, wanted, by, what):
+    expect(abs(got - wanted) <= by, f"{what}: {got} instead of {wanted} (+- {by})")
+
+
+def check_glibc(held):
+    """A program that sleeps: to the byte, but for the arenas' own structures."""
+    before = faults(held.pid)
+    found = blocks_of(held.pid)
+    extra = expect_all(held, found)
+    # what the C library itself holds: thread caches, buffers, threads
+    expect(len(extra) < 12 * (THREADS + 1), f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
+    told_json = census(held.pid)
+    glibc, = told_json["allocators"]
+    quality = glibc["quality"]
+    expect_equal(quality["doubt"], 0, "share in doubt")
+    expect_equal(quality["own_bytes"], held.own["arena"], "memory of the arenas, by memtrace and by mallinfo2()")
+    expect_equal(quality["found_bytes"], held.own["arena"], "memory of the arenas that was walked")
+    expect_equal(quality["found_large"], held.own["hblkhd"], "bytes in mappings of their own")
+    for what, wanted, kinds in (("in use", "uordblks", ("in_use", "thread_cache")), ("free", "fordblks", ("bins", "top", "fast_bins")),
+                                ("fast bins", "fsmblks", ("fast_bins",))):
+        blocks, nbytes = sums(glibc, *kinds)
+        expect_near(nbytes + 8 * blocks, held.own[wanted], 4096 * THREADS if what == "in use" else 0, what)
+    pages = glibc["pages"]
+    expect_equal(pages["live"] + pages["whole_free"] + pages["between"], pages["resident"], "sum of the pages")
+    expect_equal(faults(held.pid), before, "page faults of the target")
+
+
+@test(beside=True)
+def heap_glibc():
+    """Several arenas, dynamic, and static and stripped; asleep and at full speed."""
+    with place() as directory:
+        stripped = os.path.join(directory, "stripped")
+        run([need_tool("strip"), "-o", stripped, os.path.join(PROGS, "held_static")])
+        for program in ("held", stripped):
+            with Held(directory, program, "quiet") as held:
+                check_glibc(held)
+        with Held(directory, "held", "busy") as held:
+            for _ in range(3):
+                extra = expect_all(held, blocks_of(held.pid))
+                # each thread holds up to 1,000 others at any time
+                expect(len(extra) < 1.1 * 1000 * THREADS, f"{len(extra)} other blocks in use")
+            expect(held.process.poll() is None, "the target has ended")
+
+
+@test(beside=True)
+def heap_jemalloc():
+    """What jemalloc says of itself counts blocks in thread caches as allocated, too."""
+    if not os.path.exists(JEMALLOC):
+        raise NotRunnable(f"{JEMALLOC} is missing")
+    with place() as directory:
+        with Held(directory, "held", "quiet", preload=JEMALLOC) as held:
+            found = blocks_of(held.pid)
+            expect_all(held, found)
+            expect_equal(sum(found.values()), held.own["allocated"], "bytes allocated")
+            jemalloc, = census(held.pid)["allocators"]
+            expect_equal(jemalloc["name"], "jemalloc", "allocator")
+            expect_equal(jemalloc["quality"]["broken_slabs"], 0, "slabs that disagree with their own count")
+            expect_equal(sums(jemalloc, "in_use", "large")[1], held.own["allocated"], "bytes in use")
+        with Held(directory, "held", "busy", preload=JEMALLOC) as held:
+            expect_all(held, blocks_of(held.pid))
+
+
+@test(beside=True)
+def heap_redis():
+    """redis-server has jemalloc, and tells what that has allocated."""
+    server, cli = need_tool("redis-server"), need_tool("redis-cli")
+    with place() as directory:
+        path = os.path.join(directory, "s")
+        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "", "--enable-debug-command", "yes", "--dir", directory])
+        wait_until(lambda: os.path.exists(path), "redis")
+
+        def allocated():
+            return int(re.search(r"^allocator_allocated:(\d+)", run([cli, "-s", path, "info", "memory"]).out, re.M)[1])
+
+        run([cli, "-s", path, "debug", "populate", "200000", "key", "100"])
+        jemalloc = next(one for one in census(redis.pid)["allocators"] if one["name"] == "jemalloc")
+        wanted, got = allocated(), sums(jemalloc, "in_use", "large")[1]
+        expect_near(got, wanted, wanted / 100, "bytes in use")
+
+
+@test(beside=True)
+def heap_words():
+    """The table, what cannot be read, and what cannot be at all."""
+    with place() as directory:
+        with Held(directory, "held", "quiet") as held:
+            expect_words(told("-p", held.pid, "-n", 3), r"blocks in use +\d", r"free, in thread caches", r"\d+ others",
+                         r"Pinned pages of glibc", r"0\.000 % in doubt")
+    musl = start([os.path.join(PROGS, "truth_basic_musl")])
+    read_line(musl, musl.stdout)
+    expect_words(told("-p", musl.pid), "Blocks of musl cannot be found from outside")
+    gone = start(["true"])
+    gone.wait()
+    for args in (["-p", gone.pid], ["-p", "x"], []):
+        expect(memtrace("heap", *args).status != 0, "heap", args, "succeeded")

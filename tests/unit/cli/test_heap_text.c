@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/heap_text.h"
+
+static struct census_arena arenas[20];
+static struct census census;
+
+static char *text_of(const struct heap_report *report)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *stream = open_memstream(&text, &len);
+	struct sink sink = sink__to_stream(stream);
+
+	assert_non_null(stream);
+	assert_int_equal(heap_report__write(report, &sink), 0);
+	assert_int_equal(fclose(stream), 0);
+	return text;
+}
+
+static void assert_has(const char *text, const char *part)
+{
+	if (!strstr(text, part))
+		fail_msg("no '%s' in:\n%s", part, text);
+}
+
+static void fill(void)
+{
+	memset(arenas, 0, sizeof(arenas));
+	census = (struct census){.arenas = arenas, .n_arenas = 20};
+	for (uint64_t i = 0; i < 20; i++) {
+		arenas[i].addr = 0x7f0000000000ULL + i;
+		arenas[i].places[PLACE_IN_USE] = (struct heap_count){i, 100 * i};
+	}
+	for (size_t i = 1; i <= 30; i++)
+		census.sizes[HEAP_GLIBC][i] = (struct census_size){
+			.in_use = {i, 1000 * i}, .holders = i, .pinned = 100 * i};
+	census.pages[HEAP_GLIBC] = (struct census_pages){.mapped = 1 << 20,
+							 .pages = 1 << 20,
+							 .live = 1 << 19,
+							 .whole_free = 1 << 18,
+							 .trimmable = 1 << 17,
+							 .between = 1 << 18,
+							 .sparse = 1 << 16,
+							 .pinned = 1 << 15};
+}
+
+static void test_table(void **state)
+{
+	const struct heap_report report = {
+		.census = &census, .pid = 7, .comm = "db", .top = 3, .unread = "musl"};
+	char *text;
+
+	(void)state;
+	fill();
+	text = text_of(&report);
+	assert_has(text, "Process 7 (db)");
+	assert_has(text, "128.0 KiB of it in free blocks");
+	assert_has(text, "Blocks of musl cannot be found");
+	/* the largest first, the others in one row: 19 + 18 + ... + 1 - (19 to 13) */
+	assert_has(text, "glibc      0x7f0000000013   in use");
+	assert_has(text, "13 others        in use                                     78");
+	assert_has(text, "glibc      480 B                   30");
+	assert_has(text, "glibc      27 others              378");
+	assert_has(text, "Pinned pages of glibc: 64.0 KiB of pages");
+	assert_has(text, "27 others                         378");
+	assert_null(strstr(text, "jemalloc"));
+	free(text);
+}
+
+static void test_json(void **state)
+{
+	const struct heap_report report = {
+		.census = &census, .pid = 7, .comm = "d\"b", .json = true};
+	char *text;
+
+	(void)state;
+	fill();
+	text = text_of(&report);
+	assert_has(text, "\"what\":\"heap_census\"");
+	assert_has(text, "\"comm\":\"d\\\"b\"");
+	assert_has(text, "\"trimmable\":131072");
+	assert_has(text, "{\"max\":480,\"in_use\":{\"blocks\":30,\"bytes\":30000}");
+	free(text);
+}
+
+static void test_refusal(void **state)
+{
+	char text[256];
+
+	(void)state;
+	fill();
+	assert_false(heap_report__refusal(&census, text, sizeof(text)));
+	census.quality[HEAP_GLIBC].own_bytes = 1000;
+	census.quality[HEAP_GLIBC].found_bytes = 940;
+	assert_true(heap_report__refusal(&census, text, sizeof(text)));
+	assert_has(text, "6 % of the memory of glibc");
+}
+
+static void test_unread(void **state)
+{
+	static const char text[] = "1000-2000 r-xp 0 08:01 7 /usr/lib/x86_64-linux-musl/libc.so\n";
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__parse(text, sizeof(text) - 1, &maps, NULL), 0);
+	assert_string_equal(heap_report__unread(&maps), "musl");
+	maps.n = 0;
+	assert_null(heap_report__unread(&maps));
+	maps.n = 1;
+	maps__free(&maps);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_refusal),
+		cmocka_unit_test(test_unread),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
