@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import time
 
-from harness import PROGS, NotRunnable, Target, expect, expect_equal, memtrace, place, run, test
+from harness import (MEMTRACE, PROGS, NotRunnable, Target, expect, expect_equal, memtrace, place, run, start, test,
+                     wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -127,3 +129,36 @@ def why_refuses():
     expect_equal(memtrace("why", "-p", 1, "--addr", "zebra").status, 2, "status for a bad address")
     result = memtrace("why", "-p", 4000000)
     expect(result.status == 1 and "4000000" in result.err, result)
+
+
+@test(beside=True)
+def why_freeze():
+    """One exact scan at full speed; the target goes on, also when memtrace is killed while it is stopped."""
+    def runs():
+        states = []
+        for tid in os.listdir(f"/proc/{target.pid}/task"):
+            with open(f"/proc/{target.pid}/task/{tid}/stat", encoding="utf-8") as file:
+                states.append(file.read().rsplit(")", 1)[1].split()[0])
+        return "t" not in states and "T" not in states
+
+    with Target("holders", "--busy", 2) as target:
+        truth = target.go()
+        n = sum(len(way) for way in truth["lost"].values())
+        document, text = why(target.pid, "--freeze=5000")
+        check("why", text)
+        expect_equal(document["lost_blocks"], n, f"blocks that are called lost: {document}")
+        expect(0 < document["pause_seconds"] < 5 and document["scans"] == 1, document)
+        expect(runs(), "the target runs")
+        result = memtrace("why", "-p", target.pid, "--freeze=1")
+        expect(result.status in (0, 1) and runs(), result)  # a scan may take less
+        for delay in range(20):
+            process = start([MEMTRACE, "why", "-p", str(target.pid), "--freeze"])
+            time.sleep(delay / 400)
+            process.kill()
+            process.wait()
+            wait_until(runs, "the target runs after memtrace was killed", timeout=5)
+    with Target("holders") as target:
+        truth = target.go()
+        document, _ = why(target.pid, "--freeze=5000")
+        expect_equal(document["lost_blocks"], n, f"blocks that are called lost: {document}")
+        expect_equal(target.quit(), 0, "status of the target")

@@ -14,7 +14,8 @@
 #include "cli/output.h"
 #include "encode/encode.h"
 
-#define STATUS_LOST 3 /* with --exit-code */
+#define STATUS_LOST	  3 /* with --exit-code */
+#define DEFAULT_FREEZE_MS 500
 
 struct why_config {
 	pid_t pid;
@@ -85,6 +86,19 @@ TAKE_OPTION(scans)
 	return 0;
 }
 
+TAKE_OPTION(freeze)
+{
+	struct why_config *c = config;
+	uint64_t ms = DEFAULT_FREEZE_MS;
+
+	(void)row;
+	if (value && parse_count(value, 1, 60000, &ms))
+		return usage_error(command, "'%s' is not a time in milliseconds (1 to 60000)",
+				   value);
+	c->options.freeze_ms = (unsigned int)ms;
+	return 0;
+}
+
 TAKE_OPTION(max_memory)
 {
 	struct why_config *c = config;
@@ -147,6 +161,15 @@ static const struct option_row how_rows[] = {
 	 .help = "scans that must agree before a block is called lost",
 	 .man = "They begin half a second apart or more. Fewer than three call blocks lost whose "
 		"pointers move in a busy process."},
+	{.name = "freeze",
+	 .arg = "MS",
+	 .arg_optional = true,
+	 .take = take_freeze,
+	 .help = "stop the process for one exact scan, 500 ms at most or for MS",
+	 .man = "Instead of several scans. How long it was stopped is printed. It goes on in any "
+		"case, also when memtrace is killed. If the scan takes longer than MS, there is no "
+		"result. Some system calls that threads wait in then fail with EINTR, such as "
+		"epoll_wait()."},
 	{.name = "max-memory",
 	 .arg = "BYTES",
 	 .by_default = "2G",

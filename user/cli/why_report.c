@@ -216,7 +216,7 @@ static void take_head(pid_t pid, const struct why *why, struct why_report *repor
 	report->scans = why->scans;
 	report->seconds = why->seconds;
 	report->scan_s = why->scan_s;
-	report->pause_s = NAN;
+	report->pause_s = why->pause_s > 0 ? why->pause_s : NAN;
 	report->registers = why->registers;
 	report->running_threads = why->threads_running;
 	report->table_bytes = sums->table_bytes;

@@ -33,6 +33,11 @@ int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value)
 	return add_value(&threads->values, &threads->n_values, tid, value);
 }
 
+int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp)
+{
+	return add_value(&threads->sps, &threads->n_sps, tid, sp);
+}
+
 void root_threads__clear(struct root_threads *threads)
 {
 	free(threads->sps);
@@ -57,7 +62,7 @@ static int take_thread(struct root_threads *threads, pid_t tid, const char *text
 	}
 	for (int i = 0; !err && i < n - 2; i++)
 		err = root_threads__add(threads, tid, words[i]);
-	return err ? err : add_value(&threads->sps, &threads->n_sps, tid, words[n - 2]);
+	return err ? err : root_threads__add_stack(threads, tid, words[n - 2]);
 }
 
 int root_threads__read(pid_t pid, struct root_threads *ret)

@@ -59,7 +59,8 @@ struct root_threads {
  * system call that a thread is in. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out: their
  * stacks count as running ones. Source: /proc/PID/task/TID/syscall. */
 int root_threads__read(pid_t pid, struct root_threads *ret);
-/* Adds a register's content. 0 or -ENOMEM. */
+/* Add the stack pointer of a thread that does not run; the content of a register. 0 or -ENOMEM. */
+int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp);
 int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
 void root_threads__clear(struct root_threads *threads);
 

@@ -11,6 +11,7 @@
 #include "base/hash.h"
 #include "heap/scan.h"
 #include "heap/why_internal.h"
+#include "proc/freeze.h"
 
 #define TRIES	     5
 #define TRY_AGAIN_US 20000
@@ -171,6 +172,61 @@ static int try_scan(struct looking *l, const struct root_threads *threads, struc
 	return rc ? explain(l, rc, err) : 0;
 }
 
+/* --- a process that is stopped --- */
+
+static int take_frozen(const struct freeze *freeze, struct root_threads *threads)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < freeze->n; i++) {
+		const struct frozen_thread *t = &freeze->threads[i];
+
+		err = root_threads__add_stack(threads, t->tid, t->sp);
+		for (size_t k = 0; !err && k < FREEZE_REGISTERS; k++)
+			err = root_threads__add(threads, t->tid, t->values[k]);
+	}
+	return err;
+}
+
+static int scan_frozen(struct looking *l, const struct freeze *freeze, struct error *err)
+{
+	_cleanup_(root_threads__clear) struct root_threads threads = {};
+	int rc = maps__read(l->pid, &l->why.maps);
+
+	if (!rc)
+		rc = take_frozen(freeze, &threads);
+	if (rc)
+		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, strerror(-rc));
+	l->why.registers = true;
+	rc = run_scan(l, &threads, err);
+	return rc ? explain(l, rc, err) : 0;
+}
+
+static int look_frozen(struct looking *l, struct error *err)
+{
+	unsigned int max_ms = l->options->freeze_ms;
+	struct freeze freeze;
+	uint64_t pause_ns;
+	int rc = freeze__begin(l->pid, max_ms, &freeze), end;
+
+	if (rc)
+		return error__set(err, rc, "cannot stop process %d: %s", l->pid,
+				  rc == -ETIMEDOUT ? "not all of its threads stop in time"
+				  : rc == -EPERM   ? "not permitted, or another debugger has it"
+						   : strerror(-rc));
+	rc = scan_frozen(l, &freeze, err);
+	end = freeze__end(&freeze, &pause_ns);
+	if (rc)
+		return rc;
+	if (end)
+		return error__set(err, end,
+				  "process %d went on after %u ms, before the scan was over: "
+				  "--freeze=MS gives it longer",
+				  l->pid, max_ms);
+	l->why.pause_s = l->why.scan_s = (double)pause_ns / 1e9;
+	return 0;
+}
+
 static int look_once(struct looking *l, struct error *err)
 {
 	_cleanup_(root_threads__clear) struct root_threads threads = {};
@@ -209,9 +265,12 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 	double apart_s = options->apart_s > 0 ? options->apart_s : WHY_APART_S;
 	double start_s = clock__monotonic_s();
 	unsigned int least = options->scans ? options->scans : WHY_SCANS;
-	unsigned int most = least < 3 ? least : least + WHY_MORE_SCANS;
+	unsigned int most;
 	int rc = 0;
 
+	if (options->freeze_ms)
+		least = 1;
+	most = least < 3 ? least : least + WHY_MORE_SCANS;
 	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
 	hash__keyed("", 0);
 	for (; !rc; l.scan++) {
@@ -223,7 +282,7 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 		l.last = l.scan + 1 >= least && (l.calm || l.scan + 1 == most);
 		why__clear(&l.why);
 		l.why = next;
-		rc = look_once(&l, err);
+		rc = options->freeze_ms ? look_frozen(&l, err) : look_once(&l, err);
 		if (rc || l.scan + 1 == most || (l.last && l.calm > 1))
 			break;
 		pause_until(due_s);

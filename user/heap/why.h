@@ -42,9 +42,9 @@ struct why_options {
 	/* Adds what is known of the threads' registers when a scan begins. 0 or negative errno,
 	 * which is told as "registers are not known". NULL: nothing is known. */
 	int (*registers)(pid_t pid, struct root_threads *threads, void *ctx);
-	/* Called right before and after a scan; NULL: not at all. before: 0 or negative errno. */
-	int (*before)(pid_t pid, void *ctx);
-	void (*after)(pid_t pid, void *ctx);
+	/* Stops the process for so long at most, for one exact scan (proc/freeze.h); 0: it runs.
+	 * Then scans and registers have no meaning. */
+	unsigned int freeze_ms;
 	void *ctx;
 	const struct stream_waiting *waiting; /* NULL: nobody */
 };
@@ -87,6 +87,7 @@ struct why {
 	struct why_sums sums;
 	unsigned int scans;
 	double scan_s;		/* the longest scan */
+	double pause_s;		/* for which the process was stopped; 0: it was not */
 	double seconds;		/* all of them, with the time between */
 	size_t threads_running; /* in the last scan: their stacks counted whole */
 	bool registers;		/* the registers of threads were known */

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "proc/freeze.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define THREADS 3
+
+/* Shared with the target: what its threads count. */
+static volatile unsigned long *counts;
+
+static void *count_up(void *arg)
+{
+	for (;;)
+		counts[(size_t)arg]++;
+	return NULL;
+}
+
+static pid_t start(void)
+{
+	pid_t pid;
+
+	counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(counts, MAP_FAILED);
+	pid = fork();
+	if (!pid) {
+		pthread_t thread;
+
+		for (size_t i = 0; i < THREADS; i++)
+			pthread_create(&thread, NULL, count_up, (void *)i);
+		for (;;)
+			pause();
+	}
+	for (size_t i = 0; i < THREADS; i++)
+		while (!counts[i])
+			usleep(1000);
+	return pid;
+}
+
+static void end(pid_t pid)
+{
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	munmap((void *)counts, 4096);
+}
+
+static bool counts_on(void)
+{
+	unsigned long before[THREADS];
+	bool all = false;
+
+	for (size_t i = 0; i < THREADS; i++)
+		before[i] = counts[i];
+	for (int tries = 0; tries < 200 && !all; tries++) {
+		usleep(5000);
+		all = true;
+		for (size_t i = 0; i < THREADS; i++)
+			all = all && counts[i] != before[i];
+	}
+	return all;
+}
+
+static void test_stops_and_goes_on(void **state)
+{
+	unsigned long before[THREADS];
+	struct freeze freeze;
+	uint64_t pause_ns;
+	pid_t pid = start();
+
+	(void)state;
+	assert_int_equal(freeze__begin(pid, 10000, &freeze), 0);
+	assert_int_equal(freeze.n, THREADS + 1);
+	for (size_t i = 0; i < THREADS; i++)
+		before[i] = counts[i];
+	usleep(30000);
+	for (size_t i = 0; i < THREADS; i++) {
+		assert_int_equal(counts[i], before[i]);
+		assert_true(freeze.threads[i].tid >= pid && freeze.threads[i].sp);
+	}
+	assert_int_equal(freeze__end(&freeze, &pause_ns), 0);
+	assert_true(pause_ns >= 30000000);
+	assert_true(counts_on());
+	end(pid);
+}
+
+static void test_deadline(void **state)
+{
+	struct freeze freeze;
+	uint64_t pause_ns;
+	pid_t pid = start();
+	int rc = freeze__begin(pid, 200, &freeze);
+
+	(void)state;
+	if (rc) /* a machine so busy that they do not stop in time */
+		assert_int_equal(rc, -ETIMEDOUT);
+	else {
+		assert_true(counts_on()); /* without us */
+		assert_int_equal(freeze__end(&freeze, &pause_ns), -ETIMEDOUT);
+	}
+	assert_true(counts_on());
+	end(pid);
+}
+
+static void test_helper_that_is_killed(void **state)
+{
+	struct freeze freeze;
+	uint64_t pause_ns;
+	pid_t pid = start();
+
+	(void)state;
+	assert_int_equal(freeze__begin(pid, 10000, &freeze), 0);
+	kill(freeze.helper, SIGKILL);
+	assert_true(counts_on());
+	assert_int_equal(freeze__end(&freeze, &pause_ns), -ECHILD);
+	end(pid);
+}
+
+static void test_refusals(void **state)
+{
+	struct freeze first, second;
+	uint64_t pause_ns;
+	pid_t pid = start();
+
+	(void)state;
+	assert_int_equal(freeze__begin(pid, 10000, &first), 0);
+	assert_int_equal(freeze__begin(pid, 10000, &second), -EPERM);
+	assert_int_equal(freeze__end(&first, &pause_ns), 0);
+	assert_true(counts_on());
+	end(pid);
+	assert_int_equal(freeze__begin(0x3fffff, 100, &first), -ESRCH);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stops_and_goes_on),
+		cmocka_unit_test(test_deadline),
+		cmocka_unit_test(test_helper_that_is_killed),
+		cmocka_unit_test(test_refusals),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

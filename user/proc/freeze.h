@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Stops a process for a moment, and surely lets it go on. A helper process stops it by ptrace, and
+ * does nothing else but wait: for us or for the deadline. When the helper ends, however it ends, the
+ * kernel lets all threads go on. The helper ends when we end.
+ *
+ * A system call that a thread waits in is interrupted and begins again by itself, except for those
+ * that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */
+#ifndef MEMTRACE_PROC_FREEZE_H
+#define MEMTRACE_PROC_FREEZE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define FREEZE_REGISTERS 15
+
+struct frozen_thread {
+	pid_t tid;
+	uint64_t sp;
+	uint64_t values[FREEZE_REGISTERS]; /* the other general registers, in no order */
+};
+
+struct freeze {
+	pid_t helper;
+	int from_fd, to_fd;
+	struct frozen_thread *threads;
+	size_t n;
+};
+
+/* Stops all threads of pid for at most max_ms from now on. 0, with all threads stopped: call
+ * freeze__end(). -ETIMEDOUT: not all of them stopped in time; -EPERM: another debugger has the
+ * process, or we may not; -ESRCH; other negative errno: nothing is stopped. */
+int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
+
+/* Lets the process go on, and frees. *ret_pause_ns: for how long it was stopped. 0; -ETIMEDOUT: the
+ * deadline let it go on before. */
+int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
+
+#endif
