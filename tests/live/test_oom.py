@@ -152,13 +152,13 @@ def agent_spools_who_is_killed():
             def deaths():
                 return {death["pid"]: death for death in json.loads(agent.get("/deaths?format=json")[1])["deaths"]}
             wait_until(lambda: len(deaths()) == 3, "three deaths")
-            files = {pid: glob.glob(f"{directory}/*Z.hoard.{pid}.pb.gz") for pid in deaths()}
             found = {pid: (death["out_of_memory"], death["signal"]) for pid, death in deaths().items()}
             expect_equal(found, {victim.pid: (True, signal.SIGKILL), crashes.pid: (False, signal.SIGABRT),
                                  killed.pid: (False, signal.SIGKILL)}, "deaths")
             expect_words(agent.get("/deaths")[1].decode(), f'href="/pid/{victim.pid}/"', "out of memory", "SIGABRT", "hoard")
             wait_until(lambda: "memtrace_spool_written_total 3\n" in agent.get("/metrics")[1].decode(), "the metric")
             agent.stop()
+        files = {pid: glob.glob(f"{directory}/*Z.hoard.{pid}.pb.gz") for pid in found}
         expect_equal(sorted(os.listdir(directory)), sorted(os.path.basename(file) for [file] in files.values()), "files")
         check_victim(files[victim.pid][0])
         crash = run([MEMTRACE, "report", "-f", "json", *files[crashes.pid]]).json()
