@@ -181,6 +181,12 @@ def json_schema_of_replicas():
 
 
 @test(beside=True)
+def json_schema_of_heap():
+    with Target("truth_basic") as target:
+        check("heap_census", memtrace("heap", "-p", target.pid, "--json").out)
+
+
+@test(beside=True)
 def json_schema_is_closed():
     """Every object of the schema lists its keys, and allows no others."""
     validator("profile")

@@ -27,7 +27,6 @@ static const struct {
 	[PLACE_FAST_BIN] = {"free, in fast bins", "fast_bins"},
 	[PLACE_BIN] = {"free, in bins and slabs", "bins"},
 	[PLACE_TOP] = {"free, at the top or in extents", "top"},
-	[PLACE_UNKNOWN] = {"unknown", "unknown"},
 };
 
 const char *heap_report__unread(const struct maps *maps)

@@ -18,8 +18,7 @@ enum heap_place {
 	PLACE_THREAD_CACHE, /* free */
 	PLACE_FAST_BIN,	    /* free */
 	PLACE_BIN,	    /* free; jemalloc: in slabs */
-	PLACE_TOP,     /* free: what an arena has not given out yet (glibc); extents (jemalloc) */
-	PLACE_UNKNOWN, /* between blocks: headers make no sense there */
+	PLACE_TOP, /* free: what an arena has not given out yet (glibc); extents (jemalloc) */
 	HEAP_PLACES
 };
 
