@@ -147,10 +147,54 @@ enum abi_stack_end {
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
-	__u32 n;		    /* addresses in ip */
-	__u32 end;		    /* enum abi_stack_end, and STACK_BRIDGED */
-	__u64 ip[ABI_STACK_FRAMES]; /* leaf first: allocator entry + 1, then return addresses */
+	__u32 n;   /* addresses in ip */
+	__u32 end; /* enum abi_stack_end, and STACK_BRIDGED */
+	/* leaf first: allocator entry + 1, then return addresses, and frames of Python */
+	__u64 ip[ABI_STACK_FRAMES];
 };
+
+/* How to find the frames of CPython in a process. Offsets are in bytes. */
+#define ABI_PYTHON_FRAME_BYTES 72 /* of a frame, as far as it is read */
+
+struct abi_python {
+	__u64 eval_start, eval_end; /* addresses of the function that runs Python's code */
+	__u64 cold_start, cold_end; /* of its part that the compiler took for rarely executed */
+	/* address of the pointer to the state of the thread that holds the lock of the interpreter;
+	 * 0: this version has none */
+	__u64 current;
+	__u64 interpreter; /* address of the pointer to the main interpreter */
+	__u16 threads;	   /* in the interpreter: pointer to the first thread's state */
+	/* in a thread's state: */
+	__u16 next;	 /* pointer to the next one */
+	__u16 thread_id; /* pthread_self() */
+	__u16 frame;	 /* pointer to the innermost frame; through_cframe: to what points there */
+	__u16 cframe_frame;
+	/* in a frame: */
+	__u16 code;	    /* pointer to the code object */
+	__u16 previous;	    /* pointer to the caller's frame */
+	__u16 instruction;  /* pointer to the instruction being executed */
+	__u16 last;	    /* a byte, which is last_value in the last frame of a native one */
+	__u16 instructions; /* in a code object: its first instruction */
+	__u8 last_value;
+	__u8 last_is_empty; /* that last frame is no function's */
+	__u8 through_cframe;
+	__u8 pad;
+};
+
+/* A frame of Python in a stack, in the place of an address: bit 63, which no address of a process
+ * has; the address of its code object, divided by 16; the number of its instruction. */
+#define ABI_PYTHON_FRAME   (1ULL << 63)
+#define ABI_PYTHON_UNKNOWN 0xfffffULL /* the number is not known */
+
+static inline __u64 abi_python_frame(__u64 code, __u64 instruction)
+{
+	return ABI_PYTHON_FRAME | code >> 4 << 20 | instruction;
+}
+
+static inline __u64 abi_python_code(__u64 frame)
+{
+	return (frame & ~ABI_PYTHON_FRAME) >> 20 << 4;
+}
 
 /* One executable mapping of a process and how to unwind there. */
 struct abi_mapping {
@@ -540,6 +584,7 @@ struct abi_config {
 ABI_ASSERT(struct abi_func, 32);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
+ABI_ASSERT(struct abi_python, 72);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);

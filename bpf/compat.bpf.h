@@ -30,6 +30,15 @@ static __always_inline __u64 trampoline_addr(void)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
+/* What pthread_self() returns in the running thread. The kernel's note on the register fs is right
+ * for a thread that has set it by a system call or at its start, as C libraries do. */
+static __always_inline __u64 thread_pointer(void)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+
+	return BPF_CORE_READ(task, thread.fsbase);
+}
+
 static __always_inline __u32 random_u32(void)
 {
 	return bpf_get_prandom_u32();
@@ -50,6 +59,7 @@ static __always_inline __u32 random_u32(void)
 long read_user_u64(__u64 *dst, __u64 addr);
 long read_user(void *dst, __u32 size, __u64 addr);
 __u64 trampoline_addr(void);
+__u64 thread_pointer(void);
 __u32 random_u32(void);
 #endif
 

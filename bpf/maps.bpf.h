@@ -157,6 +157,15 @@ struct {
 	__type(value, struct abi_mappings);
 } mappings __weak SEC(".maps");
 
+/* How to find Python's frames, of each process that runs Python. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1024);
+	__type(key, __u32); /* process */
+	__type(value, struct abi_python);
+} pythons __weak SEC(".maps");
+
 /* News of processes. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -225,6 +234,8 @@ __u64 processes_refused __weak; /* processes that fit, but had no room for their
 volatile __u64 changes __weak;
 /* True if some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
+/* True once a process in pythons has been seen. */
+volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 __u32 live_filter[ABI_FILTER_SLOTS] __weak; /* by a hash of the keys of live: filter.bpf.h */

@@ -26,6 +26,7 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 
 	u->window_addr = 0;
 	u->bridged = u->guessed = 0;
+	u->python_known = u->python_runs = 0;
 	u->asked.start = u->asked.end = 0;
 	u->trampoline = trampoline_addr();
 	u->sp = sp;
@@ -48,6 +49,7 @@ static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp,
 {
 	u->window_addr = 0;
 	u->bridged = u->guessed = 0;
+	u->python_known = u->python_runs = 0;
 	u->asked.start = u->asked.end = 0;
 	u->trampoline = trampoline_addr();
 	u->stack.ip[0] = pc;

@@ -4,6 +4,7 @@
 #define MEMTRACE_BPF_TAKE_BPF_H
 
 #include "maps.bpf.h"
+#include "python.bpf.h"
 #include "stack.bpf.h"
 #include "tables.bpf.h"
 #include "threads.bpf.h"
@@ -38,11 +39,20 @@ static __always_inline bool has_returned(struct pt_regs *ctx)
 struct walk {
 	struct unwind *unwind;
 	const struct abi_mappings *mappings; /* NULL: user space has not told yet */
+	const struct abi_python *python;     /* NULL: no Python runs here */
 };
 
 static long walk_step(__u32 i, struct walk *walk)
 {
-	return unwind_step(walk->unwind, walk->mappings);
+	const struct abi_python *python = walk->python;
+
+	if (python && walk->unwind->python_runs)
+		return python_step(walk->unwind, python);
+	if (unwind_step(walk->unwind, walk->mappings))
+		return 1;
+	if (python && python_runs_at(python, walk->unwind->pc))
+		python_enter(walk->unwind, python);
+	return 0;
 }
 
 /* Records a stack in the store. 0, or -1: there is no stack, so its sample must be dropped
@@ -81,8 +91,12 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 	unwind->may_ask = !from->irqs_off;
 	walk.unwind = unwind;
 	walk.mappings = use_tables ? bpf_map_lookup_elem(&mappings, &process->id) : NULL;
-	if (use_tables && (walk.mappings || unwind->may_ask))
-		bpf_loop(ABI_STACK_FRAMES, walk_step, &walk, 0);
+	walk.python = any_python ? bpf_map_lookup_elem(&pythons, &process->id) : NULL;
+	if (walk.python && python_runs_at(walk.python, unwind->pc))
+		python_enter(unwind, walk.python);
+	if (use_tables &&
+	    (walk.mappings || unwind->may_ask)) /* each native frame may be replaced */
+		bpf_loop(2 * ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
 		stack_walk_frame_pointers(unwind);
 	if (unwind->guessed && unwind->stack.end == STACK_END_COMPLETE)

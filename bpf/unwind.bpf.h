@@ -32,6 +32,8 @@
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
+#define PYTHON_WORDS 16 /* of a frame; a power of two */
+
 struct unwind {
 	__u64 pc; /* exact, to look up */
 	__u64 sp, bp;
@@ -43,6 +45,12 @@ struct unwind {
 	__u32 may_ask; /* ask_mapping() */
 	/* a frame whose file has no table yet was crossed by frame pointer */
 	__u32 guessed;
+	/* of python.bpf.h: */
+	__u32 python_known; /* python_frame was looked for */
+	__u32 python_runs;  /* the next steps go through Python's frames */
+	__u32 python_first; /* the next one takes the place of the native frame */
+	__u64 python_frame; /* the next frame; 0: none */
+	__u64 python_words[PYTHON_WORDS];
 	struct abi_mapping asked; /* last answer of ask_mapping(); start and end 0: none */
 	struct abi_stack stack;	  /* its end: why the walk would stop here */
 };

@@ -109,6 +109,9 @@ int capture__set_mappings(struct capture *capture, const struct binaries *binari
 void capture__put_tables(struct capture *capture);
 
 /* The process has ended. Its unwind tables may be removed when other tables need the room. */
+/* Tells how to find Python's frames in the process. It is forgotten with the mappings. 0 or
+ * negative errno. */
+int capture__set_python(struct capture *capture, uint32_t process, const struct abi_python *how);
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
 /* Number of files whose unwind tables found no room within max_unwind at least once. */
@@ -311,6 +314,8 @@ int capture__drain(struct capture *capture, struct capture_drain *ret, struct er
 int capture__read_live(struct capture *capture, struct capture_table *ret);
 /* Reads only the sites, of all processes. 0 or negative errno. */
 int capture__read_sites(struct capture *capture, struct capture_table *ret);
+/* Reads only the stacks, of all processes. 0 or negative errno. */
+int capture__read_stacks(struct capture *capture, struct capture_table *ret);
 /* Stops following a block: deletes it from the live table. */
 void capture__forget_block(struct capture *capture, uint32_t process, uint64_t addr);
 void capture_drain__free(struct capture_drain *drain);

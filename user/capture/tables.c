@@ -238,6 +238,11 @@ int capture__read_sites(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c, c->skel->maps.sites, ret);
 }
 
+int capture__read_stacks(struct capture *c, struct capture_table *ret)
+{
+	return capture__read_table(c, c->skel->maps.stacks, ret);
+}
+
 int capture__drain(struct capture *c, struct capture_drain *ret, struct error *err)
 {
 	int rc;

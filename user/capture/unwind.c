@@ -410,10 +410,21 @@ int capture__set_mappings(struct capture *c, const struct binaries *binaries, ui
 	return (int)left_out;
 }
 
+int capture__set_python(struct capture *c, uint32_t process, const struct abi_python *how)
+{
+	int rc = bpf_map__update_elem(c->skel->maps.pythons, &process, sizeof(process), how,
+				      sizeof(*how), BPF_ANY);
+
+	if (!rc)
+		c->skel->bss->any_python = 1;
+	return rc;
+}
+
 void capture__forget_mappings(struct capture *c, uint32_t process)
 {
 	struct unwind_user *user = find_user(&c->unwind, process);
 
+	bpf_map__delete_elem(c->skel->maps.pythons, &process, sizeof(process), 0);
 	if (!user)
 		return;
 	bpf_map__delete_elem(c->skel->maps.mappings, &process, sizeof(process), 0);

@@ -93,6 +93,10 @@ int elf_image__each_function(const struct elf_image *image,
 int elf_image__find_function(const struct elf_image *image, const char *name,
 			     struct elf_symbol *ret_symbol);
 
+/* Finds the defined variable called name (STT_OBJECT). 0 or -ENOENT. */
+int elf_image__find_object(const struct elf_image *image, const char *name,
+			   struct elf_symbol *ret_symbol);
+
 /* Finds direct near calls (e8 rel32) to vaddr by scanning the bytes of the executable segments.
  * Stores the virtual address AFTER each call instruction (the return address that it pushes), up to
  * max, in ret_vaddrs. Jumps (e9 rel32) push nothing and are left out. Data that looks like a call

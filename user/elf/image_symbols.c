@@ -187,3 +187,23 @@ int elf_image__find_function(const struct elf_image *image, const char *name,
 	}
 	return -ENOENT;
 }
+
+int elf_image__find_object(const struct elf_image *image, const char *name,
+			   struct elf_symbol *ret_symbol)
+{
+	const struct symbol_table *const tables[] = {&image->dynsym, &image->symtab};
+
+	for (size_t t = 0; t < 2; t++)
+		for (size_t i = 0; i < tables[t]->n; i++) {
+			const Elf64_Sym *symbol = &tables[t]->symbols[i];
+
+			if (ELF64_ST_TYPE(symbol->st_info) != STT_OBJECT ||
+			    symbol->st_shndx == SHN_UNDEF ||
+			    symbol->st_name >= tables[t]->strings_size ||
+			    strcmp(tables[t]->strings + symbol->st_name, name) != 0)
+				continue;
+			*ret_symbol = describe(image, tables[t], symbol);
+			return 0;
+		}
+	return -ENOENT;
+}

@@ -12,6 +12,8 @@
 
 static bool plausible(const struct profile *profile, const struct profile_location *location)
 {
+	if (location->addr >> 63) /* a frame of Python (bpf/abi.h): no address of a process */
+		return true;
 	return location->mapping >= 0 && profile->mappings[location->mapping].perms[2] == 'x';
 }
 

@@ -26,7 +26,8 @@
 	X(BAD_ELF, "bad_elf")			  /* it is no ELF file or a broken one */          \
 	X(UNREAD, "symbols_not_read")		  /* reading them failed or took too long */       \
 	X(NO_SYMBOLS, "no_symbols")		  /* the file has no symbol table at all */        \
-	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has one, but no symbol is there */
+	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has one, but no symbol is there */         \
+	X(INTERPRETED, "interpreted")		  /* an interpreter's, whose name was not read */
 
 enum unresolved_reason {
 #define X(id, name) UNRESOLVED_##id,

@@ -36,6 +36,7 @@ void target__clear(struct target *t)
 		close(t->perf_map.root_fd);
 	maps__free(&t->maps);
 	allocators__free(t->allocators);
+	python_names__free(t->python);
 	region_source__free(t->regions);
 	region_book__free(&t->book);
 	resident_pieces__free(&t->resident);
@@ -427,6 +428,7 @@ static int add_unresolved(struct profile *p)
 static int symbolize(const struct build *b, struct profile *p)
 {
 	_cleanup_(cleanup_perf_map) struct perf_map *jit = NULL;
+	struct frame_namer namer;
 	_cleanup_close_ int fd = -1;
 	uint64_t skipped = 0;
 	size_t n;
@@ -437,7 +439,14 @@ static int symbolize(const struct build *b, struct profile *p)
 		skipped = n;
 	if (profile__add_lost(p, "perf_map_skipped", skipped))
 		return -ENOMEM;
-	return symbolizer__symbolize(b->symbolizer, p, jit);
+	if (b->target->python && !b->target->ended) {
+		for (size_t i = 0; i < p->n_locations; i++)
+			python_names__learn(b->target->python, b->target->info.pid,
+					    p->locations[i].addr);
+		python_names__check(b->target->python, b->target->info.pid);
+	}
+	namer = python_names__namer(b->target->python);
+	return symbolizer__symbolize(b->symbolizer, p, jit, &namer);
 }
 
 /* Fills in what is known without the kernel's tables. 0 or -ENOMEM. */

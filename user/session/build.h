@@ -17,6 +17,7 @@
 #include "ledger/survivors.h"
 #include "ledger/regions.h"
 #include "ledger/series.h"
+#include "session/python.h"
 #include "symbolize/symbolize.h"
 
 /* State that keeps the cost of tracing one process within its budget (budget.h). */
@@ -89,6 +90,7 @@ struct target {
 	/* where its perf map may be, with names for code that lies in no file; root_fd -1: not
 	 * known */
 	struct perf_map_place perf_map;
+	struct python_names *python; /* NULL: it runs no Python, as far as is known */
 	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;

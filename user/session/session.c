@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/far.h"
+#include "capture/snapshot.h"
 #include "ledger/resident.h"
 #include "proc/maps.h"
 #include "proc/own.h"
@@ -79,6 +80,28 @@ static void watch_sizes(struct session *s, uint64_t now)
 	}
 }
 
+/* Reads names of Python's functions while the processes run. */
+static void learn_python(struct session *s, const struct capture_table *sites)
+{
+	_cleanup_(capture_table__free) struct capture_table stacks = {};
+	const struct abi_site_key *keys = sites->keys;
+	bool any = false;
+
+	for (size_t i = 0; i < s->n_targets; i++)
+		any = any || s->targets[i]->python;
+	if (!any || capture__read_stacks(s->capture, &stacks) || snapshot__sort_stacks(&stacks))
+		return;
+	for (size_t i = 0; i < sites->n; i++) {
+		const struct abi_stack *stack = snapshot__find_stack(&stacks, &keys[i].stack);
+		struct target *t = targets__find_process(s, keys[i].process);
+
+		if (!stack || !t || !t->python || t->ended)
+			continue;
+		for (uint32_t k = 0; k < stack->n && k < ABI_STACK_FRAMES; k++)
+			python_names__learn(t->python, t->info.pid, stack->ip[k]);
+	}
+}
+
 /* Notes from time to time how much the processes, and their sites, hold. Not the sites with probes
  * for all processes: reading their tables again and again takes too long. */
 static void watch_growth(struct session *s)
@@ -90,8 +113,10 @@ static void watch_growth(struct session *s)
 	if (s->everywhere || !s->started || s->stopped || !(s->what & WHAT_HEAP) ||
 	    !series__is_due(&s->series, now))
 		return;
-	if (!capture__read_sites(s->capture, &sites))
-		series__add(&s->series, now, &sites);
+	if (capture__read_sites(s->capture, &sites))
+		return;
+	series__add(&s->series, now, &sites);
+	learn_python(s, &sites);
 }
 
 /* Does what is due, and sets the timer for what is due next. */

@@ -164,6 +164,19 @@ static size_t count_code(const struct maps *maps)
 
 /* Where the kernel side has no room for all mappings that ever were, it is told only the present
  * ones. */
+/* Looks for a Python among the target's files. */
+static void seek_python(struct session *s, struct target *t)
+{
+	struct abi_python how;
+	int rc;
+
+	if (t->python)
+		return;
+	rc = python_names__new(t->info.pid, &t->maps, &t->python, &how);
+	if (!rc)
+		capture__set_python(s->capture, t->process, &how);
+}
+
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -179,6 +192,7 @@ void targets__tell_mappings(struct session *s)
 			continue;
 		if (count_code(&t->maps) > ABI_MAX_MAPPINGS)
 			maps__read(t->info.pid, &now);
+		seek_python(s, t);
 		left_out = capture__set_mappings(s->capture, s->binaries, t->process,
 						 now.n ? &now : &t->maps);
 		maps__free(&now);
@@ -396,6 +410,8 @@ static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 		close(t->perf_map.root_fd);
 	t->perf_map.root_fd = -1;
 	capture__forget_mappings(s->capture, t->process);
+	python_names__free(t->python);
+	t->python = NULL;
 	t->maps_changed = true;
 	targets__refresh_maps(s, t);
 	process__read(pid, &t->info);

@@ -254,6 +254,32 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	return 0;
 }
 
+/* 0; -ENOENT: the location is an address of code; -ENOMEM. */
+static int name_by(const struct frame_namer *namer, struct profile_location *location)
+{
+	struct profile_frame frame = {}, *frames;
+	int err = namer->fn(namer->ctx, location->addr, &frame);
+
+	if (err)
+		return err;
+	location->reason = frame.name ? UNRESOLVED_NAMED : UNRESOLVED_INTERPRETED;
+	if (!frame.name)
+		frame.name = strdup("[python]");
+	frames = calloc(1, sizeof(*frames));
+	if (!frame.name || !frames) {
+		free(frame.name);
+		free(frame.file);
+		free(frames);
+		return -ENOMEM;
+	}
+	clean_name(frame.name);
+	if (frame.file)
+		clean_name(frame.file);
+	*frames = frame;
+	profile_location__set_frames(location, frames, 1);
+	return 0;
+}
+
 /* --- inlined functions and lines --- */
 
 static int compare_places(const void *a, const void *b)
@@ -390,7 +416,7 @@ static void forget_lines(struct symbolizer *symbolizer)
 }
 
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
-			  const struct perf_map *jit)
+			  const struct perf_map *jit, const struct frame_namer *namer)
 {
 	_cleanup_free_ struct place *places = NULL;
 	uint64_t failed = 0;
@@ -409,7 +435,10 @@ int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile
 
 		stream_waiting__call(who_waits(symbolizer));
 		*place = (struct place){.location = (uint32_t)i};
-		err = name_location(symbolizer, profile, &profile->locations[i], jit, place);
+		err = namer ? name_by(namer, &profile->locations[i]) : -ENOENT;
+		if (err == -ENOENT)
+			err = name_location(symbolizer, profile, &profile->locations[i], jit,
+					    place);
 		if (err)
 			return err;
 		n += place->binary != NULL;

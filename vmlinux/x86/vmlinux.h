@@ -123,6 +123,10 @@ struct thread_info {
 	unsigned int status;
 };
 
+struct thread_struct {
+	unsigned long fsbase;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
 	int pid;
@@ -138,6 +142,7 @@ struct task_struct {
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_time;
+	struct thread_struct thread;
 };
 
 struct seq_file {

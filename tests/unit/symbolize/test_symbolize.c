@@ -158,7 +158,7 @@ static void test_own_process(void **state)
 	(void)state;
 	hold_all(&namer, getpid());
 	for (int round = 0; round < 2; round++) { /* a second time changes nothing */
-		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 		assert_location(profile, addrs[0], "known_function", UNRESOLVED_NAMED);
 		assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
 		assert_location(profile, addrs[2], "test_own_process", UNRESOLVED_NAMED);
@@ -188,7 +188,7 @@ static void test_not_held(void **state)
 	size_t len = strlen(program_invocation_short_name);
 
 	(void)state;
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 	assert_int_equal(at(profile, addr)->reason, UNRESOLVED_NO_FILE);
 	assert_memory_equal(profile_location__function(at(profile, addr)),
 			    program_invocation_short_name, len);
@@ -243,7 +243,7 @@ static void test_held_survives(void **state)
 	waitpid(pid, NULL, 0);
 	assert_true(fixture_run("rm target"));
 
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 	assert_location(profile, hook, "hook", UNRESOLVED_NAMED);
 	profile__free(profile);
 	free_namer(&namer);
@@ -273,7 +273,7 @@ static void with_mapped(const char *file, uint64_t off, const char *name,
 	profile = make_profile(getpid(), &addr, 1);
 	hold_all(&namer, getpid());
 	munmap(code, len);
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 	assert_location(profile, addr, name, reason);
 	profile__free(profile);
 	free_namer(&namer);
@@ -344,9 +344,9 @@ static void test_eviction(void **state)
 	(void)state;
 	hold_all(&namer, getpid());
 	hold_all(&small, getpid());
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
-	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL), 0);
-	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(small.symbolizer, again, NULL, NULL), 0);
 	for (size_t i = 0; i < 4; i++)
 		assert_location(again, addrs[i], profile_location__function(at(profile, addrs[i])),
 				UNRESOLVED_NAMED);
@@ -379,7 +379,7 @@ static void test_raw_names(void **state)
 		struct profile *profile = make_profile(getpid(), &addr, 1);
 
 		hold_all(&namer, getpid());
-		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 		assert_location(profile, addr, names[i], UNRESOLVED_NAMED);
 		profile__free(profile);
 		free_namer(&namer);
@@ -407,7 +407,7 @@ static void test_patience(void **state)
 	for (int i = 0; i < 1000; i++) {
 		struct profile *profile = make_profile(getpid(), &addr, 1);
 
-		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 		assert_location(profile, addr, "known_function", UNRESOLVED_NAMED);
 		assert_int_equal(profile->n_lost, 1);
 		assert_string_equal(profile->lost[0].name, "debug_info_failed");
@@ -437,7 +437,7 @@ static void test_unread(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct profile *profile = make_profile(getpid(), &addr, 1);
 
-		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+		assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 		assert_int_equal(at(profile, addr)->reason, UNRESOLVED_UNREAD);
 		profile__free(profile);
 		symtab__test_hooks.in_child = NULL;
@@ -459,13 +459,13 @@ static void test_unread_for_now(void **state)
 	none = (struct rlimit){0, usual.rlim_max};
 	profile = make_profile(getpid(), &addr, 1);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 	assert_int_equal(setrlimit(RLIMIT_NOFILE, &usual), 0);
 	assert_int_equal(at(profile, addr)->reason, UNRESOLVED_UNREAD);
 	profile__free(profile);
 
 	profile = make_profile(getpid(), &addr, 1);
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, NULL), 0);
 	assert_location(profile, addr, "known_function", UNRESOLVED_NAMED);
 	profile__free(profile);
 	free_namer(&namer);
@@ -493,21 +493,21 @@ static void test_asked_once(void **state)
 
 	(void)state;
 	hold_all(&namer, getpid());
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, first, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, first, NULL, NULL), 0);
 	assert_int_equal(failures(first), 0);
 	frame = at(first, known)->frames;
 	assert_non_null(frame->file);
 	assert_non_null(strstr(frame->file, "test_symbolize.c"));
 
 	dwarf__test_hooks.in_child = fail_at_once;
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, again, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, again, NULL, NULL), 0);
 	assert_int_equal(failures(again), 0);
 	/* a new address fails, does not harm the known one, and does not count as answered */
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, more, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, more, NULL, NULL), 0);
 	assert_int_equal(failures(more), 1);
 	assert_null(at(more, addrs[1])->frames->file);
 	dwarf__test_hooks.in_child = NULL;
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, all, NULL), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, all, NULL, NULL), 0);
 	assert_int_equal(failures(all), 0);
 	assert_non_null(at(all, addrs[1])->frames->file);
 
@@ -521,6 +521,38 @@ static void test_asked_once(void **state)
 	profile__free(again);
 	profile__free(more);
 	profile__free(all);
+	free_namer(&namer);
+}
+
+#define INTERPRETED (1ULL << 63)
+
+static int name_frame(void *ctx, uint64_t addr, struct profile_frame *ret)
+{
+	if (!(addr & INTERPRETED))
+		return -ENOENT;
+	if (addr == INTERPRETED + 2)
+		return 0; /* its name is not known */
+	*ret = (struct profile_frame){strdup(ctx), strdup("/srv/a\npp.py"), 7};
+	return 0;
+}
+
+/* Frames of an interpreter get its names; addresses of code get theirs. */
+static void test_interpreted(void **state)
+{
+	struct frame_namer interpreter = {name_frame, "Klass.\x01g"};
+	struct namer namer = new_namer(&defaults);
+	uint64_t addrs[] = {INTERPRETED + 1, INTERPRETED + 2, (uintptr_t)known_function + 1};
+	struct profile *profile = make_profile(getpid(), addrs, 3);
+
+	(void)state;
+	hold_all(&namer, getpid());
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, NULL, &interpreter), 0);
+	assert_location(profile, addrs[0], "Klass.?g", UNRESOLVED_NAMED);
+	assert_string_equal(at(profile, addrs[0])->frames->file, "/srv/a?pp.py");
+	assert_int_equal(at(profile, addrs[0])->frames->line, 7);
+	assert_location(profile, addrs[1], "[python]", UNRESOLVED_INTERPRETED);
+	assert_location(profile, addrs[2], "known_function", UNRESOLVED_NAMED);
+	profile__free(profile);
 	free_namer(&namer);
 }
 
@@ -541,7 +573,7 @@ static void test_jit(void **state)
 		 "%lx 40 LazyCompile:*hot /app.js:3\n%lx 10 liar\n2000 10 gone\n",
 		 (unsigned long)(uintptr_t)code, (unsigned long)(uintptr_t)known_function);
 	assert_int_equal(perf_map__parse(text, strlen(text), &jit, &skipped), 0);
-	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, jit), 0);
+	assert_int_equal(symbolizer__symbolize(namer.symbolizer, profile, jit, NULL), 0);
 	assert_location(profile, addrs[0], "LazyCompile:*hot /app.js:3", UNRESOLVED_NAMED);
 	assert_location(profile, addrs[1], "known_function", UNRESOLVED_NAMED);
 	assert_location(profile, addrs[2], "gone", UNRESOLVED_NAMED);
@@ -554,19 +586,13 @@ static void test_jit(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_own_process),
-		cmocka_unit_test(test_not_held),
-		cmocka_unit_test(test_held_survives),
-		cmocka_unit_test(test_reasons),
-		cmocka_unit_test(test_hostile_paths),
-		cmocka_unit_test(test_hostile_symbols),
-		cmocka_unit_test(test_eviction),
-		cmocka_unit_test(test_raw_names),
-		cmocka_unit_test(test_jit),
-		cmocka_unit_test(test_patience),
-		cmocka_unit_test(test_asked_once),
-		cmocka_unit_test(test_unread),
-		cmocka_unit_test(test_unread_for_now),
+		cmocka_unit_test(test_own_process),   cmocka_unit_test(test_not_held),
+		cmocka_unit_test(test_held_survives), cmocka_unit_test(test_reasons),
+		cmocka_unit_test(test_hostile_paths), cmocka_unit_test(test_hostile_symbols),
+		cmocka_unit_test(test_eviction),      cmocka_unit_test(test_raw_names),
+		cmocka_unit_test(test_jit),	      cmocka_unit_test(test_patience),
+		cmocka_unit_test(test_asked_once),    cmocka_unit_test(test_interpreted),
+		cmocka_unit_test(test_unread),	      cmocka_unit_test(test_unread_for_now),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_setup, fixture_teardown);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Frames of CPython in a stack. One native frame of _PyEval_EvalFrameDefault runs one Python
+ * function, or from 3.11 on several of them that have called each other. The thread's state leads
+ * to the innermost frame of the interpreter, and each frame to its caller. A mark tells where the
+ * native function was entered. So the walk of the native stack stops at each frame of the function,
+ * puts the interpreter's frames in its place as far as the mark, and goes on.
+ *
+ * Where each field lies depends on the version. User space tells (struct abi_python). All that is
+ * read may be forged: each step reads one frame, and the stack's limit ends a walk in circles. */
+#ifndef MEMTRACE_BPF_PYTHON_BPF_H
+#define MEMTRACE_BPF_PYTHON_BPF_H
+
+#include "abi.h"
+#include "compat.bpf.h"
+#include "unwind.bpf.h"
+
+#define PYTHON_MAX_THREADS 64 /* looked through for the state of the running thread */
+
+static __always_inline bool python_runs_at(const struct abi_python *python, __u64 pc)
+{
+	return (pc >= python->eval_start && pc < python->eval_end) ||
+	       (pc >= python->cold_start && pc < python->cold_end);
+}
+
+/* Finds the state of the thread whose thread pointer (pthread_self()) is self. 0: none. */
+static __always_inline __u64 python_thread(const struct abi_python *python, __u64 self)
+{
+	__u64 thread = 0, id;
+	__u32 i;
+
+	if (python->current && !read_user_u64(&thread, python->current) && thread &&
+	    !read_user_u64(&id, thread + python->thread_id) && id == self)
+		return thread;
+	if (read_user_u64(&thread, python->interpreter) || !thread ||
+	    read_user_u64(&thread, thread + python->threads))
+		return 0;
+	for (i = 0; i < PYTHON_MAX_THREADS && thread; i++) {
+		if (read_user_u64(&id, thread + python->thread_id))
+			return 0;
+		if (id == self)
+			return thread;
+		if (read_user_u64(&thread, thread + python->next))
+			return 0;
+	}
+	return 0;
+}
+
+/* The native walk has reached a frame of the interpreter's function, the last one in the stack. */
+static __always_inline void python_enter(struct unwind *u, const struct abi_python *python)
+{
+	if (!u->python_known) {
+		__u64 thread = python_thread(python, thread_pointer());
+
+		u->python_known = 1;
+		u->python_frame = 0;
+		if (thread && !read_user_u64(&u->python_frame, thread + python->frame) &&
+		    u->python_frame && python->through_cframe)
+			read_user_u64(&u->python_frame, u->python_frame + python->cframe_frame);
+	}
+	u->python_runs = u->python_frame != 0;
+	u->python_first = 1;
+}
+
+/* Puts one frame into the stack. 0: the walk goes on; 1: it is over. */
+static __always_inline int python_step(struct unwind *u, const struct abi_python *python)
+{
+	__u64 code, instruction, unit, last;
+	__u32 n = u->stack.n;
+
+	if (read_user(u->python_words, ABI_PYTHON_FRAME_BYTES, u->python_frame)) {
+		u->python_runs = u->python_frame = 0;
+		return 0;
+	}
+	code = u->python_words[(python->code >> 3) & (PYTHON_WORDS - 1)];
+	instruction = u->python_words[(python->instruction >> 3) & (PYTHON_WORDS - 1)];
+	last = u->python_words[(python->last >> 3) & (PYTHON_WORDS - 1)];
+	last = (last >> (8 * (python->last & 7))) & 0xff;
+	u->python_frame = u->python_words[(python->previous >> 3) & (PYTHON_WORDS - 1)];
+	if (last == python->last_value) {
+		u->python_runs = 0;
+		if (python->last_is_empty)
+			return 0;
+	}
+	if (!u->python_frame)
+		u->python_runs = 0;
+	if (!code || (code & 15) || code >> 47) {
+		u->python_runs = u->python_frame = 0;
+		return 0;
+	}
+	unit = (instruction - code - python->instructions) >> 1;
+	if (unit > ABI_PYTHON_UNKNOWN)
+		unit = ABI_PYTHON_UNKNOWN;
+	if (u->python_first) {
+		u->python_first = 0;
+		n--;
+	}
+	if (n >= ABI_STACK_FRAMES || n >= u->max_frames) {
+		u->stack.end = STACK_END_TRUNCATED;
+		return 1;
+	}
+	u->stack.ip[n] = abi_python_frame(code, unit);
+	u->stack.n = n + 1;
+	return 0;
+}
+
+#endif

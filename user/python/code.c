@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "python/python.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/cleanup.h"
+#include "proc/memory.h"
+
+#define MAX_TEXT  4096	      /* characters of a name or path */
+#define MAX_LINES (48u << 10) /* bytes of a table of lines */
+#define HEAD	  208	      /* bytes of a code object in front of its instructions, at most */
+
+/* Fields of any object, and of one of variable size. */
+#define OB_TYPE 8
+#define OB_SIZE 16
+
+/* PyASCIIObject: length and the bits of state. */
+#define STR_LENGTH  16
+#define STR_STATE   32
+#define STR_HEAD    40
+#define STR_COMPACT 0x20
+#define STR_ASCII   0x40
+#define BYTES_TEXT  32 /* PyBytesObject.ob_sval */
+
+static uint64_t word(const unsigned char *bytes, size_t off)
+{
+	uint64_t value;
+
+	memcpy(&value, bytes + off, sizeof(value));
+	return value;
+}
+
+static size_t put_utf8(char *to, uint32_t c)
+{
+	if (c < 0x80) {
+		to[0] = (char)c;
+		return 1;
+	}
+	if (c < 0x800) {
+		to[0] = (char)(0xc0 | c >> 6);
+		to[1] = (char)(0x80 | (c & 63));
+		return 2;
+	}
+	if (c < 0x10000) {
+		to[0] = (char)(0xe0 | c >> 12);
+		to[1] = (char)(0x80 | (c >> 6 & 63));
+		to[2] = (char)(0x80 | (c & 63));
+		return 3;
+	}
+	to[0] = (char)(0xf0 | (c >> 18 & 7));
+	to[1] = (char)(0x80 | (c >> 12 & 63));
+	to[2] = (char)(0x80 | (c >> 6 & 63));
+	to[3] = (char)(0x80 | (c & 63));
+	return 4;
+}
+
+/* Reads a str. 0; -ENOENT: it is none; other negative errno. */
+static int read_text(pid_t pid, const struct python_layout *layout, uint64_t addr, char **ret)
+{
+	_cleanup_free_ unsigned char *raw = NULL;
+	_cleanup_free_ char *text = NULL;
+	unsigned char head[STR_HEAD];
+	uint64_t length, kind;
+	uint32_t state;
+	size_t n = 0;
+	int rc = memory__read(pid, addr, head, sizeof(head));
+
+	if (rc)
+		return rc;
+	length = word(head, STR_LENGTH);
+	memcpy(&state, head + STR_STATE, sizeof(state));
+	kind = state >> 2 & 7;
+	if (!length || length > MAX_TEXT || !(state & STR_COMPACT) ||
+	    (kind != 1 && kind != 2 && kind != 4))
+		return -ENOENT;
+	raw = malloc(length * kind);
+	text = malloc(length * 4 + 1);
+	if (!raw || !text)
+		return -ENOMEM;
+	rc = memory__read(pid, addr + (state & STR_ASCII ? layout->ascii : layout->unicode), raw,
+			  length * kind);
+	for (size_t i = 0; i < length && !rc; i++) {
+		uint32_t c = 0;
+
+		memcpy(&c, raw + i * kind, kind);
+		n += put_utf8(text + n, c ? c : '?');
+	}
+	if (rc)
+		return rc;
+	text[n] = '\0';
+	*ret = text;
+	text = NULL;
+	return 0;
+}
+
+static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
+{
+	unsigned char head[BYTES_TEXT];
+	int rc = memory__read(pid, addr, head, sizeof(head));
+	uint64_t n;
+
+	if (rc)
+		return rc;
+	n = word(head, OB_SIZE);
+	if (n > MAX_LINES)
+		return -ENOENT;
+	code->lines = malloc(n + 1);
+	if (!code->lines)
+		return -ENOMEM;
+	code->n_lines = n;
+	return n ? memory__read(pid, addr + BYTES_TEXT, code->lines, n) : 0;
+}
+
+int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
+		      struct python_code *ret)
+{
+	const struct python_layout *layout = python->layout;
+	struct python_code code = {};
+	unsigned char head[HEAD];
+	int rc = memory__read(pid, addr, head, layout->instructions);
+
+	if (!rc && word(head, OB_TYPE) != python->code_type)
+		rc = -ENOENT;
+	if (!rc)
+		rc = read_text(pid, layout, word(head, layout->name), &code.name);
+	if (!rc)
+		rc = read_text(pid, layout, word(head, layout->file), &code.file);
+	if (!rc)
+		rc = read_lines(pid, word(head, layout->lines), &code);
+	if (rc) {
+		python_code__clear(&code);
+		return rc;
+	}
+	memcpy(&code.first_line, head + layout->first_line, sizeof(code.first_line));
+	code.n_units = word(head, OB_SIZE);
+	code.identity[0] = word(head, layout->name);
+	code.identity[1] = word(head, layout->lines);
+	*ret = code;
+	return 0;
+}
+
+int python_code__is_same(pid_t pid, const struct python *python, uint64_t addr,
+			 const struct python_code *code)
+{
+	const struct python_layout *layout = python->layout;
+	unsigned char head[HEAD];
+	int line, rc = memory__read(pid, addr, head, layout->instructions);
+
+	if (rc)
+		return rc;
+	memcpy(&line, head + layout->first_line, sizeof(line));
+	return word(head, OB_TYPE) == python->code_type && line == code->first_line &&
+	       word(head, OB_SIZE) == code->n_units &&
+	       word(head, layout->name) == code->identity[0] &&
+	       word(head, layout->lines) == code->identity[1];
+}
+
+void python_code__clear(struct python_code *code)
+{
+	free(code->name);
+	free(code->file);
+	free(code->lines);
+	*code = (struct python_code){};
+}
+
+/* A number of 6 bits a byte, the lowest first; bit 6: more follow. The lowest bit is the sign. */
+static int read_number(const unsigned char **pos, const unsigned char *end)
+{
+	uint32_t value = 0;
+	unsigned int shift = 0;
+	unsigned char byte = 0x40;
+
+	while (*pos < end && byte & 0x40) {
+		byte = *(*pos)++;
+		if (shift < 30)
+			value |= (uint32_t)(byte & 63) << shift;
+		shift += 6;
+	}
+	return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
+}
+
+/* Each entry begins with 1, 4 bits for its kind, and 3 for its number of instructions less 1. Other
+ * bytes have bit 7 clear. Source: Objects/locations.md of CPython (3.11 and later). */
+int python_code__line(const struct python_code *code, uint64_t unit)
+{
+	const unsigned char *pos = code->lines, *end = pos + code->n_lines;
+	int64_t line = code->first_line;
+	uint64_t at = 0;
+
+	while (pos < end) {
+		unsigned char byte = *pos++, kind = byte >> 3 & 15;
+
+		if (!(byte & 0x80))
+			return 0;
+		if (kind == 13 || kind == 14)
+			line += read_number(&pos, end);
+		else if (kind >= 10 && kind <= 12)
+			line += kind - 10;
+		at += (byte & 7) + 1;
+		if (unit < at)
+			return kind == 15 || line < 0 || line > INT32_MAX ? 0 : (int)line;
+		while (pos < end && !(*pos & 0x80))
+			pos++;
+	}
+	return 0;
+}

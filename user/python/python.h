@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* CPython in another process: where its interpreter is, and what its code objects are called. All
+ * that is read there may be forged. So each read has a deadline (proc/memory.h), each length a
+ * limit, and an object counts only if its type is that of code objects. */
+#ifndef MEMTRACE_PYTHON_PYTHON_H
+#define MEMTRACE_PYTHON_PYTHON_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "proc/maps.h"
+
+/* Where a version keeps things, offsets in bytes. Source: CPython's pycore_runtime.h,
+ * pycore_interp.h, pycore_frame.h, cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h. */
+struct python_layout {
+	uint32_t version; /* major << 8 | minor */
+	/* in _PyRuntime; current 0: there is none */
+	uint16_t current, interpreter;
+	uint16_t threads; /* in PyInterpreterState */
+	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
+	uint16_t next, thread_id, frame, cframe_frame;
+	bool through_cframe;
+	/* in _PyInterpreterFrame; last: the byte that marks the last frame of a native one */
+	uint16_t frame_code, previous, instruction, last;
+	uint8_t last_value;
+	bool last_is_empty;
+	/* in PyCodeObject */
+	uint16_t instructions, file, name, first_line, lines;
+	uint16_t ascii, unicode; /* where a str keeps its text */
+};
+
+/* NULL: the version is not known. */
+const struct python_layout *python_layout__find(uint32_t version);
+
+/* A CPython that a process has mapped. Addresses are run-time addresses. */
+struct python {
+	const struct python_layout *layout;
+	uint64_t eval_start, eval_end; /* _PyEval_EvalFrameDefault */
+	uint64_t cold_start, cold_end; /* its rarely executed part; both 0: none is known */
+	uint64_t runtime;	       /* _PyRuntime */
+	uint64_t code_type;	       /* PyCode_Type */
+};
+
+/* Looks for CPython 3.11 to 3.13 in the process: in a file called python... or libpython... 0;
+ * -ENOENT: there is none of a known version; other negative errno. */
+int python__find(pid_t pid, const struct maps *maps, struct python *ret);
+
+struct python_code {
+	char *name, *file; /* UTF-8, of the object's own choice */
+	int first_line;
+	uint64_t n_units;     /* instructions */
+	unsigned char *lines; /* co_linetable */
+	size_t n_lines;
+	uint64_t identity[2]; /* where the object has its name and table of lines */
+};
+
+/* Reads the code object at addr. 0, then the caller clears *ret; -ENOENT: it is no code object, or
+ * an unreasonable one; other negative errno. */
+int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
+		      struct python_code *ret);
+/* Is the object at addr still the one that was read? 1; 0; -EFAULT: nothing is there; other
+ * negative errno: not known. */
+int python_code__is_same(pid_t pid, const struct python *python, uint64_t addr,
+			 const struct python_code *code);
+void python_code__clear(struct python_code *code);
+
+/* The line of an instruction, 0: none. */
+int python_code__line(const struct python_code *code, uint64_t unit);
+
+#endif
