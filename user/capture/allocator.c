@@ -265,6 +265,23 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 		 file->copied, entry->path);
 }
 
+/* A language calls its pool so often that probes in the pools of all processes would leave no room
+ * for anything else in what the machine may bear. */
+static void leave_pool_out(const struct search *s, const struct map_entry *entry,
+			   const struct alloc_part *part)
+{
+	struct alloc_unseen *unseen = &s->all->unseen;
+
+	if (unseen->family)
+		return;
+	unseen->family = part->family;
+	unseen->file = entry->file;
+	snprintf(unseen->text, sizeof(unseen->text),
+		 "%s of %.200s is not probed where probes are in the code of all processes, "
+		 "because it is called too often. To count its blocks, name the process with -p",
+		 part->family, entry->path);
+}
+
 /* Adds the allocators in the file behind entry. 0 or negative errno. */
 static int read_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
@@ -293,7 +310,10 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 			 (int)sizeof(s->all->unopened) - 1, why.text);
 	rc = 0;
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
-		rc = add_allocator(s, entry, file, &file->parts[i], err);
+		if (file->parts[i].is_pool && s->scope == ALLOC_ALL)
+			leave_pool_out(s, entry, &file->parts[i]);
+		else
+			rc = add_allocator(s, entry, file, &file->parts[i], err);
 	if (rc)
 		return rc;
 	note_unseen(s, entry, file);

@@ -211,7 +211,7 @@ static const struct option_group groups[] = {
 const struct command command_why = {
 	.name = "why",
 	.run = cmd_why,
-	.summary = "is memory lost for good, or who still holds it: from outside, without probes",
+	.summary = "is memory lost for good, or who still holds it",
 	.usage = "why -p PID [OPTIONS]",
 	.about = "Which blocks of a running process are lost for good, because no pointer to them "
 		 "is left, and, for the blocks that you ask for, who holds them: the path of "
