@@ -10,10 +10,11 @@
 /* Frames that were read, not guessed: the probed function and the return address on its stack. */
 #define FRAMES_READ 2
 
-static bool plausible(const struct profile *profile, const struct profile_location *location)
+static bool plausible(const struct profile *profile, const struct profile_location *location,
+		      bool interpreted)
 {
-	if (location->addr >> 63) /* a frame of Python (bpf/abi.h): no address of a process */
-		return true;
+	if (location->addr >> 63) /* no address of a process */
+		return interpreted;
 	return location->mapping >= 0 && profile->mappings[location->mapping].perms[2] == 'x';
 }
 
@@ -134,7 +135,7 @@ int profile__drop_unused_locations(struct profile *profile)
 	return 0;
 }
 
-int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
+int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut)
 {
 	size_t cut = 0;
 	int err;
@@ -143,7 +144,7 @@ int profile__cut_implausible(struct profile *profile, size_t *ret_cut)
 		struct profile_site *site = &profile->sites[i];
 
 		for (uint32_t k = FRAMES_READ; k < site->n_locations && !site->complete; k++) {
-			if (!plausible(profile, profile__location(profile, site, k))) {
+			if (!plausible(profile, profile__location(profile, site, k), interpreted)) {
 				site->n_locations = k;
 				cut++;
 				break;

@@ -419,9 +419,10 @@ int profile__sort(struct profile *profile);
  * whose addr - 1 lies in no mapping, or in one that is not executable. Sites that become equal are
  * merged (estimates, totals, threads). This removes what a frame-pointer walk collects in a program
  * without frame pointers. The leaf and its immediate caller always stay: they were read, not
- * guessed. Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of
+ * guessed. interpreted: a location with bit 63 is a frame of Python (bpf/abi.h); else it cannot be
+ * code either. Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of
  * sites that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
-int profile__cut_implausible(struct profile *profile, size_t *ret_cut);
+int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut);
 
 /* Is it a profile of regions, of page faults? */
 bool profile__is_regions(const struct profile *profile);

@@ -8,7 +8,7 @@
 #include "base/cleanup.h"
 #include "proc/memory.h"
 
-#define MAX_TEXT  4096	      /* characters of a name or path */
+#define MAX_TEXT  4096	      /* characters of a name or path, before it is cut */
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
 #define HEAD	  208	      /* bytes of a code object in front of its instructions, at most */
 
@@ -76,12 +76,12 @@ static int read_text(pid_t pid, const struct python_layout *layout, uint64_t add
 	    (kind != 1 && kind != 2 && kind != 4))
 		return -ENOENT;
 	raw = malloc(length * kind);
-	text = malloc(length * 4 + 1);
+	text = malloc(length * 4 < PYTHON_NAME_BYTES ? length * 4 + 1 : PYTHON_NAME_BYTES);
 	if (!raw || !text)
 		return -ENOMEM;
 	rc = memory__read(pid, addr + (state & STR_ASCII ? layout->ascii : layout->unicode), raw,
 			  length * kind);
-	for (size_t i = 0; i < length && !rc; i++) {
+	for (size_t i = 0; i < length && n + 4 < PYTHON_NAME_BYTES && !rc; i++) {
 		uint32_t c = 0;
 
 		memcpy(&c, raw + i * kind, kind);

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -11,7 +13,8 @@
 #include "elf/image.h"
 #include "proc/memory.h"
 
-#define MAX_EVAL_BYTES (1u << 20)
+/* CPython has 40 to 90 KB. Decoding more would keep the tracer from its probes for too long. */
+#define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
 #define BEHIND_TARGET  128 /* bytes of code that the last branch into the cold part leads to */
 
@@ -67,54 +70,129 @@ static bool may_be_python(const struct map_entry *entry)
 	       (!strncmp(name, "python", 6) || !strncmp(name, "libpython", 9));
 }
 
-static int look(pid_t pid, const struct map_entry *entry, struct python *ret)
+/* --- files --- */
+
+#define MOST_FILES 64 /* that are known at a time */
+
+/* Addresses are vaddrs. */
+struct python_file {
+	struct file_id id;
+	uint64_t size;		 /* bytes, */
+	struct timespec changed; /* and ctime, when it was read */
+	bool is_python;
+	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type, version;
+	uint64_t shift; /* vaddr - file offset of the code */
+};
+
+struct python_files {
+	struct python_file at[MOST_FILES];
+	size_t n; /* that were ever read: the oldest makes room */
+};
+
+int python_files__new(struct python_files **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? 0 : -ENOMEM;
+}
+
+void python_files__free(struct python_files *files)
+{
+	free(files);
+}
+
+static int read_file(int fd, const struct map_entry *entry, struct python_file *file)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
-	_cleanup_close_ int fd = maps__open_file(pid, entry);
 	struct elf_symbol eval, runtime, type, version;
-	uint64_t vaddr, bias, number;
-	int rc;
+	uint64_t vaddr;
+	int rc = elf_image__open(fd, entry->path, &image, NULL);
 
-	if (fd < 0)
-		return fd;
-	rc = elf_image__open(fd, entry->path, &image, NULL);
 	if (rc)
-		return rc;
+		return rc == -ENOMEM ? rc : 0;
 	if (elf_image__find_function(image, "_PyEval_EvalFrameDefault", &eval) ||
 	    elf_image__find_object(image, "_PyRuntime", &runtime) ||
 	    elf_image__find_object(image, "PyCode_Type", &type) ||
 	    elf_image__find_object(image, "Py_Version", &version) ||
 	    elf_image__mapping_to_vaddr(image, entry->off, &vaddr) || eval.size > MAX_EVAL_BYTES)
+		return 0;
+	file->is_python = true;
+	file->eval_start = eval.vaddr;
+	file->eval_end = eval.vaddr + eval.size;
+	file->runtime = runtime.vaddr;
+	file->code_type = type.vaddr;
+	file->version = version.vaddr;
+	file->shift = vaddr - entry->off;
+	return find_cold_part(image, &eval, &file->cold_start, &file->cold_end);
+}
+
+/* What the file behind entry tells. NULL: it cannot be read now; *ret_rc says why. */
+static const struct python_file *file_of(struct python_files *files, pid_t pid,
+					 const struct map_entry *entry, int *ret_rc)
+{
+	_cleanup_close_ int fd = maps__open_file(pid, entry);
+	struct python_file file = {.id = entry->file};
+	struct stat st;
+
+	*ret_rc = fd < 0 ? fd : fstat(fd, &st) ? -errno : 0;
+	if (*ret_rc)
+		return NULL;
+	file.size = (uint64_t)st.st_size;
+	file.changed = st.st_ctim;
+	for (size_t i = 0; i < files->n && i < MOST_FILES; i++) {
+		const struct python_file *known = &files->at[i];
+
+		if (file_id__equal(&known->id, &file.id) && known->size == file.size &&
+		    known->changed.tv_sec == file.changed.tv_sec &&
+		    known->changed.tv_nsec == file.changed.tv_nsec)
+			return known;
+	}
+	*ret_rc = read_file(fd, entry, &file);
+	if (*ret_rc)
+		return NULL;
+	files->at[files->n % MOST_FILES] = file;
+	return &files->at[files->n++ % MOST_FILES];
+}
+
+/* --- processes --- */
+
+static int look(struct python_files *files, pid_t pid, const struct map_entry *entry,
+		struct python *ret)
+{
+	uint64_t bias, number;
+	int rc;
+	const struct python_file *file = file_of(files, pid, entry, &rc);
+
+	if (!file)
+		return rc;
+	if (!file->is_python)
 		return -ENOENT;
-	bias = entry->start - vaddr;
-	rc = memory__read(pid, bias + version.vaddr, &number, sizeof(number));
+	bias = entry->start - entry->off - file->shift;
+	rc = memory__read(pid, bias + file->version, &number, sizeof(number));
 	if (rc)
 		return rc;
 	*ret = (struct python){
 		.layout = python_layout__find((uint32_t)(number >> 16)),
-		.eval_start = bias + eval.vaddr,
-		.eval_end = bias + eval.vaddr + eval.size,
-		.runtime = bias + runtime.vaddr,
-		.code_type = bias + type.vaddr,
+		.eval_start = bias + file->eval_start,
+		.eval_end = bias + file->eval_end,
+		.runtime = bias + file->runtime,
+		.code_type = bias + file->code_type,
 	};
-	if (!ret->layout || number >> 32)
-		return -ENOENT;
-	rc = find_cold_part(image, &eval, &ret->cold_start, &ret->cold_end);
-	if (ret->cold_end) {
-		ret->cold_start += bias;
-		ret->cold_end += bias;
+	if (file->cold_end) {
+		ret->cold_start = bias + file->cold_start;
+		ret->cold_end = bias + file->cold_end;
 	}
-	return rc;
+	return ret->layout && !(number >> 32) ? 0 : -ENOENT;
 }
 
-int python__find(pid_t pid, const struct maps *maps, struct python *ret)
+int python__find(struct python_files *files, pid_t pid, const struct maps *maps, struct python *ret)
 {
 	int rc = -ENOENT;
 
 	for (size_t i = 0; i < maps->n && rc; i++) {
 		struct python found;
-		int err = may_be_python(&maps->entries[i]) ? look(pid, &maps->entries[i], &found)
-							   : -ENOENT;
+		int err = may_be_python(&maps->entries[i])
+				  ? look(files, pid, &maps->entries[i], &found)
+				  : -ENOENT;
 
 		if (!err)
 			*ret = found;

@@ -43,12 +43,21 @@ struct python {
 	uint64_t code_type;	       /* PyCode_Type */
 };
 
+/* What files tell, so that each is read once, however many processes run it. Opaque. */
+struct python_files;
+
+int python_files__new(struct python_files **ret); /* 0 or -ENOMEM */
+void python_files__free(struct python_files *files);
+
 /* Looks for CPython 3.11 to 3.13 in the process: in a file called python... or libpython... 0;
  * -ENOENT: there is none of a known version; other negative errno. */
-int python__find(pid_t pid, const struct maps *maps, struct python *ret);
+int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
+		 struct python *ret);
+
+#define PYTHON_NAME_BYTES 1024
 
 struct python_code {
-	char *name, *file; /* UTF-8, of the object's own choice */
+	char *name, *file; /* UTF-8, of the object's own choice; cut to PYTHON_NAME_BYTES */
 	int first_line;
 	uint64_t n_units;     /* instructions */
 	unsigned char *lines; /* co_linetable */

@@ -442,8 +442,8 @@ static int symbolize(const struct build *b, struct profile *p)
 	if (b->target->python && !b->target->ended) {
 		for (size_t i = 0; i < p->n_locations; i++)
 			python_names__learn(b->target->python, b->target->info.pid,
-					    p->locations[i].addr);
-		python_names__check(b->target->python, b->target->info.pid);
+					    p->locations[i].addr, b->capture);
+		python_names__check(b->target->python, b->target->info.pid, b->capture);
 	}
 	namer = python_names__namer(b->target->python);
 	return symbolizer__symbolize(b->symbolizer, p, jit, &namer);
@@ -485,7 +485,7 @@ static int finish_profile(const struct build *b, struct profile *p)
 	int rc = profile__sort(p);
 
 	if (!rc)
-		rc = profile__cut_implausible(p, &cut);
+		rc = profile__cut_implausible(p, b->target->python != NULL, &cut);
 	if (!rc)
 		rc = profile__add_lost(p, "stacks_cut", cut);
 	if (!rc)

@@ -26,6 +26,7 @@ struct session {
 	struct watch *watch;
 	struct binaries *binaries;
 	struct alloc_files *alloc_files;
+	struct python_files *python_files;
 	struct symbolizer *symbolizer;
 
 	struct target *

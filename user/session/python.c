@@ -6,12 +6,14 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/hash.h"
 #include "base/table.h"
 #include "base/vector.h"
 #include "python/python.h"
 
-#define MAX_CODES 32768 /* code objects of a process; a large service has some 20,000 */
+#define MAX_CODES 32768	      /* code objects of a process; a large service has some 20,000 */
+#define MAX_BYTES (16u << 20) /* of their names and tables of lines */
 
 struct known {
 	uint64_t addr;
@@ -22,17 +24,18 @@ struct known {
 struct python_names {
 	struct python python;
 	struct known *codes;
-	size_t n;
+	size_t n, bytes;
+	size_t checked; /* where python_names__check() goes on */
 	struct table by_addr;
 };
 
-int python_names__new(pid_t pid, const struct maps *maps, struct python_names **ret,
-		      struct abi_python *ret_how)
+int python_names__new(struct python_files *files, pid_t pid, const struct maps *maps,
+		      struct python_names **ret, struct abi_python *ret_how)
 {
 	struct python python;
 	const struct python_layout *l;
 	struct python_names *names;
-	int rc = python__find(pid, maps, &python);
+	int rc = python__find(files, pid, maps, &python);
 
 	if (rc)
 		return rc;
@@ -90,15 +93,23 @@ static struct known *find(const struct python_names *names, uint64_t addr)
 	return slot && *slot ? &names->codes[*slot - 1] : NULL;
 }
 
-void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame)
+static size_t bytes_of(const struct python_code *code)
+{
+	return code->name ? strlen(code->name) + strlen(code->file) + code->n_lines : 0;
+}
+
+void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
+			 struct capture *capture)
 {
 	uint64_t addr = abi_python_code(frame);
 	struct python_code code = {};
 	int rc;
 
-	if (!(frame & ABI_PYTHON_FRAME) || names->n == MAX_CODES || find(names, addr))
+	if (!(frame & ABI_PYTHON_FRAME) || names->n == MAX_CODES || names->bytes > MAX_BYTES ||
+	    find(names, addr))
 		return;
 	rc = python_code__read(pid, &names->python, addr, &code);
+	capture__beat(capture);
 	if (rc && rc != -ENOENT && rc != -EFAULT)
 		return; /* the next attempt may succeed */
 	if (VECTOR_ADD_ROOM(names->codes, names->n) ||
@@ -109,13 +120,16 @@ void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame)
 	for (size_t i = 0; rc && i < names->n; i++)
 		*slot_of(names, names->codes[i].addr) = (uint32_t)i + 1;
 	*slot_of(names, addr) = (uint32_t)names->n + 1;
+	names->bytes += bytes_of(&code);
 	names->codes[names->n++] = (struct known){.addr = addr, .code = code};
 }
 
-void python_names__check(struct python_names *names, pid_t pid)
+void python_names__check(struct python_names *names, pid_t pid, struct capture *capture)
 {
-	for (size_t i = 0; i < names->n; i++) {
-		struct known *known = &names->codes[i];
+	uint64_t end = clock__now_ns(CLOCK_MONOTONIC) + PYTHON_CHECK_MS * 1000000ULL;
+
+	for (size_t i = 0; i < names->n && clock__now_ns(CLOCK_MONOTONIC) < end; i++) {
+		struct known *known = &names->codes[names->checked++ % names->n];
 		int same;
 
 		if (!known->code.name || known->doubtful)
@@ -124,6 +138,7 @@ void python_names__check(struct python_names *names, pid_t pid)
 		if (same < 0 && same != -EFAULT)
 			return; /* the process has ended, or does not answer */
 		known->doubtful = same != 1;
+		capture__beat(capture);
 	}
 }
 

@@ -8,7 +8,9 @@
 #include <sys/types.h>
 
 #include "bpf/abi.h"
+#include "capture/capture.h"
 #include "proc/maps.h"
+#include "python/python.h"
 #include "symbolize/symbolize.h"
 
 /* The Python that a process runs, and the code objects that were read. */
@@ -16,17 +18,20 @@ struct python_names;
 
 /* Looks for a Python in the process. 0; -ENOENT: there is none; other negative errno: another
  * attempt may succeed. *ret_how tells the kernel side. */
-int python_names__new(pid_t pid, const struct maps *maps, struct python_names **ret,
-		      struct abi_python *ret_how);
+int python_names__new(struct python_files *files, pid_t pid, const struct maps *maps,
+		      struct python_names **ret, struct abi_python *ret_how);
 void python_names__free(struct python_names *names);
 
 /* Reads the code object of the frame, if frame is one of Python and the object is new. The process
- * must run. */
-void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame);
+ * must run. Each object costs questions to another process (proc/memory.h), so the guard of probes
+ * is told that all is well after each. */
+void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
+			 struct capture *capture);
 
-/* Looks at the code objects again. An address that another object has now may have had both in the
- * run, so its name is not used any more. */
-void python_names__check(struct python_names *names, pid_t pid);
+/* Looks at the code objects again, for PYTHON_CHECK_MS at most; the next call goes on. An address
+ * that another object has now may have had both in the run, so its name is not used any more. */
+#define PYTHON_CHECK_MS 500
+void python_names__check(struct python_names *names, pid_t pid, struct capture *capture);
 
 /* Names frames of Python. names: NULL if the process has none. */
 struct frame_namer python_names__namer(struct python_names *names);

@@ -45,6 +45,7 @@ void session__free(struct session *s)
 	watch__free(s->watch);
 	symbolizer__free(s->symbolizer);
 	alloc_files__free(s->alloc_files);
+	python_files__free(s->python_files);
 	binaries__free(s->binaries);
 	if (s->timer_fd >= 0)
 		close(s->timer_fd);
@@ -98,7 +99,7 @@ static void learn_python(struct session *s, const struct capture_table *sites)
 		if (!stack || !t || !t->python || t->ended)
 			continue;
 		for (uint32_t k = 0; k < stack->n && k < ABI_STACK_FRAMES; k++)
-			python_names__learn(t->python, t->info.pid, stack->ip[k]);
+			python_names__learn(t->python, t->info.pid, stack->ip[k], s->capture);
 	}
 }
 

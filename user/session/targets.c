@@ -162,9 +162,7 @@ static size_t count_code(const struct maps *maps)
 	return n;
 }
 
-/* Where the kernel side has no room for all mappings that ever were, it is told only the present
- * ones. */
-/* Looks for a Python among the target's files. */
+/* Looks for a Python among the target's files. A file's code may be decoded for it. */
 static void seek_python(struct session *s, struct target *t)
 {
 	struct abi_python how;
@@ -172,11 +170,14 @@ static void seek_python(struct session *s, struct target *t)
 
 	if (t->python)
 		return;
-	rc = python_names__new(t->info.pid, &t->maps, &t->python, &how);
+	rc = python_names__new(s->python_files, t->info.pid, &t->maps, &t->python, &how);
+	capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
 }
 
+/* Where the kernel side has no room for all mappings that ever were, it is told only the present
+ * ones. */
 void targets__tell_mappings(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {

@@ -46,7 +46,7 @@ static int build(uint64_t more, struct profile **ret)
 	if (!rc)
 		rc = profile__sort(p);
 	if (!rc)
-		rc = profile__cut_implausible(p, &cut);
+		rc = profile__cut_implausible(p, false, &cut);
 	for (size_t i = 0; !rc && i < p->n_locations; i++)
 		rc = profile_location__set_name(&p->locations[i], i % 2 ? "leak" : "keep");
 	if (rc) {

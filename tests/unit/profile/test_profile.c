@@ -180,7 +180,7 @@ static void hostile_input_is_refused_or_tamed(void **state)
 
 	profile = new_exact(); /* nothing at all */
 	assert_int_equal(profile__sort(profile), 0);
-	assert_int_equal(profile__cut_implausible(profile, NULL), 0);
+	assert_int_equal(profile__cut_implausible(profile, false, NULL), 0);
 	profile__free(profile);
 	profile__free(NULL);
 }
@@ -239,7 +239,7 @@ static void what_cannot_be_code_is_cut(void **state)
 		assert_int_equal(profile__add_live(profile, sites[i], i == 2 ? t2 : t1, 1 << i), 0);
 	}
 	assert_int_equal(profile__sort(profile), 0);
-	assert_int_equal(profile__cut_implausible(profile, &cut), 0);
+	assert_int_equal(profile__cut_implausible(profile, false, &cut), 0);
 
 	assert_int_equal(cut, 3); /* garbage, other_garbage, jit_caller */
 	assert_int_equal(profile->n_sites, 3);
@@ -291,7 +291,7 @@ static void a_large_profile_takes_seconds(void **state)
 				 0);
 	assert_int_equal(profile__sort(profile), 0);
 	assert_int_equal(profile__live(profile).samples, 1000000);
-	assert_int_equal(profile__cut_implausible(profile, &cut), 0);
+	assert_int_equal(profile__cut_implausible(profile, false, &cut), 0);
 	assert_int_equal(cut, 50000);
 	assert_int_equal(profile->n_sites, 1);
 	assert_int_equal(profile->n_locations, 2);

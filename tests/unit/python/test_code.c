@@ -152,12 +152,15 @@ static void lies_are_refused(void **state)
 
 static void none_is_found_without_python(void **state)
 {
+	struct python_files *files;
 	struct maps maps;
 	struct python found;
 
 	(void)state;
 	assert_int_equal(maps__read(getpid(), &maps), 0);
-	assert_int_equal(python__find(getpid(), &maps, &found), -ENOENT);
+	assert_int_equal(python_files__new(&files), 0);
+	assert_int_equal(python__find(files, getpid(), &maps, &found), -ENOENT);
+	python_files__free(files);
 	maps__free(&maps);
 }
 
