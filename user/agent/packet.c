@@ -71,11 +71,13 @@ int packet__receive(int fd, void *bytes, size_t size, int *ret_memory)
 	ssize_t n;
 
 	*ret_memory = -1;
+	/* ECONNRESET is told once, if the other side ends with packets of ours unread. Packets of
+	 * its own may still be here. */
 	do
 		n = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
+	while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == EAGAIN ? 0 : errno == ECONNRESET ? -EPIPE : -errno;
+		return errno == EAGAIN ? 0 : -errno;
 	if (!n)
 		return -EPIPE;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&packet); c; c = CMSG_NXTHDR(&packet, c))

@@ -223,8 +223,6 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	rc = make_room(s, p, len);
 	if (rc) {
 		s->n_evicted++;
-		if (p) /* it is there: what was kept before stays */
-			p->round = s->rounds;
 		error__set(err, rc, "%s: no room for its %zu bytes", name, len);
 		goto refused;
 	}
@@ -245,13 +243,17 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->latest = profile;
 	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len};
 	p->round = s->rounds;
-	p->ended = false;
+	p->ended = p->outdated = false;
 	s->bytes += len;
 	if (s->came)
 		s->came(s->ctx, p, before);
 	profile__free(before);
 	return 0;
 refused:
+	if (p) { /* it is there: what was kept before stays, but holds no more */
+		p->round = s->rounds;
+		p->outdated = true;
+	}
 	profile__free(profile);
 	free(file);
 	return rc;
@@ -263,10 +265,12 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 
 	if (!p)
 		return;
-	p->before_ns = p->taken_ns;
-	p->taken_ns = taken_ns;
 	p->round = s->rounds;
 	p->ended = false;
+	if (p->outdated) /* what holds is the profile that could not be kept */
+		return;
+	p->before_ns = p->taken_ns;
+	p->taken_ns = taken_ns;
 	if (s->came)
 		s->came(s->ctx, p, p->latest);
 }

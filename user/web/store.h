@@ -52,6 +52,7 @@ struct process {
 	uint64_t round; /* the last one in which it had a profile */
 	struct container container;
 	bool ended;
+	bool outdated; /* a newer profile came and could not be kept */
 };
 
 struct store {
@@ -74,7 +75,8 @@ int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, si
 	       struct error *err);
 
 /* The process has done nothing since its newest profile, which holds at taken_ns, too. Calls came()
- * as for a new profile. Nothing happens if the profile found no room when it came. */
+ * as for a new profile. If a newer one came and could not be kept, the process is only known to be
+ * there. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
 /* Every process that is traced has had its profile: the others have ended. */

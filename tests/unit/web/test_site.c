@@ -455,7 +455,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	const size_t quarter = STORE_BYTES / 4, slack = 50;
 	struct profile *many;
 	const struct process *p;
-	uint64_t evicted;
+	uint64_t evicted, taken_ns;
 
 	(void)state;
 	come(7, "leaky", START_NS, 1);
@@ -483,6 +483,10 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(come_as_it_may(many, 7, "leaky", START_NS, 3), -ENOSPC);
 	assert_int_equal(p->kept[0].id, 2);
 	assert_int_equal(site.store.n_evicted, 2);
+	/* that nothing has changed since is said of the profile that found no room */
+	taken_ns = p->taken_ns;
+	store__hold(&site.store, 7, taken_ns + 1000000000);
+	assert_int_equal(p->taken_ns, taken_ns);
 	assert_int_equal(come_large(5, quarter), -ENOSPC);
 	store__end_round(&site.store);
 	assert_false(store__find(&site.store, 7)->ended);
