@@ -71,25 +71,21 @@ static bool are_ascending(const struct lost *lost)
 	return true;
 }
 
+/* After an error, what the scan before has listed stays. */
 static int receive(struct looking *l, struct stream *stream)
 {
 	struct why *why = &l->why;
 	struct why_counts counts = {};
 	char more;
-	void *lost = NULL, *groups = NULL, *paths = NULL;
+	void *list = NULL, *groups = NULL, *paths = NULL;
+	struct lost lost;
 	int err = stream__read_all(stream, &why->sums, sizeof(why->sums));
 
 	if (!err)
 		err = stream__read_all(stream, &counts, sizeof(counts));
 	if (!err)
 		err = read_array(stream, counts.lost, WHY_MAX_LOST, sizeof(struct lost_block),
-				 &lost);
-	if (!err)
-		l->calm = l->scan && l->lost.n == counts.lost ? l->calm + 1 : 0;
-	free(l->lost.list);
-	l->lost = (struct lost){.list = lost,
-				.n = lost ? counts.lost : 0,
-				.beyond = err ? 0 : why->sums.lost_beyond};
+				 &list);
 	if (!err)
 		err = read_array(stream, counts.groups, WHY_MAX_LOST, sizeof(*why->groups),
 				 &groups);
@@ -101,11 +97,20 @@ static int receive(struct looking *l, struct stream *stream)
 	why->n_paths = paths ? counts.paths : 0;
 	for (size_t i = 0; !err && i < why->n_paths; i++)
 		err = is_sound(&why->paths[i]) ? 0 : -ECHILD;
-	if (!err && !are_ascending(&l->lost))
+	lost = (struct lost){
+		.list = list, .n = list ? counts.lost : 0, .beyond = why->sums.lost_beyond};
+	if (!err && !are_ascending(&lost))
 		err = -ECHILD;
 	if (!err) /* the end, after which the child's exit status counts */
 		err = stream__read(stream, &more, 1);
-	return err > 0 ? -ECHILD : err;
+	if (err) {
+		free(list);
+		return err > 0 ? -ECHILD : err;
+	}
+	l->calm = l->scan && l->lost.n == lost.n ? l->calm + 1 : 0;
+	free(l->lost.list);
+	l->lost = lost;
+	return 0;
 }
 
 /* --- one scan --- */
