@@ -199,9 +199,19 @@ static int compare_roots(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Adds a stack from each of its stack pointers up to the next one. */
-static int add_stack(struct list *list, struct root root, const struct root_value *sps, size_t n,
-		     const struct root_range *owned, size_t n_owned)
+/* Is mapping i the stack of one thread, and nothing else? Below the stack of a thread, its guard. */
+static bool is_stack(const struct maps *maps, size_t i)
+{
+	const struct map_entry *e = &maps->entries[i];
+
+	return !strcmp(e->path, "[stack]") ||
+	       (i && e[-1].end == e->start && !strncmp(e[-1].perms, "---p", 4));
+}
+
+/* Adds a mapping with stacks from each of their stack pointers up to the next one. below: what lies
+ * below the lowest one may be in use, too. */
+static int add_stack(struct list *list, struct root root, bool below, const struct root_value *sps,
+		     size_t n, const struct root_range *owned, size_t n_owned)
 {
 	uint64_t end = root.end;
 	int err = 0;
@@ -209,8 +219,8 @@ static int add_stack(struct list *list, struct root root, const struct root_valu
 	for (size_t i = 0; !err && i < n; i++) {
 		uint64_t from = sps[i].value - RED_ZONE;
 
-		if (!i || from > root.start)
-			root.start = from > root.start ? from : root.start;
+		if ((i || !below) && from > root.start)
+			root.start = from;
 		root.end = i + 1 < n ? sps[i + 1].value - RED_ZONE : end;
 		root.kind = ROOT_STACK;
 		root.tid = sps[i].tid;
@@ -267,7 +277,8 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 		/* Only of memory without a file, because a stack in a file's data is a program's
 		 * own, and the data around it is not the stack's. */
 		if (to > from && root.kind != ROOT_DATA)
-			err = add_stack(&list, root, sps + from, to - from, owned, n_owned);
+			err = add_stack(&list, root, !is_stack(maps, i), sps + from, to - from,
+					owned, n_owned);
 		else
 			err = add_without(&list, root, owned, n_owned);
 		roots.list = list.roots;

@@ -18,8 +18,9 @@ static const char text[] =
 	"403000-405000 rw-p 00000000 00:00 0 \n" /* bss */
 	"405000-406000 rw-p 00000000 00:00 0 \n" /* the kernel keeps them apart */
 	"500000-600000 rw-p 00000000 00:00 0 [heap]\n"
-	"600000-601000 ---p 00000000 00:00 0 \n"
+	"6ff000-700000 ---p 00000000 00:00 0 \n"
 	"700000-710000 rw-p 00000000 00:00 0 \n" /* a thread's stack */
+	"718000-71c000 rw-p 00000000 00:00 0 \n" /* a pool of stacks */
 	"720000-721000 rw-s 00000000 00:05 5 /dev/zero (deleted)\n"
 	"730000-731000 rw-s 00000000 08:01 78 /var/lib/database\n"
 	"740000-741000 r--p 00000000 00:00 0 \n"
@@ -51,8 +52,8 @@ static void test_kinds(void **state)
 		{0x402000, 0x402100, ROOT_DATA, 0},	 {0x402200, 0x403000, ROOT_DATA, 0},
 		{0x403000, 0x405000, ROOT_DATA, 0},	 {0x405000, 0x406000, ROOT_ANONYMOUS, 0},
 		{0x590000, 0x600000, ROOT_ANONYMOUS, 0}, {0x700000, 0x710000, ROOT_ANONYMOUS, 0},
-		{0x720000, 0x721000, ROOT_ANONYMOUS, 0}, {0x740000, 0x741000, ROOT_ANONYMOUS, 0},
-		{0x7ff000, 0x803000, ROOT_STACK, 0},
+		{0x718000, 0x71c000, ROOT_ANONYMOUS, 0}, {0x720000, 0x721000, ROOT_ANONYMOUS, 0},
+		{0x740000, 0x741000, ROOT_ANONYMOUS, 0}, {0x7ff000, 0x803000, ROOT_STACK, 0},
 	};
 	struct root_threads threads = {};
 	struct roots roots;
@@ -70,15 +71,15 @@ static void test_kinds(void **state)
 static void test_stacks(void **state)
 {
 	/* two threads share a mapping; one has its stack in a block of the heap */
-	struct root_value sps[] = {
-		{0x802004, 1}, {0x708000, 3}, {0x704000, 2}, {0x500100, 4}, {0x900000, 5}};
+	struct root_value sps[] = {{0x802004, 1}, {0x708000, 3}, {0x704000, 2}, {0x500100, 4},
+				   {0x900000, 5}, {0x719000, 6}, {0x71a000, 7}};
 	struct root_value values[] = {{0x500200, 1}};
 	const struct root_range own = {0x500000, 0x600000};
 	const struct root_threads threads = {
-		.sps = sps, .n_sps = 5, .values = values, .n_values = 1};
+		.sps = sps, .n_sps = 7, .values = values, .n_values = 1};
 	const struct expected stacks[] = {
-		{0x703f80, 0x707f80, ROOT_STACK, 2},
-		{0x707f80, 0x710000, ROOT_STACK, 3},
+		{0x703f80, 0x707f80, ROOT_STACK, 2}, {0x707f80, 0x710000, ROOT_STACK, 3},
+		{0x718000, 0x719f80, ROOT_STACK, 6}, {0x719f80, 0x71c000, ROOT_STACK, 7},
 		{0x801f88, 0x803000, ROOT_STACK, 1},
 	};
 	struct roots roots;
@@ -90,8 +91,8 @@ static void test_stacks(void **state)
 	assert_int_equal(roots__find(&maps, &threads, &own, 1, &roots), 0);
 	while (at < roots.n && roots.list[at].kind != ROOT_STACK)
 		at++;
-	assert_int_equal(roots.n - at, 3);
-	assert_roots(&(struct roots){.list = roots.list + at, .n = roots.n - at}, stacks, 3);
+	assert_int_equal(roots.n - at, 5);
+	assert_roots(&(struct roots){.list = roots.list + at, .n = roots.n - at}, stacks, 5);
 	assert_int_equal(roots.n_values, 2);
 	assert_int_equal(roots.values[0].value, 0x500200);
 	assert_int_equal(roots.values[1].value, 0x500100);
