@@ -4,13 +4,13 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/user.h>
 #include <sys/wait.h>
@@ -24,45 +24,44 @@
 
 #define MAX_THREADS 65536
 
-/* What the helper says first, followed by the threads; and last. */
+/* What the helper says first, followed by the threads. */
 struct begun {
 	int error; /* negative errno; 0: all threads are stopped */
 	size_t n;
 };
-struct ended {
-	uint64_t pause_ns;
-	int error; /* -ETIMEDOUT: the deadline came first */
-};
 
 /* --- the helper --- */
+
+struct stopped {
+	struct frozen_thread thread;
+	int signal; /* it was about to get this one; 0: none */
+};
 
 struct helper {
 	pid_t pid;
 	uint64_t start_ns, deadline_ns;
-	struct frozen_thread *threads;
+	struct stopped *threads;
 	size_t n;
 };
 
 static bool knows(const struct helper *h, pid_t tid)
 {
 	for (size_t i = 0; i < h->n; i++)
-		if (h->threads[i].tid == tid)
+		if (h->threads[i].thread.tid == tid)
 			return true;
 	return false;
 }
 
-/* Waits until the thread has stopped. 0; -ESRCH: it has ended; -ETIMEDOUT. */
-static int await_stop(const struct helper *h, pid_t tid)
+/* Waits until the thread has stopped, for PTRACE_INTERRUPT or for a signal. 0; -ESRCH: it has
+ * ended. */
+static int await_stop(struct stopped *stopped)
 {
 	int status;
-	pid_t rc;
 
-	while (!(rc = waitpid(tid, &status, __WALL | WNOHANG))) {
-		if (clock__now_ns(CLOCK_MONOTONIC) > h->deadline_ns)
-			return -ETIMEDOUT;
-		usleep(50);
-	}
-	return rc < 0 || !WIFSTOPPED(status) ? -ESRCH : 0;
+	if (waitpid(stopped->thread.tid, &status, __WALL) < 0 || !WIFSTOPPED(status))
+		return -ESRCH;
+	stopped->signal = status >> 16 ? 0 : WSTOPSIG(status);
+	return 0;
 }
 
 static int read_registers(struct frozen_thread *thread)
@@ -78,6 +77,14 @@ static int read_registers(struct frozen_thread *thread)
 					    r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15},
 	       sizeof(thread->values));
 	return 0;
+}
+
+/* A main thread that has ended stays while others run, and cannot be traced. */
+static bool has_ended(pid_t tid)
+{
+	struct process_info info;
+
+	return process__read_stat(tid, &info) || info.state == 'Z' || info.state == 'X';
 }
 
 /* Stops the threads that are there and not known yet. Returns how many; negative errno. */
@@ -99,16 +106,17 @@ static int stop_more(struct helper *h)
 			return -ENOMEM;
 		if (ptrace(PTRACE_SEIZE, tid, NULL, NULL) ||
 		    ptrace(PTRACE_INTERRUPT, tid, NULL, NULL)) {
-			if (errno == ESRCH)
-				continue; /* it has just ended */
-			return -errno;
+			err = -errno;
+			if (err == -ESRCH || (err == -EPERM && has_ended(tid)))
+				continue;
+			return err;
 		}
-		h->threads[h->n++] = (struct frozen_thread){.tid = tid};
+		h->threads[h->n++] = (struct stopped){.thread = {.tid = tid}};
 	}
 	for (size_t i = first; i < h->n; i++) {
-		err = await_stop(h, h->threads[i].tid);
+		err = await_stop(&h->threads[i]);
 		if (!err)
-			err = read_registers(&h->threads[i]);
+			err = read_registers(&h->threads[i].thread);
 		if (err && err != -ESRCH)
 			return err;
 	}
@@ -117,52 +125,73 @@ static int stop_more(struct helper *h)
 
 static bool say(int fd, const void *data, size_t len)
 {
-	return !len || write(fd, data, len) == (ssize_t)len;
+	return write(fd, data, len) == (ssize_t)len;
+}
+
+/* Lets SIGALRM end us at the deadline, whatever we wait for then. */
+static void end_at(uint64_t deadline_ns)
+{
+	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
+	uint64_t left_us = deadline_ns > now_ns ? (deadline_ns - now_ns) / 1000 : 0;
+	struct itimerval timer = {.it_value = {.tv_sec = (time_t)(left_us / 1000000),
+					       .tv_usec = (suseconds_t)(left_us % 1000000 + 1)}};
+	sigset_t alarm;
+
+	if (timer.it_value.tv_usec == 1000000)
+		timer.it_value.tv_usec--;
+	signal(SIGALRM, SIG_DFL);
+	sigemptyset(&alarm);
+	sigaddset(&alarm, SIGALRM);
+	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
+	setitimer(ITIMER_REAL, &timer, NULL);
 }
 
 static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd)
 {
-	struct pollfd end = {.fd = in_fd, .events = POLLIN};
 	struct begun begun = {};
-	struct ended ended = {};
-	int rc, left_ms;
+	uint64_t pause_ns;
+	char end;
+	int rc;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (getppid() != parent)
 		_exit(1);
+	end_at(h->deadline_ns);
 	do /* a thread that was not stopped yet may have started others */
 		rc = stop_more(h);
 	while (rc > 0);
-	begun.error = rc;
+	begun.error = rc || h->n ? rc : -ESRCH;
 	begun.n = h->n;
-	if (!say(out_fd, &begun, sizeof(begun)) || rc)
+	if (!say(out_fd, &begun, sizeof(begun)) || begun.error)
 		_exit(0);
 	for (size_t i = 0; i < h->n; i++)
-		if (!say(out_fd, &h->threads[i], sizeof(h->threads[i])))
+		if (!say(out_fd, &h->threads[i].thread, sizeof(h->threads[i].thread)))
 			_exit(0);
-	left_ms = (int)(((int64_t)h->deadline_ns - (int64_t)clock__now_ns(CLOCK_MONOTONIC)) /
-			1000000);
-	if (!poll(&end, 1, left_ms > 0 ? left_ms : 0))
-		ended.error = -ETIMEDOUT;
+	io__read(in_fd, &end, 1);
 	for (size_t i = 0; i < h->n; i++)
-		ptrace(PTRACE_DETACH, h->threads[i].tid, NULL, NULL);
-	ended.pause_ns = clock__now_ns(CLOCK_MONOTONIC) - h->start_ns;
-	say(out_fd, &ended, sizeof(ended));
+		ptrace(PTRACE_DETACH, h->threads[i].thread.tid, NULL,
+		       (void *)(intptr_t)h->threads[i].signal);
+	pause_ns = clock__now_ns(CLOCK_MONOTONIC) - h->start_ns;
+	say(out_fd, &pause_ns, sizeof(pause_ns));
 	_exit(0);
 }
 
 /* --- our side --- */
 
-static void end_helper(struct freeze *freeze)
+/* Returns err, which the helper's end has led to; -ETIMEDOUT if that was the deadline. */
+static int end_helper(struct freeze *freeze, int err)
 {
+	int status = 0;
+
 	if (freeze->to_fd >= 0)
 		close(freeze->to_fd);
 	close(freeze->from_fd);
 	kill(freeze->helper, SIGKILL);
-	while (waitpid(freeze->helper, NULL, 0) < 0 && errno == EINTR)
+	while (waitpid(freeze->helper, &status, 0) < 0 && errno == EINTR)
 		;
 	free(freeze->threads);
 	*freeze = (struct freeze){};
+	return err && WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM ? -ETIMEDOUT : err;
 }
 
 static int read_begun(struct freeze *freeze)
@@ -219,25 +248,23 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 		return err;
 	}
 	err = read_begun(&freeze);
-	if (err) {
-		end_helper(&freeze);
-		return err;
-	}
+	if (err)
+		return end_helper(&freeze, err);
 	*ret = freeze;
 	return 0;
 }
 
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns)
 {
-	struct ended ended;
+	uint64_t pause_ns;
 	ssize_t len;
+	int err;
 
 	close(freeze->to_fd);
 	freeze->to_fd = -1;
-	len = io__read(freeze->from_fd, &ended, sizeof(ended));
-	end_helper(freeze);
-	if (len != sizeof(ended))
-		return -ECHILD;
-	*ret_pause_ns = ended.pause_ns;
-	return ended.error;
+	len = io__read(freeze->from_fd, &pause_ns, sizeof(pause_ns));
+	err = end_helper(freeze, len == sizeof(pause_ns) ? 0 : -ECHILD);
+	if (!err)
+		*ret_pause_ns = pause_ns;
+	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stops a process for a moment, and surely lets it go on. A helper process stops it by ptrace,
- * and does nothing else but wait: for us or for the deadline. When the helper ends, however it
- * ends, the kernel lets all threads go on. The helper ends when we end.
+ * and does nothing else but wait for us. When the helper ends, however it ends, the kernel lets all
+ * threads go on. An alarm ends it at the deadline. It ends when we end, too.
  *
  * A system call that a thread waits in is interrupted and begins again by itself, except for
  * those that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */

@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -141,6 +142,74 @@ static void test_refusals(void **state)
 	assert_int_equal(freeze__begin(0x3fffff, 100, &first), -ESRCH);
 }
 
+static void count_signal(int number)
+{
+	(void)number;
+	counts[0]++;
+}
+
+/* A signal that a thread is about to get when it is stopped is not lost. */
+static void test_signals(void **state)
+{
+	unsigned long sent = 0;
+	struct freeze freeze;
+	uint64_t pause_ns;
+	pid_t pid;
+
+	(void)state;
+	counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(counts, MAP_FAILED);
+	signal(SIGRTMIN, count_signal);
+	pid = fork();
+	if (!pid)
+		for (;;)
+			pause();
+	for (int round = 0; round < 50; round++) {
+		pid_t sender = fork();
+
+		if (!sender) {
+			for (int i = 0; i < 200; i++)
+				sigqueue(pid, SIGRTMIN, (union sigval){});
+			_exit(0);
+		}
+		sent += 200;
+		assert_int_equal(freeze__begin(pid, 10000, &freeze), 0);
+		assert_int_equal(freeze__end(&freeze, &pause_ns), 0);
+		waitpid(sender, NULL, 0);
+		for (int tries = 0; tries < 1000 && counts[0] != sent; tries++)
+			usleep(1000);
+		assert_int_equal(counts[0], sent);
+	}
+	signal(SIGRTMIN, SIG_DFL);
+	end(pid);
+}
+
+/* The main thread has ended, and others run. */
+static void test_main_thread_that_has_ended(void **state)
+{
+	struct freeze freeze;
+	uint64_t pause_ns;
+	pid_t pid;
+
+	(void)state;
+	counts = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(counts, MAP_FAILED);
+	pid = fork();
+	if (!pid) {
+		pthread_t thread;
+
+		pthread_create(&thread, NULL, count_up, NULL);
+		syscall(SYS_exit, 0);
+	}
+	while (!counts[0])
+		usleep(1000);
+	usleep(20000);
+	assert_int_equal(freeze__begin(pid, 10000, &freeze), 0);
+	assert_int_equal(freeze.n, 1);
+	assert_int_equal(freeze__end(&freeze, &pause_ns), 0);
+	end(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -148,6 +217,8 @@ int main(void)
 		cmocka_unit_test(test_deadline),
 		cmocka_unit_test(test_helper_that_is_killed),
 		cmocka_unit_test(test_refusals),
+		cmocka_unit_test(test_signals),
+		cmocka_unit_test(test_main_thread_that_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
