@@ -66,6 +66,7 @@ int registers__read(struct registers *registers,
 	struct abi_registers record;
 	uint64_t values[ABI_REGISTERS];
 	ssize_t len;
+	size_t n = 0;
 	int rc = 0;
 
 	if (fd < 0)
@@ -76,6 +77,7 @@ int registers__read(struct registers *registers,
 		for (size_t i = 0; i < ABI_REGISTERS; i++)
 			values[i] = record.values[i];
 		rc = fn(ctx, (pid_t)record.tid, values, ABI_REGISTERS);
+		n++;
 	}
-	return rc ? rc : len < 0 ? (int)len : 0;
+	return rc ? rc : len < 0 ? (int)len : n ? 0 : -ESRCH;
 }

@@ -17,7 +17,7 @@ void registers__free(struct registers *registers);
 
 /* Calls fn with n values for each thread: the general registers as they were when the thread came
  * into the kernel, which for a thread that waits is now. Stops when fn returns something other than
- * 0, and returns that. 0 or negative errno. */
+ * 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative errno. */
 int registers__read(struct registers *registers,
 		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx);
 

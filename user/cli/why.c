@@ -13,6 +13,8 @@
 #include "cli/options.h"
 #include "cli/output.h"
 #include "encode/encode.h"
+#include "session/privileges.h"
+#include "session/session.h"
 
 #define STATUS_LOST	  3 /* with --exit-code */
 #define DEFAULT_FREEZE_MS 500
@@ -250,6 +252,9 @@ static int run(struct why_config *c)
 	struct why why;
 	int rc;
 
+	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    privileges__begin_files(&err) || session__check_pid(c->pid, &err))
+		return fail(&err);
 	if (registers__new(c->pid, &registers))
 		registers = NULL;
 	c->options.registers = read_registers;
