@@ -224,7 +224,7 @@ int census__count(const struct scan_view *view, struct census *ret)
 		known += ret->pages[i].pages;
 	ret->unknown_anon = ret->memory[IMAGE_BRK].resident + ret->memory[IMAGE_ANON].resident;
 	ret->unknown_anon -= known < ret->unknown_anon ? known : ret->unknown_anon;
-	ret->stopped = image__spent(view->image);
+	ret->stopped = image__stopped(view->image);
 	ret->bytes_read = image__bytes_read(view->image);
 	ret->table_bytes = blocks__bytes(view->blocks);
 	ret->cpu_ns = clock__now_ns(CLOCK_PROCESS_CPUTIME_ID);

@@ -77,6 +77,6 @@ int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_fo
 	if (err)
 		return err;
 	ret->quality[HEAP_GLIBC].dropped_spans = dropped;
-	ret->stopped = image__spent(image);
+	ret->stopped = image__stopped(image);
 	return 0;
 }

@@ -11,8 +11,9 @@
 
 #define PRESENT	    (1ULL << 63)
 #define SWAPPED	    (1ULL << 62)
-#define BATCH	    4096 /* entries of pagemap in one call */
-#define CACHE_PAGES 256	 /* a power of two */
+#define GUARD	    (1ULL << 58) /* MADV_GUARD_INSTALL, from Linux 6.15 on: SWAPPED is set, too */
+#define BATCH	    4096	 /* entries of pagemap in one call */
+#define CACHE_PAGES 256		 /* a power of two */
 
 struct cached_page {
 	uint64_t addr; /* 0: none */
@@ -27,14 +28,41 @@ struct image {
 	struct image_limits limits;
 	uint64_t read_bytes, looked_pages;
 	int spent;
+	int missed;		   /* the first error of image__look() */
 	struct cached_page *cache; /* CACHE_PAGES */
 };
+
+static bool starts_with(const char *text, const char *prefix)
+{
+	return !strncmp(text, prefix, strlen(prefix));
+}
+
+static bool is_of_file(const struct map_entry *entry)
+{
+	return entry->file.inode || entry->file.dev_major || entry->file.dev_minor;
+}
+
+bool image__is_plain(const struct map_entry *entry)
+{
+	const char *path = entry->path;
+	bool writable = entry->perms[1] == 'w', shared = entry->perms[3] == 's';
+
+	if (entry->perms[0] != 'r')
+		return false;
+	if (starts_with(path, "/dev/zero") || starts_with(path, "/dev/shm/"))
+		return writable;
+	if (shared)
+		return writable && (starts_with(path, "/memfd:") || starts_with(path, "/SYSV"));
+	return !writable && !is_of_file(entry) && (!*path || starts_with(path, "[anon"));
+}
 
 static enum image_kind kind_of(const struct maps *maps, size_t i)
 {
 	const struct map_entry *entry = &maps->entries[i];
-	bool of_file = entry->file.inode || entry->file.dev_major || entry->file.dev_minor;
+	bool of_file = is_of_file(entry);
 
+	if (image__is_plain(entry))
+		return IMAGE_PLAIN;
 	if (entry->perms[3] != 'p')
 		return IMAGE_SHARED;
 	if (entry->perms[0] != 'r' || !strncmp(entry->path, "/dev/", 5) ||
@@ -122,6 +150,11 @@ uint64_t image__bytes_read(const struct image *image)
 	return image->read_bytes;
 }
 
+int image__stopped(const struct image *image)
+{
+	return image->spent ? image->spent : image->missed;
+}
+
 static int spend(struct image *image, uint64_t bytes)
 {
 	if (image->spent)
@@ -160,7 +193,7 @@ static int look_at_pages(struct image *image, struct image_region *region, uint6
 			if (entries[i] & PRESENT) {
 				bits[done / 64] |= 1ULL << done % 64;
 				region->n_resident++;
-			} else if (entries[i] & SWAPPED) {
+			} else if ((entries[i] & (SWAPPED | GUARD)) == SWAPPED) {
 				region->n_swapped++;
 			}
 		}
@@ -168,17 +201,12 @@ static int look_at_pages(struct image *image, struct image_region *region, uint6
 	return 0;
 }
 
-int image__look(struct image *image, struct image_region *region)
+static int look(struct image *image, struct image_region *region)
 {
 	uint64_t pages = (region->end - region->start) / HEAP_PAGE;
 	_cleanup_free_ uint64_t *entries = NULL;
 	int err;
 
-	if (region->looked)
-		return 0;
-	region->looked = true;
-	if (!image_region__readable(region))
-		return 0;
 	if (image->limits.pages && pages > image->limits.pages - image->looked_pages)
 		return -EFBIG;
 	image->looked_pages += pages;
@@ -192,6 +220,19 @@ int image__look(struct image *image, struct image_region *region)
 	}
 	if (err)
 		region->n_resident = region->n_swapped = 0;
+	return err;
+}
+
+int image__look(struct image *image, struct image_region *region)
+{
+	int err;
+
+	if (region->looked)
+		return 0;
+	region->looked = true;
+	err = image_region__readable(region) ? look(image, region) : 0;
+	if (err && !image->missed)
+		image->missed = err;
 	return err;
 }
 

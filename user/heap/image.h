@@ -20,6 +20,7 @@ enum image_kind {
 	IMAGE_BSS,    /* anonymous, and begins where a file's data end */
 	IMAGE_STACK,  /* [stack]; the stacks of other threads are IMAGE_ANON */
 	IMAGE_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
+	IMAGE_PLAIN,  /* other memory without a file of a file system: image__is_plain() */
 	IMAGE_SHARED, /* not private; never read */
 	IMAGE_OTHER,  /* all else, such as memory without access and devices; never read */
 	IMAGE_KINDS
@@ -65,6 +66,10 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
+/* Is it memory without a file of a file system, though shared, of /dev/zero, or read-only? A file
+ * could be larger than memory, and take hours to read. */
+bool image__is_plain(const struct map_entry *entry);
+
 /* Can memory of the region be read at all? */
 bool image_region__readable(const struct image_region *region);
 
@@ -88,6 +93,8 @@ void image__forget(struct image *image);
 
 /* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */
 int image__spent(const struct image *image);
+/* 0, or why not all was read that is there: image__spent(), or the first error of image__look(). */
+int image__stopped(const struct image *image);
 /* Bytes that were read so far. */
 uint64_t image__bytes_read(const struct image *image);
 

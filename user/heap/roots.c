@@ -12,6 +12,7 @@
 #include "base/io.h"
 #include "base/search.h"
 #include "base/vector.h"
+#include "heap/image.h"
 #include "proc/process.h"
 
 #define RED_ZONE    128
@@ -107,14 +108,6 @@ static bool same_file(const struct map_entry *a, const struct map_entry *b)
 	return a->file.inode && file_id__equal(&a->file, &b->file);
 }
 
-/* Memory that several processes may share, but that has no file which could be larger than memory
- * and take hours to read. */
-static bool is_plain_shared(const struct map_entry *e)
-{
-	return starts_with(e->path, "/dev/zero") || starts_with(e->path, "/memfd:") ||
-	       starts_with(e->path, "/SYSV") || starts_with(e->path, "/dev/shm/");
-}
-
 /* Is mapping i a root, and of which kind? ROOT_KINDS: it is none. */
 static enum root_kind judge(const struct maps *maps, size_t i)
 {
@@ -125,7 +118,7 @@ static enum root_kind judge(const struct maps *maps, size_t i)
 	if (e->perms[0] != 'r')
 		return ROOT_KINDS;
 	if (shared)
-		return writable && is_plain_shared(e) ? ROOT_ANONYMOUS : ROOT_KINDS;
+		return image__is_plain(e) ? ROOT_ANONYMOUS : ROOT_KINDS;
 	if (e->file.inode) {
 		/* RELRO: read-only since the dynamic linker has filled it in */
 		bool relro = !e->executable && i + 1 < maps->n && e[1].start == e->end &&
@@ -298,12 +291,4 @@ void roots__clear(struct roots *roots)
 	free(roots->list);
 	free(roots->values);
 	*roots = (struct roots){};
-}
-
-const struct root *roots__at(const struct roots *roots, uint64_t addr)
-{
-	for (size_t i = 0; i < roots->n; i++) /* some hundred, for a few paths */
-		if (addr - roots->list[i].start < roots->list[i].end - roots->list[i].start)
-			return &roots->list[i];
-	return NULL;
 }

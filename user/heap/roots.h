@@ -73,7 +73,4 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 		const struct root_range *owned, size_t n_owned, struct roots *ret);
 void roots__clear(struct roots *roots);
 
-/* The root that holds addr, or NULL. */
-const struct root *roots__at(const struct roots *roots, uint64_t addr);
-
 #endif

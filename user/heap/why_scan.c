@@ -204,7 +204,7 @@ static void sum_up(struct scanned *s)
 		s->sums.arenas[found->arenas[i]->allocator]++;
 	for (size_t i = 0; i < image__n_regions(s->view->image); i++)
 		s->sums.swapped_bytes += image__region(s->view->image, i)->n_swapped * HEAP_PAGE;
-	s->sums.stopped = found->stopped;
+	s->sums.stopped = image__stopped(s->view->image);
 	s->sums.blocks = blocks__in_use(s->view->blocks, &s->sums.bytes);
 	s->sums.pointers = s->reach.edges.n;
 	s->sums.root_bytes = s->reach.root_bytes;

@@ -12,6 +12,8 @@
 #define HEAP	   0x500000ULL
 #define HEAP_BYTES 0x100000ULL
 #define ANON	   0x700000ULL
+#define SHARED	   0x710000ULL
+#define CONST	   0x720000ULL
 #define STACK	   0x7ff000ULL
 #define STACK_END  0x803000ULL
 
@@ -39,6 +41,8 @@ static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 	fake__add(&h->fake, DATA, 0x2000, "rw-p 00001000 08:01 77 /bin/program");
 	fake__add(&h->fake, HEAP, HEAP_BYTES, FAKE_BRK);
 	fake__add(&h->fake, ANON, 0x2000, FAKE_ANON);
+	fake__add(&h->fake, SHARED, 0x1000, "rw-s 00000000 00:01 9 /dev/zero (deleted)");
+	fake__add(&h->fake, CONST, 0x1000, "r--p 00000000 00:00 0");
 	fake__add(&h->fake, STACK, STACK_END - STACK, "rw-p 00000000 00:00 0 [stack]");
 	h->image = fake__image(&h->fake);
 	assert_int_equal(blocks__new(&h->blocks), 0);

@@ -41,12 +41,14 @@ static void test_roots_lists_and_circles(void **state)
 	fake__put(&heap.fake, BLOCK(10) + 8, BLOCK(3));
 	fake__put(&heap.fake, ANON, BLOCK(4));
 	fake__put(&heap.fake, SP + 8, BLOCK(5));
+	fake__put(&heap.fake, SHARED + 16, BLOCK(11));
+	fake__put(&heap.fake, CONST + 8, BLOCK(12));
 	fake__put(&heap.fake, BLOCK(6), BLOCK(7)); /* lost: a circle */
 	fake__put(&heap.fake, BLOCK(7), BLOCK(6));
 	fake__put(&heap.fake, BLOCK(8), BLOCK(8)); /* leads to itself */
 	fake__put(&heap.fake, BLOCK(9), BLOCK(1)); /* lost, and leads to what is held */
 	made_heap__finish(&heap, SP);
-	assert_reached(1 << 3 | 1 << 1 | 1 << 10 | 1 << 4 | 1 << 5);
+	assert_reached(1 << 3 | 1 << 1 | 1 << 10 | 1 << 4 | 1 << 5 | 1 << 11 | 1 << 12);
 	made_heap__free(&heap);
 }
 
