@@ -56,7 +56,6 @@ struct glibc {
 	/* struct malloc_par's counts; false: it was not found */
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
-	uint64_t n_found; /* mmapped blocks */
 
 	/* word 1 of the blocks in thread caches; 0: unknown (also before 2.34) */
 	uint64_t key;

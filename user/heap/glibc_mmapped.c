@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that are mappings of their own. The kernel joins such mappings with their neighbours, so a
  * header may lie on any page. Behind the header's two words nothing proves it, but glibc counts
- * these blocks, and the caller compares. */
+ * these blocks' bytes: own_large and found_large of struct heap_quality. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -51,7 +51,6 @@ static int add_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t en
 	if (err)
 		return err == -EINVAL ? 0 : err;
 	heap_arena__count(g->arenas[0].count, PLACE_LARGE, model.block_size);
-	g->n_found++;
 	g->quality->found_large += end - start;
 	return 0;
 }
@@ -78,26 +77,36 @@ static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, uint64_t
 	return true;
 }
 
-static int search(struct glibc *g, const struct image_region *region)
+/* Looks for chunks that begin in the run of pages [page, run_end). *ret_next: where to go on. */
+static int search_run(struct glibc *g, uint64_t page, uint64_t run_end, uint64_t limit,
+		      uint64_t *ret_next)
 {
-	uint64_t page = region->start, run_end;
+	int err = 0;
 
-	while (image__run(g->image, page, region->end, &page, &run_end)) {
+	while (!err && page < run_end && !image__spent(g->image)) {
 		uint64_t taken = arena_end(g, page), addr, end;
-		int err;
 
 		if (taken) {
 			page = taken;
-		} else if (find_chunk(g, page, region->end, &addr, &end)) {
+		} else if (find_chunk(g, page, limit, &addr, &end)) {
 			err = add_chunk(g, addr, page, end);
-			if (err)
-				return err;
 			page = end;
 		} else {
 			page += HEAP_PAGE;
 		}
 	}
-	return 0;
+	*ret_next = page;
+	return err;
+}
+
+static int search(struct glibc *g, const struct image_region *region)
+{
+	uint64_t page = region->start, run_end;
+	int err = 0;
+
+	while (!err && image__run(g->image, page, region->end, &page, &run_end))
+		err = search_run(g, page, run_end, region->end, &page);
+	return err;
 }
 
 int glibc__find_mmapped(struct glibc *g)

@@ -29,7 +29,6 @@ struct chunk {
 
 struct walk {
 	struct glibc *g;
-	const struct glibc_range *range;
 	struct glibc_arena *arena;
 	struct span *span;
 	uint64_t end;
@@ -373,7 +372,6 @@ int glibc__walk(struct glibc *g, const struct glibc_range *range)
 	_cleanup_(cleanup_bytes) unsigned char *bytes = malloc(WINDOW);
 	_cleanup_free_ struct chunk *chunks = malloc((WINDOW / CHUNK_MIN + 2) * sizeof(*chunks));
 	struct walk walk = {.g = g,
-			    .range = range,
 			    .arena = &g->arenas[range->arena],
 			    .end = range->end,
 			    .bytes = bytes,
@@ -384,8 +382,12 @@ int glibc__walk(struct glibc *g, const struct glibc_range *range)
 	if (!bytes || !chunks)
 		return -ENOMEM;
 	err = blocks__add(g->blocks, &model, &walk.span);
+	if (err == -EINVAL) { /* too large, as nobody has it yet */
+		g->quality->unknown_bytes += range->end - range->start;
+		return 0;
+	}
 	if (err)
-		return err == -EINVAL ? 0 : err;
+		return err;
 	if (!first)
 		first = next_chain(&walk, range->start);
 	err = walk_range(&walk, first);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 #include "heap/scan.h"
 #include "heap/why.h"
 #include "heap/why_internal.h"
@@ -234,6 +235,7 @@ static int write_all(const struct scanned *s)
 /* glibc's struct malloc_state, 2.26 to 2.41. Its bins lead to free memory, but by addresses that
  * lie within the block before. */
 #define GLIBC_ARENA_BYTES 2200
+#define GLIBC_HEADER	  16
 
 static int compare_ranges(const void *a, const void *b)
 {
@@ -242,35 +244,65 @@ static int compare_ranges(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. */
+struct owning {
+	struct root_range *ranges;
+	size_t n, room;
+};
+
+/* Adds a range, or makes the last one longer. */
+static int own(struct owning *o, uint64_t start, uint64_t end)
+{
+	struct root_range *last = o->n ? &o->ranges[o->n - 1] : NULL;
+
+	if (last && start >= last->start && start <= last->end) {
+		if (end > last->end)
+			last->end = end;
+		return 0;
+	}
+	if (VECTOR_RESERVE(o->ranges, o->room, o->n + 1))
+		return -ENOMEM;
+	o->ranges[o->n++] = (struct root_range){start, end};
+	return 0;
+}
+
+/* A block with its header. */
+static int own_block(const struct block *block, void *ctx)
+{
+	uint64_t header = block->start - block->span->start;
+
+	header = header < GLIBC_HEADER ? header : GLIBC_HEADER;
+	return own(ctx, block->start - header, block->start + block->size);
+}
+
+/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. What a
+ * walk has left out is not among them: anybody's memory may be there. */
 static int own_ranges(const struct scan_view *view, struct root_range **ret, size_t *ret_n)
 {
 	const struct heap_found *found = view->found;
-	size_t n_spans = blocks__n_spans(view->blocks), n = 0, kept = 0;
-	struct root_range *ranges = calloc(n_spans + found->n_arenas + 1, sizeof(*ranges));
+	struct owning all = {}, merged = {};
+	int err = 0;
 
-	if (!ranges)
-		return -ENOMEM;
-	for (size_t i = 0; i < n_spans; i++) {
+	for (size_t i = 0; !err && i < blocks__n_spans(view->blocks); i++) {
 		const struct span *span = blocks__span(view->blocks, i);
 
-		ranges[n++] = (struct root_range){span->start, span->end};
+		err = span->kind == SPAN_WALKED ? span__each(span, own_block, &all)
+						: own(&all, span->start, span->end);
 	}
-	for (size_t i = 0; i < found->n_arenas; i++)
+	for (size_t i = 0; !err && i < found->n_arenas; i++)
 		if (found->arenas[i]->allocator == HEAP_GLIBC)
-			ranges[n++] = (struct root_range){
-				found->arenas[i]->addr, found->arenas[i]->addr + GLIBC_ARENA_BYTES};
-	qsort(ranges, n, sizeof(*ranges), compare_ranges);
-	for (size_t i = 0; i < n; i++) {
-		if (kept && ranges[i].start <= ranges[kept - 1].end) {
-			if (ranges[i].end > ranges[kept - 1].end)
-				ranges[kept - 1].end = ranges[i].end;
-		} else {
-			ranges[kept++] = ranges[i];
-		}
+			err = own(&all, found->arenas[i]->addr,
+				  found->arenas[i]->addr + GLIBC_ARENA_BYTES);
+	if (all.n)
+		qsort(all.ranges, all.n, sizeof(*all.ranges), compare_ranges);
+	for (size_t i = 0; !err && i < all.n; i++)
+		err = own(&merged, all.ranges[i].start, all.ranges[i].end);
+	free(all.ranges);
+	if (err) {
+		free(merged.ranges);
+		return err;
 	}
-	*ret = ranges;
-	*ret_n = kept;
+	*ret = merged.ranges;
+	*ret_n = merged.n;
 	return 0;
 }
 
@@ -293,14 +325,14 @@ static int scan(struct scanned *s, const struct roots *roots)
 
 int why__scan(const struct scan_view *view, const struct why_work *work, FILE *out)
 {
-	_cleanup_free_ struct root_range *own = NULL;
+	_cleanup_free_ struct root_range *owned = NULL;
 	_cleanup_(roots__clear) struct roots roots = {};
 	struct scanned s = {.view = view, .work = work, .out = out};
-	size_t n_own = 0;
-	int err = own_ranges(view, &own, &n_own);
+	size_t n_owned = 0;
+	int err = own_ranges(view, &owned, &n_owned);
 
 	if (!err)
-		err = roots__find(work->maps, work->threads, own, n_own, &roots);
+		err = roots__find(work->maps, work->threads, owned, n_owned, &roots);
 	if (!err)
 		err = scan(&s, &roots);
 	reach__clear(&s.reach);

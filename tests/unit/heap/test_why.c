@@ -122,11 +122,41 @@ static void test_by_size(void **state)
 	made_heap__free(&heap);
 }
 
+/* Memory within the heap's mapping that the walk has left out may hold pointers of anybody. */
+static void test_memory_without_blocks(void **state)
+{
+	const struct why_choice none = {};
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct span *span;
+
+	(void)state;
+	made_heap__begin(&heap, 0);
+	blocks__drop_last(heap.blocks);
+	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
+	for (int i = 64; i < 68; i++)
+		span__add_block(span, BLOCK(i), true);
+	span__add_void(span, BLOCK(68));
+	span__add_block(span, BLOCK(128), true);
+	span__add_block(span, BLOCK(129), true);
+	fake__put(&heap.fake, HEAP, BLOCK(64)); /* thread-local memory of a static program */
+	fake__put(&heap.fake, BLOCK(80), BLOCK(128));
+	fake__put(&heap.fake, BLOCK(64) - 16, BLOCK(65)); /* a header is nobody's pointer */
+	fake__put(&heap.fake, BLOCK(128) - 16, BLOCK(66));
+	made_heap__finish(&heap, 0);
+	scan(&none, NULL, false);
+	assert_int_equal(answer.sums.blocks, 6);
+	assert_int_equal(answer.counts.lost, 4);
+	assert_int_equal(answer.lost[0].addr, BLOCK(65));
+	assert_int_equal(answer.lost[3].addr, BLOCK(129));
+	made_heap__free(&heap);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lost_and_held),
 		cmocka_unit_test(test_by_size),
+		cmocka_unit_test(test_memory_without_blocks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
