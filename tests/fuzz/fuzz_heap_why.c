@@ -17,7 +17,7 @@ static struct blocks *make_blocks(struct fuzz_input *in)
 	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
 	struct blocks *blocks;
 	struct span *span;
-	size_t dropped;
+	size_t dropped[HEAP_ALLOCATORS];
 
 	require(!blocks__new(&blocks) && !blocks__add(blocks, &model, &span));
 	for (uint64_t at = HEAP; at + 32 < HEAP + HEAP_BYTES;) {
@@ -26,7 +26,7 @@ static struct blocks *make_blocks(struct fuzz_input *in)
 		span__add_block(span, at, how & 3);
 		at += how & 4 ? 0x1400 : 32 + (how >> 3) * 16;
 	}
-	require(!blocks__finish(blocks, &dropped));
+	require(!blocks__finish(blocks, dropped));
 	return blocks;
 }
 

@@ -156,12 +156,15 @@ void span__add_void(struct span *span, uint64_t addr)
 	set_bit(span->in_use, slot + 1);
 }
 
-bool span__set_free(struct span *span, uint64_t addr)
+bool span__set_free(struct span *span, uint64_t addr, uint64_t size)
 {
 	size_t slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
+	size_t n = (size_t)((size + HEADER) / BLOCK_GRANULE);
 
 	if (addr < span->start || slot >= span->n_slots || addr % BLOCK_GRANULE ||
-	    !test_bit(span->starts, slot) || !test_bit(span->in_use, slot))
+	    !test_bit(span->starts, slot) || !test_bit(span->in_use, slot) ||
+	    n >= span->n_slots - slot || !test_bit(span->starts, slot + n) ||
+	    next_bit(span->starts, slot + 1, slot + n) != slot + n)
 		return false;
 	span->in_use[slot / 64] &= ~(1ULL << slot % 64);
 	return true;
@@ -176,22 +179,21 @@ static int by_start(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-static size_t drop_overlapping(struct blocks *blocks)
+static void drop_overlapping(struct blocks *blocks, size_t dropped[HEAP_ALLOCATORS])
 {
-	size_t kept = 0, dropped = 0;
+	size_t kept = 0;
 
 	for (size_t i = 0; i < blocks->n_spans; i++) {
 		struct span *span = &blocks->spans[i];
 
 		if (kept && span->start < blocks->spans[kept - 1].end) {
 			clear_span(span);
-			dropped++;
+			dropped[span->allocator]++;
 		} else {
 			blocks->spans[kept++] = *span;
 		}
 	}
 	blocks->n_spans = kept;
-	return dropped;
 }
 
 static int index_span(struct blocks *blocks, struct span *span)
@@ -243,14 +245,15 @@ static int add_land(struct blocks *blocks, size_t from, size_t to)
 	return 0;
 }
 
-int blocks__finish(struct blocks *blocks, size_t *ret_dropped)
+int blocks__finish(struct blocks *blocks, size_t ret_dropped[HEAP_ALLOCATORS])
 {
 	size_t from = 0;
 	int err;
 
 	if (blocks->n_spans)
 		qsort(blocks->spans, blocks->n_spans, sizeof(*blocks->spans), by_start);
-	*ret_dropped = drop_overlapping(blocks);
+	memset(ret_dropped, 0, HEAP_ALLOCATORS * sizeof(*ret_dropped));
+	drop_overlapping(blocks, ret_dropped);
 	for (size_t i = 0; i < blocks->n_spans; i++) {
 		struct span *span = &blocks->spans[i];
 

@@ -69,11 +69,13 @@ void blocks__drop_last(struct blocks *blocks);
  * and at least 32 bytes apart. */
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
-/* The block at addr is free after all. True: there is a block that was in use until now. */
-bool span__set_free(struct span *span, uint64_t addr);
+/* The block at addr is free after all. True: there is a block of this usable size, followed by
+ * another start, that was in use until now. */
+bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
-/* Sorts. Spans that overlap one before them are dropped; *ret_dropped counts them. 0; -ENOMEM. */
-int blocks__finish(struct blocks *blocks, size_t *ret_dropped);
+/* Sorts. Spans that overlap one before them are dropped; ret_dropped counts them by allocator. 0;
+ * -ENOMEM. */
+int blocks__finish(struct blocks *blocks, size_t ret_dropped[HEAP_ALLOCATORS]);
 
 size_t blocks__n_slots(const struct blocks *blocks);
 size_t blocks__n_spans(const struct blocks *blocks);

@@ -67,16 +67,17 @@ void heap_found__clear(struct heap_found *found)
 
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret)
 {
-	size_t dropped = 0;
+	size_t dropped[HEAP_ALLOCATORS] = {};
 	int err = glibc__find(image, blocks, ret);
 
 	if (!err)
 		err = jemalloc__find(image, blocks, ret);
 	if (!err)
-		err = blocks__finish(blocks, &dropped);
+		err = blocks__finish(blocks, dropped);
 	if (err)
 		return err;
-	ret->quality[HEAP_GLIBC].dropped_spans = dropped;
+	for (int i = 0; i < HEAP_ALLOCATORS; i++)
+		ret->quality[i].dropped_spans = dropped[i];
 	ret->stopped = image__stopped(image);
 	return 0;
 }

@@ -96,7 +96,8 @@ static void set_free(struct glibc *g, const struct list *list, uint64_t size, en
 		struct span *span = blocks__find_span(g->blocks, list->addrs[i]);
 		struct heap_arena *arena;
 
-		if (!span || span->kind != SPAN_WALKED || !span__set_free(span, list->addrs[i]))
+		if (!span || span->kind != SPAN_WALKED ||
+		    !span__set_free(span, list->addrs[i], size - 8))
 			continue;
 		arena = g->arenas[span->arena].count;
 		arena->count[PLACE_IN_USE][group].blocks--;

@@ -32,10 +32,11 @@ static struct span *add_walked(struct blocks *blocks, uint64_t start, uint64_t l
 
 static void finish(struct blocks *blocks, size_t dropped)
 {
-	size_t n;
+	size_t n[HEAP_ALLOCATORS];
 
-	assert_int_equal(blocks__finish(blocks, &n), 0);
-	assert_int_equal(n, dropped);
+	assert_int_equal(blocks__finish(blocks, n), 0);
+	assert_int_equal(n[HEAP_GLIBC], dropped);
+	assert_int_equal(n[HEAP_JEMALLOC], 0);
 }
 
 struct list {
@@ -91,10 +92,10 @@ static void test_walked(void **state)
 	span__add_block(span, BASE + 0x80000, true); /* begins a page */
 	span__add_void(span, BASE + 0x80040);
 	span__add_block(span, BASE + 0xffff0, false);
-	assert_true(span__set_free(span, BASE + 0x20));
-	assert_false(span__set_free(span, BASE + 0x20));
-	assert_false(span__set_free(span, BASE + 0x30));
-	assert_false(span__set_free(span, BASE + 0x100000));
+	assert_true(span__set_free(span, BASE + 0x20, 24));
+	assert_false(span__set_free(span, BASE + 0x20, 24));
+	assert_false(span__set_free(span, BASE + 0x30, 24));
+	assert_false(span__set_free(span, BASE + 0x100000, 24));
 	finish(blocks, 0);
 
 	assert_false(blocks__find(blocks, BASE + 0x10, &block));

@@ -20,7 +20,7 @@ static void test_pages(void **state)
 	struct census census;
 	struct span *span;
 	const struct census_pages *pages = &census.pages[HEAP_GLIBC];
-	size_t dropped;
+	size_t dropped[HEAP_ALLOCATORS];
 	uint64_t free_start = BASE + 3 * PAGE + 2048;
 
 	(void)state;
@@ -36,7 +36,7 @@ static void test_pages(void **state)
 	span__add_block(span, BASE + 64, false);
 	span__add_block(span, BASE + PAGE, true);
 	span__add_block(span, free_start, false);
-	assert_int_equal(blocks__finish(view.blocks, &dropped), 0);
+	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
 	assert_int_equal(census__count(&view, &census), 0);
 
 	assert_int_equal(pages->mapped, 8 * PAGE);
@@ -78,7 +78,7 @@ static void test_shared_page(void **state)
 	struct heap_found found = {};
 	struct census census;
 	struct span *span;
-	size_t dropped;
+	size_t dropped[HEAP_ALLOCATORS];
 
 	(void)state;
 	fake__add(&fake, BASE, 3 * PAGE, FAKE_ANON);
@@ -89,7 +89,7 @@ static void test_shared_page(void **state)
 	span->in_use[0] = 0xf;
 	assert_int_equal(blocks__add(view.blocks, &extent, &span), 0);
 	heap_arena__count(heap_found__add_arena(&found, HEAP_JEMALLOC, 5), PLACE_IN_USE, 64);
-	assert_int_equal(blocks__finish(view.blocks, &dropped), 0);
+	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
 	assert_int_equal(census__count(&view, &census), 0);
 	assert_int_equal(census.pages[HEAP_JEMALLOC].pinned, PAGE - 256);
 	assert_int_equal(census.pages[HEAP_JEMALLOC].whole_free, 2 * PAGE);

@@ -55,13 +55,13 @@ static void test_all_blocks(void **state)
 {
 	struct blocks *blocks;
 	struct block block;
-	size_t dropped;
+	size_t dropped[HEAP_ALLOCATORS];
 
 	(void)state;
 	srand(4);
 	assert_int_equal(blocks__new(&blocks), 0);
 	add_spans(blocks);
-	assert_int_equal(blocks__finish(blocks, &dropped), 0);
+	assert_int_equal(blocks__finish(blocks, dropped), 0);
 	assert_int_equal(numbers__init(&numbers, blocks), 0);
 	assert_int_equal(numbers.n, blocks__in_use(blocks, &(uint64_t){0}));
 	blocks__each(blocks, check, NULL);
@@ -76,11 +76,11 @@ static void test_no_blocks(void **state)
 {
 	struct blocks *blocks;
 	struct block block;
-	size_t dropped;
+	size_t dropped[HEAP_ALLOCATORS];
 
 	(void)state;
 	assert_int_equal(blocks__new(&blocks), 0);
-	assert_int_equal(blocks__finish(blocks, &dropped), 0);
+	assert_int_equal(blocks__finish(blocks, dropped), 0);
 	assert_int_equal(numbers__init(&numbers, blocks), 0);
 	assert_int_equal(numbers.n, 0);
 	assert_false(numbers__block(&numbers, 0, &block));
