@@ -88,11 +88,9 @@ static void put_memory(const struct heap_report *report, struct sink *sink)
 			continue;
 		sink__printf(sink, "%-34s %12s\n", allocator_names[i], bytes(pages->pages, a));
 		sink__printf(sink, "  %-32s %12s\n", "blocks in use", bytes(pages->live, a));
-		sink__printf(sink,
-			     "  %-32s %12s  %s of it in free blocks: malloc_trim(0) returns such "
-			     "pages\n",
-			     "free, whole pages", bytes(pages->whole_free, a),
-			     bytes(pages->trimmable, b));
+		sink__printf(sink, "  %-32s %12s  %s of it in free blocks%s\n", "free, whole pages",
+			     bytes(pages->whole_free, a), bytes(pages->trimmable, b),
+			     i == HEAP_GLIBC ? ": malloc_trim(0) returns most such pages" : "");
 		sink__printf(sink, "  %-32s %12s  free bytes and headers on pages with blocks\n",
 			     "free, between blocks", bytes(pages->between, a));
 	}
@@ -190,7 +188,7 @@ static int by_key(const void *a, const void *b)
 	return (x->max > y->max) - (x->max < y->max);
 }
 
-/* The groups with a key, largest first. */
+/* The groups that have something to show, the largest keys first. */
 static size_t sort_sizes(const struct census *census, int allocator, bool by_pinned,
 			 struct size_row rows[HEAP_SIZES])
 {
@@ -200,7 +198,7 @@ static size_t sort_sizes(const struct census *census, int allocator, bool by_pin
 		const struct census_size *size = &census->sizes[allocator][i];
 		uint64_t key = by_pinned ? size->pinned : size->in_use.bytes;
 
-		if (key)
+		if (key || (!by_pinned && (size->cached.bytes || size->free.bytes)))
 			rows[n++] = (struct size_row){size, heap__group_max(i), key};
 	}
 	qsort(rows, n, sizeof(*rows), by_key);
@@ -321,7 +319,9 @@ static void put_quality(const struct census *census, struct sink *sink)
 	if (census->pages[HEAP_JEMALLOC].mapped)
 		sink__puts(sink, "jemalloc: blocks in thread caches look like blocks in use.\n");
 	if (census->stopped)
-		sink__printf(sink, "The scan ended early: %s\n", strerror((int)-census->stopped));
+		sink__printf(sink, "The scan ended early: %s\n",
+			     census->stopped == -EFBIG ? "there is too much memory to look at"
+						       : strerror((int)-census->stopped));
 }
 
 static int write_table(const struct heap_report *report, struct sink *sink)

@@ -19,7 +19,7 @@ struct census_pages {
 	uint64_t live;	     /* usable bytes of blocks in use */
 	uint64_t whole_free; /* pages without a byte of a block in use */
 	uint64_t trimmable; /* of whole_free: within one free block, behind its header. This is what
-			      * malloc_trim(0) can give back */
+			      * malloc_trim(0) can give back; of the tops, only the main one's */
 	uint64_t between;   /* the rest: free bytes and headers on pages with blocks in use */
 	uint64_t sparse;    /* pages with blocks in use, less than half of the page */
 	uint64_t pinned;    /* free bytes on these: part of between */
