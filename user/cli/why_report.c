@@ -45,6 +45,12 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 				 losses[WHY_LOSS_UNREAD]);
 	char text[20];
 
+	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
+		const struct heap_quality *q = &sums->quality[i];
+
+		if (q->own_bytes > q->found_bytes)
+			unseen += (double)(q->own_bytes - q->found_bytes);
+	}
 	if (sums->stopped)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "the heap is too large to be read in time");
