@@ -34,7 +34,7 @@ struct path {
 };
 
 /* The path to a reachable block. Needs reach's parents. Where pointers lie is read once more.
- * *hops (at first PATH_MAX_HOPS, for several calls together) is reduced by the length of the
+ * *hops (of PATH_MAX_HOPS for several calls together) is reduced by the length of the
  * path. 0; -E2BIG: *hops is used up. */
 int reach__path(const struct reach *reach, struct image *image, uint32_t number, uint64_t *hops,
 		struct path *ret);

@@ -192,7 +192,7 @@ static int compare_roots(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Is mapping i the stack of one thread, and nothing else? Below the stack of a thread, its guard. */
+/* Does mapping i begin with a stack? Below the stack of a thread lies its guard. */
 static bool is_stack(const struct maps *maps, size_t i)
 {
 	const struct map_entry *e = &maps->entries[i];

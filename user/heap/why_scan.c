@@ -136,10 +136,11 @@ static bool is_lost(const struct lost *lost, uint64_t addr)
  * chosen. */
 static int judge(struct scanned *s)
 {
-	uint64_t hops = PATH_MAX_HOPS, n_held = 0, held = 0;
+	uint64_t hops = PATH_MAX_HOPS, n_held = 0, held = 0, left;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
 		n_held += reach__has(&s->reach, s->chosen.numbers[i]);
+	left = n_held < WHY_MAX_PATHS ? n_held : WHY_MAX_PATHS;
 	s->paths = calloc(WHY_MAX_PATHS + 1, sizeof(*s->paths));
 	if (!s->paths)
 		return -ENOMEM;
@@ -148,7 +149,8 @@ static int judge(struct scanned *s)
 		struct why_path *path = &s->paths[s->n_paths];
 		enum why_verdict verdict = WHY_HELD;
 		struct block block;
-		uint64_t before = held;
+		uint64_t before = held, share;
+		int err;
 
 		if (!numbers__block(&s->reach.numbers, number, &block))
 			continue;
@@ -163,7 +165,12 @@ static int judge(struct scanned *s)
 		if (n_held > WHY_MAX_PATHS &&
 		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
 			continue;
-		if (reach__path(&s->reach, s->view->image, number, &hops, &path->path)) {
+		/* A long path may take no more than its share, lest those behind it get none. */
+		share = hops / left--;
+		hops -= share;
+		err = reach__path(&s->reach, s->view->image, number, &share, &path->path);
+		hops += share;
+		if (err) {
 			s->sums.no_path++;
 			continue;
 		}
