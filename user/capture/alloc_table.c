@@ -341,3 +341,11 @@ bool alloc_name__is_plain(const char *name)
 			return true;
 	return false;
 }
+
+bool alloc_family__is_pool(const char *name)
+{
+	for (const struct alloc_family *f = alloc_families; f->name; f++)
+		if (!strcmp(f->name, name))
+			return f->home == HOME_POOL;
+	return false;
+}

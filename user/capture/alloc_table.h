@@ -61,4 +61,7 @@ size_t alloc_names__find(const struct alloc_names *names, const char *name);
 /* Is it a common name: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
+/* Is the family with that name the pool of a language (HOME_POOL)? */
+bool alloc_family__is_pool(const char *name);
+
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/cleanup.h"
 #include "base/outfile.h"
+#include "capture/alloc_table.h"
 
 #define LEAKS_INTERVAL (64 << 10) /* a finer interval: a slow leak grows little in half a minute */
 /* On a slow machine, windows take half a percent of the time of a process that does little but
@@ -610,8 +611,11 @@ void say_refused(const struct session *s, size_t *told)
 	size_t n;
 	const struct capture_refusal *refusals = session__refusals(s, &n);
 
+	/* With probes in all processes, some Python or other nearly always runs, and nobody asked
+	 * for it: its profile says what is missing. */
 	for (; *told < n; ++*told)
-		complain("%s", refusals[*told].text);
+		if (refusals[*told].pid || !alloc_family__is_pool(refusals[*told].family))
+			complain("%s", refusals[*told].text);
 }
 
 void say_withdrawn(const struct session *s, struct withdrawn_told *told)
