@@ -171,7 +171,8 @@ static void seek_python(struct session *s, struct target *t)
 	if (t->python)
 		return;
 	rc = python_names__new(s->python_files, t->info.pid, &t->maps, &t->python, &how);
-	capture__beat(s->capture);
+	if (rc != -ENOENT) /* else nothing was asked of the process */
+		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
 }
