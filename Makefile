@@ -106,7 +106,7 @@ tools:
 # --- user side ---------------------------------------------------------------------------------
 # Rooms from the ground up: each may use those before it (proc and elf are siblings; decode, which
 # reads what encode writes, is tested with it).
-ROOMS    := base proc elf python profile encode decode symbolize heap capture ledger pace session agent cli
+ROOMS    := base sandbox proc elf python profile encode decode symbolize heap capture ledger pace session agent cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)

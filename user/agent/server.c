@@ -21,7 +21,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
-#include "symbolize/sandbox.h"
+#include "sandbox/sandbox.h"
 
 #define HANG_S	     60		/* a server that reads nothing for so long hangs */
 #define UNREAD_BYTES (64 << 20) /* of profiles, at most: they take our memory until it reads them */

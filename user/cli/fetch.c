@@ -15,7 +15,7 @@
 #include "base/io.h"
 #include "decode/decode.h"
 #include "encode/text.h"
-#include "symbolize/sandbox.h"
+#include "sandbox/sandbox.h"
 
 #define UNIX_PREFIX  "unix:/"
 #define MOST_S	     "30"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One look at the heap of a process that goes on running. A child without privileges does it
- * (symbolize/child.h), because the memory is hostile and may never come. All that is worked out
+ * (sandbox/child.h), because the memory is hostile and may never come. All that is worked out
  * from the memory is worked out there; the parent gets bytes, none of which it trusts. */
 #ifndef MEMTRACE_HEAP_SCAN_H
 #define MEMTRACE_HEAP_SCAN_H
@@ -14,7 +14,7 @@
 #include "heap/blocks.h"
 #include "heap/find.h"
 #include "heap/image.h"
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 
 /* What the child has found. */
 struct scan_view {

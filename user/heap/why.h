@@ -14,7 +14,7 @@
 #include "heap/lost.h"
 #include "heap/paths.h"
 #include "heap/roots.h"
-#include "symbolize/stream.h"
+#include "sandbox/stream.h"
 
 /* At least so many scans, and more of them until two in a row take no block off the list of what is
  * lost. */

@@ -8,7 +8,7 @@
 
 #include "base/cleanup.h"
 #include "elf/headers.h"
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_child.h"
 

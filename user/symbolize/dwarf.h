@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the DWARF of one ELF file says about addresses: functions (inlined ones too), files and
- * lines. DWARF comes from the target and we are root. So a sandboxed child (sandbox.h) reads it,
- * and the parent trusts nothing that the child says. */
+ * lines. DWARF comes from the target and we are root. So a sandboxed child (sandbox/sandbox.h)
+ * reads it, and the parent trusts nothing that the child says. */
 #ifndef MEMTRACE_SYMBOLIZE_DWARF_H
 #define MEMTRACE_SYMBOLIZE_DWARF_H
 
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbolize/stream.h"
+#include "sandbox/stream.h"
 
 #define DWARF_MAX_FRAMES 64 /* per address; outermost inlined frames beyond it are left out */
 

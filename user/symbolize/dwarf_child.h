@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 #include "symbolize/dwarf.h"
 
 #define DWARF_NO_STRING UINT32_MAX

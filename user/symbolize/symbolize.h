@@ -8,8 +8,8 @@
 
 #include "elf/binary.h"
 #include "profile/profile.h"
+#include "sandbox/stream.h"
 #include "symbolize/perf_map.h"
-#include "symbolize/stream.h"
 
 #define SYMBOLS_DEFAULT_BYTES (256ULL << 20)
 #define LINES_DEFAULT_S	      120

@@ -14,7 +14,7 @@
 #include "base/search.h"
 #include "elf/debuginfod.h"
 #include "elf/headers.h"
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 #include "symbolize/clean.h"
 #include "symbolize/symtab_child.h"
 

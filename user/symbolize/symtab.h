@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions of one ELF file, or its variables, sorted for lookup by virtual address. The file
- * comes from the target and we are root. So a sandboxed child (sandbox.h) reads it, and the
+ * comes from the target and we are root. So a sandboxed child (sandbox/sandbox.h) reads it, and the
  * parent trusts nothing that the child says. */
 #ifndef MEMTRACE_SYMBOLIZE_SYMTAB_H
 #define MEMTRACE_SYMBOLIZE_SYMTAB_H
@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "symbolize/stream.h"
+#include "sandbox/stream.h"
 
 struct symtab; /* opaque */
 

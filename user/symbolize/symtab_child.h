@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 #include "symbolize/symtab.h"
 
 #define SYMTAB_MAX_SYMBOLS  10000000 /* per file, each at most two ranges; chromium has 3 million */

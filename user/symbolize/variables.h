@@ -7,7 +7,7 @@
 #include <sys/types.h>
 
 #include "proc/maps.h"
-#include "symbolize/stream.h"
+#include "sandbox/stream.h"
 
 struct variables; /* opaque; a cache of the symbol tables that were needed */
 

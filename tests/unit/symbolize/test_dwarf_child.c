@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 
 #include "dwarf_fixture.h"
 

@@ -4,8 +4,8 @@
  *
  * There are two steps, because a file may have to be opened between them: as the user nobody, not
  * as root. */
-#ifndef MEMTRACE_SYMBOLIZE_SANDBOX_H
-#define MEMTRACE_SYMBOLIZE_SANDBOX_H
+#ifndef MEMTRACE_SANDBOX_SANDBOX_H
+#define MEMTRACE_SANDBOX_SANDBOX_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "symbolize/child.h"
+#include "sandbox/child.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Reads bytes from an untrusted sender: no more of them than a limit, and none after a deadline. */
-#ifndef MEMTRACE_SYMBOLIZE_STREAM_H
-#define MEMTRACE_SYMBOLIZE_STREAM_H
+#ifndef MEMTRACE_SANDBOX_STREAM_H
+#define MEMTRACE_SANDBOX_STREAM_H
 
 #include <stddef.h>
 

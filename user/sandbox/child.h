@@ -2,14 +2,14 @@
 /* A child process that works on a hostile file, in the sandbox (sandbox.h): a library that reads
  * ELF files, or a scan of another process's memory (heap/scan.h). The parent gets from it only
  * bytes, none of which it trusts, and the exit status. */
-#ifndef MEMTRACE_SYMBOLIZE_CHILD_H
-#define MEMTRACE_SYMBOLIZE_CHILD_H
+#ifndef MEMTRACE_SANDBOX_CHILD_H
+#define MEMTRACE_SANDBOX_CHILD_H
 
 #include <stdint.h>
 #include <stdio.h>
 
-#include "symbolize/sandbox.h"
-#include "symbolize/stream.h"
+#include "sandbox/sandbox.h"
+#include "sandbox/stream.h"
 
 /* The descriptors of a child, besides /dev/null. */
 enum { CHILD_FILE_FD = SANDBOX_FIRST_FD, CHILD_OUT_FD, CHILD_OTHER_FD };

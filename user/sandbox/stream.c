@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "symbolize/stream.h"
+#include "sandbox/stream.h"
 
 #include <errno.h>
 #include <math.h>
