@@ -4,8 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "base/cleanup.h"
 #include "base/path.h"
@@ -72,31 +70,37 @@ static bool may_be_python(const struct map_entry *entry)
 
 /* --- files --- */
 
-#define MOST_FILES 64 /* that are known at a time */
-
 /* Addresses are vaddrs. */
 struct python_file {
-	struct file_id id;
-	uint64_t size;		 /* bytes, */
-	struct timespec changed; /* and ctime, when it was read */
 	bool is_python;
 	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type, version;
 	uint64_t shift; /* vaddr - file offset of the code */
 };
 
 struct python_files {
-	struct python_file at[MOST_FILES];
-	size_t n; /* that were ever read: the oldest makes room */
+	const struct binaries *binaries;
+	struct python_file **at; /* by index of binary; NULL: not read yet */
+	size_t n;
 };
 
-int python_files__new(struct python_files **ret)
+int python_files__new(const struct binaries *binaries, struct python_files **ret)
 {
-	*ret = calloc(1, sizeof(**ret));
-	return *ret ? 0 : -ENOMEM;
+	struct python_files *files = calloc(1, sizeof(*files));
+
+	if (!files)
+		return -ENOMEM;
+	files->binaries = binaries;
+	*ret = files;
+	return 0;
 }
 
 void python_files__free(struct python_files *files)
 {
+	if (!files)
+		return;
+	for (size_t i = 0; i < files->n; i++)
+		free(files->at[i]);
+	free(files->at);
 	free(files);
 }
 
@@ -125,32 +129,33 @@ static int read_file(int fd, const struct map_entry *entry, struct python_file *
 	return find_cold_part(image, &eval, &file->cold_start, &file->cold_end);
 }
 
-/* What the file behind entry tells. NULL: it cannot be read now; *ret_rc says why. */
-static const struct python_file *file_of(struct python_files *files, pid_t pid,
-					 const struct map_entry *entry, int *ret_rc)
+/* What the file behind entry tells. 0; -ENOENT: the binaries do not hold it; other negative
+ * errno. */
+static int file_of(struct python_files *files, const struct map_entry *entry,
+		   const struct python_file **ret)
 {
-	_cleanup_close_ int fd = maps__open_file(pid, entry);
-	struct python_file file = {.id = entry->file};
-	struct stat st;
+	const struct binary *binary = binaries__find(files->binaries, &entry->file);
+	_cleanup_free_ struct python_file *file = NULL;
+	_cleanup_close_ int fd = -1;
+	int rc;
 
-	*ret_rc = fd < 0 ? fd : fstat(fd, &st) ? -errno : 0;
-	if (*ret_rc)
-		return NULL;
-	file.size = (uint64_t)st.st_size;
-	file.changed = st.st_ctim;
-	for (size_t i = 0; i < files->n && i < MOST_FILES; i++) {
-		const struct python_file *known = &files->at[i];
-
-		if (file_id__equal(&known->id, &file.id) && known->size == file.size &&
-		    known->changed.tv_sec == file.changed.tv_sec &&
-		    known->changed.tv_nsec == file.changed.tv_nsec)
-			return known;
-	}
-	*ret_rc = read_file(fd, entry, &file);
-	if (*ret_rc)
-		return NULL;
-	files->at[files->n % MOST_FILES] = file;
-	return &files->at[files->n++ % MOST_FILES];
+	if (!binary)
+		return -ENOENT;
+	if (binaries__grow(files->binaries, &files->at, &files->n, sizeof(*files->at)))
+		return -ENOMEM;
+	*ret = files->at[binary->index];
+	if (*ret)
+		return 0;
+	fd = binaries__open(files->binaries, &entry->file);
+	if (fd < 0)
+		return fd;
+	file = calloc(1, sizeof(*file));
+	rc = file ? read_file(fd, entry, file) : -ENOMEM;
+	if (rc)
+		return rc;
+	*ret = files->at[binary->index] = file;
+	file = NULL;
+	return 0;
 }
 
 /* --- processes --- */
@@ -158,11 +163,11 @@ static const struct python_file *file_of(struct python_files *files, pid_t pid,
 static int look(struct python_files *files, pid_t pid, const struct map_entry *entry,
 		struct python *ret)
 {
+	const struct python_file *file;
 	uint64_t bias, number;
-	int rc;
-	const struct python_file *file = file_of(files, pid, entry, &rc);
+	int rc = file_of(files, entry, &file);
 
-	if (!file)
+	if (rc)
 		return rc;
 	if (!file->is_python)
 		return -ENOENT;

@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "elf/binary.h"
 #include "proc/maps.h"
 
 /* Where a version keeps things, offsets in bytes. Source: CPython's pycore_runtime.h,
@@ -46,7 +47,9 @@ struct python {
 /* What files tell, so that each is read once, however many processes run it. Opaque. */
 struct python_files;
 
-int python_files__new(struct python_files **ret); /* 0 or -ENOMEM */
+/* binaries: the known files; other files are not looked at. The caller keeps them until
+ * python_files__free(). 0 or -ENOMEM. */
+int python_files__new(const struct binaries *binaries, struct python_files **ret);
 void python_files__free(struct python_files *files);
 
 /* Looks for CPython 3.11 to 3.13 in the process: in a file called python... or libpython... 0;

@@ -491,7 +491,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	if (binaries__new(&s->binaries) ||
 	    alloc_files__new(s->binaries, s->no_returns[0], &s->alloc_files) ||
-	    python_files__new(&s->python_files) ||
+	    python_files__new(s->binaries, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
 		goto fail;

@@ -153,14 +153,17 @@ static void lies_are_refused(void **state)
 static void none_is_found_without_python(void **state)
 {
 	struct python_files *files;
+	struct binaries *binaries;
 	struct maps maps;
 	struct python found;
 
 	(void)state;
 	assert_int_equal(maps__read(getpid(), &maps), 0);
-	assert_int_equal(python_files__new(&files), 0);
+	assert_int_equal(binaries__new(&binaries), 0);
+	assert_int_equal(python_files__new(binaries, &files), 0);
 	assert_int_equal(python__find(files, getpid(), &maps, &found), -ENOENT);
 	python_files__free(files);
+	binaries__free(binaries);
 	maps__free(&maps);
 }
 
