@@ -16,8 +16,8 @@
 #define BY_CLOCK      0.2   /* chance that what grows goes by the wall clock */
 #define LOST_ERROR    0.1   /* error of lost blocks: share of the loss that W explains, */
 #define STEADY_ERROR  0.02  /* and share of the loss if all stacks ended by the wall clock */
-#define ENDERS_MOST   8	    /* stacks that are looked at one by one */
-#define DOUBTS_MOST   8	    /* stacks whose doubt is looked at */
+#define ONE_BY_ONE    8	    /* stacks that are looked at one by one */
+#define ONE_BY_ONE    8	    /* stacks whose doubt is looked at */
 #define SETTLED	      0.975 /* chance at which a doubt is over, as at the ends of intervals */
 #define HALF_STAY     0.5   /* of a stack's blocks */
 #define MUCH_MORE     3	    /* times as much: beyond all errors */
@@ -177,16 +177,61 @@ static int estimate_each(const struct windowed_run *run, struct windowed_stack *
 	return 0;
 }
 
+/* --- decisions on single stacks --- */
+
+/* Finds the stacks for which size_of() is largest, the largest first, and above 0. Returns how
+ * many. */
+static int choose_largest(const struct windowed_result *results, size_t n,
+			  double (*size_of)(const struct windowed_result *), size_t ret[ONE_BY_ONE])
+{
+	int chosen = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		double size = size_of(&results[i]);
+		int at = chosen;
+
+		while (at > 0 && size_of(&results[ret[at - 1]]) < size)
+			at--;
+		if (!(size > 0) || at == ONE_BY_ONE)
+			continue;
+		chosen += chosen < ONE_BY_ONE;
+		memmove(&ret[at + 1], &ret[at], (size_t)(chosen - 1 - at) * sizeof(*ret));
+		ret[at] = i;
+	}
+	return chosen;
+}
+
+/* Bayes' rule over all ways to answer n questions with yes or no. weight: of one way, which has a
+ * bit for each yes. ret: the chance of each yes; all 0 if all weights are. */
+static void find_chances(int n, double (*weight)(const void *ctx, unsigned which), const void *ctx,
+			 double *ret)
+{
+	double all = 0;
+
+	memset(ret, 0, (size_t)n * sizeof(*ret));
+	for (unsigned which = 0; which < 1u << n; which++) {
+		double one = weight(ctx, which);
+
+		all += one;
+		for (int k = 0; k < n; k++)
+			ret[k] += which >> k & 1 ? one : 0;
+	}
+	for (int k = 0; k < n && all > 0; k++)
+		ret[k] /= all;
+}
+
 /* --- doubts --- */
 
 /* The stacks whose doubt matters most: their two answers differ by most. */
 struct doubts {
-	size_t stack[DOUBTS_MOST];
+	size_t stack[ONE_BY_ONE];
 	/* bytes of the process's memory per second: growth by the evidence that was taken, by the
 	 * other one, and the relative standard error of both */
-	double grows[DOUBTS_MOST][2], error[DOUBTS_MOST];
+	double grows[ONE_BY_ONE][2], error[ONE_BY_ONE];
 	int n;
 	double rest, variance; /* growth of all other stacks together */
+	double clock_error, hidden;
+	double anon; /* growth of anonymous memory */
 };
 
 static double doubt_of(const struct windowed_result *r)
@@ -196,25 +241,15 @@ static double doubt_of(const struct windowed_result *r)
 }
 
 static void choose_doubts(const struct windowed_result *results, size_t n,
-			  const struct windowed_strata *strata, struct doubts *ret)
+			  const struct windowed_strata *strata, double clock_error, double hidden,
+			  double anon, struct doubts *ret)
 {
 	double rest[WINDOWED_GROUPS + 1] = {};
 
-	*ret = (struct doubts){};
-	for (size_t i = 0; i < n; i++) {
-		const struct windowed_result *r = &results[i];
-		int at = ret->n;
-
-		add_growth(rest, r, 1);
-		while (at > 0 && doubt_of(&results[ret->stack[at - 1]]) < doubt_of(r))
-			at--;
-		if (!(doubt_of(r) > 0) || at == DOUBTS_MOST)
-			continue;
-		ret->n += ret->n < DOUBTS_MOST;
-		memmove(&ret->stack[at + 1], &ret->stack[at],
-			(size_t)(ret->n - 1 - at) * sizeof(*ret->stack));
-		ret->stack[at] = i;
-	}
+	*ret = (struct doubts){.clock_error = clock_error, .hidden = hidden, .anon = anon};
+	ret->n = choose_largest(results, n, doubt_of, ret->stack);
+	for (size_t i = 0; i < n; i++)
+		add_growth(rest, &results[i], 1);
 	for (int k = 0; k < ret->n; k++) {
 		const struct windowed_result *r = &results[ret->stack[k]];
 
@@ -229,9 +264,9 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 
 /* How well the growth of anonymous memory is explained if the stacks in `which`, one bit each, are
  * as the evidence says that was not taken. */
-static double weight_of(const struct doubts *d, unsigned which, double clock_error, double hidden,
-			double anon)
+static double weight_of_doubts(const void *ctx, unsigned which)
 {
+	const struct doubts *d = ctx;
 	double grows = d->rest, variance = d->variance, error;
 
 	for (int k = 0; k < d->n; k++) {
@@ -246,8 +281,9 @@ static double weight_of(const struct doubts *d, unsigned which, double clock_err
 		return OTHER_THINGS / OTHER_RANGE;
 	error = sqrt(variance) / grows;
 	return growth_density(
-		log(anon / grows),
-		sqrt(error * error + ANON_ERROR * ANON_ERROR + clock_error * clock_error), hidden);
+		log(d->anon / grows),
+		sqrt(error * error + ANON_ERROR * ANON_ERROR + d->clock_error * d->clock_error),
+		d->hidden);
 }
 
 /* Decides for each stack in doubt which evidence is believed, if the process's growth can tell.
@@ -256,25 +292,19 @@ static int settle_doubts(const struct windowed_run *run, const struct windowed_s
 			 double clock_error, const struct windowed_result *results, size_t n,
 			 double anon, struct windowed_stack *const *stacks)
 {
-	double all = 0, other[DOUBTS_MOST] = {};
+	double other[ONE_BY_ONE];
 	struct doubts doubts;
 	int settled = 0;
 
-	choose_doubts(results, n, strata, &doubts);
+	choose_doubts(results, n, strata, clock_error, run->hidden, anon, &doubts);
 	if (isnan(doubts.variance))
 		return 0;
-	for (unsigned which = 0; which < 1u << doubts.n; which++) {
-		double weight = weight_of(&doubts, which, clock_error, run->hidden, anon);
-
-		all += weight;
-		for (int k = 0; k < doubts.n; k++)
-			other[k] += which >> k & 1 ? weight : 0;
-	}
+	find_chances(doubts.n, weight_of_doubts, &doubts, other);
 	for (int k = 0; k < doubts.n; k++) {
 		size_t i = doubts.stack[k];
-		bool to_other = other[k] >= SETTLED * all;
+		bool to_other = other[k] >= SETTLED;
 
-		if (!to_other && !(all - other[k] >= SETTLED * all))
+		if (!to_other && !(1 - other[k] >= SETTLED))
 			continue;
 		if (to_other && !results[i].doubtful) /* so there is no evidence to believe */
 			continue;
@@ -334,27 +364,22 @@ static double sum_of(const double value[WINDOWED_GROUPS])
 /* Blocks that windows would lose: of each of the stacks that would lose most and, as the last
  * entry, of all other stacks together. */
 struct enders {
-	size_t stack[ENDERS_MOST];
-	double expected[ENDERS_MOST + 1][WINDOWED_GROUPS];
+	size_t stack[ONE_BY_ONE];
+	double expected[ONE_BY_ONE + 1][WINDOWED_GROUPS];
 	int n;
+	const double *lost; /* by group: blocks that windows have lost */
 };
 
-static void choose_enders(const struct windowed_result *wall, size_t n, struct enders *ret)
+static double deficit_of(const struct windowed_result *r)
 {
-	*ret = (struct enders){};
-	for (size_t i = 0; i < n; i++) {
-		double sum = sum_of(wall[i].deficit);
-		int at = ret->n;
+	return sum_of(r->deficit);
+}
 
-		while (at > 0 && sum_of(wall[ret->stack[at - 1]].deficit) < sum)
-			at--;
-		if (!(sum > 0) || at == ENDERS_MOST)
-			continue;
-		ret->n += ret->n < ENDERS_MOST;
-		memmove(&ret->stack[at + 1], &ret->stack[at],
-			(size_t)(ret->n - 1 - at) * sizeof(*ret->stack));
-		ret->stack[at] = i;
-	}
+static void choose_enders(const struct windowed_result *wall, size_t n, const double *lost,
+			  struct enders *ret)
+{
+	*ret = (struct enders){.lost = lost};
+	ret->n = choose_largest(wall, n, deficit_of, ret->stack);
 	for (int g = 0; g < WINDOWED_GROUPS; g++) {
 		for (size_t i = 0; i < n; i++)
 			ret->expected[ret->n][g] += wall[i].deficit[g];
@@ -366,11 +391,12 @@ static void choose_enders(const struct windowed_result *wall, size_t n, struct e
 }
 
 /* How well the lost blocks are explained if the stacks in `which`, one bit each, end by the wall
- * clock. The remainder of a group may be of any size, because many blocks may be freed at once:
- * Cauchy's distribution. */
-static double fit_of(const struct enders *e, unsigned which, const double lost[WINDOWED_GROUPS])
+ * clock, times the chance of that before the loss is looked at. The remainder of a group may be of
+ * any size, because many blocks may be freed at once: Cauchy's distribution. */
+static double weight_of_enders(const void *ctx, unsigned which)
 {
-	double fit = 1;
+	const struct enders *e = ctx;
+	double weight = 1;
 
 	for (int g = 0; g < WINDOWED_GROUPS; g++) {
 		double by_these = 0, all = 0, scale;
@@ -380,30 +406,23 @@ static double fit_of(const struct enders *e, unsigned which, const double lost[W
 			all += e->expected[k][g];
 		}
 		scale = LOST_ERROR * fabs(by_these) + STEADY_ERROR * fabs(all) + 1;
-		fit *= scale / (scale * scale + pow(lost[g] - by_these, 2));
+		weight *= scale / (scale * scale + pow(e->lost[g] - by_these, 2));
 	}
-	return fit;
+	for (int k = 0; k <= e->n; k++)
+		weight *= which >> k & 1 ? BY_CLOCK : 1 - BY_CLOCK;
+	return weight;
 }
 
 /* The chance of each of n stacks that its ends go by the wall clock. */
-static void chances_by_wall(const struct enders *e, const double lost[WINDOWED_GROUPS], size_t n,
-			    double *ret)
+static void chances_by_wall(const struct enders *e, size_t n, double *ret)
 {
-	double all = 0, chance[ENDERS_MOST + 1] = {};
+	double chance[ONE_BY_ONE + 1];
 
-	for (unsigned which = 0; which < 2u << e->n; which++) {
-		double weight = fit_of(e, which, lost);
-
-		for (int k = 0; k <= e->n; k++)
-			weight *= which >> k & 1 ? BY_CLOCK : 1 - BY_CLOCK;
-		all += weight;
-		for (int k = 0; k <= e->n; k++)
-			chance[k] += which >> k & 1 ? weight : 0;
-	}
+	find_chances(e->n + 1, weight_of_enders, e, chance);
 	for (size_t i = 0; i < n; i++)
-		ret[i] = all > 0 ? chance[e->n] / all : 0;
-	for (int k = 0; k < e->n && all > 0; k++)
-		ret[e->stack[k]] = chance[k] / all;
+		ret[i] = chance[e->n];
+	for (int k = 0; k < e->n; k++)
+		ret[e->stack[k]] = chance[k];
 }
 
 static void mix_value(double *to, double other, double share)
@@ -468,8 +487,8 @@ static int allow_for_ends_by_wall(struct windowed_run run, struct windowed_stack
 		rc = estimate_each(&run, stacks, n, &strata, &process, wall);
 		if (!rc)
 			rc = add_common(&run, process.clock_error, stacks, n, wall);
-		choose_enders(wall, n, &enders);
-		chances_by_wall(&enders, lost, n, chances);
+		choose_enders(wall, n, lost, &enders);
+		chances_by_wall(&enders, n, chances);
 		for (size_t i = 0; i < n && !rc; i++)
 			mix(&results[i], &wall[i], chances[i]);
 	}

@@ -17,7 +17,7 @@
  * DOUBTS. Of some stacks contents show shorter lives than frees do, and too few frees were seen to
  * tell which is right (struct survival.doubtful). The process's growth can tell: if its memory
  * grows by more than all other stacks explain, the blocks of such a stack stay, and their contents
- * were only written to. Each way to decide for the DOUBTS_MOST stacks that matter most gives one G,
+ * were only written to. Each way to decide for the ONE_BY_ONE stacks that matter most gives one G,
  * the growth of all stacks together. Its weight is the density of log(A / G), as above. Before A is
  * looked at, both kinds of evidence have the same chance for each stack. If one of them then has a
  * chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold both
@@ -41,7 +41,7 @@
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
  * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window
  * loses blocks: a slowed process allocates fewer, but as many end as ever. The counts of calls in
- * windows show this loss for all blocks together; stacks are not needed. Each of the ENDERS_MOST
+ * windows show this loss for all blocks together; stacks are not needed. Each of the ONE_BY_ONE
  * stacks that would lose most is judged by itself, and all other stacks are judged as one: do their
  * blocks end by the wall clock, or by what the process does? Before the loss is looked at, the
  * chance that they end by the wall clock is BY_CLOCK for each. Let W be the set of stacks whose
