@@ -419,7 +419,6 @@ static int add_families(struct reader *r)
 			r->file->known = true;
 		}
 		begin_part(r, f->name);
-		r->part->is_pool = f->home == HOME_POOL;
 		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
 		r->interposed = f->home == HOME_LIBC && r->file->shared;
 		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)

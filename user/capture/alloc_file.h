@@ -52,7 +52,6 @@ struct alloc_alias {
 /* One allocator in the file. */
 struct alloc_part {
 	const char *family; /* "glibc"; static. "named": the user's */
-	bool is_pool;	    /* a language's: HOME_POOL */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
 	struct code_place *exits;

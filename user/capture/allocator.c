@@ -310,7 +310,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 			 (int)sizeof(s->all->unopened) - 1, why.text);
 	rc = 0;
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
-		if (file->parts[i].is_pool && s->scope == ALLOC_ALL)
+		if (s->scope == ALLOC_ALL && alloc_family__is_pool(file->parts[i].family))
 			leave_pool_out(s, entry, &file->parts[i]);
 		else
 			rc = add_allocator(s, entry, file, &file->parts[i], err);

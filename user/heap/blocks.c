@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/search.h"
 #include "base/vector.h"
 
@@ -29,36 +30,6 @@ struct blocks {
 	size_t n_lands;
 	size_t bytes;
 };
-
-static size_t words(size_t bits)
-{
-	return bits / 64 + 1;
-}
-
-static bool test_bit(const uint64_t *bits, size_t i)
-{
-	return bits[i / 64] >> i % 64 & 1;
-}
-
-static void set_bit(uint64_t *bits, size_t i)
-{
-	bits[i / 64] |= 1ULL << i % 64;
-}
-
-/* The first set bit from i on; n if there is none below n. */
-static size_t next_bit(const uint64_t *bits, size_t i, size_t n)
-{
-	while (i < n) {
-		uint64_t word = bits[i / 64] >> i % 64;
-
-		if (word) {
-			i += (size_t)__builtin_ctzll(word);
-			return i < n ? i : n;
-		}
-		i = (i / 64 + 1) * 64;
-	}
-	return n;
-}
 
 int blocks__new(struct blocks **ret)
 {
@@ -117,9 +88,9 @@ int blocks__add(struct blocks *blocks, const struct span *model, struct span **r
 	    VECTOR_RESERVE(blocks->spans, blocks->room, blocks->n_spans + 1))
 		return -ENOMEM;
 	if (span.kind == SPAN_WALKED || span.kind == SPAN_SLAB)
-		span.in_use = calloc(words(span.n_slots), sizeof(*span.in_use));
+		span.in_use = calloc(bits__words(span.n_slots), sizeof(*span.in_use));
 	if (span.kind == SPAN_WALKED)
-		span.starts = calloc(words(span.n_slots), sizeof(*span.starts));
+		span.starts = calloc(bits__words(span.n_slots), sizeof(*span.starts));
 	if (((span.kind == SPAN_WALKED || span.kind == SPAN_SLAB) && !span.in_use) ||
 	    (span.kind == SPAN_WALKED && !span.starts)) {
 		clear_span(&span);
@@ -141,9 +112,9 @@ void span__add_block(struct span *span, uint64_t addr, bool in_use)
 
 	if (slot >= span->n_slots)
 		return;
-	set_bit(span->starts, slot);
+	bits__set(span->starts, slot);
 	if (in_use)
-		set_bit(span->in_use, slot);
+		bits__set(span->in_use, slot);
 }
 
 void span__add_void(struct span *span, uint64_t addr)
@@ -152,8 +123,8 @@ void span__add_void(struct span *span, uint64_t addr)
 
 	if (slot + 1 >= span->n_slots)
 		return;
-	set_bit(span->starts, slot);
-	set_bit(span->in_use, slot + 1);
+	bits__set(span->starts, slot);
+	bits__set(span->in_use, slot + 1);
 }
 
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size)
@@ -162,11 +133,11 @@ bool span__set_free(struct span *span, uint64_t addr, uint64_t size)
 	size_t n = (size_t)((size + HEADER) / BLOCK_GRANULE);
 
 	if (addr < span->start || slot >= span->n_slots || addr % BLOCK_GRANULE ||
-	    !test_bit(span->starts, slot) || !test_bit(span->in_use, slot) ||
-	    n >= span->n_slots - slot || !test_bit(span->starts, slot + n) ||
-	    next_bit(span->starts, slot + 1, slot + n) != slot + n)
+	    !bits__test(span->starts, slot) || !bits__test(span->in_use, slot) ||
+	    n >= span->n_slots - slot || !bits__test(span->starts, slot + n) ||
+	    bits__next(span->starts, slot + 1, slot + n, true) != slot + n)
 		return false;
-	span->in_use[slot / 64] &= ~(1ULL << slot % 64);
+	bits__clear(span->in_use, slot);
 	return true;
 }
 
@@ -203,10 +174,11 @@ static int index_span(struct blocks *blocks, struct span *span)
 
 	blocks->bytes += sizeof(*span);
 	if (span->in_use)
-		blocks->bytes += words(span->n_slots) * sizeof(*span->in_use);
+		blocks->bytes += bits__words(span->n_slots) * sizeof(*span->in_use);
 	if (span->kind != SPAN_WALKED)
 		return 0;
-	blocks->bytes += words(span->n_slots) * sizeof(*span->starts) + pages * sizeof(uint32_t);
+	blocks->bytes +=
+		bits__words(span->n_slots) * sizeof(*span->starts) + pages * sizeof(uint32_t);
 	span->page_start = malloc(pages * sizeof(*span->page_start));
 	if (!span->page_start)
 		return -ENOMEM;
@@ -317,21 +289,21 @@ static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
 	size_t near = (slot / PAGE_SLOTS + 1) * PAGE_SLOTS;
-	size_t next = next_bit(span->starts, slot + 1, near), page;
+	size_t next = bits__next(span->starts, slot + 1, near, true), page;
 
 	if (next < near)
 		return next;
 	page = slot / PAGE_SLOTS + 1;
 	page += SEARCH_FIRST(k, pages - page, span->page_start[page + k] > slot);
 	if (page == pages)
-		return next_bit(span->starts,
-				(pages - 1) * PAGE_SLOTS > slot ? (pages - 1) * PAGE_SLOTS
-								: slot + 1,
-				span->n_slots);
+		return bits__next(span->starts,
+				  (pages - 1) * PAGE_SLOTS > slot ? (pages - 1) * PAGE_SLOTS
+								  : slot + 1,
+				  span->n_slots, true);
 	/* That start is on the page before, or it is the first byte of this one. */
-	return next_bit(span->starts,
-			(page - 1) * PAGE_SLOTS > slot ? (page - 1) * PAGE_SLOTS : slot + 1,
-			span->n_slots);
+	return bits__next(span->starts,
+			  (page - 1) * PAGE_SLOTS > slot ? (page - 1) * PAGE_SLOTS : slot + 1,
+			  span->n_slots, true);
 }
 
 /* The last start at or before slot; SIZE_MAX: none. */
@@ -354,10 +326,10 @@ static bool walked_block(const struct span *span, size_t slot, size_t next, stru
 {
 	uint64_t end = span->start + next * BLOCK_GRANULE;
 	uint64_t start = span->start + slot * BLOCK_GRANULE;
-	bool in_use = test_bit(span->in_use, slot);
+	bool in_use = bits__test(span->in_use, slot);
 
-	if (!in_use && slot + 1 < span->n_slots && test_bit(span->in_use, slot + 1) &&
-	    !test_bit(span->starts, slot + 1))
+	if (!in_use && slot + 1 < span->n_slots && bits__test(span->in_use, slot + 1) &&
+	    !bits__test(span->starts, slot + 1))
 		return false;
 	*ret = (struct block){.start = start,
 			      .size = next < span->n_slots ? end - start - HEADER : end - start,
@@ -371,7 +343,7 @@ static void fixed_block(const struct span *span, size_t slot, struct block *ret)
 {
 	*ret = (struct block){.start = span->first + slot * span->block_size,
 			      .size = span->block_size,
-			      .in_use = !span->in_use || test_bit(span->in_use, slot),
+			      .in_use = !span->in_use || bits__test(span->in_use, slot),
 			      .slot = span->first_slot + slot,
 			      .span = span};
 }
@@ -413,9 +385,9 @@ int span__each(const struct span *span, int (*fn)(const struct block *block, voi
 		}
 		return rc;
 	}
-	for (size_t slot = next_bit(span->starts, 0, span->n_slots); slot < span->n_slots && !rc;
-	     slot = next) {
-		next = next_bit(span->starts, slot + 1, span->n_slots);
+	for (size_t slot = bits__next(span->starts, 0, span->n_slots, true);
+	     slot < span->n_slots && !rc; slot = next) {
+		next = bits__next(span->starts, slot + 1, span->n_slots, true);
 		if (walked_block(span, slot, next, &block))
 			rc = fn(&block, ctx);
 	}

@@ -283,29 +283,15 @@ static int add_ring(struct glibc *g, uint64_t addr)
 	return 0;
 }
 
-/* Data and bss of one file lie side by side. */
-static bool is_data(const struct image_region *region)
-{
-	return region->kind == IMAGE_DATA || region->kind == IMAGE_BSS;
-}
-
 int glibc__find_arenas(struct glibc *g)
 {
 	static unsigned char bytes[WINDOW];
-	size_t n = image__n_regions(g->image);
+	uint64_t from, to;
 	int err = 0;
 
-	for (size_t i = 0, end; i < n && !err; i = end) {
+	for (size_t i = 0; !err && image__data(g->image, &i, &from, &to);) {
 		struct finding finding = {.bytes = bytes};
-		uint64_t from = image__region(g->image, i)->start, to;
 
-		end = i + 1;
-		if (!is_data(image__region(g->image, i)))
-			continue;
-		while (end < n && is_data(image__region(g->image, end)) &&
-		       image__region(g->image, end)->start == image__region(g->image, end - 1)->end)
-			end++;
-		to = image__region(g->image, end - 1)->end;
 		each_window(g, from, to, bytes, main_arena_of_window, &finding);
 		if (!finding.found || is_known(g, finding.found))
 			continue;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/search.h"
@@ -167,12 +168,31 @@ static int spend(struct image *image, uint64_t bytes)
 	return 0;
 }
 
-/* --- resident pages --- */
-
-static bool test_bit(const uint64_t *bits, uint64_t i)
+static bool is_data(const struct image_region *region)
 {
-	return bits[i / 64] >> i % 64 & 1;
+	return region->kind == IMAGE_DATA || region->kind == IMAGE_BSS;
 }
+
+bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end)
+{
+	const struct image_region *regions = image->regions;
+	size_t first, end;
+
+	for (first = *i; first < image->n_regions && !is_data(&regions[first]); first++)
+		;
+	if (first >= image->n_regions)
+		return false;
+	for (end = first + 1; end < image->n_regions && is_data(&regions[end]) &&
+			      regions[end].start == regions[end - 1].end;
+	     end++)
+		;
+	*i = end;
+	*ret_start = regions[first].start;
+	*ret_end = regions[end - 1].end;
+	return true;
+}
+
+/* --- resident pages --- */
 
 static int look_at_pages(struct image *image, struct image_region *region, uint64_t *entries,
 			 uint64_t *bits)
@@ -191,7 +211,7 @@ static int look_at_pages(struct image *image, struct image_region *region, uint6
 			return err;
 		for (size_t i = 0; i < batch; i++, done++) {
 			if (entries[i] & PRESENT) {
-				bits[done / 64] |= 1ULL << done % 64;
+				bits__set(bits, done);
 				region->n_resident++;
 			} else if ((entries[i] & (SWAPPED | GUARD)) == SWAPPED) {
 				region->n_swapped++;
@@ -211,7 +231,7 @@ static int look(struct image *image, struct image_region *region)
 		return -EFBIG;
 	image->looked_pages += pages;
 	entries = malloc(BATCH * sizeof(*entries));
-	region->resident = calloc(pages / 64 + 1, sizeof(*region->resident));
+	region->resident = calloc(bits__words(pages), sizeof(*region->resident));
 	err = entries && region->resident ? look_at_pages(image, region, entries, region->resident)
 					  : -ENOMEM;
 	if (err || !region->n_resident) {
@@ -234,23 +254,6 @@ int image__look(struct image *image, struct image_region *region)
 	if (err && !image->missed)
 		image->missed = err;
 	return err;
-}
-
-/* The first page from number i on whose bit is `wanted`; n if there is none. */
-static uint64_t next_page(const uint64_t *bits, uint64_t i, uint64_t n, bool wanted)
-{
-	uint64_t flip = wanted ? 0 : ~0ULL;
-
-	while (i < n) {
-		uint64_t word = (bits[i / 64] ^ flip) >> i % 64;
-
-		if (word) {
-			i += (uint64_t)__builtin_ctzll(word);
-			return i < n ? i : n;
-		}
-		i = (i / 64 + 1) * 64;
-	}
-	return n;
 }
 
 bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_start,
@@ -276,13 +279,13 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
 		if (end < region->end)
 			pages = (end - region->start + HEAP_PAGE - 1) / HEAP_PAGE;
 		page = addr > region->start ? (addr - region->start) / HEAP_PAGE : 0;
-		page = next_page(region->resident, page, pages, true);
+		page = bits__next(region->resident, page, pages, true);
 		if (page == pages || (run_end && page)) {
 			if (run_end)
 				break;
 			continue;
 		}
-		stop = next_page(region->resident, page, pages, false);
+		stop = bits__next(region->resident, page, pages, false);
 		if (!run_end)
 			run_start = region->start + page * HEAP_PAGE;
 		run_end = region->start + stop * HEAP_PAGE;
@@ -322,7 +325,7 @@ static bool is_resident(struct image *image, uint64_t addr, uint64_t end)
 		stop = end < region->end ? end : region->end;
 		for (page = (addr - region->start) / HEAP_PAGE;
 		     page <= (stop - 1 - region->start) / HEAP_PAGE; page++)
-			if (!test_bit(region->resident, page))
+			if (!bits__test(region->resident, page))
 				return false;
 		addr = stop;
 	}

@@ -70,6 +70,10 @@ struct image_region *image__find(const struct image *image, uint64_t addr);
  * could be larger than memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
+/* The data and bss of one file, which lie side by side: the first such memory from region number *i
+ * on. Then *i is the number of the region behind it. False: there is none. */
+bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end);
+
 /* Can memory of the region be read at all? */
 bool image_region__readable(const struct image_region *region);
 

@@ -202,28 +202,13 @@ static bool find_root(struct jemalloc *j, const struct samples *samples, uint64_
 	return false;
 }
 
-static bool is_data(const struct image_region *region)
-{
-	return region->kind == IMAGE_DATA || region->kind == IMAGE_BSS;
-}
-
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
-	size_t n = image__n_regions(j->image);
+	uint64_t from, to;
 
-	for (size_t i = 0, end; i < n; i = end) {
-		uint64_t from = image__region(j->image, i)->start, to;
-
-		end = i + 1;
-		if (!is_data(image__region(j->image, i)))
-			continue;
-		while (end < n && is_data(image__region(j->image, end)) &&
-		       image__region(j->image, end)->start == image__region(j->image, end - 1)->end)
-			end++;
-		to = image__region(j->image, end - 1)->end;
+	for (size_t i = 0; image__data(j->image, &i, &from, &to);)
 		if (to - from >= ROOT_BYTES && find_root(j, samples, from, to))
 			return true;
-	}
 	return false;
 }
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/search.h"
 
 #define GROUP 8 /* words of 64 slots between two counts */
@@ -13,13 +14,13 @@ static int note(const struct block *block, void *ctx)
 	struct numbers *numbers = ctx;
 
 	if (block->in_use)
-		numbers->used[block->slot / 64] |= 1ULL << (block->slot % 64);
+		bits__set(numbers->used, block->slot);
 	return 0;
 }
 
 int numbers__init(struct numbers *numbers, const struct blocks *blocks)
 {
-	size_t n_words = blocks__n_slots(blocks) / 64 + 1;
+	size_t n_words = bits__words(blocks__n_slots(blocks));
 	struct numbers made = {
 		.blocks = blocks,
 		.used = calloc(n_words, sizeof(*made.used)),

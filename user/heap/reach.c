@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bits.h"
 #include "base/vector.h"
 #include "heap/image.h"
 
@@ -42,11 +43,9 @@ struct scanning {
 
 static bool mark(struct reach *reach, uint32_t number)
 {
-	uint64_t *word = &reach->marked[number / 64], bit = 1ULL << (number % 64);
-
-	if (*word & bit)
+	if (reach__has(reach, number))
 		return false;
-	*word |= bit;
+	bits__set(reach->marked, number);
 	reach->n_marked++;
 	return true;
 }
@@ -57,14 +56,14 @@ static void push(struct scanning *s, uint32_t number)
 		s->queue[s->tail++ % QUEUE] = number;
 		return;
 	}
-	s->waiting[number / 64] |= 1ULL << (number % 64);
+	bits__set(s->waiting, number);
 	s->n_waiting++;
 }
 
 /* Moves blocks that wait into the queue, which is empty. */
 static void refill(struct scanning *s)
 {
-	size_t n_words = (size_t)s->reach->numbers.n / 64 + 1;
+	size_t n_words = bits__words(s->reach->numbers.n);
 
 	for (size_t i = 0; s->n_waiting && i < n_words; i++)
 		while (s->waiting[i] && s->tail - s->head < QUEUE) {
@@ -292,7 +291,7 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 		s->lowest = blocks__span(blocks, 0)->start;
 		s->highest = blocks__span(blocks, n_spans - 1)->end;
 	}
-	n = (size_t)reach->numbers.n / 64 + 1;
+	n = bits__words(reach->numbers.n);
 	reach->marked = calloc(n, sizeof(*reach->marked));
 	if (s->all)
 		reach->parents = calloc((size_t)reach->numbers.n + 1, sizeof(*reach->parents));

@@ -18,6 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/bits.h"
 #include "heap/blocks.h"
 #include "heap/edges.h"
 #include "heap/numbers.h"
@@ -63,7 +64,7 @@ size_t reach__bytes(const struct reach *reach);
 
 static inline bool reach__has(const struct reach *reach, uint32_t number)
 {
-	return reach->marked[number / 64] >> (number % 64) & 1;
+	return bits__test(reach->marked, number);
 }
 
 #endif

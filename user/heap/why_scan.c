@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "base/vector.h"
 #include "heap/scan.h"
 #include "heap/why.h"
@@ -119,17 +120,9 @@ static int choose(struct scanned *s)
 
 static bool is_lost(const struct lost *lost, uint64_t addr)
 {
-	size_t low = 0, high = lost->n;
+	size_t at = SEARCH_FIRST(i, lost->n, lost->list[i].addr >= addr);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (lost->list[middle].addr < addr)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < lost->n && lost->list[low].addr == addr;
+	return at < lost->n && lost->list[at].addr == addr;
 }
 
 /* Judges the blocks, and follows the paths of as many of those that are held as may be told: evenly

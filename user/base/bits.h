@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Bitmaps in words of 64 bits. The caller keeps to the size, and gives cleared words. */
+#ifndef MEMTRACE_BASE_BITS_H
+#define MEMTRACE_BASE_BITS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Words for n bits; at least one. */
+static inline size_t bits__words(size_t n)
+{
+	return n / 64 + 1;
+}
+
+static inline bool bits__test(const uint64_t *bits, size_t i)
+{
+	return bits[i / 64] >> i % 64 & 1;
+}
+
+static inline void bits__set(uint64_t *bits, size_t i)
+{
+	bits[i / 64] |= 1ULL << i % 64;
+}
+
+static inline void bits__clear(uint64_t *bits, size_t i)
+{
+	bits[i / 64] &= ~(1ULL << i % 64);
+}
+
+/* The first bit from number i on that is `wanted`; n if there is none below n. */
+static inline size_t bits__next(const uint64_t *bits, size_t i, size_t n, bool wanted)
+{
+	uint64_t flip = wanted ? 0 : ~0ULL;
+
+	while (i < n) {
+		uint64_t word = (bits[i / 64] ^ flip) >> i % 64;
+
+		if (word) {
+			i += (size_t)__builtin_ctzll(word);
+			return i < n ? i : n;
+		}
+		i = (i / 64 + 1) * 64;
+	}
+	return n;
+}
+
+#endif
