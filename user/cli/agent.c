@@ -94,15 +94,6 @@ TAKE_OPTION(every)
 	return 0;
 }
 
-TAKE_OPTION(spool)
-{
-	struct agent_config *c = config;
-
-	(void)row, (void)command;
-	c->spool = value;
-	return 0;
-}
-
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
 	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
@@ -121,7 +112,7 @@ static const struct option_row agent_rows[] = {
 	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
 		"one. Where reading the kernel's tables takes long, profiles are made less often "
 		"than that."},
-	{"spool", .arg = "DIR", .take = take_spool,
+	{"spool", .arg = "DIR", .take = take_text, .to = offsetof(struct agent_config, spool),
 	 .help = "write profiles of processes that are killed or crash",
 	 .man = "Of those that the kernel kills because memory is short, and of those that SIGKILL "
 		"or a signal that dumps core ends: as DIR/TIME.NAME.PID.pb.gz, which 'memtrace "

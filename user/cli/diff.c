@@ -90,41 +90,6 @@ TAKE_OPTION(measure)
 	return 0;
 }
 
-TAKE_OPTION(top)
-{
-	struct diff_config *c = config;
-	uint64_t n;
-
-	(void)row;
-	if (parse_count(value, 1, 1000000, &n))
-		return usage_error(command, "'%s' is not a number of rows", value);
-	c->table.top = (unsigned)n;
-	return 0;
-}
-
-TAKE_OPTION(token_file)
-{
-	(void)command, (void)row;
-	((struct diff_config *)config)->token_file = value;
-	return 0;
-}
-
-TAKE_OPTION(cacert)
-{
-	(void)command, (void)row;
-	((struct diff_config *)config)->fetching.cacert = value;
-	return 0;
-}
-
-TAKE_OPTION(output)
-{
-	struct diff_config *c = config;
-
-	(void)command, (void)row;
-	c->output = value;
-	return 0;
-}
-
 /* clang-format off: a row reads as a sentence */
 static const struct option_row compare_rows[] = {
 	{"per-process", .flag = offsetof(struct diff_config, per_process),
@@ -138,10 +103,12 @@ static const struct option_row compare_rows[] = {
 };
 
 static const struct option_row fetch_rows[] = {
-	{"token-file", .arg = "FILE", .take = take_token_file,
+	{"token-file", .arg = "FILE", .take = take_text,
+	 .to = offsetof(struct diff_config, token_file),
 	 .help = "the bearer token for URLs is in this file",
 	 .man = "Nobody but its owner and group may read it."},
-	{"cacert", .arg = "FILE", .take = take_cacert,
+	{"cacert", .arg = "FILE", .take = take_text,
+	 .to = offsetof(struct diff_config, fetching.cacert),
 	 .help = "who certifies the hosts of https URLs: certificates, PEM",
 	 .man = "By default those of the system."},
 	{},
@@ -152,7 +119,8 @@ static const struct option_row output_rows[] = {
 	 .letter = 'n',
 	 .arg = "N",
 	 .by_default = "20",
-	 .take = take_top,
+	 .take = take_rows,
+	 .to = offsetof(struct diff_config, table.top),
 	 .help = "rows of the table",
 	 .man = "What the other stacks add is told in a line."},
 	{.name = "format",
@@ -170,7 +138,8 @@ static const struct option_row output_rows[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
-	 .take = take_output,
+	 .take = take_text,
+	 .to = offsetof(struct diff_config, output),
 	 .help = "into this file (default: standard output)",
 	 .man = "In any format; a table is as wide there as its names are."},
 	{},

@@ -4,39 +4,18 @@
 #include "cli/cli.h"
 #include "cli/secret.h"
 
-TAKE_OPTION(tls_cert)
-{
-	(void)command, (void)row;
-	((struct guard_config *)config)->cert = value;
-	return 0;
-}
-
-TAKE_OPTION(tls_key)
-{
-	(void)command, (void)row;
-	((struct guard_config *)config)->key = value;
-	return 0;
-}
-
-TAKE_OPTION(token_file)
-{
-	(void)command, (void)row;
-	((struct guard_config *)config)->token = value;
-	return 0;
-}
-
 const struct option_row guard_rows[] = {
-	{"tls-cert", .arg = "FILE", .take = take_tls_cert,
+	{"tls-cert", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, cert),
 	 .help = "serve over TLS: the certificate, PEM",
 	 .man = "With the certificates that lead to its issuer, if there are any. All addresses "
 		"but unix sockets are served over TLS then. An address that other hosts reach "
 		"needs --tls-cert, --tls-key and --token-file."},
-	{"tls-key", .arg = "FILE", .take = take_tls_key,
+	{"tls-key", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, key),
 	 .help = "the private key of that certificate, PEM",
 	 .man = "Not encrypted, and nobody but its owner and group may read it. Like the "
 		"certificate and the token, it is read at the start and at each reload, with "
 		"privileges."},
-	{"token-file", .arg = "FILE", .take = take_token_file,
+	{"token-file", .arg = "FILE", .take = take_text, .to = offsetof(struct guard_config, token),
 	 .help = "answer only requests that have the bearer token in this file",
 	 .man = "One line of at least 16 letters, digits and -._~+/=. Nobody but the file's owner "
 		"and group may read it. Unix sockets and /healthz do not ask for the token."},

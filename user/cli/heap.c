@@ -21,43 +21,10 @@
 struct heap_config {
 	pid_t pid;
 	const char *output;
-	size_t top;
+	unsigned top;
 	bool json;
 	bool blocks; /* --debug-blocks */
 };
-
-TAKE_OPTION(pid)
-{
-	struct heap_config *c = config;
-	uint64_t pid;
-
-	(void)row;
-	if (parse_count(value, 1, INT32_MAX, &pid))
-		return usage_error(command, "'%s' is not a pid", value);
-	c->pid = (pid_t)pid;
-	return 0;
-}
-
-TAKE_OPTION(top)
-{
-	struct heap_config *c = config;
-	uint64_t n;
-
-	(void)row;
-	if (parse_count(value, 1, 1000000, &n))
-		return usage_error(command, "'%s' is not a number of rows", value);
-	c->top = (size_t)n;
-	return 0;
-}
-
-TAKE_OPTION(output)
-{
-	struct heap_config *c = config;
-
-	(void)command, (void)row;
-	c->output = value;
-	return 0;
-}
 
 /* clang-format off: a row reads as a sentence */
 static const struct option_row what_rows[] = {
@@ -65,6 +32,7 @@ static const struct option_row what_rows[] = {
 	 .letter = 'p',
 	 .arg = "PID",
 	 .take = take_pid,
+	 .to = offsetof(struct heap_config, pid),
 	 .help = "the process whose heap is read",
 	 .man = "It goes on running: no probe, no stop, only reads of resident pages."},
 	{},
@@ -75,7 +43,8 @@ static const struct option_row output_rows[] = {
 	 .letter = 'n',
 	 .arg = "N",
 	 .by_default = "10",
-	 .take = take_top,
+	 .take = take_rows,
+	 .to = offsetof(struct heap_config, top),
 	 .help = "sizes at most, in each table",
 	 .man = "The others are added up in a last row."},
 	{"json", .flag = offsetof(struct heap_config, json),
@@ -84,7 +53,8 @@ static const struct option_row output_rows[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
-	 .take = take_output,
+	 .take = take_text,
+	 .to = offsetof(struct heap_config, output),
 	 .help = "into this file (default: standard output)",
 	 .man = "Tables, or the object of --json."},
 	{},

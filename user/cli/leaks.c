@@ -45,15 +45,6 @@ TAKE_OPTION(top)
 	return 0;
 }
 
-TAKE_OPTION(output)
-{
-	struct leaks_config *c = config;
-
-	(void)command, (void)row;
-	c->output = value;
-	return 0;
-}
-
 /* clang-format off: a row reads as a sentence */
 static const struct option_row rows[] = {
 	{.name = "top",
@@ -69,7 +60,8 @@ static const struct option_row rows[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
-	 .take = take_output,
+	 .take = take_text,
+	 .to = offsetof(struct leaks_config, output),
 	 .help = "into this file (default: standard output)",
 	 .man = "Sentences, or the object of --json."},
 	{},

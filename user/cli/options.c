@@ -117,6 +117,33 @@ static int find_option(const struct parser *p, int opt)
 	return -1;
 }
 
+TAKE_OPTION_HEAD(text)
+{
+	(void)command;
+	*(const char **)((char *)config + row->to) = value;
+	return 0;
+}
+
+TAKE_OPTION_HEAD(rows)
+{
+	uint64_t n;
+
+	if (parse_count(value, 1, 1000000, &n))
+		return usage_error(command, "'%s' is not a number of rows", value);
+	*(unsigned *)((char *)config + row->to) = (unsigned)n;
+	return 0;
+}
+
+TAKE_OPTION_HEAD(pid)
+{
+	uint64_t pid;
+
+	if (parse_count(value, 1, INT32_MAX, &pid))
+		return usage_error(command, "'%s' is not a pid", value);
+	*(pid_t *)((char *)config + row->to) = (pid_t)pid;
+	return 0;
+}
+
 static int take_option(const struct command *command, const struct option_group *group,
 		       const struct option_row *row, void *config)
 {

@@ -24,12 +24,20 @@ struct option_row {
 	int (*take)(void *config, const char *command, const struct option_row *row,
 		    const char *value);
 	size_t flag;
+	size_t to; /* offset there, for take_text() and its like below */
 };
 
 /* The head of a function take_WHAT() for a row. */
-#define TAKE_OPTION(what)                                                                          \
-	static int take_##what(void *config, const char *command, const struct option_row *row,    \
-			       const char *value)
+#define TAKE_OPTION_HEAD(what)                                                                     \
+	int take_##what(void *config, const char *command, const struct option_row *row,           \
+			const char *value)
+#define TAKE_OPTION(what) static TAKE_OPTION_HEAD(what)
+
+/* For rows whose value is stored as it is, at offset to: take_text() in a const char *, take_rows()
+ * in an unsigned, as a number of rows of a table, and take_pid() in a pid_t. */
+TAKE_OPTION_HEAD(text);
+TAKE_OPTION_HEAD(rows);
+TAKE_OPTION_HEAD(pid);
 
 /* Where an option is described. Usual options are described everywhere. */
 enum option_group_kind {

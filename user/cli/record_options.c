@@ -18,18 +18,6 @@ static bool shows_views(const struct record_config *c)
 	return false;
 }
 
-TAKE_OPTION(top)
-{
-	struct record_config *c = config;
-	uint64_t n;
-
-	(void)row;
-	if (parse_count(value, 1, 1000000, &n))
-		return usage_error(command, "'%s' is not a number of rows", value);
-	c->top = (unsigned)n;
-	return 0;
-}
-
 TAKE_OPTION(json)
 {
 	struct record_config *c = config;
@@ -127,7 +115,8 @@ static const struct option_row output_rows[] = {
 	 .letter = 'n',
 	 .arg = "N",
 	 .by_default = "20",
-	 .take = take_top,
+	 .take = take_rows,
+	 .to = offsetof(struct record_config, top),
 	 .help = "rows of the table",
 	 .man = "A last line counts the rows that are left out."},
 	{"sort", .arg = "KEY", .by_default = "growth", .values = "growth live rss",

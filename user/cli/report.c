@@ -442,18 +442,6 @@ TAKE_OPTION(modules)
 	return load_modules(value, &c->modules);
 }
 
-TAKE_OPTION(top)
-{
-	struct report_config *c = config;
-	uint64_t n;
-
-	(void)row;
-	if (parse_count(value, 1, 1000000, &n))
-		return usage_error(command, "'%s' is not a number of rows", value);
-	c->table.top = (unsigned)n;
-	return 0;
-}
-
 TAKE_OPTION(format)
 {
 	struct report_config *c = config;
@@ -461,15 +449,6 @@ TAKE_OPTION(format)
 	(void)row;
 	c->format = strcmp(value, "json") ? find_format(value) : &json_format;
 	return c->format ? 0 : usage_error(command, "there is no format '%s'", value);
-}
-
-TAKE_OPTION(output)
-{
-	struct report_config *c = config;
-
-	(void)command, (void)row;
-	c->output = value;
-	return 0;
 }
 
 /* for --weight and --by */
@@ -521,15 +500,6 @@ TAKE_OPTION(age)
 				   "'%s' is not an age: seconds, more than 0; with a - "
 				   "before them: younger than that",
 				   value);
-	return 0;
-}
-
-TAKE_OPTION(thread)
-{
-	struct report_config *c = config;
-
-	(void)command, (void)row;
-	c->thread = value;
 	return 0;
 }
 
@@ -592,7 +562,7 @@ static const struct option_row filter_rows[] = {
 	{"age", .arg = "[+|-]SECONDS", .take = take_age,
 	 .help = "what is older than that, or (-) younger",
 	 .man = "Of the ages that the file tells. The numbers are estimated."},
-	{"thread", .arg = "NAME", .take = take_thread,
+	{"thread", .arg = "NAME", .take = take_text, .to = offsetof(struct report_config, thread),
 	 .help = "what threads of that name allocated",
 	 .man = "If no thread has that name: threads whose names match it as a regular "
 		"expression."},
@@ -604,7 +574,8 @@ static const struct option_row output_rows[] = {
 	 .letter = 'n',
 	 .arg = "N",
 	 .by_default = "20",
-	 .take = take_top,
+	 .take = take_rows,
+	 .to = offsetof(struct report_config, table.top),
 	 .help = "rows of the table",
 	 .man = "A last line counts the rows that are left out."},
 	{.name = "format",
@@ -620,7 +591,8 @@ static const struct option_row output_rows[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
-	 .take = take_output,
+	 .take = take_text,
+	 .to = offsetof(struct report_config, output),
 	 .help = "into this file (default: standard output)",
 	 .man = "In the format of -f, without which it is refused."},
 	{},

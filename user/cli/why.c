@@ -37,18 +37,6 @@ static int encode(const void *what, struct sink *sink)
 	return c->json ? encode_why_json(&c->report, sink) : encode_why(&c->report, c->top, sink);
 }
 
-TAKE_OPTION(pid)
-{
-	struct why_config *c = config;
-	uint64_t pid;
-
-	(void)row;
-	if (parse_count(value, 1, 1 << 22, &pid))
-		return usage_error(command, "'%s' is not a pid", value);
-	c->pid = (pid_t)pid;
-	return 0;
-}
-
 TAKE_OPTION(addr)
 {
 	struct why_config *c = config;
@@ -111,33 +99,13 @@ TAKE_OPTION(max_memory)
 	return 0;
 }
 
-TAKE_OPTION(top)
-{
-	struct why_config *c = config;
-	uint64_t n;
-
-	(void)row;
-	if (parse_count(value, 1, 1000000, &n))
-		return usage_error(command, "'%s' is not a number of rows", value);
-	c->top = (unsigned int)n;
-	return 0;
-}
-
-TAKE_OPTION(output)
-{
-	struct why_config *c = config;
-
-	(void)command, (void)row;
-	c->output = value;
-	return 0;
-}
-
 /* clang-format off: a row reads as a sentence */
 static const struct option_row what_rows[] = {
 	{.name = "pid",
 	 .letter = 'p',
 	 .arg = "PID",
 	 .take = take_pid,
+	 .to = offsetof(struct why_config, pid),
 	 .help = "the process",
 	 .man = "One process, which goes on running. Its heap has to be that of glibc or "
 		"jemalloc 5."},
@@ -186,7 +154,8 @@ static const struct option_row output_rows[] = {
 	 .letter = 'n',
 	 .arg = "N",
 	 .by_default = "10",
-	 .take = take_top,
+	 .take = take_rows,
+	 .to = offsetof(struct why_config, top),
 	 .help = "rows of each table at most",
 	 .man = "How many more there are is told."},
 	{"json", .flag = offsetof(struct why_config, json),
@@ -194,7 +163,8 @@ static const struct option_row output_rows[] = {
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
-	 .take = take_output,
+	 .take = take_text,
+	 .to = offsetof(struct why_config, output),
 	 .help = "into this file (default: standard output)",
 	 .man = "Tables, or the object of --json."},
 	{"exit-code", .flag = offsetof(struct why_config, exit_code),
