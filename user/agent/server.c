@@ -20,6 +20,7 @@
 #include "agent/packet.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/io.h"
 #include "sandbox/sandbox.h"
 
@@ -105,27 +106,10 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 	_exit(127);
 }
 
-/* fork() with all signals blocked in the child. */
-static pid_t fork_quiet(void)
-{
-	sigset_t all, before;
-	pid_t pid;
-	int error;
-
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = fork();
-	error = errno;
-	if (pid)
-		sigprocmask(SIG_SETMASK, &before, NULL);
-	errno = error;
-	return pid;
-}
-
 int server__check_guard(struct server *s, struct error *err)
 {
 	const int fds[] = {s->guard, s->guard}; /* there is no feed */
-	pid_t parent = getpid(), pid = fork_quiet();
+	pid_t parent = getpid(), pid = fork__blocked();
 	int status;
 
 	if (!pid)
@@ -190,7 +174,7 @@ int server__start(struct server *s, struct error *err)
 	fds[1] = s->guard;
 	for (size_t i = 0; i < s->n_listening; i++)
 		fds[2 + i] = s->listening[i].fd;
-	s->pid = fork_quiet();
+	s->pid = fork__blocked();
 	if (!s->pid)
 		execute(s, parent, s->n_listening, fds, 2 + s->n_listening);
 	rc = -errno;

@@ -17,6 +17,7 @@
 #include "base/capabilities.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/io.h"
 
 #define OPEN_S	5.0 /* in which it says whether it can write */
@@ -53,12 +54,8 @@ static void write_all(void)
 static void run(int fd, int dir)
 {
 	struct spool_report report = {};
-	sigset_t all;
 	size_t n;
 
-	/* it ends by itself, when the tracer does */
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, NULL);
 	prctl(PR_SET_NAME, "mt-spool");
 	fd = fcntl(fd, F_DUPFD, DIR_FD + 1);
 	dir = fcntl(dir, F_DUPFD, DIR_FD + 1);
@@ -95,7 +92,7 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	rc = packet__pair(pair);
 	if (rc)
 		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
-	s->pid = fork();
+	s->pid = fork__blocked(); /* it ends by itself, when the tracer does */
 	if (!s->pid)
 		run(pair[1], dir);
 	rc = -errno;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fork.h"
 #include "base/io.h"
 #include "decode/decode.h"
 #include "encode/text.h"
@@ -145,7 +146,6 @@ static int fetch(const char *name, const char *socket, const char *url,
 	_cleanup_close_ int out_end = -1, said_end = -1;
 	int out[2], said[2];
 	pid_t parent = getpid(), pid;
-	sigset_t all, before;
 
 	if (settings < 0)
 		return error__set(err, settings, "cannot fetch %s: %s", name, strerror(-settings));
@@ -159,13 +159,10 @@ static int fetch(const char *name, const char *socket, const char *url,
 		return error__set(err, -errno, "cannot fetch %s: %s", name, strerror(errno));
 	}
 	said_end = said[0];
-	sigfillset(&all);
-	sigprocmask(SIG_SETMASK, &all, &before);
-	pid = fork();
+	pid = fork__blocked();
 	if (!pid)
 		run_curl(parent, (const int[]){settings, out[1], said[1], certificates}, socket,
 			 url);
-	sigprocmask(SIG_SETMASK, &before, NULL);
 	close(out[1]);
 	close(said[1]);
 	if (pid < 0)

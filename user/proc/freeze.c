@@ -18,6 +18,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/fork.h"
 #include "base/io.h"
 #include "base/vector.h"
 #include "proc/process.h"
@@ -216,7 +217,6 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 	struct helper h = {.pid = pid, .start_ns = clock__now_ns(CLOCK_MONOTONIC)};
 	struct freeze freeze = {};
 	pid_t parent = getpid();
-	sigset_t all, old;
 	int to[2], from[2], err;
 
 	h.deadline_ns = h.start_ns + (uint64_t)max_ms * 1000000;
@@ -228,16 +228,13 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 		close(to[1]);
 		return err;
 	}
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	freeze.helper = fork();
+	freeze.helper = fork__blocked();
 	if (!freeze.helper) {
 		close(to[1]); /* the end of our side is the end of the file */
 		close(from[0]);
 		help(&h, parent, to[0], from[1]);
 	}
 	err = freeze.helper < 0 ? -errno : 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	close(to[0]);
 	close(from[1]);
 	freeze.to_fd = to[1];

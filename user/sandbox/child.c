@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/fork.h"
 #include "base/io.h"
 
 #define MEMORY_BYTES (4ull << 30) /* besides the size of the files */
@@ -55,7 +56,6 @@ int child__start(const struct child_task *task, struct child **ret)
 	_cleanup_close_ int read_fd = -1, write_fd = -1;
 	_cleanup_free_ struct child *child = malloc(sizeof(*child));
 	pid_t parent = getpid();
-	sigset_t all, old;
 	int fds[2], err;
 
 	if (!child)
@@ -69,14 +69,10 @@ int child__start(const struct child_task *task, struct child **ret)
 	if (err)
 		return err;
 
-	/* The child never unblocks signals: our handlers and the terminal's ^C are not for it. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	child->pid = fork();
+	child->pid = fork__blocked();
 	if (!child->pid)
 		run(task, parent, write_fd);
 	err = child->pid < 0 ? -errno : 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err) {
 		stream__free(child->stream);
 		return err;
