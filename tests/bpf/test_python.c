@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "host_stack.h"
+#include "no_tables.h"
 #include "python.bpf.h"
 
 #define SELF 0x7f0000001740ULL
@@ -48,27 +49,6 @@ __u64 trampoline_addr(void)
 __u64 thread_pointer(void)
 {
 	return SELF;
-}
-
-__u64 original_return(__u64 slot, __u64 trampoline)
-{
-	(void)slot;
-	(void)trampoline;
-	return 0;
-}
-
-int ask_mapping(__u64 addr, struct abi_mapping *ret)
-{
-	(void)addr;
-	*ret = (struct abi_mapping){};
-	return 0;
-}
-
-static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
-{
-	(void)table;
-	(void)chunk;
-	return NULL;
 }
 
 static uint64_t code(size_t i)

@@ -9,32 +9,12 @@
 #include <cmocka.h>
 
 #include "host_stack.h"
+#include "no_tables.h"
 #include "stack.bpf.h"
 
 __u64 trampoline_addr(void)
 {
 	return 0;
-}
-
-__u64 original_return(__u64 slot, __u64 trampoline)
-{
-	(void)slot;
-	(void)trampoline;
-	return 0;
-}
-
-int ask_mapping(__u64 addr, struct abi_mapping *ret)
-{
-	(void)addr;
-	(void)ret;
-	return 0;
-}
-
-static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
-{
-	(void)table;
-	(void)chunk;
-	return NULL;
 }
 
 __u32 random_u32(void)

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Heaps laid out by hand as malloc/malloc.c of glibc 2.36 lays them out. */
-#include "fake.h"
-
-#include "heap/find.h"
+#include "found.h"
 
 #define LIB    0x7f1000000000ULL
 #define MAIN   (LIB + 0xc60) /* main_arena */
@@ -15,11 +13,6 @@
 
 #define USED  1 /* the low bits of a size: PREV_INUSE */
 #define OTHER 4 /* NON_MAIN_ARENA */
-
-static struct fake fake;
-static struct blocks *blocks;
-static struct heap_found found;
-static struct image *image;
 
 static void put_arena(uint64_t addr, uint64_t top, uint64_t next, uint64_t bytes)
 {
@@ -79,18 +72,17 @@ static void start(uint64_t brk_len)
 	fake__add(&fake, LIB, 0x3000, FAKE_DATA);
 }
 
-static void find(void)
+/* A main arena that is sound, and whose first chunks have these sizes. Returns where its top is. */
+static uint64_t put_heap(const long *sizes)
 {
-	image = fake__image(&fake);
-	assert_int_equal(blocks__new(&blocks), 0);
-	assert_int_equal(heap__find_blocks(image, blocks, &found), 0);
-}
+	uint64_t top;
 
-static void end(void)
-{
-	blocks__free(blocks);
-	heap_found__clear(&found);
-	fake__free(&fake, image);
+	start(0x40000);
+	put_arena(MAIN, 0, MAIN, 0x40000);
+	put_params(0, 0);
+	top = put_chunks(BRK, 0, sizes);
+	put_top(MAIN, top, BRK + 0x40000);
+	return top;
 }
 
 static uint64_t place(size_t arena, enum heap_place which, uint64_t *ret_bytes)
@@ -144,11 +136,7 @@ static void test_main_arena(void **state)
 	uint64_t top;
 
 	(void)state;
-	start(0x40000);
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	top = put_heap(sizes);
 	find();
 	assert_good();
 	assert_int_equal(found.n_arenas, 1);
@@ -182,14 +170,10 @@ static void test_foreign_sbrk(void **state)
 static void test_caches(void **state)
 {
 	static const long sizes[] = {0x290, 32, 32, 32, 48, 48, 48, 0};
-	uint64_t first = BRK + 0x290 + 16, fast = first + 3 * 32, top;
+	uint64_t first = BRK + 0x290 + 16, fast = first + 3 * 32;
 
 	(void)state;
-	start(0x40000);
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	/* in the cache: the third one, then the first one */
 	fake__put(&fake, BRK + 16, 2);
 	fake__put(&fake, BRK + 16 + 128, first + 64);
@@ -220,14 +204,10 @@ static void test_caches(void **state)
 static void test_caches_of_2_31(void **state)
 {
 	static const long sizes[] = {32, 32, 32, 0x290, 48, 0};
-	uint64_t first = BRK + 16, cache = BRK + 96 + 16, top;
+	uint64_t first = BRK + 16, cache = BRK + 96 + 16;
 
 	(void)state;
-	start(0x40000);
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	fake__put(&fake, cache, 2);
 	fake__put(&fake, cache + 128, first + 32);
 	fake__put(&fake, first + 32, first + 64);
@@ -314,14 +294,9 @@ static void test_mmapped(void **state)
 static void test_bad_header(void **state)
 {
 	static const long sizes[] = {32, 32, 64, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 0};
-	uint64_t top;
 
 	(void)state;
-	start(0x40000);
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	fake__put(&fake, BRK + 64 + 8, 0x6161616161616161);
 	find();
 	assert_int_equal(quality()->resyncs, 1);
@@ -335,16 +310,12 @@ static void test_bad_header(void **state)
 static void test_absent_pages(void **state)
 {
 	long sizes[1025] = {0};
-	uint64_t top, n_bytes, n;
+	uint64_t n_bytes, n;
 
 	(void)state;
-	start(0x40000);
 	for (size_t i = 0; i < 1024; i++)
 		sizes[i] = 64;
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	fake__set_page(&fake, BRK + 0x5000, 2);
 	fake__set_page(&fake, BRK + 0x6000, 0);
 	find();
@@ -359,14 +330,9 @@ static void test_absent_pages(void **state)
 static void test_blocks_with_holes(void **state)
 {
 	static const long sizes[] = {48, 0x4010, 32, -0x4010, 32, 0};
-	uint64_t top;
 
 	(void)state;
-	start(0x40000);
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	for (uint64_t page = 1; page < 8; page++)
 		if (page != 4)
 			fake__set_page(&fake, BRK + page * 0x1000, 0);
@@ -392,16 +358,12 @@ static void corrupt_once(struct fake *f, uint64_t addr)
 static void test_header_that_changes(void **state)
 {
 	long sizes[1025] = {0};
-	uint64_t top, bytes;
+	uint64_t bytes;
 
 	(void)state;
-	start(0x40000);
 	for (size_t i = 0; i < 1024; i++)
 		sizes[i] = 32;
-	put_arena(MAIN, 0, MAIN, 0x40000);
-	put_params(0, 0);
-	top = put_chunks(BRK, 0, sizes);
-	put_top(MAIN, top, BRK + 0x40000);
+	put_heap(sizes);
 	fake.before_read = corrupt_once;
 	find();
 	assert_good();

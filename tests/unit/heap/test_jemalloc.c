@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A radix tree, extents and slabs laid out by hand as jemalloc 5.3 lays them out. */
-#include "fake.h"
-
-#include "heap/find.h"
+#include "found.h"
 
 #define LIB   0x7f1000000000ULL
 #define ROOT  (LIB + 0x7b18)
@@ -11,10 +9,6 @@
 #define EDATA (META + 0x300000)
 #define HEAP  0x7f3000000000ULL
 
-static struct fake fake;
-static struct blocks *blocks;
-static struct heap_found found;
-static struct image *image;
 static uint64_t next_edata;
 
 struct model {
@@ -49,20 +43,6 @@ static void start(void)
 	fake__add(&fake, META, 0x400000, FAKE_ANON);
 	fake__add(&fake, HEAP, 0x40000, FAKE_ANON);
 	fake__put(&fake, ROOT + 8 * (HEAP >> 30 & 0x3ffff), LEAF);
-}
-
-static void find(void)
-{
-	image = fake__image(&fake);
-	assert_int_equal(blocks__new(&blocks), 0);
-	assert_int_equal(heap__find_blocks(image, blocks, &found), 0);
-}
-
-static void end(void)
-{
-	blocks__free(blocks);
-	heap_found__clear(&found);
-	fake__free(&fake, image);
 }
 
 static struct heap_count sum(size_t arena, enum heap_place place)
