@@ -7,9 +7,9 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/heap_text.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "encode/encode.h"
 #include "heap/census.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -24,6 +24,7 @@ struct heap_config {
 	unsigned top;
 	bool json;
 	bool blocks; /* --debug-blocks */
+	struct heap_report report;
 };
 
 /* clang-format off: a row reads as a sentence */
@@ -89,7 +90,7 @@ const struct command command_heap = {
 
 #define TRIES 3 /* a heap that changes too fast to be read once may be quieter the next time */
 
-static int take_census(struct heap_config *c, struct heap_report *report, struct census *census)
+static int take_census(struct heap_config *c, struct census *census)
 {
 	double start = clock__monotonic_s();
 	struct error err = {};
@@ -100,22 +101,21 @@ static int take_census(struct heap_config *c, struct heap_report *report, struct
 		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid, strerror(-rc));
 		return fail(&err);
 	}
-	report->unread = heap_report__unread(&maps);
+	c->report.unread = heap__unread_allocator(&maps);
 	rc = census__take(c->pid, &maps, 0, census, &err);
 	maps__free(&maps);
-	report->seconds = clock__monotonic_s() - start;
+	c->report.seconds = clock__monotonic_s() - start;
 	return rc ? fail(&err) : 0;
 }
 
 /* Takes censuses until one is worth printing. 0, or EXIT_FAILED after a complaint. */
-static int take_good_census(struct heap_config *c, struct heap_report *report,
-			    struct census *census)
+static int take_good_census(struct heap_config *c, struct census *census)
 {
 	char refusal[256];
 	int status;
 
 	for (int i = 1;; i++) {
-		status = take_census(c, report, census);
+		status = take_census(c, census);
 		if (status || !heap_report__refusal(census, refusal, sizeof(refusal)))
 			return status;
 		free(census->arenas);
@@ -124,6 +124,14 @@ static int take_good_census(struct heap_config *c, struct heap_report *report,
 	}
 	complain("process %d: %s", (int)c->pid, refusal);
 	return EXIT_FAILED;
+}
+
+static int encode(const void *what, struct sink *sink)
+{
+	const struct heap_config *c = what;
+
+	return c->json ? encode_heap_report_json(&c->report, sink)
+		       : encode_heap_report(&c->report, c->top, sink);
 }
 
 struct listing {
@@ -148,7 +156,6 @@ int cmd_heap(int argc, char **argv)
 {
 	struct heap_config config = {.top = DEFAULT_TOP};
 	int status = command__parse(&command_heap, &config, argc, argv);
-	struct heap_report report = {};
 	struct process_info info = {};
 	struct census census;
 	struct error err = {};
@@ -165,16 +172,14 @@ int cmd_heap(int argc, char **argv)
 				    &(struct listing){config.pid, &err});
 		return err.code ? fail(&err) : status;
 	}
-	status = take_good_census(&config, &report, &census);
+	status = take_good_census(&config, &census);
 	if (status)
 		return status;
 	process__read_stat(config.pid, &info);
-	report.census = &census;
-	report.pid = config.pid;
-	report.comm = printable(info.comm);
-	report.top = config.top;
-	report.json = config.json;
-	status = write_text(config.output, heap_report__write, &report);
+	config.report.census = &census;
+	config.report.pid = config.pid;
+	config.report.comm = printable(info.comm);
+	status = write_text(config.output, encode, &config);
 	free(census.arenas);
 	return status;
 }

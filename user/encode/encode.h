@@ -8,6 +8,7 @@
 
 #include "base/sink.h"
 #include "profile/diff.h"
+#include "profile/heap.h"
 #include "profile/modules.h"
 #include "profile/profile.h"
 #include "profile/replicas.h"
@@ -284,6 +285,15 @@ int encode_why(const struct why_report *report, unsigned int top, struct sink *s
 
 /* JSON of all of it, as encode_json() writes it. */
 int encode_why_json(const struct why_report *report, struct sink *sink);
+
+/* Why the figures of an allocator are not worth printing, into text. False: they are. */
+bool heap_report__refusal(const struct census *census, char *text, size_t size);
+
+/* A census for people; top: rows of sizes at most. */
+int encode_heap_report(const struct heap_report *report, unsigned top, struct sink *sink);
+
+/* JSON of all of it, as encode_json() writes it. */
+int encode_heap_report_json(const struct heap_report *report, struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);

@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define BLOCK_GRANULE 16 /* bytes: blocks of a SPAN_WALKED begin at multiples of it */
+#include "profile/heap.h"
 
-enum heap_allocator { HEAP_GLIBC, HEAP_JEMALLOC, HEAP_ALLOCATORS };
+#define BLOCK_GRANULE 16 /* bytes: blocks of a SPAN_WALKED begin at multiples of it */
 
 enum span_kind {
 	SPAN_WALKED, /* blocks of any size one after the other: a slot for every 16 bytes */

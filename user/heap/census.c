@@ -231,16 +231,6 @@ int census__count(const struct scan_view *view, struct census *ret)
 	return 0;
 }
 
-double census__doubt(const struct census *census, enum heap_allocator allocator)
-{
-	const struct heap_quality *quality = &census->quality[allocator];
-	double found = (double)quality->found_bytes, own = (double)quality->own_bytes;
-	double skipped = (double)quality->unknown_bytes + (double)quality->absent_bytes;
-	double missing = own > found ? own - found : 0, total = fmax(found, own);
-
-	return total > 0 ? fmin((skipped + missing) / total, 1) : 0;
-}
-
 /* --- between the processes --- */
 
 static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)

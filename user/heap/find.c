@@ -3,35 +3,12 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/vector.h"
 #include "heap/glibc.h"
 #include "heap/jemalloc.h"
-
-#define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
-#define EXACT_LOG 10
-
-size_t heap__size_group(uint64_t bytes)
-{
-	unsigned int log;
-	size_t group;
-
-	if (bytes <= EXACT * 16)
-		return (size_t)(bytes + 15) / 16;
-	bytes--;
-	log = 63 - (unsigned int)__builtin_clzll(bytes);
-	group = EXACT + 1 + (log - EXACT_LOG) * 4 + (size_t)(bytes >> (log - 2) & 3);
-	return group < HEAP_SIZES ? group : HEAP_SIZES - 1;
-}
-
-uint64_t heap__group_max(size_t group)
-{
-	size_t over = group - EXACT - 1;
-
-	if (group <= EXACT)
-		return group * 16;
-	return (1ULL << (EXACT_LOG + over / 4)) / 4 * (5 + over % 4);
-}
+#include "proc/maps.h"
 
 struct heap_arena *heap_found__add_arena(struct heap_found *found, enum heap_allocator allocator,
 					 uint64_t addr)
@@ -80,4 +57,22 @@ int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_fo
 		ret->quality[i].dropped_spans = dropped[i];
 	ret->stopped = image__stopped(image);
 	return 0;
+}
+
+const char *heap__unread_allocator(const struct maps *maps)
+{
+	static const struct {
+		const char *file, *name;
+	} libraries[] = {
+		{"/ld-musl-", "musl"},
+		{"-linux-musl/libc.so", "musl"},
+		{"/libmimalloc", "mimalloc"},
+		{"/libtcmalloc", "tcmalloc"},
+	};
+
+	for (size_t i = 0; i < maps->n; i++)
+		for (size_t k = 0; k < sizeof(libraries) / sizeof(*libraries); k++)
+			if (strstr(maps->entries[i].path, libraries[k].file))
+				return libraries[k].name;
+	return NULL;
 }

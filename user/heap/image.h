@@ -10,21 +10,9 @@
 #include <stdint.h>
 
 #include "proc/maps.h"
+#include "profile/heap.h"
 
 #define HEAP_PAGE 4096ULL
-
-enum image_kind {
-	IMAGE_BRK,    /* [heap] */
-	IMAGE_ANON,   /* anonymous, private and writable: arenas, thread stacks, TLS, ... */
-	IMAGE_DATA,   /* private and writable, of a file */
-	IMAGE_BSS,    /* anonymous, and begins where a file's data end */
-	IMAGE_STACK,  /* [stack]; the stacks of other threads are IMAGE_ANON */
-	IMAGE_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
-	IMAGE_PLAIN,  /* other memory without a file of a file system: image__is_plain() */
-	IMAGE_SHARED, /* not private; never read */
-	IMAGE_OTHER,  /* all else, such as memory without access and devices; never read */
-	IMAGE_KINDS
-};
 
 struct image_region {
 	uint64_t start, end;

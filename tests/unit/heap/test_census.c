@@ -121,12 +121,27 @@ static void test_doubt(void **state)
 	assert_true(census__doubt(&census, HEAP_GLIBC) == 1);
 }
 
+static void test_unread(void **state)
+{
+	static const char text[] = "1000-2000 r-xp 0 08:01 7 /usr/lib/x86_64-linux-musl/libc.so\n";
+	struct maps maps;
+
+	(void)state;
+	assert_int_equal(maps__parse(text, sizeof(text) - 1, &maps, NULL), 0);
+	assert_string_equal(heap__unread_allocator(&maps), "musl");
+	maps.n = 0;
+	assert_null(heap__unread_allocator(&maps));
+	maps.n = 1;
+	maps__free(&maps);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_shared_page),
 		cmocka_unit_test(test_doubt),
+		cmocka_unit_test(test_unread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

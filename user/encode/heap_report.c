@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "cli/heap_text.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -28,24 +26,6 @@ static const struct {
 	[PLACE_BIN] = {"free, in bins and slabs", "bins"},
 	[PLACE_TOP] = {"free, at the top or in extents", "top"},
 };
-
-const char *heap_report__unread(const struct maps *maps)
-{
-	static const struct {
-		const char *file, *name;
-	} libraries[] = {
-		{"/ld-musl-", "musl"},
-		{"-linux-musl/libc.so", "musl"},
-		{"/libmimalloc", "mimalloc"},
-		{"/libtcmalloc", "tcmalloc"},
-	};
-
-	for (size_t i = 0; i < maps->n; i++)
-		for (size_t k = 0; k < sizeof(libraries) / sizeof(*libraries); k++)
-			if (strstr(maps->entries[i].path, libraries[k].file))
-				return libraries[k].name;
-	return NULL;
-}
 
 bool heap_report__refusal(const struct census *census, char *text, size_t size)
 {
@@ -224,10 +204,10 @@ static void add_size(struct census_size *sum, const struct census_size *size)
 	sum->pinned += size->pinned;
 }
 
-static void put_sizes(const struct heap_report *report, int allocator, struct sink *sink)
+static void put_sizes(const struct census *census, int allocator, unsigned top, struct sink *sink)
 {
 	struct size_row rows[HEAP_SIZES];
-	size_t n = sort_sizes(report->census, allocator, false, rows);
+	size_t n = sort_sizes(census, allocator, false, rows);
 	struct census_size others = {};
 	char name[40], a[20];
 
@@ -236,7 +216,7 @@ static void put_sizes(const struct heap_report *report, int allocator, struct si
 	sink__printf(sink, "\n%-24s %12s %12s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS",
 		     "BYTES", "CACHED", "FREE");
 	for (size_t i = 0; i < n; i++) {
-		if (i < report->top) {
+		if (i < top) {
 			snprintf(name, sizeof(name), "%-10s %s", allocator_names[allocator],
 				 bytes(rows[i].max, a));
 			put_size(name, rows[i].size, sink);
@@ -244,18 +224,18 @@ static void put_sizes(const struct heap_report *report, int allocator, struct si
 			add_size(&others, rows[i].size);
 		}
 	}
-	if (n > report->top) {
+	if (n > top) {
 		snprintf(name, sizeof(name), "%-10s %zu others", allocator_names[allocator],
-			 n - report->top);
+			 n - top);
 		put_size(name, &others, sink);
 	}
 }
 
-static void put_pinned(const struct heap_report *report, int allocator, struct sink *sink)
+static void put_pinned(const struct census *census, int allocator, unsigned top, struct sink *sink)
 {
-	const struct census_pages *pages = &report->census->pages[allocator];
+	const struct census_pages *pages = &census->pages[allocator];
 	struct size_row rows[HEAP_SIZES];
-	size_t n = sort_sizes(report->census, allocator, true, rows);
+	size_t n = sort_sizes(census, allocator, true, rows);
 	char a[20], b[20];
 
 	if (!pages->sparse)
@@ -265,16 +245,16 @@ static void put_pinned(const struct heap_report *report, int allocator, struct s
 		     "free, but\nblocks in use keep these pages:\n",
 		     allocator_names[allocator], bytes(pages->sparse, a), bytes(pages->pinned, b));
 	sink__printf(sink, "%-24s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS", "THEY PIN");
-	for (size_t i = 0; i < n && i < report->top; i++)
+	for (size_t i = 0; i < n && i < top; i++)
 		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", bytes(rows[i].max, a),
 			     rows[i].size->holders, bytes(rows[i].size->pinned, b));
-	if (n > report->top) {
+	if (n > top) {
 		struct census_size others = {};
 		char name[40];
 
-		for (size_t i = report->top; i < n; i++)
+		for (size_t i = top; i < n; i++)
 			add_size(&others, rows[i].size);
-		snprintf(name, sizeof(name), "%zu others", n - report->top);
+		snprintf(name, sizeof(name), "%zu others", n - top);
 		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", name, others.holders,
 			     bytes(others.pinned, a));
 	}
@@ -324,7 +304,7 @@ static void put_quality(const struct census *census, struct sink *sink)
 						       : strerror((int)-census->stopped));
 }
 
-static int write_table(const struct heap_report *report, struct sink *sink)
+int encode_heap_report(const struct heap_report *report, unsigned top, struct sink *sink)
 {
 	const struct census *census = report->census;
 	char a[20];
@@ -337,9 +317,9 @@ static int write_table(const struct heap_report *report, struct sink *sink)
 	if (err)
 		return err;
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
-		put_sizes(report, i, sink);
+		put_sizes(census, i, top, sink);
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
-		put_pinned(report, i, sink);
+		put_pinned(census, i, top, sink);
 	put_quality(census, sink);
 	return sink->error;
 }
@@ -429,7 +409,7 @@ static void put_json_allocator(struct json *list, const struct census *census, i
 	sink__puts(json.sink, "}");
 }
 
-static int write_json(const struct heap_report *report, struct sink *sink)
+int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 {
 	const struct census *census = report->census;
 	struct json json = json__open_document(sink, "heap_census"), allocators;
@@ -455,11 +435,4 @@ static int write_json(const struct heap_report *report, struct sink *sink)
 			put_json_allocator(&allocators, census, i);
 	sink__puts(sink, "]}\n");
 	return sink->error;
-}
-
-int heap_report__write(const void *what, struct sink *sink)
-{
-	const struct heap_report *report = what;
-
-	return report->json ? write_json(report, sink) : write_table(report, sink);
 }

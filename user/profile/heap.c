@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "profile/heap.h"
+
+#include <math.h>
+
+#define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
+#define EXACT_LOG 10
+
+size_t heap__size_group(uint64_t bytes)
+{
+	unsigned int log;
+	size_t group;
+
+	if (bytes <= EXACT * 16)
+		return (size_t)(bytes + 15) / 16;
+	bytes--;
+	log = 63 - (unsigned int)__builtin_clzll(bytes);
+	group = EXACT + 1 + (log - EXACT_LOG) * 4 + (size_t)(bytes >> (log - 2) & 3);
+	return group < HEAP_SIZES ? group : HEAP_SIZES - 1;
+}
+
+uint64_t heap__group_max(size_t group)
+{
+	size_t over = group - EXACT - 1;
+
+	if (group <= EXACT)
+		return group * 16;
+	return (1ULL << (EXACT_LOG + over / 4)) / 4 * (5 + over % 4);
+}
+
+double census__doubt(const struct census *census, enum heap_allocator allocator)
+{
+	const struct heap_quality *quality = &census->quality[allocator];
+	double found = (double)quality->found_bytes, own = (double)quality->own_bytes;
+	double skipped = (double)quality->unknown_bytes + (double)quality->absent_bytes;
+	double missing = own > found ? own - found : 0, total = fmax(found, own);
+
+	return total > 0 ? fmin((skipped + missing) / total, 1) : 0;
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What lies in the heap of a process. Plain data: heap/census.h counts it, encode/heap.c prints
+ * it. */
+#ifndef MEMTRACE_PROFILE_HEAP_H
+#define MEMTRACE_PROFILE_HEAP_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum heap_allocator { HEAP_GLIBC, HEAP_JEMALLOC, HEAP_ALLOCATORS };
+
+/* The kinds of a process's memory. */
+enum image_kind {
+	IMAGE_BRK,    /* [heap] */
+	IMAGE_ANON,   /* anonymous, private and writable: arenas, thread stacks, TLS, ... */
+	IMAGE_DATA,   /* private and writable, of a file */
+	IMAGE_BSS,    /* anonymous, and begins where a file's data end */
+	IMAGE_STACK,  /* [stack]; the stacks of other threads are IMAGE_ANON */
+	IMAGE_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
+	IMAGE_PLAIN,  /* other memory without a file of a file system: image__is_plain() */
+	IMAGE_SHARED, /* not private; never read */
+	IMAGE_OTHER,  /* all else, such as memory without access and devices; never read */
+	IMAGE_KINDS
+};
+
+/* Where an allocator keeps memory. */
+enum heap_place {
+	PLACE_IN_USE,
+	PLACE_LARGE,	    /* in use; in a mapping (glibc) or an extent (jemalloc) of its own */
+	PLACE_THREAD_CACHE, /* free */
+	PLACE_FAST_BIN,	    /* free */
+	PLACE_BIN,	    /* free; jemalloc: in slabs */
+	PLACE_TOP, /* free: what an arena has not given out yet (glibc); extents (jemalloc) */
+	HEAP_PLACES
+};
+
+/* Sizes are grouped: by 16 bytes up to 1 KiB, then four groups for each power of two. */
+#define HEAP_SIZES (65 + 4 * 38)
+size_t heap__size_group(uint64_t bytes);
+/* The largest size of a group. */
+uint64_t heap__group_max(size_t group);
+
+struct heap_count {
+	uint64_t blocks, bytes; /* usable bytes */
+};
+
+/* How far the blocks of an allocator can be trusted. */
+struct heap_quality {
+	uint64_t resyncs;	/* places where headers made no sense, three times */
+	uint64_t unknown_bytes; /* skipped there */
+	uint64_t absent_bytes;	/* skipped, because a header lies on a page that is not resident */
+	uint64_t doubtful;	/* blocks of 64 KiB and more that nothing proves */
+	uint64_t own_bytes;	/* how much memory the allocator's own count says it has */
+	uint64_t found_bytes;	/* how much was walked */
+	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own 0: unknown */
+	uint64_t broken_slabs;	/* whose own count of free blocks differs from their bitmap */
+	uint64_t dropped_spans; /* that overlap others */
+};
+
+/* The resident pages of an allocator's memory, in bytes. pages = live + whole_free + between. */
+struct census_pages {
+	uint64_t mapped;     /* its address space */
+	uint64_t pages;	     /* resident */
+	uint64_t live;	     /* usable bytes of blocks in use */
+	uint64_t whole_free; /* pages without a byte of a block in use */
+	uint64_t trimmable; /* of whole_free: within one free block, behind its header. This is what
+			      * malloc_trim(0) can give back; of the tops, only the main one's */
+	uint64_t between;   /* the rest: free bytes and headers on pages with blocks in use */
+	uint64_t sparse;    /* pages with blocks in use, less than half of the page */
+	uint64_t pinned;    /* free bytes on these: part of between */
+};
+
+/* Blocks in use of one group of sizes. A sparse page's free bytes are shared among its blocks by
+ * their bytes on the page. */
+struct census_size {
+	struct heap_count in_use, cached, free; /* cached: thread caches and fast bins */
+	uint64_t holders;			/* blocks in use that lie on sparse pages */
+	uint64_t pinned;			/* free bytes on sparse pages that they hold */
+};
+
+struct census_arena {
+	uint32_t allocator;
+	uint64_t addr;
+	struct heap_count places[HEAP_PLACES];
+};
+
+struct census {
+	struct {
+		uint64_t resident, swapped; /* bytes */
+		uint64_t mapped;
+	} memory[IMAGE_KINDS];
+	uint64_t unknown_anon; /* resident bytes of BRK and ANON in no allocator's memory */
+	struct census_pages pages[HEAP_ALLOCATORS];
+	struct census_size sizes[HEAP_ALLOCATORS][HEAP_SIZES];
+	struct heap_quality quality[HEAP_ALLOCATORS];
+	int64_t stopped;     /* why the scan ended early: negative errno; 0: it did not */
+	uint64_t bytes_read; /* of the process's memory */
+	uint64_t cpu_ns;     /* of the child */
+	uint64_t table_bytes;
+	uint64_t n_arenas;
+	struct census_arena *arenas; /* own part of the message */
+};
+
+/* The share of the allocator's memory that the scan could not make sense of, 0 to 1: what was
+ * skipped, and by how much its own count exceeds what was found. */
+double census__doubt(const struct census *census, enum heap_allocator allocator);
+/* Above this share the figures are not worth printing. */
+#define CENSUS_MAX_DOUBT 0.05
+
+/* A census, and what the reader is told beside it. */
+struct heap_report {
+	const struct census *census;
+	pid_t pid;
+	const char *comm; /* printable */
+	double seconds;	  /* that the census took */
+	/* an allocator that is mapped but cannot be read, as people call it; NULL: none is known */
+	const char *unread;
+};
+
+#endif
