@@ -112,8 +112,9 @@ def heap_glibc():
         with Held(directory, "held", "busy") as held:
             for _ in range(3):
                 extra = expect_all(held, blocks_of(held.pid))
-                # each thread holds up to 1,000 others at any time
-                expect(len(extra) < 1.1 * 1000 * THREADS, f"{len(extra)} other blocks in use")
+                # Each thread holds up to 1,000 others at any time. While its memory was walked, its cache (64 lists of 7
+                # blocks) may have been filled anew.
+                expect(len(extra) < (1000 + 64 * 7) * THREADS, f"{len(extra)} other blocks in use")
             expect(held.process.poll() is None, "the target has ended")
 
 

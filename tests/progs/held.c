@@ -15,6 +15,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+struct mallinfo2 mallinfo2(void) __attribute__((weak));
+struct mallinfo old_mallinfo(void) __asm__("mallinfo"); /* deprecated in later headers */
+
 struct pair {
 	uint64_t addr, size;
 };
@@ -50,10 +53,24 @@ static size_t draw_size(struct thread *thread)
 	return 1 + draw(thread) % 600;
 }
 
+/* Small blocks are left as malloc() gives them, but for their first word. */
 static void *touch(void *block, size_t size)
 {
-	memset(block, 0x5a, size);
+	memset(block, 0x5a, size > 120 ? size : size < 8 ? size : 8);
 	return block;
+}
+
+/* A thread that ends with blocks in its cache. Others get these blocks, with glibc's key in them
+ * (up to 2.42). */
+static void *leave_behind(void *arg)
+{
+	void *blocks[112];
+
+	for (size_t i = 0; i < 112; i++)
+		blocks[i] = malloc(1 + i);
+	for (size_t i = 0; i < 112; i++)
+		free(blocks[i]);
+	return arg;
 }
 
 static void *work(void *arg)
@@ -103,8 +120,19 @@ static void print_own_numbers(void)
 		mallctl("stats.allocated", &allocated, &len, NULL, 0);
 		printf("allocated %zu\n", allocated);
 	} else {
-		struct mallinfo2 info = mallinfo2();
+		struct mallinfo2 info = {0};
 
+		if (mallinfo2) {
+			info = mallinfo2();
+		} else { /* glibc 2.31; less than 2 GiB, so an int does */
+			struct mallinfo old = old_mallinfo();
+
+			info.uordblks = (size_t)old.uordblks;
+			info.fsmblks = (size_t)old.fsmblks;
+			info.fordblks = (size_t)old.fordblks;
+			info.hblkhd = (size_t)old.hblkhd;
+			info.arena = (size_t)old.arena;
+		}
 		printf("uordblks %zu fsmblks %zu fordblks %zu hblkhd %zu arena %zu\n",
 		       info.uordblks, info.fsmblks, info.fordblks, info.hblkhd, info.arena);
 	}
@@ -127,6 +155,12 @@ int main(int argc, char **argv)
 	if (threads == MAP_FAILED || fd < 0)
 		return 1;
 	pthread_barrier_init(&all_hold, NULL, (unsigned int)n_threads + 1);
+	for (size_t i = 0; i < n_threads; i++) {
+		pthread_t id;
+
+		if (pthread_create(&id, NULL, leave_behind, NULL) || pthread_join(id, NULL))
+			return 1;
+	}
 	for (size_t i = 0; i < n_threads; i++) {
 		pthread_t id;
 

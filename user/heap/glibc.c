@@ -12,14 +12,6 @@ static void cleanup_glibc(struct glibc *g)
 	free(g->caches);
 }
 
-/* A thread cache is the first chunk of the arena that its thread began with. */
-static void read_keys(struct glibc *g)
-{
-	for (size_t i = 0; i < g->n_ranges && !g->key; i++)
-		if (g->ranges[i].first)
-			glibc__read_key(g, g->ranges[i].first);
-}
-
 int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *found)
 {
 	_cleanup_(cleanup_glibc) struct glibc g = {
@@ -32,7 +24,6 @@ int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *f
 
 	if (err)
 		return err;
-	read_keys(&g);
 	for (size_t i = 0; i < g.n_ranges && !err; i++)
 		err = glibc__walk(&g, &g.ranges[i]);
 	if (!err)

@@ -31,25 +31,26 @@ enum {
 	PARAMS_TCACHE_MAX = 48,
 	PARAMS_BYTES = 60,
 };
+#define MAX_TCACHE_MAX	  ((4u << 20) + 1)
 #define DEFAULT_MMAPS_MAX 65536
 
 /* The top may lie in memory that was mapped after maps were read. */
 static bool has_sound_links(const unsigned char *bytes)
 {
-	uint64_t next = glibc__word(bytes + ARENA_NEXT), top = glibc__word(bytes + ARENA_TOP);
+	uint64_t next = glibc__word(bytes + TOP_NEXT), top = glibc__word(bytes);
 
 	return next && next % 8 == 0 && top && top % CHUNK_ALIGN == 0;
 }
 
-/* Are these the bytes of a main arena at addr? */
+/* Are these the bytes of a main arena from its member `top` at addr on? */
 static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 {
 	size_t empty = 0;
 
 	for (size_t i = 0; i < N_BINS; i++) {
-		uint64_t self = addr + ARENA_BINS + 16 * i - CHUNK_USER;
-		uint64_t fd = glibc__word(bytes + ARENA_BINS + 16 * i);
-		uint64_t bk = glibc__word(bytes + ARENA_BINS + 16 * i + 8);
+		uint64_t self = addr + TOP_BINS + 16 * i - CHUNK_USER;
+		uint64_t fd = glibc__word(bytes + TOP_BINS + 16 * i);
+		uint64_t bk = glibc__word(bytes + TOP_BINS + 16 * i + 8);
 
 		if (fd == self && bk == self)
 			empty++;
@@ -59,15 +60,16 @@ static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 	return empty >= MIN_EMPTY && has_sound_links(bytes);
 }
 
-/* Reads the arena at addr, which is not the main one: the head of its first heap leads back to
- * it. */
+/* Reads the arena at addr, which is not the main one, from `top` on: the head of its first heap
+ * leads back to it. */
 static bool read_other_arena(struct glibc *g, uint64_t addr, unsigned char *bytes)
 {
 	uint64_t owner, heap = addr & ~(HEAP_PAGE - 1);
 
 	return addr - heap >= HEAP_BYTES && addr - heap < 256 &&
 	       glibc__read_word(g, heap + HEAP_ARENA, &owner) && owner == addr &&
-	       !image__read(g->image, addr, bytes, ARENA_BYTES) && has_sound_links(bytes);
+	       !image__read(g->image, addr + g->top_off, bytes, TOP_BYTES) &&
+	       has_sound_links(bytes);
 }
 
 static int add_range(struct glibc *g, uint64_t start, uint64_t end, uint64_t first, uint32_t arena)
@@ -102,7 +104,8 @@ static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
 		if (end % HEAP_PAGE || end <= heap || end > region->end)
 			end = region->end;
 		first = heap == arena - info_bytes
-				? (arena + ARENA_BYTES + CHUNK_ALIGN - 1) & ~(CHUNK_ALIGN - 1)
+				? (arena + g->top_off + TOP_BYTES + CHUNK_ALIGN - 1) &
+					  ~(CHUNK_ALIGN - 1)
 				: heap + info_bytes;
 		err = add_range(g, heap, end, first, number);
 		if (err)
@@ -154,8 +157,8 @@ static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t l
 		if ((glibc__word(p + PARAMS_MMAPS_MAX) & UINT32_MAX) != DEFAULT_MMAPS_MAX ||
 		    n > (glibc__word(p + PARAMS_MAX_N_MMAPS) & UINT32_MAX) || mmapped % HEAP_PAGE ||
 		    !n != !mmapped || mmapped > glibc__word(q + PARAMS_MAX_MMAPPED) ||
-		    glibc__word(q + PARAMS_TCACHE_BINS) > 64 ||
-		    glibc__word(q + PARAMS_TCACHE_MAX) > TCACHE_MAX_CHUNK || base % CHUNK_ALIGN)
+		    glibc__word(q + PARAMS_TCACHE_BINS) > TCACHE_BINS ||
+		    glibc__word(q + PARAMS_TCACHE_MAX) > MAX_TCACHE_MAX || base % CHUNK_ALIGN)
 			continue;
 		region = image__find(g->image, base);
 		if (!region || region->kind != IMAGE_BRK)
@@ -175,7 +178,7 @@ static void each_window(struct glibc *g, uint64_t start, uint64_t end, unsigned 
 	uint64_t run_start, run_end;
 
 	while (image__run(g->image, start, end, &run_start, &run_end)) {
-		for (uint64_t at = run_start; at < run_end; at += WINDOW - ARENA_BYTES) {
+		for (uint64_t at = run_start; at < run_end; at += WINDOW - TOP_BYTES) {
 			size_t len = run_end - at < WINDOW ? (size_t)(run_end - at) : WINDOW;
 
 			if (image__spent(g->image))
@@ -202,24 +205,39 @@ static void params_of_window(struct glibc *g, uint64_t addr, size_t len, void *c
 	find_params_in(g, finding->bytes, len);
 }
 
+/* Does the ring of arenas that goes on at next lead to the one at addr? */
+static bool is_ring(struct glibc *g, uint64_t addr, uint64_t next)
+{
+	unsigned char bytes[TOP_BYTES];
+
+	for (size_t steps = 0; next != addr; steps++) {
+		if (steps == MAX_ARENAS || !read_other_arena(g, next, bytes))
+			return false;
+		next = glibc__word(bytes + TOP_NEXT);
+	}
+	return true;
+}
+
 /* Is one of the arenas at which the list head at `head` could be a bin really there? */
 static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
 {
-	unsigned char bytes[ARENA_BYTES];
+	static const uint64_t top_offs[] = {ARENA_TOP, ARENA_TOP_WITHOUT_FAST};
+	unsigned char bytes[TOP_BYTES];
 
 	image__forget(g->image);
 	for (size_t i = 0; i < N_BINS; i++) {
-		uint64_t addr = head - ARENA_BINS - 16 * i, next = addr;
-		size_t steps = 0;
+		uint64_t top_addr = head - TOP_BINS - 16 * i;
 
-		if (image__peek(g->image, addr, bytes, sizeof(bytes)) ||
-		    !is_main_arena(addr, bytes))
+		if (image__peek(g->image, top_addr, bytes, sizeof(bytes)) ||
+		    !is_main_arena(top_addr, bytes))
 			continue;
-		do
-			next = glibc__word(bytes + ARENA_NEXT);
-		while (next != addr && ++steps < MAX_ARENAS && read_other_arena(g, next, bytes));
-		if (next == addr)
-			return addr;
+		for (size_t k = 0; k < 2; k++) {
+			if (g->n_arenas && g->top_off != top_offs[k])
+				continue;
+			g->top_off = top_offs[k];
+			if (is_ring(g, top_addr - g->top_off, glibc__word(bytes + TOP_NEXT)))
+				return top_addr - g->top_off;
+		}
 	}
 	return 0;
 }
@@ -246,9 +264,15 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
+	/* Its bins lead to free memory, but by addresses that lie within the block before. */
+	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
-		(struct glibc_arena){addr, is_main, glibc__word(bytes + ARENA_SYSTEM_MEM), count};
-	g->quality->own_bytes += glibc__word(bytes + ARENA_SYSTEM_MEM);
+		(struct glibc_arena){.addr = addr,
+				     .top_addr = addr + g->top_off,
+				     .is_main = is_main,
+				     .own_bytes = glibc__word(bytes + TOP_SYSTEM_MEM),
+				     .count = count};
+	g->quality->own_bytes += glibc__word(bytes + TOP_SYSTEM_MEM);
 	return 0;
 }
 
@@ -263,22 +287,22 @@ static bool is_known(const struct glibc *g, uint64_t addr)
 /* All arenas on the ring of the main one at addr. */
 static int add_ring(struct glibc *g, uint64_t addr)
 {
-	unsigned char bytes[ARENA_BYTES];
+	unsigned char bytes[TOP_BYTES];
 	uint64_t next = addr;
 
 	while (!is_known(g, next) && g->n_arenas < MAX_ARENAS &&
-	       (next == addr ? !image__read(g->image, addr, bytes, ARENA_BYTES)
+	       (next == addr ? !image__read(g->image, addr + g->top_off, bytes, TOP_BYTES)
 			     : read_other_arena(g, next, bytes))) {
 		uint32_t number = (uint32_t)g->n_arenas;
-		uint64_t top = glibc__word(bytes + ARENA_TOP);
+		uint64_t top = glibc__word(bytes);
 		int err = add_arena(g, next, bytes, next == addr);
 
-		if (!err && top != next + ARENA_TOP) /* an arena without memory has its own top */
+		if (!err && top != next + g->top_off) /* an arena without memory has its own top */
 			err = next == addr ? add_main_ranges(g, number, top)
 					   : add_heaps(g, number, top);
 		if (err)
 			return err;
-		next = glibc__word(bytes + ARENA_NEXT);
+		next = glibc__word(bytes + TOP_NEXT);
 	}
 	return 0;
 }

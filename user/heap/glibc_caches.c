@@ -1,194 +1,283 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that the program has freed, but whose chunks still look in use: those in thread caches and
  * fast bins. Both are singly linked lists, last in, first out. From glibc 2.32 on a link is stored
- * as link ^ (its own address >> 12). */
+ * as link ^ (its own address >> 12).
+ *
+ * A block is free if it is on such a list. While the program runs, a list may change too fast to be
+ * followed to its end. Then blocks of its size are free that have the key (struct glibc) and a link
+ * to a block like themselves, or the end of a list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/vector.h"
 
-#define TCACHE_BINS 64
-#define MAX_COUNT   4096      /* of a thread cache's list; glibc's default is 7 */
-#define MAX_FAST    (1 << 24) /* chunks of a fast bin */
-#define TRIES	    4
+#define TCACHE_BINS_242 76	  /* with 12 bins for larger blocks, of several sizes each */
+#define MAX_SLOTS	4096	  /* of a thread cache's list; glibc's default is 7, or 16 */
+#define MAX_FAST	(1 << 24) /* chunks of a fast bin */
+#define TRIES		8
+#define ANY_SIZE	0
 
+/* struct tcache_perthread_struct. */
 struct tcache {
-	uint16_t counts[TCACHE_BINS];
-	uint64_t entries[TCACHE_BINS];
+	size_t n_bins;
+	/* How many blocks each list has. From glibc 2.42 on: how many it has room for. */
+	uint16_t counts[TCACHE_BINS_242];
+	uint64_t entries[TCACHE_BINS_242];
 };
 
 struct list {
-	uint64_t *addrs; /* what malloc() returned */
+	uint64_t head_addr; /* where the address of the first block is stored */
+	uint64_t offset;    /* from what links hold to what malloc() returns */
+	uint64_t size;	    /* of each chunk, or ANY_SIZE */
+	uint64_t key;	    /* that each block has; 0: none */
+	size_t max;
+	struct glibc_block *blocks;
 	size_t n, room;
 };
 
 static void cleanup_list(struct list *list)
 {
-	free(list->addrs);
+	free(list->blocks);
 }
 
-/* Reads a block that lies in a list: header, link and key. False: it cannot lie there. */
-static bool read_block(struct glibc *g, uint64_t addr, uint64_t size, uint64_t ret_words[2])
+/* Adds the block at addr to the list. *ret_link: what is stored in it. 0; -ENOENT: no block of this
+ * list can be there; -ENOMEM. */
+static int add_block(struct glibc *g, struct list *list, uint64_t addr, uint64_t *ret_link)
 {
-	uint64_t words[4];
+	uint64_t words[4], size;
 
 	if (addr % CHUNK_ALIGN || addr < CHUNK_USER ||
-	    image__read(g->image, addr - CHUNK_USER, words, sizeof(words)) ||
-	    (words[1] & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) != size)
-		return false;
-	ret_words[0] = words[2];
-	ret_words[1] = words[3];
-	return true;
-}
-
-static int add(struct list *list, uint64_t addr)
-{
-	if (VECTOR_RESERVE(list->addrs, list->room, list->n + 1))
+	    image__read(g->image, addr - CHUNK_USER, words, sizeof(words)))
+		return -ENOENT;
+	size = words[1] & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN);
+	if ((list->size ? size != list->size : size <= TCACHE_MAX_CHUNK || size & CHUNK_FLAGS) ||
+	    (list->key && words[3] != list->key))
+		return -ENOENT;
+	if (VECTOR_RESERVE(list->blocks, list->room, list->n + 1))
 		return -ENOMEM;
-	list->addrs[list->n++] = addr;
+	list->blocks[list->n++] = (struct glibc_block){addr, size};
+	*ret_link = words[2];
 	return 0;
 }
 
-/* The address that comes after addr in the list. offset: from what a link holds to what malloc()
- * returns. A link that leads nowhere ends the list. */
-static uint64_t next_of(uint64_t addr, uint64_t link, bool safe, uint64_t offset)
+/* Collects the blocks from addr on. 0: up to the last one; -ENOENT: a link leads nowhere;
+ * -ENOMEM. */
+static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 {
-	uint64_t next = safe ? link ^ addr >> 12 : link;
+	uint64_t link;
 
-	return next ? next + offset : 0;
+	for (list->n = 0; addr; addr = link ? link + list->offset : 0) {
+		int err = list->n < list->max ? add_block(g, list, addr, &link) : -ENOENT;
+
+		if (err)
+			return err;
+		if (safe)
+			link ^= addr >> 12;
+	}
+	return 0;
 }
 
-/* Collects at most max blocks of `size` from addr on. 1: the list came to its end, or has max
- * blocks; 0: it leads nowhere; -ENOMEM. */
-static int follow(struct glibc *g, uint64_t addr, uint64_t size, bool safe, uint64_t offset,
-		  size_t max, struct list *list)
+/* Collects a list as it is at one moment: while the first block stays, none behind it has left. 0;
+ * -ENOENT: it changes all the time, and `blocks` are those that the last try has come to;
+ * -ENOMEM. */
+static int read_list(struct glibc *g, struct list *list)
 {
-	uint64_t words[2];
+	uint64_t head, again;
 
-	list->n = 0;
-	while (addr && list->n < max) {
-		if (!read_block(g, addr, size, words))
+	for (int tries = 0; tries < TRIES; tries++) {
+		int err;
+
+		list->n = 0;
+		if (!glibc__read_word(g, list->head_addr, &head))
+			break;
+		if (!head)
 			return 0;
-		if (add(list, addr))
-			return -ENOMEM;
-		addr = next_of(addr, words[0], safe, offset);
+		err = follow(g, list, head + list->offset, true);
+		if (err == -ENOENT && !g->key) /* glibc 2.31? */
+			err = follow(g, list, head + list->offset, false);
+		if (err == -ENOMEM)
+			return err;
+		if (!err && glibc__read_word(g, list->head_addr, &again) && again == head)
+			return 0;
 	}
-	return 1;
+	return -ENOENT;
 }
 
-/* The same without knowing how links are stored. */
-static int follow_any(struct glibc *g, uint64_t addr, uint64_t size, uint64_t offset, size_t max,
-		      struct list *list)
+static void set_free(struct glibc *g, const struct glibc_block *block, enum heap_place place)
 {
-	int rc = follow(g, addr, size, true, offset, max, list);
+	struct span *span = blocks__find_span(g->blocks, block->addr);
+	uint64_t size = block->size - 8;
+	struct heap_count *in_use;
+	struct heap_arena *arena;
 
-	return rc ? rc : follow(g, addr, size, false, offset, max, list);
+	if (!span || span->kind != SPAN_WALKED || !span__set_free(span, block->addr, size))
+		return;
+	arena = g->arenas[span->arena].count;
+	in_use = &arena->count[PLACE_IN_USE][heap__size_group(size)];
+	in_use->blocks--;
+	in_use->bytes -= size;
+	heap_arena__count(arena, place, size);
 }
 
-static void set_free(struct glibc *g, const struct list *list, uint64_t size, enum heap_place place)
+static void set_list_free(struct glibc *g, const struct list *list, enum heap_place place)
 {
-	size_t group = heap__size_group(size - 8);
-
-	for (size_t i = 0; i < list->n; i++) {
-		struct span *span = blocks__find_span(g->blocks, list->addrs[i]);
-		struct heap_arena *arena;
-
-		if (!span || span->kind != SPAN_WALKED ||
-		    !span__set_free(span, list->addrs[i], size - 8))
-			continue;
-		arena = g->arenas[span->arena].count;
-		arena->count[PLACE_IN_USE][group].blocks--;
-		arena->count[PLACE_IN_USE][group].bytes -= size - 8;
-		heap_arena__count(arena, place, size - 8);
-	}
+	for (size_t i = 0; i < list->n; i++)
+		set_free(g, &list->blocks[i], place);
 }
 
 /* --- thread caches --- */
 
-static bool read_tcache(struct glibc *g, uint64_t chunk, struct tcache *ret)
+static uint64_t size_of_bin(size_t bin)
+{
+	return bin < TCACHE_BINS ? CHUNK_MIN + 16 * bin : ANY_SIZE;
+}
+
+/* Where the entries of the cache in the block begin. */
+static uint64_t entries_addr(const struct glibc_block *block, size_t n_bins)
+{
+	return block->addr + n_bins * sizeof(uint16_t);
+}
+
+static bool read_tcache(struct glibc *g, const struct glibc_block *block, struct tcache *ret)
 {
 	bool any = false;
 
-	if (image__read(g->image, chunk + CHUNK_USER, ret, sizeof(*ret)))
+	if (!glibc__may_be_cache(block->size))
 		return false;
-	for (size_t i = 0; i < TCACHE_BINS; i++) {
-		if (ret->counts[i] > MAX_COUNT || ret->entries[i] % CHUNK_ALIGN)
+	ret->n_bins = block->size == TCACHE_CHUNK ? TCACHE_BINS : TCACHE_BINS_242;
+	if (image__read(g->image, block->addr, ret->counts, ret->n_bins * sizeof(*ret->counts)) ||
+	    image__read(g->image, entries_addr(block, ret->n_bins), ret->entries,
+			ret->n_bins * sizeof(*ret->entries)))
+		return false;
+	for (size_t i = 0; i < ret->n_bins; i++) {
+		if (ret->counts[i] > MAX_SLOTS || ret->entries[i] % CHUNK_ALIGN)
 			return false;
 		/* glibc 2.31 has a count of 0 for an entry that is about to be stored. */
-		any = any || (ret->counts[i] && ret->entries[i]);
+		if (ret->n_bins == TCACHE_BINS && !ret->counts[i])
+			ret->entries[i] = 0;
+		any = any || ret->entries[i];
 	}
 	return any;
 }
 
-bool glibc__read_key(struct glibc *g, uint64_t chunk)
+static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin, uint64_t *ret_key)
 {
-	uint64_t head, words[2], key = 0;
-	struct tcache tcache;
+	uint64_t addr = tcache->entries[bin], size = size_of_bin(bin), head;
 
-	if (!glibc__read_word(g, chunk + 8, &head) ||
-	    (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) != TCACHE_CHUNK ||
-	    !read_tcache(g, chunk, &tcache))
-		return false;
-	for (size_t i = 0; i < TCACHE_BINS; i++) {
-		if (!tcache.counts[i] || !tcache.entries[i])
-			continue;
-		if (!read_block(g, tcache.entries[i], 16 * i + CHUNK_MIN, words) ||
-		    (key && words[1] != key))
-			return false;
-		key = words[1];
-	}
-	/* Before glibc 2.34 it is the address of this structure: nobody else's. */
-	if (!key || key == chunk + CHUNK_USER)
-		return false;
-	g->key = key;
-	return true;
+	return glibc__read_word(g, addr - 8, &head) && glibc__read_word(g, addr + 8, ret_key) &&
+	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-static int free_tcache(struct glibc *g, uint64_t chunk, struct list *list)
+/* The key that the first blocks of all lists have. 0: they have not one. */
+static uint64_t key_of(struct glibc *g, const struct glibc_block *block,
+		       const struct tcache *tcache)
+{
+	uint64_t key = 0, word;
+
+	for (size_t i = 0; i < tcache->n_bins; i++) {
+		if (!tcache->entries[i])
+			continue;
+		if (!first_block(g, tcache, i, &word) || (key && word != key))
+			return 0;
+		key = word;
+	}
+	/* Before glibc 2.34 it is the address of this structure: nobody else's. */
+	return key == block->addr ? 0 : key;
+}
+
+/* Does one of the lists begin with a block that has the key? */
+static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key)
+{
+	uint64_t word;
+
+	for (size_t i = 0; i < tcache->n_bins; i++)
+		if (tcache->entries[i] && first_block(g, tcache, i, &word) && word == key)
+			return true;
+	return false;
+}
+
+/* broken: a bit for each size, of which some list could not be followed to its end. */
+static int free_tcache(struct glibc *g, const struct glibc_block *block, struct list *list,
+		       uint64_t *broken)
 {
 	struct tcache tcache;
+
+	list->key = g->key ? g->key : block->addr;
+	list->offset = 0;
+	list->max = MAX_SLOTS;
+	if (!read_tcache(g, block, &tcache) || !is_tcache(g, &tcache, list->key))
+		return 0;
+	for (size_t i = 0; i < tcache.n_bins; i++) {
+		int err;
+
+		if (!tcache.entries[i])
+			continue;
+		list->head_addr = entries_addr(block, tcache.n_bins) + i * sizeof(uint64_t);
+		list->size = size_of_bin(i);
+		err = read_list(g, list);
+		if (err == -ENOMEM)
+			return err;
+		if (err && i < TCACHE_BINS)
+			*broken |= 1ULL << i;
+		set_list_free(g, list, PLACE_THREAD_CACHE);
+	}
+	return 0;
+}
+
+struct hinting {
+	struct glibc *g;
+	uint64_t broken; /* as above */
+};
+
+/* Does the link in the block at addr end a list, or lead to a chunk of this size? */
+static bool is_sound_link(struct glibc *g, uint64_t addr, uint64_t link, uint64_t size)
+{
+	uint64_t next = link ^ addr >> 12, head;
+
+	return !next ||
+	       (next % CHUNK_ALIGN == 0 && !image__peek(g->image, next - 8, &head, sizeof(head)) &&
+		(head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
+}
+
+/* Takes the block for free if it looks so, and if lists of its size were broken. */
+static int free_hint(const struct block *block, void *ctx)
+{
+	struct hinting *hinting = ctx;
+	struct glibc_block piece = {block->start, block->size + 8};
 	uint64_t words[2];
 
-	if (!read_tcache(g, chunk, &tcache))
-		return 0;
-	for (size_t i = 0; i < TCACHE_BINS; i++) {
-		uint64_t size = 16 * i + CHUNK_MIN;
-		int rc;
-
-		if (!tcache.counts[i] || !tcache.entries[i] ||
-		    !read_block(g, tcache.entries[i], size, words) ||
-		    (words[1] != g->key && words[1] != chunk + CHUNK_USER))
-			continue;
-		rc = follow_any(g, tcache.entries[i], size, 0, tcache.counts[i], list);
-		if (rc < 0)
-			return rc;
-		set_free(g, list, size, PLACE_THREAD_CACHE);
-	}
+	if (block->in_use && block->span->kind == SPAN_WALKED && piece.size <= TCACHE_MAX_CHUNK &&
+	    hinting->broken >> (piece.size - CHUNK_MIN) / 16 & 1 &&
+	    !image__peek(hinting->g->image, block->start, words, sizeof(words)) &&
+	    words[1] == hinting->g->key &&
+	    is_sound_link(hinting->g, block->start, words[0], piece.size))
+		set_free(hinting->g, &piece, PLACE_THREAD_CACHE);
 	return 0;
 }
 
 /* --- fast bins --- */
 
-static int free_fast_bin(struct glibc *g, uint64_t head_addr, uint64_t size, struct list *list)
+static int free_fast_bins(struct glibc *g, const struct glibc_arena *arena, struct list *list)
 {
-	uint64_t head = 0, again = 0;
+	if (g->top_off != ARENA_TOP)
+		return 0;
+	list->offset = CHUNK_USER;
+	list->key = 0;
+	list->max = MAX_FAST;
+	for (size_t i = 0; i < FAST_BINS; i++) {
+		int err;
 
-	for (int tries = 0; tries < TRIES; tries++) {
-		int rc;
-
-		if (!glibc__read_word(g, head_addr, &head) || !head)
-			return 0;
-		rc = follow_any(g, head + CHUNK_USER, size, CHUNK_USER, MAX_FAST, list);
-		if (rc < 0)
-			return rc;
-		/* While the first one stays, none behind it has left. */
-		if (rc && glibc__read_word(g, head_addr, &again) && again == head) {
-			set_free(g, list, size, PLACE_FAST_BIN);
-			return 0;
-		}
+		list->head_addr = arena->addr + ARENA_FAST + 8 * i;
+		list->size = CHUNK_MIN + 16 * i;
+		err = read_list(g, list);
+		if (err == -ENOMEM)
+			return err;
+		if (!err)
+			set_list_free(g, list, PLACE_FAST_BIN);
 	}
 	return 0;
 }
@@ -196,15 +285,22 @@ static int free_fast_bin(struct glibc *g, uint64_t head_addr, uint64_t size, str
 int glibc__free_cached(struct glibc *g)
 {
 	_cleanup_(cleanup_list) struct list list = {};
+	struct hinting hinting = {.g = g};
+	struct tcache tcache;
 	int err = 0;
 
 	for (size_t i = 0; i < g->n_caches && !g->key; i++)
-		glibc__read_key(g, g->caches[i]);
+		if (read_tcache(g, &g->caches[i], &tcache))
+			g->key = key_of(g, &g->caches[i], &tcache);
 	for (size_t i = 0; i < g->n_caches && !err; i++)
-		err = free_tcache(g, g->caches[i], &list);
-	for (size_t i = 0; i < g->n_arenas; i++)
-		for (size_t k = 0; k < FAST_BINS && !err; k++)
-			err = free_fast_bin(g, g->arenas[i].addr + ARENA_FAST + 8 * k,
-					    CHUNK_MIN + 16 * k, &list);
+		err = free_tcache(g, &g->caches[i], &list, &hinting.broken);
+	for (size_t i = 0; i < g->n_arenas && !err; i++)
+		err = free_fast_bins(g, &g->arenas[i], &list);
+	/* A cache may lie where the walk did not come. */
+	if (g->caches_missing || g->quality->absent_bytes || g->quality->unknown_bytes)
+		hinting.broken = UINT64_MAX;
+	image__forget(g->image);
+	if (!err && g->key && hinting.broken)
+		blocks__each(g->blocks, free_hint, &hinting);
 	return err;
 }

@@ -15,22 +15,29 @@
 #define CHUNK_NON_MAIN	 4ULL
 #define CHUNK_FLAGS	 7ULL
 #define CHUNK_FENCE	 16ULL /* size of the fenceposts at the end of a heap that was left */
+#define TCACHE_BINS	 64    /* of one size each; glibc 2.42 has 12 for larger ones, too */
 #define TCACHE_MAX_CHUNK 1040ULL
 #define FAST_BINS	 10
 #define N_BINS		 127
 
-/* Offsets in struct malloc_state. */
+/* Offsets in struct malloc_state. Fast bins were there until glibc 2.43 did without them. */
 enum {
 	ARENA_FAST = 16,
 	ARENA_TOP = 96,
-	ARENA_BINS = 112,
-	ARENA_NEXT = 2160,
-	ARENA_SYSTEM_MEM = 2184,
-	ARENA_BYTES = 2200,
+	ARENA_TOP_WITHOUT_FAST = 8,
+};
+
+/* Offsets from `top` on, the same in all versions. */
+enum {
+	TOP_BINS = 16,
+	TOP_NEXT = 2064,
+	TOP_SYSTEM_MEM = 2088,
+	TOP_BYTES = 2104,
 };
 
 struct glibc_arena {
 	uint64_t addr;
+	uint64_t top_addr; /* of its member `top` */
 	bool is_main;
 	uint64_t own_bytes; /* system_mem */
 	struct heap_arena *count;
@@ -43,6 +50,11 @@ struct glibc_range {
 	uint32_t arena;	     /* index in arenas */
 };
 
+struct glibc_block {
+	uint64_t addr; /* what malloc() returned */
+	uint64_t size; /* of its chunk */
+};
+
 struct glibc {
 	struct image *image;
 	struct blocks *blocks;
@@ -50,6 +62,7 @@ struct glibc {
 	struct heap_quality *quality;
 	struct glibc_arena *arenas;
 	size_t n_arenas, arenas_room;
+	uint64_t top_off; /* ARENA_TOP or ARENA_TOP_WITHOUT_FAST */
 	struct glibc_range *ranges;
 	size_t n_ranges, ranges_room;
 
@@ -57,14 +70,25 @@ struct glibc {
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 
-	/* word 1 of the blocks in thread caches; 0: unknown (also before 2.34) */
+	/* Word 1 of the blocks in thread caches; 0: unknown (also before 2.34). It proves nothing:
+	 * up to glibc 2.42 a thread that ends leaves it in the blocks that its cache gives back,
+	 * and malloc() clears it only in what it takes from a cache. */
 	uint64_t key;
-	/* in-use chunks of the size of a thread cache's own structure */
-	uint64_t *caches;
+	/* blocks in use of the size of a thread cache's own structure */
+	struct glibc_block *caches;
 	size_t n_caches, caches_room;
+	bool caches_missing; /* there are more */
 };
 
-#define TCACHE_CHUNK 0x290ULL /* size of the chunk with struct tcache_perthread_struct */
+/* Sizes of the chunk with struct tcache_perthread_struct. */
+#define TCACHE_CHUNK	 0x290ULL
+#define TCACHE_CHUNK_242 0x300ULL /* glibc 2.42 */
+#define TCACHE_CHUNK_243 0x310ULL /* 2.43 rounds up twice, but not always */
+
+static inline bool glibc__may_be_cache(uint64_t size)
+{
+	return size == TCACHE_CHUNK || size == TCACHE_CHUNK_242 || size == TCACHE_CHUNK_243;
+}
 
 /* glibc_arenas.c: fills in arenas, ranges and params. 0 or -ENOMEM. */
 int glibc__find_arenas(struct glibc *g);
@@ -72,10 +96,7 @@ int glibc__find_arenas(struct glibc *g);
 /* glibc_walk.c: adds a span for the range, walks its chunks and counts them. 0 or -ENOMEM. */
 int glibc__walk(struct glibc *g, const struct glibc_range *range);
 
-/* glibc_caches.c: reads the key from the thread cache in the chunk at addr. False: there is no
- * thread cache with blocks in it. */
-bool glibc__read_key(struct glibc *g, uint64_t chunk);
-/* Takes what lies in thread caches and fast bins for free. 0 or -ENOMEM. */
+/* glibc_caches.c: takes what lies in thread caches and fast bins for free. 0 or -ENOMEM. */
 int glibc__free_cached(struct glibc *g);
 
 /* glibc_mmapped.c: adds the blocks that have a mapping of their own. 0 or -ENOMEM. */

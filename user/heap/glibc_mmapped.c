@@ -11,6 +11,10 @@
 #define MIN_ALIGN_LOG 5
 #define MAX_ALIGN_LOG 40
 
+/* glibc 2.43 leaves a header's room behind the chunk, and flags huge pages in the first word. */
+#define MMAP_TAIL 16ULL
+#define MMAP_HUGE 1ULL
+
 /* The end of the arena's memory that addr lies in; 0: it lies in none. */
 static uint64_t arena_end(const struct glibc *g, uint64_t addr)
 {
@@ -20,57 +24,62 @@ static uint64_t arena_end(const struct glibc *g, uint64_t addr)
 	return 0;
 }
 
+/* A chunk, and where its mapping ends. */
+struct mapped {
+	uint64_t addr, usable, end;
+};
+
 /* Is a chunk at addr whose mapping begins at start and ends before limit? */
 static bool read_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t limit,
-		       uint64_t *ret_end)
+		       struct mapped *ret)
 {
-	uint64_t header[2], size;
+	uint64_t header[2], size, tail;
 
 	if (image__peek(g->image, addr, header, sizeof(header)) ||
 	    (header[1] & CHUNK_FLAGS) != CHUNK_MMAPPED)
 		return false;
 	size = header[1] & ~CHUNK_FLAGS;
-	if (header[0] != addr - start || size > limit - addr || size < CHUNK_MIN ||
-	    (header[0] + size) % HEAP_PAGE)
+	if ((header[0] & ~MMAP_HUGE) != addr - start || size > limit - addr || size < CHUNK_MIN)
 		return false;
-	*ret_end = addr + size;
+	tail = (addr + size) % HEAP_PAGE ? MMAP_TAIL : 0;
+	if ((addr + size + tail) % HEAP_PAGE || size + tail > limit - addr)
+		return false;
+	*ret = (struct mapped){addr, size - (tail ? 8 : CHUNK_USER), addr + size + tail};
 	return true;
 }
 
-static int add_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t end)
+static int add_chunk(struct glibc *g, const struct mapped *chunk, uint64_t start)
 {
 	const struct span model = {.kind = SPAN_SINGLE,
 				   .allocator = HEAP_GLIBC,
 				   .start = start,
-				   .end = end,
-				   .first = addr + CHUNK_USER,
-				   .block_size = end - addr - CHUNK_USER};
+				   .end = chunk->end,
+				   .first = chunk->addr + CHUNK_USER,
+				   .block_size = chunk->usable};
 	struct span *span;
 	int err = blocks__add(g->blocks, &model, &span);
 
 	if (err)
 		return err == -EINVAL ? 0 : err;
 	heap_arena__count(g->arenas[0].count, PLACE_LARGE, model.block_size);
-	g->quality->found_large += end - start;
+	g->quality->found_large += chunk->end - start;
 	return 0;
 }
 
 /* The chunk of a mapping that begins at start and ends before limit. */
-static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, uint64_t *ret_addr,
-		       uint64_t *ret_end)
+static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, struct mapped *ret)
 {
-	uint64_t moved_end;
+	struct mapped moved;
 
-	if (!read_chunk(g, start, start, limit, ret_end))
+	if (!read_chunk(g, start, start, limit, ret))
 		return false;
-	*ret_addr = start;
 	for (int log = MIN_ALIGN_LOG; log <= MAX_ALIGN_LOG; log++) {
 		uint64_t align = 1ULL << log;
 		uint64_t addr = (start / align + 1) * align - CHUNK_USER;
 
-		if (addr - start >= CHUNK_MIN && addr < *ret_end &&
-		    read_chunk(g, addr, start, *ret_end, &moved_end) && moved_end == *ret_end) {
-			*ret_addr = addr;
+		if (addr - start >= CHUNK_MIN && addr < ret->end &&
+		    read_chunk(g, addr, start, ret->end, &moved) && moved.end == ret->end) {
+			*ret = moved;
 			break;
 		}
 	}
@@ -84,13 +93,14 @@ static int search_run(struct glibc *g, uint64_t page, uint64_t run_end, uint64_t
 	int err = 0;
 
 	while (!err && page < run_end && !image__spent(g->image)) {
-		uint64_t taken = arena_end(g, page), addr, end;
+		uint64_t taken = arena_end(g, page);
+		struct mapped chunk;
 
 		if (taken) {
 			page = taken;
-		} else if (find_chunk(g, page, limit, &addr, &end)) {
-			err = add_chunk(g, addr, page, end);
-			page = end;
+		} else if (find_chunk(g, page, limit, &chunk)) {
+			err = add_chunk(g, &chunk, page);
+			page = chunk.end;
 		} else {
 			page += HEAP_PAGE;
 		}

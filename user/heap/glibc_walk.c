@@ -76,7 +76,7 @@ static bool is_top(const struct walk *walk, uint64_t addr)
 {
 	uint64_t top;
 
-	return glibc__read_word(walk->g, walk->arena->addr + ARENA_TOP, &top) && top == addr;
+	return glibc__read_word(walk->g, walk->arena->top_addr, &top) && top == addr;
 }
 
 /* The two words of the header at addr: from the window, else from the process. */
@@ -214,7 +214,7 @@ static bool has_grown(const struct walk *walk)
 {
 	uint64_t top;
 
-	return glibc__read_word(walk->g, walk->arena->addr + ARENA_TOP, &top) && top >= walk->end &&
+	return glibc__read_word(walk->g, walk->arena->top_addr, &top) && top >= walk->end &&
 	       top - walk->end < BIG * (uint64_t)BIG;
 }
 
@@ -247,7 +247,7 @@ static enum outcome walk_window(struct walk *walk, uint64_t *at)
 	while (outcome == WALK_ON) {
 		const unsigned char *here = walk->bytes + (addr - from);
 		uint64_t head = glibc__word(here + 8), size = size_of(head), after = addr + size;
-		uint64_t word1 = addr + CHUNK_MIN <= to ? glibc__word(here + 24) : 0, next;
+		uint64_t next;
 		bool in_use = true;
 
 		*at = addr;
@@ -280,11 +280,7 @@ static enum outcome walk_window(struct walk *walk, uint64_t *at)
 		    (in_use ? !may_be_in_use(walk, head)
 			    : glibc__word(walk->bytes + (after - from)) != size))
 			return end_at(walk, at, addr, size, WALK_BAD);
-		note(walk, addr, size,
-		     !in_use ? PLACE_BIN
-		     : walk->g->key && word1 == walk->g->key && size <= TCACHE_MAX_CHUNK
-			     ? PLACE_THREAD_CACHE
-			     : PLACE_IN_USE);
+		note(walk, addr, size, in_use ? PLACE_IN_USE : PLACE_BIN);
 		addr = after;
 	}
 	return outcome;
@@ -292,22 +288,33 @@ static enum outcome walk_window(struct walk *walk, uint64_t *at)
 
 /* --- the whole range --- */
 
+static int add_cache(struct glibc *g, const struct chunk *chunk)
+{
+	if (!glibc__may_be_cache(chunk->size))
+		return 0;
+	if (g->n_caches >= MAX_CACHES) {
+		g->caches_missing = true;
+		return 0;
+	}
+	if (VECTOR_RESERVE(g->caches, g->caches_room, g->n_caches + 1))
+		return -ENOMEM;
+	g->caches[g->n_caches++] = (struct glibc_block){chunk->addr + CHUNK_USER, chunk->size};
+	return 0;
+}
+
 static int commit(struct walk *walk)
 {
 	struct glibc *g = walk->g;
 
 	for (size_t i = 0; i < walk->n; i++) {
 		const struct chunk *chunk = &walk->chunks[i];
+		bool in_use = chunk->place == PLACE_IN_USE;
 
-		span__add_block(walk->span, chunk->addr + CHUNK_USER, chunk->place == PLACE_IN_USE);
+		span__add_block(walk->span, chunk->addr + CHUNK_USER, in_use);
 		heap_arena__count(walk->arena->count, chunk->place, chunk->size - 8);
 		walk->done_to = chunk->addr + chunk->size;
-		if (chunk->size != TCACHE_CHUNK || chunk->place != PLACE_IN_USE ||
-		    g->n_caches >= MAX_CACHES)
-			continue;
-		if (VECTOR_RESERVE(g->caches, g->caches_room, g->n_caches + 1))
+		if (in_use && add_cache(g, chunk))
 			return -ENOMEM;
-		g->caches[g->n_caches++] = chunk->addr;
 	}
 	if (walk->n && walk->doubtful)
 		g->quality->doubtful++;

@@ -232,10 +232,7 @@ static int write_all(const struct scanned *s)
 	return err ? err : write_array(s->out, s->paths, sizeof(*s->paths), s->n_paths);
 }
 
-/* glibc's struct malloc_state, 2.26 to 2.41. Its bins lead to free memory, but by addresses that
- * lie within the block before. */
-#define GLIBC_ARENA_BYTES 2200
-#define GLIBC_HEADER	  16
+#define GLIBC_HEADER 16
 
 static int compare_ranges(const void *a, const void *b)
 {
@@ -289,9 +286,9 @@ static int own_ranges(const struct scan_view *view, struct root_range **ret, siz
 						: own(&all, span->start, span->end);
 	}
 	for (size_t i = 0; !err && i < found->n_arenas; i++)
-		if (found->arenas[i]->allocator == HEAP_GLIBC)
+		if (found->arenas[i]->own_bytes)
 			err = own(&all, found->arenas[i]->addr,
-				  found->arenas[i]->addr + GLIBC_ARENA_BYTES);
+				  found->arenas[i]->addr + found->arenas[i]->own_bytes);
 	if (all.n)
 		qsort(all.ranges, all.n, sizeof(*all.ranges), compare_ranges);
 	for (size_t i = 0; !err && i < all.n; i++)

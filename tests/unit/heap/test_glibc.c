@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Heaps laid out by hand as malloc/malloc.c of glibc 2.36 lays them out. */
+/* Heaps laid out by hand as malloc/malloc.c of glibc 2.36 lays them out, and of 2.31 and 2.43 where
+ * these differ. */
 #include "found.h"
 
 #define LIB    0x7f1000000000ULL
@@ -14,15 +15,18 @@
 #define USED  1 /* the low bits of a size: PREV_INUSE */
 #define OTHER 4 /* NON_MAIN_ARENA */
 
+static uint64_t top_off = 96; /* of `top` in an arena; 8 in glibc 2.43 */
+
 static void put_arena(uint64_t addr, uint64_t top, uint64_t next, uint64_t bytes)
 {
+	addr += top_off;
 	for (uint64_t i = 0; i < 127; i++) {
-		fake__put(&fake, addr + 112 + 16 * i, addr + 96 + 16 * i);
-		fake__put(&fake, addr + 120 + 16 * i, addr + 96 + 16 * i);
+		fake__put(&fake, addr + 16 + 16 * i, addr + 16 * i);
+		fake__put(&fake, addr + 24 + 16 * i, addr + 16 * i);
 	}
-	fake__put(&fake, addr + 96, top);
-	fake__put(&fake, addr + 2160, next);
-	fake__put(&fake, addr + 2184, bytes);
+	fake__put(&fake, addr, top);
+	fake__put(&fake, addr + 2064, next);
+	fake__put(&fake, addr + 2088, bytes);
 }
 
 static void put_params(uint64_t n_mmaps, uint64_t mmapped)
@@ -62,7 +66,7 @@ static uint64_t put_chunks(uint64_t addr, uint64_t flags, const long *sizes)
 static void put_top(uint64_t arena, uint64_t addr, uint64_t end)
 {
 	fake__put(&fake, addr + 8, (end - addr) | USED);
-	fake__put(&fake, arena + 96, addr);
+	fake__put(&fake, arena + top_off, addr);
 }
 
 static void start(uint64_t brk_len)
@@ -196,6 +200,110 @@ static void test_caches(void **state)
 	assert_block(fast, 40, false);
 	assert_block(fast + 48, 40, true);
 	assert_block(fast + 96, 40, false);
+	end();
+}
+
+/* A block in a thread cache's list, which has a link to next and the key. */
+static void put_cached(uint64_t addr, uint64_t next)
+{
+	fake__put(&fake, addr, next ^ addr >> 12);
+	fake__put(&fake, addr + 8, KEY);
+}
+
+/* A thread that ends leaves the key in what its cache gives back. Who gets such a block next may
+ * never write to that word. */
+static void test_stale_key(void **state)
+{
+	static const long sizes[] = {0x290, 32, 32, 32, 48, 0};
+	uint64_t first = BRK + 0x290 + 16;
+
+	(void)state;
+	put_heap(sizes);
+	fake__put(&fake, BRK + 16, 1);
+	fake__put(&fake, BRK + 16 + 128, first + 64);
+	put_cached(first + 64, 0);
+	fake__put(&fake, first + 8, KEY);
+	fake__put(&fake, first + 96 + 8, KEY);
+	find();
+	assert_good();
+	assert_block(first, 24, true);
+	assert_block(first + 32, 24, true);
+	assert_block(first + 64, 24, false);
+	assert_block(first + 96, 40, true);
+	assert_place(0, PLACE_THREAD_CACHE, 1, 24);
+	end();
+}
+
+/* The list of 32 bytes changes while it is read, so the key has to do, with a sound link. That of 48
+ * does not. */
+static void test_list_that_changes(void **state)
+{
+	static const long sizes[] = {0x290, 32, 32, 32, 32, 32, 48, 48, 0};
+	uint64_t first = BRK + 0x290 + 16, other = first + 160;
+
+	(void)state;
+	put_heap(sizes);
+	fake__put(&fake, BRK + 16, 2 | 1 << 16);
+	fake__put(&fake, BRK + 16 + 128, first + 64);
+	fake__put(&fake, BRK + 16 + 128 + 8, other);
+	put_cached(first + 64, 0x123450);
+	put_cached(first + 32, 0);
+	put_cached(first + 96, first + 32);
+	put_cached(first + 128, 0x5a5a5a5a5a5a);
+	put_cached(other, 0);
+	fake__put(&fake, other + 48 + 8, KEY);
+	find();
+	assert_block(first, 24, true);
+	assert_block(first + 32, 24, false);
+	assert_block(first + 64, 24, false);
+	assert_block(first + 96, 24, false);
+	assert_block(first + 128, 24, true);
+	assert_block(other, 40, false);
+	assert_block(other + 48, 40, true);
+	assert_place(0, PLACE_THREAD_CACHE, 4, 3 * 24 + 40);
+	end();
+}
+
+/* glibc 2.43: no fast bins; a thread cache tells how much room its lists have, and has lists of
+ * large blocks; a header's room is left behind mapped blocks. */
+static void test_2_43(void **state)
+{
+	static const long sizes[] = {48, 48, 0x310, 2000, 1504, 64, 0};
+	uint64_t cache = BRK + 96 + 16, large = cache + 0x310;
+
+	(void)state;
+	top_off = 8;
+	start(0x40000);
+	fake__add(&fake, MMAPS, 0x8000, FAKE_ANON);
+	put_arena(MAIN, 0, MAIN, 0x40000);
+	put_params(2, 0x7000);
+	fake__put(&fake, PARAMS + 52, 1041);
+	put_top(MAIN, put_chunks(BRK, 0, sizes), BRK + 0x40000);
+	for (uint64_t i = 0; i < 76; i += 4)
+		fake__put(&fake, cache + 2 * i, 0x0010001000100010);
+	fake__put(&fake, cache, 0x001000100000000f); /* no room in the second list */
+	fake__put(&fake, cache + 152 + 8, BRK + 16);
+	put_cached(BRK + 16, 0);
+	/* from 1041 bytes up to 2047 */
+	fake__put(&fake, cache + 152 + 8 * 64, large + 2000);
+	put_cached(large + 2000, large);
+	put_cached(large, 0);
+	fake__put(&fake, MMAPS + 8, (0x5000 - 16) | 2);
+	/* memalign(64): huge pages, too */
+	fake__put(&fake, MMAPS + 0x5000, 1);
+	fake__put(&fake, MMAPS + 0x5008, (0x2000 - 16) | 2);
+	fake__put(&fake, MMAPS + 0x5030, 0x30 | 1);
+	fake__put(&fake, MMAPS + 0x5038, (0x2000 - 0x30 - 16) | 2);
+	find();
+	top_off = 96;
+	assert_good();
+	assert_place(0, PLACE_IN_USE, 3, 40 + 0x308 + 56);
+	assert_place(0, PLACE_THREAD_CACHE, 3, 40 + 1992 + 1496);
+	assert_place(0, PLACE_LARGE, 2, 0x5000 - 24 + 0x2000 - 0x30 - 24);
+	assert_block(BRK + 16, 40, false);
+	assert_block(large, 1992, false);
+	assert_block(MMAPS + 0x5040, 0x2000 - 0x30 - 24, true);
+	assert_int_equal(found.arenas[0]->own_bytes, 2112);
 	end();
 }
 
@@ -406,7 +514,10 @@ int main(void)
 		cmocka_unit_test(test_main_arena),
 		cmocka_unit_test(test_foreign_sbrk),
 		cmocka_unit_test(test_caches),
+		cmocka_unit_test(test_stale_key),
+		cmocka_unit_test(test_list_that_changes),
 		cmocka_unit_test(test_caches_of_2_31),
+		cmocka_unit_test(test_2_43),
 		cmocka_unit_test(test_other_arena),
 		cmocka_unit_test(test_mmapped),
 		cmocka_unit_test(test_bad_header),

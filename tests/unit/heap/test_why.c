@@ -25,7 +25,8 @@ static void read_some(FILE *from, void *to, size_t size, size_t n)
 
 static void scan(const struct why_choice *choice, const struct lost *before, bool last)
 {
-	struct heap_arena arena = {.allocator = HEAP_GLIBC, .addr = DATA + 0x1000};
+	struct heap_arena arena = {
+		.allocator = HEAP_GLIBC, .addr = DATA + 0x1000, .own_bytes = 2200};
 	struct heap_arena *arenas = &arena;
 	const struct heap_found found = {.arenas = &arenas, .n_arenas = 1};
 	const struct scan_view view = {heap.image, heap.blocks, &found};
