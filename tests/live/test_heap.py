@@ -4,10 +4,11 @@ import os
 import re
 import struct
 
-from harness import (PROGS, NotRunnable, end, expect, expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
+from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
                      test, wait_until)
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
+LIBCS = os.path.join(ROOT, "build", "libcs")  # scripts/fetch-libcs
 THREADS, BLOCKS = 4, 20000
 
 
@@ -37,13 +38,13 @@ def faults(pid):
 class Held:
     """The program held, which tells each of its blocks."""
 
-    def __init__(self, directory, program, mode, preload=None):
+    def __init__(self, directory, program, mode, preload=None, loader=()):
         path = program if "/" in program else os.path.join(PROGS, program)
         if not os.path.exists(path):
             raise NotRunnable(f"{path} is not built")
         file = os.path.join(directory, "held.bin")
         env = {**os.environ, "LD_PRELOAD": preload} if preload else None
-        self.process = start([path, THREADS, BLOCKS, mode, file], env=env)
+        self.process = start([*loader, path, THREADS, BLOCKS, mode, file], env=env)
         self.pid = self.process.pid
         self.own = {}
         while (line := read_line(self.process, self.process.stdout)) != "ready\n":
@@ -58,12 +59,12 @@ class Held:
         end(self.process)
 
 
-def expect_all(held, found):
+def expect_all(held, found, slack=4096):
     """Each block that is held was found, with a size that its allocator may have made of what was asked for."""
     missing = [addr for addr in held.blocks if addr not in found]
     expect(not missing, f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
     for addr, size in held.blocks.items():
-        expect(size <= found[addr] <= max(size * 5 / 4 + 24, size + 4096), f"block {addr:x} of {size} has {found[addr]}")
+        expect(size <= found[addr] <= max(size * 5 / 4 + 24, size + slack), f"block {addr:x} of {size} has {found[addr]}")
     return [addr for addr in found if addr not in held.blocks]
 
 
@@ -84,6 +85,8 @@ def check_glibc(held):
     extra = expect_all(held, found)
     # what the C library itself holds: thread caches, buffers, threads
     expect(len(extra) < 12 * (THREADS + 1), f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
+    # each thread has freed thousands of blocks of all sizes
+    expect(sums(census(held.pid)["allocators"][0], "thread_cache")[0] > 200 * THREADS, "blocks in thread caches are missing")
     told_json = census(held.pid)
     glibc, = told_json["allocators"]
     quality = glibc["quality"]
@@ -125,15 +128,59 @@ def heap_jemalloc():
         raise NotRunnable(f"{JEMALLOC} is missing")
     with place() as directory:
         with Held(directory, "held", "quiet", preload=JEMALLOC) as held:
-            found = blocks_of(held.pid)
-            expect_all(held, found)
-            expect_equal(sum(found.values()), held.own["allocated"], "bytes allocated")
-            jemalloc, = census(held.pid)["allocators"]
-            expect_equal(jemalloc["name"], "jemalloc", "allocator")
-            expect_equal(jemalloc["quality"]["broken_slabs"], 0, "slabs that disagree with their own count")
-            expect_equal(sums(jemalloc, "in_use", "large")[1], held.own["allocated"], "bytes in use")
+            check_jemalloc(held)
         with Held(directory, "held", "busy", preload=JEMALLOC) as held:
             expect_all(held, blocks_of(held.pid))
+
+
+def check_jemalloc(held, slack=4096):
+    found = blocks_of(held.pid)
+    expect_all(held, found, slack)
+    expect_equal(sum(found.values()), held.own["allocated"], "bytes allocated")
+    jemalloc, = census(held.pid)["allocators"]
+    expect_equal(jemalloc["name"], "jemalloc", "allocator")
+    expect_equal(jemalloc["quality"]["broken_slabs"], 0, "slabs that disagree with their own count")
+    expect_equal(sums(jemalloc, "in_use", "large")[1], held.own["allocated"], "bytes in use")
+
+
+def library(suite, name):
+    path = os.path.join(LIBCS, suite, "lib", name)
+    if not os.path.exists(path):
+        raise NotRunnable(f"{path} is not there: scripts/fetch-libcs build/libcs")
+    return path
+
+
+def loader(suite):
+    """What a program is started by to run on the C library of another Debian release."""
+    paths = os.path.join(LIBCS, suite, "lib") + ":/usr/lib/x86_64-linux-gnu"
+    return [library(suite, "ld-linux-x86-64.so.2"), "--library-path", paths]
+
+
+@test(beside=True)
+def heap_other_glibcs():
+    """glibc 2.31, 2.41, and that of Debian testing."""
+    with place() as directory:
+        old = os.path.join(directory, "held")  # linked with 2.31, because what newer ones link does not run there
+        libs = [library("bullseye", name) for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
+        run([need_tool("cc"), "-O1", "-D_GNU_SOURCE", os.path.join(ROOT, "tests", "progs", "held.c"), "-nodefaultlibs", "-o", old, *libs,
+             "-lgcc"])
+        for suite, program in (("bullseye", old), ("trixie", "held"), ("testing", "held")):
+            with Held(directory, program, "quiet", loader=loader(suite)) as held:
+                check_glibc(held)
+            with Held(directory, program, "busy", loader=loader(suite)) as held:
+                expect_all(held, blocks_of(held.pid))
+
+
+@test(beside=True)
+def heap_other_jemallocs():
+    """jemalloc 5.2.1; 5.3.0 with a tree of three levels; and that of Debian testing. 5.2 takes 16 KiB for aligned blocks."""
+    with place() as directory:
+        for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
+            with Held(directory, "held", "quiet", preload=library(suite, "libjemalloc.so.2")) as held:
+                check_jemalloc(held, slack)
+        preload = ["--preload", library("testing", "libjemalloc.so.2")]
+        with Held(directory, "held", "quiet", loader=loader("testing") + preload) as held:
+            check_jemalloc(held)
 
 
 @test(beside=True)

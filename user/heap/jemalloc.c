@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* jemalloc finds the extent (its struct edata) of an address in a radix tree of two levels. The
- * root is an array in jemalloc's bss. It is found by hypothesis: a word of the bss is taken for the
- * root's entry of a page that is known to be memory, and is right if the way from there leads to an
- * extent that covers this page and says the same as the leaf. */
+/* jemalloc finds the extent (its struct edata) of an address in a radix tree of two levels, or of
+ * three where it was built on a machine with addresses of 57 bits (as Debian 13's was). The root is
+ * an array in jemalloc's bss. It is found by hypothesis: a word of the bss is taken for the root's
+ * entry of a page that is known to be memory, and is right if the way from there leads to an extent
+ * that covers this page and says the same as the leaf. */
 #include "heap/jemalloc.h"
 
 #include <errno.h>
@@ -11,10 +12,7 @@
 
 #include "base/cleanup.h"
 
-#define ROOT_SHIFT   30
-#define ROOT_ENTRIES (1ULL << 18)
-#define ROOT_BYTES   (ROOT_ENTRIES * 8)
-#define LEAF_ENTRIES (1ULL << 18)
+#define GIB_SHIFT    30
 #define SAMPLES	     1024      /* pages of each GiB that the root is tried with, at most */
 #define STEPS	     64	       /* of each region */
 #define MAX_GIBS     64	       /* that it is tried with */
@@ -25,20 +23,36 @@
 #define N_SIZES	     232
 #define MAX_ARENA    4096
 
-/* A leaf's entry: the size's number, the extent, its state and kind. */
-#define LEAF_SIZE(entry)   ((entry) >> 48 & 0xff)
-#define LEAF_EXTENT(entry) ((entry)&0x0000ffffffffff80ULL)
-#define LEAF_SLAB(entry)   ((entry)&1)
+/* A leaf's entry: the size's number, the extent, its state and kind. With three levels these are
+ * two words, which are joined when they are read. */
+#define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
+#define LEAF_SLAB(entry) ((entry)&1)
 
-/* struct edata_s. */
+/* struct edata_s (5.3), struct extent_s (5.2). */
 enum { EDATA_BITS, EDATA_ADDR, EDATA_SIZE, EDATA_BITMAP = 8, EDATA_WORDS = 16 };
-#define EDATA_ARENA(bits)  ((uint32_t)((bits)&0xfff))
-#define EDATA_SLAB(bits)   ((bits) >> 12 & 1)
-#define EDATA_STATE(bits)  ((bits) >> 17 & 7)
-#define EDATA_SZIND(bits)  ((bits) >> 20 & 0xff)
-#define EDATA_N_FREE(bits) ((bits) >> 28 & 0x3ff)
-#define STATE_ACTIVE	   0
-#define STATE_RETAINED	   3 /* the last of those that are free; above: between states */
+#define EDATA_ARENA(bits) ((uint32_t)((bits)&0xfff))
+#define EDATA_SLAB(bits)  ((bits) >> 12 & 1)
+#define STATE_ACTIVE	  0
+#define STATE_RETAINED	  3 /* the last of those that are free; above: between states */
+
+/* What differs: how extents are aligned, where fields of EDATA_BITS begin, and the tree. */
+struct layout {
+	uint64_t extent_mask, state_mask;
+	int state, szind, n_free;
+	int root_shift, leaf_shift; /* an entry of the root, and a leaf, stand for so much memory */
+	int index_bits;		    /* of each level */
+};
+
+static const struct layout layouts[] = {
+	{0x0000ffffffffff80ULL, 7, 17, 20, 28, 30, 30, 18}, /* 5.3 */
+	{0x0000ffffffffffc0ULL, 3, 16, 18, 26, 30, 30, 18}, /* 5.2 */
+	{0x0000ffffffffff80ULL, 7, 17, 20, 28, 42, 27, 15}, /* 5.3, three levels */
+};
+#define N_LAYOUTS (sizeof(layouts) / sizeof(*layouts))
+
+/* With three levels: the second word of a leaf's entry. */
+#define META_SIZE(word) ((word) >> 5 & 0xff)
+#define META_SLAB(word) ((word)&1)
 
 struct extent {
 	uint64_t start, end; /* pages */
@@ -52,6 +66,7 @@ struct jemalloc {
 	struct blocks *blocks;
 	struct heap_found *found;
 	struct heap_quality *quality;
+	const struct layout *layout;
 	uint64_t root;
 	size_t tries;
 	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
@@ -69,38 +84,92 @@ static uint64_t size_of(uint64_t number)
 	return (64ULL << (i - 4) / 4) + ((i - 4) % 4 + 1) * (16ULL << (i - 4) / 4);
 }
 
+static uint64_t state_of(const struct jemalloc *j, uint64_t bits)
+{
+	return bits >> j->layout->state & j->layout->state_mask;
+}
+
 /* The extent that the leaf's entry leads to, if both agree. */
 static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 {
-	uint64_t *words = ret->words, bits, size;
+	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size, szind;
 
-	if (!LEAF_EXTENT(entry) ||
-	    image__peek(j->image, LEAF_EXTENT(entry), words, sizeof(ret->words)))
+	if (!at || image__peek(j->image, at, words, sizeof(ret->words)))
 		return false;
 	bits = words[EDATA_BITS];
 	size = words[EDATA_SIZE] & ~(HEAP_PAGE - 1);
-	if (EDATA_SLAB(bits) != LEAF_SLAB(entry) || EDATA_STATE(bits) > STATE_RETAINED || !size ||
+	if (EDATA_SLAB(bits) != LEAF_SLAB(entry) || state_of(j, bits) > STATE_RETAINED || !size ||
 	    size > MAX_EXTENT)
 		return false;
 	ret->addr = words[EDATA_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
-	if (EDATA_STATE(bits) != STATE_ACTIVE)
+	if (state_of(j, bits) != STATE_ACTIVE)
 		return true;
-	if (EDATA_SZIND(bits) >= N_SIZES || EDATA_SZIND(bits) != LEAF_SIZE(entry))
+	szind = bits >> j->layout->szind & 0xff;
+	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
 		return false;
-	ret->block_size = size_of(EDATA_SZIND(bits));
-	return ret->block_size <= ret->end - ret->addr;
+	ret->block_size = size_of(szind);
+	if (ret->block_size <= ret->end - ret->addr)
+		return true;
+	/* jemalloc 5.3.1 rounds large blocks up to pages, and their number up to the next size. A
+	 * page more is there to move the block's start by. */
+	if (EDATA_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
+		return false;
+	ret->block_size = size - HEAP_PAGE;
+	return true;
 }
 
-static uint64_t leaf_of(uint64_t addr)
+/* --- the tree --- */
+
+static bool is_deep(const struct layout *layout)
 {
-	return addr >> ROOT_SHIFT & (ROOT_ENTRIES - 1);
+	return layout->root_shift != layout->leaf_shift;
 }
 
-static uint64_t entry_of(uint64_t addr)
+static uint64_t index_of(const struct layout *layout, uint64_t addr, int shift)
 {
-	return addr / HEAP_PAGE & (LEAF_ENTRIES - 1);
+	return addr >> shift & ((1ULL << layout->index_bits) - 1);
+}
+
+static uint64_t root_bytes(const struct layout *layout)
+{
+	return 8ULL << layout->index_bits;
+}
+
+static uint64_t entry_bytes(const struct layout *layout)
+{
+	return is_deep(layout) ? 16 : 8;
+}
+
+/* A node is one array in memory that jemalloc mapped for itself. */
+static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
+{
+	const struct image_region *region = word % 64 || !word ? NULL : image__find(j->image, word);
+
+	return region && (region->kind == IMAGE_ANON || region->kind == IMAGE_BRK) &&
+	       region->end - word >= bytes;
+}
+
+/* The leaf for addr, below what the root has for it. 0: there is none. */
+static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
+{
+	const struct layout *layout = j->layout;
+	uint64_t leaf = from_root;
+
+	if (is_deep(layout) &&
+	    image__peek(j->image, from_root + 8 * index_of(layout, addr, layout->leaf_shift), &leaf,
+			sizeof(leaf)))
+		return 0;
+	return may_be_node(j, leaf, entry_bytes(layout) << layout->index_bits) ? leaf : 0;
+}
+
+/* The entry at `at`, which was read from a leaf. */
+static uint64_t join_entry(const struct layout *layout, const uint64_t *at)
+{
+	if (!is_deep(layout))
+		return at[0];
+	return (at[0] & layout->extent_mask) | META_SIZE(at[1]) << 48 | META_SLAB(at[1]);
 }
 
 /* --- the root --- */
@@ -118,7 +187,7 @@ static void add_sample(struct samples *samples, uint64_t page)
 {
 	size_t i = 0;
 
-	while (i < samples->n && leaf_of(samples->gibs[i].pages[0]) != leaf_of(page))
+	while (i < samples->n && samples->gibs[i].pages[0] >> GIB_SHIFT != page >> GIB_SHIFT)
 		i++;
 	if (i == MAX_GIBS || (i < samples->n && samples->gibs[i].n == SAMPLES))
 		return;
@@ -145,71 +214,119 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* Is leaf the one of a GiB, as its pages tell? */
-static bool is_leaf(struct jemalloc *j, const struct samples *samples, size_t gib, uint64_t leaf)
+/* Of how many of a GiB's pages does the tree tell, below the root's entry for them? max: it stops
+ * there. */
+static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
+		       uint64_t from_root, size_t max)
 {
-	for (size_t i = 0; i < samples->gibs[gib].n; i++) {
-		uint64_t page = samples->gibs[gib].pages[i], entry;
+	const struct layout *layout = j->layout;
+	uint64_t leaf = 0, part = UINT64_MAX;
+	size_t n = 0;
+
+	for (size_t i = 0; i < samples->gibs[gib].n && n < max; i++) {
+		uint64_t page = samples->gibs[gib].pages[i], bytes = entry_bytes(layout), entry[2];
 		struct extent extent;
 
-		if (!image__peek(j->image, leaf + 8 * entry_of(page), &entry, sizeof(entry)) &&
-		    read_extent(j, entry, &extent) && page >= extent.start && page < extent.end)
-			return true;
+		if (page >> layout->leaf_shift != part) {
+			part = page >> layout->leaf_shift;
+			leaf = leaf_for(j, from_root, page);
+		}
+		n += leaf &&
+		     !image__peek(j->image, leaf + bytes * index_of(layout, page, 12), entry,
+				  bytes) &&
+		     read_extent(j, join_entry(layout, entry), &extent) && page >= extent.start &&
+		     page < extent.end;
 	}
-	return false;
-}
-
-/* A leaf is one array in memory that jemalloc mapped for itself. */
-static bool may_be_leaf(struct jemalloc *j, uint64_t word)
-{
-	const struct image_region *region = word % 64 ? NULL : image__find(j->image, word);
-
-	return region && (region->kind == IMAGE_ANON || region->kind == IMAGE_BRK) &&
-	       region->end - word >= LEAF_ENTRIES * 8;
+	return n;
 }
 
 /* Looks for the root in the data of a file, [from, to). */
-static bool find_root(struct jemalloc *j, const struct samples *samples, uint64_t from, uint64_t to)
+static void find_root(struct jemalloc *j, const struct samples *samples, uint64_t from, uint64_t to)
 {
 	static uint64_t words[WINDOW_WORDS];
+	const struct layout *layout = j->layout;
 	uint64_t at = from, end;
 
 	while (image__run(j->image, at, to, &at, &end)) {
 		uint64_t len = end - at < sizeof(words) ? end - at : sizeof(words);
 
 		if (image__spent(j->image) || j->tries > MAX_TRIES)
-			return false;
+			return;
 		if (image__read(j->image, at, words, (size_t)len))
 			len = 0;
 		for (uint64_t i = 0; i < len / 8; i++) {
-			if (!words[i] || !may_be_leaf(j, words[i]))
+			if (!may_be_node(j, words[i], root_bytes(layout)))
 				continue;
 			for (size_t gib = 0; gib < samples->n; gib++) {
-				uint64_t off = 8 * leaf_of(samples->gibs[gib].pages[0]);
+				uint64_t page = samples->gibs[gib].pages[0];
+				uint64_t off = 8 * index_of(layout, page, layout->root_shift);
 				uint64_t root = at + 8 * i - off;
 
-				if (at + 8 * i < from + off || to - root < ROOT_BYTES)
+				if (at + 8 * i < from + off || to - root < root_bytes(layout))
 					continue;
 				j->tries++;
-				if (!is_leaf(j, samples, gib, words[i]))
+				if (!agreeing(j, samples, gib, words[i], 1))
 					continue;
 				j->root = root;
-				return true;
+				return;
 			}
 		}
 		at += len ? len : HEAP_PAGE;
 	}
-	return false;
 }
 
+/* What the root has for addr. 0: nothing. */
+static uint64_t from_root(struct jemalloc *j, uint64_t addr)
+{
+	uint64_t word;
+
+	if (image__peek(j->image, j->root + 8 * index_of(j->layout, addr, j->layout->root_shift),
+			&word, sizeof(word)))
+		return 0;
+	return word;
+}
+
+/* Pages of which the tree tells. */
+static size_t judge(struct jemalloc *j, const struct samples *samples)
+{
+	size_t n = 0;
+
+	for (size_t gib = 0; j->root && gib < samples->n; gib++) {
+		uint64_t word = from_root(j, samples->gibs[gib].pages[0]);
+
+		if (word)
+			n += agreeing(j, samples, gib, word, SAMPLES);
+	}
+	return n;
+}
+
+/* Finds the root, and takes the layout that tells of most pages: by chance another one may fit some
+ * of them. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
-	uint64_t from, to;
+	const struct layout *best = NULL;
+	uint64_t from, to, root = 0;
+	size_t most = 0;
 
-	for (size_t i = 0; image__data(j->image, &i, &from, &to);)
-		if (to - from >= ROOT_BYTES && find_root(j, samples, from, to))
-			return true;
-	return false;
+	for (size_t k = 0; k < N_LAYOUTS; k++) {
+		size_t n;
+
+		j->layout = &layouts[k];
+		j->root = 0;
+		j->tries = 0;
+		for (size_t i = 0; !j->root && image__data(j->image, &i, &from, &to);)
+			if (to - from >= root_bytes(j->layout))
+				find_root(j, samples, from, to);
+		n = judge(j, samples);
+		if (n > most) {
+			most = n;
+			best = j->layout;
+			root = j->root;
+		}
+	}
+	j->layout = best;
+	j->root = root;
+	return best;
 }
 
 /* --- extents --- */
@@ -239,7 +356,7 @@ static void take_slab(struct jemalloc *j, const struct extent *extent, struct sp
 			span->in_use[i / 64] |= 1ULL << i % 64;
 		heap_arena__count(arena, is_free ? PLACE_BIN : PLACE_IN_USE, span->block_size);
 	}
-	if (n_free != EDATA_N_FREE(extent->words[EDATA_BITS]))
+	if (n_free != (extent->words[EDATA_BITS] >> j->layout->n_free & 0x3ff))
 		j->quality->broken_slabs++;
 }
 
@@ -258,7 +375,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 
 	if (!arena)
 		return -ENOMEM;
-	if (EDATA_STATE(bits) != STATE_ACTIVE) {
+	if (state_of(j, bits) != STATE_ACTIVE) {
 		heap_arena__count(arena, PLACE_TOP, extent->end - extent->start);
 		model.kind = SPAN_FREE;
 		err = blocks__add(j->blocks, &model, &span);
@@ -280,34 +397,36 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
-/* The extents whose first page is in [start, end), of one GiB. */
+/* The extents whose first page is in [start, end), of one leaf. */
 static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 {
-	static uint64_t entries[512];
-	uint64_t leaf, last = 0;
+	static uint64_t words[512];
+	uint64_t bytes = entry_bytes(j->layout), last = 0, word = from_root(j, start);
+	uint64_t leaf = word ? leaf_for(j, word, start) : 0;
 
-	if (image__peek(j->image, j->root + 8 * leaf_of(start), &leaf, sizeof(leaf)) || !leaf)
+	if (!leaf)
 		return 0;
 	for (uint64_t page = start, n; page < end; page += n * HEAP_PAGE) {
 		/* as many entries as lie on one page of the leaf */
-		uint64_t addr = leaf + 8 * entry_of(page);
+		uint64_t addr = leaf + bytes * index_of(j->layout, page, 12);
 
-		n = (HEAP_PAGE - addr % HEAP_PAGE + 7) / 8;
+		n = (HEAP_PAGE - addr % HEAP_PAGE) / bytes;
 		if (n > (end - page) / HEAP_PAGE)
 			n = (end - page) / HEAP_PAGE;
 		if (image__spent(j->image))
 			return 0;
-		if (image__read(j->image, addr, entries, (size_t)n * 8))
+		if (image__read(j->image, addr, words, (size_t)(n * bytes)))
 			continue;
 		for (uint64_t i = 0; i < n; i++) {
+			uint64_t entry = join_entry(j->layout, &words[i * bytes / 8]);
+			uint64_t at = entry & j->layout->extent_mask;
 			struct extent extent;
 			int err;
 
-			if (!entries[i] || LEAF_EXTENT(entries[i]) == last)
+			if (!at || at == last)
 				continue;
-			last = LEAF_EXTENT(entries[i]);
-			if (!read_extent(j, entries[i], &extent) ||
-			    extent.start != page + i * HEAP_PAGE)
+			last = at;
+			if (!read_extent(j, entry, &extent) || extent.start != page + i * HEAP_PAGE)
 				continue;
 			err = add_extent(j, &extent);
 			if (err)
@@ -328,7 +447,7 @@ static int add_all(struct jemalloc *j)
 		if (region->kind != IMAGE_ANON && region->kind != IMAGE_BRK)
 			continue;
 		for (uint64_t at = region->start; at < region->end && !err; at = end) {
-			end = (leaf_of(at) + 1) << ROOT_SHIFT;
+			end = ((at >> j->layout->leaf_shift) + 1) << j->layout->leaf_shift;
 			if (end > region->end)
 				end = region->end;
 			err = add_extents(j, at, end);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A radix tree, extents and slabs laid out by hand as jemalloc 5.3 lays them out. */
+/* A radix tree, extents and slabs laid out by hand as jemalloc 5.3 and 5.2 lay them out. */
 #include "found.h"
 
 #define LIB   0x7f1000000000ULL
@@ -9,29 +9,48 @@
 #define EDATA (META + 0x300000)
 #define HEAP  0x7f3000000000ULL
 
+#define DEEP_LEAF (META + 0x100040) /* of three levels; LEAF is the node above it then */
+
 static uint64_t next_edata;
+static enum { V5_3, V5_2, V5_3_DEEP } version;
 
 struct model {
 	uint64_t addr, size, slab, state, szind, n_free, arena;
 	uint64_t bitmap[8];
 };
 
+/* The leaf's entry for a page. */
+static void put_entry(uint64_t page, uint64_t edata, const struct model *m)
+{
+	uint64_t state = version == V5_2 ? 0 : m->state;
+
+	if (version == V5_3_DEEP) {
+		fake__put(&fake, DEEP_LEAF + 16 * (page >> 12 & 0x7fff), edata);
+		fake__put(&fake, DEEP_LEAF + 16 * (page >> 12 & 0x7fff) + 8,
+			  m->szind << 5 | state << 2 | m->slab);
+	} else {
+		fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff),
+			  m->szind << 48 | edata | state << 2 | m->slab);
+	}
+}
+
 /* Enters an extent into the tree: all pages of a slab, first and last of another. */
 static void put_extent(const struct model *m)
 {
 	uint64_t edata = next_edata, start = m->addr & ~0xfffULL;
+	int older = version == V5_2;
 
-	next_edata += 128;
+	next_edata += older ? 192 : 128;
 	fake__put(&fake, edata,
-		  m->arena | m->slab << 12 | m->state << 17 | m->szind << 20 | m->n_free << 28);
+		  m->arena | m->slab << 12 | m->state << (17 - older) |
+			  m->szind << (20 - 2 * older) | m->n_free << (28 - 2 * older));
 	fake__put(&fake, edata + 8, m->addr);
 	fake__put(&fake, edata + 16, m->size | 2);
 	for (size_t i = 0; i < 8; i++)
 		fake__put(&fake, edata + 64 + 8 * i, m->bitmap[i]);
 	for (uint64_t page = start; page < start + m->size; page += 4096)
 		if (m->slab || page == start || page + 4096 == start + m->size)
-			fake__put(&fake, LEAF + 8 * (page >> 12 & 0x3ffff),
-				  m->szind << 48 | edata | m->state << 2 | m->slab);
+			put_entry(page, edata, m);
 }
 
 static void start(void)
@@ -42,7 +61,12 @@ static void start(void)
 	fake__add(&fake, LIB + 0x1000, 0x210000, FAKE_ANON);
 	fake__add(&fake, META, 0x400000, FAKE_ANON);
 	fake__add(&fake, HEAP, 0x40000, FAKE_ANON);
-	fake__put(&fake, ROOT + 8 * (HEAP >> 30 & 0x3ffff), LEAF);
+	if (version == V5_3_DEEP) {
+		fake__put(&fake, ROOT + 8 * (HEAP >> 42 & 0x7fff), LEAF);
+		fake__put(&fake, LEAF + 8 * (HEAP >> 27 & 0x7fff), DEEP_LEAF);
+	} else {
+		fake__put(&fake, ROOT + 8 * (HEAP >> 30 & 0x3ffff), LEAF);
+	}
 }
 
 static struct heap_count sum(size_t arena, enum heap_place place)
@@ -56,7 +80,7 @@ static struct heap_count sum(size_t arena, enum heap_place place)
 	return sum;
 }
 
-static void test_slabs_and_extents(void **state)
+static void check_slabs_and_extents(void)
 {
 	/* sizes by number: 3 is 48 bytes, 10 is 192, 36 is 16384 */
 	const struct model slab = {.addr = HEAP + 0x1000,
@@ -76,7 +100,6 @@ static void test_slabs_and_extents(void **state)
 	const struct model dirty = {.addr = HEAP + 0x10000, .size = 0x8000, .state = 1};
 	struct block block;
 
-	(void)state;
 	start();
 	put_extent(&slab);
 	put_extent(&other_arena);
@@ -102,6 +125,32 @@ static void test_slabs_and_extents(void **state)
 	assert_int_equal(block.start, HEAP + 0x8040);
 	assert_false(blocks__find(blocks, HEAP + 0x8040 + 16384, &block));
 	assert_false(blocks__find(blocks, HEAP + 0x10000, &block));
+	end();
+}
+
+static void test_slabs_and_extents(void **state)
+{
+	(void)state;
+	for (version = V5_3; version <= V5_3_DEEP; version++)
+		check_slabs_and_extents();
+	version = V5_3;
+}
+
+/* jemalloc 5.3.1: 0x9000 bytes are a size of their own, with the number of 0xa000. */
+static void test_large_pages(void **state)
+{
+	const struct model large = {.addr = HEAP + 0x8040, .size = 0xa000, .szind = 41};
+	const struct model absurd = {.addr = HEAP + 0x20000, .size = 0x6000, .szind = 44};
+	struct block block;
+
+	(void)state;
+	start();
+	put_extent(&large);
+	put_extent(&absurd);
+	find();
+	assert_true(blocks__find(blocks, HEAP + 0x8040, &block));
+	assert_int_equal(block.size, 0x9000);
+	assert_false(blocks__find(blocks, HEAP + 0x20000, &block));
 	end();
 }
 
@@ -147,6 +196,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slabs_and_extents),
+		cmocka_unit_test(test_large_pages),
 		cmocka_unit_test(test_what_disagrees),
 	};
 
