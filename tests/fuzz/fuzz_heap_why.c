@@ -78,10 +78,10 @@ static void look(struct image *image, const struct blocks *blocks, const struct 
 {
 	struct reach alone, with;
 
-	if (reach__scan(image, blocks, roots, false, &alone))
+	if (reach__scan(image, blocks, roots, NULL, false, &alone))
 		return;
 	check_leaks(&alone, image);
-	if (!reach__scan(image, blocks, roots, true, &with)) {
+	if (!reach__scan(image, blocks, roots, NULL, true, &with)) {
 		require(with.numbers.n == alone.numbers.n);
 		require(!still || with.n_marked == alone.n_marked);
 		for (uint32_t i = 0; still && i < with.numbers.n; i++)

@@ -7,6 +7,7 @@
  * searched), nor in registers or on the stack, which are overwritten.
  *
  * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
+ * --push N: so many blocks a second go to the head of a list that also holds some of what is told.
  * --count N: N blocks for each way instead of 20. */
 #include <pthread.h>
 #include <sys/mman.h>
@@ -268,12 +269,47 @@ static void *busy_thread(void *arg)
 	return NULL;
 }
 
+/* --- a list that grows at its head --- */
+
+#define PUSHES_A_S 1000 /* as many times a second some are pushed */
+
+struct node *global_pushed;
+static unsigned long push_rate;
+
+static void *push_thread(void *unused)
+{
+	(void)unused;
+	for (;;) {
+		for (unsigned long i = 0; i < push_rate / PUSHES_A_S; i++) {
+			struct node *n = calloc(1, sizeof(*n));
+
+			if (!n)
+				abort();
+			n->next = global_pushed;
+			global_pushed = n;
+		}
+		usleep(1000000 / PUSHES_A_S);
+	}
+	return NULL;
+}
+
+NOINLINE static void hold_in_pushed(void)
+{
+	if (!push_rate)
+		return;
+	way("pushed");
+	for (unsigned long i = 0; i < count; i++)
+		global_pushed = new_node(global_pushed);
+}
+
 int main(int argc, char **argv)
 {
+	pthread_t pusher;
 	unsigned long threads = truth_number(argc, argv, "--busy", 0);
 
 	truth_init(argc, argv);
 	count = truth_number(argc, argv, "--count", 20);
+	push_rate = truth_number(argc, argv, "--push", 0);
 	if (count > MAX_COUNT)
 		return 2;
 	truth_ready();
@@ -281,6 +317,7 @@ int main(int argc, char **argv)
 	first_way = true;
 	hold_in_globals();
 	hold_elsewhere();
+	hold_in_pushed();
 	start(holder);
 	start(in_register);
 	printf("]}, \"lost\": {");
@@ -297,5 +334,7 @@ int main(int argc, char **argv)
 			abort();
 		mapped_array[MAX_COUNT - 1 - i] = (struct node *)b;
 	}
+	if (push_rate && pthread_create(&pusher, NULL, push_thread, NULL))
+		abort();
 	return truth_finish();
 }

@@ -197,19 +197,10 @@ const struct command command_why = {
 		  "is lost.",
 };
 
-static int add_registers(void *ctx, pid_t tid, const uint64_t *values, size_t n)
-{
-	int err = 0;
-
-	for (size_t i = 0; !err && i < n; i++)
-		err = root_threads__add(ctx, tid, values[i]);
-	return err;
-}
-
 static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
 {
 	(void)pid;
-	return ctx ? registers__read(ctx, add_registers, threads) : -ENOTSUP;
+	return why_registers__add(ctx, threads);
 }
 
 DEFINE_CLEANUP(struct registers *, cleanup_registers, registers__free)
@@ -238,6 +229,7 @@ static int run(struct why_config *c)
 	why__clear(&why);
 	if (rc)
 		return no_memory();
+	why_report__merge(&c->report);
 	rc = write_text(c->output, encode, c);
 	if (!rc && c->exit_code && c->report.lost_blocks)
 		rc = STATUS_LOST;

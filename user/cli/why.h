@@ -6,7 +6,14 @@
 #include "heap/why.h"
 #include "profile/why.h"
 
-/* Free ret with why_report__clear(). 0 or -ENOMEM. */
+/* The report's rows are those of why's paths, one for each, in their order: why_report__merge()
+ * puts them together. Free ret with why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
+
+struct registers;
+
+/* Adds the registers of a process as roots. registers: NULL: they cannot be read. 0 or negative
+ * errno. */
+int why_registers__add(struct registers *registers, struct root_threads *threads);
 
 #endif

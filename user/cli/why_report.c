@@ -34,6 +34,7 @@ static void take_losses(const struct why_sums *sums, uint64_t *losses)
 	losses[WHY_LOSS_SWAPPED] = sums->swapped_bytes;
 	losses[WHY_LOSS_UNREAD] = sums->unread_bytes;
 	losses[WHY_LOSS_ONCE] = sums->once_unreached;
+	losses[WHY_LOSS_LATE] = sums->late_beyond;
 	losses[WHY_LOSS_BEYOND] = sums->lost_beyond;
 	losses[WHY_LOSS_NO_PATH] = sums->no_path;
 }
@@ -175,7 +176,6 @@ static int take_rows(pid_t pid, const struct why *why, struct why_report *report
 			return err;
 	}
 	report->followed = why->n_paths;
-	why_report__merge(report);
 	return 0;
 }
 
@@ -238,7 +238,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 
 	take_head(pid, why, &report);
 	report.asked_size = sums->chosen_size;
-	report.missing = sums->missing;
+	report.missing = sums->chosen[WHY_MISSING];
 	report.held_blocks = sums->chosen[WHY_HELD];
 	report.held_bytes = sums->chosen_bytes[WHY_HELD];
 	report.asked_lost_blocks = sums->chosen[WHY_LOST];

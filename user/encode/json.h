@@ -60,6 +60,10 @@ void json__put_warnings(struct json *json, unsigned warnings);
 /* "resident" */
 void json__put_resident(struct json *json, const struct resident *resident);
 
+/* "why" of a stack, and "why_search" of a profile; nothing where it is NULL. */
+void json__put_why(struct json *stack, const struct site_why *why);
+void json__put_why_search(struct json *json, const struct profile_why *why);
+
 /* "frames" of a stack, leaf first. If any line is known, "lines" beside them: "file:line" or null
  * for each frame. */
 void json__put_frames(struct json *stack, const struct profile *profile,

@@ -93,32 +93,6 @@ static int put_leaks(const struct why_report *r, unsigned int top, struct sink *
 	return err;
 }
 
-/* " +0x10", or nothing. */
-static void put_off(uint64_t off, struct sink *sink)
-{
-	if (off != WHY_UNKNOWN)
-		sink__printf(sink, " +0x%" PRIx64, off);
-}
-
-static void put_way(const struct why_row *row, struct sink *sink)
-{
-	_cleanup_free_ char *root = text_printable(row->root);
-
-	sink__printf(sink, "%s %s", row->root_kind, root ? root : "?");
-	if (row->root_off)
-		put_off(row->root_off, sink);
-	for (size_t i = 0; i < row->n_steps; i++) {
-		const struct why_step *step = &row->steps[i];
-
-		sink__puts(sink, " -> ");
-		if (row->cut && i == row->n_steps / 2)
-			sink__puts(sink, "... -> ");
-		sink__printf(sink, "%s[%" PRIu64 "-byte block]", step->chain ? "chain of " : "",
-			     step->size);
-		put_off(step->off, sink);
-	}
-}
-
 static void put_asked(const struct why_report *r, struct sink *sink)
 {
 	uint64_t blocks = r->held_blocks + r->asked_lost_blocks + r->in_doubt_blocks;
@@ -141,36 +115,41 @@ static void put_asked(const struct why_report *r, struct sink *sink)
 			     COUNT(r->followed));
 }
 
-static void put_rows(const struct why_report *r, unsigned int top, struct sink *sink)
+static int put_rows(const struct why_report *r, unsigned int top, struct sink *sink)
 {
 	size_t n = r->n_rows < top ? r->n_rows : top;
 
 	if (!n)
-		return;
+		return 0;
 	sink__puts(sink, " SHARE   BLOCKS  HELD BY\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct why_row *row = &r->rows[i];
+		_cleanup_free_ char *text = why_row__text(row);
+		_cleanup_free_ char *way = text ? text_printable(text) : NULL;
 
-		sink__printf(sink, "%5.1f%%  %7s  ",
-			     100.0 * (double)row->blocks / (double)r->followed, COUNT(row->blocks));
-		put_way(row, sink);
-		sink__puts(sink, "\n");
+		if (!way)
+			return -ENOMEM;
+		sink__printf(sink, "%5.1f%%  %7s  %s\n",
+			     100.0 * (double)row->blocks / (double)r->followed, COUNT(row->blocks),
+			     way);
 	}
 	if (r->n_rows > n)
 		sink__printf(sink, "and %zu more ways\n", r->n_rows - n);
+	return 0;
 }
 
 int encode_why(const struct why_report *r, unsigned int top, struct sink *sink)
 {
-	int err;
+	int err = 0;
 
 	put_head(r, sink);
 	put_losses(r, sink);
 	if (r->asked) {
 		put_asked(r, sink);
-		put_rows(r, top, sink);
+		err = put_rows(r, top, sink);
 	}
-	err = put_leaks(r, top, sink);
+	if (!err)
+		err = put_leaks(r, top, sink);
 	return err ? err : sink->error;
 }
 
@@ -241,6 +220,46 @@ static void put_asked_json(struct json *json, const struct why_report *r)
 	for (size_t i = 0; i < r->n_rows; i++)
 		put_row_json(&list, &r->rows[i]);
 	sink__puts(json->sink, "]}");
+}
+
+void json__put_why(struct json *stack, const struct site_why *why)
+{
+	struct json object, list;
+
+	if (!why)
+		return;
+	object = json__open(stack, "why", "{");
+	json__put_uint(&object, "asked_blocks", why->asked);
+	json__put_uint(&object, "held_blocks", why->held);
+	json__put_uint(&object, "lost_blocks", why->lost);
+	json__put_uint(&object, "doubtful_blocks", why->in_doubt);
+	json__put_uint(&object, "missing", why->gone);
+	json__put_uint(&object, "followed_blocks", why->followed);
+	list = json__open(&object, "holders", "[");
+	for (size_t i = 0; i < why->n_holders; i++) {
+		struct json item = json__open(&list, NULL, "{");
+
+		json__put_uint(&item, "blocks", why->holders[i].blocks);
+		json__put_text(&item, "path", why->holders[i].path);
+		sink__puts(stack->sink, "}");
+	}
+	sink__puts(stack->sink, "]}");
+}
+
+void json__put_why_search(struct json *json, const struct profile_why *why)
+{
+	struct json object;
+
+	if (!why)
+		return;
+	object = json__open(json, "why_search", "{");
+	if (why->failed)
+		json__put_text(&object, "failed", why->failed);
+	json__put_text(&object, "doubt", why->doubt);
+	json__put_uint(&object, "scans", why->scans);
+	json__put_real(&object, "seconds", why->seconds);
+	json__put_bool(&object, "registers", !why->no_registers);
+	sink__puts(json->sink, "}");
 }
 
 int encode_why_json(const struct why_report *r, struct sink *sink)

@@ -11,6 +11,7 @@
 #include "base/search.h"
 
 #define PRESENT	    (1ULL << 63)
+#define OF_FILE	    (1ULL << 61) /* or shared */
 #define SWAPPED	    (1ULL << 62)
 #define GUARD	    (1ULL << 58) /* MADV_GUARD_INSTALL, from Linux 6.15 on: SWAPPED is set, too */
 #define BATCH	    4096	 /* entries of pagemap in one call */
@@ -342,6 +343,25 @@ int image__read(struct image *image, uint64_t addr, void *to, size_t len)
 	if (addr + len < addr || !is_resident(image, addr, addr + len))
 		return -EFAULT;
 	got = len ? image->source.read(image->source.ctx, addr, to, len) : 0;
+	return got == (long)len ? 0 : -EFAULT;
+}
+
+int image__read_now(struct image *image, uint64_t addr, void *to, size_t len)
+{
+	uint64_t first = addr / HEAP_PAGE, entries[2];
+	size_t pages = (size_t)((addr + len - 1) / HEAP_PAGE - first + 1);
+	long got;
+	int err = spend(image, len);
+
+	if (err)
+		return err;
+	if (!len || addr + len < addr || pages > 2 ||
+	    image->source.pagemap(image->source.ctx, first, entries, pages))
+		return -EFAULT;
+	for (size_t i = 0; i < pages; i++)
+		if (!(entries[i] & PRESENT) || (entries[i] & OF_FILE))
+			return -EFAULT;
+	got = image->source.read(image->source.ctx, addr, to, len);
 	return got == (long)len ? 0 : -EFAULT;
 }
 

@@ -83,6 +83,10 @@ int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 
+/* As image__read(), of memory that may be younger than the image: asks anew which pages are
+ * resident, wherever they are. Pages of files are not read. */
+int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
+
 /* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */
 int image__spent(const struct image *image);
 /* 0, or why not all was read that is there: image__spent(), or the first error of image__look(). */

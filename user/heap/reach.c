@@ -13,13 +13,17 @@
 #define WINDOW_BYTES (256u << 10)
 #define WINDOW_WORDS (WINDOW_BYTES / WORD)
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
+#define LATE_ROUNDS  16
+#define LOW_ADDRS    (1ULL << 32)
 
 /* One scan. Blocks are visited once each: when a block is marked, it goes into the queue. When the
  * queue is full, the block's bit in `waiting` is set instead, which needs no memory more. */
 struct scanning {
 	struct image *image;
 	struct reach *reach;
-	uint64_t lowest, highest; /* of all spans */
+	const struct blocks *blocks;
+	struct late *late;	  /* NULL: none are noted */
+	uint64_t lowest, highest; /* of all spans, with what is near them */
 	bool all;		  /* keep all pointers, and parents */
 
 	/* How far the heap is read, by number: blocks from here on are visited when the reading
@@ -145,17 +149,50 @@ static int load(struct scanning *s, uint64_t start, uint64_t end)
 	return err;
 }
 
-static int take_root(struct scanning *s, uint64_t value, const struct root_word *word)
+/* *ret_parent: a root that leads to blocks. 0 or -ENOMEM. */
+static int add_root_word(struct scanning *s, const struct root_word *word, uint32_t *ret_parent)
 {
 	struct reach *reach = s->reach;
-	uint32_t number = may_point(s, value) ? numbers__find(&reach->numbers, value) : NO_NUMBER;
 
-	if (number == NO_NUMBER || !mark(reach, number) || !s->all)
+	*ret_parent = PARENT_ROOT;
+	if (!s->all)
 		return 0;
 	if (VECTOR_RESERVE(reach->root_words, reach->root_words_room, reach->n_root_words + 1))
 		return -ENOMEM;
-	reach->parents[number] = PARENT_ROOT | (uint32_t)reach->n_root_words;
+	*ret_parent |= (uint32_t)reach->n_root_words;
 	reach->root_words[reach->n_root_words++] = *word;
+	return 0;
+}
+
+/* A value that leads to no known block. 1: it is to be followed; 0; -ENOMEM. */
+static int note_late(struct scanning *s, uint64_t value)
+{
+	return s->late && late__may_be(s->image, s->blocks, value) ? late__note(s->late, value) : 0;
+}
+
+static int take_root(struct scanning *s, uint64_t value, const struct root_word *word)
+{
+	struct reach *reach = s->reach;
+	uint32_t number, parent;
+	int rc;
+
+	if (!may_point(s, value))
+		return 0;
+	number = numbers__find(&reach->numbers, value);
+	if (number == NO_NUMBER) {
+		rc = note_late(s, value);
+		if (rc > 0)
+			rc = add_root_word(s, word, &parent);
+		else
+			return rc;
+		return rc ? rc : late__follow(s->late, value, parent);
+	}
+	if (!mark(reach, number) || !s->all)
+		return 0;
+	rc = add_root_word(s, word, &parent);
+	if (rc)
+		return rc;
+	reach->parents[number] = parent;
 	push(s, number);
 	return 0;
 }
@@ -212,6 +249,14 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 		if (!may_point(s, words[i]))
 			continue;
 		to = numbers__find(&reach->numbers, words[i]);
+		if (to == NO_NUMBER) {
+			int rc = note_late(s, words[i]);
+
+			if (rc > 0)
+				rc = late__follow(s->late, words[i], s->number + 1);
+			if (rc)
+				return rc;
+		}
 		if (to == NO_NUMBER || to == s->number || to == last)
 			continue;
 		last = to;
@@ -265,6 +310,70 @@ static int read_block(const struct block *block, void *ctx)
 	return 0;
 }
 
+/* --- late blocks --- */
+
+/* A word of a late block, to which `from` leads. */
+static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
+{
+	struct reach *reach = s->reach;
+	uint32_t number;
+	int rc;
+
+	if (!may_point(s, value))
+		return 0;
+	number = numbers__find(&reach->numbers, value);
+	if (number == NO_NUMBER) {
+		rc = note_late(s, value);
+		return rc > 0 ? late__follow(s->late, value, from) : rc;
+	}
+	if (mark(reach, number)) {
+		if (reach->parents)
+			reach->parents[number] = from;
+		push(s, number);
+	}
+	return 0;
+}
+
+/* Visits a late block. It lies within what was one free block, or ends where a known block begins.
+ * *ret_any: it was not visited before. */
+static int visit_late(struct scanning *s, const struct late_pointer *pointer, bool *ret_any)
+{
+	uint64_t words[LATE_WORDS], at = pointer->value / WORD * WORD;
+	int n = late__visit(s->late, s->image, pointer->value, words), err = 0;
+	struct block hole = {.size = UINT64_MAX};
+
+	blocks__find(s->blocks, pointer->value, &hole);
+	if (n < 0)
+		return n;
+	*ret_any |= n;
+	for (int i = 0; i < n && !err && at - hole.start < hole.size; i++, at += WORD) {
+		if (at % BLOCK_GRANULE == 0 && numbers__find(&s->reach->numbers, at) != NO_NUMBER)
+			break;
+		err = take_late_word(s, words[i], pointer->from);
+	}
+	drain(s);
+	return err;
+}
+
+/* Follows the late pointers of what is reached. What they lead to may have late pointers, too. */
+static int follow_late(struct scanning *s)
+{
+	struct late *late = s->late;
+	bool more = late && late->n_pointers;
+	int err = 0;
+
+	for (int round = 0; more && !err && round < LATE_ROUNDS; round++) {
+		more = false;
+		for (size_t i = 0; i < late->n_pointers && !err; i++) {
+			struct late_pointer pointer = late->pointers[i]; /* they may move */
+
+			if ((pointer.from & PARENT_ROOT) || reach__has(s->reach, pointer.from - 1))
+				err = visit_late(s, &pointer, &more);
+		}
+	}
+	return err;
+}
+
 static int scan(struct scanning *s, const struct blocks *blocks, const struct roots *roots)
 {
 	int err = 0;
@@ -277,7 +386,7 @@ static int scan(struct scanning *s, const struct blocks *blocks, const struct ro
 	s->reached = s->reach->numbers.n;
 	for (int kind = 0; !err && s->all && kind < ROOT_KINDS; kind++)
 		err = read_roots(s, roots, kind);
-	return err;
+	return err ? err : follow_late(s);
 }
 
 static int make(struct scanning *s, const struct blocks *blocks, struct reach *reach)
@@ -290,6 +399,11 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 	if (n_spans) {
 		s->lowest = blocks__span(blocks, 0)->start;
 		s->highest = blocks__span(blocks, n_spans - 1)->end;
+		if (s->late) {
+			/* Low addresses are those of a heap that grows upwards; and numbers. */
+			s->lowest -= s->lowest < LOW_ADDRS ? 0 : LATE_NEAR;
+			s->highest += LATE_NEAR;
+		}
 	}
 	n = bits__words(reach->numbers.n);
 	reach->marked = calloc(n, sizeof(*reach->marked));
@@ -306,10 +420,11 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 }
 
 int reach__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
-		bool parents, struct reach *ret)
+		struct late *late, bool parents, struct reach *ret)
 {
 	struct reach reach = {};
-	struct scanning s = {.image = image, .reach = &reach, .all = parents};
+	struct scanning s = {
+		.image = image, .reach = &reach, .blocks = blocks, .late = late, .all = parents};
 	int err = make(&s, blocks, &reach);
 
 	if (!err)

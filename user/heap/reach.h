@@ -21,6 +21,7 @@
 #include "base/bits.h"
 #include "heap/blocks.h"
 #include "heap/edges.h"
+#include "heap/late.h"
 #include "heap/numbers.h"
 #include "heap/roots.h"
 
@@ -53,10 +54,11 @@ struct reach {
 	uint64_t unread_bytes; /* that were there, but could not be read */
 };
 
-/* The image, its blocks (finished) and the roots stay the caller's; blocks must outlive ret. 0;
+/* The image, its blocks (finished), the roots and late (NULL: the process is stopped) stay the
+ * caller's; blocks must outlive ret. Late blocks are left out of paths. 0;
  * -ENOMEM; -EFBIG or -ETIMEDOUT: the image's limits, so nothing is known. */
 int reach__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
-		bool parents, struct reach *ret);
+		struct late *late, bool parents, struct reach *ret);
 void reach__clear(struct reach *reach);
 
 /* Memory that the tables take. */

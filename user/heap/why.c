@@ -25,6 +25,8 @@ struct looking {
 		calm; /* scans in a row, up to the one before, that took nothing off the list */
 	bool last;    /* this scan may be the last one */
 	struct lost lost;
+	uint64_t *late; /* values that the last scan has seen, ascending (late.h) */
+	size_t n_late;
 	struct why why;
 };
 
@@ -63,6 +65,14 @@ static bool is_sound(const struct why_path *p)
 	       (unsigned int)p->path.root.kind < ROOT_KINDS;
 }
 
+static bool values_ascend(const uint64_t *values, size_t n)
+{
+	for (size_t i = 1; i < n; i++)
+		if (values[i] <= values[i - 1])
+			return false;
+	return true;
+}
+
 static bool are_ascending(const struct lost *lost)
 {
 	for (size_t i = 1; i < lost->n; i++)
@@ -77,7 +87,7 @@ static int receive(struct looking *l, struct stream *stream)
 	struct why *why = &l->why;
 	struct why_counts counts = {};
 	char more;
-	void *list = NULL, *groups = NULL, *paths = NULL;
+	void *list = NULL, *late = NULL, *groups = NULL, *paths = NULL, *blocks = NULL;
 	struct lost lost;
 	int err = stream__read_all(stream, &why->sums, sizeof(why->sums));
 
@@ -86,6 +96,8 @@ static int receive(struct looking *l, struct stream *stream)
 	if (!err)
 		err = read_array(stream, counts.lost, WHY_MAX_LOST, sizeof(struct lost_block),
 				 &list);
+	if (!err)
+		err = read_array(stream, counts.late, LATE_VALUES, sizeof(*l->late), &late);
 	if (!err)
 		err = read_array(stream, counts.groups, WHY_MAX_LOST, sizeof(*why->groups),
 				 &groups);
@@ -97,16 +109,29 @@ static int receive(struct looking *l, struct stream *stream)
 	why->n_paths = paths ? counts.paths : 0;
 	for (size_t i = 0; !err && i < why->n_paths; i++)
 		err = is_sound(&why->paths[i]) ? 0 : -ECHILD;
+	if (!err && counts.blocks != (l->last ? l->options->choice.n_addrs : 0))
+		err = -ECHILD;
+	if (!err)
+		err = read_array(stream, counts.blocks, WHY_MAX_ADDRS, sizeof(*why->blocks),
+				 &blocks);
+	why->blocks = blocks;
+	why->n_blocks = blocks ? counts.blocks : 0;
+	for (size_t i = 0; !err && i < why->n_blocks; i++)
+		err = (unsigned int)why->blocks[i].verdict < WHY_VERDICTS ? 0 : -ECHILD;
 	lost = (struct lost){
 		.list = list, .n = list ? counts.lost : 0, .beyond = why->sums.lost_beyond};
-	if (!err && !are_ascending(&lost))
+	if (!err && (!are_ascending(&lost) || !values_ascend(late, counts.late)))
 		err = -ECHILD;
 	if (!err) /* the end, after which the child's exit status counts */
 		err = stream__read(stream, &more, 1);
 	if (err) {
 		free(list);
+		free(late);
 		return err > 0 ? -ECHILD : err;
 	}
+	free(l->late);
+	l->late = late;
+	l->n_late = counts.late;
 	l->calm = l->scan && l->lost.n == lost.n ? l->calm + 1 : 0;
 	free(l->lost.list);
 	l->lost = lost;
@@ -148,6 +173,9 @@ static int run_scan(struct looking *l, const struct root_threads *threads, struc
 		.maps = &l->why.maps,
 		.threads = threads,
 		.before = l->scan ? &l->lost : NULL,
+		.late = l->late,
+		.n_late = l->n_late,
+		.stopped = l->options->freeze_ms,
 		.last = l->last,
 	};
 	struct scan_task task = {
@@ -275,13 +303,20 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 
 	if (options->freeze_ms)
 		least = 1;
-	most = least < 3 ? least : least + WHY_MORE_SCANS;
+	most = least < WHY_ENOUGH ? least : least + WHY_MORE_SCANS;
 	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
 	hash__keyed("", 0);
 	for (; !rc; l.scan++) {
 		double due_s = clock__monotonic_s() + apart_s;
 		struct why next = {.scan_s = l.why.scan_s};
 
+		if (options->cancelled && options->cancelled(options->ctx)) {
+			rc = error__set(err, -ECANCELED, "the search of process %d was ended", pid);
+			break;
+		}
+		if (options->within_s > 0 && l.scan + 1 >= least &&
+		    clock__monotonic_s() + l.why.scan_s - start_s > options->within_s)
+			most = l.scan + 1;
 		/* Leaks and paths are asked for in a scan that will be the last one, unless it
 		 * takes blocks off the list. */
 		l.last = l.scan + 1 >= least && (l.calm || l.scan + 1 == most);
@@ -293,6 +328,7 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 		pause_until(due_s);
 	}
 	free(l.lost.list);
+	free(l.late);
 	if (rc) {
 		why__clear(&l.why);
 		return rc;
@@ -307,6 +343,7 @@ void why__clear(struct why *why)
 {
 	free(why->groups);
 	free(why->paths);
+	free(why->blocks);
 	maps__free(&why->maps);
 	*why = (struct why){};
 }

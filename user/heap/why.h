@@ -21,6 +21,7 @@
 #define WHY_SCANS      3
 #define WHY_MORE_SCANS 9
 #define WHY_APART_S    0.5
+#define WHY_ENOUGH     3 /* with fewer scans, blocks whose pointers move may be called lost */
 #define WHY_MAX_ADDRS  4096
 #define WHY_MAX_PATHS  1000 /* of the blocks that are asked for, so many have their paths told */
 #define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
@@ -28,6 +29,9 @@
 /* Which blocks are asked for. All zero: none, only what is lost is told. */
 struct why_choice {
 	const uint64_t *addrs; /* of the blocks, or within them */
+	/* NULL, or the size that each block was asked for with: then only a block that begins at
+	 * the address and has room for so much is the one that is meant */
+	const uint64_t *sizes;
 	size_t n_addrs;
 	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
 };
@@ -37,11 +41,14 @@ struct why_options {
 	unsigned int scans;  /* at least; below 3: exactly; 0: WHY_SCANS */
 	double apart_s;	     /* between the beginnings of two scans; 0: WHY_APART_S */
 	double patience_s;   /* of one scan; 0: SCAN_PATIENCE_S */
+	double within_s;     /* no more scans than needed are begun after this time; 0: no limit */
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
 
 	/* Adds what is known of the threads' registers when a scan begins. 0 or negative errno,
 	 * which is told as "registers are not known". NULL: nothing is known. */
 	int (*registers)(pid_t pid, struct root_threads *threads, void *ctx);
+	/* Asked before each scan; true: give up, -ECANCELED. NULL: never. */
+	bool (*cancelled)(void *ctx);
 	/* Stops the process for so long at most, for one exact scan (proc/freeze.h); 0: it runs.
 	 * Then scans and registers have no meaning. */
 	unsigned int freeze_ms;
@@ -54,6 +61,7 @@ enum why_verdict {
 	WHY_HELD,     /* it has a path */
 	WHY_LOST,     /* in all scans no root led to it */
 	WHY_IN_DOUBT, /* no root led to it in the last scan, but in one before */
+	WHY_MISSING,  /* no block in use is at the address */
 	WHY_VERDICTS
 };
 
@@ -67,12 +75,13 @@ struct why_sums {
 	uint64_t lost_beyond;	   /* lost, as it seems, but not followed: WHY_MAX_LOST */
 	uint64_t once_unreached;   /* of all blocks, those that only the last scan did not reach */
 	uint64_t pointers;	   /* among blocks, that were kept */
+	uint64_t late_beyond;	   /* pointers to younger blocks that found no room (late.h) */
 	uint64_t root_bytes, unread_bytes;
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
 	uint64_t table_bytes;	/* memory that the scan's tables took */
+	/* blocks that were asked for; WHY_MISSING: addresses */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	uint64_t chosen_size; /* usable size that why_choice.size stands for; 0: there is none */
-	uint64_t missing;     /* addresses that no block in use holds */
 	uint64_t no_path;     /* chosen blocks whose path is too long to be followed */
 };
 
@@ -80,6 +89,12 @@ struct why_sums {
 struct why_path {
 	uint64_t addr, size;
 	struct path path;
+};
+
+/* What became of the block at an address that was asked for. */
+struct why_block {
+	uint64_t addr, size; /* of the block; WHY_MISSING: 0 */
+	enum why_verdict verdict;
 };
 
 /* Free with why__clear(). */
@@ -96,11 +111,13 @@ struct why {
 	size_t n_groups;
 	struct why_path *paths; /* of a sample of the blocks asked for that are held */
 	size_t n_paths;
+	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
+	size_t n_blocks;
 	struct maps maps; /* of the last scan, to name roots by */
 };
 
-/* Looks at pid. 0; -ESRCH; -ENOENT: no allocator that can be read; -ETIMEDOUT; other negative
- * errno, with the reason in err. */
+/* Looks at pid. 0; -ESRCH; -ENOENT: no allocator that can be read; -ETIMEDOUT; -ECANCELED; other
+ * negative errno, with the reason in err. */
 int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err);
 void why__clear(struct why *why);
 

@@ -9,18 +9,21 @@
 
 struct scan_view;
 
-/* How many elements follow: struct lost_block, struct leak_group, struct
- * why_path. */
+/* How many elements follow: struct lost_block, values of struct late, struct leak_group, struct
+ * why_path, struct why_block. */
 struct why_counts {
-	uint64_t lost, groups, paths;
+	uint64_t lost, late, groups, paths, blocks;
 };
 
 struct why_work {
 	const struct why_choice *choice;
 	const struct maps *maps;
 	const struct root_threads *threads;
-	const struct lost *before; /* what the scan before has listed; NULL: this is the first */
-	bool last;		   /* leaks and paths are wanted */
+	const struct lost *before; /* what the scan before has listed; NULL: this is the first, */
+	const uint64_t *late;	   /* and the values that it has seen (late.h) */
+	size_t n_late;
+	bool stopped; /* the process is */
+	bool last;    /* leaks and paths are wanted */
 };
 
 /* Writes struct why_sums, struct why_counts and the arrays to out. 0; -ENOMEM; -EFBIG, -ETIMEDOUT:

@@ -23,12 +23,15 @@ struct scanned {
 	const struct why_work *work;
 	FILE *out;
 	struct reach reach;
+	struct late late;
 	struct lost lost;
 	struct leak_group *groups;
 	size_t n_groups;
 	struct chosen chosen;
 	struct why_path *paths;
 	size_t n_paths;
+	struct why_block *blocks;
+	size_t n_blocks;
 	struct why_sums sums;
 };
 
@@ -82,6 +85,19 @@ static int compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* The block that is meant by the i-th address, and its number; NO_NUMBER: it is not there. */
+static uint32_t find_addr(const struct scanned *s, size_t i, struct block *ret)
+{
+	const struct why_choice *choice = s->work->choice;
+	uint32_t number = numbers__find(&s->reach.numbers, choice->addrs[i]);
+
+	if (number == NO_NUMBER || !numbers__block(&s->reach.numbers, number, ret))
+		return NO_NUMBER;
+	if (choice->sizes && (ret->start != choice->addrs[i] || ret->size < choice->sizes[i]))
+		return NO_NUMBER;
+	return number;
+}
+
 static int choose(struct scanned *s)
 {
 	const struct why_choice *choice = s->work->choice;
@@ -94,10 +110,11 @@ static int choose(struct scanned *s)
 	if (!s->chosen.numbers)
 		return -ENOMEM;
 	for (size_t i = 0; i < choice->n_addrs; i++) {
-		uint32_t number = numbers__find(numbers, choice->addrs[i]);
+		struct block block;
+		uint32_t number = find_addr(s, i, &block);
 
 		if (number == NO_NUMBER)
-			s->sums.missing++;
+			s->sums.chosen[WHY_MISSING]++;
 		else
 			add_chosen(s, number);
 	}
@@ -125,6 +142,36 @@ static bool is_lost(const struct lost *lost, uint64_t addr)
 	return at < lost->n && lost->list[at].addr == addr;
 }
 
+static enum why_verdict verdict_of(const struct scanned *s, uint32_t number, uint64_t addr)
+{
+	return reach__has(&s->reach, number) ? WHY_HELD
+	       : is_lost(&s->lost, addr)     ? WHY_LOST
+					     : WHY_IN_DOUBT;
+}
+
+/* Judges the blocks at the addresses. */
+static int judge_addrs(struct scanned *s)
+{
+	const struct why_choice *choice = s->work->choice;
+
+	s->blocks = calloc(choice->n_addrs + 1, sizeof(*s->blocks));
+	if (!s->blocks)
+		return -ENOMEM;
+	for (size_t i = 0; i < choice->n_addrs; i++) {
+		struct why_block *to = &s->blocks[s->n_blocks++];
+		struct block block;
+		uint32_t number = find_addr(s, i, &block);
+
+		to->verdict = WHY_MISSING;
+		if (number == NO_NUMBER)
+			continue;
+		*to = (struct why_block){.addr = block.start,
+					 .size = block.size,
+					 .verdict = verdict_of(s, number, block.start)};
+	}
+	return 0;
+}
+
 /* Judges the blocks, and follows the paths of as many of those that are held as may be told: evenly
  * chosen. */
 static int judge(struct scanned *s)
@@ -140,15 +187,14 @@ static int judge(struct scanned *s)
 	for (size_t i = 0; i < s->chosen.n; i++) {
 		uint32_t number = s->chosen.numbers[i];
 		struct why_path *path = &s->paths[s->n_paths];
-		enum why_verdict verdict = WHY_HELD;
+		enum why_verdict verdict;
 		struct block block;
 		uint64_t before = held, share;
 		int err;
 
 		if (!numbers__block(&s->reach.numbers, number, &block))
 			continue;
-		if (!reach__has(&s->reach, number))
-			verdict = is_lost(&s->lost, block.start) ? WHY_LOST : WHY_IN_DOUBT;
+		verdict = verdict_of(s, number, block.start);
 		s->sums.chosen[verdict]++;
 		s->sums.chosen_bytes[verdict] += block.size;
 		if (verdict != WHY_HELD)
@@ -210,6 +256,7 @@ static void sum_up(struct scanned *s)
 	s->sums.pointers = s->reach.edges.n;
 	s->sums.root_bytes = s->reach.root_bytes;
 	s->sums.unread_bytes = s->reach.unread_bytes;
+	s->sums.late_beyond = s->late.beyond;
 	s->sums.table_bytes = blocks__bytes(s->view->blocks) + reach__bytes(&s->reach);
 }
 
@@ -220,7 +267,8 @@ static int write_array(FILE *out, const void *array, size_t size, size_t n)
 
 static int write_all(const struct scanned *s)
 {
-	const struct why_counts counts = {s->lost.n, s->n_groups, s->n_paths};
+	const struct why_counts counts = {s->lost.n, s->late.seen.n, s->n_groups, s->n_paths,
+					  s->n_blocks};
 	int err = write_array(s->out, &s->sums, sizeof(s->sums), 1);
 
 	if (!err)
@@ -228,8 +276,13 @@ static int write_all(const struct scanned *s)
 	if (!err)
 		err = write_array(s->out, s->lost.list, sizeof(*s->lost.list), s->lost.n);
 	if (!err)
+		err = write_array(s->out, s->late.seen.list, sizeof(*s->late.seen.list),
+				  s->late.seen.n);
+	if (!err)
 		err = write_array(s->out, s->groups, sizeof(*s->groups), s->n_groups);
-	return err ? err : write_array(s->out, s->paths, sizeof(*s->paths), s->n_paths);
+	if (!err)
+		err = write_array(s->out, s->paths, sizeof(*s->paths), s->n_paths);
+	return err ? err : write_array(s->out, s->blocks, sizeof(*s->blocks), s->n_blocks);
 }
 
 #define GLIBC_HEADER 16
@@ -306,14 +359,18 @@ static int own_ranges(const struct scan_view *view, struct root_range **ret, siz
 static int scan(struct scanned *s, const struct roots *roots)
 {
 	bool asked = s->work->last && is_asked_for(s->work->choice);
-	int err = reach__scan(s->view->image, s->view->blocks, roots, asked, &s->reach);
+	int err = reach__scan(s->view->image, s->view->blocks, roots,
+			      s->work->stopped ? NULL : &s->late, asked, &s->reach);
 
+	late__sort(&s->late);
 	if (!err)
 		err = list_lost(s);
 	if (!err && asked)
 		err = choose(s);
 	if (!err && asked)
 		err = judge(s);
+	if (!err && asked)
+		err = judge_addrs(s);
 	if (err)
 		return err;
 	sum_up(s);
@@ -324,7 +381,11 @@ int why__scan(const struct scan_view *view, const struct why_work *work, FILE *o
 {
 	_cleanup_free_ struct root_range *owned = NULL;
 	_cleanup_(roots__clear) struct roots roots = {};
-	struct scanned s = {.view = view, .work = work, .out = out};
+	struct scanned s = {
+		.view = view,
+		.work = work,
+		.out = out,
+		.late = {.before = work->before ? work->late : NULL, .n_before = work->n_late}};
 	size_t n_owned = 0;
 	int err = own_ranges(view, &owned, &n_owned);
 
@@ -333,9 +394,11 @@ int why__scan(const struct scan_view *view, const struct why_work *work, FILE *o
 	if (!err)
 		err = scan(&s, &roots);
 	reach__clear(&s.reach);
+	late__clear(&s.late);
 	free(s.lost.list);
 	free(s.groups);
 	free(s.chosen.numbers);
 	free(s.paths);
+	free(s.blocks);
 	return err;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "profile/why.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,32 +70,93 @@ static void add(struct why_row *to, const struct why_row *from)
 			to->steps[i].off = WHY_UNKNOWN;
 }
 
-void why_report__merge(struct why_report *report)
+size_t why_rows__merge(struct why_row *rows, size_t n_rows)
 {
 	size_t n = 0;
 
-	if (!report->n_rows)
-		return;
-	qsort(report->rows, report->n_rows, sizeof(*report->rows), compare_ways);
-	for (size_t i = 0; i < report->n_rows; i++) {
-		struct why_row *row = &report->rows[i];
-
-		if (n && !compare_ways(&report->rows[n - 1], row)) {
-			add(&report->rows[n - 1], row);
-			clear_row(row);
+	if (!n_rows)
+		return 0;
+	qsort(rows, n_rows, sizeof(*rows), compare_ways);
+	for (size_t i = 0; i < n_rows; i++) {
+		if (n && !compare_ways(&rows[n - 1], &rows[i])) {
+			add(&rows[n - 1], &rows[i]);
+			clear_row(&rows[i]);
 		} else {
-			report->rows[n++] = *row;
+			rows[n++] = rows[i];
 		}
 	}
-	report->n_rows = n;
-	qsort(report->rows, n, sizeof(*report->rows), compare_rows);
+	qsort(rows, n, sizeof(*rows), compare_rows);
+	return n;
+}
+
+void why_report__merge(struct why_report *report)
+{
+	report->n_rows = why_rows__merge(report->rows, report->n_rows);
+}
+
+void why_rows__free(struct why_row *rows, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		clear_row(&rows[i]);
+	free(rows);
+}
+
+/* " +0x10", or nothing. */
+static void put_off(FILE *to, uint64_t off)
+{
+	if (off != WHY_UNKNOWN)
+		fprintf(to, " +0x%" PRIx64, off);
+}
+
+char *why_row__text(const struct why_row *row)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+	bool failed;
+
+	if (!to)
+		return NULL;
+	fprintf(to, "%s %s", row->root_kind, row->root);
+	if (row->root_off)
+		put_off(to, row->root_off);
+	for (size_t i = 0; i < row->n_steps; i++) {
+		const struct why_step *step = &row->steps[i];
+
+		fprintf(to, " -> %s%s[%" PRIu64 "-byte block]",
+			row->cut && i == row->n_steps / 2 ? "... -> " : "",
+			step->chain ? "chain of " : "", step->size);
+		put_off(to, step->off);
+	}
+	failed = ferror(to);
+	if (!fclose(to) && !failed)
+		return text;
+	free(text);
+	return NULL;
 }
 
 void why_report__clear(struct why_report *report)
 {
-	for (size_t i = 0; i < report->n_rows; i++)
-		clear_row(&report->rows[i]);
-	free(report->rows);
+	why_rows__free(report->rows, report->n_rows);
 	free(report->leaks);
 	*report = (struct why_report){};
+}
+
+void site_why__free(struct site_why *why)
+{
+	if (!why)
+		return;
+	for (size_t i = 0; i < why->n_holders; i++)
+		free(why->holders[i].path);
+	free(why->holders);
+	free(why);
+}
+
+void profile_why__free(struct profile_why *why)
+{
+	if (!why)
+		return;
+	free(why->failed);
+	free(why->doubt);
+	free(why);
 }

@@ -22,6 +22,7 @@
 	X(SWAPPED, "heap_swapped_bytes")                                                           \
 	X(UNREAD, "heap_unread_bytes")                                                             \
 	X(ONCE, "unreached_once")                                                                  \
+	X(LATE, "late_pointers_left_out")                                                          \
 	X(BEYOND, "unreached_beyond")                                                              \
 	X(NO_PATH, "paths_too_long")
 
@@ -97,9 +98,54 @@ struct why_report {
 
 const char *why_loss__name(enum why_loss loss);
 
-/* Puts rows together that differ only in offsets, and sorts them. Each row has its own blocks
- * before. */
+/* --- of a run: who holds the blocks of stacks that grow --- */
+
+#define SITE_HOLDERS 5 /* so many are kept of a stack */
+
+/* A way in which blocks of a stack are held. */
+struct site_holder {
+	char *path;	 /* as why_row__text() tells it; owned */
+	uint64_t blocks; /* of those that were followed */
+};
+
+/* What became of a stack's live blocks. asked: so many of its samples were looked for, evenly
+ * chosen. Each of them is in one of the four counts below. */
+struct site_why {
+	uint64_t asked;
+	uint64_t held;
+	uint64_t lost;	   /* no pointer to them is left */
+	uint64_t in_doubt; /* not reached in the last scan, but before; or nothing is called lost */
+	uint64_t gone;	   /* freed meanwhile, or no block of the allocator that was read */
+	uint64_t followed; /* of the held ones: their ways are in holders, or were too many */
+	struct site_holder *holders; /* by blocks, descending; owned */
+	size_t n_holders;
+};
+
+void site_why__free(struct site_why *why);
+
+/* How the process was searched, after its run. Free with profile_why__free(). */
+struct profile_why {
+	char *failed; /* why there is no answer, in words; NULL: there is one; owned */
+	char *doubt;  /* why nothing is called lost, in words; NULL: it can be; owned */
+	uint32_t scans;
+	double seconds;
+	bool no_registers; /* of threads were known */
+};
+
+void profile_why__free(struct profile_why *why);
+
+/* "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte block]". The root's name
+ * comes from the target and is not made printable. NULL: out of memory. */
+char *why_row__text(const struct why_row *row);
+
+/* Puts rows together that differ only in offsets, and sorts them: by blocks, descending. Each row
+ * has its own blocks before. Returns how many are left. */
+size_t why_rows__merge(struct why_row *rows, size_t n);
+
 void why_report__merge(struct why_report *report);
+
+/* Frees the rows and what they own. */
+void why_rows__free(struct why_row *rows, size_t n);
 
 void why_report__clear(struct why_report *report);
 

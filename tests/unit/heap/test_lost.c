@@ -8,7 +8,7 @@ static struct made_heap heap;
 /* Scans, and lists what is lost. */
 static void look(struct reach *reach, const struct lost *before, size_t max, struct lost *lost)
 {
-	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, false, reach), 0);
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, false, reach), 0);
 	assert_int_equal(lost__list(reach, heap.image, before, max, lost), 0);
 }
 

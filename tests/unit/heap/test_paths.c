@@ -10,7 +10,7 @@ static int path_to(uint32_t number, uint64_t hops, struct path *path)
 	struct reach reach;
 	int err;
 
-	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, true, &reach), 0);
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, true, &reach), 0);
 	err = reach__path(&reach, heap.image, number, &hops, path);
 	reach__clear(&reach);
 	return err;

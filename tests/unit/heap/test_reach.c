@@ -9,7 +9,8 @@ static struct made_heap heap;
 
 static void scan(bool parents, struct reach *reach)
 {
-	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, parents, reach), 0);
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, parents, reach),
+			 0);
 }
 
 /* Which of the first blocks are reachable, as a mask. */
@@ -225,6 +226,70 @@ static void test_a_queue_that_is_full(void **state)
 	made_heap__free(&heap);
 }
 
+/* Which of the first blocks are reachable, when the scan before has seen the values. */
+static uint64_t reached_late(bool parents, const uint64_t *before, size_t n, struct late *late)
+{
+	struct reach reach;
+	uint64_t mask = 0;
+
+	*late = (struct late){.before = before, .n_before = n};
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, late, parents, &reach),
+			 0);
+	for (uint32_t i = 0; i < reach.numbers.n && i < 64; i++)
+		mask |= (uint64_t)reach__has(&reach, i) << i;
+	if (parents && reach__has(&reach, 2)) /* without the late blocks */
+		assert_int_equal(reach.root_words[reach.parents[2] & ~PARENT_ROOT].addr, DATA + 8);
+	if (parents && reach__has(&reach, 6))
+		assert_int_equal(reach.parents[6], 4 + 1);
+	reach__clear(&reach);
+	late__sort(late);
+	return mask;
+}
+
+static void test_blocks_younger_than_the_list(void **state)
+{
+	/* the heap has grown since: memory that no mapping was known of, whose second page is not
+	 * resident */
+	const uint64_t grown = HEAP + HEAP_BYTES;
+	const uint64_t stale[] = {BLOCK(30), BLOCK(32)};
+	struct late late;
+
+	(void)state;
+	made_heap__begin(&heap, 20);
+	fake__put(&heap.fake, DATA + 8, BLOCK(25));	  /* a new head */
+	fake__put(&heap.fake, BLOCK(25), BLOCK(26) + 8);  /* which leads to one more */
+	fake__put(&heap.fake, BLOCK(26) + 8, BLOCK(2));	  /* and on to the list */
+	fake__put(&heap.fake, BLOCK(26) + 16, BLOCK(25)); /* and back */
+	fake__put(&heap.fake, BLOCK(2), BLOCK(3));	  /* known */
+	fake__put(&heap.fake, DATA, BLOCK(4));		  /* the head lies in a block */
+	fake__put(&heap.fake, BLOCK(4) + 8, grown + 4096 - 16);
+	fake__put(&heap.fake, DATA + 24, BLOCK(30)); /* freed before the scan before */
+	fake__put(&heap.fake, BLOCK(30), BLOCK(7));
+	fake__put(&heap.fake, DATA + 32, BLOCK(31)); /* behind the end of memory: nothing */
+	fake__put(&heap.fake, BLOCK(8), BLOCK(32));  /* lost, so nothing there counts */
+	fake__put(&heap.fake, BLOCK(32), BLOCK(9));
+	fake__put(&heap.fake, DATA + 40, BLOCK(18) + BLOCK_SIZE); /* just behind a block: */
+	fake__put(&heap.fake, BLOCK(19), BLOCK(10));		  /* the next one is not meant */
+	fake__put(&heap.fake, DATA + 48, 0x40ULL << 32);	  /* far from all that is known */
+	made_heap__finish(&heap, SP);
+	fake__add(&heap.fake, grown, 0x2000, FAKE_ANON);
+	fake__put(&heap.fake, grown + 4096 - 8, BLOCK(6));
+	fake__set_page(&heap.fake, grown + 4096, 0);
+	for (int parents = 0; parents < 2; parents++) {
+		assert_int_equal(reached_late(parents, NULL, 0, &late), 1 << 4);
+		assert_int_equal(late.visited.n, 0);
+		assert_int_equal(late.seen.n, 6);
+		for (size_t i = 1; i < late.seen.n; i++)
+			assert_true(late.seen.list[i] > late.seen.list[i - 1]);
+		late__clear(&late);
+		assert_int_equal(reached_late(parents, stale, 2, &late),
+				 1 << 4 | 1 << 2 | 1 << 3 | 1 << 6);
+		assert_int_equal(late.beyond, 0);
+		late__clear(&late);
+	}
+	made_heap__free(&heap);
+}
+
 static void test_limits(void **state)
 {
 	struct reach reach;
@@ -238,7 +303,7 @@ static void test_limits(void **state)
 	assert_int_equal(image__new(&heap.fake.maps, &source, &limits, &limited.image), 0);
 	for (int parents = 0; parents < 2; parents++)
 		assert_int_equal(
-			reach__scan(limited.image, heap.blocks, &heap.roots, parents, &reach),
+			reach__scan(limited.image, heap.blocks, &heap.roots, NULL, parents, &reach),
 			-EFBIG);
 	image__free(limited.image);
 	made_heap__free(&heap);
@@ -254,6 +319,7 @@ int main(void)
 		cmocka_unit_test(test_parents),
 		cmocka_unit_test(test_pages_that_are_not_there),
 		cmocka_unit_test(test_random_graphs),
+		cmocka_unit_test(test_blocks_younger_than_the_list),
 		cmocka_unit_test(test_a_queue_that_is_full),
 		cmocka_unit_test(test_limits),
 	};

@@ -12,8 +12,10 @@ struct answer {
 	struct why_sums sums;
 	struct why_counts counts;
 	struct lost_block lost[64];
+	uint64_t late[8];
 	struct leak_group groups[8];
 	struct why_path paths[WHY_MAX_PATHS];
+	struct why_block blocks[8];
 };
 
 static struct answer answer;
@@ -44,10 +46,13 @@ static void scan(const struct why_choice *choice, const struct lost *before, boo
 	memset(&answer, 0, sizeof(answer));
 	read_some(out, &answer.sums, sizeof(answer.sums), 1);
 	read_some(out, &answer.counts, sizeof(answer.counts), 1);
-	assert_true(answer.counts.lost <= 64 && answer.counts.groups <= 8);
+	assert_true(answer.counts.lost <= 64 && answer.counts.groups <= 8 &&
+		    answer.counts.blocks <= 8 && answer.counts.late <= 8);
 	read_some(out, answer.lost, sizeof(answer.lost[0]), answer.counts.lost);
+	read_some(out, answer.late, sizeof(answer.late[0]), answer.counts.late);
 	read_some(out, answer.groups, sizeof(answer.groups[0]), answer.counts.groups);
 	read_some(out, answer.paths, sizeof(answer.paths[0]), answer.counts.paths);
+	read_some(out, answer.blocks, sizeof(answer.blocks[0]), answer.counts.blocks);
 	assert_int_equal(fgetc(out), EOF);
 	fclose(out);
 }
@@ -87,13 +92,22 @@ static void test_lost_and_held(void **state)
 	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
 	assert_int_equal(answer.sums.chosen[WHY_LOST], 0);
 	assert_int_equal(answer.sums.chosen[WHY_IN_DOUBT], 1);
-	assert_int_equal(answer.sums.missing, 2);
+	assert_int_equal(answer.sums.chosen[WHY_MISSING], 2);
 	assert_int_equal(answer.counts.paths, 2);
 	assert_int_equal(answer.paths[0].addr, BLOCK(1));
 	assert_int_equal(answer.paths[0].path.root.addr, DATA + 8);
 	assert_int_equal(answer.paths[1].addr, BLOCK(2));
 	assert_int_equal(answer.paths[1].path.n_steps, 1);
 	assert_int_equal(answer.paths[1].path.steps[0].blocks, 2);
+	assert_int_equal(answer.counts.blocks, 6);
+	assert_int_equal(answer.blocks[0].verdict, WHY_HELD);
+	assert_int_equal(answer.blocks[0].addr, BLOCK(1));
+	assert_int_equal(answer.blocks[0].size, BLOCK_SIZE);
+	assert_int_equal(answer.blocks[1].addr, BLOCK(2));
+	assert_int_equal(answer.blocks[2].verdict, WHY_IN_DOUBT);
+	assert_int_equal(answer.blocks[3].verdict, WHY_MISSING);
+	assert_int_equal(answer.blocks[4].verdict, WHY_MISSING);
+	assert_int_equal(answer.blocks[5].addr, BLOCK(1));
 	free(before.list);
 	made_heap__free(&heap);
 }

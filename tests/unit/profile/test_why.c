@@ -54,6 +54,25 @@ static void test_rows_that_differ_in_offsets_are_one(void **state)
 	why_report__merge(&report);
 }
 
+static void test_text_of_a_way(void **state)
+{
+	struct why_row way = row("cache (leaky)", 0, (struct why_step){100, 16, true}, true, 70);
+	char *text = why_row__text(&way);
+
+	(void)state;
+	assert_string_equal(text, "global cache (leaky) -> chain of [100-byte block] +0x10 -> "
+				  "... -> [24-byte block]");
+	free(text);
+	way.root_off = 8;
+	way.cut = false;
+	text = why_row__text(&way);
+	assert_string_equal(text, "global cache (leaky) +0x8 -> chain of [100-byte block] +0x10 "
+				  "-> [24-byte block]");
+	free(text);
+	free(way.root);
+	free(way.steps);
+}
+
 static void test_names_of_losses(void **state)
 {
 	(void)state;
@@ -66,6 +85,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_that_differ_in_offsets_are_one),
+		cmocka_unit_test(test_text_of_a_way),
 		cmocka_unit_test(test_names_of_losses),
 	};
 
