@@ -5,8 +5,8 @@ import os
 import re
 import time
 
-from harness import (MEMTRACE, PROGS, NotRunnable, Target, expect, expect_equal, memtrace, place, run, start, test,
-                     wait_until)
+from harness import (MEMTRACE, PROGS, Endless, NotRunnable, Target, end, expect, expect_equal, memtrace, place, run,
+                     start, test, wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -86,6 +86,16 @@ def why_at_full_speed():
 
 
 @test(beside=True)
+def why_a_list_grows_meanwhile():
+    """The head of the list is always younger than the list of blocks that a scan has: the rest must not be lost."""
+    with Target("holders", "--push", 50000) as target:
+        truth = target.go()
+        for _ in range(LOOKS):
+            is_held(target.pid, truth["held"])
+            is_lost(target.pid, truth["lost"])
+
+
+@test(beside=True)
 def why_jemalloc():
     """jemalloc's caches go on pointing to the blocks that a thread was given last: these are called held."""
     if not os.path.exists(JEMALLOC):
@@ -123,8 +133,61 @@ def why_redis_loses_nothing():
             expect(document["blocks"] > 10000, document)
 
 
+def search(pid, seconds, *args):
+    """Traces with --leaks --why. Returns the answer for each function that allocates, by the JSON of the run, and the
+    sentences of its file."""
+    with place() as directory:
+        prefix = os.path.join(directory, "run")
+        result = memtrace("record", "-p", pid, "-d", seconds, "--leaks", "--why", "--json", "-o", prefix, "-f", "pprof",
+                          *args)
+        expect_equal(result.status, 0, result)
+        document = check("profile", result.out)[0]
+        file = f"{prefix}.{pid}.pb.gz"
+        again = check("leaks", memtrace("leaks", "--json", file).out)[0]
+        told = {stack["frames"][1]: stack["why"] for stack in document["stacks"] if "why" in stack}
+        expect_equal(again["why_search"], document["why_search"], "search, as the file tells it")
+        expect_equal({stack["frames"][1]: stack["why"] for stack in again["stacks"] if "why" in stack}, told,
+                     "answers, as the file tells them")
+        return document, told, memtrace("leaks", file).out
+
+
+@test(beside=True)
+def why_of_growing_stacks():
+    """A leak that drops the last pointer is lost; a list that only grows is held by its head."""
+    options = ("-i", "4K", "--max-overhead", "off")
+    target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
+    try:
+        document, told, words = search(target.pid, 4, *options)
+        leak = told["session_new"]
+        expect(document["why_search"]["doubt"] == "" and document["why_search"]["registers"], document["why_search"])
+        expect(leak["asked_blocks"] > 100 and leak["lost_blocks"] > 0.8 * leak["asked_blocks"], leak)
+        expect(leak["held_blocks"] < 0.2 * leak["asked_blocks"], leak)
+        expect("Lost: " in words and "who drops the last pointer" in words, words)
+    finally:
+        end(target)
+    with Endless("leaking", "used", "--rate", "20000") as target:
+        _, told, words = search(target.pid, 4, *options)
+        leak = told["link_node"]
+        expect_equal(leak["lost_blocks"], 0, f"blocks of a list that are called lost: {leak}")
+        expect(leak["held_blocks"] > 0.9 * leak["asked_blocks"] > 20, leak)
+        expect("see what removes from it" in words, words)
+
+
+@test(beside=True)
+def why_after_the_end():
+    """A process that has ended cannot be searched: the profile says so."""
+    with place() as directory:
+        result = memtrace("record", "--leaks", "--why", "-i", "4K", "--max-overhead", "off", "--json", "-f", "none",
+                          "-o", os.path.join(directory, "run"), "--",
+                          os.path.join(PROGS, "leaky"), "--rate", "2000", "--seconds", "4")
+        lines = [json.loads(line) for line in result.err.splitlines() if line.startswith("{")]
+        document = next(line for line in lines if line["what"] == "heap")
+        expect_equal(document["why_search"]["failed"], "the process had ended", "failure")
+
+
 @test(beside=True)
 def why_refuses():
+    expect_equal(memtrace("record", "-p", 1, "--why").status, 2, "status without --leaks")
     expect_equal(memtrace("why").status, 2, "status without a process")
     expect_equal(memtrace("why", "-p", 1, "--addr", "zebra").status, 2, "status for a bad address")
     result = memtrace("why", "-p", 4000000)

@@ -503,6 +503,7 @@ int cmd_record(int argc, char **argv)
 	options.launch = &launch;
 	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
 	options.resident = config.more.resident;
+	options.blocks = config.why;
 	options.ret_command_status = &wait_status;
 	/* SIGUSR1 gets a handler and is not blocked: the command would inherit a mask, but does not
 	 * inherit a handler. */
@@ -531,6 +532,7 @@ int cmd_record(int argc, char **argv)
 	signal_fd = take_signals(&signals);
 	if (signal_fd < 0)
 		return EXIT_FAILED;
+	record_why__begin(&config, session);
 	if (session__start(session, &err))
 		return fail(&err);
 	complain_to(nowait__complain); /* until the probes are out, nothing may block */
@@ -545,6 +547,7 @@ int cmd_record(int argc, char **argv)
 	if (session__profiles(session, &profiles, &n_profiles, &err)) {
 		status = fail(&err);
 	} else {
+		record_why__ask(&config, profiles, n_profiles, signal_fd);
 		for (size_t i = 0; i < n_profiles && !config.trace.on_oom; i++)
 			if (record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;

@@ -39,6 +39,7 @@ struct record_config {
 	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
 	const char *out_name;
 	bool quiet, verbose;
+	bool why;	    /* --why */
 	unsigned n_victims; /* profiles that --on-oom has written so far */
 };
 
@@ -49,6 +50,16 @@ int record_parse_options(int argc, char **argv, struct record_config *c);
 /* Can the files be written? It is better to find out now than after an hour of tracing. 0, or
  * negative errno with err set. */
 int record_check_outputs(const struct record_config *c, struct error *err);
+
+/* --- record_why.c: with --why, who holds the blocks of the stacks that grow --- */
+
+/* Loads what memtrace has the privileges for only until the run is stopped. */
+void record_why__begin(struct record_config *c, struct session *session);
+
+/* Searches the processes' memory, after the probes were taken out, and puts the answers, or why
+ * there are none, into the profiles. Readable signals: the user wants an end. */
+void record_why__ask(struct record_config *c, struct profile *const *profiles, size_t n,
+		     int signals);
 
 /* Chooses the stream for tables and JSON: a command has standard output for itself. */
 void record_choose_output(struct record_config *c);

@@ -173,6 +173,11 @@ static const struct option_row view_rows[] = {
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are "
 		"looked at, too, unless "
 		"--what says otherwise."},
+	{"why", .flag = offsetof(struct record_config, why),
+	 .help = "with --leaks: who holds what grows, or is it lost",
+	 .man = "After the run, when the probes are out, the process's memory is searched for "
+		"pointers to sampled blocks of the stacks that grow, as memtrace why does. That "
+		"takes some seconds. Needs the heap of glibc or jemalloc 5."},
 	{},
 };
 
@@ -291,6 +296,11 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error(
 			"record",
 			"--rss shows what is in one process: name it by -p, or run a command");
+	if (c->why && (!c->trace.leaks || c->trace.selection.given || c->trace.on_oom ||
+		       !(c->trace.what & WHAT_HEAP)))
+		return usage_error("record",
+				   "--why tells who holds the heap's blocks that --leaks finds to "
+				   "grow, of a process that is named by -p, or of a command");
 	if ((c->more.threads || c->more.sites || c->more.lifetimes) && !(c->trace.what & WHAT_HEAP))
 		return usage_error(
 			"record",

@@ -33,9 +33,8 @@ static int take_any_reals(const struct pprof_file *file, const struct field *fie
 	return 0;
 }
 
-/* Takes n packed doubles, each from 0 to most. */
-static int take_reals(const struct pprof_file *file, const struct field *field, double most,
-		      double *ret, size_t n)
+int pprof_own__take_reals(const struct pprof_file *file, const struct field *field, double most,
+			  double *ret, size_t n)
 {
 	int rc = take_any_reals(file, field, ret, n);
 
@@ -80,26 +79,30 @@ static int read_stack_part(const struct pprof_file *file, const struct field *pa
 	switch (part->number) {
 	case OWN_STACK_FREED:
 		ret->has_freed = true;
-		return take_reals(file, part, MAX_VALUE, ret->freed, 2);
+		return pprof_own__take_reals(file, part, MAX_VALUE, ret->freed, 2);
 	case OWN_STACK_LIFE:
-		rc = take_reals(file, part, MAX_VALUE, numbers, 4);
+		rc = pprof_own__take_reals(file, part, MAX_VALUE, numbers, 4);
 		ret->life.low_objects = numbers[0];
 		ret->life.low_bytes = numbers[1];
 		ret->life.high_objects = numbers[2];
 		ret->life.high_bytes = numbers[3];
 		return rc;
 	case OWN_STACK_LIVING:
-		return take_reals(file, part, MAX_VALUE, ret->life.living, PROFILE_AGES);
+		return pprof_own__take_reals(file, part, MAX_VALUE, ret->life.living, PROFILE_AGES);
 	case OWN_STACK_HALF_LIFE:
-		rc = take_reals(file, part, INFINITY, numbers, 3);
+		rc = pprof_own__take_reals(file, part, INFINITY, numbers, 3);
 		ret->life.half_life = (struct half_life){numbers[0], numbers[1], numbers[2]};
 		return rc;
 	case OWN_STACK_PEAK:
 		ret->has_peak = true;
-		return take_reals(file, part, MAX_VALUE, ret->peak, 2);
+		return pprof_own__take_reals(file, part, MAX_VALUE, ret->peak, 2);
+	case OWN_STACK_WHY:
+		ret->why = *part;
+		ret->has_why = true;
+		return wire__want_bytes(file->input, part);
 	case OWN_STACK_ENDED:
 		ret->has_ended = true;
-		return take_reals(file, part, MAX_VALUE, ret->life.ended, PROFILE_AGES);
+		return pprof_own__take_reals(file, part, MAX_VALUE, ret->life.ended, PROFILE_AGES);
 	default:
 		return 0;
 	}
@@ -118,12 +121,13 @@ int pprof_own__read_stack(const struct pprof_file *file, const struct field *fie
 	return rc;
 }
 
-void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site *site)
+int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
+			 struct profile_site *site)
 {
 	double ended[PROFILE_AGES];
 
 	if (!own->any)
-		return;
+		return 0;
 	if (own->has_freed) {
 		site->freed_objects = own->freed[0];
 		site->freed_bytes = own->freed[1];
@@ -135,6 +139,7 @@ void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site
 	memcpy(ended, own->has_ended ? own->life.ended : site->life.ended, sizeof(ended));
 	site->life = own->life;
 	memcpy(site->life.ended, ended, sizeof(ended));
+	return own->has_why ? pprof_why__set_site(file, &own->why, site) : 0;
 }
 
 /* --- the profile --- */
@@ -173,7 +178,7 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
 		rc = part.number == OWN_TRANSFER_AMOUNT
-			     ? take_reals(file, &part, MAX_VALUE, amount, 2)
+			     ? pprof_own__take_reals(file, &part, MAX_VALUE, amount, 2)
 			     : 0;
 	if (rc)
 		return rc;
@@ -344,7 +349,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 		if (part.number == OWN_RESIDENT_ROW)
 			rc = read_resident_row(&reader, &part);
 		else if (part.number == OWN_RESIDENT_FOLLOWED_S)
-			rc = take_reals(file, &part, MAX_VALUE, &r->followed_s, 1);
+			rc = pprof_own__take_reals(file, &part, MAX_VALUE, &r->followed_s, 1);
 		else
 			rc = 0;
 	}
@@ -377,7 +382,7 @@ static int read_probe(const struct pprof_file *file, const struct field *field)
 
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
 		rc = part.number == OWN_PROBE_COST_NS
-			     ? take_reals(file, &part, MAX_VALUE, &probe.cost_ns, 1)
+			     ? pprof_own__take_reals(file, &part, MAX_VALUE, &probe.cost_ns, 1)
 			     : 0;
 	if (rc)
 		return rc;
@@ -445,6 +450,8 @@ static int read_field(const struct pprof_file *file, const struct field *field)
 		return wire__want_bytes(file->input, field) ?: read_probe(file, field);
 	case PROFILE_OWN_NOT_TRACED:
 		return read_not_traced(file, field);
+	case PROFILE_OWN_WHY:
+		return wire__want_bytes(file->input, field) ?: pprof_why__read(file, field);
 	default:
 		return 0;
 	}

@@ -138,16 +138,29 @@ int pprof_own__read_remainders(const struct pprof_file *file, struct field *fiel
 
 /* What SAMPLE_OWN_STACK tells of a sample's stack. */
 struct pprof_own_stack {
-	bool any, has_freed, has_peak, has_ended;
+	bool any, has_freed, has_peak, has_ended, has_why;
 	double freed[2], peak[2]; /* objects, bytes */
 	struct site_life life;	  /* life.ended only if has_ended */
+	struct field why;
 };
 
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
 			  struct pprof_own_stack *ret);
 
 /* Copies what was read to the site. If a stack has several such samples, the last one counts. */
-void pprof_own__set_stack(const struct pprof_own_stack *own, struct profile_site *site);
+int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
+			 struct profile_site *site);
+
+/* Takes n packed doubles, each from 0 to most. */
+int pprof_own__take_reals(const struct pprof_file *file, const struct field *field, double most,
+			  double *ret, size_t n);
+
+/* --- pprof_why --- */
+
+/* Read OWN_STACK_WHY into the site, PROFILE_OWN_WHY into the profile. */
+int pprof_why__set_site(const struct pprof_file *file, const struct field *field,
+			struct profile_site *site);
+int pprof_why__read(const struct pprof_file *file, const struct field *field);
 
 /* --- pprof_names: functions, and the frames of locations --- */
 

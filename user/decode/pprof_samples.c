@@ -376,7 +376,9 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 	site->peak_bytes += labels->peak_bytes;
 	for (int i = 0; i < PROFILE_AGES; i++)
 		site->life.ended[i] += labels->freed[i];
-	pprof_own__set_stack(&samples->own, site);
+	rc = pprof_own__set_stack(samples->file, &samples->own, site);
+	if (rc)
+		return rc;
 	if (samples->profile->has_growth)
 		add_growth(&site->growth, value_of(samples, VALUE_GROWTH) / PER_HOUR, labels);
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++) {

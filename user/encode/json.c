@@ -442,6 +442,7 @@ static void put_stacks(struct json *json, const struct profile *profile,
 			json__key(&stack, "allocators_own");
 			sink__puts(json->sink, "true");
 		}
+		json__put_why(&stack, site->why);
 		json__put_frames(&stack, profile, site);
 		sink__puts(json->sink, "}");
 	}
@@ -617,6 +618,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		put_transfers(&json, profile);
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
+	json__put_why_search(&json, profile->why);
 	put_stacks(&json, profile, options);
 	if (profile->refused)
 		json__put_text(&json, "refused", profile->refused);

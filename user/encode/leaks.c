@@ -5,6 +5,7 @@
 #include "encode/encode.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,10 @@
 
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
-#define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-#define MAYBE	      3	 /* at most so many stacks are told that only may grow */
+#define HOLDER_MAX    60  /* columns of a function's name in a sentence */
+#define LOST_SHARE    0.5 /* of the blocks that were looked for: above it, the stack loses them */
+#define HOLDERS	      2	  /* ways in which a stack's blocks are held: so many are told */
+#define MAYBE	      3	  /* at most so many stacks are told that only may grow */
 /* A stack's survival at the last age divided by its survival at the first age. From FLAT on the
  * blocks stay, as those of a leak do. Up to STEEP the blocks are freed, as those of a cache are. */
 #define FLAT  0.8
@@ -53,7 +56,8 @@ struct suspect {
 	struct growth now; /* growth by the last profile alone, which looks at the end of its run;
 			    * low is NaN: not known */
 	bool replaces;	   /* struct profile_site's */
-	unsigned rises;	   /* the stack grew in this many of `steps`; 0: not known */
+	const struct site_why *why; /* who holds its blocks; NULL: not asked */
+	unsigned rises;		    /* the stack grew in this many of `steps`; 0: not known */
 	size_t steps;
 };
 
@@ -149,7 +153,12 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 
 	if (!holder)
 		return -ENOMEM;
-	if (!s->sure && !isfinite(s->low))
+	if (s->why && s->why->lost > LOST_SHARE * (double)s->why->asked)
+		sink__printf(sink,
+			     "   To confirm: look at %s: who drops the last pointer to what is "
+			     "allocated there, and does not free it?\n",
+			     holder);
+	else if (!s->sure && !isfinite(s->low))
 		sink__puts(sink,
 			   "   To confirm: a longer run, looked at by itself, tells how sure its "
 			   "growth is.\n");
@@ -205,6 +214,75 @@ static void finding__sort(struct finding *finding)
 		finding->n_sure += finding->suspects[i].sure;
 }
 
+/* "60 of 100 sampled blocks (60 %)" */
+static void put_count(uint64_t n, const struct site_why *why, struct sink *sink)
+{
+	sink__printf(sink, "%" PRIu64 " of %" PRIu64 " sampled block%s (%.0f %%)", n, why->asked,
+		     plural(why->asked), 100.0 * (double)n / (double)why->asked);
+}
+
+/* Who holds the stack's blocks, or are they lost? */
+static int put_why(const struct site_why *why, struct sink *sink)
+{
+	uint64_t told = 0;
+
+	if (!why || !why->asked)
+		return 0;
+	if (why->lost) {
+		sink__puts(sink, "   Lost: ");
+		put_count(why->lost, why, sink);
+		sink__puts(sink, ". No pointer to them is left.\n");
+	}
+	for (size_t i = 0; i < why->n_holders && i < HOLDERS; i++) {
+		const struct site_holder *holder = &why->holders[i];
+		_cleanup_free_ char *path = text_printable(holder->path);
+
+		if (!path)
+			return -ENOMEM;
+		sink__puts(sink, "   Held: ");
+		put_count(holder->blocks, why, sink);
+		sink__printf(sink, " by %s%s\n", path, i ? "." : ": see what removes from it.");
+		told += holder->blocks;
+	}
+	if (why->held > told) {
+		sink__puts(sink, "   Held in other ways: ");
+		put_count(why->held - told, why, sink);
+		sink__puts(sink, ".\n");
+	}
+	if (why->in_doubt) {
+		sink__puts(sink, "   In doubt: ");
+		put_count(why->in_doubt, why, sink);
+		sink__puts(sink, ": not reached in the last scan, but before.\n");
+	}
+	if (why->gone) {
+		sink__puts(sink, "   Not found: ");
+		put_count(why->gone, why, sink);
+		sink__puts(sink, ", freed meanwhile or in memory of a pool.\n");
+	}
+	return sink->error;
+}
+
+/* How far what put_why() tells can be trusted. */
+static int put_why_doubts(const struct profile *profile, struct sink *sink)
+{
+	const struct profile_why *why = profile->why;
+	_cleanup_free_ char *text = NULL;
+
+	if (!why)
+		return 0;
+	text = text_printable(why->failed ? why->failed : why->doubt ? why->doubt : "");
+	if (!text)
+		return -ENOMEM;
+	if (why->failed)
+		sink__printf(sink, "Who holds the blocks is not known: %s.\n", text);
+	else if (why->doubt)
+		sink__printf(sink, "No block is called lost: %s.\n", text);
+	if (!why->failed && why->no_registers)
+		sink__puts(sink, "Threads' registers could not be read: a block to which only a "
+				 "register leads is called lost.\n");
+	return sink->error;
+}
+
 static int put_suspect(const struct suspect *s, size_t number, const struct finding *finding,
 		       const struct table_options *options, struct sink *sink)
 {
@@ -249,7 +327,8 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 			   "   The process does not grow by that: these blocks take the place of "
 			   "older ones, or they are freed "
 			   "at moments that no window saw.\n");
-	return put_advice(s, sink);
+	err = put_why(s->why, sink);
+	return err ? err : put_advice(s, sink);
 }
 
 /* The end of the head line. */
@@ -348,6 +427,7 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 			json__put_uint(&item, "rises", s->rises);
 			json__put_uint(&item, "steps", s->steps);
 		}
+		json__put_why(&item, s->why);
 		json__put_frames(&item, s->profile, s->site);
 		sink__puts(json->sink, "}");
 	}
@@ -478,6 +558,7 @@ static int find_in_profile(const struct profile *profile, struct finding *findin
 				      .high = growth->high,
 				      .live = groups[i].live.bytes,
 				      .now = {.low = NAN},
+				      .why = groups[i].why,
 				      .sure = growth->low > 0,
 				      .replaces = groups[i].site->replaces && !(growth->low > 0)};
 		add_ages(s, profile, s->site, s->live);
@@ -521,6 +602,8 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 	err = put_contradictions(profile, "", sink);
 	if (!err)
 		err = put_suspects(&finding, options, sink);
+	if (!err)
+		err = put_why_doubts(profile, sink);
 	if (err)
 		return err;
 	put_lost(profile, options->color, sink);
@@ -540,6 +623,7 @@ int encode_leaks_json(const struct profile *profile, struct sink *sink)
 	json__put_real(&json, "seconds", profile->duration_s);
 	json__put_lost(&json, profile);
 	err = json__put_contradictions(&json, profile);
+	json__put_why_search(&json, profile->why);
 	put_finding_json(&json, &finding);
 	return err ? err : sink->error;
 }
@@ -606,6 +690,8 @@ static int find_in_diff(const struct diff *diff, struct finding *finding)
 		if (stack->last && last->has_growth)
 			s->now = stack->last->growth;
 		if (stack->last)
+			s->why = stack->last->why;
+		if (stack->last)
 			add_ages(s, last, stack->last, stack->change.to);
 		s->index = finding->n++;
 	}
@@ -630,6 +716,8 @@ int encode_diff_leaks(const struct diff *diff, const struct table_options *optio
 		if (diff->warnings & 1u << i)
 			sink__printf(sink, "note: %s\n", diff_warning__text((enum diff_warning)i));
 	err = put_suspects(&finding, options, sink);
+	if (!err)
+		err = put_why_doubts(last, sink);
 	return err ? err : put_each_doubt(diff->profiles, diff->n_profiles, options->color, sink);
 }
 
@@ -645,6 +733,7 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink)
 	json__put_real(&json, "seconds", diff->seconds);
 	err = json__put_profiles(&json, diff);
 	json__put_warnings(&json, diff->warnings);
+	json__put_why_search(&json, diff->profiles[diff->n_profiles - 1]->why);
 	put_finding_json(&json, &finding);
 	return err ? err : sink->error;
 }

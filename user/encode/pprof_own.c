@@ -4,6 +4,7 @@
 
 #include <endian.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void message__reals(struct message *m, int field, const double *values, size_t n)
@@ -71,6 +72,28 @@ static bool are_whole(const double *values, size_t n)
 	return true;
 }
 
+/* Adds who holds a stack's blocks to the stack's fields. */
+static void add_site_why(struct pprof *p, const struct site_why *why)
+{
+	struct message of = {}, holder = {};
+
+	message__uint(&of, OWN_SITE_WHY_HELD, why->held);
+	message__uint(&of, OWN_SITE_WHY_LOST, why->lost);
+	message__uint(&of, OWN_SITE_WHY_IN_DOUBT, why->in_doubt);
+	message__uint(&of, OWN_SITE_WHY_GONE, why->gone);
+	message__uint(&of, OWN_SITE_WHY_FOLLOWED, why->followed);
+	for (size_t i = 0; i < why->n_holders; i++) {
+		holder.len = 0;
+		message__uint(&holder, OWN_HOLDER_PATH, pprof__string(p, why->holders[i].path));
+		message__uint(&holder, OWN_HOLDER_BLOCKS, why->holders[i].blocks);
+		message__bytes(&of, OWN_SITE_WHY_HOLDER, holder.bytes, holder.len);
+	}
+	message__bytes(&p->part, OWN_STACK_WHY, of.bytes, of.len);
+	p->part.failed |= of.failed || holder.failed;
+	free(of.bytes);
+	free(holder.bytes);
+}
+
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
@@ -101,6 +124,10 @@ bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site)
 		any |= add_known(m, OWN_STACK_ENDED, life->ended, PROFILE_AGES);
 	if (profile->has_peak && !are_whole(peak, 2))
 		any |= add_known(m, OWN_STACK_PEAK, peak, 2);
+	if (site->why) {
+		add_site_why(p, site->why);
+		any = true;
+	}
 	if (any)
 		message__bytes(&p->message, SAMPLE_OWN_STACK, m->bytes, m->len);
 	m->len = 0;
@@ -168,6 +195,18 @@ static void put_resident(struct pprof *p, const struct resident *r)
 	pprof__put_message(p, PROFILE_OWN_RESIDENT);
 }
 
+static void put_why(struct pprof *p, const struct profile_why *why)
+{
+	struct message *m = &p->message;
+
+	message__uint(m, OWN_WHY_FAILED, why->failed ? pprof__string(p, why->failed) : 0);
+	message__uint(m, OWN_WHY_DOUBT, why->doubt ? pprof__string(p, why->doubt) : 0);
+	message__uint(m, OWN_WHY_SCANS, why->scans);
+	add_known(m, OWN_WHY_SECONDS, &why->seconds, 1);
+	message__uint(m, OWN_WHY_NO_REGISTERS, why->no_registers);
+	pprof__put_message(p, PROFILE_OWN_WHY);
+}
+
 static void put_probes(struct pprof *p)
 {
 	for (size_t i = 0; i < p->profile->n_probes && !p->error; i++) {
@@ -193,6 +232,8 @@ void pprof_own__put(struct pprof *p)
 	put_transfers(p);
 	if (p->profile->resident && !p->error)
 		put_resident(p, p->profile->resident);
+	if (p->profile->why && !p->error)
+		put_why(p, p->profile->why);
 	put_probes(p);
 	if (p->profile->not_traced)
 		pprof__put_number(p, PROFILE_OWN_NOT_TRACED,

@@ -249,6 +249,7 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			.peak_objects = site->peak_objects,
 			.peak_bytes = site->peak_bytes,
 			.life = site->life,
+			.why = site->why,
 		};
 		if (!groups[n++].key) {
 			free_groups(groups, n);
@@ -271,6 +272,7 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 			last->peak_objects += groups[i].peak_objects;
 			last->peak_bytes += groups[i].peak_bytes;
 			site_life__merge(&last->life, &groups[i].life);
+			last->why = last->why ? last->why : groups[i].why;
 			free(groups[i].key);
 		} else {
 			groups[merged++] = groups[i];

@@ -273,3 +273,16 @@ int profile__add_held(struct profile *profile, size_t site, size_t thread, doubl
 		return -ENOMEM;
 	return profile_build__share(profile->build, site, thread, objects, bytes);
 }
+
+int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size)
+{
+	struct profile_site *to;
+
+	if (site >= profile->n_sites)
+		return -EINVAL;
+	to = &profile->sites[site];
+	if (VECTOR_ADD_ROOM(to->blocks, to->n_blocks))
+		return -ENOMEM;
+	to->blocks[to->n_blocks++] = (struct profile_block){addr, size};
+	return 0;
+}

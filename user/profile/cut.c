@@ -42,6 +42,9 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 		if (err)
 			return err;
 	}
+	for (size_t i = 0; i < b->n_blocks; i++)
+		if (profile__add_block(profile, to, b->blocks[i].addr, b->blocks[i].size))
+			return -ENOMEM;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->live.bytes > 0; i++) {
 		double share = b->live.bytes / (a->live.bytes + b->live.bytes);
 
@@ -72,9 +75,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	a->replaces |= b->replaces;
 	a->truncated |= b->truncated;
 	a->complete &= b->complete;
-	free(b->locations);
-	free(b->threads);
-	*b = (struct profile_site){};
+	profile_site__clear(b);
 	return 0;
 }
 

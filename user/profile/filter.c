@@ -23,8 +23,7 @@ int profile__keep_sites(struct profile *profile,
 			profile->sites[n++] = *site;
 			continue;
 		}
-		free(site->locations);
-		free(site->threads);
+		profile_site__clear(site);
 	}
 	profile->n_sites = n;
 	rc = profile__drop_unused_locations(profile);
@@ -48,6 +47,8 @@ static void only_live(struct profile *profile)
 		site->alloc_bytes = site->live.bytes;
 		site->freed_objects = site->freed_bytes = 0;
 		site->alloc_variance = site->alloc_common = 0;
+		site_why__free(site->why); /* it tells of all the stack's blocks */
+		site->why = NULL;
 	}
 	profile->no_allocated = true;
 	profile->has_growth = profile->has_life = profile->has_ages = profile->has_peak = false;

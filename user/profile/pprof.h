@@ -112,6 +112,7 @@ enum pprof_own_field {
 	PROFILE_OWN_RESIDENT = 1004,
 	PROFILE_OWN_PROBE = 1005,
 	PROFILE_OWN_NOT_TRACED = 1006, /* struct profile's not_traced: a text */
+	PROFILE_OWN_WHY = 1007,
 };
 
 /* memtrace's own fields of a sample. */
@@ -125,7 +126,7 @@ enum pprof_own_sample_field {
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Fields of the stack; each is packed doubles, and absent where all are 0. */
+/* Fields of the stack. All but the last one are packed doubles, and absent where all are 0. */
 enum pprof_own_stack_field {
 	OWN_STACK_FREED = 1, /* objects, bytes; absent: all that was allocated and is not live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
@@ -133,6 +134,32 @@ enum pprof_own_stack_field {
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
 	OWN_STACK_PEAK,	     /* objects, bytes, if not whole numbers */
 	OWN_STACK_ENDED,     /* by class of age, if not whole numbers: LABEL_FREED is rounded */
+	OWN_STACK_WHY,
+};
+
+/* struct site_why */
+enum pprof_own_site_why_field {
+	OWN_SITE_WHY_HELD = 1, /* asked is the sum of these four */
+	OWN_SITE_WHY_LOST,
+	OWN_SITE_WHY_IN_DOUBT,
+	OWN_SITE_WHY_GONE,
+	OWN_SITE_WHY_FOLLOWED,
+	OWN_SITE_WHY_HOLDER, /* in order */
+};
+
+/* struct site_holder */
+enum pprof_own_holder_field {
+	OWN_HOLDER_PATH = 1, /* a text */
+	OWN_HOLDER_BLOCKS,
+};
+
+/* struct profile_why */
+enum pprof_own_why_field {
+	OWN_WHY_FAILED = 1, /* texts */
+	OWN_WHY_DOUBT,
+	OWN_WHY_SCANS,
+	OWN_WHY_SECONDS, /* a double */
+	OWN_WHY_NO_REGISTERS,
 };
 
 /* Raised when a field changes its meaning, not when one is added. */

@@ -53,6 +53,15 @@ int profile_location__set_name(struct profile_location *location, const char *na
 	return 0;
 }
 
+void profile_site__clear(struct profile_site *site)
+{
+	free(site->locations);
+	free(site->threads);
+	free(site->blocks);
+	site_why__free(site->why);
+	*site = (struct profile_site){};
+}
+
 void profile__free(struct profile *profile)
 {
 	if (!profile)
@@ -63,10 +72,8 @@ void profile__free(struct profile *profile)
 	}
 	for (size_t i = 0; i < profile->n_locations; i++)
 		profile_location__set_frames(&profile->locations[i], NULL, 0);
-	for (size_t i = 0; i < profile->n_sites; i++) {
-		free(profile->sites[i].locations);
-		free(profile->sites[i].threads);
-	}
+	for (size_t i = 0; i < profile->n_sites; i++)
+		profile_site__clear(&profile->sites[i]);
 	for (size_t i = 0; i < profile->n_probes; i++) {
 		free(profile->probes[i].function);
 		free(profile->probes[i].object);
@@ -88,6 +95,7 @@ void profile__free(struct profile *profile)
 	free(profile->exe);
 	free(profile->refused);
 	resident__free(profile->resident);
+	profile_why__free(profile->why);
 	profile_build__free(profile->build);
 	free(profile);
 }
@@ -137,7 +145,8 @@ size_t profile__bytes(const struct profile *p)
 				 text_bytes(p->locations[i].frames[k].file);
 	for (size_t i = 0; i < p->n_sites; i++)
 		bytes += p->sites[i].n_locations * sizeof(*p->sites[i].locations) +
-			 p->sites[i].n_threads * sizeof(*p->sites[i].threads);
+			 p->sites[i].n_threads * sizeof(*p->sites[i].threads) +
+			 p->sites[i].n_blocks * sizeof(*p->sites[i].blocks);
 	for (size_t i = 0; i < p->n_probes; i++)
 		bytes += text_bytes(p->probes[i].function) + text_bytes(p->probes[i].object) +
 			 text_bytes(p->probes[i].instruction);

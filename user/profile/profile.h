@@ -16,6 +16,7 @@
 #include "profile/regions.h"
 #include "profile/resident.h"
 #include "profile/survival.h"
+#include "profile/why.h"
 
 /* Why a frame has no name. Each reason is a counter in every output that lists losses. */
 #define UNRESOLVED_REASONS(X)                                                                      \
@@ -118,6 +119,11 @@ const char *profile_age__name(int class);
  * of their highs is an upper bound. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
+/* A live block that was sampled. */
+struct profile_block {
+	uint64_t addr, size; /* size: as asked for */
+};
+
 /* One stack and what was allocated there. */
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
@@ -151,6 +157,11 @@ struct profile_site {
 	struct site_life life;		     /* if the profile has_life, has_ages */
 	struct profile_site_thread *threads; /* live, by allocating thread, ascending */
 	size_t n_threads;
+	/* Sampled blocks that may be live at the end of the run, if they were asked for. In no
+	 * file. */
+	struct profile_block *blocks;
+	size_t n_blocks;
+	struct site_why *why; /* who holds its blocks; NULL: not asked; owned */
 };
 
 /* A named count of something lost or left out; name points to static storage or to what
@@ -316,6 +327,8 @@ struct profile {
 	char *refused; /* which functions could not be probed, why, and what follows; NULL: none */
 	/* what the whole process's resident set is made of; NULL: not known */
 	struct resident *resident;
+	/* how who holds blocks was found out (struct profile_site's why); NULL: not asked */
+	struct profile_why *why;
 
 	struct profile_mapping *mappings; /* ascending by start */
 	size_t n_mappings;
@@ -379,6 +392,9 @@ int profile__add_live_estimate(struct profile *profile, size_t site, size_t thre
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
 
+/* Adds a block to the site's blocks. */
+int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
+
 /* Adds what freer freed of owner's memory. Pairs come in any order, none twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
@@ -394,6 +410,9 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);
+
+/* Frees what a site owns. */
+void profile_site__clear(struct profile_site *site);
 
 /* Replaces the location's frames. The location owns the array and its strings from then on. */
 void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,

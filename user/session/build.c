@@ -237,6 +237,9 @@ static int add_live(const struct build *b, struct profile *p, const struct proce
 		rc = profile__add_thread(p, block->tid, "", &thread);
 		if (!rc)
 			rc = profile__add_live_seen(p, s->site_of[site], thread, block->size, seen);
+		if (!rc && b->blocks)
+			rc = profile__add_block(p, s->site_of[site], live.keys[i].addr,
+						block->size);
 		if (rc)
 			return rc;
 		p->sites[s->site_of[site]]

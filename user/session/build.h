@@ -152,6 +152,7 @@ struct build {
 	const struct series *series; /* NULL: none */
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* the heap's tables hold pages, not blocks */
+	bool blocks;		     /* the blocks of sites are asked for */
 	uint64_t interval, asked_interval; /* the coarsest, and the one asked for */
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;

@@ -82,6 +82,7 @@ struct session {
 	unsigned what;
 	bool regions_if_easy;	      /* WHAT_REGIONS is set in .what, but may be dropped */
 	bool resident;		      /* profile.resident is asked for */
+	bool blocks;		      /* the blocks of sites are asked for */
 	enum session_victims victims; /* that session__victims() will be asked for */
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */

@@ -84,6 +84,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.end_ns = end_ns,
 		.symbolizer = s->symbolizer,
 		.faults = s->what & WHAT_FAULTS,
+		.blocks = s->blocks && s->stopped,
 		.interval = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval,
 		.asked_interval = s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),

@@ -306,7 +306,7 @@ void session__stop(struct session *s)
 	read_resident(s);
 	far__hurry(false);
 	/* Takes the probes out first, so that targets do not feel them during what follows. */
-	if (capture__kind(s->capture) != PROBE_PERF)
+	if (capture__kind(s->capture) != PROBE_PERF || s->blocks)
 		capture__detach(s->capture);
 	scheduler__stop(&s->scheduler);
 	for (size_t i = 0; i < s->n_targets; i++) {

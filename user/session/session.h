@@ -75,6 +75,10 @@ struct session_options {
 	 * probes can be removed at once */
 	bool regions_if_easy;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
+	/* Fill in the blocks of each profile's sites as well (struct profile_site). All probes are
+	 * taken out at the stop then, perf uprobes, too: the caller has more to do in the
+	 * targets. */
+	bool blocks;
 	/* Whose profiles session__victims() tells; the caller calls it often then. */
 	enum session_victims victims;
 	/* The profiles of processes that were not named and have ended are not wanted: the caller
@@ -228,8 +232,8 @@ int session__look(struct session *session, struct profile ***ret, size_t *ret_n)
 void session__leave_out(struct session *session, unsigned parts);
 
 /* Ends counting, and takes the probes out of the targets. Perf uprobes stay, idle, until
- * session__detach(): removing them takes 80 ms each, one after the other, and nothing that was
- * captured should wait for it. */
+ * session__detach() (unless options->blocks): removing them takes 80 ms each, one after the other,
+ * and nothing that was captured should wait for it. */
 void session__stop(struct session *session);
 
 /* Takes the probes out of the targets that are still there. */

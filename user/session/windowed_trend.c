@@ -116,8 +116,16 @@ static int add_live_estimate(const struct build *b, struct profile *p,
 	size_t thread;
 	int rc = 0;
 
-	for (size_t i = 0; i < n; i++)
-		some_live = some_live || survivors_block__may_live(blocks[i]);
+	for (size_t i = 0; i < n && !rc; i++) {
+		if (!survivors_block__may_live(blocks[i]))
+			continue;
+		some_live = true;
+		if (b->blocks)
+			rc = profile__add_block(p, sites->site_of[site], blocks[i]->addr,
+						blocks[i]->live.size);
+	}
+	if (rc)
+		return rc;
 	for (size_t i = 0; i < n; i++)
 		sum += share_of(blocks[i], some_live);
 	if (!(sum > 0)) {

@@ -97,6 +97,60 @@ static struct resident *rich_resident(void)
 	return r;
 }
 
+static struct site_why *rich_site_why(void)
+{
+	struct site_why *why = calloc(1, sizeof(*why));
+
+	*why = (struct site_why){
+		.asked = 100, .held = 40, .lost = 50, .in_doubt = 7, .gone = 3, .followed = 39};
+	why->holders = calloc(SITE_HOLDERS, sizeof(*why->holders));
+	why->n_holders = 2;
+	why->holders[0] =
+		(struct site_holder){strdup("global cache (leaky) -> [88-byte block]"), 30};
+	why->holders[1] = (struct site_holder){strdup("register of thread a (7)"), 9};
+	return why;
+}
+
+static struct profile_why *rich_why(void)
+{
+	struct profile_why *why = calloc(1, sizeof(*why));
+
+	*why = (struct profile_why){.failed = strdup("it was ended"),
+				    .doubt = strdup("all is swapped out"),
+				    .scans = 4,
+				    .seconds = 1.5,
+				    .no_registers = true};
+	return why;
+}
+
+static void assert_same_why(const struct profile *profile, const struct profile *again)
+{
+	const struct site_why *a = NULL, *b = NULL;
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		assert_int_equal(!profile->sites[i].why, !again->sites[i].why);
+		a = a ? a : profile->sites[i].why;
+		b = b ? b : again->sites[i].why;
+	}
+	assert_non_null(a);
+	assert_int_equal(a->asked, b->asked);
+	assert_int_equal(a->held, b->held);
+	assert_int_equal(a->lost, b->lost);
+	assert_int_equal(a->in_doubt, b->in_doubt);
+	assert_int_equal(a->gone, b->gone);
+	assert_int_equal(a->followed, b->followed);
+	assert_int_equal(a->n_holders, b->n_holders);
+	for (size_t i = 0; i < a->n_holders; i++) {
+		assert_string_equal(a->holders[i].path, b->holders[i].path);
+		assert_int_equal(a->holders[i].blocks, b->holders[i].blocks);
+	}
+	assert_string_equal(again->why->failed, "it was ended");
+	assert_string_equal(again->why->doubt, "all is swapped out");
+	assert_int_equal(again->why->scans, 4);
+	assert_true(again->why->seconds == 1.5);
+	assert_true(again->why->no_registers);
+}
+
 /* A profile that has all that a profile can have. */
 static struct profile *rich(void)
 {
@@ -134,6 +188,7 @@ static struct profile *rich(void)
 	size_t sites[2], main, worker, idle;
 
 	p->resident = rich_resident();
+	p->why = rich_why();
 	p->not_traced = "it has no allocator";
 	assert_int_equal(profile__add_probe(p, &probe), 0);
 	p->what = PROFILE_HEAP;
@@ -192,6 +247,7 @@ static struct profile *rich(void)
 	p->sites[sites[1]].complete = true;
 	p->sites[sites[1]].allocators_own = true;
 	p->sites[sites[0]].replaces = true;
+	p->sites[sites[0]].why = rich_site_why();
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
@@ -462,6 +518,7 @@ static void all_of_our_own_comes_back(void **state)
 	assert_string_equal(again->threads[2].name, "holds nothing");
 	assert_same_transfers(profile, again);
 	assert_same_resident(profile->resident, again->resident);
+	assert_same_why(profile, again);
 	assert_same_probes(profile, again);
 	assert_string_equal(again->not_traced, profile->not_traced);
 	assert_int_equal(again->n_mappings, 2); /* no stack goes through the third */
@@ -521,7 +578,7 @@ static void own_fields_may_be_hostile(void **state)
 {
 	(void)state;
 	OWN("\xc0\x3e\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", NULL); /* version */
-	OWN("\xf8\x3e\x01\x82\x3f\x02hi", NULL); /* 1007, 1008: of a later version */
+	OWN("\x80\x3f\x01\x8a\x3f\x02hi", NULL); /* 1008, 1009: of a later version */
 	OWN("\xc2\x3e\x00", "bytes where a number is due");
 	OWN("\xd8\x3e\x00", "a number where a message is due");
 	OWN("\xd2\x3e\x05\x08\x07\x10\xff\x7f", "a text that is not in the table of strings");
@@ -545,6 +602,8 @@ static void own_fields_may_be_hostile(void **state)
 	OWN(RESIDENT "\x05\x5a\x03\x10\xff\x7f", "a text that is not in the table of strings");
 	OWN("\xea\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
 	OWN("\xf2\x3e\x00", "bytes where a number is due");
+	OWN("\xf8\x3e\x08", "a number where a message is due");
+	OWN("\xfa\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
 	OWN(TRANSFER "\x02\x10\x08", "a number of a thread that cannot be");
 	OWN(TRANSFER "\x08\x08\x80\x80\x80\x80\x08\x10\x08", "a number of a thread that cannot be");
 }

@@ -127,6 +127,82 @@ static void stacks_are_ranked_by_evidence(void **state)
 	profile__free(profile);
 }
 
+static struct site_why *held_and_lost(uint64_t held, uint64_t lost, uint64_t in_doubt,
+				      uint64_t gone)
+{
+	struct site_why *why = calloc(1, sizeof(*why));
+
+	*why = (struct site_why){.asked = held + lost + in_doubt + gone,
+				 .held = held,
+				 .lost = lost,
+				 .in_doubt = in_doubt,
+				 .gone = gone,
+				 .followed = held};
+	why->holders = calloc(SITE_HOLDERS, sizeof(*why->holders));
+	for (uint64_t i = 0; i < 3 && i < held; i++)
+		why->holders[why->n_holders++] =
+			(struct site_holder){strdup(i ? "register of thread \033 (7)"
+						      : "global cache (leaky) -> [88-byte block]"),
+					     i ? 1 : held - 3};
+	return why;
+}
+
+static void who_holds_the_blocks_is_told(void **state)
+{
+	struct profile *profile = run_of_a_minute();
+	struct text json = {};
+	struct sink json_sink = {.write = text_write, .ctx = &json};
+	size_t forget, keep;
+	char *text;
+
+	(void)state;
+	forget = STACK(profile, 1, 1 << 20, 6, "malloc", "forget", "main");
+	grow(profile, forget, 100, 20, 0.98, 0.97);
+	profile->sites[forget].why = held_and_lost(0, 97, 2, 1);
+	keep = STACK(profile, 1, 1 << 20, 3, "malloc", "keep", "main");
+	grow(profile, keep, 50, 10, 0.98, 0.97);
+	profile->sites[keep].why = held_and_lost(10, 0, 0, 0);
+	profile->why = calloc(1, sizeof(*profile->why));
+	end_profile(profile);
+	text = leaks(profile);
+	assert_has(text, "   Lost: 97 of 100 sampled blocks (97 %). No pointer to them is left.\n"
+			 "   In doubt: 2 of 100 sampled blocks (2 %): not reached in the last "
+			 "scan, but before.\n"
+			 "   Not found: 1 of 100 sampled blocks (1 %), freed meanwhile or in "
+			 "memory of a pool.\n"
+			 "   To confirm: look at forget: who drops the last pointer to what is "
+			 "allocated there, and does not free it?\n");
+	assert_has(text, "   Held: 7 of 10 sampled blocks (70 %) by global cache (leaky) -> "
+			 "[88-byte block]: see what removes from it.\n"
+			 "   Held: 1 of 10 sampled blocks (10 %) by register of thread ? (7).\n"
+			 "   Held in other ways: 2 of 10 sampled blocks (20 %).\n"
+			 "   To confirm: look at keep: who is to free");
+	free(text);
+	assert_reports_failures(encode, profile);
+	profile->why->doubt = strdup("12.0 KiB are swapped out");
+	profile->why->no_registers = true;
+	text = leaks(profile);
+	assert_has(text, "No block is called lost: 12.0 KiB are swapped out.\n"
+			 "Threads' registers could not be read: ");
+	free(text);
+	profile->why->failed = strdup("the process had ended");
+	text = leaks(profile);
+	assert_has(text, "Who holds the blocks is not known: the process had ended.\n");
+	free(text);
+	assert_int_equal(encode_leaks_json(profile, &json_sink), 0);
+	assert_has(json.bytes, "\"why_search\":{\"failed\":\"the process had ended\",\"doubt\":"
+			       "\"12.0 KiB are swapped out\",\"scans\":0,\"seconds\":0.000,"
+			       "\"registers\":false},\"judged\":true,");
+	assert_has(json.bytes, "\"why\":{\"asked_blocks\":100,\"held_blocks\":0,\"lost_blocks\":97,"
+			       "\"doubtful_blocks\":2,\"missing\":1,\"followed_blocks\":0,"
+			       "\"holders\":[]},\"frames\":[\"malloc\",\"forget\",\"main\"]}");
+	assert_has(json.bytes, "\"holders\":[{\"blocks\":7,\"path\":\"global cache (leaky) -> "
+			       "[88-byte block]\"},{\"blocks\":1,\"path\":\"register of thread "
+			       "\\u001b (7)\"},");
+	free(json.bytes);
+	profile__free(profile);
+}
+
 static void nothing_is_said_to_leak_by_chance(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -504,6 +580,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(stacks_are_ranked_by_evidence),
+		cmocka_unit_test(who_holds_the_blocks_is_told),
 		cmocka_unit_test(nothing_is_said_to_leak_by_chance),
 		cmocka_unit_test(what_is_nearly_sure_comes_before_what_may_be_anything),
 		cmocka_unit_test(what_windows_miss_is_by_how_they_sampled),
