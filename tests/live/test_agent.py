@@ -10,8 +10,8 @@ import socket
 import time
 import xml.etree.ElementTree
 
-from harness import (MEMTRACE, Endless, Target, end, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
-                     start, test, wait_until)
+from harness import (MEMTRACE, Endless, Target, by_function, end, expect, expect_equal, expect_words, memtrace, need_tool, place,
+                     read_line, run, start, test, wait_until)
 from test_harmless import changed_text
 from test_processes import cgroup
 
@@ -473,3 +473,101 @@ def agent_tells_the_service_manager():
             expect_equal((said_next(), agent.wait(30)), ("STOPPING=1", 0), "said at the end, status")
         finally:
             end(agent)
+
+
+def check_left_alone(agent, target, other, probed):
+    """Deactivated, it is traced no more; activated, from 0 on. The other one is traced all the time. probed: tells if the
+    target's code has probes."""
+    pid, path = target.pid, f"/pid/{target.pid}"
+
+    def is_active(wanted):
+        found = agent.targets().get(pid)
+        return found and found["active"] == wanted and not found["ended"]
+
+    agent.wait_for(pid, other.pid)
+    wait_until(lambda: agent.targets()[pid]["live_bytes"] >= 200000, "what it leaks")
+    expect_equal(agent.ask(f"{path}/activate", "POST")[0], 200, "status where it is active")
+    expect_equal(agent.ask(f"{path}/deactivate", "GET")[0], 405, "status of a GET")
+    for origin in ("http://example.org", "null", f"https://127.0.0.1:{agent.port}", f"http://127.0.0.1:{agent.port + 1}"):
+        expect_equal(agent.ask(f"{path}/deactivate", "POST", headers={"Origin": origin})[0], 403, f"status of a page of {origin}")
+    expect_equal(agent.ask("/pid/2147483647/deactivate", "POST")[0], 404, "status of no process")
+    expect(is_active(True) and probed(), "it is not traced:", agent.targets()[pid])
+    # as the button of the page
+    expect_equal(agent.ask(f"{path}/deactivate", "POST", headers={"Origin": agent.url, "Accept": "text/html"})[0], 303, "status for a browser")
+    wait_until(lambda: is_active(False), "it is inactive")
+    wait_until(lambda: not probed(), "its probes are out")
+    before = agent.targets()
+    expect_words(agent.get("/metrics")[1].decode(), r'processes_inactive\{group="leaking"\} 1$', r'memtrace_processes\{group="leaking"\} 0$')
+    expect_words(agent.get(f"{path}/")[1].decode(), 'action="activate"', "not traced")
+    expect_equal(agent.ask(f"{path}/snapshot", "POST")[0], 409, "status of a snapshot of it")
+    expect_equal(agent.ask(f"{path}/debug/pprof/heap?seconds=1")[0], 409, "status of its next seconds")
+    wait_until(lambda: agent.targets()[other.pid]["snapshot"] >= before[other.pid]["snapshot"] + 2, "profiles of the other one")
+    now = agent.targets()
+    expect_equal((now[pid]["snapshot"], now[pid]["live_bytes"]), (before[pid]["snapshot"], before[pid]["live_bytes"]), "its last profile")
+    leaked = target.ask("truth")["leaked_bytes"]
+    expect_equal(agent.ask(f"{path}/activate", "POST")[0], 202, "status of its activation")
+    wait_until(lambda: is_active(True) and probed(), "it is active")
+    [function] = target.ask("truth")["leaks"]
+
+    def leaked_since():
+        return by_function(json.loads(agent.get(f"{path}/profile.json")[1]), {function}).get(function, [0])[0]
+
+    wait_until(lambda: leaked_since() > 0, "what it leaks since")
+    live, most = leaked_since(), target.ask("truth")["leaked_bytes"] - leaked
+    expect(live <= most, f"{live} bytes are live, and {most} were leaked since")
+    return f"{now[pid]['live_bytes']:.0f} bytes before, {live:.0f} of {most} after"
+
+
+@test(beside=True)
+def agent_leaves_alone():
+    """POST deactivate takes the probes out of a process, POST activate puts them back; its server may die meanwhile."""
+    with Endless("leaking", "--rate", "2000", "--leak", "200000") as target, Target("truth_basic") as other, \
+            Agent("-p", f"{target.pid},{other.pid}", "-i", "1", "--max-overhead", "off") as agent:
+        def changes():
+            """The other one does something now and then."""
+            return changed_text(target.pid)
+
+        told = check_left_alone(agent, target, other, changes)
+        expect_equal(agent.ask(f"/pid/{target.pid}/deactivate", "POST")[0], 202, "status")
+        wait_until(lambda: not changes(), "its probes are out")
+        [server] = [pid for pid in below(agent.process.pid) if comm(pid) == "memtrace-web"]
+        os.kill(server, signal.SIGKILL)
+        agent.wait_for(other.pid)
+        # there is no profile of it now, but it can be had again
+        wait_until(lambda: agent.ask(f"/pid/{target.pid}/activate", "POST")[0] == 202, "it may be activated")
+        agent.wait_for(target.pid)
+        expect(changes(), "no probes")
+        agent.stop()
+        expect_equal(changes(), [], "code changed after the end")
+        target.stop()
+    return told
+
+
+@test
+def agent_leaves_alone_what_is_selected():
+    """The same where probes are in everybody's code: a process that was selected, and what it becomes by exec."""
+    program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")
+    with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "0") as other:
+        shell = os.path.join(directory, "leaking")
+        os.symlink("/bin/sh", shell)
+        changing = start([shell, "-c", f"read x; exec {program} --rate 1000 --leak 200000"])
+        with Agent("--comm", "leaking", "-i", "1") as agent:
+            agent.wait_for(changing.pid, other.pid)
+            path = f"/pid/{changing.pid}"
+            expect_equal(agent.ask(f"{path}/deactivate", "POST")[0], 202, "status")
+            wait_until(lambda: not agent.targets()[changing.pid]["active"], "it is inactive")
+            before = agent.targets()
+            changing.stdin.write("\n")
+            changing.stdin.flush()
+            expect_equal(read_line(changing, changing.stdout), f"ready {changing.pid}\n", "the first line after its exec")
+            changing.stdin.write("go\n")
+            changing.stdin.flush()
+            wait_until(lambda: agent.targets()[other.pid]["snapshot"] >= before[other.pid]["snapshot"] + 3, "profiles of the other one")
+            now = agent.targets()[changing.pid]
+            expect_equal((now["active"], now["ended"], now["snapshot"]), (False, False, before[changing.pid]["snapshot"]), "it")
+            expect_equal(agent.ask(f"{path}/activate", "POST")[0], 202, "status")
+            wait_until(lambda: agent.targets()[changing.pid]["active"] and agent.targets()[changing.pid]["live_bytes"] > 100000,
+                       "what it leaks")
+            agent.stop()
+        end(changing)
+        other.stop()

@@ -3,8 +3,9 @@
  * SOCK_SEQPACKET sockets.
  *
  * The tracer is privileged, and keeps the limit of overhead: it never waits for the server, and
- * believes nothing that the server says but that a round of profiles is wanted. The server
- * (user/web) speaks with the network and has no privileges. It believes the tracer. */
+ * believes nothing that the server says but that a round of profiles is wanted, or that one of the
+ * processes that it traces is to be left alone, or traced again. The server (user/web) speaks with
+ * the network and has no privileges. It believes the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 
@@ -20,11 +21,15 @@
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */
 	FEED_PROFILE = 1,
-	/* A round is over: FEED_PROFILE or FEED_SAME of every traced process has been sent. */
+	/* A round is over: FEED_PROFILE, FEED_SAME or FEED_INACTIVE of every process has been sent.
+	 */
 	FEED_ROUND,
-	FEED_ASK,  /* from the server: it wants a round now */
-	FEED_PUSH, /* with a descriptor: the receivers of profiles, as text (below) */
-	FEED_SAME, /* a process has done nothing since its last profile, which holds still */
+	FEED_ASK,	 /* from the server: it wants a round now */
+	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
+	FEED_SAME,	 /* a process has done nothing since its last profile, which holds still */
+	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
+	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced, */
+	FEED_ACTIVATE,	 /* from the server: or is to be traced again */
 };
 
 /* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
@@ -34,7 +39,7 @@ enum feed_kind {
 
 struct feed_message {
 	uint32_t kind;
-	int32_t pid;	     /* FEED_PROFILE, FEED_SAME */
+	int32_t pid;	     /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
 	uint64_t taken_ns;   /* when the figures were read, or hold, by the wall clock */
 	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
 	uint64_t user_bytes; /* FEED_ROUND: of the tracer, resident */
@@ -45,6 +50,8 @@ struct feed_message {
 	 * lost, for they could not be written; deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
 	struct container container; /* FEED_PROFILE: the process's */
+	/* FEED_INACTIVE: why it could not be traced again; "": that was not tried */
+	char why[96];
 };
 
 /* As packet__pair(), packet__send() and packet__receive() (agent/packet.h). */

@@ -275,6 +275,17 @@ int server__send_same(struct server *s, pid_t pid)
 	return 0;
 }
 
+int server__send_inactive(struct server *s, pid_t pid, const char *why)
+{
+	struct feed_message message = {
+		.kind = FEED_INACTIVE, .pid = pid, .taken_ns = clock__now_ns(CLOCK_REALTIME)};
+
+	snprintf(message.why, sizeof(message.why), "%s", why);
+	if (s->feed >= 0 && send_patiently(s, &message, -1))
+		s->n_dropped++;
+	return 0;
+}
+
 void server__end_round(struct server *s, double round_s, double every_s, const struct spool *spool)
 {
 	struct feed_message message = {.kind = FEED_ROUND,
@@ -298,29 +309,31 @@ void server__end_round(struct server *s, double round_s, double every_s, const s
 	send_patiently(s, &message, -1);
 }
 
-bool server__listen_to(struct server *s)
+void server__listen_to(struct server *s, struct server_wishes *wishes)
 {
 	struct feed_message message;
-	bool asked = false;
-	int memory, rc;
+	int memory, rc = 0;
 
 	if (s->feed < 0)
-		return false;
+		return;
 	/* it may say a lot: the rest of it comes at the next look */
-	for (int i = 0; i < 64; i++) {
+	for (int i = 0; i < 64 && wishes->n < SERVER_WISHES; i++) {
 		rc = feed__receive(s->feed, &message, &memory);
 		if (memory >= 0)
 			close(memory);
 		if (rc <= 0)
 			break;
-		if (message.kind != FEED_ASK) {
+		if (message.kind == FEED_ASK) {
+			wishes->round = true;
+		} else if (message.kind == FEED_ACTIVATE || message.kind == FEED_DEACTIVATE) {
+			wishes->of[wishes->n].pid = message.pid;
+			wishes->of[wishes->n++].active = message.kind == FEED_ACTIVATE;
+		} else {
 			rc = -EPROTO;
 			break;
 		}
-		asked = true;
 	}
 	look_at_unread(s);
 	if (rc < 0 || clock__monotonic_s() - s->progress_s > HANG_S)
 		lose(s);
-	return asked;
 }

@@ -17,6 +17,19 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
+#define SERVER_WISHES 16 /* that are taken in, and not granted yet */
+
+/* What the server wants. */
+struct server_wishes {
+	bool round;
+	/* processes to be traced, or not to be traced, in this order */
+	struct {
+		pid_t pid;
+		bool active;
+	} of[SERVER_WISHES];
+	size_t n;
+};
+
 struct server {
 	struct listener listening[AGENT_LISTEN];
 	size_t n_listening;
@@ -60,13 +73,16 @@ int server__send_profile(struct server *server, const struct profile *profile);
 /* The process's last profile still holds. As server__send_profile(). */
 int server__send_same(struct server *server, pid_t pid);
 
+/* The process is not traced. As server__send_profile(). */
+int server__send_inactive(struct server *server, pid_t pid, const char *why);
+
 /* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */
 void server__end_round(struct server *server, double round_s, double every_s,
 		       const struct spool *spool);
 
 /* Takes in what the server says, and whether it is still there and reads. One that does not read,
- * or says what it may not, is killed. True: it wants a round. */
-bool server__listen_to(struct server *server);
+ * or says what it may not, is killed. Adds what it wants; for what has no room there, it waits. */
+void server__listen_to(struct server *server, struct server_wishes *wishes);
 
 void server__end(struct server *server);
 

@@ -350,6 +350,15 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 	return 0;
 }
 
+int capture__release_process(struct capture *c, pid_t pid)
+{
+	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+
+	if (pidfd < 0)
+		return -errno;
+	return bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
+}
+
 /* --- news of processes --- */
 
 int capture__events(struct capture *c, void (*fn)(void *ctx, const struct abi_event *event),

@@ -65,6 +65,10 @@ bool capture__needs_main_thread(const struct capture *capture);
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
+/* Ends tracing process pid, which lives: its calls are not counted any more. Its records stay, as
+ * those of a process that has ended. 0, or negative errno: it is not traced, or is gone. */
+int capture__release_process(struct capture *capture, pid_t pid);
+
 /* Drops the mappings, the counters and the peak of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
@@ -161,6 +165,9 @@ void capture__release(struct capture *capture, const struct file_id *file);
  * seconds when a CPU is starved. pid 0: takes out the probes for all processes. While these are
  * out, capture__attach() with pid 0 only notes new probes, and capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
+/* The same for good, with the probes on its libc's functions: capture__probes() does not list them
+ * any more, and the process's allocators may be freed. */
+void capture__leave(struct capture *capture, pid_t pid);
 /* Number of links of process pid that are still being closed; pid -1: of all processes. With the
  * kind perf, all links of a process count as one, and an attach waits until they are closed. */
 size_t capture__pausing(struct capture *capture, pid_t pid);

@@ -641,6 +641,18 @@ void capture__release(struct capture *c, const struct file_id *file)
 	c->n_probes = kept;
 }
 
+void capture__leave(struct capture *c, pid_t pid)
+{
+	size_t kept = 0;
+
+	capture__pause(c, pid);
+	capture__detach_regions(c, pid);
+	for (size_t i = 0; i < c->n_probes; i++)
+		if (c->probes[i].pid != pid)
+			c->probes[kept++] = c->probes[i];
+	c->n_probes = kept;
+}
+
 void capture__detach_regions(struct capture *c, pid_t pid)
 {
 	links__pause(c, &(struct link_choice){pid, ON_REGIONS, ANY_OBJECT});

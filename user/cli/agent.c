@@ -26,6 +26,7 @@
 
 #define ROUND_SHARE   0.1 /* of our time, at most, goes into reading all tables */
 #define ASKED_EVERY_S 1.0 /* rounds that the server asks for */
+#define WISH_EVERY_S  0.2 /* its other wishes: putting probes in place takes some 10 ms */
 
 struct agent_config {
 	struct trace_config trace;
@@ -45,7 +46,9 @@ struct run {
 	struct server *server;
 	struct spool *spool;
 	double victims_at_s; /* not before are victims looked for */
-	int alive;	     /* the supervisor's pipe */
+	struct server_wishes wishes;
+	double wishes_at_s; /* not before is one of these granted */
+	int alive;	    /* the supervisor's pipe */
 	/* in the last round: which server it went to, and how many profiles were dropped by then */
 	uint64_t n_started, n_dropped;
 };
@@ -207,6 +210,38 @@ static int send_same(void *ctx, pid_t pid)
 	return server__send_same(((struct run *)ctx)->server, pid);
 }
 
+static int send_inactive(void *ctx, pid_t pid, const char *why)
+{
+	struct run *run = ctx;
+
+	/* a round is wanted as soon as it has its first profile */
+	run->wishes.round |= !why;
+	return server__send_inactive(run->server, pid, why ?: "");
+}
+
+/* Traces a process again, or no more, if the server asks for that. It may ask for anything: what is
+ * no target, or none that it has had us leave alone, stays as it is. True: what is traced has
+ * changed. */
+static bool grant_wish(struct run *run, double now)
+{
+	struct server_wishes *w = &run->wishes;
+	bool active;
+	pid_t pid;
+	int rc;
+
+	if (!w->n || now < run->wishes_at_s)
+		return false;
+	pid = w->of[0].pid;
+	active = w->of[0].active;
+	memmove(w->of, w->of + 1, --w->n * sizeof(*w->of));
+	rc = active ? session__activate(run->session, pid) : session__deactivate(run->session, pid);
+	if (!rc)
+		complain("pid %d is %s traced, as the server was asked", pid,
+			 active ? "again" : "not");
+	run->wishes_at_s = now + fmax(WISH_EVERY_S, (clock__monotonic_s() - now) / ROUND_SHARE);
+	return !rc;
+}
+
 /* New profiles. asked: of each process. Returns when the next round is due. *ret_rest_s: before
  * that time has passed, none is made, whoever asks. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
@@ -222,7 +257,8 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 		   run->n_dropped != run->server->n_dropped;
 	run->n_started = run->server->n_started;
 	run->n_dropped = run->server->n_dropped;
-	rc = session__news(run->session, &news);
+	rc = session__news(run->session, &news)
+		     ?: session__each_inactive(run->session, send_inactive, run);
 	if (rc) {
 		complain("no profiles: %s", strerror(-rc));
 		run->n_started = 0;
@@ -293,7 +329,7 @@ static int go_on(struct run *run, int signal_fd)
 	double start = clock__monotonic_s(), duration = run->config->trace.duration_s;
 	double next = start + fmin(1, run->config->every_s), asked_at = 0, rest = 0, second = start;
 	struct withdrawn_told withdrawn = {};
-	bool asked = false;
+	bool *asked = &run->wishes.round, all;
 	size_t told = 0;
 
 	for (;;) {
@@ -301,13 +337,15 @@ static int go_on(struct run *run, int signal_fd)
 		 * that round. Else it could wake us up again and again. */
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
-					{.fd = asked ? -1 : run->server->feed, .events = POLLIN}};
+					{.fd = *asked ? -1 : run->server->feed, .events = POLLIN}};
 		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
 
 		if (duration > 0 && now >= start + duration)
 			return 0;
-		if (asked)
+		if (*asked)
 			wait = fmin(wait, asked_at + rest - now);
+		if (run->wishes.n)
+			wait = fmin(wait, run->wishes_at_s - now);
 		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if (fds[1].revents & POLLIN)
 			return 0;
@@ -317,9 +355,10 @@ static int go_on(struct run *run, int signal_fd)
 		say_withdrawn(run->session, &withdrawn);
 		if (!session__is_guarded(run->session))
 			return say_unguarded();
-		asked |= server__listen_to(run->server);
+		server__listen_to(run->server, &run->wishes);
 		see_to_server(run);
 		now = clock__monotonic_s();
+		*asked = grant_wish(run, now) || *asked;
 		see_to_victims(run, now);
 		if (now >= second) {
 			struct session_status ignored;
@@ -328,10 +367,11 @@ static int go_on(struct run *run, int signal_fd)
 			say_alive(run);
 			session__status(run->session, &ignored); /* keeps the CPU times fresh */
 		}
-		if (now < next && !(asked && now >= asked_at + rest))
+		if (now < next && !(*asked && now >= asked_at + rest))
 			continue;
-		next = make_round(run, asked, &rest);
-		asked = false;
+		all = *asked;
+		*asked = false; /* the round may ask for another one */
+		next = make_round(run, all, &rest);
 		asked_at = clock__monotonic_s();
 	}
 }

@@ -92,9 +92,12 @@ struct session {
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
-	struct series series; /* of all sites; not with everywhere */
-	uint64_t forgotten;   /* profiles of ended processes that found no room */
-	uint64_t unseen;      /* processes that ended before a call of theirs was seen */
+	struct series series;  /* of all sites; not with everywhere */
+	struct paused *paused; /* active.c */
+	size_t n_paused;
+	uint64_t paused_look_ns; /* when to see next if they live */
+	uint64_t forgotten;	 /* profiles of ended processes that found no room */
+	uint64_t unseen;	 /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
 };
 
@@ -140,6 +143,24 @@ bool targets__rests(const struct target *target, struct rest *rest);
 
 /* For session__news(): sets is_due of each target. */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
+
+/* --- active.c: targets that are not to be traced for a while --- */
+
+/* Is the process paused? Forgets a pause whose process has ended and whose pid another one has. */
+bool active__is_paused(struct session *session, pid_t pid);
+
+/* Begins to trace those again that are to be. Are there paused ones that live? */
+bool active__keep(struct session *session);
+
+/* --- open.c: what a run begins with --- */
+
+/* Makes a target of one process, with its mappings and its number in the kernel's tables, but
+ * without probes. target: empty. 0, or negative errno with err. */
+int open__target(struct session *session, struct target *target, pid_t pid, struct error *err);
+
+/* Puts probes on the target's allocators. loading: it is a command that is not loaded yet. 0, or
+ * negative errno with err. */
+int open__attach(struct session *session, struct target *target, bool loading, struct error *err);
 
 /* --- targets.c: the processes of a run, and what becomes of them --- */
 
@@ -232,6 +253,9 @@ void patched__look_again(struct session *session, struct target *target);
  * targets are known. -ENOENT while a command is being loaded: too early, call again. 0 or negative
  * errno with err. */
 int region_calls__attach(struct session *session, bool loading, struct error *err);
+
+/* As region_calls__attach(), for a target that is traced again. */
+int region_calls__attach_again(struct session *session, struct target *target, struct error *err);
 
 /* Seeing the target's regions costs too much: takes the probes for it away for good. At the system
  * calls, these are the probes for all targets. */

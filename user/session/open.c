@@ -191,8 +191,7 @@ static int watch_target(struct session *s, struct target *t, struct error *err)
 	return 0;
 }
 
-/* Prepares everything for one process, except for its allocator. */
-static int open_target(struct session *s, struct target *t, pid_t pid, struct error *err)
+int open__target(struct session *s, struct target *t, pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
 
@@ -255,7 +254,7 @@ static void choose_returns(struct session *s, const struct session_options *o)
 			 command ? "" : ", and there is one");
 }
 
-static int attach_target(struct session *s, struct target *t, bool loading, struct error *err)
+int open__attach(struct session *s, struct target *t, bool loading, struct error *err)
 {
 	pid_t pid = t->info.pid;
 	struct process_info now;
@@ -312,7 +311,7 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 	rc = launch__start(&s->launch, name, err);
 	if (rc)
 		return rc;
-	rc = targets__add(s) ? open_target(s, s->targets[0], s->launch.pid, err)
+	rc = targets__add(s) ? open__target(s, s->targets[0], s->launch.pid, err)
 			     : error__set(err, -ENOMEM, "out of memory");
 	if (rc)
 		return rc;
@@ -320,7 +319,7 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 	 * execs from before this moment. */
 	s->targets[0]->begun_by_exec_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (!s->launch.loading) {
-		rc = attach_target(s, s->targets[0], false, err);
+		rc = open__attach(s, s->targets[0], false, err);
 		return rc ? rc : attach_regions(s, false, err);
 	}
 	/* Looks before the first mapping, too: the program itself may define malloc, or its dynamic
@@ -339,7 +338,7 @@ static int open_command(struct session *s, const char *name, int *ret_status, st
 					  strerror(-more));
 		targets__refresh_maps(s, s->targets[0]);
 		memset(&none, 0, sizeof(none));
-		rc = attach_target(s, s->targets[0], true, &none);
+		rc = open__attach(s, s->targets[0], true, &none);
 		if (!rc)
 			rc = attach_regions(s, more, &none);
 		if (rc == -ENOENT && more)
@@ -557,7 +556,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
 		struct target *t = targets__add(s);
 
-		rc = t ? open_target(s, t, o->pids[i], err)
+		rc = t ? open__target(s, t, o->pids[i], err)
 		       : error__set(err, -ENOMEM, "out of memory");
 		if (rc)
 			goto fail;
@@ -566,7 +565,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	 * take a while. */
 	targets__tell_mappings(s);
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
-		rc = attach_target(s, s->targets[i], false, err);
+		rc = open__attach(s, s->targets[i], false, err);
 		if (rc)
 			goto fail;
 	}

@@ -207,7 +207,8 @@ void profiles__settle_ended(struct session *s)
 		const struct target *t = s->targets[i];
 
 		n += is_settled(s, t);
-		late = late || (is_settled(s, t) && now > t->end_ns + SETTLE_LATE_NS);
+		late = late ||
+		       (is_settled(s, t) && (t->released || now > t->end_ns + SETTLE_LATE_NS));
 	}
 	if ((n < MIN_SETTLED && !late) || now < s->settle_next_ns)
 		return;

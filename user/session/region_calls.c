@@ -193,3 +193,16 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	}
 	return 0;
 }
+
+int region_calls__attach_again(struct session *s, struct target *t, struct error *err)
+{
+	int rc;
+
+	if (!(s->what & WHAT_REGIONS) || s->region_place != REGIONS_LIBC)
+		return 0;
+	rc = region_source__find(t->info.pid, &t->maps, false, &t->regions, err);
+	if (!rc && t->regions->syscalls)
+		rc = error__set(err, -ENOTSUP, "its regions cannot be seen at libc's functions: %s",
+				t->regions->why);
+	return rc ?: capture__attach_regions(s->capture, t->regions, t->info.pid, err);
+}

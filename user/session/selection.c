@@ -54,7 +54,8 @@ static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
 {
 	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
 
-	if (targets__find(s, pid) || capture__add_process(s->capture, pid, &event.process, NULL))
+	if (targets__find(s, pid) || active__is_paused(s, pid) ||
+	    capture__add_process(s->capture, pid, &event.process, NULL))
 		return;
 	targets__welcome(s, &event);
 }

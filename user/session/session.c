@@ -40,6 +40,7 @@ void session__free(struct session *s)
 		allocators__free(s->attached[i]);
 	free(s->attached);
 	free(s->orphans);
+	free(s->paused);
 	free(s->targets);
 	series__free(&s->series);
 	watch__free(s->watch);
@@ -240,7 +241,7 @@ int session__fd(const struct session *s)
 bool session__dispatch(struct session *s)
 {
 	struct epoll_event events[16];
-	bool all_ended = true, withdrawn;
+	bool all_ended, withdrawn;
 	int n;
 
 	beat(s);
@@ -254,6 +255,7 @@ bool session__dispatch(struct session *s)
 	for (int i = 0; i < n; i++)
 		if (events[i].data.ptr)
 			targets__note_end(s, events[i].data.ptr);
+	all_ended = !active__keep(s);
 	keep_budgets(s);
 	watch_growth(s);
 	profiles__foresee(s);

@@ -140,6 +140,22 @@ int session__fd(const struct session *session);
  * out of the targets; the next call puts them back. True when every target has ended. */
 bool session__dispatch(struct session *session);
 
+/* Ends tracing a target that lives. Its probes go, what the kernel recorded of it is given up, and
+ * no profile has it any more. A child that it forks meanwhile is not traced before its next exec.
+ * What it becomes by exec is not traced either. 0; -ESRCH: it is no target; -EINVAL: it is a
+ * command. */
+int session__deactivate(struct session *session, pid_t pid);
+
+/* Begins to trace such a process anew, with all figures at 0: soon, in a later
+ * session__dispatch(). 0; -ESRCH: session__deactivate() was not called for it. */
+int session__activate(struct session *session, pid_t pid);
+
+/* Calls fn for each process that is not traced because of session__deactivate(). why: what failed
+ * when it was to be traced again; "": nothing did; NULL: it will be traced again soon. 0, or what
+ * fn returned, if that is not 0. */
+int session__each_inactive(struct session *session,
+			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
+
 /* How often since the start all probes were taken out because nothing reported that all is well
  * (session__dispatch()). *ret_s: for how many seconds in all they were out. */
 size_t session__withdrawals(const struct session *session, double *ret_s);

@@ -478,8 +478,14 @@ static void on_event(void *ctx, const struct abi_event *event)
 	switch (event->kind) {
 	case EVENT_NEW:
 	case EVENT_FORK:
-		if (!t)
+		if (t)
+			break;
+		if (active__is_paused(s, (pid_t)event->tgid)) {
+			capture__release_process(s->capture, (pid_t)event->tgid);
+			capture__drop_process(s->capture, event->process);
+		} else {
 			targets__welcome(s, event);
+		}
 		break;
 	case EVENT_EXEC:
 		if (!t)
@@ -697,7 +703,7 @@ void targets__take_news(struct session *s)
 	region_calls__settle(s, false);
 	for (size_t i = 0; i < s->n_targets;)
 		if (leaves_nothing(s, s->targets[i])) {
-			s->unseen += is_unseen(s, s->targets[i]);
+			s->unseen += !s->targets[i]->released && is_unseen(s, s->targets[i]);
 			targets__remove(s, s->targets[i]);
 		} else {
 			i++;

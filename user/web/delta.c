@@ -153,6 +153,8 @@ bool deltas__tick(struct deltas *deltas, const struct store *store, double now_s
 		next = d->next;
 		if (!process || process->ended) {
 			end(deltas, d, 404, "the process has ended\n");
+		} else if (process->inactive) {
+			end(deltas, d, 409, "the process is not traced any more\n");
 		} else if (now_s > d->give_up_s) {
 			end(deltas, d, 503, "no profile of this process came in time\n");
 		} else if (now_s >= d->due_s && !d->asked) {

@@ -82,6 +82,8 @@ bool site__take_feed(struct site *site, int fd)
 			take_profile(site, &message, memory);
 		else if (message.kind == FEED_SAME)
 			store__hold(&site->store, message.pid, message.taken_ns);
+		else if (message.kind == FEED_INACTIVE)
+			store__leave(&site->store, message.pid, message.why);
 		else if (message.kind == FEED_PUSH)
 			ok = take_push(site, memory);
 		if (memory >= 0)

@@ -151,6 +151,16 @@ static bool is_for_this_host(const char *host)
 	return loopback__is_name(host, len);
 }
 
+/* May a browser have sent it because of somebody else's page? A browser says whose page it is from
+ * with each POST. host: as the client calls us. */
+static bool is_from_elsewhere(const char *origin, const char *host, bool tls)
+{
+	const char *scheme = tls ? "https://" : "http://";
+
+	return origin && (!host || strncmp(origin, scheme, strlen(scheme)) ||
+			  strcasecmp(origin + strlen(scheme), host));
+}
+
 /* What is answered on one of the listening sockets. */
 struct entrance {
 	struct site *site;
@@ -265,7 +275,8 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	else if (entrance->guard && !entrance->guard->token && !is_for_this_host(request.host))
 		reply__say(&reply, 403,
 			   "this address is to be called localhost or by its number\n");
-	else if (request.post && header(connection, "Origin"))
+	else if (request.post &&
+		 is_from_elsewhere(header(connection, "Origin"), request.host, request.tls))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");
 	else
 		site__answer(entrance->site, &request, &reply);
@@ -302,6 +313,26 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	*state = NULL;
 }
 
+/* Tells the tracer what is wanted of it, as far as it takes that in. */
+static void say_wishes(struct site *site)
+{
+	const struct feed_message ask = {.kind = FEED_ASK};
+	size_t n = 0;
+
+	for (; n < site->n_wishes; n++) {
+		const struct wish *wish = &site->wishes[n];
+		const struct feed_message message = {
+			.kind = wish->active ? FEED_ACTIVATE : FEED_DEACTIVATE, .pid = wish->pid};
+
+		if (feed__send(FEED_FD, &message, -1) == -EAGAIN)
+			break;
+	}
+	site->n_wishes -= n;
+	memmove(site->wishes, site->wishes + n, site->n_wishes * sizeof(*site->wishes));
+	if (site->ask)
+		site->ask = feed__send(FEED_FD, &ask, -1) == -EAGAIN;
+}
+
 static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 {
 	struct pollfd fds[1 + AGENT_LISTEN] = {{.fd = FEED_FD, .events = POLLIN}};
@@ -330,11 +361,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 		for (size_t i = 0; i < n; i++)
 			MHD_run(daemons[i]);
 		shut_slow_ones();
-		if (site->ask) {
-			const struct feed_message ask = {.kind = FEED_ASK};
-
-			site->ask = feed__send(FEED_FD, &ask, -1) == -EAGAIN;
-		}
+		say_wishes(site);
 	}
 }
 

@@ -19,18 +19,22 @@
 
 struct group {
 	char name[64];
-	size_t n, windowed;
+	size_t n, windowed, inactive;
 	struct estimate live;
 	struct growth growth;
 	bool grows_known;
 	double alloc_bytes, freed_bytes, cost_cores;
-	const struct process *largest;
+	const struct process *largest; /* NULL: none is traced */
 };
 
 static void add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
 
+	if (p->inactive) { /* its figures hold no more */
+		g->inactive++;
+		return;
+	}
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
 	estimate__merge(&g->live, &p->live);
@@ -122,6 +126,11 @@ static double of_windowed(const struct group *g)
 	return (double)g->windowed;
 }
 
+static double of_inactive(const struct group *g)
+{
+	return (double)g->inactive;
+}
+
 static double of_live(const struct group *g)
 {
 	return g->live.bytes;
@@ -164,6 +173,8 @@ static const struct figure {
 } figures[] = {
 	{"processes", "", "Processes that are traced.", of_n},
 	{"processes_windowed", "", "Of these, those that are traced in windows.", of_windowed},
+	{"processes_inactive", "", "Processes that are not traced: POST /pid/N/deactivate.",
+	 of_inactive},
 	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
 	 of_live},
 	{"live_low_bytes", "bytes", "Lower end of its 95 % interval.", of_live_low},
@@ -190,6 +201,8 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 		const struct process *p = groups[i].largest;
 		const struct stack *stacks[STORE_STACKS];
 
+		if (!p)
+			continue;
 		for (size_t k = 0; k < p->n_stacks; k++)
 			stacks[k] = &p->stacks[k];
 		if (growth)

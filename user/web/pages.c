@@ -38,7 +38,12 @@ static const struct growth *growth_of(const struct process *p)
 
 static bool surely_grows(const struct process *p)
 {
-	return !p->ended && p->leaks;
+	return !p->ended && !p->inactive && p->leaks;
+}
+
+static const char *mode_of(const struct process *p)
+{
+	return p->inactive && !p->ended ? "not traced" : profile_mode__name(p->latest->mode);
 }
 
 /* What surely grows first, by how much; then by what is live. */
@@ -154,8 +159,7 @@ int page_index(const struct site *site, FILE *to)
 		put_live(to, p);
 		put_growth(to, p);
 		format_cost_cell(p->latest, cost);
-		fprintf(to, "<td>%s</td><td>%s</td><td class=\"l\">",
-			profile_mode__name(p->latest->mode), cost);
+		fprintf(to, "<td>%s</td><td>%s</td><td class=\"l\">", mode_of(p), cost);
 		rc = put_leader(to, p);
 		fputs("</td></tr>\n", to);
 	}
@@ -176,6 +180,24 @@ static int put_table(FILE *to, const struct profile *profile)
 	return encode_table(profile, &options, &sink);
 }
 
+/* Is it traced, and what to do about that. */
+static void put_switch(const struct site *site, const struct process *p, FILE *to)
+{
+	const struct inactive *inactive = store__inactive(&site->store, p->pid);
+	const char *verb = inactive ? "activate" : "deactivate";
+
+	fprintf(to, "<form method=\"post\" action=\"%s\"><p>%s <button>%s</button></p></form>\n",
+		verb,
+		inactive ? "It is not traced: what follows is what was known before."
+			 : "It is traced.",
+		verb);
+	if (!inactive || !*inactive->why)
+		return;
+	fputs("<p>It could not be traced again: ", to);
+	put_html(to, inactive->why);
+	fputs("</p>\n", to);
+}
+
 int page_process(const struct site *site, const struct process *p, FILE *to)
 {
 	_cleanup_free_ char *name = text_profile_name(p->latest);
@@ -188,14 +210,16 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 
 	int rc;
 
-	(void)site;
 	begin(to, name ?: "?");
 	fputs("<p><a href=\"/\">all processes</a></p>\n<h1>", to);
 	put_html(to, name ?: "?");
 	fprintf(to, " (%d)%s</h1>\n<p>", p->pid, p->ended ? ", ended" : "");
 	for (size_t i = 0; i < sizeof(links) / sizeof(*links); i++)
 		fprintf(to, "<a href=\"%s\">%s</a> ", links[i][0], links[i][1]);
-	fputs("</p>\n<pre>", to);
+	fputs("</p>\n", to);
+	if (!p->ended)
+		put_switch(site, p, to);
+	fputs("<pre>", to);
 	rc = put_table(to, p->latest);
 	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" "
 	      "alt=\"flame graph of live memory\"></a></p>\n"
@@ -235,6 +259,7 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_text(&target, "exe", p->latest->exe);
 		put_container(&target, p);
 		json__put_bool(&target, "ended", p->ended);
+		json__put_bool(&target, "active", !p->ended && !p->inactive);
 		json__put_text(&target, "mode", profile_mode__name(p->latest->mode));
 		json__put_signed(&target, "live_bytes", live.bytes);
 		json__put_signed(&target, "live_bytes_low", interval.low);
@@ -247,6 +272,15 @@ int list_targets(const struct site *site, FILE *to)
 			       p->latest->overhead_pct >= 0 ? p->latest->overhead_pct : NAN);
 		json__put_uint(&target, "snapshots", p->n_kept);
 		json__put_uint(&target, "snapshot", process__snapshot(p, 0)->id);
+		sink__puts(&sink, "}");
+	}
+	sink__puts(&sink, "]");
+	list = json__open(&document, "inactive", "[");
+	for (size_t i = 0; i < site->store.n_inactive; i++) {
+		struct json one = json__open(&list, NULL, "{");
+
+		json__put_uint(&one, "pid", (uint64_t)site->store.inactive[i].pid);
+		json__put_text(&one, "why", site->store.inactive[i].why);
 		sink__puts(&sink, "}");
 	}
 	sink__puts(&sink, "]}\n");

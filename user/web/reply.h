@@ -56,6 +56,8 @@ struct reply {
 	struct delta *delta;
 };
 
+#define SITE_WISHES 64 /* that the tracer has not taken in yet */
+
 /* What the server knows. */
 struct site {
 	struct store store;
@@ -65,7 +67,13 @@ struct site {
 	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
 	struct deltas deltas;	   /* requests that wait */
 	bool ask;		   /* somebody wants a round now */
-	uint64_t n_requests[6];	   /* by the first digit of their status */
+	/* processes that somebody wants to be traced, or not to be traced; oldest first */
+	struct wish {
+		pid_t pid;
+		bool active;
+	} wishes[SITE_WISHES];
+	size_t n_wishes;
+	uint64_t n_requests[6]; /* by the first digit of their status */
 };
 
 /* Writes into the reply's body from now on; NULL: no memory. */

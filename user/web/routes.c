@@ -164,6 +164,17 @@ static void begin_delta(const struct route *r, uint64_t seconds)
 			   DELTA_WAITS);
 }
 
+/* Can it have a new profile? If not, says so. */
+static bool is_traced(const struct route *r)
+{
+	if (r->process->ended)
+		reply__say(r->reply, 404, "the process has ended\n");
+	else if (r->process->inactive)
+		reply__say(r->reply, 409, "it is not traced: POST /pid/%d/activate\n",
+			   r->process->pid);
+	return !r->process->ended && !r->process->inactive;
+}
+
 /* As Go's net/http/pprof: with debug for people, with seconds what changes meanwhile. */
 static void answer_pprof(const struct route *r)
 {
@@ -180,12 +191,9 @@ static void answer_pprof(const struct route *r)
 			   DELTA_MOST_S);
 		return;
 	}
-	if (rc && r->process->ended) {
-		reply__say(r->reply, 404, "the process has ended\n");
-		return;
-	}
 	if (rc) {
-		begin_delta(r, seconds);
+		if (is_traced(r))
+			begin_delta(r, seconds);
 		return;
 	}
 	if (debug) {
@@ -345,9 +353,55 @@ static void answer_diff(const struct route *r)
 
 static void answer_new_snapshot(const struct route *r)
 {
+	if (!is_traced(r))
+		return;
 	r->site->ask = true;
 	reply__say(r->reply, 202, "asked for; the newest so far is %u\n",
 		   process__snapshot(r->process, 0)->id);
+}
+
+/* To a browser, the process's page; to others, what is done. */
+static void say_wish(const struct route *r, pid_t pid, unsigned status, const char *what)
+{
+	bool page = r->request->accept && strstr(r->request->accept, "text/html");
+
+	reply__say(r->reply, page ? 303 : status, "pid %d %s\n", pid, what);
+	if (!page)
+		return;
+	snprintf(r->reply->where, sizeof(r->reply->where), "/pid/%d/", pid);
+	r->reply->location = r->reply->where;
+}
+
+static void want(const struct route *r, pid_t pid, bool active)
+{
+	struct site *site = r->site;
+
+	if (active == !store__inactive(&site->store, pid)) {
+		say_wish(r, pid, 200, active ? "is traced" : "is not traced");
+		return;
+	}
+	if (site->n_wishes == SITE_WISHES) {
+		reply__say(r->reply, 429, "%d such requests wait, and no more may\n", SITE_WISHES);
+		return;
+	}
+	site->wishes[site->n_wishes++] = (struct wish){pid, active};
+	say_wish(r, pid, 202, active ? "is to be traced again" : "is not to be traced");
+}
+
+static void answer_deactivate(const struct route *r)
+{
+	if (r->process->ended)
+		reply__say(r->reply, 404, "the process has ended\n");
+	else
+		want(r, r->process->pid, false);
+}
+
+static void answer_activate(const struct route *r)
+{
+	if (r->process->ended)
+		reply__say(r->reply, 404, "the process has ended\n");
+	else
+		want(r, r->process->pid, true);
 }
 
 static const struct path {
@@ -362,6 +416,8 @@ static const struct path {
 	{"collapsed", true, false, answer_collapsed},
 	{"snapshots", true, false, answer_snapshots},
 	{"snapshot", false, true, answer_new_snapshot},
+	{"activate", false, true, answer_activate},
+	{"deactivate", false, true, answer_deactivate},
 	{"diff", true, false, answer_diff},
 	{"debug/pprof/heap", true, false, answer_pprof},
 	{"debug/pprof/allocs", true, false, answer_pprof},
@@ -405,6 +461,7 @@ static void answer_process(struct route *r)
 	char pid[16];
 	const char *name = r->request->path + strlen("/pid/"), *end = strchrnul(name, '/');
 	size_t len = (size_t)(end - name);
+	uint64_t number;
 
 	if (len >= sizeof(pid)) {
 		reply__say(r->reply, 400, "a process is to be named by its number\n");
@@ -412,6 +469,13 @@ static void answer_process(struct route *r)
 	}
 	memcpy(pid, name, len);
 	pid[len] = '\0';
+	/* one of which there is no profile here, and which is not traced, can be traced again */
+	if (r->request->post && !strcmp(end, "/activate") && read_number(pid, INT32_MAX, &number) &&
+	    !store__find(&r->site->store, (pid_t)number) &&
+	    store__inactive(&r->site->store, (pid_t)number)) {
+		want(r, (pid_t)number, true);
+		return;
+	}
 	if (!find_process(r, pid))
 		return;
 	if (*end) {

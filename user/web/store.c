@@ -211,8 +211,8 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
 	}
-	/* another process of that number */
-	if (p && p->latest && !profile__same_run(p->latest, profile)) {
+	/* another process of that number, or the same one, traced anew */
+	if (p && p->latest && (p->inactive || !profile__same_run(p->latest, profile))) {
 		remove_at(s, place_of(s, pid));
 		p = NULL;
 	}
@@ -243,7 +243,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->latest = profile;
 	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len};
 	p->round = s->rounds;
-	p->ended = p->outdated = false;
+	p->ended = p->outdated = p->inactive = false;
 	s->bytes += len;
 	if (s->came)
 		s->came(s->ctx, p, before);
@@ -266,7 +266,7 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 	if (!p)
 		return;
 	p->round = s->rounds;
-	p->ended = false;
+	p->ended = p->inactive = false;
 	if (p->outdated) /* what holds is the profile that could not be kept */
 		return;
 	p->before_ns = p->taken_ns;
@@ -275,9 +275,42 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 		s->came(s->ctx, p, p->latest);
 }
 
+const struct inactive *store__inactive(const struct store *s, pid_t pid)
+{
+	for (size_t i = 0; i < s->n_inactive; i++)
+		if (s->inactive[i].pid == pid)
+			return &s->inactive[i];
+	return NULL;
+}
+
+void store__leave(struct store *s, pid_t pid, const char *why)
+{
+	struct inactive *known = (struct inactive *)store__inactive(s, pid);
+	struct process *p = store__find(s, pid);
+
+	if (!known && s->n_inactive < STORE_PROCESSES &&
+	    !VECTOR_ADD_ROOM(s->inactive, s->n_inactive))
+		known = &s->inactive[s->n_inactive++];
+	if (known) {
+		*known = (struct inactive){.pid = pid, .round = s->rounds};
+		snprintf(known->why, sizeof(known->why), "%s", why);
+	}
+	if (!p)
+		return;
+	p->round = s->rounds;
+	p->ended = false;
+	p->inactive = true;
+}
+
 void store__end_round(struct store *s)
 {
 	size_t n_ended = 0;
+
+	for (size_t i = 0; i < s->n_inactive;)
+		if (s->inactive[i].round < s->rounds)
+			s->inactive[i] = s->inactive[--s->n_inactive];
+		else
+			i++;
 
 	for (size_t i = 0; i < s->n; i++) {
 		s->processes[i]->ended = s->processes[i]->round < s->rounds;
@@ -293,5 +326,6 @@ void store__clear(struct store *s)
 	while (s->n)
 		remove_at(s, s->n - 1);
 	free(s->processes);
+	free(s->inactive);
 	*s = (struct store){.came = s->came, .ctx = s->ctx};
 }

@@ -52,12 +52,24 @@ struct process {
 	uint64_t round; /* the last one in which it had a profile */
 	struct container container;
 	bool ended;
+	bool inactive; /* the store has it among the inactive ones, too */
 	bool outdated; /* a newer profile came and could not be kept */
+};
+
+/* A process that lives and is not traced for a while. */
+struct inactive {
+	pid_t pid;
+	uint64_t round; /* the last one that told it */
+	char why[96];	/* why it could not be traced again; "": that was not tried */
 };
 
 struct store {
 	struct process **processes; /* ascending by pid; those that have ended among them */
 	size_t n;
+	/* Of all processes. Some have no profile: the tracer has left them alone for longer than we
+	 * run. */
+	struct inactive *inactive;
+	size_t n_inactive;
 	size_t bytes;	 /* of all snapshots */
 	uint64_t rounds; /* so many have ended */
 	/* Losses: snapshots that had to go early or found no room, profiles that could not be read,
@@ -79,11 +91,17 @@ int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, si
  * there. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
+/* The process lives and is not traced; why as in struct inactive. */
+void store__leave(struct store *store, pid_t pid, const char *why);
+
 /* Every process that is traced has had its profile: the others have ended. */
 void store__end_round(struct store *store);
 
 /* NULL: there is none. */
 struct process *store__find(const struct store *store, pid_t pid);
+
+/* NULL: it is traced, or is not known. */
+const struct inactive *store__inactive(const struct store *store, pid_t pid);
 
 /* Of the process's snapshots the one with that number, or, with 0, the newest; NULL: it is not kept
  * (any more). */

@@ -93,32 +93,80 @@ static void a_profile_that_holds_is_said(void **state)
 		assert_int_equal(server__send_same(&server, 42), 0);
 }
 
+static struct server_wishes wishes;
+
+static bool wants_a_round(void)
+{
+	wishes.round = false;
+	server__listen_to(&server, &wishes);
+	return wishes.round;
+}
+
 static void a_server_may_ask_and_nothing_else(void **state)
 {
 	const struct feed_message ask = {.kind = FEED_ASK}, round = {.kind = FEED_ROUND};
 
 	(void)state;
-	assert_false(server__listen_to(&server));
+	assert_false(wants_a_round());
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(feed__send(other, &ask, -1), 0);
-	assert_true(server__listen_to(&server));
-	assert_true(server__listen_to(&server)); /* it does not read all at once */
-	assert_false(server__listen_to(&server));
+	assert_true(wants_a_round());
+	assert_true(wants_a_round()); /* it does not read all at once */
+	assert_false(wants_a_round());
 	assert_true(server.feed >= 0);
 	assert_int_equal(feed__send(other, &round, -1), 0);
-	assert_false(server__listen_to(&server));
+	assert_false(wants_a_round());
 	assert_int_equal(server.feed, -1);
+}
+
+static void a_server_may_wish_so_much(void **state)
+{
+	(void)state;
+	wishes = (struct server_wishes){};
+	for (int i = 0; i < SERVER_WISHES + 2; i++) {
+		const struct feed_message wish = {.kind = i % 2 ? FEED_ACTIVATE : FEED_DEACTIVATE,
+						  .pid = i - 1};
+
+		assert_int_equal(feed__send(other, &wish, -1), 0);
+	}
+	server__listen_to(&server, &wishes);
+	assert_int_equal(wishes.n, SERVER_WISHES);
+	for (int i = 0; i < SERVER_WISHES; i++) {
+		assert_int_equal(wishes.of[i].pid, i - 1); /* who asks checks it */
+		assert_int_equal(wishes.of[i].active, i % 2);
+	}
+	server__listen_to(&server, &wishes); /* the others wait */
+	assert_int_equal(wishes.n, SERVER_WISHES);
+	wishes.n = 0;
+	server__listen_to(&server, &wishes);
+	assert_int_equal(wishes.n, 2);
+	assert_int_equal(wishes.of[1].pid, SERVER_WISHES);
+	assert_false(wishes.round);
+	assert_true(server.feed >= 0);
+}
+
+static void who_is_left_alone_is_said(void **state)
+{
+	struct feed_message message;
+	int memory;
+
+	(void)state;
+	assert_int_equal(server__send_inactive(&server, 42, "<b>: there is no process"), 0);
+	assert_int_equal(feed__receive(other, &message, &memory), 1);
+	assert_int_equal(message.kind, FEED_INACTIVE);
+	assert_int_equal(message.pid, 42);
+	assert_string_equal(message.why, "<b>: there is no process");
 }
 
 static void a_server_that_does_not_read_is_given_up(void **state)
 {
 	(void)state;
 	server.progress_s -= 1000;
-	server__listen_to(&server);
+	server__listen_to(&server, &wishes);
 	assert_true(server.feed >= 0); /* there was nothing to read */
 	send_profile();
 	send_profile();
-	server__listen_to(&server);
+	server__listen_to(&server, &wishes);
 	server.progress_s -= 1000;
 	{
 		struct feed_message message;
@@ -127,10 +175,10 @@ static void a_server_that_does_not_read_is_given_up(void **state)
 		assert_int_equal(feed__receive(other, &message, &memory), 1);
 		close(memory);
 	}
-	server__listen_to(&server);
+	server__listen_to(&server, &wishes);
 	assert_true(server.feed >= 0); /* it has read one of two */
 	server.progress_s -= 1000;
-	server__listen_to(&server);
+	server__listen_to(&server, &wishes);
 	assert_int_equal(server.feed, -1);
 }
 
@@ -153,6 +201,8 @@ int main(void)
 		TEST(what_is_not_read_is_bounded),
 		TEST(a_profile_that_holds_is_said),
 		TEST(a_server_may_ask_and_nothing_else),
+		TEST(a_server_may_wish_so_much),
+		TEST(who_is_left_alone_is_said),
 		TEST(a_server_that_does_not_read_is_given_up),
 		TEST(a_server_that_is_gone_is_noticed),
 	};

@@ -327,6 +327,76 @@ static void a_stack_has_one_number(void **state)
 	free(metrics);
 }
 
+/* Metrics in both formats have the form that Prometheus reads, and each series once. */
+static void assert_metrics_are_read(void)
+{
+	for (int i = 0; i < 2; i++) {
+		char *text;
+		const char *fault;
+
+		accepted = i ? "application/openmetrics-text" : NULL;
+		text = ask_with("/metrics", NULL, NULL, 200);
+		fault = exposition_fault(text);
+		if (fault)
+			fail_msg("metrics: %s", fault);
+		free(text);
+	}
+	accepted = NULL;
+}
+
+static void one_may_be_left_alone(void **state)
+{
+	(void)state;
+	come(7, "leaky", START_NS, 3);
+	come(8, "leaky", START_NS, 1);
+	store__end_round(&site.store);
+	assert_says("/pid/7/activate", NULL, "", 200, "pid 7 is traced");
+	assert_says("/pid/7/deactivate", NULL, "", 202, "pid 7 is not to be traced");
+	assert_says("/pid/9/deactivate", NULL, "", 404, "no process 9");
+	assert_says("/pid/9/activate", NULL, "", 404, "no process 9");
+	assert_int_equal(site.n_wishes, 1);
+	assert_int_equal(site.wishes[0].pid, 7);
+	assert_false(site.wishes[0].active);
+	/* the tracer does so */
+	store__leave(&site.store, 7, "");
+	store__leave(&site.store, 9,
+		     "<i>it is a \"32-bit\" program</i>"); /* since an earlier server */
+	store__hold(&site.store, 8, START_NS + 5);
+	store__end_round(&site.store);
+	assert_says("/targets", NULL, NULL, 200, "\"active\":false");
+	assert_says("/targets", NULL, NULL, 200, "{\"pid\":9,\"why\":\"<i>it is a \\\"32-bit");
+	assert_says("/", NULL, NULL, 200, "not traced");
+	assert_says("/pid/7/", NULL, NULL, 200, "action=\"activate\"");
+	assert_says("/pid/8/", NULL, NULL, 200, "action=\"deactivate\"");
+	assert_says("/pid/7/snapshot", NULL, "", 409, "POST /pid/7/activate");
+	assert_says("/pid/7/debug/pprof/heap", "seconds=1", NULL, 409, "not traced");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_processes{group=\"leaky\"} 1\n");
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_processes_inactive{group=\"leaky\"} 1\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_live_bytes{group=\"leaky\"} 100\n");
+	assert_metrics_are_read();
+	assert_says("/pid/7/deactivate", NULL, "", 200, "pid 7 is not traced");
+	accepted = "text/html,*/*";
+	assert_says("/pid/7/activate", NULL, "", 303, "is to be traced again");
+	accepted = NULL;
+	assert_says("/pid/9/activate", NULL, "", 202, "pid 9 is to be traced again");
+	assert_int_equal(site.n_wishes, 3);
+	/* it fails for one; the other one begins anew, even within a moment */
+	store__leave(&site.store, 7, "<i>it is a \"32-bit\" program</i>");
+	come(8, "leaky", START_NS, 2);
+	store__end_round(&site.store);
+	assert_says("/pid/7/", NULL, NULL, 200, "again: &lt;i&gt;it is a &quot;32-bit&quot;");
+	assert_says("/pid/9/activate", NULL, "", 404, "no process 9"); /* it has ended */
+	assert_says("/targets", NULL, NULL, 200, "\"inactive\":[{\"pid\":7");
+	come(7, "leaky", START_NS, 1);
+	store__end_round(&site.store);
+	assert_int_equal(store__find(&site.store, 7)->n_kept, 1);
+	assert_null(store__inactive(&site.store, 7));
+	while (site.n_wishes < SITE_WISHES)
+		assert_says("/pid/7/deactivate", NULL, "", 202, "pid 7");
+	assert_says("/pid/7/deactivate", NULL, "", 429, "wait");
+}
+
 /* More names than there are groups: the rest is one. */
 static void groups_are_bounded(void **state)
 {
@@ -349,23 +419,6 @@ static void groups_are_bounded(void **state)
 }
 
 #define HOSTILE "<x y='z'>\"\\\n\x1b[2J\xff&{}#"
-
-/* Metrics in both formats have the form that Prometheus reads, and each series once. */
-static void assert_metrics_are_read(void)
-{
-	for (int i = 0; i < 2; i++) {
-		char *text;
-		const char *fault;
-
-		accepted = i ? "application/openmetrics-text" : NULL;
-		text = ask_with("/metrics", NULL, NULL, 200);
-		fault = exposition_fault(text);
-		if (fault)
-			fail_msg("metrics: %s", fault);
-		free(text);
-	}
-	accepted = NULL;
-}
 
 /* The name of a command, of a file and of functions is chosen by the target. */
 static void names_stay_text(void **state)
@@ -546,6 +599,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
+		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_stay_text, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_stays_text, begin, end),

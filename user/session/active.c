@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Targets that are not to be traced for a while. To the run, such a process is one that has ended.
+ * When it is traced again it is a new target: what happened meanwhile is not known, and windows
+ * must not be taken for a sample of that time. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/clock.h"
+#include "base/vector.h"
+#include "proc/process.h"
+#include "session/budget.h"
+#include "session/internal.h"
+
+#define LOOK_NS 1000000000 /* how often to see if paused processes live */
+
+struct paused {
+	pid_t pid;
+	uint64_t start_ticks; /* tells it from a later process with that pid */
+	bool selected;	      /* it was not named */
+	bool wanted;	      /* it is to be traced again */
+	bool full;	      /* there was no room for it: it is tried again */
+	char why[96];	      /* what failed when that was tried; "": nothing did */
+};
+
+static void forget(struct session *s, const struct paused *p)
+{
+	s->paused[p - s->paused] = s->paused[--s->n_paused];
+}
+
+static bool lives(const struct paused *p)
+{
+	struct process_info now;
+
+	return !process__read_stat(p->pid, &now) && now.start_ticks == p->start_ticks &&
+	       now.state != 'Z';
+}
+
+static struct paused *find(struct session *s, pid_t pid)
+{
+	for (struct paused *p = s->paused; p < s->paused + s->n_paused; p++) {
+		if (p->pid != pid)
+			continue;
+		if (lives(p))
+			return p;
+		forget(s, p);
+		break;
+	}
+	return NULL;
+}
+
+bool active__is_paused(struct session *s, pid_t pid)
+{
+	return s->n_paused && find(s, pid);
+}
+
+int session__deactivate(struct session *s, pid_t pid)
+{
+	struct target *t = targets__find(s, pid);
+
+	if (!t || s->stop_ns)
+		return -ESRCH;
+	if (s->launch.pid == pid)
+		return -EINVAL;
+	if (VECTOR_ADD_ROOM(s->paused, s->n_paused))
+		return -ENOMEM;
+	s->paused[s->n_paused++] = (struct paused){
+		.pid = pid, .start_ticks = t->info.start_ticks, .selected = t->uninvited};
+	capture__release_process(s->capture, pid);
+	targets__note_end(s, t);
+	/* so that it is dropped as soon as others are */
+	t->uninvited = t->released = true;
+	capture__leave(s->capture, pid);
+	return 0;
+}
+
+int session__activate(struct session *s, pid_t pid)
+{
+	struct paused *p = find(s, pid);
+
+	if (!p)
+		return -ESRCH;
+	p->wanted = true;
+	return 0;
+}
+
+static int begin_selected(struct session *s, pid_t pid, struct error *err)
+{
+	struct abi_event event = {.kind = EVENT_NEW,
+				  .tgid = (uint32_t)pid,
+				  .time_ns = clock__now_ns(CLOCK_MONOTONIC)};
+	int rc = capture__add_process(s->capture, pid, &event.process, err);
+
+	if (!rc)
+		targets__welcome(s, &event);
+	return rc;
+}
+
+/* As session__open() and session__start() do it. */
+static int begin_named(struct session *s, pid_t pid, struct error *err)
+{
+	struct target *t = targets__add(s);
+	int rc;
+
+	if (!t)
+		return error__set(err, -ENOMEM, "out of memory");
+	rc = open__target(s, t, pid, err);
+	if (!rc) {
+		t->start_ns = clock__now_ns(CLOCK_MONOTONIC);
+		targets__tell_mappings(s);
+		rc = open__attach(s, t, false, err) ?: region_calls__attach_again(s, t, err);
+	}
+	if (!rc) {
+		process__cpu_time_ns(pid, &t->cpu_start_ns);
+		targets__read_size(t);
+		t->rss_start_bytes = t->rss_bytes;
+		t->start_ns = clock__now_ns(CLOCK_MONOTONIC);
+		rc = budget__welcome(s, t);
+		if (rc)
+			error__set(err, rc, "no limit of overhead can be kept: %s", strerror(-rc));
+	}
+	if (rc) {
+		capture__release_process(s->capture, pid);
+		capture__leave(s->capture, pid);
+		targets__remove(s, t);
+	}
+	return rc;
+}
+
+bool active__keep(struct session *s)
+{
+	uint64_t now = clock__now_ns(CLOCK_MONOTONIC);
+	bool look = now >= s->paused_look_ns;
+
+	if (s->stop_ns)
+		return false;
+	if (look)
+		s->paused_look_ns = now + LOOK_NS;
+	for (size_t i = 0; i < s->n_paused;) {
+		struct paused *p = &s->paused[i], was = *p;
+		struct error err = {};
+		int rc;
+
+		if ((look || p->wanted) && !lives(p)) {
+			forget(s, p);
+			continue;
+		}
+		i++;
+		/* a call that meets an old probe and a new one counts twice */
+		if (!p->wanted || (p->full && !look) || capture__pausing(s->capture, p->pid))
+			continue;
+		i--;
+		forget(s, p); /* a paused process is not welcome */
+		rc = was.selected ? begin_selected(s, was.pid, &err)
+				  : begin_named(s, was.pid, &err);
+		if (!rc || VECTOR_ADD_ROOM(s->paused, s->n_paused))
+			continue;
+		/* soon there is room: that of the target that it was before */
+		was.wanted = was.full = rc == -E2BIG;
+		snprintf(was.why, sizeof(was.why), "%.*s", (int)sizeof(was.why) - 1, err.text);
+		s->paused[s->n_paused++] = was;
+	}
+	return s->n_paused;
+}
+
+int session__each_inactive(struct session *s, int (*fn)(void *ctx, pid_t pid, const char *why),
+			   void *ctx)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < s->n_paused && !rc; i++)
+		rc = fn(ctx, s->paused[i].pid, s->paused[i].wanted ? NULL : s->paused[i].why);
+	return rc;
+}
