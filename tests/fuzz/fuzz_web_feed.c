@@ -74,8 +74,11 @@ static void send_next(struct fuzz_input *in, int fd)
 {
 	unsigned kind = (unsigned)fuzz_take(in, 1), pid = (unsigned)fuzz_take(in, 1);
 	size_t left, size = (size_t)fuzz_take(in, 2);
-	struct feed_message message = {
-		.kind = kind & 7, .pid = (pid_t)(pid & 3), .taken_ns = pid, .every_s = 1};
+	struct feed_message message = {.kind = kind & 7,
+				       .pid = (pid_t)(pid & 3),
+				       .taken_ns = pid,
+				       .every_s = 1,
+				       .why = "<x>\"\n"};
 	int memory = -1;
 
 	left = (size_t)(in->end - in->pos);
@@ -116,6 +119,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(!i || site.store.processes[i - 1]->pid < p->pid);
 		for (size_t k = 0; k < p->n_kept; k++)
 			bytes += p->kept[k].size;
+		for (size_t k = 0; k < p->n_pinned; k++)
+			bytes += p->pinned[k].size;
 	}
 	require(bytes == site.store.bytes && bytes <= STORE_BYTES);
 	get(&site, "/", NULL);

@@ -96,11 +96,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		}
 		require((reply.body || !reply.size) && reply.type && !reply.stream);
 		require(reply.status == 200 || reply.status == 202 || reply.status == 301 ||
-			(reply.status >= 400 && reply.status < 500) || reply.status == 503);
+			reply.status == 303 || (reply.status >= 400 && reply.status < 500) ||
+			reply.status == 503);
 		/* nothing in a header that a client has made up but a number */
 		require(!reply.location ||
 			!reply.location[strspn(reply.location, "/pid0123456789")]);
 		require(!reply.file || strspn(reply.file, "heap.bgz") == strlen(reply.file));
+		require(site.n_wishes <= 1 && (!site.n_wishes || request.post));
 		require(site.store.n == 2 && site.n_requests[reply.status / 100] == 1);
 		free(reply.body);
 	}

@@ -571,3 +571,34 @@ def agent_leaves_alone_what_is_selected():
             agent.stop()
         end(changing)
         other.stop()
+
+
+@test(beside=True)
+def agent_tells_when_it_began():
+    """A program that is quiet begins to leak: since when, in which function; the profiles of before and of then are kept."""
+    with Endless("leaking", "plugin_late", "--rate", "1000", "--leak", "300000") as target, Agent("-p", target.pid, "-i", "4096") as agent:
+        agent.wait_for(target.pid, snapshots=7)
+        expect(not agent.targets()[target.pid].get("rise"), "it grows before it leaks:", agent.targets())
+        began = time.time()
+        target.say("event")
+        wait_until(lambda: agent.targets()[target.pid].get("rise"), "it is noticed")
+        found = agent.targets()[target.pid]
+        rise = found["rise"]
+        [function] = target.ask("truth")["leaks"]
+        expect_equal((found["surely_grows"], rise["function"], rise["until"]), (True, function, None), "what grows")
+        expect(rise["growth_low"] <= 300000 and rise["growth_high"] > 0, rise)
+        expect(abs(rise["since"] - began) < 6, "since", rise["since"] - began, "s after it began:", rise)
+        expect(rise["since_low"] is None or rise["since_low"] <= rise["since"] <= rise["since_high"] <= rise["noticed"], rise)
+        expect_words(agent.get(f"/stack/{rise['stack']}")[1].decode(), rf"\({target.pid}\): .*{function}")
+        expect_words(agent.get(f"/pid/{target.pid}/")[1].decode(), f"surely grows, in {function}")
+        diff = json.loads(agent.get(f"/pid/{target.pid}/diff?from={rise['before']}&to={rise['at']}&format=json")[1])
+        expect(function in json.dumps(diff), diff)
+        text = agent.get("/metrics")[1].decode()
+        pools = re.findall(r'^memtrace_pool_live_bytes\{group="leaking",pool="([^"]*)"\} (\S+)$', text, re.M)
+        expect_equal([name for name, _ in pools], ["leaking"], "pools of a program of one thread")
+        expect(float(re.search(r'^memtrace_pool_growth_low_bytes_per_second\{group="leaking",pool="leaking"\} (\S+)$', text, re.M)[1]) > 0, text[-3000:])
+        checked = run([need_tool("promtool"), "check", "metrics"], input=text)
+        expect_equal((checked.status, checked.err), (0, ""), "promtool")
+        agent.stop()
+        target.stop()
+    return f"noticed after {rise['noticed'] - began:.1f} s, as since {rise['since'] - began:+.1f} s"

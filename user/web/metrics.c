@@ -16,24 +16,79 @@
 
 #define MOST_GROUPS 100
 #define MOST_STACKS 5 /* of each group's process that holds most */
+#define MOST_POOLS  8 /* of threads, of each group */
+
+struct pool_sum {
+	char name[64];
+	double live_bytes;
+	struct growth growth; /* NaN: not known */
+};
 
 struct group {
 	char name[64];
 	size_t n, windowed, inactive;
 	struct estimate live;
-	struct growth growth;
-	bool grows_known;
+	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
+	struct pool_sum pools[MOST_POOLS + 1]; /* the last one: others */
+	size_t n_pools;
 	const struct process *largest; /* NULL: none is traced */
 };
 
-static void add(struct group *g, const struct process *p)
+static void add_growth(struct growth *sum, const struct growth *one)
+{
+	if (!isfinite(one->low))
+		return;
+	if (isfinite(sum->low))
+		growth__merge(sum, one);
+	else
+		*sum = *one;
+}
+
+/* The pool of that name; "other" where there are too many, or for no name. */
+static struct pool_sum *pool_of(struct group *g, const char *name)
+{
+	size_t i = 0;
+
+	if (!strcmp(name, "other"))
+		name = "";
+	while (*name && i < g->n_pools && strcmp(g->pools[i].name, name))
+		i++;
+	if (!*name || i == MOST_POOLS) {
+		i = MOST_POOLS;
+		name = "other";
+	}
+	if (!*g->pools[i].name) {
+		snprintf(g->pools[i].name, sizeof(g->pools[i].name), "%s", name);
+		g->pools[i].growth = (struct growth){NAN, NAN, NAN};
+		g->n_pools += i < MOST_POOLS;
+	}
+	return &g->pools[i];
+}
+
+/* 0 or -ENOMEM. */
+static int add_pools(struct group *g, const struct process *p)
+{
+	for (size_t i = 0; i < p->n_pools; i++) {
+		_cleanup_free_ char *name = text_printable(p->pools[i].name);
+		struct pool_sum *sum;
+
+		if (!name)
+			return -ENOMEM;
+		sum = pool_of(g, name);
+		sum->live_bytes += p->pools[i].live_bytes;
+		add_growth(&sum->growth, &p->pools[i].growth);
+	}
+	return 0;
+}
+
+static int add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
 
 	if (p->inactive) { /* its figures hold no more */
 		g->inactive++;
-		return;
+		return 0;
 	}
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
@@ -42,18 +97,13 @@ static void add(struct group *g, const struct process *p)
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
 		g->freed_bytes += profile->sites[i].freed_bytes;
 	}
-	if (profile->has_growth && isfinite(profile->growth.attributed.low)) {
-		if (g->grows_known)
-			growth__merge(&g->growth, &profile->growth.attributed);
-		else
-			g->growth = profile->growth.attributed;
-		g->grows_known = true;
-	}
+	add_growth(&g->growth, &p->growth);
 	if (profile->overhead_pct > 0 && profile->duration_s > 0)
 		g->cost_cores += profile->overhead_pct / 100 * (double)profile->cpu_time_ns / 1e9 /
 				 profile->duration_s;
 	if (!g->largest || p->live.bytes > g->largest->live.bytes)
 		g->largest = p;
+	return add_pools(g, p);
 }
 
 static int by_live(const void *a, const void *b)
@@ -76,6 +126,7 @@ static struct group *group_of(struct group *groups, size_t *n, const char *name)
 	if (*n > MOST_GROUPS)
 		return &groups[MOST_GROUPS];
 	snprintf(groups[*n].name, sizeof(groups[*n].name), "%s", name);
+	groups[*n].growth = (struct growth){NAN, NAN, NAN};
 	return &groups[(*n)++];
 }
 
@@ -148,17 +199,17 @@ static double of_live_high(const struct group *g)
 
 static double of_growth(const struct group *g)
 {
-	return g->grows_known ? g->growth.bytes_per_s : NAN;
+	return g->growth.bytes_per_s;
 }
 
 static double of_growth_low(const struct group *g)
 {
-	return g->grows_known ? g->growth.low : NAN;
+	return g->growth.low;
 }
 
 static double of_growth_high(const struct group *g)
 {
-	return g->grows_known ? g->growth.high : NAN;
+	return g->growth.high;
 }
 
 static double of_cost(const struct group *g)
@@ -184,6 +235,60 @@ static const struct figure {
 	{"growth_high_bytes_per_second", "", "Upper end of its 95 % interval.", of_growth_high},
 	{"cost_cores", "", "CPU time that tracing takes from the processes, in cores.", of_cost},
 };
+
+static double pool_live(const struct pool_sum *pool)
+{
+	return pool->live_bytes;
+}
+
+static double pool_growth(const struct pool_sum *pool)
+{
+	return pool->growth.bytes_per_s;
+}
+
+static double pool_growth_low(const struct pool_sum *pool)
+{
+	return pool->growth.low;
+}
+
+static double pool_growth_high(const struct pool_sum *pool)
+{
+	return pool->growth.high;
+}
+
+static void put_pools(const struct form *form, const struct group *groups, size_t n)
+{
+	static const struct {
+		const char *name, *unit, *help;
+		double (*of)(const struct pool_sum *pool); /* NaN: not known */
+	} parts[] = {
+		{"pool_live_bytes", "bytes",
+		 "Live bytes by the threads that allocated them, those of one name together.",
+		 pool_live},
+		{"pool_growth_bytes_per_second", "", "Their growth of late.", pool_growth},
+		{"pool_growth_low_bytes_per_second", "", "Lower end of its interval.",
+		 pool_growth_low},
+		{"pool_growth_high_bytes_per_second", "", "Upper end of its interval.",
+		 pool_growth_high},
+	};
+
+	for (size_t f = 0; f < sizeof(parts) / sizeof(*parts); f++) {
+		family(form, parts[f].name, "gauge", parts[f].unit, parts[f].help);
+		for (size_t i = 0; i < n * (MOST_POOLS + 1); i++) {
+			const struct group *g = &groups[i / (MOST_POOLS + 1)];
+			const struct pool_sum *pool = &g->pools[i % (MOST_POOLS + 1)];
+			double value = *pool->name ? parts[f].of(pool) : NAN;
+
+			if (!isfinite(value))
+				continue;
+			fprintf(form->to, "memtrace_%s{group=\"", parts[f].name);
+			put_label(form->to, g->name);
+			fputs("\",pool=\"", form->to);
+			put_label(form->to, pool->name);
+			fprintf(form->to, "\"} %.17g\n", value);
+		}
+	}
+}
 
 static int by_growth(const void *a, const void *b)
 {
@@ -365,9 +470,8 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 		/* as they are printed: two names may differ in controls alone */
 		_cleanup_free_ char *name = text_printable(processes[i]->latest->comm);
 
-		if (!name)
+		if (!name || add(group_of(groups, &n_groups, name), processes[i]))
 			return -ENOMEM;
-		add(group_of(groups, &n_groups, name), processes[i]);
 	}
 	for (size_t f = 0; f < sizeof(figures) / sizeof(*figures); f++) {
 		family(form, figures[f].name, "gauge", figures[f].unit, figures[f].help);
@@ -385,6 +489,7 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	family(form, "freed_bytes", "gauge", "bytes", "Of these, freed.");
 	for (size_t i = 0; i < n_groups; i++)
 		sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
+	put_pools(form, groups, n_groups);
 	family(form, "stack_live_bytes", "gauge", "bytes",
 	       "Of the group's process that holds most, the stacks that hold most; /stack/ID "
 	       "names them.");

@@ -30,12 +30,6 @@ static void begin(FILE *to, const char *title)
 	fprintf(to, "</title>%s</head><body>\n", style);
 }
 
-/* How fast it grows, and by which evidence. */
-static const struct growth *growth_of(const struct process *p)
-{
-	return p->latest->has_growth ? &p->latest->growth.attributed : NULL;
-}
-
 static bool surely_grows(const struct process *p)
 {
 	return !p->ended && !p->inactive && p->leaks;
@@ -50,8 +44,8 @@ static const char *mode_of(const struct process *p)
 static int by_evidence(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
-	double grows_x = surely_grows(x) ? growth_of(x)->bytes_per_s : 0,
-	       grows_y = surely_grows(y) ? growth_of(y)->bytes_per_s : 0, live_x = x->live.bytes,
+	double grows_x = surely_grows(x) ? x->growth.bytes_per_s : 0,
+	       grows_y = surely_grows(y) ? y->growth.bytes_per_s : 0, live_x = x->live.bytes,
 	       live_y = y->live.bytes;
 
 	if (surely_grows(x) != surely_grows(y))
@@ -105,10 +99,10 @@ static void put_live(FILE *to, const struct process *p)
 
 static void put_growth(FILE *to, const struct process *p)
 {
-	const struct growth *growth = growth_of(p);
+	const struct growth *growth = &p->growth;
 	char value[CELL_SIZE], range[CELL_SIZE] = "";
 
-	if (!growth || !isfinite(growth->bytes_per_s)) {
+	if (!isfinite(growth->bytes_per_s)) {
 		fputs("<td class=\"e\">not known</td><td></td>", to);
 		return;
 	}
@@ -180,6 +174,43 @@ static int put_table(FILE *to, const struct profile *profile)
 	return encode_table(profile, &options, &sink);
 }
 
+static void put_time(FILE *to, uint64_t ns)
+{
+	time_t at = (time_t)(ns / 1000000000);
+	char text[32] = "?";
+	struct tm utc;
+
+	if (gmtime_r(&at, &utc))
+		strftime(text, sizeof(text), "%Y-%m-%d %H:%M:%S UTC", &utc);
+	fputs(text, to);
+}
+
+/* Since when it surely grows, and the profiles that are kept of that. */
+static void put_rise(const struct rise *rise, FILE *to)
+{
+	char value[CELL_SIZE];
+
+	fputs(rise->goes_on ? "<p class=\"g\">It surely grows, in " : "<p>It grew, in ", to);
+	put_html(to, rise->function);
+	fprintf(to, ": by %s/s when that was noticed, at ",
+		format_change(rise->growth.bytes_per_s, value));
+	put_time(to, rise->noticed_ns);
+	if (rise->onset.ns) {
+		fputs(rise->onset.earlier ? "; it began at about this time, or earlier: "
+					  : "; it began at about ",
+		      to);
+		put_time(to, rise->onset.ns);
+	}
+	if (rise->ended_ns) {
+		fputs("; it ended before ", to);
+		put_time(to, rise->ended_ns);
+	}
+	if (rise->before && rise->before != rise->at)
+		fprintf(to, ". <a href=\"diff?from=%u&amp;to=%u\">What grew until then</a>",
+			rise->before, rise->at);
+	fputs(".</p>\n", to);
+}
+
 /* Is it traced, and what to do about that. */
 static void put_switch(const struct site *site, const struct process *p, FILE *to)
 {
@@ -219,6 +250,8 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 	fputs("</p>\n", to);
 	if (!p->ended)
 		put_switch(site, p, to);
+	if (p->rise.known)
+		put_rise(&p->rise, to);
 	fputs("<pre>", to);
 	rc = put_table(to, p->latest);
 	fputs("</pre>\n<p><a href=\"flame.svg\"><img src=\"flame.svg\" "
@@ -237,6 +270,33 @@ static void put_container(struct json *json, const struct process *p)
 		json__put_text(json, "pod_uid", p->container.pod);
 }
 
+static double seconds_of(uint64_t ns)
+{
+	return ns ? (double)ns / 1e9 : NAN;
+}
+
+static void list_rise(struct json *target, const struct rise *rise)
+{
+	struct json json = json__open(target, "rise", "{");
+	char id[17];
+
+	snprintf(id, sizeof(id), "%016" PRIx64, rise->stack);
+	json__put_real(&json, "noticed", seconds_of(rise->noticed_ns));
+	json__put_real(&json, "since", seconds_of(rise->onset.ns));
+	json__put_real(&json, "since_low",
+		       rise->onset.earlier ? NAN : seconds_of(rise->onset.low_ns));
+	json__put_real(&json, "since_high", seconds_of(rise->onset.high_ns));
+	json__put_real(&json, "until", seconds_of(rise->ended_ns));
+	json__put_text(&json, "stack", id);
+	json__put_text(&json, "function", rise->function);
+	json__put_real(&json, "growth_bytes_per_s", rise->growth.bytes_per_s);
+	json__put_real(&json, "growth_low", rise->growth.low);
+	json__put_real(&json, "growth_high", rise->growth.high);
+	json__put_uint(&json, "before", rise->before);
+	json__put_uint(&json, "at", rise->at);
+	sink__puts(json.sink, "}");
+}
+
 int list_targets(const struct site *site, FILE *to)
 {
 	_cleanup_free_ struct process **processes = sorted(site);
@@ -250,7 +310,6 @@ int list_targets(const struct site *site, FILE *to)
 	list = json__open(&document, "targets", "[");
 	for (size_t i = 0; i < site->store.n; i++) {
 		const struct process *p = processes[i];
-		const struct growth *growth = growth_of(p);
 		const struct estimate live = p->live;
 		struct interval interval = estimate__interval(&live);
 		struct json target = json__open(&list, NULL, "{");
@@ -264,12 +323,15 @@ int list_targets(const struct site *site, FILE *to)
 		json__put_signed(&target, "live_bytes", live.bytes);
 		json__put_signed(&target, "live_bytes_low", interval.low);
 		json__put_signed(&target, "live_bytes_high", interval.high);
-		json__put_real(&target, "growth_bytes_per_s", growth ? growth->bytes_per_s : NAN);
-		json__put_real(&target, "growth_low", growth ? growth->low : NAN);
-		json__put_real(&target, "growth_high", growth ? growth->high : NAN);
+		json__put_real(&target, "growth_bytes_per_s", p->growth.bytes_per_s);
+		json__put_real(&target, "growth_low", p->growth.low);
+		json__put_real(&target, "growth_high", p->growth.high);
+		json__put_real(&target, "growth_over_s", p->growth_s);
 		json__put_bool(&target, "surely_grows", surely_grows(p));
 		json__put_real(&target, "overhead_pct",
 			       p->latest->overhead_pct >= 0 ? p->latest->overhead_pct : NAN);
+		if (p->rise.known)
+			list_rise(&target, &p->rise);
 		json__put_uint(&target, "snapshots", p->n_kept);
 		json__put_uint(&target, "snapshot", process__snapshot(p, 0)->id);
 		sink__puts(&sink, "}");

@@ -2,6 +2,7 @@
 #include "web/store.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "base/vector.h"
 #include "decode/decode.h"
 #include "encode/text.h"
+#include "encode/where.h"
 #include "profile/diff.h"
 
 /* Where the process stands, or would. */
@@ -30,23 +32,45 @@ const struct snapshot *process__snapshot(const struct process *p, unsigned id)
 {
 	if (!id)
 		return p->n_kept ? &p->kept[p->n_kept - 1] : NULL;
+	for (size_t i = 0; i < p->n_pinned; i++)
+		if (p->pinned[i].id == id)
+			return &p->pinned[i];
 	for (size_t i = 0; i < p->n_kept; i++)
 		if (p->kept[i].id == id)
 			return &p->kept[i];
 	return NULL;
 }
 
+static void free_snapshot(struct store *s, struct snapshot *snapshot)
+{
+	s->bytes -= snapshot->size;
+	free(snapshot->file);
+	free(snapshot->moment.held);
+}
+
+static void drop_pinned(struct store *s, struct process *p)
+{
+	while (p->n_pinned)
+		free_snapshot(s, &p->pinned[--p->n_pinned]);
+}
+
 static void drop_oldest(struct store *s, struct process *p)
 {
-	s->bytes -= p->kept[0].size;
-	free(p->kept[0].file);
+	unsigned id = p->kept[0].id;
+
+	if ((id == p->rise.before || id == p->rise.at) && p->n_pinned < 2)
+		p->pinned[p->n_pinned++] = p->kept[0];
+	else
+		free_snapshot(s, &p->kept[0]);
 	memmove(p->kept, p->kept + 1, --p->n_kept * sizeof(*p->kept));
 }
 
 static void free_process(struct store *s, struct process *p)
 {
+	p->rise = (struct rise){};
 	while (p->n_kept)
 		drop_oldest(s, p);
+	drop_pinned(s, p);
 	profile__free(p->latest);
 	free(p);
 }
@@ -95,6 +119,10 @@ static int make_room(struct store *s, struct process *p, size_t size)
 		drop_oldest(s, other);
 		s->n_evicted++;
 	}
+	for (size_t i = 0; s->bytes + size > STORE_BYTES && i < s->n; i++) {
+		s->n_evicted += s->processes[i]->n_pinned;
+		drop_pinned(s, s->processes[i]);
+	}
 	while (s->bytes + size > STORE_BYTES && (other = first_ended(s))) {
 		s->n_evicted += other->n_kept;
 		remove_at(s, place_of(s, other->pid));
@@ -109,7 +137,10 @@ static int make_room(struct store *s, struct process *p, size_t size)
 	return 0;
 }
 
-/* --- stacks --- */
+/* --- stacks and pools of threads --- */
+
+#define FNV_BASIS  0xcbf29ce484222325
+#define POOL_BASIS 0x6c62272e07bb0142 /* another one: the two kinds have different ids */
 
 const struct stack *process__stack(const struct process *p, uint64_t id)
 {
@@ -119,18 +150,25 @@ const struct stack *process__stack(const struct process *p, uint64_t id)
 	return NULL;
 }
 
-/* FNV-1a (Fowler, Noll, Vo) of the names of its frames. */
+/* FNV-1a (Fowler, Noll, Vo) */
+static uint64_t id_of(const char *text, size_t len, uint64_t id)
+{
+	for (size_t i = 0; i < len; i++)
+		id = (id ^ (unsigned char)text[i]) * 0x100000001b3;
+	return id;
+}
+
+/* Its number is that of the names of its frames. */
 static int add_stack(struct process *p, const struct profile *profile, size_t i)
 {
 	const struct profile_site *site = &profile->sites[i];
 	_cleanup_free_ char *names = collapsed_names(profile, site);
-	uint64_t id = 0xcbf29ce484222325;
 	struct stack *stack;
+	uint64_t id;
 
 	if (!names)
 		return -ENOMEM;
-	for (const char *c = names; *c; c++)
-		id = (id ^ (unsigned char)*c) * 0x100000001b3;
+	id = id_of(names, strlen(names), FNV_BASIS);
 	stack = (struct stack *)process__stack(p, id);
 	if (stack) {
 		stack->live_bytes += site->live.bytes;
@@ -150,6 +188,157 @@ static int by_growth(const void *a, const void *b)
 	return order ?: x < y ? -1 : x > y;
 }
 
+static int by_live(const void *a, const void *b)
+{
+	const struct pool *x = a, *y = b;
+
+	return x->live_bytes < y->live_bytes ? 1 : x->live_bytes > y->live_bytes ? -1 : 0;
+}
+
+/* One pool of each name. The last entry is of the others: "". 0 or -ENOMEM. */
+static int add_pools(struct process *ret, const struct profile *profile)
+{
+	_cleanup_free_ double *held = calloc(profile->n_threads + 1, sizeof(*held));
+	_cleanup_free_ struct pool *pools = calloc(profile->n_threads + 1, sizeof(*pools));
+	size_t n = 1;
+
+	if (!held || !pools)
+		return -ENOMEM;
+	for (size_t i = 0; i < profile->n_sites; i++)
+		for (size_t k = 0; k < profile->sites[i].n_threads; k++)
+			held[profile->sites[i].threads[k].thread] +=
+				profile->sites[i].threads[k].bytes;
+	for (size_t i = 0; i < profile->n_threads; i++) {
+		const char *name = profile->threads[i].name;
+		size_t len = strnlen(name, sizeof(profile->threads[i].name)), at;
+		uint64_t id;
+
+		while (len && name[len - 1] >= '0' && name[len - 1] <= '9')
+			len--;
+		id = len ? id_of(name, len, POOL_BASIS) : 0;
+		for (at = 0; at < n && pools[at].id != id;)
+			at++;
+		if (at == n)
+			memcpy(pools[n++].name, name, len < sizeof(pools->name) ? len : 15);
+		pools[at].id = id;
+		pools[at].live_bytes += held[i];
+	}
+	qsort(pools + 1, n - 1, sizeof(*pools), by_live);
+	for (; n > STORE_POOLS; n--)
+		pools[0].live_bytes += pools[n - 1].live_bytes;
+	pools[0].id = POOL_BASIS;
+	if (!pools[0].live_bytes) {
+		memmove(pools, pools + 1, (n - 1) * sizeof(*pools));
+		n--;
+	}
+	qsort(pools, n, sizeof(*pools), by_live);
+	memcpy(ret->pools, pools, n * sizeof(*pools));
+	ret->n_pools = n;
+	return 0;
+}
+
+/* What the history is to know of it. 0 or -ENOMEM. */
+static int note_moment(const struct process *facts, const struct profile *profile,
+		       uint64_t taken_ns, struct moment *ret)
+{
+	struct moment m = {.taken_ns = taken_ns,
+			   .held = calloc(1 + facts->n_stacks + facts->n_pools, sizeof(*m.held)),
+			   .complete = profile->n_sites < STORE_STACKS};
+
+	if (!m.held)
+		return -ENOMEM;
+	m.held[m.n++] = (struct held){HISTORY_ALL, facts->live.bytes};
+	for (size_t i = 0; i < facts->n_stacks; i++)
+		m.held[m.n++] = (struct held){facts->stacks[i].id, facts->stacks[i].live_bytes};
+	for (size_t i = 0; i < facts->n_pools; i++)
+		m.held[m.n++] = (struct held){facts->pools[i].id, facts->pools[i].live_bytes};
+	moment__sort(&m);
+	*ret = m;
+	return 0;
+}
+
+/* --- growth --- */
+
+/* The moments of the snapshots that are kept. Returns their number. */
+static size_t moments_of(const struct process *p, const struct moment *ret[STORE_KEPT])
+{
+	for (size_t i = 0; i < p->n_kept; i++)
+		ret[i] = &p->kept[i].moment;
+	return p->n_kept;
+}
+
+/* Takes the growth of late for that over the whole run where it is surer. */
+static bool prefer_recent(struct growth *growth, const struct growth *recent)
+{
+	if (!(recent->low > 0) || growth->low >= recent->low)
+		return false;
+	*growth = *recent;
+	return true;
+}
+
+/* The stack that grows fastest of those that surely do; NULL: none does. */
+static const struct stack *leader_of(const struct process *p)
+{
+	const struct stack *found = NULL;
+
+	for (size_t i = 0; i < p->n_stacks; i++)
+		if (p->stacks[i].growth.low > 0 &&
+		    (!found || p->stacks[i].growth.low > found->growth.low))
+			found = &p->stacks[i];
+	return found;
+}
+
+static void begin_rise(struct store *s, struct process *p, const struct stack *leader)
+{
+	_cleanup_free_ char *function =
+		where_holder(p->latest, &p->latest->sites[leader->site], 99);
+	const struct moment *moments[STORE_KEPT];
+	struct rise *rise = &p->rise;
+
+	drop_pinned(s, p);
+	*rise = (struct rise){.known = true,
+			      .goes_on = true,
+			      .noticed_ns = p->taken_ns,
+			      .stack = leader->id,
+			      .growth = leader->growth,
+			      .at = p->kept[p->n_kept - 1].id};
+	snprintf(rise->function, sizeof(rise->function), "%s", function ?: "?");
+	history__onset(moments, moments_of(p, moments), leader->id, &rise->onset);
+	for (size_t i = 0; rise->onset.ns && i < p->n_kept; i++)
+		if (p->kept[i].taken_ns <= rise->onset.ns)
+			rise->before = p->kept[i].id;
+}
+
+/* Judges growth of late, and notes when it begins and ends. The process has a new snapshot. */
+static void judge_growth(struct store *s, struct process *p)
+{
+	const struct moment *moments[STORE_KEPT];
+	size_t n = moments_of(p, moments);
+	double quantum = profile__is_exact(p->latest) ? 0 : (double)p->latest->interval_bytes;
+	struct growth recent = history__growth(moments, n, HISTORY_ALL, quantum);
+	const struct stack *leader;
+
+	p->growth_s = p->latest->duration_s;
+	if (prefer_recent(&p->growth, &recent))
+		p->growth_s = (double)(moments[n - 1]->taken_ns - moments[0]->taken_ns) / 1e9;
+	for (size_t i = 0; i < p->n_stacks; i++) {
+		recent = history__growth(moments, n, p->stacks[i].id, quantum);
+		prefer_recent(&p->stacks[i].growth, &recent);
+	}
+	for (size_t i = 0; i < p->n_pools; i++)
+		p->pools[i].growth = history__growth(moments, n, p->pools[i].id, quantum);
+	leader = leader_of(p);
+	p->leaks = p->leaks || (leader && p->growth.low > 0);
+	if (p->leaks && leader) {
+		if (!p->rise.goes_on)
+			begin_rise(s, p, leader);
+		p->rise.calm = 0;
+	} else if (p->rise.goes_on && ++p->rise.calm >= STORE_KEPT) {
+		p->rise.goes_on = false;
+		p->rise.ended_ns = p->taken_ns;
+	}
+}
+
 /* Works out what is asked for again and again; in *ret, which replaces the same parts of the
  * process. 0 or -ENOMEM. */
 static int summarize(const struct profile *profile, struct process *ret)
@@ -160,6 +349,10 @@ static int summarize(const struct profile *profile, struct process *ret)
 
 	ret->live = profile__live(profile);
 	ret->leaks = profile__leaks(profile);
+	ret->growth =
+		profile->has_growth ? profile->growth.attributed : (struct growth){NAN, NAN, NAN};
+	if (add_pools(ret, profile))
+		return -ENOMEM;
 	for (size_t i = 0; i < n && !rc; i++) /* they are in that order */
 		rc = add_stack(ret, profile, i);
 	if (rc || n == profile->n_sites || !profile->has_growth)
@@ -200,13 +393,14 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	struct process *p = store__find(s, pid);
 	struct profile *profile = NULL, *before;
 	struct process facts = {};
+	struct moment moment = {};
 	char name[32];
 	int rc;
 
 	snprintf(name, sizeof(name), "profile of %d", pid);
 	rc = decode_bytes(name, file, len, &profile, err);
 	if (!rc)
-		rc = summarize(profile, &facts);
+		rc = summarize(profile, &facts) ?: note_moment(&facts, profile, taken_ns, &moment);
 	if (rc) {
 		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
@@ -238,10 +432,14 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	p->taken_ns = taken_ns;
 	p->live = facts.live;
 	p->leaks = facts.leaks;
+	p->growth = facts.growth;
 	memcpy(p->stacks, facts.stacks, sizeof(p->stacks));
 	p->n_stacks = facts.n_stacks;
+	memcpy(p->pools, facts.pools, sizeof(p->pools));
+	p->n_pools = facts.n_pools;
 	p->latest = profile;
-	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len};
+	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len, moment};
+	judge_growth(s, p);
 	p->round = s->rounds;
 	p->ended = p->outdated = p->inactive = false;
 	s->bytes += len;
@@ -255,6 +453,7 @@ refused:
 		p->outdated = true;
 	}
 	profile__free(profile);
+	free(moment.held);
 	free(file);
 	return rc;
 }

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "proc/container.h"
 #include "profile/profile.h"
+#include "web/history.h"
 
 #define STORE_PROCESSES 4096
 #define STORE_ENDED	64	    /* processes that have ended and are still shown */
@@ -19,6 +20,7 @@
 #define STORE_BYTES	(64u << 20) /* of all snapshots, as files */
 #define STORE_PROFILE	(32u << 20) /* of one */
 #define STORE_STACKS	32	    /* of each process that have a number */
+#define STORE_POOLS	16	    /* of threads, of each process: those that hold most */
 
 /* A profile as encode_pprof() has written it. */
 struct snapshot {
@@ -26,6 +28,7 @@ struct snapshot {
 	uint64_t taken_ns;
 	char *file; /* owned */
 	size_t size;
+	struct moment moment;
 };
 
 /* Sites whose frames have the same names: a function may allocate in several lines. */
@@ -36,6 +39,28 @@ struct stack {
 	struct growth growth;
 };
 
+/* Threads of a process whose names differ in digits at their end alone. */
+struct pool {
+	/* without these; any bytes. "": the other threads, and those without a name */
+	char name[16];
+	uint64_t id; /* in moments */
+	double live_bytes;
+	struct growth growth; /* of late: history__growth() */
+};
+
+/* A process surely grows, since some time. Its last profile before that, and the one by which it
+ * was noticed, are kept. */
+struct rise {
+	bool known, goes_on;
+	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
+	struct onset onset;	       /* ns 0: not known */
+	uint64_t stack;		       /* that grew fastest when it was noticed, */
+	char function[100];	       /* the function that it leads to, */
+	struct growth growth;	       /* and its growth then */
+	unsigned before, at;	       /* the two snapshots; before 0: there is none */
+	unsigned calm;		       /* profiles in a row in which it did not grow */
+};
+
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
@@ -43,9 +68,17 @@ struct process {
 	uint64_t taken_ns, before_ns;
 	/* of the newest profile, because each page and scrape asks for it: */
 	struct estimate live;
-	bool leaks;			   /* profile__leaks() */
+	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or of late */
+	/* of all stacks together: over the whole run, or, where that is surer, of late */
+	struct growth growth;
+	double growth_s;		   /* seconds that it is judged by */
 	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
 	size_t n_stacks;
+	struct pool pools[STORE_POOLS]; /* by live bytes */
+	size_t n_pools;
+	struct rise rise;
+	struct snapshot pinned[2]; /* of the rise, that are no longer among: */
+	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
 	unsigned next_id;

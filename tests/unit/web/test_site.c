@@ -71,6 +71,35 @@ static int end(void **state)
 	return 0;
 }
 
+#define STEP_NS (15 * 1000000000ull)
+
+/* The n-th profile of pid, a step after the one before. Two stacks hold so many blocks of 100
+ * bytes, each allocated by a thread of its own. */
+static void come_nth(pid_t pid, int n, const char *const threads[2], int first, int second)
+{
+	struct profile *profile = new_profile(1);
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	struct error err;
+	size_t thread;
+
+	STACK(profile, 1, 100, first, "malloc", "hold", "main");
+	STACK(profile, 2, 100, second, "malloc", "leak", "main");
+	for (uint32_t i = 0; i < 2; i++)
+		assert_int_equal(profile__add_thread(profile, i + 1, threads[i], &thread), 0);
+	profile->pid = pid;
+	snprintf(profile->comm, sizeof(profile->comm), "leaky");
+	profile->exe = strdup("/usr/bin/leaky");
+	profile->start_unix_ns = START_NS;
+	profile->duration_s = 15.0 * n;
+	end_profile(profile);
+	assert_int_equal(encode_pprof(profile, &sink), 0);
+	profile__free(profile);
+	assert_int_equal(store__add(&site.store, pid, START_NS + (uint64_t)n * STEP_NS, text.bytes,
+				    text.len, &err),
+			 0);
+}
+
 static const char *arguments; /* "name=value" */
 static const char *accepted;
 
@@ -397,6 +426,80 @@ static void one_may_be_left_alone(void **state)
 	assert_says("/pid/7/deactivate", NULL, "", 429, "wait");
 }
 
+static void threads_of_one_name_are_a_pool(void **state)
+{
+	const char *const names[] = {"wor<ker-12", "wor<ker-7"}, *const others[] = {"42", "other"};
+
+	(void)state;
+	for (int n = 1; n < 10; n++)
+		come_nth(7, n, names, 50, 10 * n);
+	come_nth(8, 1, others, 3, 4);
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_pool_live_bytes{group=\"leaky\",pool=\"wor<ker-\"} 14000\n");
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_pool_live_bytes{group=\"leaky\",pool=\"other\"} 700\n");
+	assert_says(
+		"/metrics", NULL, NULL, 200,
+		"memtrace_pool_growth_bytes_per_second{group=\"leaky\",pool=\"wor<ker-\"} 66.6");
+	assert_metrics_are_read();
+	for (pid_t pid = 100; pid < 120; pid++) { /* more than have series */
+		char name[2][16];
+		const char *const many[] = {name[0], name[1]};
+
+		snprintf(name[0], sizeof(name[0]), "a%c", 'a' + pid - 100);
+		snprintf(name[1], sizeof(name[1]), "b%c", 'a' + pid - 100);
+		come_nth(pid, 1, many, 1, 1);
+	}
+	assert_metrics_are_read();
+	{
+		char *metrics = ask_with("/metrics", NULL, NULL, 200);
+		int n = 0;
+
+		for (const char *at = metrics; (at = strstr(at, "\nmemtrace_pool_live_bytes{"));
+		     at++)
+			n++;
+		assert_int_equal(n, 9);
+		free(metrics);
+	}
+}
+
+/* A process is level for a while, grows, is level again. */
+static void a_rise_is_noted(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p;
+	int n = 1, blocks = 100;
+
+	(void)state;
+	for (; n <= 30; n++)
+		come_nth(7, n, names, 500, blocks);
+	p = store__find(&site.store, 7);
+	assert_false(p->leaks || p->rise.known);
+	for (; !p->rise.known && n < 60; n++)
+		come_nth(7, n, names, 500, blocks += 100);
+	assert_in_range(n, 35, 46); /* five to fifteen profiles later */
+	assert_true(p->leaks && p->rise.goes_on);
+	assert_string_equal(p->rise.function, "leak");
+	assert_int_equal(p->rise.onset.ns, START_NS + 30 * STEP_NS);
+	assert_false(p->rise.onset.earlier);
+	assert_int_equal(process__snapshot(p, p->rise.before)->taken_ns, START_NS + 30 * STEP_NS);
+	assert_says("/targets", NULL, NULL, 200, "\"function\":\"leak\"");
+	assert_says("/pid/7/", NULL, NULL, 200, "It surely grows, in leak: ");
+	assert_says("/metrics", NULL, NULL, 200,
+		    "memtrace_growth_low_bytes_per_second{group=\"leaky\"}");
+	for (int i = 0; i < 60; i++, n++) /* it goes on for longer than snapshots are kept */
+		come_nth(7, n, names, 500, blocks += 100);
+	assert_true(p->rise.goes_on);
+	assert_int_equal(p->n_kept, STORE_KEPT);
+	assert_int_equal(p->n_pinned, 2);
+	assert_non_null(process__snapshot(p, p->rise.before));
+	assert_non_null(process__snapshot(p, p->rise.at));
+	for (int i = 0; i < 3 * STORE_KEPT; i++, n++)
+		come_nth(7, n, names, 500, blocks);
+	assert_true(p->rise.known && !p->rise.goes_on && p->rise.ended_ns);
+	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
+}
+
 /* More names than there are groups: the rest is one. */
 static void groups_are_bounded(void **state)
 {
@@ -600,6 +703,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
 		cmocka_unit_test_setup_teardown(a_stack_has_one_number, begin, end),
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
+		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
+		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_stay_text, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_stays_text, begin, end),
