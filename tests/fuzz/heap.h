@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include "heap/find.h"
+#include "heap/types.h"
 #include "heap/image.h"
 #include "proc/maps.h"
 
@@ -131,7 +132,9 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 	struct blocks *blocks;
 	struct image *image;
 	struct maps maps;
-	uint64_t n = 0;
+	struct census_type *types;
+	size_t n_types;
+	uint64_t n = 0, untold;
 
 	for (size_t i = fuzz_take(&heap->in, 1); i; i--)
 		fuzz_heap__change(heap);
@@ -144,6 +147,8 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 		for (size_t k = 0; k < HEAP_SIZES; k++)
 			n += found.arenas[i]->count[PLACE_IN_USE][k].blocks +
 			     found.arenas[i]->count[PLACE_LARGE][k].blocks;
+	require(!types__count(image, blocks, &types, &n_types, &untold) && n_types <= TYPES_MAX);
+	free(types);
 	require(found.stopped || found.quality[HEAP_GLIBC].dropped_spans || n == sums.in_use);
 	heap_found__clear(&found);
 	blocks__free(blocks);

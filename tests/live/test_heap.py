@@ -184,6 +184,27 @@ def heap_other_jemallocs():
 
 
 @test(beside=True)
+def heap_classes():
+    """Objects of C++ classes: dynamic, static and stripped, and without type_info."""
+    source = os.path.join(ROOT, "tests", "progs", "typed.cc")
+    with place() as directory:
+        programs = {"typed": [], "stripped": ["-O2", "-s"], "static": ["-O2", "-s", "-static"],
+                    "no type_info": ["-O2", "-no-pie", "-fno-rtti"]}
+        for name, flags in programs.items():
+            path = os.path.join(directory if flags else PROGS, name)
+            if flags:
+                run([need_tool("c++"), *flags, source, "-o", path])
+            program = start([path])
+            wanted = {}
+            while (line := read_line(program, program.stdout)) != "ready\n":
+                what, count = line.rsplit(" ", 1)
+                wanted[what] = int(count)
+            expect_equal({row["class"]: row["blocks"] for row in census(program.pid)["types"]}, wanted, f"objects, {name}")
+            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  shop::Item", r"\d+ +\S+ KiB  4 others")
+            end(program)
+
+
+@test(beside=True)
 def heap_redis():
     """redis-server has jemalloc, and tells what that has allocated."""
     server, cli = need_tool("redis-server"), need_tool("redis-cli")

@@ -7,6 +7,7 @@
 
 #include "base/clock.h"
 #include "cli/cli.h"
+#include "cli/heap_types.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "encode/encode.h"
@@ -46,10 +47,10 @@ static const struct option_row output_rows[] = {
 	 .by_default = "10",
 	 .take = take_rows,
 	 .to = offsetof(struct heap_config, top),
-	 .help = "sizes at most, in each table",
+	 .help = "rows at most, in each table",
 	 .man = "The others are added up in a last row."},
 	{"json", .flag = offsetof(struct heap_config, json),
-	 .help = "an object for programs, with all sizes",
+	 .help = "an object for programs, with all rows",
 	 .man = "On one line. docs/json.md has its keys."},
 	{.name = "output",
 	 .letter = 'o',
@@ -82,7 +83,8 @@ const struct command command_heap = {
 	.summary = "what lies in the heap of a process, also from before memtrace came",
 	.usage = "heap [OPTIONS] -p PID",
 	.about = "A census of the heap: blocks in use and free memory by arena, place and size, "
-		 "page by page, and which blocks keep pages from going back to the system. Reads "
+		 "page by page, objects by C++ class, and which blocks keep pages from going back "
+		 "to the system. Reads "
 		 "the structures of glibc's malloc and of jemalloc from outside: no probe, no "
 		 "stop.",
 	.groups = groups,
@@ -90,40 +92,56 @@ const struct command command_heap = {
 
 #define TRIES 3 /* a heap that changes too fast to be read once may be quieter the next time */
 
-static int take_census(struct heap_config *c, struct census *census)
+static int take_census(struct heap_config *c, struct maps *maps, struct census *census)
 {
 	double start = clock__monotonic_s();
 	struct error err = {};
-	struct maps maps;
-	int rc = maps__read(c->pid, &maps);
+	int rc = maps__read(c->pid, maps);
 
 	if (rc) {
 		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid, strerror(-rc));
 		return fail(&err);
 	}
-	c->report.unread = heap__unread_allocator(&maps);
-	rc = census__take(c->pid, &maps, 0, census, &err);
-	maps__free(&maps);
+	c->report.unread = heap__unread_allocator(maps);
+	rc = census__take(c->pid, maps, 0, census, &err);
 	c->report.seconds = clock__monotonic_s() - start;
-	return rc ? fail(&err) : 0;
+	if (!rc)
+		return 0;
+	maps__free(maps);
+	return fail(&err);
 }
 
-/* Takes censuses until one is worth printing. 0, or EXIT_FAILED after a complaint. */
-static int take_good_census(struct heap_config *c, struct census *census)
+/* Takes censuses until one is worth printing. maps: those of the last one. 0, or EXIT_FAILED after
+ * a complaint. */
+static int take_good_census(struct heap_config *c, struct maps *maps, struct census *census)
 {
 	char refusal[256];
 	int status;
 
 	for (int i = 1;; i++) {
-		status = take_census(c, census);
+		status = take_census(c, maps, census);
 		if (status || !heap_report__refusal(census, refusal, sizeof(refusal)))
 			return status;
-		free(census->arenas);
+		census__clear(census);
+		maps__free(maps);
 		if (i == TRIES)
 			break;
 	}
 	complain("process %d: %s", (int)c->pid, refusal);
 	return EXIT_FAILED;
+}
+
+static int name_types(struct heap_config *c, const struct maps *maps, const struct census *census,
+		      struct heap_type **ret)
+{
+	int rc = heap_types__name(c->pid, maps, census, ret, &c->report.n_types);
+
+	if (rc) {
+		complain("process %d: cannot name C++ classes: %s", (int)c->pid, strerror(-rc));
+		return EXIT_FAILED;
+	}
+	c->report.types = *ret;
+	return 0;
 }
 
 static int encode(const void *what, struct sink *sink)
@@ -157,7 +175,9 @@ int cmd_heap(int argc, char **argv)
 	struct heap_config config = {.top = DEFAULT_TOP};
 	int status = command__parse(&command_heap, &config, argc, argv);
 	struct process_info info = {};
+	struct heap_type *types = NULL;
 	struct census census;
+	struct maps maps;
 	struct error err = {};
 
 	if (status)
@@ -172,14 +192,18 @@ int cmd_heap(int argc, char **argv)
 				    &(struct listing){config.pid, &err});
 		return err.code ? fail(&err) : status;
 	}
-	status = take_good_census(&config, &census);
+	status = take_good_census(&config, &maps, &census);
 	if (status)
 		return status;
+	status = name_types(&config, &maps, &census, &types);
+	maps__free(&maps);
 	process__read_stat(config.pid, &info);
 	config.report.census = &census;
 	config.report.pid = config.pid;
 	config.report.comm = printable(info.comm);
-	status = write_text(config.output, encode, &config);
-	free(census.arenas);
+	if (!status)
+		status = write_text(config.output, encode, &config);
+	heap_types__free(types, config.report.n_types);
+	census__clear(&census);
 	return status;
 }

@@ -91,9 +91,10 @@ static void put_memory(const struct heap_report *report, struct sink *sink)
 			     "memory is in\n\"other anonymous memory\".\n",
 			     report->unread);
 	else if (!census->pages[HEAP_GLIBC].mapped && !census->pages[HEAP_JEMALLOC].mapped)
-		sink__puts(sink,
-			   "No heap of glibc (2.31 to 2.41) or jemalloc (5.3) was found: other "
-			   "allocators cannot be read.\n");
+		sink__puts(
+			sink,
+			"No heap of glibc (2.31 to 2.43) or jemalloc (5.2, 5.3) was found: other "
+			"allocators cannot be read.\n");
 }
 
 static int by_bytes(const void *a, const void *b)
@@ -231,6 +232,36 @@ static void put_sizes(const struct census *census, int allocator, unsigned top, 
 	}
 }
 
+static void put_types(const struct heap_report *report, unsigned top, struct sink *sink)
+{
+	struct heap_count others = {};
+	char name[40], a[20];
+
+	if (!report->n_types)
+		return;
+	sink__printf(sink, "\n%12s %12s  %s\n", "BLOCKS", "BYTES",
+		     "C++ CLASS (with virtual functions)");
+	for (size_t i = 0; i < report->n_types; i++) {
+		const struct heap_type *type = &report->types[i];
+
+		if (i < top) {
+			sink__printf(sink, "%12" PRIu64 " %12s  %s\n", type->count.blocks,
+				     bytes(type->count.bytes, a), type->name);
+			continue;
+		}
+		others.blocks += type->count.blocks;
+		others.bytes += type->count.bytes;
+	}
+	if (report->n_types > top) {
+		snprintf(name, sizeof(name), "%zu others", report->n_types - top);
+		sink__printf(sink, "%12" PRIu64 " %12s  %s\n", others.blocks,
+			     bytes(others.bytes, a), name);
+	}
+	if (report->census->untold_types)
+		sink__printf(sink, "%12" PRIu64 " %12s  of further classes, not told apart\n",
+			     report->census->untold_types, "");
+}
+
 static void put_pinned(const struct census *census, int allocator, unsigned top, struct sink *sink)
 {
 	const struct census_pages *pages = &census->pages[allocator];
@@ -318,6 +349,7 @@ int encode_heap_report(const struct heap_report *report, unsigned top, struct si
 		return err;
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_sizes(census, i, top, sink);
+	put_types(report, top, sink);
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_pinned(census, i, top, sink);
 	put_quality(census, sink);
@@ -412,7 +444,7 @@ static void put_json_allocator(struct json *list, const struct census *census, i
 int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 {
 	const struct census *census = report->census;
-	struct json json = json__open_document(sink, "heap_census"), allocators;
+	struct json json = json__open_document(sink, "heap_census"), allocators, types;
 	uint64_t swapped = 0;
 
 	for (int i = 0; i < IMAGE_KINDS; i++)
@@ -433,6 +465,18 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		if (census->pages[i].mapped)
 			put_json_allocator(&allocators, census, i);
-	sink__puts(sink, "]}\n");
+	sink__puts(sink, "]");
+	types = json__open(&json, "types", "[");
+	for (size_t i = 0; i < report->n_types; i++) {
+		struct json type = json__open(&types, NULL, "{");
+
+		json__put_text(&type, "class", report->types[i].name);
+		json__put_uint(&type, "blocks", report->types[i].count.blocks);
+		json__put_uint(&type, "bytes", report->types[i].count.bytes);
+		sink__puts(sink, "}");
+	}
+	sink__puts(sink, "]");
+	json__put_uint(&json, "untold_types", census->untold_types);
+	sink__puts(sink, "}\n");
 	return sink->error;
 }

@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "heap/types.h"
 
 #define HALF	    (HEAP_PAGE / 2)
 #define FREE_HEADER 32 /* glibc's links in a free block: malloc_trim() keeps their page */
@@ -206,6 +207,7 @@ int census__count(const struct scan_view *view, struct census *ret)
 {
 	const struct heap_found *found = view->found;
 	uint64_t known = 0;
+	size_t n_types = 0;
 	int err;
 
 	*ret = (struct census){};
@@ -214,10 +216,14 @@ int census__count(const struct scan_view *view, struct census *ret)
 		return -ENOMEM;
 	count_regions(view->image, ret);
 	err = count_spans(view, ret);
+	if (!err)
+		err = types__count(view->image, view->blocks, &ret->types, &n_types,
+				   &ret->untold_types);
 	if (err) {
-		free(ret->arenas);
+		census__clear(ret);
 		return err;
 	}
+	ret->n_types = n_types;
 	count_arenas(found, ret);
 	memcpy(ret->quality, found->quality, sizeof(ret->quality));
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
@@ -239,34 +245,50 @@ static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)
 
 	(void)ctx;
 	if (census__count(view, &census) || fwrite(&census, sizeof(census), 1, out) != 1 ||
-	    fwrite(census.arenas, sizeof(*census.arenas), census.n_arenas, out) != census.n_arenas)
+	    fwrite(census.arenas, sizeof(*census.arenas), census.n_arenas, out) !=
+		    census.n_arenas ||
+	    (census.n_types &&
+	     fwrite(census.types, sizeof(*census.types), census.n_types, out) != census.n_types))
 		return CHILD_FAILED;
 	return CHILD_DONE;
+}
+
+static int receive_lists(struct stream *stream, struct census *census)
+{
+	size_t n_arenas = (size_t)census->n_arenas, n_types = (size_t)census->n_types;
+	char more;
+	int err;
+
+	census->arenas = calloc(n_arenas + 1, sizeof(*census->arenas));
+	census->types = calloc(n_types + 1, sizeof(*census->types));
+	if (!census->arenas || !census->types)
+		return -ENOMEM;
+	err = stream__read_all(stream, census->arenas, n_arenas * sizeof(*census->arenas));
+	if (!err)
+		err = stream__read_all(stream, census->types, n_types * sizeof(*census->types));
+	for (size_t i = 0; i < n_arenas && !err; i++)
+		if (census->arenas[i].allocator >= HEAP_ALLOCATORS)
+			err = -EPROTO;
+	for (size_t i = 0; i < n_types && !err; i++)
+		if (!memchr(census->types[i].name, '\0', CENSUS_TYPE_NAME))
+			err = -EPROTO;
+	return !err && stream__read(stream, &more, 1) ? -EPROTO : err;
 }
 
 static int receive(struct stream *stream, struct census *ret)
 {
 	struct census census;
-	char more;
-	size_t n;
 	int err = stream__read_all(stream, &census, sizeof(census));
 
 	if (err)
 		return err;
-	if (census.n_arenas > CENSUS_MAX_ARENAS)
-		return -EPROTO;
-	n = (size_t)census.n_arenas;
-	census.arenas = calloc(n + 1, sizeof(*census.arenas));
-	if (!census.arenas)
-		return -ENOMEM;
-	err = stream__read_all(stream, census.arenas, n * sizeof(*census.arenas));
-	for (size_t i = 0; i < n && !err; i++)
-		if (census.arenas[i].allocator >= HEAP_ALLOCATORS)
-			err = -EPROTO;
-	if (!err && stream__read(stream, &more, 1))
-		err = -EPROTO;
+	census.arenas = NULL;
+	census.types = NULL;
+	err = census.n_arenas > CENSUS_MAX_ARENAS || census.n_types > TYPES_MAX
+		      ? -EPROTO
+		      : receive_lists(stream, &census);
 	if (err)
-		free(census.arenas);
+		census__clear(&census);
 	else
 		*ret = census;
 	return err;
@@ -307,7 +329,7 @@ int census__take(pid_t pid, const struct maps *maps, double patience_s, struct c
 	rc = receive(scan__stream(scan), &census);
 	rc = end_scan(pid, scan, rc, err);
 	if (rc)
-		free(census.arenas);
+		census__clear(&census);
 	else
 		*ret = census;
 	return rc;

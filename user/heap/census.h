@@ -15,12 +15,13 @@
 
 #define CENSUS_MAX_ARENAS (1 << 16)
 
-/* Counts; for tests, and for the child. 0 or -ENOMEM. The caller frees ret->arenas. */
+/* Counts; for tests, and for the child. 0 or -ENOMEM. The caller releases ret with
+ * census__clear(). */
 int census__count(const struct scan_view *view, struct census *ret);
 
 /* A census of pid, whose maps the caller has just read. patience_s: as in struct scan_task. 0, or
- * negative errno with err: of scan__start() and scan__end(), or -EPROTO. The caller frees
- * ret->arenas. */
+ * negative errno with err: of scan__start() and scan__end(), or -EPROTO. The caller
+ * releases ret with census__clear(). */
 int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
 		 struct error *err);
 

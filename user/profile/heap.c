@@ -2,6 +2,7 @@
 #include "profile/heap.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 #define EXACT	  64 /* groups of 16 bytes: up to 1 KiB */
 #define EXACT_LOG 10
@@ -36,4 +37,11 @@ double census__doubt(const struct census *census, enum heap_allocator allocator)
 	double missing = own > found ? own - found : 0, total = fmax(found, own);
 
 	return total > 0 ? fmin((skipped + missing) / total, 1) : 0;
+}
+
+void census__clear(struct census *census)
+{
+	free(census->arenas);
+	free(census->types);
+	*census = (struct census){};
 }

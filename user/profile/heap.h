@@ -85,6 +85,15 @@ struct census_arena {
 	struct heap_count places[HEAP_PLACES];
 };
 
+#define CENSUS_TYPE_NAME 256
+
+/* Blocks in use that are objects of a C++ class (heap/types.h). */
+struct census_type {
+	uint64_t vtable; /* where the objects point to */
+	struct heap_count count;
+	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
+};
+
 struct census {
 	struct {
 		uint64_t resident, swapped; /* bytes */
@@ -99,7 +108,9 @@ struct census {
 	uint64_t cpu_ns;     /* of the child */
 	uint64_t table_bytes;
 	uint64_t n_arenas;
-	struct census_arena *arenas; /* own part of the message */
+	struct census_arena *arenas;	/* own part of the message */
+	uint64_t n_types, untold_types; /* objects of further classes */
+	struct census_type *types;	/* own part of the message */
 };
 
 /* The share of the allocator's memory that the scan could not make sense of, 0 to 1: what was
@@ -108,9 +119,20 @@ double census__doubt(const struct census *census, enum heap_allocator allocator)
 /* Above this share the figures are not worth printing. */
 #define CENSUS_MAX_DOUBT 0.05
 
+/* Frees arenas and types. */
+void census__clear(struct census *census);
+
+/* A C++ class, for readers. */
+struct heap_type {
+	char *name; /* demangled */
+	struct heap_count count;
+};
+
 /* A census, and what the reader is told beside it. */
 struct heap_report {
 	const struct census *census;
+	const struct heap_type *types; /* by bytes, descending */
+	size_t n_types;
 	pid_t pid;
 	const char *comm; /* printable */
 	double seconds;	  /* that the census took */

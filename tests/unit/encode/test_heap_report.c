@@ -58,12 +58,23 @@ static void fill(void)
 
 static void test_table(void **state)
 {
-	const struct heap_report report = {
-		.census = &census, .pid = 7, .comm = "db", .unread = "musl"};
+	char item[] = "shop::Item", book[] = "shop::Book", shelf[] = "shop::Shelf<int>";
+	const struct heap_type types[] = {{item, {9, 4096}},
+					  {book, {8, 2048}},
+					  {shelf, {2, 64}},
+					  {shelf, {3, 32}},
+					  {shelf, {4, 32}}};
+	const struct heap_report report = {.census = &census,
+					   .types = types,
+					   .n_types = 5,
+					   .pid = 7,
+					   .comm = "db",
+					   .unread = "musl"};
 	char *text;
 
 	(void)state;
 	fill();
+	census.untold_types = 5;
 	text = text_of(&report, 3);
 	assert_has(text, "Process 7 (db)");
 	assert_has(text, "128.0 KiB of it in free blocks");
@@ -73,6 +84,9 @@ static void test_table(void **state)
 	assert_has(text, "13 others        in use                                     78");
 	assert_has(text, "glibc      480 B                   30");
 	assert_has(text, "glibc      27 others              378");
+	assert_has(text, "           9      4.0 KiB  shop::Item\n");
+	assert_has(text, "           7         64 B  2 others\n");
+	assert_has(text, "           5               of further classes, not told apart\n");
 	assert_has(text, "Pinned pages of glibc: 64.0 KiB of pages");
 	assert_has(text, "27 others                         378");
 	assert_null(strstr(text, "jemalloc"));

@@ -55,7 +55,7 @@ static void test_pages(void **state)
 	assert_int_equal(census.memory[IMAGE_ANON].resident, 8 * PAGE);
 	assert_int_equal(census.memory[IMAGE_ANON].swapped, PAGE);
 	assert_int_equal(census.unknown_anon, PAGE);
-	free(census.arenas);
+	census__clear(&census);
 	blocks__free(view.blocks);
 	fake__free(&fake, view.image);
 }
@@ -98,7 +98,7 @@ static void test_shared_page(void **state)
 	assert_int_equal(census.n_arenas, 1);
 	assert_int_equal(census.arenas[0].addr, 5);
 	assert_int_equal(census.arenas[0].places[PLACE_IN_USE].bytes, 64);
-	free(census.arenas);
+	census__clear(&census);
 	heap_found__clear(&found);
 	blocks__free(view.blocks);
 	fake__free(&fake, view.image);

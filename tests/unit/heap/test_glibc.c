@@ -234,8 +234,8 @@ static void test_stale_key(void **state)
 	end();
 }
 
-/* The list of 32 bytes changes while it is read, so the key has to do, with a sound link. That of 48
- * does not. */
+/* The list of 32 bytes changes while it is read, so the key has to do, with a sound link. That of
+ * 48 does not. */
 static void test_list_that_changes(void **state)
 {
 	static const long sizes[] = {0x290, 32, 32, 32, 32, 32, 48, 48, 0};

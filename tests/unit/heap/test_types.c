@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Objects, vtables and type_infos laid out by hand as the Itanium C++ ABI lays them out. */
+#include "fake.h"
+
+#include "heap/types.h"
+
+#define CODE  0x400000ULL
+#define DATA  0x410000ULL /* .data.rel.ro: vtables and type_infos */
+#define TEXT  0x420000ULL /* .rodata: names */
+#define HEAP  0x500000ULL
+#define LIB   0x7f0000000000ULL /* of libstdc++: vtable of type_infos */
+#define BYTES 0x20000ULL
+
+#define VTABLE(i) (DATA + 0x110 + 0x100 * (uint64_t)(i))
+#define INFO(i)	  (DATA + 0x4000 + 0x40 * (uint64_t)(i))
+#define NAME(i)	  (TEXT + 0x400 * (uint64_t)(i))
+
+static struct fake fake;
+static struct image *image;
+static struct blocks *blocks;
+static struct span *span;
+static uint64_t next_block;
+static struct census_type *types;
+static size_t n_types;
+static uint64_t untold;
+
+static void start(void)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + BYTES};
+
+	fake__add(&fake, CODE, 0x1000, "r-xp 00000000 08:01 77 /bin/program");
+	fake__add(&fake, DATA, 0x10000, "r--p 00010000 08:01 77 /bin/program");
+	fake__add(&fake, TEXT, 0x2000, "r--p 00020000 08:01 77 /bin/program");
+	fake__add(&fake, HEAP, BYTES, FAKE_BRK);
+	fake__add(&fake, LIB, 0x1000, "r--p 00010000 08:01 78 /lib/libstdc++.so.6");
+	assert_int_equal(blocks__new(&blocks), 0);
+	assert_int_equal(blocks__add(blocks, &model, &span), 0);
+	next_block = HEAP + 16;
+}
+
+/* Class i, whose name is given. */
+static void put_class(int i, const char *name)
+{
+	fake__put(&fake, VTABLE(i) - 16, 0);
+	fake__put(&fake, VTABLE(i) - 8, INFO(i));
+	fake__put(&fake, VTABLE(i), CODE + 0x10);
+	fake__put(&fake, INFO(i), LIB + 0x10);
+	fake__put(&fake, INFO(i) + 8, NAME(i));
+	memcpy(fake__at(&fake, NAME(i)), name, strlen(name) + 1);
+}
+
+static void put_block(uint64_t word, bool in_use)
+{
+	span__add_block(span, next_block, in_use);
+	fake__put(&fake, next_block, word);
+	next_block += 48;
+}
+
+static void count(void)
+{
+	size_t dropped[HEAP_ALLOCATORS];
+
+	put_block(0, false); /* the last one's end */
+	image = fake__image(&fake);
+	assert_int_equal(blocks__finish(blocks, dropped), 0);
+	assert_int_equal(types__count(image, blocks, &types, &n_types, &untold), 0);
+}
+
+static void end(void)
+{
+	free(types);
+	blocks__free(blocks);
+	fake__free(&fake, image);
+}
+
+static void test_classes(void **state)
+{
+	(void)state;
+	start();
+	put_class(0, "4Item");
+	put_class(1, "*N12_GLOBAL__N_16HiddenE");
+	put_block(VTABLE(0), true);
+	put_block(VTABLE(1), true);
+	put_block(VTABLE(0), true);
+	put_block(VTABLE(0), false);
+	put_block(HEAP + 16, true);
+	count();
+	assert_int_equal(n_types, 2);
+	assert_int_equal(untold, 0);
+	assert_int_equal(types[0].vtable, VTABLE(0));
+	assert_int_equal(types[0].count.blocks, 2);
+	assert_int_equal(types[0].count.bytes, 80);
+	assert_string_equal(types[0].name, "4Item");
+	assert_int_equal(types[1].count.blocks, 1);
+	assert_string_equal(types[1].name, "N12_GLOBAL__N_16HiddenE");
+	end();
+}
+
+/* Without type_info, or with a name that is not resident: the class stands for itself. */
+static void test_classes_without_name(void **state)
+{
+	(void)state;
+	start();
+	put_class(0, "4Item");
+	put_class(1, "4Book");
+	fake__put(&fake, VTABLE(0) - 8, 0);
+	fake__put(&fake, INFO(1) + 8, TEXT + 0x1000);
+	fake__set_page(&fake, TEXT + 0x1000, 0);
+	put_block(VTABLE(0), true);
+	put_block(VTABLE(1), true);
+	count();
+	assert_int_equal(n_types, 2);
+	assert_string_equal(types[0].name, "");
+	assert_string_equal(types[1].name, "");
+	end();
+}
+
+/* What a vtable, a type_info or a name cannot be. */
+static void test_what_is_no_class(void **state)
+{
+	char longer[CENSUS_TYPE_NAME + 1];
+
+	(void)state;
+	memset(longer, 'a', CENSUS_TYPE_NAME);
+	longer[CENSUS_TYPE_NAME] = '\0';
+	start();
+	for (int i = 0; i < 8; i++)
+		put_class(i, i == 5 ? "no name" : i == 6 ? "" : "4Item");
+	memcpy(fake__at(&fake, NAME(7)), longer, sizeof(longer));
+	fake__put(&fake, VTABLE(0) - 16, 8);		 /* part of an object */
+	fake__put(&fake, VTABLE(1), DATA);		 /* no code */
+	fake__put(&fake, VTABLE(2) - 8, HEAP + 0x18000); /* type_info on the heap */
+	fake__put(&fake, INFO(3), 5);
+	fake__put(&fake, INFO(4) + 8, HEAP);
+	for (int i = 0; i < 8; i++)
+		put_block(VTABLE(i), true);
+	put_block(VTABLE(7) + 1, true);
+	put_block(DATA + 8, true); /* the vtable would begin before the mapping */
+	put_block(LIB, true);
+	put_block(UINT64_MAX - 7, true);
+	count();
+	/* a name that is too long is none, but the class may be one */
+	assert_int_equal(n_types, 1);
+	assert_int_equal(types[0].vtable, VTABLE(7));
+	assert_string_equal(types[0].name, "");
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_classes_without_name),
+		cmocka_unit_test(test_what_is_no_class),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
