@@ -173,15 +173,15 @@ static const struct option_row view_rows[] = {
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are "
 		"looked at, too, unless "
 		"--what says otherwise."},
+	{},
+};
+
+static const struct option_row rare_rows[] = {
 	{"why", .flag = offsetof(struct record_config, why),
 	 .help = "with --leaks: who holds what grows, or is it lost",
 	 .man = "After the run, when the probes are out, the process's memory is searched for "
 		"pointers to sampled blocks of the stacks that grow, as memtrace why does. That "
 		"takes some seconds. Needs the heap of glibc or jemalloc 5."},
-	{},
-};
-
-static const struct option_row rare_rows[] = {
 	{"on-oom", .flag = offsetof(struct record_config, trace.on_oom),
 	 .help = "only of what is killed because memory is short",
 	 .man = "When the kernel kills a process because memory is short, in its cgroup or at all, "
