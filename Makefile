@@ -243,7 +243,7 @@ CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static
 	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro lld_static_pie mold mold_shared)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
-	standin_glibc.so churn_new churn_pool churn_rjem held_static holders_lsan
+	standin_glibc.so churn_new churn_pool churn_rjem held_static holders_lsan lost_ways_lsan
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
 	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
 	$(B)/progs/refused_free.so $(B)/progs/refused_valloc.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
@@ -377,7 +377,7 @@ $(B)/progs/churn_new $(B)/progs/churn_pool $(B)/progs/churn_rjem: tests/progs/ch
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $(CHURN_FLAGS) $(filter %.c %.a,$^) -o $@ -lstdc++ -lm -ldl
 
 # LeakSanitizer tells what is lost at the end.
-$(B)/progs/holders_lsan: tests/progs/holders.c $(wildcard tests/progs/*.h)
+$(B)/progs/%_lsan: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -fsanitize=leak $< -o $@
 

@@ -5,8 +5,8 @@ import os
 import re
 import time
 
-from harness import (MEMTRACE, PROGS, Endless, NotRunnable, Target, end, expect, expect_equal, memtrace, place, run,
-                     start, test, wait_until)
+from harness import (MEMTRACE, PROGS, Endless, NotRunnable, Target, end, expect, expect_equal, memtrace, place, read_line,
+                     run, start, test, wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -120,6 +120,30 @@ def why_says_what_leaksanitizer_says():
         document, _ = why(target.pid)
         expect_equal(document["lost_blocks"], int(found[2]), f"blocks; LeakSanitizer: {result.err[-300:]}")
         expect_equal(document["lost_bytes"], int(found[1]), "bytes")  # malloc_usable_size() of 72 is 72
+
+
+def lost_by_leaksanitizer(way):
+    result = run([os.path.join(PROGS, "lost_ways_lsan"), way, "--auto"], stdin=None)
+    found = re.search(r"LeakSanitizer: (\d+) byte\(s\) leaked in (\d+) allocation", result.err)
+    return (int(found[2]), int(found[1])) if found else (0, 0)
+
+
+@test(beside=True)
+def why_small_programs_as_leaksanitizer():
+    """Programs that lose or hold blocks in one way each: the same blocks are lost as LeakSanitizer says of another build."""
+    program = os.path.join(PROGS, "lost_ways")
+    if not os.path.exists(program):
+        raise NotRunnable(f"{program} is not built")
+    ways = run([program]).out.split()
+    expect(len(ways) > 20, f"ways: {ways}")
+    for way in ways:
+        wanted = lost_by_leaksanitizer(way)
+        expect_equal(wanted != (0, 0), way.endswith("_lost") or way == "shared_held", f"LeakSanitizer finds something in {way}")
+        target = start([program, way])
+        expect_equal(read_line(target, target.stdout), "ready\n", way)
+        document, _ = why(target.pid, "--freeze")
+        expect_equal((document["lost_blocks"], document["lost_bytes"]), wanted, f"blocks and bytes lost in {way}")
+        end(target)
 
 
 @test(beside=True)
