@@ -204,6 +204,31 @@ def heap_classes():
             end(program)
 
 
+PYTHON = """
+import ctypes, sys
+held = [{str(i): "x" * (i % 300), "list": [i] * 5} for i in range(40000)]
+held[::3] = [None] * len(held[::3])
+class Info(ctypes.Structure):
+    _fields_ = [(f"field{i}", ctypes.c_size_t) for i in range(10)]
+mallinfo2 = ctypes.CDLL(None).mallinfo2
+mallinfo2.restype = Info
+print(mallinfo2().field7, flush=True)  # uordblks
+sys.stdin.read()
+"""
+
+
+@test(beside=True)
+def heap_python():
+    """python3 on malloc: the bytes that mallinfo2() tells, and nothing is lost."""
+    python = start(["/usr/bin/python3", "-c", PYTHON], env={**os.environ, "PYTHONMALLOC": "malloc"})
+    wanted = int(read_line(python, python.stdout))
+    blocks, nbytes = sums(census(python.pid)["allocators"][0], "in_use", "thread_cache")
+    expect_near(nbytes + 8 * blocks, wanted, wanted / 100, "bytes in use")
+    result = memtrace("why", "-p", python.pid, "--json", "--freeze")
+    expect_equal(result.status, 0, result)
+    expect_equal(result.json()["lost_blocks"], 0, f"blocks that are called lost: {result.out[:500]}")
+
+
 @test(beside=True)
 def heap_redis():
     """redis-server has jemalloc, and tells what that has allocated."""
