@@ -525,12 +525,10 @@ static struct address_frees frees_at_addresses(double (*sum)[SURVIVAL_CLASSES], 
 static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct address_frees *f,
 			      const double alike[SURVIVAL_CLASSES])
 {
-	double least[SURVIVAL_CLASSES];
+	double least[SURVIVAL_CLASSES], rate = most_events(f->n) / f->seconds;
 
 	for (int k = 0; k < SURVIVAL_CLASSES; k++)
-		least[k] = f->seconds > 0
-				   ? exp(-most_events(f->n) / f->seconds * survival__class_end(k))
-				   : 0;
+		least[k] = f->seconds > 0 ? exp(-rate * survival__class_end(k)) : 0;
 	return is_mutated(sum, least, alike);
 }
 
