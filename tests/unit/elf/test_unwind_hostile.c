@@ -12,6 +12,8 @@
 #include "base/cleanup.h"
 #include "eh_frame_draft.h"
 
+#define MUTATIONS 1000 /* of a whole section; fuzz_unwind looks for more of them */
+
 static void build_anything(const struct elf_image *image)
 {
 	_cleanup_(unwind_table__cleanup) struct unwind_table *table = NULL;
@@ -42,7 +44,7 @@ static void test_mutations(void **state)
 	assert_int_equal(elf_image__vaddr_to_off(image, vaddr, &off), 0);
 	mutated = malloc(size);
 	assert_non_null(mutated);
-	for (int i = 0; i < 5000; i++) {
+	for (int i = 0; i < MUTATIONS; i++) {
 		size_t n = 1 + next_random() % (i % 10 == 0 ? 2000 : 20);
 
 		memcpy(mutated, bytes, size);
@@ -79,7 +81,7 @@ static void test_mutations(void **state)
 		assert_int_equal(pwrite(fd, mutated, size, off), size);
 		build_anything(image);
 	}
-	print_message("5000 mutations of libc's .eh_frame: %.1f s\n", now() - before);
+	print_message("%d mutations of libc's .eh_frame: %.1f s\n", MUTATIONS, now() - before);
 }
 
 /* The file is cut at each of the first 500 bytes of .eh_frame, then at random places in it. Two
