@@ -62,7 +62,7 @@ LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -l
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-scripts check-manual check-install uninstall test test-long bench leaks \
+.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-unused check-scripts check-manual check-install uninstall test test-long bench leaks \
 	leaks-tables diffs diffs-tables truth truth-tables help clean
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
@@ -415,10 +415,11 @@ $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
 # Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it, and nothing
 # else, so that a room that secretly needs one above fails to link. Always instrumented.
 CHECK_B   := $(B)/$(if $(COVFLAGS),coverage,check)
-# -O0 halves the time to compile. Rooms that the tests compute much with run in half the time at -O1.
+# -O0 halves the time to compile. Rooms that the tests compute much with run in half the time at -O1; nothing
+# is inlined there, for scripts/check-unused.
 CHECK_OPT := -O0
 CHECK_CFLAGS = -std=gnu11 $(CHECK_OPT) -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer $(COVFLAGS)
+	-fno-omit-frame-pointer -ffunction-sections $(COVFLAGS)
 CHECK_LD  := $(if $(shell command -v mold),-fuse-ld=mold)
 UNIT_SRC  := $(wildcard tests/unit/*/test_*.c tests/bpf/test_*.c)
 UNIT_BIN  := $(UNIT_SRC:tests/%.c=$(CHECK_B)/%)
@@ -428,7 +429,7 @@ upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) $(call 
 rooms_for = $(filter-out $(if $(filter proc,$(1)),elf) $(if $(filter elf,$(1)),proc),$(call upto,$(1),$(ROOMS)))
 check_obj = $(foreach r,$(call rooms_for,$(1)),$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r))))
 
-$(foreach r,base elf profile encode,$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r)))): CHECK_OPT := -O1
+$(foreach r,base elf profile encode,$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r)))): CHECK_OPT := -O1 -fno-inline
 
 $(CHECK_B)/user/%.o: user/%.c | tools
 	$(say) CC $@
@@ -512,7 +513,7 @@ fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
-check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-scripts check-manual check-install
+check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-unused check-scripts check-manual check-install
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
@@ -532,6 +533,9 @@ check-static:
 	$(Q)cppcheck --enable=warning,performance,portability --std=c11 -D__x86_64__ -Iuser -Ibpf -q \
 		'-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' --suppressions-list=.cppcheck \
 		--error-exitcode=1 user
+
+check-unused: $(patsubst %.c,$(CHECK_B)/%.o,$(USER_SRC) $(WEB_SRC))
+	$(Q)scripts/check-unused $(CHECK_B)
 
 # What compilers and cppcheck do not say, either: .clang-tidy tells what is asked.
 check-tidy: $(B)/memtrace

@@ -378,9 +378,6 @@ static void check(const struct probe_site *site, const uint8_t *code, size_t len
 	require(memchr(site->why, '\0', sizeof(site->why)));
 	require(site->emulated || site->nop || !site->delta);
 	require(!site->emulated || n);
-	require(site->emulated ==
-			probe_site__is_emulated(code + site->delta, len - site->delta, NULL) ||
-		!site->delta);
 	if (site->nop)
 		n = long_nop(code + site->delta, len - site->delta);
 	require(!site->nop || n);

@@ -344,11 +344,6 @@ size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle
 	return idle;
 }
 
-size_t binaries__count(const struct binaries *binaries)
-{
-	return binaries->n;
-}
-
 int binaries__grow(const struct binaries *binaries, void *array, size_t *n, size_t size)
 {
 	char *grown;

@@ -79,9 +79,6 @@ void binaries__use(struct binaries *binaries, const struct file_id *id);
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 
-/* How many binaries there have been: the first index that was never used. */
-size_t binaries__count(const struct binaries *binaries);
-
 /* Enlarges an array that is indexed by binary, so that it has an element for every binary so far.
  * *n is its number of elements, size the bytes of one; new elements are zero. array points to the
  * pointer to the elements, which is reallocated. 0 or -ENOMEM. */

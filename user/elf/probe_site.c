@@ -92,13 +92,6 @@ static size_t nop_length(const uint8_t *code, size_t len)
 	return total <= len && total <= MAX_INSN_LEN ? total : 0;
 }
 
-bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop)
-{
-	if (ret_nop)
-		*ret_nop = nop_length(code, len) > 0;
-	return emulated_length(code, len) > 0;
-}
-
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
 /* The number of a general register that may hold an argument, as in probe_site.args; 0: any other

@@ -56,8 +56,4 @@ struct probe_site {
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       unsigned int n_args, struct probe_site *ret_site);
 
-/* Does every kernel version emulate the single instruction at code? *ret_nop (may be NULL) is as
- * nop in struct probe_site. False also for bytes that do not decode. */
-bool probe_site__is_emulated(const uint8_t *code, size_t len, bool *ret_nop);
-
 #endif

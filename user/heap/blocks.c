@@ -101,11 +101,6 @@ int blocks__add(struct blocks *blocks, const struct span *model, struct span **r
 	return 0;
 }
 
-void blocks__drop_last(struct blocks *blocks)
-{
-	clear_span(&blocks->spans[--blocks->n_spans]);
-}
-
 void span__add_block(struct span *span, uint64_t addr, bool in_use)
 {
 	size_t slot = (size_t)((addr - span->start) / BLOCK_GRANULE);

@@ -62,8 +62,6 @@ void blocks__free(struct blocks *blocks);
  * n_slots; for SINGLE first and block_size. *ret_span is valid until the next call. 0; -EINVAL: it
  * does not fit into its pages; -ENOMEM. */
 int blocks__add(struct blocks *blocks, const struct span *span, struct span **ret_span);
-/* Takes the last span back. */
-void blocks__drop_last(struct blocks *blocks);
 
 /* SPAN_WALKED: a block begins at addr; memory without blocks begins at addr. In ascending order,
  * and at least 32 bytes apart. */

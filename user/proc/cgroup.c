@@ -483,9 +483,3 @@ bool cgroup__holds(const struct cgroup *cgroup, pid_t pid)
 	}
 	return false;
 }
-
-void cgroup__clear(struct cgroup *cgroup)
-{
-	free(cgroup->path);
-	*cgroup = (struct cgroup){};
-}

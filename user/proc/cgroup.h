@@ -16,7 +16,7 @@ struct cgroup {
 	uint64_t id;	/* the inode number of its directory; the root's is 1 */
 	uint32_t level; /* depth below the root, whose own is 0 */
 	char *path;	/* as "0::PATH" in /proc/PID/cgroup has it: "/system.slice/x"; the root's
-			 * is "/"; owned */
+			 * is "/"; owned, freed with free() */
 };
 
 /* The cgroup called path: "/system.slice/x" as in /proc/PID/cgroup, or the name of its directory,
@@ -38,8 +38,5 @@ int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct err
 /* Is the process in the cgroup or one below it, by /proc/PID/cgroup? false when there is no such
  * process. */
 bool cgroup__holds(const struct cgroup *cgroup, pid_t pid);
-
-/* Frees what the cgroup holds; a zeroed one holds nothing. */
-void cgroup__clear(struct cgroup *cgroup);
 
 #endif

@@ -134,6 +134,7 @@ static void probes_stand_on_emulated_instructions(void **state)
 	assert_int_equal(maps__read(sleeper, &maps), 0);
 	for (size_t i = 0; i < a->n_points; i++) {
 		const struct alloc_point *p = &a->points[i];
+		struct probe_site site;
 		uint8_t bytes[16];
 
 		assert_true(p->site.emulated);
@@ -148,7 +149,9 @@ static void probes_stand_on_emulated_instructions(void **state)
 			assert_int_equal(memory__read(sleeper, e->start + p->place.off - e->off,
 						      bytes, sizeof(bytes)),
 					 0);
-			assert_true(probe_site__is_emulated(bytes, sizeof(bytes), NULL));
+			assert_int_equal(probe_site__choose(bytes, sizeof(bytes), 0, 0, 0, &site),
+					 0);
+			assert_true(site.emulated);
 		}
 	}
 	maps__free(&maps);

@@ -31,12 +31,9 @@ struct made_heap {
 	struct roots roots;
 };
 
-/* Blocks 0 to n - 1 are in use, those behind free. */
-static inline void made_heap__begin(struct made_heap *h, uint32_t n)
+/* No allocator was found. */
+static inline void made_heap__begin_empty(struct made_heap *h)
 {
-	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
-	struct span *span;
-
 	*h = (struct made_heap){};
 	fake__add(&h->fake, DATA, 0x2000, "rw-p 00001000 08:01 77 /bin/program");
 	fake__add(&h->fake, HEAP, HEAP_BYTES, FAKE_BRK);
@@ -46,6 +43,15 @@ static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 	fake__add(&h->fake, STACK, STACK_END - STACK, "rw-p 00000000 00:00 0 [stack]");
 	h->image = fake__image(&h->fake);
 	assert_int_equal(blocks__new(&h->blocks), 0);
+}
+
+/* Blocks 0 to n - 1 are in use, those behind free. */
+static inline void made_heap__begin(struct made_heap *h, uint32_t n)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct span *span;
+
+	made_heap__begin_empty(h);
 	assert_int_equal(blocks__add(h->blocks, &model, &span), 0);
 	for (uint32_t i = 0; i < N_BLOCKS; i++)
 		span__add_block(span, BLOCK(i), i < n);

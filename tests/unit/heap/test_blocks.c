@@ -174,8 +174,6 @@ static void test_kinds_together(void **state)
 	span->in_use[1] = 1ULL << (84 - 64);
 	span = add_walked(blocks, BASE, 0x2000);
 	span__add_block(span, BASE + 0x10, true);
-	add_walked(blocks, BASE + 0x10000, 0x1000);
-	blocks__drop_last(blocks);
 	finish(blocks, 1);
 
 	assert_int_equal(blocks__n_spans(blocks), 3);

@@ -145,8 +145,7 @@ static void test_memory_without_blocks(void **state)
 	struct span *span;
 
 	(void)state;
-	made_heap__begin(&heap, 0);
-	blocks__drop_last(heap.blocks);
+	made_heap__begin_empty(&heap);
 	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
 	for (int i = 64; i < 68; i++)
 		span__add_block(span, BLOCK(i), true);
