@@ -63,7 +63,8 @@ enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
 	ROLE_FREE,	/* old block ptr */
-	ROLE_POOL_END,	/* pool ptr: it ends, and so do all blocks that were taken from it */
+	ROLE_POOL_END,	/* pool ptr: all blocks that were taken from it end */
+	ROLE_POOL_FREE, /* pool ptr: the same, and the pool ends, which is a block itself */
 	ROLE_POOL_LEFT, /* pool ptr: it ends, and its blocks stay */
 };
 
@@ -72,6 +73,11 @@ static inline int abi_role__frees(__u8 role)
 {
 	return role >= ROLE_FREE;
 }
+
+#define WRAPS_AWAITED 1 /* the return of each call is awaited */
+/* It is not. A sample inside such a call is recognized by its stack, which must be one of native
+ * frames. */
+#define WRAPS_BY_STACK 2
 
 #define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
 #define OUTER_WITHIN 2 /* any code of its library may do so: abi_object.text_... */
@@ -91,9 +97,12 @@ struct abi_func {
 			 * or shrunk as asked when rax is no less than the size asked for */
 	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
 	__u8 blind;    /* it may throw, and its ret instructions are not known */
-	__u8 wraps;    /* it is an allocator on top of others: what it calls is not counted */
-	__u8 pool_arg; /* argument that is the pool that the block is taken from */
-	__u8 pad[7];
+	/* it is an allocator on top of others, and what it calls is not counted: WRAPS_... */
+	__u8 wraps;
+	__u8 pool_arg;	/* argument that is the pool that the block is taken from */
+	__u8 pool_word; /* the word in front of the block is its pool's address */
+	__u16 own;	/* bytes besides size: what a new pool needs for itself */
+	__u8 pad[4];
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
@@ -421,6 +430,8 @@ struct abi_inflight_key {
 	__u32 pad;
 };
 
+#define ABI_POOL_WORD 1ULL
+
 struct abi_inflight {
 	struct abi_stack_key stack;
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
@@ -428,7 +439,8 @@ struct abi_inflight {
 	__u64 size;
 	/* size of the reallocated block, bytes; 0: not asked for, or not readable */
 	__u64 had;
-	__u64 pool;	/* pool that the new block is taken from; 0: none */
+	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD: by abi_func.pool_word */
+	__u64 pool;
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
 	__u64 ret;	/* return address, if the function may throw; else 0 */
@@ -492,7 +504,9 @@ struct abi_process_cpu {
 	__u64 inner;	       /* calls that an allocator made to itself: left out */
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
-	__u64 no_deaths;		/* calls of freeing functions that end none: free(NULL) */
+	__u64 no_deaths; /* calls of freeing functions that end none: free(NULL) */
+	/* calls that ended all blocks of a pool: how many these were is not known */
+	__u64 pool_ends;
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
@@ -556,8 +570,10 @@ struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr;	/* of the function: it does not hand over to itself */
 	__u64 inner_sp; /* of the last call inside it, which may hand over as well; 0: none */
-	/* The call under way into a function that wraps; wrap_sp 0: none. */
+	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
+	__u64 pool_sp,
+		pool_ret; /* the last call into one that is WRAPS_BY_STACK; pool_sp 0: none */
 };
 
 /* The thread that was the last to hit a probe on a CPU, and what a probe needs to know of it
@@ -601,7 +617,7 @@ ABI_ASSERT(struct abi_inflight, 144);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
-ABI_ASSERT(struct abi_process_cpu, 24 + 88 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 96 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 88);
 ABI_ASSERT(struct abi_verdict, 24);

@@ -205,7 +205,12 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * file, at any depth. The return of the pool's function is therefore always awaited. An exception
  * or longjmp may leave the function without a return, but a later call shows this by its stack
  * pointer. If the later call is made above the function's frame, the frame has been left. If it is
- * made below, the frame's return address has as a rule been overwritten. */
+ * made below, the frame's return address has as a rule been overwritten.
+ *
+ * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
+ * double the cost. There all calls are candidates for samples, also those inside. A sample is
+ * inside if the return address of the thread's last call into the pool is still in its place, and
+ * is one of the first in the sample's stack. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -229,6 +234,38 @@ static __always_inline void note_wrap(struct pt_regs *ctx)
 		return;
 	outer->wrap_ret = ret;
 	outer->wrap_sp = PT_REGS_SP(ctx);
+}
+
+static __noinline int note_pool_call(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer;
+	__u64 ret;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return 0;
+	outer->pool_ret = ret;
+	outer->pool_sp = PT_REGS_SP(ctx);
+	return 0;
+}
+
+#define POOL_FRAMES 16 /* of the pool's code and the allocator's, at most */
+
+static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_stack_key *key)
+{
+	const struct abi_outer_call *outer = last_outer();
+	const struct abi_stack *stack;
+	__u32 i;
+
+	if (!key || !outer || PT_REGS_SP(ctx) >= outer->pool_sp ||
+	    !is_under_way(outer->pool_sp, outer->pool_ret))
+		return false;
+	stack = bpf_map_lookup_elem(&stacks, key);
+	for (i = 0; stack && i < POOL_FRAMES && i < stack->n; i++)
+		if (stack->ip[i] == outer->pool_ret)
+			return true;
+	return false;
 }
 
 static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
@@ -296,7 +333,7 @@ static __noinline int forget_call(__u64 sp)
  * call's. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
-	if (returns_always || fn->exits || fn->wraps)
+	if (returns_always || fn->exits || fn->wraps == WRAPS_AWAITED)
 		forget_call(sp);
 }
 
@@ -397,6 +434,10 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	struct abi_process *process = process_current();
 
 	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
+	if (sample->taken && any_pools && !fn->wraps && is_in_pool_call(ctx, &sample->stack)) {
+		sample->taken = 0;
+		count(&cpu->inner, 1);
+	}
 	return 0;
 }
 
@@ -414,7 +455,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	__u64 sp = PT_REGS_SP(ctx), ret = 0;
 
 	if (!process)
-		return fn->wraps;
+		return fn->wraps == WRAPS_AWAITED;
 	old_key.process = process->id;
 	if (fn->role == ROLE_REALLOC)
 		old_key.addr = argument(ctx, fn->ptr_arg);
@@ -428,11 +469,11 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	}
 	if (!sample->taken && !old) {
 		forget_left(fn, sp);
-		return fn->wraps;
+		return fn->wraps == WRAPS_AWAITED;
 	}
 	if (fn->exits && read_user_u64(&ret, sp)) {
 		lose(cpu, LOST_RESULT_FAULT);
-		return fn->wraps;
+		return fn->wraps == WRAPS_AWAITED;
 	}
 	/* The stack has no room for the entry, so it is filled in inside the map. */
 	inflight_key(&key, sp);
@@ -443,7 +484,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 		lose(cpu, LOST_INFLIGHT_FULL);
 		if (old) /* the likelier outcome: the call succeeds */
 			live_forget(cpu, process, old_key.addr);
-		return fn->wraps;
+		return fn->wraps == WRAPS_AWAITED;
 	}
 	if (old)
 		call->old = *old;
@@ -452,8 +493,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	call->sampled = sample->taken;
 	call->process = process->id;
 	call->ret = ret;
-	if (fn->pool_arg)
-		call->pool = argument(ctx, fn->pool_arg);
+	call->pool = fn->pool_word ? ABI_POOL_WORD : argument(ctx, fn->pool_arg);
 	if (fn->out_arg)
 		call->out = argument(ctx, fn->out_arg);
 	if (fn->in_place)
@@ -506,6 +546,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		}
 		size *= n;
 	}
+	size += fn->own;
 	near = is_near(&caller, sp);
 	if (near || any_wraps)
 		outer = last_outer();
@@ -515,8 +556,10 @@ static __always_inline int enter(struct pt_regs *ctx)
 	}
 	if (fn->outer)
 		note_outer(fn, ctx, size);
-	if (fn->wraps)
+	if (fn->wraps == WRAPS_AWAITED)
 		note_wrap(ctx);
+	else if (fn->wraps)
+		note_pool_call(ctx);
 
 	sampled = sample_take(cpu, size, caller.interval);
 	if (sampled && !near && is_inner(fn, ctx, size, NULL)) {
@@ -544,7 +587,7 @@ static __always_inline int enter(struct pt_regs *ctx)
 		return enter_tracked(ctx, cpu, fn, size, &sample);
 	}
 	forget_left(fn, sp);
-	return fn->wraps;
+	return fn->wraps == WRAPS_AWAITED;
 }
 
 /* Is the value at [sp] the return address of call? An exception may have left the entry of a call
@@ -602,8 +645,14 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	live_remember(cpu, process, ret, &block);
 	if (n_pools && ret != old_addr)
 		pool_leave(process->id, ret); /* an earlier block there, whose free was not seen */
-	if (call->pool && ret != old_addr)
-		pool_join(cpu, process->id, call->pool, ret);
+	if (call->pool && ret != old_addr) {
+		__u64 pool = call->pool;
+
+		if (pool == ABI_POOL_WORD && read_user_u64(&pool, ret - sizeof(pool)))
+			lose(cpu, LOST_POOLED);
+		else
+			pool_join(cpu, process->id, pool, ret);
+	}
 	note_thread(cpu, process->id, block.tid);
 }
 
@@ -696,7 +745,20 @@ int heap_free(struct pt_regs *ctx)
 		return 0;
 	}
 	count(&cpu->no_deaths, 1);
-	if (fn->role != ROLE_FREE)
-		pool_end(cpu, addr, fn->role == ROLE_POOL_END);
+	if (fn->role == ROLE_FREE)
+		return 0;
+	if (fn->role != ROLE_POOL_LEFT)
+		count(&cpu->pool_ends, 1);
+	pool_end(cpu, addr, fn->role != ROLE_POOL_LEFT);
+	if (fn->role == ROLE_POOL_FREE && live_may_hold(caller.process, addr))
+		free_tracked(cpu, addr);
+	return 0;
+}
+
+/* Run by user space, which has taken the block args[1] of process args[0] out of the live table. */
+SEC("raw_tp")
+int heap_leave_pool(struct bpf_raw_tracepoint_args *ctx)
+{
+	pool_leave((__u32)ctx->args[0], ctx->args[1]);
 	return 0;
 }

@@ -234,6 +234,7 @@ __u64 processes_refused __weak; /* processes that fit, but had no room for their
 volatile __u64 changes __weak;
 /* True if some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
+volatile __u32 any_pools __weak; /* a pool is known that is WRAPS_BY_STACK */
 /* True once a process in pythons has been seen. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;

@@ -10,7 +10,11 @@
  * the list but no longer in the live table is passed over.
  *
  * Every pool has a number of its own. If a block's number is not the one that its pool has now, the
- * block belongs to an earlier pool at that address. */
+ * block belongs to an earlier pool at that address.
+ *
+ * In windows, addresses of blocks stay watched after their end (BIRTH_ENDED). The address of such a
+ * block is freed again when a pool ends at its pool's address. So the lists stay, until user space
+ * watches the addresses no more. */
 #ifndef MEMTRACE_BPF_POOL_BPF_H
 #define MEMTRACE_BPF_POOL_BPF_H
 
@@ -39,11 +43,12 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 	struct abi_live_key key = {.addr = addr, .process = process}, other = {.process = process};
 	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key), *next;
 	struct abi_pool *pool;
-	__u64 before, after;
+	__u64 before, after, pool_addr;
 
 	if (!block)
 		return 0;
-	other.addr = block->pool;
+	pool_addr = block->pool;
+	other.addr = pool_addr;
 	pool = bpf_map_lookup_elem(&pools, &other);
 	if (!pool || pool->number != block->number) {
 		bpf_map_delete_elem(&pooled, &key); /* its pool has ended */
@@ -68,7 +73,13 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 			next->before = before;
 	}
 	bpf_map_delete_elem(&pooled, &key);
-	pool_unlock(pool);
+	if (pool->first) {
+		pool_unlock(pool);
+		return 0;
+	}
+	/* It stays locked: whoever waits for its lock must not join a pool that is not found. */
+	other.addr = pool_addr;
+	bpf_map_delete_elem(&pools, &other);
 	return 0;
 }
 
@@ -118,46 +129,63 @@ struct pool_walk {
 	__u64 addr, number;
 	__u32 id;
 	bool frees;
+	bool stays; /* the list stays, for the blocks' addresses are watched */
 };
 
 static long pool_step(__u32 i, struct pool_walk *walk)
 {
 	struct abi_live_key key = {.addr = walk->addr, .process = walk->id};
 	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key);
+	struct abi_live *live_block;
 
 	if (!block || block->number != walk->number)
 		return 1;
 	walk->addr = block->after;
-	bpf_map_delete_elem(&pooled, &key);
+	if (walk->stays) {
+		/* New blocks stand first in the list. All behind one that was told of in this
+		 * window were told of with it. */
+		live_block = bpf_map_lookup_elem(&live, &key);
+		if (live_block && live_block->birth == BIRTH_ENDED &&
+		    live_block->grown == (__s64)walk->process->window_ns)
+			return 1;
+	} else {
+		bpf_map_delete_elem(&pooled, &key);
+	}
 	if (walk->frees)
 		live_forget(walk->cpu, walk->process, key.addr);
 	return !walk->addr;
 }
 
-/* The pool at addr is about to end. frees: its blocks end with it; else it hands them over to
- * another pool. */
+/* The blocks of the pool at addr are about to end. frees: false: it hands them over to another pool
+ * instead. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
 	struct abi_process *process = process_current();
 	struct pool_walk walk = {.cpu = cpu, .process = process, .frees = frees};
 	struct abi_live_key key = {.addr = addr};
 	struct abi_pool *pool;
+	bool locked;
 
 	if (!process || !cpu || !use_tables)
 		return 0;
 	walk.id = key.process = process->id;
+	walk.stays = frees && process->watch;
 	pool = bpf_map_lookup_elem(&pools, &key);
 	if (!pool)
 		return 0;
 	walk.number = pool->number;
-	if (pool_lock(pool))
+	locked = pool_lock(pool);
+	if (locked)
 		walk.addr = pool->first;
 	else
 		lose(cpu, LOST_POOLED);
 	/* the pool is deleted while it is locked: whoever waits for its lock no longer finds it */
-	bpf_map_delete_elem(&pools, &key);
+	if (!walk.stays)
+		bpf_map_delete_elem(&pools, &key);
 	if (walk.addr)
 		bpf_loop(ABI_MAX_POOLED, pool_step, &walk, 0);
+	if (walk.stays && locked)
+		pool_unlock(pool);
 	return 0;
 }
 

@@ -321,8 +321,10 @@ static int register_func(struct capture *c, int object, const struct alloc_point
 	funcs[place] = point->func;
 	funcs[place].object = (uint8_t)object;
 	funcs[place].cost = capture__cost_of(point);
-	if (point->func.wraps)
+	if (point->func.wraps == WRAPS_AWAITED)
 		c->skel->bss->any_wraps = 1;
+	else if (point->func.wraps)
+		c->skel->bss->any_pools = 1;
 	c->n_funcs += place == c->n_funcs;
 	return (int)place;
 }

@@ -30,6 +30,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->inner += one->inner;
 		ret->no_births += one->no_births;
 		ret->no_deaths += one->no_deaths;
+		ret->pool_ends += one->pool_ends;
 		ret->alloc_bytes += one->alloc_bytes;
 		ret->freed_bytes += one->freed_bytes;
 		ret->region_calls += one->region_calls;
@@ -219,11 +220,22 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c, c->skel->maps.live, ret);
 }
 
+/* A pool's list of blocks is changed in the kernel only, where its lock is. */
+static void leave_pool(struct capture *c, const struct abi_live_key *key)
+{
+	uint64_t args[] = {key->process, key->addr};
+	LIBBPF_OPTS(bpf_test_run_opts, opts, .ctx_in = args, .ctx_size_in = sizeof(args));
+
+	bpf_prog_test_run_opts(bpf_program__fd(c->skel->progs.heap_leave_pool), &opts);
+}
+
 void capture__delete_live(struct capture *c, const struct abi_live_key *key)
 {
 	if (!bpf_map_delete_elem(bpf_map__fd(c->skel->maps.live), key))
 		__atomic_sub_fetch(&c->skel->bss->live_filter[abi_filter_slot(key)], 1,
 				   __ATOMIC_SEQ_CST);
+	if (c->skel->bss->n_pools)
+		leave_pool(c, key);
 }
 
 void capture__forget_block(struct capture *c, uint32_t process, uint64_t addr)

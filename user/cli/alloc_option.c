@@ -105,7 +105,7 @@ static const char *parse(const char *text, enum abi_role role, struct abi_func *
 			return "it ends with where the block is: ->ret or ->*N";
 		}
 		func->role = func->ptr_arg ? ROLE_REALLOC : ROLE_ALLOC;
-		func->wraps = 1;
+		func->wraps = WRAPS_AWAITED;
 		func->exits |= !strncmp(colon + 1, "_Z", 2) || !strncmp(colon + 1, "_R", 2);
 	}
 	if (*pos)

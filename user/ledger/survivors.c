@@ -338,6 +338,7 @@ static int add_window(struct survivors *s, const struct survivors_window *window
 		last->end_ns = window->end_ns;
 		last->allocs += window->allocs;
 		last->net_blocks += window->net_blocks;
+		last->bulk |= window->bulk;
 		return 0;
 	}
 	if (VECTOR_ADD_ROOM(s->windows, s->n_windows))

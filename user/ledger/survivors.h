@@ -40,6 +40,7 @@ struct survivors_window {
 	uint64_t allocs;	   /* calls in it that allocated */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
+	bool bulk;	 /* pools ended in it, with blocks that net_blocks does not know of */
 	bool continuous; /* a stretch of continuous tracing: stands only for itself */
 };
 

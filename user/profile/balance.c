@@ -343,7 +343,7 @@ static int add_common(const struct windowed_run *run, double clock_error,
 
 /* --- ends by the wall clock --- */
 
-/* Blocks that the windows of each group have lost. */
+/* Blocks that the windows of each group have lost; NaN: not known, because pools ended in them. */
 static void lost_blocks(const struct windowed_run *run, double ret[WINDOWED_GROUPS])
 {
 	memset(ret, 0, WINDOWED_GROUPS * sizeof(*ret));

@@ -581,7 +581,7 @@ struct windowed_process windowed__process(const struct windowed_run *run,
 			value[g] += fmax(s->at[h].to_s - from, 0) * rates[h] / wall;
 		}
 	}
-	if (wall > 0) {
+	if (wall > 0 && !isnan(value[0])) {
 		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
 		ret.blocks_per_s = value[0];
 		ret.blocks_low = at_worst(s, value[0] - error, false);

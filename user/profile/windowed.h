@@ -77,7 +77,7 @@ struct windowed_window {
 	double interval_bytes; /* its mean sampling interval */
 	double wall_s;	       /* its length by the wall clock; 0: not known */
 	double allocs;	       /* calls that allocated */
-	double net_blocks;     /* blocks allocated less blocks freed */
+	double net_blocks;     /* blocks allocated less blocks freed; NaN: not known */
 	bool continuous;       /* a stretch that stands for itself */
 };
 

@@ -67,6 +67,7 @@ static void note_calls(struct budget *b, const struct target *t)
 {
 	b->open_allocs = t->alloc_calls;
 	b->open_net_blocks = capture__net_blocks(&t->counters);
+	b->open_pool_ends = t->counters.pool_ends;
 }
 
 void books__opened(struct session *s, struct target *t)
@@ -117,6 +118,7 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
+	window.bulk = t->counters.pool_ends != b->open_pool_ends;
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
 			       blocks, found, read_memory, t);
 }

@@ -30,7 +30,8 @@ struct budget {
 	struct run_time run;	 /* CPU time in the present window */
 	double begin_cpu_ns;	 /* total when this window began */
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
-	int64_t open_net_blocks; /* and the balance of blocks */
+	int64_t open_net_blocks; /* the balance of blocks, */
+	uint64_t open_pool_ends; /* and pools that ended */
 	/* The present window is, or became, continuous tracing. What it saw is not taken as a
 	 * sample of other times. */
 	bool stretch;

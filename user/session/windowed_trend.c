@@ -72,7 +72,7 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 			continue;
 		}
 		windows[i].allocs = (double)w->allocs;
-		windows[i].net_blocks = (double)w->net_blocks;
+		windows[i].net_blocks = w->bulk ? NAN : (double)w->net_blocks;
 		if (w->continuous)
 			continue;
 		net += windows[i].end_s - windows[i].begin_s;

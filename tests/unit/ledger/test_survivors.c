@@ -515,7 +515,9 @@ static void test_stretch(void **state)
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 10 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
-	/* the stretch goes on; one of the blocks is gone */
+	assert_false(f.s.windows[0].bulk);
+	/* the stretch goes on; one of the blocks is gone, and a pool has ended */
+	w.bulk = true;
 	w.start_ns = w.end_ns;
 	w.end_ns = 20 * S;
 	site.alloc_samples++;
@@ -524,6 +526,7 @@ static void test_stretch(void **state)
 	assert_int_equal(survivors__take_sites(&f.s, &(struct snapshot_sites){&key, &site, 1}), 0);
 	harvest(&f);
 	assert_int_equal(f.s.n_windows, 1);
+	assert_true(f.s.windows[0].bulk);
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
 	look(&f, 30 * S);

@@ -507,6 +507,29 @@ static void test_balance(void **state)
 		    process.blocks_low > 900);
 }
 
+/* In one window pools ended, so the balance is not known. It proves neither growth nor its
+ * absence. */
+static void test_no_balance_with_pools(void **state)
+{
+	const struct life forever = {0, 1};
+	struct windowed_process process;
+	struct windowed_strata *strata;
+	struct sim s;
+
+	(void)state;
+	begin(&s);
+	s.net_blocks = 1000;
+	show(&s, &forever, 0);
+	s.windows[3].net_blocks = NAN;
+	strata = windowed_strata__new(&s.run);
+	assert_non_null(strata);
+	process = windowed__process(&s.run, strata);
+	windowed_strata__free(strata);
+	assert_true(isnan(process.blocks_per_s));
+	assert_true(isinf(process.blocks_low) && process.blocks_low < 0);
+	assert_true(isinf(process.blocks_high) && process.blocks_high > 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -531,6 +554,7 @@ int main(void)
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_changed_contents_leave_a_doubt),
 		cmocka_unit_test(test_balance),
+		cmocka_unit_test(test_no_balance_with_pools),
 	};
 
 	return cmocka_run_group_tests_name("windowed", tests, NULL, NULL);
