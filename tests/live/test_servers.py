@@ -457,7 +457,7 @@ def servers_postgres():
 
             def load():
                 n = 0
-                for _ in range(25):
+                for _ in range(4):
                     for query, answer in postgres_queries(next(rounds)):
                         expect_equal(session.ask(query), answer, query)
                         n += 1
@@ -465,8 +465,8 @@ def servers_postgres():
                 session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
                 return n + 1
 
-            profile, speed = trace_load(directory, session.pid, 1, load)
-            told = check_whole(profile, ["AllocSetContextCreateInternal|AllocSetAlloc|palloc",
+            profile, speed = trace_load(directory, session.pid, 64, load)
+            told = check_whole(profile, ["palloc.*|MemoryContextAlloc.*",
                                          "PostgresMain", "PostmasterMain", "main"], ["process"])
         server.stop()
     return f"{told}; {speed}"

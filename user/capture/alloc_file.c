@@ -375,6 +375,27 @@ static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 	return false;
 }
 
+/* Are the pool's functions called? A library's are, through the PLT. In a program that calls them
+ * nowhere, the compiler has copied them into their callers. */
+static bool are_called(const struct reader *r, const struct alloc_family *f)
+{
+	const struct alloc_function *fn = f->functions[0];
+	struct elf_symbol symbol;
+	uint64_t caller;
+
+	if (elf_image__soname(r->image))
+		return true;
+	for (; fn->name; fn++) {
+		/* the first function, and what ends a pool; all else is called more rarely */
+		if ((fn != f->functions[0] && fn->func.role != ROLE_POOL_FREE) ||
+		    elf_image__find_function(r->image, fn->name, &symbol))
+			continue;
+		if (!elf_image__direct_callers(r->image, symbol.vaddr, &caller, 1))
+			return false;
+	}
+	return true;
+}
+
 /* Do calls of the pool's functions show all of its blocks? If not, notes why. 1, 0 or -ENOMEM. */
 static int shows_all(struct reader *r, const struct alloc_family *f)
 {
@@ -384,6 +405,10 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	uint64_t end, off;
 	int rc;
 
+	if (f->home == HOME_POOL) {
+		file->copied = are_called(r, f) ? file->copied : f->name;
+		return file->copied != f->name;
+	}
 	/* a freeing function checks nothing before it passes the call on */
 	while (fn->func.role != ROLE_FREE)
 		fn++;
@@ -408,7 +433,7 @@ static int add_families(struct reader *r)
 	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
 		if (!is_family(f, r->image))
 			continue;
-		if (f->home == HOME_POOL) {
+		if (f->home >= HOME_POOL) {
 			int all = shows_all(r, f);
 
 			if (all <= 0) {

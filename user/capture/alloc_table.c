@@ -258,9 +258,10 @@ static const struct alloc_function mi_functions[] = {
  * functions take from malloc is not counted, so in each case a block counts once. Calls of the raw
  * domain (PyMem_RawMalloc) are counted as calls of malloc. */
 #define PYTHON_DOMAIN(p)                                                                           \
-	{p "Malloc", ALLOC(.size_arg = 1, .wraps = 1)},                                            \
-		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = 1)},                    \
-		{p "Realloc", {.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .wraps = 1}},    \
+	{p "Malloc", ALLOC(.size_arg = 1, .wraps = WRAPS_AWAITED)},                                \
+		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = WRAPS_AWAITED)},        \
+		{p "Realloc",                                                                      \
+		 {.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .wraps = WRAPS_AWAITED}},     \
 	{                                                                                          \
 		p "Free", FREE                                                                     \
 	}
@@ -268,6 +269,75 @@ static const struct alloc_function mi_functions[] = {
 static const struct alloc_function python_functions[] = {
 	PYTHON_DOMAIN("PyObject_"),
 	PYTHON_DOMAIN("PyMem_"),
+	{},
+};
+
+/* A pool whose blocks also end all at once. `own`: the bytes of the pool itself. */
+#define POOL_NEW(...) ALLOC(.wraps = WRAPS_BY_STACK, __VA_ARGS__)
+#define POOL_END                                                                                   \
+	{                                                                                          \
+		.role = ROLE_POOL_END, .ptr_arg = 1                                                \
+	}
+#define POOL_FREE                                                                                  \
+	{                                                                                          \
+		.role = ROLE_POOL_FREE, .ptr_arg = 1                                               \
+	}
+
+/* PostgreSQL up to 15. Its memory contexts are pools. In front of each block stands a pointer to
+ * its context. MemoryContextReset and MemoryContextDelete call MemoryContextDelete for each
+ * child. */
+#define PALLOC(...) ALLOC(.pool_word = 1, .wraps = WRAPS_BY_STACK, __VA_ARGS__)
+#define REPALLOC                                                                                   \
+	{                                                                                          \
+		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = 1,                 \
+		.wraps = WRAPS_BY_STACK                                                            \
+	}
+/* used bytes of an empty context in pg_backend_memory_contexts */
+#define CONTEXT_OWN 240
+
+static const struct alloc_function postgres_functions[] = {
+	{"palloc", PALLOC(.size_arg = 1)},
+	{"palloc0", PALLOC(.size_arg = 1)},
+	{"palloc_extended", PALLOC(.size_arg = 1)},
+	{"MemoryContextAlloc", PALLOC(.size_arg = 2)},
+	{"MemoryContextAllocZero", PALLOC(.size_arg = 2)},
+	{"MemoryContextAllocZeroAligned", PALLOC(.size_arg = 2)},
+	{"MemoryContextAllocExtended", PALLOC(.size_arg = 2)},
+	{"MemoryContextAllocHuge", PALLOC(.size_arg = 2)},
+	{"repalloc", REPALLOC},
+	{"repalloc_extended", REPALLOC},
+	{"repalloc_huge", REPALLOC},
+	{"AllocSetContextCreate", POOL_NEW(.own = CONTEXT_OWN)}, /* up to 10 */
+	{"AllocSetContextCreateExtended", POOL_NEW(.own = CONTEXT_OWN)},
+	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)}, /* from 12 on */
+	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"SlabContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"pfree", FREE},
+	{"MemoryContextReset", POOL_END},
+	{"MemoryContextResetOnly", POOL_END},
+	{"MemoryContextDelete", POOL_FREE},
+	{},
+};
+
+/* ngx_pcalloc calls ngx_palloc. ngx_pfree frees nothing but blocks that malloc has given to the
+ * pool, and calls free for that. */
+static const struct alloc_function nginx_functions[] = {
+	{"ngx_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
+	{"ngx_pnalloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
+	{"ngx_pmemalign", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
+	{"ngx_create_pool", POOL_NEW(.own = 80)}, /* sizeof(ngx_pool_t) */
+	{"ngx_reset_pool", POOL_END},
+	{"ngx_destroy_pool", POOL_FREE},
+	{},
+};
+
+/* The other functions call apr_palloc. Only apr_pvsprintf takes memory without it. */
+static const struct alloc_function apr_functions[] = {
+	{"apr_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
+	{"apr_pool_create_ex", POOL_NEW(.out_arg = 1, .own = 120)}, /* sizeof(apr_pool_t) */
+	{"apr_pool_create_unmanaged_ex", POOL_NEW(.out_arg = 1, .own = 120)},
+	{"apr_pool_clear", POOL_END},
+	{"apr_pool_destroy", POOL_FREE},
 	{},
 };
 
@@ -297,7 +367,10 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	 * libc.so. */
 	{"stripped", {"__libc_malloc"}, {plain_functions, cxx_functions}, HOME_PLACE},
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
-	{"pymalloc", {"PyObject_Malloc"}, {python_functions}, HOME_POOL},
+	{"pymalloc", {"PyObject_Malloc"}, {python_functions}, HOME_LANGUAGE},
+	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* gone in 16 */
+	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},
+	{"apr", {"apr_pool_destroy"}, {apr_functions}, HOME_POOL},
 	{},
 };
 
@@ -342,10 +415,21 @@ bool alloc_name__is_plain(const char *name)
 	return false;
 }
 
+static enum alloc_home home_of(const char *name)
+{
+	const struct alloc_family *f = alloc_families;
+
+	while (f->name && strcmp(f->name, name) != 0)
+		f++;
+	return f->name ? f->home : HOME_LIBC;
+}
+
 bool alloc_family__is_pool(const char *name)
 {
-	for (const struct alloc_family *f = alloc_families; f->name; f++)
-		if (!strcmp(f->name, name))
-			return f->home == HOME_POOL;
-	return false;
+	return home_of(name) >= HOME_POOL;
+}
+
+bool alloc_family__is_language(const char *name)
+{
+	return home_of(name) == HOME_LANGUAGE;
 }

@@ -12,7 +12,7 @@
 
 #define ALLOC_MAX_MARKERS 4
 #define ALLOC_MAX_LISTS	  5
-#define ALLOC_FAMILIES	  10 /* rows of the table */
+#define ALLOC_FAMILIES	  13 /* rows of the table */
 
 struct alloc_function {
 	const char *name;
@@ -26,9 +26,10 @@ enum alloc_home {
 	/* any file that replaces the C library's malloc: it exports a name of the C library's (the
 	 * marker), but is not the C library */
 	HOME_PLACE,
-	/* a language's pool on top of malloc, in any kind of file. All its functions pass their
-	 * calls on through pointers (elf/forward.h) */
-	HOME_POOL,
+	HOME_POOL, /* a pool on top of others, in any kind of file */
+	/* a language's pool, all of whose functions pass their calls on through pointers
+	 * (elf/forward.h) */
+	HOME_LANGUAGE,
 };
 
 struct alloc_family {
@@ -61,7 +62,10 @@ size_t alloc_names__find(const struct alloc_names *names, const char *name);
 /* Is it a common name: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
-/* Is the family with that name the pool of a language (HOME_POOL)? */
+/* Is the family with that name a pool on top of others? */
 bool alloc_family__is_pool(const char *name);
+
+/* Is it the pool of a language? */
+bool alloc_family__is_language(const char *name);
 
 #endif

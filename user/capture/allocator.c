@@ -114,7 +114,7 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 bool alloc_point__is_essential(const struct allocator *a, size_t i)
 {
 	if (a->points[i].func.role != ROLE_ALLOC)
-		return a->points[i].func.role < ROLE_POOL_END;
+		return a->points[i].func.role < ROLE_POOL_END || alloc_family__is_pool(a->family);
 	while (i-- > 0)
 		if (a->points[i].func.role == ROLE_ALLOC)
 			return false;
@@ -260,19 +260,23 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 	unseen->file = entry->file;
 	snprintf(unseen->text, sizeof(unseen->text),
 		 "%s of %.200s cannot be seen: the compiler has copied its functions into their "
-		 "callers (-flto). Of Python's objects, only those above 512 bytes are counted. To "
-		 "count all, start the program with PYTHONMALLOC=malloc in its environment",
-		 file->copied, entry->path);
+		 "callers (-flto). %s",
+		 file->copied, entry->path,
+		 alloc_family__is_language(file->copied)
+			 ? "Of Python's objects, only those above 512 bytes are counted. To count "
+			   "all, start the program with PYTHONMALLOC=malloc in its environment"
+			 : "What it takes from malloc is counted instead of its blocks");
 }
 
-/* A language calls its pool so often that probes in the pools of all processes would leave no room
- * for anything else in what the machine may bear. */
+/* Pools are called so often that probes in the pools of all processes would leave no room for
+ * anything else in what the machine may bear. Without a language's pool, most of its objects are
+ * missing, which is told. What other pools take from malloc is counted there. */
 static void leave_pool_out(const struct search *s, const struct map_entry *entry,
 			   const struct alloc_part *part)
 {
 	struct alloc_unseen *unseen = &s->all->unseen;
 
-	if (unseen->family)
+	if (unseen->family || !alloc_family__is_language(part->family))
 		return;
 	unseen->family = part->family;
 	unseen->file = entry->file;

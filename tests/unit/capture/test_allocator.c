@@ -24,6 +24,39 @@
 
 static pid_t sleeper;
 
+/* Two pools in this program, as the table knows them. The functions of the second one are called by
+ * nobody: as if the compiler had copied them into their callers. */
+void *ngx_palloc(void *pool, size_t size);
+void ngx_destroy_pool(void *pool);
+void *palloc(size_t size);
+void MemoryContextDelete(void *context);
+bool MemoryContextContains(void *context, void *block);
+
+__attribute__((noipa)) void *ngx_palloc(void *pool, size_t size)
+{
+	return (char *)pool + size;
+}
+
+__attribute__((noipa)) void ngx_destroy_pool(void *pool)
+{
+	*(char *)pool = 0;
+}
+
+__attribute__((noipa, used)) void *palloc(size_t size)
+{
+	return (void *)size;
+}
+
+__attribute__((noipa, used)) void MemoryContextDelete(void *context)
+{
+	*(char *)context = 0;
+}
+
+__attribute__((noipa, used)) bool MemoryContextContains(void *context, void *block)
+{
+	return context == block;
+}
+
 static int start_sleeper(void **state)
 {
 	uint64_t dynamics[64];
@@ -449,6 +482,69 @@ static int stop_remembering(void **state)
 	return 0;
 }
 
+static const struct allocator *family(const struct allocators *all, const char *name)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (!strcmp(all->list[i]->family, name))
+			return all->list[i];
+	return NULL;
+}
+
+/* A pool is found where its functions are called. It is left out where probes are in all
+ * processes. */
+static void pools_are_found(void **state)
+{
+	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
+	struct allocators *all = NULL;
+	const struct allocator *pool;
+	struct error err = {};
+	struct maps maps;
+	char room[16];
+
+	(void)state;
+	ngx_destroy_pool(ngx_palloc(room, 8));
+	all = find_with(getpid(), 0, &err, &own, 1);
+	pool = family(all, "nginx");
+	assert_non_null(pool);
+	assert_int_equal(pool->n_points, 2);
+	for (size_t i = 0; i < pool->n_points; i++) {
+		bool allocates = !strcmp(pool->points[i].name, "ngx_palloc");
+
+		assert_int_equal(pool->points[i].func.role,
+				 allocates ? ROLE_ALLOC : ROLE_POOL_FREE);
+		assert_true(alloc_point__is_essential(pool, i));
+	}
+	assert_null(family(all, "postgres"));
+	assert_string_equal(all->unseen.family, "postgres");
+	assert_non_null(strstr(all->unseen.text, "copied"));
+	assert_null(strstr(all->unseen.text, "Python"));
+	allocators__free(all);
+
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	assert_int_equal(allocators__find(NULL, getpid(), &maps, ALLOC_ALL, NULL, 0, &all, NULL),
+			 0);
+	assert_null(family(all, "nginx"));
+	allocators__free(all);
+	maps__free(&maps);
+}
+
+/* All names of the table have room. */
+static void no_name_is_left_out(void **state)
+{
+	struct alloc_names names;
+	size_t n = 0;
+
+	(void)state;
+	alloc_names__collect(&names);
+	for (const struct alloc_family *f = alloc_families; f->name; f++) {
+		n++;
+		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
+			for (const struct alloc_function *fn = f->functions[l]; fn->name; fn++)
+				assert_true(alloc_names__find(&names, fn->name) != SIZE_MAX);
+	}
+	assert_int_equal(n, ALLOC_FAMILIES);
+}
+
 /* Without free or realloc, freed blocks would look live. Without malloc, most are missing. */
 static void what_must_be_probed(void **state)
 {
@@ -458,7 +554,7 @@ static void what_must_be_probed(void **state)
 		{.name = "realloc", .func.role = ROLE_REALLOC},
 		{.name = "posix_memalign", .func.role = ROLE_ALLOC},
 	};
-	const struct allocator allocator = {.points = points, .n_points = 4};
+	const struct allocator allocator = {.family = "glibc", .points = points, .n_points = 4};
 
 	(void)state;
 	assert_true(alloc_point__is_essential(&allocator, 0));
@@ -479,6 +575,8 @@ int main(void)
 		cmocka_unit_test(preloaded_jemalloc_is_found),
 		cmocka_unit_test(a_file_that_cannot_be_opened_is_named),
 		cmocka_unit_test(what_must_be_probed),
+		cmocka_unit_test(pools_are_found),
+		cmocka_unit_test(no_name_is_left_out),
 		cmocka_unit_test_setup_teardown(remembered_files_decide_nothing, start_remembering,
 						stop_remembering),
 		cmocka_unit_test_setup_teardown(everybodys_outlive_the_process, start_remembering,
