@@ -5,8 +5,8 @@ import os
 import re
 import time
 
-from harness import (MEMTRACE, PROGS, Endless, NotRunnable, Target, end, expect, expect_equal, memtrace, place, read_line,
-                     run, start, test, wait_until)
+from harness import (MEMTRACE, PROGS, NotRunnable, Target, end, expect, expect_equal, memtrace, place, read_line, run,
+                     start, test, wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -71,6 +71,11 @@ def why_held_and_lost():
         expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"], "lost blocks of the size")
         held = sum(len(way) for way in truth["held"].values()) - 1  # but for the table
         expect_equal(size["asked"]["held_blocks"], held, "held blocks of the size")
+        lines = memtrace("why", "-p", target.pid, "--size", 72, "-f", "collapsed").out.splitlines()
+        paths = {path: int(number) for path, number in (line.rsplit(" ", 1) for line in lines)}
+        expect_equal(paths["lost: no pointer is left;[72-byte block]"], 72 * document["lost_blocks"], "lost bytes")
+        expect_equal(paths["global global_tagged (holders);[72-byte block]"], 72 * len(truth["held"]["tagged"]), paths)
+        expect_equal(sum(paths.values()), 72 * (held + document["lost_blocks"]), "bytes of all paths")
         expect_equal(memtrace("why", "-p", target.pid, "--exit-code").status, 3, "status if something is lost")
         words = memtrace("why", "-p", target.pid, "--size", 72).out
         expect("-> chain of [72-byte block]" in words and "LOST: " in words, words)
@@ -181,7 +186,7 @@ def why_of_growing_stacks():
     options = ("-i", "4K", "--max-overhead", "off")
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
     try:
-        document, told, words = search(target.pid, 4, *options)
+        document, told, words = search(target.pid, 6, *options)
         leak = told["session_new"]
         expect(document["why_search"]["doubt"] == "" and document["why_search"]["registers"], document["why_search"])
         expect(leak["asked_blocks"] > 100 and leak["lost_blocks"] > 0.8 * leak["asked_blocks"], leak)
@@ -189,12 +194,12 @@ def why_of_growing_stacks():
         expect("Lost: " in words and "who drops the last pointer" in words, words)
     finally:
         end(target)
-    with Endless("leaking", "used", "--rate", "20000") as target:
-        _, told, words = search(target.pid, 4, *options)
-        leak = told["link_node"]
-        expect_equal(leak["lost_blocks"], 0, f"blocks of a list that are called lost: {leak}")
-        expect(leak["held_blocks"] > 0.9 * leak["asked_blocks"] > 20, leak)
-        expect("see what removes from it" in words, words)
+    with Target("holders", "--push", 20000) as target:
+        target.go()
+        _, told, _ = search(target.pid, 6, *options)
+        list_ = told["push_thread"]
+        expect_equal(list_["lost_blocks"], 0, f"blocks of a list that are called lost: {list_}")
+        expect(list_["held_blocks"] > 0.9 * list_["asked_blocks"] > 20, list_)
 
 
 @test(beside=True)

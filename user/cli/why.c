@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "capture/registers.h"
@@ -24,6 +25,7 @@ struct why_config {
 	uint64_t addrs[WHY_MAX_ADDRS];
 	struct why_options options;
 	const char *output;
+	const struct format *format; /* of paths; NULL: tables, or JSON */
 	unsigned int top;
 	bool json;
 	bool exit_code;
@@ -99,6 +101,19 @@ TAKE_OPTION(max_memory)
 	return 0;
 }
 
+TAKE_OPTION(format)
+{
+	struct why_config *c = config;
+
+	(void)row;
+	c->format = find_format(value);
+	/* the other formats are of code: they need its addresses */
+	if (!c->format || c->format->needs_objects)
+		return usage_error(command,
+				   "paths are written as collapsed, pprof or svg, not '%s'", value);
+	return 0;
+}
+
 /* clang-format off: a row reads as a sentence */
 static const struct option_row what_rows[] = {
 	{.name = "pid",
@@ -160,13 +175,21 @@ static const struct option_row output_rows[] = {
 	 .man = "How many more there are is told."},
 	{"json", .flag = offsetof(struct why_config, json),
 	 .help = "an object for programs, with all rows", .man = "On one line."},
+	{.name = "format",
+	 .letter = 'f',
+	 .arg = "FORMAT",
+	 .values = "collapsed pprof svg",
+	 .take = take_format,
+	 .help = "the paths as stacks: collapsed, pprof or svg",
+	 .man = "The root is the outermost frame, and the block that is held is the leaf. What is "
+		"lost has a root of its own."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
 	 .take = take_text,
 	 .to = offsetof(struct why_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "Tables, or the object of --json."},
+	 .man = "Tables, the object of --json, or the paths in a format."},
 	{"exit-code", .flag = offsetof(struct why_config, exit_code),
 	 .help = "status 3 if something is lost", .man = "For scripts and CI."},
 	{},
@@ -196,6 +219,17 @@ const struct command command_why = {
 	.status = "0; 1 after a failure; 2 after a wrong option; 3 with --exit-code if something "
 		  "is lost.",
 };
+
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+
+static int write_paths(const struct why_config *c)
+{
+	_cleanup_(cleanup_profile) struct profile *profile = NULL;
+
+	if (why_report__paths(&c->report, &profile))
+		return no_memory();
+	return write_file(c->output, c->format, profile, &(struct view_options){}, "paths");
+}
 
 static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
 {
@@ -230,7 +264,7 @@ static int run(struct why_config *c)
 	if (rc)
 		return no_memory();
 	why_report__merge(&c->report);
-	rc = write_text(c->output, encode, c);
+	rc = c->format ? write_paths(c) : write_text(c->output, encode, c);
 	if (!rc && c->exit_code && c->report.lost_blocks)
 		rc = STATUS_LOST;
 	why_report__clear(&c->report);
@@ -248,6 +282,11 @@ int cmd_why(int argc, char **argv)
 		return usage_error("why", "'%s' is one word too many", argv[optind]);
 	if (!config.pid)
 		return usage_error("why", "which process? -p PID");
+	if (config.json && config.format)
+		return usage_error("why", "either --json or -f");
+	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
+		return usage_error("why", "%s is no text for a terminal: -o FILE",
+				   config.format->name);
 	config.options.choice.addrs = config.addrs;
 	return run(&config);
 }

@@ -244,9 +244,14 @@ static int put_why(const struct site_why *why, struct sink *sink)
 		sink__printf(sink, " by %s%s\n", path, i ? "." : ": see what removes from it.");
 		told += holder->blocks;
 	}
-	if (why->held > told) {
+	if (why->followed > told) {
 		sink__puts(sink, "   Held in other ways: ");
-		put_count(why->held - told, why, sink);
+		put_count(why->followed - told, why, sink);
+		sink__puts(sink, ".\n");
+	}
+	if (why->held > why->followed) {
+		sink__puts(sink, "   Held by chains too long to be followed: ");
+		put_count(why->held - why->followed, why, sink);
 		sink__puts(sink, ".\n");
 	}
 	if (why->in_doubt) {

@@ -73,6 +73,8 @@ static const char *what_it_is(const struct profile *profile)
 	default:
 		break;
 	}
+	if (profile->paths)
+		return "what was asked for, by who holds it, and what is lost";
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))
@@ -95,6 +97,8 @@ const char *svg_what(const struct profile *profile)
 	default:
 		break;
 	}
+	if (profile->paths)
+		return "held or lost";
 	if (profile__is_lower_bound(profile))
 		return "live, at least";
 	if (profile__is_faults(profile))
@@ -106,6 +110,8 @@ const char *svg_unit(const struct profile *profile)
 {
 	if (profile__is_regions(profile))
 		return "piece";
+	if (profile->paths)
+		return "block";
 	return profile__is_faults(profile) ? "page" : "object";
 }
 
@@ -147,7 +153,9 @@ static int put_sampling(FILE *out, const struct profile *profile)
 
 	with_commas(profile->samples, samples);
 	with_commas(profile->alloc_calls, calls);
-	if (profile__is_regions(profile)) {
+	if (profile->paths) {
+		fputs("below a root: what it leads to", out);
+	} else if (profile__is_regions(profile)) {
 		fprintf(out, "%s%s calls that took memory",
 			profile__is_surely_exact(profile) ? "exact: " : "", calls);
 	} else if (profile__is_faults(profile)) {

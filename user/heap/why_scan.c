@@ -172,15 +172,25 @@ static int judge_addrs(struct scanned *s)
 	return 0;
 }
 
+#define FAR_PATHS 20
+
 /* Judges the blocks, and follows the paths of as many of those that are held as may be told: evenly
  * chosen. */
 static int judge(struct scanned *s)
 {
-	uint64_t hops = PATH_MAX_HOPS, n_held = 0, held = 0, left;
+	struct {
+		uint64_t hops, paths;
+	} left[2]; /* of far ones, and of the others */
+	uint64_t n_held = 0, held = 0, n = 0, wanted, every;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
 		n_held += reach__has(&s->reach, s->chosen.numbers[i]);
-	left = n_held < WHY_MAX_PATHS ? n_held : WHY_MAX_PATHS;
+	wanted = n_held < WHY_MAX_PATHS ? n_held : WHY_MAX_PATHS;
+	every = wanted / FAR_PATHS + 1;
+	left[0].paths = (wanted + every - 1) / every;
+	left[0].hops = every > 1 ? PATH_MAX_HOPS / 2 : PATH_MAX_HOPS;
+	left[1].paths = wanted - left[0].paths;
+	left[1].hops = PATH_MAX_HOPS - left[0].hops;
 	s->paths = calloc(WHY_MAX_PATHS + 1, sizeof(*s->paths));
 	if (!s->paths)
 		return -ENOMEM;
@@ -190,7 +200,7 @@ static int judge(struct scanned *s)
 		enum why_verdict verdict;
 		struct block block;
 		uint64_t before = held, share;
-		int err;
+		int near, err;
 
 		if (!numbers__block(&s->reach.numbers, number, &block))
 			continue;
@@ -204,11 +214,13 @@ static int judge(struct scanned *s)
 		if (n_held > WHY_MAX_PATHS &&
 		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
 			continue;
-		/* A long path may take no more than its share, lest those behind it get none. */
-		share = hops / left--;
-		hops -= share;
+		/* A long path may take no more than its share, lest those behind it get none. Some
+		 * get a large share: of a long list it has to be told what holds it. */
+		near = n++ % every != 0;
+		share = left[near].hops / left[near].paths--;
+		left[near].hops -= share;
 		err = reach__path(&s->reach, s->view->image, number, &share, &path->path);
-		hops += share;
+		left[near].hops += share;
 		if (err) {
 			s->sums.no_path++;
 			continue;

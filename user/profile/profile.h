@@ -276,6 +276,7 @@ struct profile {
 	unsigned own_version; /* PPROF_OWN_VERSION of a file of memtrace's; 0: an older one */
 	enum profile_mode mode;
 	bool leaf_holds; /* the allocator's frames are left out: stacks begin with its caller */
+	bool paths;	 /* its stacks are paths of pointers: why_report__paths() */
 	bool no_objects; /* only bytes are known, all object counts are 0 */
 	/* the total allocated is not known: it is set to what is live, and freed to 0 */
 	bool no_allocated;

@@ -147,6 +147,14 @@ void why_report__merge(struct why_report *report);
 /* Frees the rows and what they own. */
 void why_rows__free(struct why_row *rows, size_t n);
 
+struct profile;
+
+/* The paths as stacks of a profile: the root outermost, the block that is held as the leaf. What is
+ * lost hangs on a root of its own, by the size of the block that leads to the rest. Weighed by live
+ * bytes, which are estimates if not all paths were followed. Free with profile__free(). 0 or
+ * -ENOMEM. */
+int why_report__paths(const struct why_report *report, struct profile **ret);
+
 void why_report__clear(struct why_report *report);
 
 #endif

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-#include "profile/why.h"
+#include "profile/profile.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,6 +74,57 @@ static void test_text_of_a_way(void **state)
 	free(way.steps);
 }
 
+/* "root;...;leaf" of a site. */
+static void path_of(const struct profile *p, const struct profile_site *site, char *to, size_t size)
+{
+	*to = '\0';
+	for (uint32_t i = site->n_locations; i; i--) {
+		const struct profile_location *l = &p->locations[site->locations[i - 1]];
+
+		assert_int_equal(l->n_frames, 1);
+		snprintf(to + strlen(to), size - strlen(to), "%s%s", l->frames[0].name,
+			 i > 1 ? ";" : "");
+	}
+}
+
+static void test_paths_as_stacks(void **state)
+{
+	struct why_leak leak = {.size = 72, .leaks = 2, .blocks = 5, .bytes = 500};
+	struct why_report report = {.pid = 7, .comm = "made", .n_rows = 2, .held_blocks = 8};
+	struct profile *p;
+	char path[256];
+
+	(void)state;
+	report.rows = calloc(2, sizeof(*report.rows));
+	report.rows[0] = row("cache (made)", 0, (struct why_step){100, 16, true}, true, 70);
+	report.rows[0].blocks = 3;
+	report.rows[0].bytes = 72;
+	report.rows[1] = row("index (made)", 8, (struct why_step){100, 0, false}, false, 60);
+	report.followed = 4; /* every second one */
+	report.leaks = &leak;
+	report.n_leaks = 1;
+	report.losses[WHY_LOSS_RESYNCS] = 3;
+	assert_int_equal(why_report__paths(&report, &p), 0);
+	assert_int_equal(p->n_sites, 3);
+	path_of(p, &p->sites[0], path, sizeof(path));
+	assert_string_equal(path, "lost: no pointer is left;[72-byte block]");
+	assert_true(p->sites[0].live.bytes == 500 && p->sites[0].live.objects == 5);
+	assert_true(p->sites[0].live.variance == 0);
+	path_of(p, &p->sites[1], path, sizeof(path));
+	assert_string_equal(path, "global cache (made);chain of [100-byte block] +0x10;...;"
+				  "[24-byte block]");
+	assert_true(p->sites[1].live.bytes == 144 && p->sites[1].live.objects == 6);
+	assert_true(p->sites[1].live.variance > 0);
+	path_of(p, &p->sites[2], path, sizeof(path));
+	assert_string_equal(path, "global index (made);[100-byte block] +0x0;[24-byte block]");
+	assert_true(p->paths && p->pid == 7);
+	assert_int_equal(profile__lost_count(p, "heap_resyncs"), 3);
+	profile__free(p);
+	report.leaks = NULL;
+	report.n_leaks = 0;
+	why_report__clear(&report);
+}
+
 static void test_names_of_losses(void **state)
 {
 	(void)state;
@@ -86,6 +138,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_that_differ_in_offsets_are_one),
 		cmocka_unit_test(test_text_of_a_way),
+		cmocka_unit_test(test_paths_as_stacks),
 		cmocka_unit_test(test_names_of_losses),
 	};
 
