@@ -39,8 +39,9 @@ enum feed_kind {
 
 struct feed_message {
 	uint32_t kind;
-	int32_t pid;	     /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
-	uint64_t taken_ns;   /* when the figures were read, or hold, by the wall clock */
+	int32_t pid; /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
+	/* by the wall clock: the figures were read after it, shortly; FEED_SAME: they hold then */
+	uint64_t taken_ns;
 	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
 	uint64_t user_bytes; /* FEED_ROUND: of the tracer, resident */
 	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */

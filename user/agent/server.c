@@ -241,11 +241,10 @@ static int send_patiently(struct server *s, const struct feed_message *message, 
 	return rc;
 }
 
-int server__send_profile(struct server *s, const struct profile *profile)
+int server__send_profile(struct server *s, const struct profile *profile, uint64_t taken_ns)
 {
-	struct feed_message message = {.kind = FEED_PROFILE,
-				       .pid = profile->pid,
-				       .taken_ns = clock__now_ns(CLOCK_REALTIME)};
+	struct feed_message message = {
+		.kind = FEED_PROFILE, .pid = profile->pid, .taken_ns = taken_ns};
 	_cleanup_close_ int memory = -1;
 	uint64_t size;
 	int rc;

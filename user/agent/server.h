@@ -66,9 +66,10 @@ int server__check_guard(struct server *server, struct error *err);
 /* Starts it, if it does not run and may be started. 0, or negative errno with err. */
 int server__start(struct server *server, struct error *err);
 
-/* Sends a profile. What it does not take in time is dropped and counted. 0, or negative errno where
- * that is not the server's fault. */
-int server__send_profile(struct server *server, const struct profile *profile);
+/* Sends a profile, whose figures were read after taken_ns (by the wall clock). What the server does
+ * not take in time is dropped and counted. 0, or negative errno where that is not the server's
+ * fault. */
+int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
 /* The process's last profile still holds. As server__send_profile(). */
 int server__send_same(struct server *server, pid_t pid);

@@ -46,6 +46,7 @@ struct run {
 	struct server *server;
 	struct spool *spool;
 	double victims_at_s; /* not before are victims looked for */
+	uint64_t taken_ns;   /* when reading the figures that are sent now began, wall clock */
 	struct server_wishes wishes;
 	double wishes_at_s; /* not before is one of these granted */
 	int alive;	    /* the supervisor's pipe */
@@ -202,7 +203,7 @@ static int send_profile(void *ctx, const struct profile *profile)
 
 	if (trace_config__is_aside(&run->config->trace, profile))
 		return 0;
-	return server__send_profile(run->server, profile);
+	return server__send_profile(run->server, profile, run->taken_ns);
 }
 
 static int send_same(void *ctx, pid_t pid)
@@ -257,6 +258,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 		   run->n_dropped != run->server->n_dropped;
 	run->n_started = run->server->n_started;
 	run->n_dropped = run->server->n_dropped;
+	run->taken_ns = clock__now_ns(CLOCK_REALTIME);
 	rc = session__news(run->session, &news)
 		     ?: session__each_inactive(run->session, send_inactive, run);
 	if (rc) {
@@ -276,7 +278,8 @@ static int keep_victim(void *ctx, const struct profile *profile)
 
 	if (trace_config__is_aside(&run->config->trace, profile))
 		return 0;
-	return spool__keep(run->spool, profile) ?: server__send_profile(run->server, profile);
+	return spool__keep(run->spool, profile)
+		       ?: server__send_profile(run->server, profile, run->taken_ns);
 }
 
 /* With --spool: the profiles of processes that were killed, for the spool and for the server. */
@@ -299,6 +302,7 @@ static void see_to_victims(struct run *run, double now)
 				 report.name);
 	if (now < run->victims_at_s)
 		return;
+	run->taken_ns = clock__now_ns(CLOCK_REALTIME);
 	rc = session__victims(run->session, keep_victim, run);
 	if (rc)
 		complain("no profile of a process that was killed: %s", strerror(-rc));

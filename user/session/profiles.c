@@ -249,16 +249,24 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 	rc = capture__drain(s->capture, &drain, NULL);
 	if (!rc)
 		rc = snapshot__sort_drain(&drain);
-	for (size_t i = 0; i < s->n_targets && !rc; i++) {
+	if (rc)
+		return rc;
+	/* one that fails must not keep others from being told; it is tried again */
+	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
+		int one;
 
 		if (!is_untold(s, t))
 			continue;
-		rc = make_profile(s, &drain, t, t->end_ns, &list);
-		t->victim_told = !rc;
+		one = make_profile(s, &drain, t, t->end_ns, &list);
+		t->victim_told = !one;
+		rc = rc ?: one;
 	}
-	for (size_t i = 0; i < list.n && !rc; i++)
-		rc = fn(ctx, list.at[i]);
+	for (size_t i = 0; i < list.n; i++) {
+		int one = fn(ctx, list.at[i]);
+
+		rc = rc ?: one;
+	}
 	profile_list__clear(&list);
 	return rc;
 }

@@ -29,7 +29,7 @@
 #define CONNECTION_BYTES (32 << 10)
 #define CONNECTION_S	 15 /* without a word */
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
-#define CROWDED_S	 5  /* the same where half of all connections are taken */
+#define CROWDED_S	 5  /* the same where half of the socket's connections are taken */
 #define MEMORY_BYTES	 (1ULL << 30)
 #define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
@@ -44,19 +44,26 @@ struct incoming {
 	bool waited;
 };
 
+/* What is answered on one of the listening sockets. */
+struct entrance {
+	struct site *site;
+	const struct guard *guard; /* of TCP; NULL: a unix socket, which browsers do not reach */
+	size_t n_clients;
+};
+
 /* A connection. The library closes one that is silent; this is for one that says, or takes in, a
  * byte now and then, and would have its place for ever. */
 struct client {
 	struct client *next, **link; /* what points to it */
 	int fd;
-	double since_s; /* monotonic: when it connected, or had its last answer */
+	struct entrance *entrance; /* by which it has come */
+	double since_s;		   /* monotonic: when it connected, or had its last answer */
 	/* its request that waits, and is not to be shut for being slow; NULL: none does */
 	struct MHD_Connection *waits;
 	struct incoming *request;
 };
 
 static struct client *clients;
-static size_t n_clients;
 
 static void come_or_go(void *ctx, struct MHD_Connection *connection, void **state,
 		       enum MHD_ConnectionNotificationCode what)
@@ -65,7 +72,6 @@ static void come_or_go(void *ctx, struct MHD_Connection *connection, void **stat
 		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
 	struct client *client = *state;
 
-	(void)ctx;
 	if (what == MHD_CONNECTION_NOTIFY_STARTED && info) {
 		client = malloc(sizeof(*client));
 		if (!client)
@@ -73,30 +79,33 @@ static void come_or_go(void *ctx, struct MHD_Connection *connection, void **stat
 		*client = (struct client){.next = clients,
 					  .link = &clients,
 					  .fd = info->connect_fd,
+					  .entrance = ctx,
 					  .since_s = clock__monotonic_s()};
 		if (clients)
 			clients->link = &client->next;
 		clients = client;
-		n_clients++;
+		client->entrance->n_clients++;
 		*state = client;
 	} else if (what == MHD_CONNECTION_NOTIFY_CLOSED && client) {
 		*client->link = client->next;
 		if (client->next)
 			client->next->link = client->link;
+		client->entrance->n_clients--;
 		free(client);
 		*state = NULL;
-		n_clients--;
 	}
 }
 
 static void shut_slow_ones(void)
 {
 	double now = clock__monotonic_s();
-	double most = n_clients > CONNECTIONS / 2 ? CROWDED_S : REQUEST_S;
 
-	for (struct client *c = clients; c; c = c->next)
-		if (!c->waits && now - c->since_s > most)
+	for (struct client *c = clients; c; c = c->next) {
+		bool crowded = c->entrance->n_clients > CONNECTIONS / 2;
+
+		if (!c->waits && now - c->since_s > (crowded ? CROWDED_S : REQUEST_S))
 			shutdown(c->fd, SHUT_RDWR);
+	}
 }
 
 /* The library does not look at a connection that is suspended. */
@@ -160,12 +169,6 @@ static bool is_from_elsewhere(const char *origin, const char *host, bool tls)
 	return origin && (!host || strncmp(origin, scheme, strlen(scheme)) ||
 			  strcasecmp(origin + strlen(scheme), host));
 }
-
-/* What is answered on one of the listening sockets. */
-struct entrance {
-	struct site *site;
-	const struct guard *guard; /* of TCP; NULL: a unix socket, which browsers do not reach */
-};
 
 static bool is_unix(int fd)
 {
@@ -384,7 +387,7 @@ static struct MHD_Daemon *start(struct entrance *entrance, int fd)
 		0, NULL, NULL, answer, entrance, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, forget, entrance,
-		MHD_OPTION_NOTIFY_CONNECTION, come_or_go, NULL, MHD_OPTION_ARRAY,
+		MHD_OPTION_NOTIFY_CONNECTION, come_or_go, entrance, MHD_OPTION_ARRAY,
 		fd < 0 ? nothing : listening, MHD_OPTION_ARRAY, cert ? tls : nothing,
 		MHD_OPTION_END);
 }
@@ -412,11 +415,13 @@ int main(int argc, char **argv)
 	close(GUARD_FD);
 	site.begin_s = clock__monotonic_s();
 	if (!n)
-		return start(&(struct entrance){&site, &guard}, -1) ? EXIT_SUCCESS : EXIT_FAILURE;
+		return start(&(struct entrance){.site = &site, .guard = &guard}, -1) ? EXIT_SUCCESS
+										     : EXIT_FAILURE;
 	for (size_t i = 0; i < n; i++) {
 		int fd = FIRST_FD + (int)i;
 
-		entrances[i] = (struct entrance){&site, is_unix(fd) ? NULL : &guard};
+		entrances[i] =
+			(struct entrance){.site = &site, .guard = is_unix(fd) ? NULL : &guard};
 		daemons[i] = start(&entrances[i], fd);
 		if (!daemons[i])
 			return EXIT_FAILURE;

@@ -44,7 +44,7 @@ static void send_profile(void)
 
 	STACK(profile, 1, 100, 1, "malloc", "keep", "main");
 	end_profile(profile);
-	assert_int_equal(server__send_profile(&server, profile), 0);
+	assert_int_equal(server__send_profile(&server, profile, 7), 0);
 	profile__free(profile);
 }
 
