@@ -63,7 +63,7 @@ endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
 .PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-unused check-scripts check-manual check-install uninstall test test-long bench leaks \
-	leaks-tables diffs diffs-tables truth truth-tables help clean
+	leaks-tables diffs diffs-tables fleet-hour fleet-storm truth truth-tables help clean
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -564,6 +564,10 @@ moments: $(B)/memtrace progs
 
 storm: $(B)/memtrace progs
 	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) python3 tests/live/run.py storm_everywhere
+
+# An agent for long (root): beside a Prometheus with the example's alerts, and while programs start and end by the ten thousand.
+fleet-hour fleet-storm: $(B)/memtrace $(B)/memtrace-web progs
+	$(Q)python3 tests/fleet/$(@:fleet-%=%).py $(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))
 
 # Which test runs on which kernel: the table of docs/kernels-tests.md.
 kernels-table:

@@ -19,17 +19,19 @@ def example(name, *changes):
 
 
 class Prometheus:
-    """The example, in a directory; what takes minutes there takes seconds here."""
+    """The example, in a directory. quick: what takes minutes there takes seconds here. change(directory) may change its files."""
 
-    def __init__(self, directory, agent_port):
+    def __init__(self, directory, agent_port, quick=True, change=None):
         self.port = free_port()
+        pace = (("interval: 15s", "interval: 1s"),) if quick else ()
         rules, config = (os.path.join(directory, name) for name in ("rules.yml", "prometheus.yml"))
         with open(rules, "w", encoding="utf-8") as file:
-            file.write(example("prometheus-rules.yml", ("for: 5m", "for: 4s")))
+            file.write(example("prometheus-rules.yml", *((("for: 2m", "for: 4s"), ("interval: 15s", "interval: 1s"),) if quick else ())))
         with open(config, "w", encoding="utf-8") as file:
-            file.write("global:\n  evaluation_interval: 1s\n" +
-                       example("prometheus.yml", (":9178", f":{agent_port}"), ("interval: 15s", "interval: 1s"),
-                               ("/etc/prometheus/memtrace-rules.yml", rules)))
+            file.write(("global:\n  evaluation_interval: 1s\n" if quick else "") +
+                       example("prometheus.yml", (":9178", f":{agent_port}"), ("/etc/prometheus/memtrace-rules.yml", rules), *pace))
+        if change:
+            change(directory)
         self.process = start([need_tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
                               f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=error"])
 

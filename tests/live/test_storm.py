@@ -50,16 +50,16 @@ def held_by(pid):
 
 
 class Storm:
-    """Starts a program each fiftieth of a second: two of three from existing files, the third from a new file, which is removed
-    when the program has ended."""
+    """Starts programs, one of three from a static file. One of `each` is from a new file, which is removed when the program has
+    ended."""
 
-    def __init__(self, directory):
-        self.directory, self.running, self.pids, self.fresh = directory, [], [], 0
+    def __init__(self, directory, each=3):
+        self.directory, self.each, self.running, self.pids, self.fresh = directory, each, [], [], 0
 
     def start_one(self):
         n, new = len(self.pids), None
         path = FAMILY if n % 3 else STATIC
-        if n % 3 == 2:
+        if n % self.each == 2:
             new = shutil.copy(STATIC if n % 2 else FAMILY, os.path.join(self.directory, f"fresh{n}"))
             path, self.fresh = new, self.fresh + 1
         process = subprocess.Popen([path, "leak", "2", "5000", "20"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
