@@ -118,3 +118,95 @@ bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, s
 	branch_len = decode__branch(padded, sizeof(padded), &target);
 	return !branch_len || (branch_len == (size_t)(end - opcode) && (!operand_size || rex_w));
 }
+
+unsigned int decode__register(unsigned int reg)
+{
+	switch (reg) {
+	case X86_REG_RDI:
+	case X86_REG_EDI:
+	case X86_REG_DI:
+	case X86_REG_DIL:
+		return 1;
+	case X86_REG_RSI:
+	case X86_REG_ESI:
+	case X86_REG_SI:
+	case X86_REG_SIL:
+		return 2;
+	case X86_REG_RDX:
+	case X86_REG_EDX:
+	case X86_REG_DX:
+	case X86_REG_DL:
+	case X86_REG_DH:
+		return 3;
+	case X86_REG_RCX:
+	case X86_REG_ECX:
+	case X86_REG_CX:
+	case X86_REG_CL:
+	case X86_REG_CH:
+		return 4;
+	case X86_REG_R8:
+	case X86_REG_R8D:
+	case X86_REG_R8W:
+	case X86_REG_R8B:
+		return 5;
+	case X86_REG_R9:
+	case X86_REG_R9D:
+	case X86_REG_R9W:
+	case X86_REG_R9B:
+		return 6;
+	case X86_REG_RAX:
+	case X86_REG_EAX:
+	case X86_REG_AX:
+	case X86_REG_AL:
+	case X86_REG_AH:
+		return 7;
+	case X86_REG_R10:
+	case X86_REG_R10D:
+	case X86_REG_R10W:
+	case X86_REG_R10B:
+		return 8;
+	case X86_REG_R11:
+	case X86_REG_R11D:
+	case X86_REG_R11W:
+	case X86_REG_R11B:
+		return 9;
+	case X86_REG_RBX:
+	case X86_REG_EBX:
+	case X86_REG_BX:
+	case X86_REG_BL:
+	case X86_REG_BH:
+		return 10;
+	case X86_REG_R12:
+	case X86_REG_R12D:
+	case X86_REG_R12W:
+	case X86_REG_R12B:
+		return 11;
+	case X86_REG_R13:
+	case X86_REG_R13D:
+	case X86_REG_R13W:
+	case X86_REG_R13B:
+		return 12;
+	case X86_REG_R14:
+	case X86_REG_R14D:
+	case X86_REG_R14W:
+	case X86_REG_R14B:
+		return 13;
+	case X86_REG_R15:
+	case X86_REG_R15D:
+	case X86_REG_R15W:
+	case X86_REG_R15B:
+		return 14;
+	case X86_REG_RBP:
+	case X86_REG_EBP:
+	case X86_REG_BP:
+	case X86_REG_BPL:
+		return DECODE_RBP;
+	case X86_REG_RSP:
+	case X86_REG_ESP:
+	case X86_REG_SP:
+	case X86_REG_SPL:
+		return DECODE_RSP;
+	default:
+		return 0;
+	}
+}

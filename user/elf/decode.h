@@ -33,6 +33,12 @@ bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, s
  * branch's target, relative to code. */
 size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 
+/* The number of a general register, whole or in part: 1 to 6 are rdi, rsi, rdx, rcx, r8 and r9; 7
+ * to 14 are rax, r10, r11, rbx and r12 to r15. 0: any other register. */
+#define DECODE_RBP 15
+#define DECODE_RSP 16
+unsigned int decode__register(unsigned int reg);
+
 bool decode__is_legacy_prefix(uint8_t byte);
 bool decode__is_rex(uint8_t byte);
 

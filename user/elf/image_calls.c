@@ -108,6 +108,62 @@ size_t elf_image__loads(const struct elf_image *image, uint64_t slot)
 	return loads.n;
 }
 
+struct jumps {
+	void (*fn)(uint64_t target, void *ctx);
+	void *ctx;
+};
+
+static void find_jumps(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
+{
+	const struct jumps *jumps = ctx;
+
+	for (size_t i = 0; i + 5 <= len; i++)
+		if (code[i] == 0xe9 || (i && code[i - 1] == 0x0f && (code[i] & 0xf0) == 0x80))
+			jumps->fn(relative(code + i + 1, vaddr + i + 5), jumps->ctx);
+}
+
+void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t target, void *ctx),
+			  void *ctx)
+{
+	scan_code(image, 5, find_jumps, &(struct jumps){fn, ctx});
+}
+
+/* Where 4 bytes in the code may name a place of [low, high). */
+struct mentions {
+	uint64_t low, high;
+	uint64_t *found;
+	size_t n, max;
+};
+
+/* An address stands in an instruction as it is or, relative to the instruction's end, with up to 4
+ * bytes of a constant behind it. */
+static void find_mentions(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
+{
+	struct mentions *m = ctx;
+	uint64_t size = m->high - m->low;
+
+	for (size_t i = 0; i + 4 <= len; i++) {
+		uint64_t from_end = relative(code + i, vaddr + i + 4) - m->low;
+		uint64_t absolute = relative(code + i, 0) - m->low;
+
+		if (absolute >= size && from_end >= size && from_end + 1 >= size &&
+		    from_end + 2 >= size && from_end + 4 >= size)
+			continue;
+		if (m->n < m->max)
+			m->found[m->n] = vaddr + i;
+		m->n++;
+	}
+}
+
+size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
+			   uint64_t *ret_vaddrs, size_t max)
+{
+	struct mentions mentions = {.low = low, .high = high, .found = ret_vaddrs, .max = max};
+
+	scan_code(image, 3, find_mentions, &mentions);
+	return mentions.n;
+}
+
 static int search_slot(const struct elf_image *image, const struct relocations *table,
 		       uint64_t slot, uint64_t *ret_vaddr)
 {

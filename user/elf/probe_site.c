@@ -92,91 +92,12 @@ static size_t nop_length(const uint8_t *code, size_t len)
 	return total <= len && total <= MAX_INSN_LEN ? total : 0;
 }
 
-enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
-
-/* The number of a general register that may hold an argument, as in probe_site.args; 0: any other
- * register. */
-static unsigned int register_number(unsigned int reg)
+bool probe_site__is_emulated(const uint8_t *code, size_t len)
 {
-	switch (reg) {
-	case X86_REG_RDI:
-	case X86_REG_EDI:
-	case X86_REG_DI:
-	case X86_REG_DIL:
-		return 1;
-	case X86_REG_RSI:
-	case X86_REG_ESI:
-	case X86_REG_SI:
-	case X86_REG_SIL:
-		return 2;
-	case X86_REG_RDX:
-	case X86_REG_EDX:
-	case X86_REG_DX:
-	case X86_REG_DL:
-	case X86_REG_DH:
-		return 3;
-	case X86_REG_RCX:
-	case X86_REG_ECX:
-	case X86_REG_CX:
-	case X86_REG_CL:
-	case X86_REG_CH:
-		return 4;
-	case X86_REG_R8:
-	case X86_REG_R8D:
-	case X86_REG_R8W:
-	case X86_REG_R8B:
-		return 5;
-	case X86_REG_R9:
-	case X86_REG_R9D:
-	case X86_REG_R9W:
-	case X86_REG_R9B:
-		return 6;
-	case X86_REG_RAX:
-	case X86_REG_EAX:
-	case X86_REG_AX:
-	case X86_REG_AL:
-	case X86_REG_AH:
-		return 7;
-	case X86_REG_R10:
-	case X86_REG_R10D:
-	case X86_REG_R10W:
-	case X86_REG_R10B:
-		return 8;
-	case X86_REG_R11:
-	case X86_REG_R11D:
-	case X86_REG_R11W:
-	case X86_REG_R11B:
-		return 9;
-	case X86_REG_RBX:
-	case X86_REG_EBX:
-	case X86_REG_BX:
-	case X86_REG_BL:
-	case X86_REG_BH:
-		return 10;
-	case X86_REG_R12:
-	case X86_REG_R12D:
-	case X86_REG_R12W:
-	case X86_REG_R12B:
-		return 11;
-	case X86_REG_R13:
-	case X86_REG_R13D:
-	case X86_REG_R13W:
-	case X86_REG_R13B:
-		return 12;
-	case X86_REG_R14:
-	case X86_REG_R14D:
-	case X86_REG_R14W:
-	case X86_REG_R14B:
-		return 13;
-	case X86_REG_R15:
-	case X86_REG_R15D:
-	case X86_REG_R15W:
-	case X86_REG_R15B:
-		return 14;
-	default:
-		return 0;
-	}
+	return emulated_length(code, len) > 0;
 }
+
+enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
 /* Is reg one of these registers in its full 64 bits? */
 static bool is_whole(unsigned int reg)
@@ -197,18 +118,11 @@ static bool is_whole(unsigned int reg)
 
 static enum reg_use reg_use(unsigned int reg)
 {
-	if (register_number(reg))
-		return REG_SCRATCH;
+	unsigned int number = decode__register(reg);
+
+	if (number)
+		return number >= DECODE_RBP ? REG_FRAME : REG_SCRATCH;
 	switch (reg) {
-	case X86_REG_RSP:
-	case X86_REG_ESP:
-	case X86_REG_SP:
-	case X86_REG_SPL:
-	case X86_REG_RBP:
-	case X86_REG_EBP:
-	case X86_REG_BP:
-	case X86_REG_BPL:
-		return REG_FRAME;
 	case X86_REG_XMM0 ... X86_REG_XMM15:
 	case X86_REG_EFLAGS:
 		return REG_SCRATCH;
@@ -337,11 +251,11 @@ static const char *move_arguments(struct holders *holders, const cs_insn *insn, 
 		      to->type == X86_OP_REG && is_whole(from->reg) && is_whole(to->reg);
 
 	for (unsigned int i = 0; i < holders->n_args; i++) {
-		bool copied = copies && holders->of[i] & 1u << register_number(from->reg);
+		bool copied = copies && holders->of[i] & 1u << decode__register(from->reg);
 
 		holders->of[i] &= ~written;
 		if (copied)
-			holders->of[i] |= 1u << register_number(to->reg);
+			holders->of[i] |= 1u << decode__register(to->reg);
 		if (!holders->of[i])
 			return "it writes an argument register";
 	}
@@ -367,7 +281,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 
 		if (why)
 			return why;
-		general |= 1u << register_number(written[i]);
+		general |= 1u << decode__register(written[i]);
 	}
 	for (int i = 0; i < x86->op_count; i++) {
 		const cs_x86_op *op = &x86->operands[i];
@@ -380,7 +294,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
 			return bad_write(op->reg);
 		if (op->type == X86_OP_REG && written_to)
-			general |= 1u << register_number(op->reg);
+			general |= 1u << decode__register(op->reg);
 	}
 	return move_arguments(holders, insn, general);
 }

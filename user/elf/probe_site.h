@@ -56,4 +56,7 @@ struct probe_site {
 int probe_site__choose(const uint8_t *code, size_t len, uint64_t vaddr, uint64_t size,
 		       unsigned int n_args, struct probe_site *ret_site);
 
+/* Does every kernel version emulate the single instruction at code? */
+bool probe_site__is_emulated(const uint8_t *code, size_t len);
+
 #endif

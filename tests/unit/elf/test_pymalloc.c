@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Copies of pymalloc as GCC makes them, in files that are made here. Labels "here_..." stand where
+ * probes have to be. */
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "elf/decode.h"
+#include "elf/pymalloc.h"
+#include "shell.h"
+
+static const char source[] =
+	"#define FUNCTION(n) .globl n; .type n, @function; n: .cfi_startproc;\n"
+	"#define END .cfi_endproc\n"
+	"#define HERE(n) .globl here_##n; .type here_##n, @function; here_##n:\n"
+	"#ifdef PIE\n"
+	"#define POOLS(index, to) lea usedpools(%rip), to; mov (to,index,8), to\n"
+	"#define NODE(index, to) lea tree(%rip), to; mov (to,index,8), to\n"
+	"#else\n"
+	"#define POOLS(index, to) mov usedpools(,index,8), to\n"
+	"#define NODE(index, to) mov tree(,index,8), to\n"
+	"#endif\n"
+	"#ifndef PAIRS\n"
+	"#define PAIRS 32\n"
+	"#endif\n"
+	".data\n.balign 32\n.quad 0\nusedpools:\n"
+	".rept PAIRS\n1: .quad 1b - 16\n.quad 1b - 16\n.endr\n.quad 0\n"
+	".bss\n.balign 32\ntree: .zero 64\n"
+	".text\n"
+	/* pymalloc_alloc */
+	"FUNCTION(alloc) lea -1(%rdi), %eax; shr $4, %eax; add %eax, %eax\n"
+	"POOLS(%rax, %rdx); mov 16(%rdx), %rsi; cmp %rsi, %rdx; je 3f\n"
+	"1: mov 8(%rdx), %r13; addl $1, (%rdx); mov (%r13), %rcx; mov %rcx, 8(%rdx)\n"
+	"5: test %rcx, %rcx; HERE(alloc) je 2f; ret\n"
+	"2: mov 40(%rdx), %r8d; mov %r8d, %ecx; add %rdx, %rcx; mov %rcx, 8(%rdx)\n"
+	"movq $0, (%rcx); ret\n"
+	"3: call new; ret\n"
+	"#ifdef LATE_SIDE_WAY\n jmp 5b\n#endif\n END\n"
+	/* allocate_from_new_pool */
+	"FUNCTION(new) push %rbx; mov 8(%rbx), %rax; lea (%rbp,%rbp,1), %edx\n"
+	"POOLS(%rdx, %rdx); movq %rdx, %xmm0; punpcklqdq %xmm0, %xmm0; movups %xmm0, 16(%rax)\n"
+	"movq %rax, %xmm0; punpcklqdq %xmm0, %xmm0; movups %xmm0, 16(%rdx)\n"
+	"movl $1, (%rax); cmp %ecx, %ebp; je 1f; mov %ebp, 36(%rax); lea 48(%rax), %rbx\n"
+	"mov %ebp, 40(%rax); mov %ecx, 44(%rax); HERE(first) mov %rdx, 8(%rax)\n"
+	"movq $0, (%rdx); mov %rbx, %rax; pop %rbx; ret\n"
+	"1: mov 8(%rax), %rbx; mov (%rbx), %rdx; HERE(again) mov %rdx, 8(%rax); mov %rbx, %rax\n"
+	"pop %rbx; ret; END\n"
+	/* pymalloc_free */
+	"FUNCTION(give) mov %rdi, %rax; mov %rdi, %rsi; shr $49, %rax; and $-16384, %rsi\n"
+	"NODE(%rax, %rdx); test %rdx, %rdx; je 9f; mov %rdi, %rax; shr $34, %rax\n"
+	"and $0x7fff, %eax; mov (%rdx,%rax,8), %rdx; test %rdx, %rdx; je 9f\n"
+	"mov %rdi, %rax; shr $20, %rax; and $0x3fff, %eax; mov (%rdx,%rax,8), %r8d\n"
+	"cmp %ecx, 4(%rdx,%rax,8); jg 1f; cmp %ecx, %r8d; jg 9f\n"
+	"1: mov 8(%rsi), %rdx; mov %rdx, (%rdi); mov (%rsi), %eax\n"
+	"mov %rdi, 8(%rsi); sub $1, %eax; mov %eax, (%rsi)\n"
+	"test %rdx, %rdx; HERE(give) je 2f; ret\n"
+	"2: mov 36(%rsi), %eax; add %eax, %eax; POOLS(%rax, %rax); mov 24(%rax), %rdx\n"
+	"mov %rsi, 24(%rax); mov %rsi, 16(%rdx); ret\n"
+	"9: jmp *free(%rip); END\n"
+	/* pymalloc_realloc: asks for the size of a block */
+	"FUNCTION(size) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov (%rdx,%rax,8), %r8d\n"
+	"cmp %ecx, %r8d; jg 1f; mov 36(%rsi), %eax; 1: ret; END\n"
+	/* arena_map_mark_used */
+	"FUNCTION(mark) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov %ecx, (%rdx,%rax,8); ret\n"
+	"END\n"
+	"FUNCTION(_start) ret\n"
+	"#ifdef MORE\n POOLS(%rax, %rdx); mov (%rdx), %rax; ret\n#endif\n"
+	"#ifdef MORE_TREE\n NODE(%rax, %rdx); mov (%rdx), %rax; ret\n#endif\n END\n"
+	"#ifdef OUTSIDE\n .data\n.section .none, \"ax\"; POOLS(%rax, %rdx); ret\n#endif\n"
+	".data\nfree: .quad 0\n"
+	".section .note.GNU-stack, \"\", @progbits\n";
+
+static char dir[] = "/tmp/memtrace-test-pymalloc-XXXXXX";
+
+static int make_dir(void **state)
+{
+	char path[64];
+	FILE *file;
+
+	(void)state;
+	if (!mkdtemp(dir))
+		return -1;
+	snprintf(path, sizeof(path), "%s/x.S", dir);
+	file = fopen(path, "w");
+	return !file || fputs(source, file) < 0 || fclose(file);
+}
+
+static int remove_dir(void **state)
+{
+	(void)state;
+	shell_run("/tmp", "rm -r %s", dir);
+	return 0;
+}
+
+static struct elf_image *make(const char *options)
+{
+	_cleanup_close_ int fd = -1;
+	struct elf_image *image;
+	char path[64];
+
+	shell_run(dir, "gcc -nostdlib -Wl,--eh-frame-hdr %s x.S -o x", options);
+	snprintf(path, sizeof(path), "%s/x", dir);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
+	return image;
+}
+
+static uint64_t symbol(const struct elf_image *image, const char *name)
+{
+	struct elf_symbol symbol;
+
+	assert_int_equal(elf_image__find_function(image, name, &symbol), 0);
+	return symbol.vaddr;
+}
+
+static void check_place(const struct elf_image *image, const struct pymalloc *found,
+			const char *label, unsigned int block, unsigned int pool, bool emulated)
+{
+	uint64_t vaddr = symbol(image, label);
+
+	for (size_t i = 0; i < found->n; i++)
+		if (found->places[i].vaddr == vaddr) {
+			assert_int_equal(found->places[i].block, block);
+			assert_int_equal(found->places[i].pool, pool);
+			assert_int_equal(found->places[i].emulated, emulated);
+			return;
+		}
+	fail_msg("no place at %s", label);
+}
+
+/* The registers: 1 rdi, 3 rdx, 7 rax, 10 rbx, 12 r13. */
+static void check_all(const char *options)
+{
+	struct elf_image *image = make(options);
+	struct pymalloc found;
+
+	if (pymalloc__find(image, symbol(image, "give"), &found))
+		fail_msg("%s: %s", options, found.why);
+	check_place(image, &found, "here_alloc", 12, 3, true);
+	check_place(image, &found, "here_first", 10, 7, false);
+	check_place(image, &found, "here_again", 10, 7, false);
+	check_place(image, &found, "here_give", 1, 0, true);
+	assert_int_equal(found.n, 4);
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
+static void finds_all(void **state)
+{
+	(void)state;
+	check_all("-no-pie -static");
+	check_all("-static-pie -DPIE");
+}
+
+static void refuses(const char *options, const char *why)
+{
+	struct elf_image *image = make(options);
+	struct pymalloc found;
+
+	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &found), -ENOTSUP);
+	if (!strstr(found.why, why))
+		fail_msg("%s: %s", options, found.why);
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
+static void all_or_nothing(void **state)
+{
+	(void)state;
+	refuses("-no-pie -static -DMORE", "a table of pools");
+	refuses("-no-pie -static -DMORE_TREE", "the tree of arenas");
+	refuses("-no-pie -static -DPAIRS=31", "usedpools");
+	refuses("-no-pie -static -Wl,--no-eh-frame-hdr", "eh_frame_hdr");
+}
+
+/* A way to the place that does not go through the proof: the probe moves, or there is none. */
+static void no_way_from_the_side(void **state)
+{
+	struct elf_image *image = make("-no-pie -static -DLATE_SIDE_WAY");
+	struct pymalloc found;
+	uint64_t vaddr;
+
+	(void)state;
+	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &found), 0);
+	vaddr = symbol(image, "here_alloc");
+	assert_true(found.places[0].vaddr < vaddr && found.places[0].vaddr > vaddr - 8);
+	assert_false(found.places[0].emulated);
+	assert_int_equal(found.places[0].block, 12);
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
+int main(void)
+{
+	const struct CMUnitTest list[] = {
+		cmocka_unit_test(finds_all),
+		cmocka_unit_test(all_or_nothing),
+		cmocka_unit_test(no_way_from_the_side),
+	};
+
+	return cmocka_run_group_tests(list, make_dir, remove_dir);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Follows what registers hold along a path through code, to prove what a piece of code does.
+ *
+ * A value is a number that is known, or an unknown value and the distance from it: after "mov
+ * 8(%rdi), %rax; lea 4(%rax), %rdx" it is known that rdx is 4 more than what was loaded from 8
+ * bytes behind rdi, whatever rdi was. Where an instruction does more than that, the registers that
+ * it writes hold new unknown values. Nothing is known of memory: what is loaded twice from the same
+ * place has two values. */
+#ifndef MEMTRACE_ELF_FLOW_H
+#define MEMTRACE_ELF_FLOW_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/decode.h"
+#include "elf/image.h"
+
+#define FLOW_NUMBER 0 /* flow_value.id of a value that is known: off is the value */
+
+struct flow_value {
+	uint32_t id;
+	uint64_t off; /* modulo 2^64 */
+};
+
+static inline bool flow_value__equal(struct flow_value a, struct flow_value b)
+{
+	return a.id == b.id && a.off == b.off;
+}
+
+/* Memory that an instruction reads or writes. */
+struct flow_place {
+	struct flow_value at; /* without the index */
+	uint64_t vaddr;	      /* of the instruction */
+	bool indexed;	      /* a register with unknown value, and a factor, is added to it */
+	uint8_t bytes;	      /* 0: it is no such place */
+};
+
+struct flow_registers {
+	struct flow_value of[DECODE_RSP + 1]; /* by decode__register(); 0 is not used */
+};
+
+enum flow_next { FLOW_ON, FLOW_BRANCH, FLOW_JUMP, FLOW_END };
+
+/* What an instruction does. */
+struct flow_effect {
+	struct flow_place load, store;
+	struct flow_value loaded, stored; /* the values; unknown ones where they are no whole
+					   * register's */
+	enum flow_next next;		  /* calls and whatever else leaves the path are ends */
+	uint64_t target;		  /* of a branch or jump */
+	size_t len;			  /* of the instruction */
+};
+
+struct flow {
+	const struct elf_image *image;
+	struct decoder decoder;
+	/* By id: where the value was loaded from. bytes 0: it was not. */
+	struct flow_place *origins;
+	size_t n_origins;
+};
+
+/* 0 or -ENOMEM. flow__close() is to be called in either case. */
+int flow__open(struct flow *flow, const struct elf_image *image);
+void flow__close(struct flow *flow);
+
+/* Begins a path: nothing is known of any register. forget: all values of earlier paths become void.
+ * 0 or -ENOMEM. */
+int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_registers);
+
+/* Executes the instruction at vaddr. 0; -ENOEXEC when it does not decode; -ENOMEM. */
+int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
+	       struct flow_effect *ret);
+
+/* Where the value was loaded from; bytes is 0 if it was not. A value at a distance from what was
+ * loaded was not. */
+struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
+
+/* The number of a register with this value (decode__register()); 0: none has it. */
+unsigned int flow__holder(const struct flow_registers *registers, struct flow_value value);
+
+#endif

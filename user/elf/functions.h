@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Where the functions of a file begin, by the sorted table of .eh_frame_hdr (LSB Core,
+ * "DWARF Extensions"). */
+#ifndef MEMTRACE_ELF_FUNCTIONS_H
+#define MEMTRACE_ELF_FUNCTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/image.h"
+
+struct functions {
+	uint64_t *starts; /* ascending vaddrs */
+	size_t n;
+	uint64_t code_end; /* vaddr */
+};
+
+/* 0; -ENOENT when the file has no such table, or one of another kind than linkers make; -ENOMEM.
+ * functions__free() in any case. */
+int functions__read(const struct elf_image *image, struct functions *ret);
+void functions__free(struct functions *functions);
+
+/* The function around vaddr, and whatever stands behind it up to the next one. 0 or -ENOENT. */
+int functions__around(const struct functions *functions, uint64_t vaddr, uint64_t *ret_start,
+		      uint64_t *ret_end);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finds the copies of CPython's small-object allocator in code that was built with -flto, and where
+ * probes see each block that it gives out or takes back.
+ *
+ * Source: Objects/obmalloc.c of CPython 3.10 and 3.11. Blocks of up to 512 bytes lie in pools, each
+ * of which begins with a header:
+ *
+ *	 0  uint32 ref.count	 blocks in use
+ *	 8  block *freeblock	 head of the list of free blocks, linked by their first word
+ *	16  poolp nextpool
+ *	24  poolp prevpool
+ *	32  uint32 arenaindex
+ *	36  uint32 szidx	 size class: (szidx + 1) * 16 bytes
+ *	40  uint32 nextoffset
+ *	44  uint32 maxnextoffset
+ *
+ * What the code does to these fields is proved by following values through registers
+ * (elf/flow.h):
+ *
+ *	a block is given out	b = pool->freeblock; n = *(block **)b; pool->freeblock = n
+ *	... the first of a pool	szidx, nextoffset and freeblock of a pool are set, and
+ *				b = pool + 48
+ *	a block is taken back	l = pool->freeblock; *(block **)b = l; pool->freeblock = b
+ *
+ * Are these all? Who gives out a block must find its pool in the table usedpools. Who takes a block
+ * back must ask the radix tree arena_map_root if the block lies in an arena. So each mention of
+ * these two variables in the code must be explained: within a few dozen instructions it must lead
+ * to one of the above, or to code that only lists or registers pools, or asks for a block's
+ * size. */
+#ifndef MEMTRACE_ELF_PYMALLOC_H
+#define MEMTRACE_ELF_PYMALLOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "elf/image.h"
+
+#define PYMALLOC_SZIDX 36 /* offset in a pool's header */
+
+struct pymalloc_place {
+	uint64_t vaddr; /* of an instruction */
+	uint8_t block;	/* register that holds the block there: decode__register() */
+	uint8_t pool;	/* register that holds the block's pool; 0: the block is taken back */
+	bool emulated;	/* as in struct probe_site */
+	char instruction[64];
+};
+
+struct pymalloc {
+	struct pymalloc_place *places; /* ascending by vaddr */
+	size_t n;
+	char why[96]; /* why the copies are not known */
+};
+
+/* free_function: vaddr of the function that takes blocks back (_PyObject_Free). 0; -ENOTSUP, with
+ * the reason in ret->why, when not all copies can be proved; -ENOMEM. pymalloc__free() in any
+ * case. */
+int pymalloc__find(const struct elf_image *image, uint64_t free_function, struct pymalloc *ret);
+void pymalloc__free(struct pymalloc *pymalloc);
+
+#endif
