@@ -57,12 +57,13 @@ enum abi_lost {
 };
 
 /* How to read the arguments of an allocation function. Argument numbers count from 1 to 6, by the
- * calling convention. 7 to 14 are rax, r10, r11, rbx and r12 to r15, for functions that move an
- * argument there before the probe is reached. 0 = none. */
+ * calling convention. 7 to 15 are rax, r10, r11, rbx, r12 to r15 and rbp, for functions that move
+ * an argument there before the probe is reached. 0 = none. */
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
-	ROLE_FREE,	/* old block ptr */
+	ROLE_TAKEN, /* inside a function: block ptr was just taken from pool, one of pymalloc's */
+	ROLE_FREE,  /* old block ptr */
 	ROLE_POOL_END,	/* pool ptr: all blocks that were taken from it end */
 	ROLE_POOL_FREE, /* pool ptr: the same, and the pool ends, which is a block itself */
 	ROLE_POOL_LEFT, /* pool ptr: it ends, and its blocks stay */

@@ -62,6 +62,9 @@ static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 	} else if (number == 14) {
 		value = ctx->r15;
 		barrier_var(value);
+	} else if (number == 15) {
+		value = ctx->bp;
+		barrier_var(value);
 	}
 	return value;
 }
@@ -433,6 +436,11 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	struct stack_from from = stack_from_entry(ctx, fn->delta);
 	struct abi_process *process = process_current();
 
+	if (fn->role == ROLE_TAKEN) {
+		from.entry = false;
+		from.pc = PT_REGS_IP(ctx) + 1; /* its frame is as at the instruction itself */
+	}
+
 	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
 	if (sample->taken && any_pools && !fn->wraps && is_in_pool_call(ctx, &sample->stack)) {
 		sample->taken = 0;
@@ -724,6 +732,55 @@ SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {
 	leave(ctx, PT_REGS_SP(ctx), true);
+	return 0;
+}
+
+/* A sampled block was taken from a pool. */
+static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
+			    const struct sample *sample)
+{
+	struct abi_process *process = process_current();
+	struct abi_live block = {};
+
+	if (!process || !sample->taken)
+		return 0;
+	block.size = size;
+	block.interval = process->interval;
+	block.birth_ns = bpf_ktime_get_ns();
+	block.stack = sample->stack;
+	block.tid = (__u32)bpf_get_current_pid_tgid();
+	live_remember(cpu, process, addr, &block);
+	note_thread(cpu, process->id, block.tid);
+	return 0;
+}
+
+/* In code that takes a block from one of pymalloc's pools. The pool's header tells its size class
+ * (user/elf/pymalloc.h); the target may have falsified it. */
+#define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
+#define PYMALLOC_CLASSES 32
+
+SEC("uprobe")
+int heap_taken(struct pt_regs *ctx)
+{
+	struct sample sample = {};
+	struct abi_process_cpu *cpu;
+	struct caller caller;
+	struct abi_func *fn;
+	__u64 header, size;
+
+	cpu = begin(ctx, &fn, &caller);
+	if (!cpu)
+		return 0;
+	if (read_user_u64(&header, argument(ctx, fn->pool_arg) + PYMALLOC_HEADER) ||
+	    header >> 32 >= PYMALLOC_CLASSES) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return 0;
+	}
+	size = 16 * ((header >> 32) + 1);
+	if (!sample_take(cpu, size, caller.interval))
+		return 0;
+	take_sample(ctx, cpu, fn, &sample);
+	taken(cpu, argument(ctx, fn->ptr_arg), size, &sample);
 	return 0;
 }
 

@@ -37,7 +37,7 @@
 struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
-	bool no_returns;
+	bool no_returns, copies;
 	struct alloc_file **kept; /* by the index of the binary; NULL: not looked at, or freed */
 	size_t n_kept;
 	size_t kept_bytes;
@@ -56,6 +56,7 @@ struct reader {
 	struct unwind_table *table; /* built when it is first needed */
 	bool no_table;
 	bool no_returns; /* results are read at the ret instructions of all functions */
+	bool copies;	 /* copies of a pool's functions are searched for */
 	/* about the part that is being read: */
 	bool interposed; /* a direct call is the library's own, others use the PLT */
 	bool alone;	 /* the file is nothing but this allocator */
@@ -396,7 +397,68 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 	return true;
 }
 
-/* Do calls of the pool's functions show all of its blocks? If not, notes why. 1, 0 or -ENOMEM. */
+/* Adds an instruction in a copy of the pool's function name. 0 or -ENOMEM. */
+static int add_copy(struct reader *r, const struct pymalloc_place *place, const char *name)
+{
+	struct alloc_part *part = r->part;
+	const struct elf_symbol symbol = {.vaddr = place->vaddr};
+	const struct abi_func func = {.role = place->pool ? ROLE_TAKEN : ROLE_FREE,
+				      .ptr_arg = place->block,
+				      .pool_arg = place->pool};
+	struct alloc_offer *offer;
+	uint8_t byte;
+	uint64_t off;
+	int rc = add_offer(r, alloc_names__find(r->names, name), name, &func, &symbol);
+
+	if (rc)
+		return rc;
+	offer = &part->offers[part->n_offers - 1];
+	offer->site.emulated = place->emulated;
+	memcpy(offer->site.instruction, place->instruction, sizeof(place->instruction));
+	if (elf_image__vaddr_to_off(r->image, place->vaddr, &off) ||
+	    elf_image__read_code(r->image, place->vaddr, &byte, 1) != 1)
+		return cannot(offer, -ENOEXEC, "the instruction is not in the file");
+	offer->insn = (struct code_place){.off = off, .byte = byte};
+	return 0;
+}
+
+/* Adds the copies of the pool's functions as a part of the file, if all of them are found. Else
+ * notes why not. 0 or -ENOMEM. */
+static int add_copies(struct reader *r, const struct alloc_family *f)
+{
+	struct alloc_file *file = r->file;
+	struct pymalloc pool = {};
+	int rc = -ENOTSUP;
+
+	if (!r->copies || !file->copy.usual)
+		snprintf(pool.why, sizeof(pool.why),
+			 "the copies are not probed by perf "
+			 "uprobes, nor in all processes");
+	else
+		rc = pymalloc__find(r->image, file->copy.usual, &pool);
+	if (!rc && pool.n > ALLOC_MAX_NAMES) {
+		snprintf(pool.why, sizeof(pool.why), "there are %zu copies", pool.n);
+		rc = -ENOTSUP;
+	}
+	if (rc == -ENOTSUP) {
+		file->copied = f->name;
+		memcpy(file->why, pool.why, sizeof(file->why));
+		rc = 0;
+	} else if (!rc) {
+		begin_part(r, f->name);
+		for (size_t i = 0; i < pool.n && !rc; i++)
+			rc = add_copy(r, &pool.places[i],
+				      pool.places[i].pool ? "PyObject_Malloc" : "PyObject_Free");
+		for (size_t i = 0; i < r->part->n_aliases; i++)
+			r->part->aliases[i].exported = false; /* copies have no name */
+		file->n_parts++;
+	}
+	pymalloc__free(&pool);
+	return rc;
+}
+
+/* Do calls of the pool's functions show all of its blocks? If not, looks for the functions' copies.
+ * 1, 0 or -ENOMEM. */
 static int shows_all(struct reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
@@ -418,11 +480,10 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 		return rc;
 	if (!rc && !file->copy.copied)
 		return 1;
-	file->copied = f->name;
 	if (!elf_image__code_span(r->image, &symbol.vaddr, &end) &&
 	    !elf_image__vaddr_to_off(r->image, symbol.vaddr, &off))
 		file->code_shift = symbol.vaddr - off;
-	return 0;
+	return add_copies(r, f);
 }
 
 static int add_families(struct reader *r)
@@ -505,7 +566,8 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	*r = (struct reader){.names = &files->names,
 			     .image = image,
 			     .file = file,
-			     .no_returns = files->no_returns};
+			     .no_returns = files->no_returns,
+			     .copies = files->copies};
 	elf_image__each_function(image, note_symbol, r);
 	for (size_t i = 0; i < files->names.n; i++)
 		any |= file->defines[i];
@@ -524,7 +586,8 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 
 /* --- keeping --- */
 
-int alloc_files__new(const struct binaries *binaries, bool no_returns, struct alloc_files **ret)
+int alloc_files__new(const struct binaries *binaries, bool no_returns, bool copies,
+		     struct alloc_files **ret)
 {
 	struct alloc_files *files = calloc(1, sizeof(*files));
 
@@ -533,6 +596,7 @@ int alloc_files__new(const struct binaries *binaries, bool no_returns, struct al
 	alloc_names__collect(&files->names);
 	files->binaries = binaries;
 	files->no_returns = no_returns;
+	files->copies = copies;
 	*ret = files;
 	return 0;
 }

@@ -16,6 +16,7 @@
 #include "elf/binary.h"
 #include "elf/forward.h"
 #include "elf/probe_site.h"
+#include "elf/pymalloc.h"
 #include "proc/maps.h"
 
 /* A function that the user named: an allocator on top of others, such as a memory pool. */
@@ -65,8 +66,10 @@ struct alloc_file {
 	size_t n_parts;
 	bool known; /* at least one part is that of a family with a malloc */
 	/* A pool is in the file that cannot be seen, because the compiler has copied its functions
-	 * into their callers: its family, static; NULL: there is none. */
+	 * into their callers, and not all copies are known: its family, static; NULL: there is
+	 * none. */
 	const char *copied;
+	char why[96];	     /* ... why not all copies are known */
 	struct forward copy; /* of a function of this pool */
 	uint64_t code_shift; /* vaddr - file offset of the code */
 	/* By number of the name: the file defines it; the file defines it for other files. */
@@ -79,8 +82,11 @@ struct alloc_files;
 /* binaries: the known files. For these, the offers are kept, up to some MB, while the files are not
  * written to. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is
  * kept. no_returns: no function gets a return probe; the results of all functions are seen at their
- * ret instructions, as for functions that may throw. 0 or -ENOMEM. */
-int alloc_files__new(const struct binaries *binaries, bool no_returns, struct alloc_files **ret);
+ * ret instructions, as for functions that may throw. copies: where the compiler has put copies of a
+ * pool's functions into their callers, the copies are searched for; there may be hundreds. 0 or
+ * -ENOMEM. */
+int alloc_files__new(const struct binaries *binaries, bool no_returns, bool copies,
+		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);

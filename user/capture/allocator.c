@@ -259,9 +259,9 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 	unseen->family = file->copied;
 	unseen->file = entry->file;
 	snprintf(unseen->text, sizeof(unseen->text),
-		 "%s of %.200s cannot be seen: the compiler has copied its functions into their "
-		 "callers (-flto). %s",
-		 file->copied, entry->path,
+		 "%s of %.160s cannot be seen: the compiler has copied its functions into their "
+		 "callers (-flto)%s%s. %s",
+		 file->copied, entry->path, file->why[0] ? ", and " : "", file->why,
 		 alloc_family__is_language(file->copied)
 			 ? "Of Python's objects, only those above 512 bytes are counted. To count "
 			   "all, start the program with PYTHONMALLOC=malloc in its environment"
@@ -316,7 +316,8 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
 		if (s->scope == ALLOC_ALL && alloc_family__is_pool(file->parts[i].family))
 			leave_pool_out(s, entry, &file->parts[i]);
-		else
+		else if (!file->copy.copied || !alloc_family__is_language(file->parts[i].family) ||
+			 uses_copy(s, entry, file))
 			rc = add_allocator(s, entry, file, &file->parts[i], err);
 	if (rc)
 		return rc;
@@ -405,7 +406,7 @@ static char *read_exe(pid_t pid)
 static int begin_search(struct search *s, struct alloc_files *files, struct alloc_files **own)
 {
 	if (!files) {
-		if (alloc_files__new(NULL, false, own))
+		if (alloc_files__new(NULL, false, false, own))
 			return -ENOMEM;
 		files = *own;
 	}
@@ -488,7 +489,7 @@ int alloc_extra__locate(const struct alloc_extra *extra, pid_t pid, const struct
 	const struct alloc_file *file;
 	int rc;
 
-	if (alloc_files__new(NULL, false, &files))
+	if (alloc_files__new(NULL, false, false, &files))
 		return error__set(err, -ENOMEM, "out of memory");
 	for (size_t i = 0; i < maps->n; i++) {
 		const struct map_entry *entry = &maps->entries[i];

@@ -171,6 +171,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_return, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_taken, multi);
 	}
 	rc = memtrace_bpf__load(skel);
 	/* libbpf tries whether the kernel knows global data. If it runs out of memory in that

@@ -38,6 +38,7 @@ struct capture_offset_list {
 
 struct capture_offsets {
 	struct capture_offset_list alloc, free;	    /* entries of functions */
+	struct capture_offset_list taken;	    /* inside functions: ROLE_TAKEN */
 	struct capture_offset_list throwing, exits; /* entries and ret instructions of functions
 						     * that may throw */
 };

@@ -153,8 +153,10 @@ static int attach_points(void *arg)
 	const struct placement ret = {skel->progs.heap_return, PROBE_MULTI, true};
 	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
 	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
+	const struct placement taken = {skel->progs.heap_taken, PROBE_MULTI, false};
 	const struct group groups[] = {
 		{{freeing}, 1, &o->free},
+		{{taken}, 1, &o->taken},
 		{{exit}, 1, &o->exits},
 		{{entry}, 1, &o->throwing},
 		a->c->kind == PROBE_SESSION ? (struct group){{session}, 1, &o->alloc}
@@ -389,6 +391,7 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 			continue;
 		throwing = throwing || point->func.exits;
 		add_offset(abi_role__frees(point->func.role)	    ? &ret->offsets.free
+			   : point->func.role == ROLE_TAKEN	    ? &ret->offsets.taken
 			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
 								    : &ret->offsets.alloc,
 			   point->place.off, (uint64_t)index, point,

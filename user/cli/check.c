@@ -133,11 +133,44 @@ static void print_footprint(void)
 	}
 }
 
+/* A pool whose functions the compiler has copied into their callers: hundreds of places. */
+static void print_copies(const struct allocator *a, const struct session_plan *plan, bool frees)
+{
+	unsigned int n = 0, emulated = 0;
+	double ns = 0;
+
+	for (size_t i = 0; i < a->n_points; i++) {
+		const struct alloc_point *p = &a->points[i];
+
+		if (abi_role__frees(p->func.role) != frees)
+			continue;
+		n++;
+		emulated += p->site.emulated;
+		ns += calibration__cost_ns(&plan->calibration, p);
+	}
+	printf("    %s of a block: copied to %u places, of which %u emulated %7.0f ns\n",
+	       frees ? "release" : "allocation", n, emulated, n ? ns / n : 0);
+}
+
+static bool is_copied(const struct allocator *a)
+{
+	for (size_t i = 0; i < a->n_points; i++)
+		if (a->points[i].func.role == ROLE_TAKEN)
+			return true;
+	return false;
+}
+
 static void print_allocator(const struct allocator *a, const struct session_plan *plan)
 {
+	bool copied = is_copied(a);
+
 	printf("  allocator: %s, in %s\n", a->family, printable(a->path));
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan->kind));
-	for (size_t i = 0; i < a->n_points; i++) {
+	if (copied) {
+		print_copies(a, plan, false);
+		print_copies(a, plan, true);
+	}
+	for (size_t i = 0; i < a->n_points && !copied; i++) {
 		const struct alloc_point *p = &a->points[i];
 		double ns = calibration__cost_ns(&plan->calibration, p);
 

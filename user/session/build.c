@@ -329,7 +329,8 @@ static int add_probes(const struct build *b, struct profile *p)
 			.emulated = point->site.emulated,
 			/* a probe on a free arms no return */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
-						abi_role__frees(point->func.role)
+						(abi_role__frees(point->func.role) ||
+						 point->func.role == ROLE_TAKEN)
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,

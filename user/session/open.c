@@ -112,6 +112,15 @@ static bool dies_by_returns(pid_t pid)
 	return features__shadow_stacks_kill() && has_shadow_stack(pid, NULL);
 }
 
+/* Can hundreds of probes come and go with each window? Perf uprobes are closed one by one, which
+ * takes some 100 ms each. */
+static bool can_probe_copies(int kind)
+{
+	if (kind >= 0)
+		return kind != PROBE_PERF;
+	return !features__try_kind(PROBE_SESSION) || !features__try_kind(PROBE_MULTI);
+}
+
 int session__plan(pid_t pid, const struct capture_options *options, struct session_plan *ret,
 		  struct error *err)
 {
@@ -130,7 +139,8 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = alloc_files__new(NULL, features__seccomp_kills() || dies_by_returns(pid), &files);
+	rc = alloc_files__new(NULL, features__seccomp_kills() || dies_by_returns(pid),
+			      can_probe_copies(options->kind), &files);
 	if (rc) {
 		maps__free(&maps);
 		return error__set(err, rc, "out of memory");
@@ -490,7 +500,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		capture_options.regions = false;
 	}
 	if (binaries__new(&s->binaries) ||
-	    alloc_files__new(s->binaries, s->no_returns[0], &s->alloc_files) ||
+	    alloc_files__new(s->binaries, s->no_returns[0],
+			     !s->everywhere && can_probe_copies(capture_options.kind),
+			     &s->alloc_files) ||
 	    python_files__new(s->binaries, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");
