@@ -218,7 +218,7 @@ def budget_forks():
     return f"{inherited} of {len(children)} children were forked in windows"
 
 
-@test
+@test(beside=True)
 def budget_target_ends():
     """The target is killed in the middle of a window."""
     for _ in range(3):

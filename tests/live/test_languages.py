@@ -57,7 +57,7 @@ def stacks_of_rust(kind):
     return ", ".join(check_chain(program, kind) for program in ("rust_chain", "rust_chain_v0"))
 
 
-@test
+@test(beside=True)
 def stacks_of_go_and_rust_are_complete():
     """Debian's own binaries, stripped: OpenSSL under goroutines, a Rust program with threads."""
     for tool in ("gocryptfs", "rg"):

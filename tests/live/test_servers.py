@@ -23,7 +23,6 @@ import shutil
 import signal
 import socket
 import subprocess
-import time
 
 from harness import (PATIENCE_S, Failure, NotRunnable, Tracer, end, expect, expect_equal, losses,
                      need_tool, place, read_line, run, start, test, wait_until)
@@ -212,20 +211,13 @@ def check_whole(profile, names, starts=("process", "thread")):
 
 
 def trace_load(directory, pid, interval, load):
-    """Runs the load (which returns the number of its requests) untraced, traced, and untraced again. Returns
-    the profile, and a text about the speed."""
-    rates = []
-
-    def timed():
-        begin = time.monotonic()
-        rates.append(load() / (time.monotonic() - begin))
-
-    timed()
+    """Runs the load untraced, traced, and untraced again. Returns the profile."""
+    load()
     with Tracer("-p", pid, "--max-overhead", "off", "-i", interval, "--json", "-o", directory + "/out") as tracer:
-        timed()
+        load()
         profile = tracer.stop().json()
-    timed()
-    return profile, f"{rates[2]:.0f} requests/s alone, {rates[1]:.0f} traced"
+    load()
+    return profile
 
 
 # --- nginx ---
@@ -270,7 +262,7 @@ def nginx(workers, files):
             yield server, directory, port, sock
 
 
-@test
+@test(beside=True)
 def servers_nginx():
     ab = need_tool("ab")
     files = {f"{i}.txt": "".join(f"{i} {k * k} some text\n" for k in range(200 * i + 1))
@@ -285,10 +277,8 @@ def servers_nginx():
                 for encoding in ("identity", "gzip"):
                     got = connection.ask("GET", "/files/" + name, accept_encoding=encoding)
                     expect_equal(got.decode(), text, f"{name}, {encoding}")
-            return 2 * len(files)
 
         def load():
-            n = 0
             for header in ("Accept-Encoding: gzip", "Accept-Encoding: identity"):
                 for options in (["-k"], []):
                     result = run([ab, "-q", *options, "-n", 800, "-c", 8, "-H", header,
@@ -297,11 +287,10 @@ def servers_nginx():
                     expect_equal(re.findall(r"^(?:Complete|Failed) requests: +(\d+)|^(Non-2xx)",
                                             result.out, re.M), [("800", ""), ("0", "")],
                                  "ab's requests")
-                    n += 800
             kept.append(UnixHTTP(sock))  # keeps what the worker holds for this connection
-            return n + get_files(kept[-1])
+            get_files(kept[-1])
 
-        profile, speed = trace_load(directory, worker, 1, load)
+        profile = trace_load(directory, worker, 1, load)
         told = check_whole(profile, ["ngx_create_pool", "ngx_event_accept",
                                      "ngx_process_events_and_timers", "ngx_spawn_process",
                                      "main"], ["process"])
@@ -309,7 +298,7 @@ def servers_nginx():
         for connection in [asked, *kept]:
             connection.close()
         server.stop()
-        return f"{told}; {speed}"
+        return told
 
 
 def children(pid):
@@ -447,7 +436,7 @@ def postgres():
             yield server, directory
 
 
-@test
+@test(beside=True)
 def servers_postgres():
     with postgres() as (server, directory):
         with Psql(directory) as session:
@@ -456,20 +445,17 @@ def servers_postgres():
             rounds = iter(range(1, 1000))
 
             def load():
-                n = 0
                 for _ in range(4):
                     for query, answer in postgres_queries(next(rounds)):
                         expect_equal(session.ask(query), answer, query)
-                        n += 1
                 # plans that are live at the end
-                session.ask(f"prepare kept{n}_{next(rounds)} as select * from t order by s;")
-                return n + 1
+                session.ask(f"prepare kept{next(rounds)} as select * from t order by s;")
 
-            profile, speed = trace_load(directory, session.pid, 64, load)
+            profile = trace_load(directory, session.pid, 64, load)
             told = check_whole(profile, ["palloc.*|MemoryContextAlloc.*",
                                          "PostgresMain", "PostmasterMain", "main"], ["process"])
         server.stop()
-    return f"{told}; {speed}"
+    return told
 
 
 KEPT = 3_000_000  # bytes of the smaller cursors
@@ -539,7 +525,7 @@ class Memcache:
         return lines[:-1]
 
 
-@test
+@test(beside=True)
 def servers_memcached():
     with place_of("memcache") as directory:
         path = directory + "/memcached.sock"
@@ -555,33 +541,28 @@ def servers_memcached():
                 if size % 3:
                     expect_equal(client.ask(f"delete {key}"), "DELETED", key)
                     expect_equal(client.block(f"get {key}"), [], key)
-                return 2 + 2 * bool(size % 3)
 
             kept = []
 
             def load():
-                n = 0
                 for wave in range(4):
                     clients = [Memcache(path) for _ in range(40)]
                     for i in range(400):
-                        n += set_get_delete(clients[i % 40], f"key{wave}.{i}",
-                                            (i * 7919 + wave) % 20000 + 1)
+                        set_get_delete(clients[i % 40], f"key{wave}.{i}", (i * 7919 + wave) % 20000 + 1)
                     for client in clients:
                         expect(len(client.block("stats")) > 20, "stats")
                         client.block("stats items")
                         client.block("stats slabs")
-                        n += 3
                     kept.append(clients.pop())  # keeps what its thread holds for this client
                     for client in clients:
                         client.close()
-                return n
 
-            profile, speed = trace_load(directory, server.pid, 1, load)
+            profile = trace_load(directory, server.pid, 1, load)
             told = check_whole(profile, ["event_base_loop"], ["thread"])
             for client in kept:
                 client.close()
             server.stop()
-        return f"{told}; {speed}"
+        return told
 
 
 # --- mariadb ---
@@ -589,7 +570,7 @@ def servers_memcached():
 SQL_ROWS = 2000
 
 
-@test
+@test(beside=True)
 def servers_mariadb():
     slap, client = need_tool("mariadb-slap"), need_tool("mariadb")
     with place_of("mysql") as directory:
@@ -640,18 +621,17 @@ def servers_mariadb():
                     expect_equal(ask(sql), answer, sql)
                 # the server's data about a new table is live at the end
                 ask(f"use test; create table kept{next(numbers)} like t;")
-                return 1200 + 20 * 12 + 2
 
-            profile, speed = trace_load(directory, server.pid, 1, load)
+            profile = trace_load(directory, server.pid, 1, load)
             told = check_whole(profile, ["my_malloc", "dispatch_command",
                                          "do_handle_one_connection"], ["thread"])
             server.stop()
-        return f"{told}; {speed}"
+        return told
 
 
 # --- redis ---
 
-@test
+@test(beside=True)
 def servers_redis():
     benchmark = need_tool("redis-benchmark")
     with place() as directory, Redis(directory, libc_path()) as redis:
@@ -661,17 +641,14 @@ def servers_redis():
                           "lrange_100,mset"])
             expect_equal(result.status, 0, result)
             expect("error" not in (result.out + result.err).lower(), result.out, result.err)
-            n = len(re.findall(r": [\d.]+ requests per second", result.out))
-            expect(n >= 12, result.out)
+            expect(len(re.findall(r": [\d.]+ requests per second", result.out)) >= 12, result.out)
             for i in range(200):
                 expect_equal(redis.ask("EVAL", "redis.call('set', KEYS[1], ARGV[1]) return "
                                        "redis.call('get', KEYS[1]) .. 'x'", 1, "lua", i),
                              f"{i}x", "the script's answer")
-            return n * 4000 + 200
 
-        profile, speed = trace_load(directory, redis.pid, "4K", load)
-        told = check_whole(profile, ["processCommand", "aeMain", "main"], ["process"])
-        return f"{told}; {speed}"
+        profile = trace_load(directory, redis.pid, "4K", load)
+        return check_whole(profile, ["processCommand", "aeMain", "main"], ["process"])
 
 
 # --- node ---
@@ -707,7 +684,7 @@ server.listen(process.argv[2]);
 """
 
 
-@test
+@test(beside=True)
 def servers_node():
     with place() as directory:
         sock, script = directory + "/http.sock", directory + "/server.js"
@@ -727,11 +704,10 @@ def servers_node():
             def load():
                 for i in range(600):
                     ask(clients[i % 4], 1 + i % 200)
-                return 600
 
-            profile, speed = trace_load(directory, server.pid, "4K", load)
+            profile = trace_load(directory, server.pid, "4K", load)
             told = check_whole(profile, ["node::.*", "v8::.*", "uv_run", "_start"])
             for client in clients:
                 client.close()
             server.stop()
-        return f"{told}; {speed}"
+        return told

@@ -28,11 +28,11 @@ JSON = ("--json", "-f", "none")
 
 
 class Busy(Target):
-    """Does nothing but allocate, for half a second each time that it is asked. Between rounds it sleeps, so that
+    """Does nothing but allocate, for a fifth of a second each time that it is asked. Between rounds it sleeps, so that
     its probes stay in place."""
 
     def __init__(self):
-        super().__init__("churn", "--seconds", "0.5")
+        super().__init__("churn", "--seconds", "0.2")
         self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
 
     def check_speed(self):
@@ -262,10 +262,10 @@ def stall_ctrl_s():
     """At a stopped terminal (Ctrl-S) memtrace goes on, and ends: by a signal; or by -d, and then by a signal while it writes
     the table that nobody reads."""
     with Busy() as target:
-        for options, signals in ((), 2), (("-d", "6"), 1):
+        for options, signals in ((), 2), (("-d", "4"), 1):
             with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
                 read_until(master, rb"samples \d+")
-                over = time.monotonic() + 7  # -d 6, and the time to end
+                over = time.monotonic() + 5  # -d 4, and the time to end
                 os.write(master, b"\x13")
                 time.sleep(2.5)
                 target.go()  # the target becomes busy: the limit holds

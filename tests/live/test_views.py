@@ -145,7 +145,7 @@ def views_of_a_file():
         expect_words(lacking.err, "who freed whose memory: an older memtrace wrote it, or another program")
 
 
-@test
+@test(beside=True)
 def views_of_a_windowed_file():
     with place() as directory, Endless("vectors", "--sessions", "100") as target:
         result = memtrace("-p", target.pid, "-d", "4", "--max-overhead", "1", "-f", "pprof", "-n", "30", "--rss",
