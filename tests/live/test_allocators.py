@@ -357,9 +357,13 @@ def alloc_python(kind):
 
 HOLD = """
 import sys
+class Item:
+    pass
 def work(n):
     for i in range(n):
         {str(i): [i * 7777777, str(i) * (i % 50)]}
+        item = Item()
+        item.value = {str(i), i * 7777777}
 work(100)
 input()
 before = sys.getallocatedblocks()

@@ -198,6 +198,17 @@ static bool is_field(const struct finder *f, struct flow_value value, struct flo
 	return from.bytes == 8 && !from.indexed && flow_value__equal(from.at, behind(pool, field));
 }
 
+/* Has the path written a pointer to memory other than the stack? Then it does more than ask. */
+static bool has_stored(const struct path *path)
+{
+	uint32_t stack = path->registers.of[DECODE_RSP].id;
+
+	for (uint32_t i = 0; i < MAX_STORES && i < path->n_stores; i++)
+		if (path->stores[i].bytes == 8 && path->stores[i].at.id != stack)
+			return true;
+	return path->n_stores > MAX_STORES;
+}
+
 /* Does the path set the pool's count of blocks to 1? */
 static bool counts_first(const struct path *path, struct flow_value pool)
 {
@@ -236,6 +247,27 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 	return true;
 }
 
+/* As takes_back(), where the block's address stands in two registers since before the path: what was
+ * loaded from pool->freeblock is stored in some place, and then there is a new pool->freeblock. The
+ * list of pools is no such case: its links lie elsewhere in the header. */
+static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
+				     const struct store *s, struct event *ret)
+{
+	if (s->bytes != 8 || s->at.id == FLOW_NUMBER || s->at.off != FREEBLOCK)
+		return false;
+	for (uint32_t i = 0; i < MAX_STORES && i < path->n_stores; i++) {
+		const struct store *other = &path->stores[i];
+		struct flow_place last = flow__origin(&f->flow, other->value);
+
+		if (other == s || other->bytes != 8 || last.bytes != 8 || last.indexed ||
+		    !flow_value__equal(last.at, s->at))
+			continue;
+		*ret = (struct event){.block = s->value, .from = last.vaddr};
+		return true;
+	}
+	return false;
+}
+
 /* Does the store complete the taking back of a block? Its two stores may come in any order. */
 static bool takes_back(const struct finder *f, const struct path *path, const struct store *s,
 		       struct event *ret)
@@ -249,11 +281,13 @@ static bool takes_back(const struct finder *f, const struct path *path, const st
 	if (last.bytes == 8 && !last.indexed && other && flow_value__equal(other->value, s->at))
 		return true; /* it was *(block **)b = l */
 	other = find_store(path, s->value, 8);
-	if (!other)
-		return false;
-	last = flow__origin(&f->flow, other->value);
-	*ret = (struct event){.block = s->value, .from = last.vaddr};
-	return last.bytes == 8 && !last.indexed && flow_value__equal(last.at, s->at);
+	if (other) {
+		last = flow__origin(&f->flow, other->value);
+		*ret = (struct event){.block = s->value, .from = last.vaddr};
+		if (last.bytes == 8 && !last.indexed && flow_value__equal(last.at, s->at))
+			return true;
+	}
+	return takes_back_by_other_name(f, path, s, ret);
 }
 
 /* Does the store complete that a pool joins the list of pools of its class? */
@@ -290,6 +324,11 @@ static int add_found(struct finder *f, const struct found *new)
 		return is_same(&f->found[at], new) ? 0
 						   : refuse(f, "different things happen at %#llx",
 							    (unsigned long long)new->best.vaddr);
+	/* one block has one place */
+	for (size_t i = 0; i < f->n_found; i++)
+		if (f->found[i].proved.vaddr == new->proved.vaddr)
+			return refuse(f, "several ways lead on from %#llx",
+				      (unsigned long long)new->proved.vaddr);
 	if (VECTOR_ADD_ROOM(f->found, f->n_found))
 		return -ENOMEM;
 	memmove(f->found + at + 1, f->found + at, (f->n_found++ - at) * sizeof(*f->found));
@@ -394,7 +433,8 @@ static int walk_step(struct finder *f, struct path *path)
 		path->pool = effect.loaded;
 	if (!f->tree && looks_up(&f->flow, &effect.load, &root))
 		f->tree = root;
-	if (effect.load.bytes == 4 && !effect.load.indexed && effect.load.at.off == SZIDX)
+	if (effect.load.bytes == 4 && !effect.load.indexed && effect.load.at.off == SZIDX &&
+	    !has_stored(path))
 		f->shown.asked_size = true;
 	rc = effect.store.bytes ? note_store(f, path, &before, &effect) : 0;
 	if (rc)
@@ -507,13 +547,18 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 }
 
 /* An explanation counts only if all paths were walked. */
+static bool walked_all(const struct finder *f)
+{
+	return !f->n_paths && f->n_steps < MAX_STEPS;
+}
+
 static int explain_table(struct finder *f, uint64_t vaddr)
 {
 	int rc = walk(f, vaddr);
 
 	f->any_first |= f->shown.first_given;
 	if (rc || ((f->shown.given || f->shown.listed) && f->shown.reused == f->shown.first_given &&
-		   !f->n_paths))
+		   walked_all(f)))
 		return rc;
 	return refuse(f, "what it does with a table of pools at %#llx is not known",
 		      (unsigned long long)vaddr);
@@ -524,7 +569,7 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 	int rc = walk(f, vaddr);
 
 	if (rc ||
-	    ((f->shown.taken_back || f->shown.asked_size || f->shown.registered) && !f->n_paths))
+	    ((f->shown.taken_back || f->shown.asked_size || f->shown.registered) && walked_all(f)))
 		return rc;
 	return refuse(f, "what it does with the tree of arenas at %#llx is not known",
 		      (unsigned long long)vaddr);
@@ -587,7 +632,14 @@ static int check_places(struct finder *f)
 	return rc;
 }
 
-static int give_places(const struct finder *f)
+static int compare_places(const void *a, const void *b)
+{
+	const struct pymalloc_place *x = a, *y = b;
+
+	return (x->vaddr > y->vaddr) - (x->vaddr < y->vaddr);
+}
+
+static int give_places(struct finder *f)
 {
 	struct pymalloc *ret = f->ret;
 
@@ -596,6 +648,11 @@ static int give_places(const struct finder *f)
 		return -ENOMEM;
 	for (; ret->n < f->n_found; ret->n++)
 		ret->places[ret->n] = f->found[ret->n].best;
+	qsort(ret->places, ret->n, sizeof(*ret->places), compare_places);
+	for (size_t i = 1; i < ret->n; i++)
+		if (ret->places[i].vaddr == ret->places[i - 1].vaddr)
+			return refuse(f, "two blocks are seen at %#llx",
+				      (unsigned long long)ret->places[i].vaddr);
 	return 0;
 }
 

@@ -64,6 +64,14 @@ static const char source[] =
 	"2: mov 36(%rsi), %eax; add %eax, %eax; POOLS(%rax, %rax); mov 24(%rax), %rdx\n"
 	"mov %rsi, 24(%rax); mov %rsi, 16(%rdx); ret\n"
 	"9: jmp *free(%rip); END\n"
+	/* PyObject_GC_Del: rbx leads to the block as well, since before */
+	"#ifdef POOL_AGAIN\n"
+	"FUNCTION(drop) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov (%rdx,%rax,8), %r8d\n"
+	"cmp %ecx, %r8d; jg 9f; mov 8(%rsi), %rdx; mov %rdx, -16(%rbx); mov (%rsi), %eax\n"
+	"mov %rdi, 8(POOL_AGAIN); lea -1(%rax), %edx; mov %edx, (%rsi)\n"
+	"test %rdx, %rdx; HERE(drop) je 2f; ret\n"
+	"2: mov 36(%rsi), %ecx; add %ecx, %ecx; 9: ret; END\n"
+	"#endif\n"
 	/* pymalloc_realloc: asks for the size of a block */
 	"FUNCTION(size) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov (%rdx,%rax,8), %r8d\n"
 	"cmp %ecx, %r8d; jg 1f; mov 36(%rsi), %eax; 1: ret; END\n"
@@ -171,11 +179,29 @@ static void refuses(const char *options, const char *why)
 	elf_image__free(image);
 }
 
+/* It is no proof that the block's two names are one. But what was the first free block of a pool is
+ * stored, and there is a new first one: that is the block. */
+static void finds_a_block_with_two_names(void **state)
+{
+	struct elf_image *image = make("-no-pie -static -DPOOL_AGAIN=%rsi");
+	struct pymalloc found;
+
+	(void)state;
+	if (pymalloc__find(image, symbol(image, "give"), &found))
+		fail_msg("%s", found.why);
+	check_place(image, &found, "here_drop", 1, 0, true);
+	assert_int_equal(found.n, 5);
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
 static void all_or_nothing(void **state)
 {
 	(void)state;
 	refuses("-no-pie -static -DMORE", "a table of pools");
 	refuses("-no-pie -static -DMORE_TREE", "the tree of arenas");
+	/* it asks for the size class only after it has done something else */
+	refuses("-no-pie -static -DPOOL_AGAIN=%r9", "the tree of arenas");
 	refuses("-no-pie -static -DPAIRS=31", "usedpools");
 	refuses("-no-pie -static -Wl,--no-eh-frame-hdr", "eh_frame_hdr");
 }
@@ -201,6 +227,7 @@ int main(void)
 {
 	const struct CMUnitTest list[] = {
 		cmocka_unit_test(finds_all),
+		cmocka_unit_test(finds_a_block_with_two_names),
 		cmocka_unit_test(all_or_nothing),
 		cmocka_unit_test(no_way_from_the_side),
 	};
