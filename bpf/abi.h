@@ -396,7 +396,11 @@ struct abi_live {
 struct abi_pool {
 	__u64 number; /* unique in the run, from 1 */
 	__u64 first;  /* address of its list's first block; 0: it has none */
-	__u32 busy;   /* lock of its list; 1: taken */
+	/* In the window that began at told_ns, the end of this block and of all behind it in the
+	 * list was told; 0: of none. */
+	__u64 told;
+	__s64 told_ns;
+	__u32 busy; /* lock of its list; 1: taken */
 	__u32 pad;
 };
 
@@ -611,7 +615,7 @@ ABI_ASSERT(struct abi_transfer_key, 16);
 ABI_ASSERT(struct abi_transfer, 24);
 ABI_ASSERT(struct abi_live_key, 16);
 ABI_ASSERT(struct abi_live, 56);
-ABI_ASSERT(struct abi_pool, 24);
+ABI_ASSERT(struct abi_pool, 40);
 ABI_ASSERT(struct abi_pooled, 32);
 ABI_ASSERT(struct abi_inflight_key, 16);
 ABI_ASSERT(struct abi_inflight, 144);

@@ -268,7 +268,8 @@ static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_sta
 	for (i = 0; stack && i < POOL_FRAMES && i < stack->n; i++)
 		if (stack->ip[i] == outer->pool_ret)
 			return true;
-	return false;
+	/* if the stack ends too early to tell, the return address alone has to do */
+	return stack && stack->n < POOL_FRAMES && stack->end;
 }
 
 static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx, __u64 size)
@@ -767,18 +768,20 @@ int heap_taken(struct pt_regs *ctx)
 	struct caller caller;
 	struct abi_func *fn;
 	__u64 header, size;
+	bool known;
 
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
-	if (read_user_u64(&header, argument(ctx, fn->pool_arg) + PYMALLOC_HEADER) ||
-	    header >> 32 >= PYMALLOC_CLASSES) {
+	known = !read_user_u64(&header, argument(ctx, fn->pool_arg) + PYMALLOC_HEADER) &&
+		header >> 32 < PYMALLOC_CLASSES;
+	size = known ? 16 * ((header >> 32) + 1) : 16;
+	if (!sample_take(cpu, size, caller.interval))
+		return 0;
+	if (!known) {
 		lose(cpu, LOST_RESULT_FAULT);
 		return 0;
 	}
-	size = 16 * ((header >> 32) + 1);
-	if (!sample_take(cpu, size, caller.interval))
-		return 0;
 	take_sample(ctx, cpu, fn, &sample);
 	taken(cpu, argument(ctx, fn->ptr_arg), size, &sample);
 	return 0;

@@ -58,6 +58,8 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 		return 0;
 	before = block->before;
 	after = block->after;
+	if (pool->told == addr)
+		pool->told = after;
 	if (before) {
 		other.addr = before;
 		next = bpf_map_lookup_elem(&pooled, &other);
@@ -127,6 +129,7 @@ struct pool_walk {
 	struct abi_process_cpu *cpu;
 	const struct abi_process *process;
 	__u64 addr, number;
+	__u64 told; /* as in abi_pool, of this window */
 	__u32 id;
 	bool frees;
 	bool stays; /* the list stays, for the blocks' addresses are watched */
@@ -136,21 +139,14 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 {
 	struct abi_live_key key = {.addr = walk->addr, .process = walk->id};
 	struct abi_pooled *block = bpf_map_lookup_elem(&pooled, &key);
-	struct abi_live *live_block;
 
 	if (!block || block->number != walk->number)
 		return 1;
+	if (walk->stays && walk->addr == walk->told)
+		return 1;
 	walk->addr = block->after;
-	if (walk->stays) {
-		/* New blocks stand first in the list. All behind one that was told of in this
-		 * window were told of with it. */
-		live_block = bpf_map_lookup_elem(&live, &key);
-		if (live_block && live_block->birth == BIRTH_ENDED &&
-		    live_block->grown == (__s64)walk->process->window_ns)
-			return 1;
-	} else {
+	if (!walk->stays)
 		bpf_map_delete_elem(&pooled, &key);
-	}
 	if (walk->frees)
 		live_forget(walk->cpu, walk->process, key.addr);
 	return !walk->addr;
@@ -166,8 +162,12 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 	struct abi_pool *pool;
 	bool locked;
 
-	if (!process || !cpu || !use_tables)
+	if (!process || !cpu)
 		return 0;
+	if (!use_tables) { /* nor is there bpf_loop() */
+		lose(cpu, LOST_POOLED);
+		return 0;
+	}
 	walk.id = key.process = process->id;
 	walk.stays = frees && process->watch;
 	pool = bpf_map_lookup_elem(&pools, &key);
@@ -179,6 +179,12 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 		walk.addr = pool->first;
 	else
 		lose(cpu, LOST_POOLED);
+	if (locked && pool->told_ns == (__s64)process->window_ns)
+		walk.told = pool->told;
+	if (locked && walk.stays) { /* new blocks stand first in the list */
+		pool->told = pool->first;
+		pool->told_ns = (__s64)process->window_ns;
+	}
 	/* the pool is deleted while it is locked: whoever waits for its lock no longer finds it */
 	if (!walk.stays)
 		bpf_map_delete_elem(&pools, &key);

@@ -37,7 +37,7 @@
 struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
-	bool no_returns, copies;
+	struct alloc_how how;
 	struct alloc_file **kept; /* by the index of the binary; NULL: not looked at, or freed */
 	size_t n_kept;
 	size_t kept_bytes;
@@ -55,8 +55,7 @@ struct reader {
 	struct alloc_file *file;
 	struct unwind_table *table; /* built when it is first needed */
 	bool no_table;
-	bool no_returns; /* results are read at the ret instructions of all functions */
-	bool copies;	 /* copies of a pool's functions are searched for */
+	struct alloc_how how;
 	/* about the part that is being read: */
 	bool interposed; /* a direct call is the library's own, others use the PLT */
 	bool alone;	 /* the file is nothing but this allocator */
@@ -155,7 +154,7 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 			rc = -ENOTSUP;
 			snprintf(exits.why, sizeof(exits.why), "a ret instruction not in the file");
 		}
-	if (rc == -ENOTSUP && r->no_returns && is_first_alloc(part, offer))
+	if (rc == -ENOTSUP && r->how.no_returns && is_first_alloc(part, offer))
 		return cannot(offer, rc,
 			      "what it returns is not seen without a return probe (%.64s)",
 			      exits.why);
@@ -211,7 +210,7 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 	if (func->outer && r->alone)
 		func->outer = OUTER_WITHIN;
 	func->delta = offer->site.delta;
-	if (r->no_returns && !abi_role__frees(func->role))
+	if (r->how.no_returns && !abi_role__frees(func->role))
 		func->exits = 1;
 	return func->exits ? add_exits(r, offer) : 0;
 }
@@ -430,7 +429,7 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 	struct pymalloc pool = {};
 	int rc = -ENOTSUP;
 
-	if (!r->copies || !file->copy.usual)
+	if (!r->how.copies || !file->copy.usual)
 		snprintf(pool.why, sizeof(pool.why),
 			 "the copies are not probed by perf "
 			 "uprobes, nor in all processes");
@@ -492,7 +491,7 @@ static int add_families(struct reader *r)
 	int rc = 0;
 
 	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
-		if (!is_family(f, r->image))
+		if (!is_family(f, r->image) || (f->home == HOME_POOL && !r->how.pools))
 			continue;
 		if (f->home >= HOME_POOL) {
 			int all = shows_all(r, f);
@@ -563,11 +562,8 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	if (!file || !r)
 		return error__set(err, -ENOMEM, "out of memory");
 	file->shared = shared;
-	*r = (struct reader){.names = &files->names,
-			     .image = image,
-			     .file = file,
-			     .no_returns = files->no_returns,
-			     .copies = files->copies};
+	*r = (struct reader){
+		.names = &files->names, .image = image, .file = file, .how = files->how};
 	elf_image__each_function(image, note_symbol, r);
 	for (size_t i = 0; i < files->names.n; i++)
 		any |= file->defines[i];
@@ -586,7 +582,7 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 
 /* --- keeping --- */
 
-int alloc_files__new(const struct binaries *binaries, bool no_returns, bool copies,
+int alloc_files__new(const struct binaries *binaries, const struct alloc_how *how,
 		     struct alloc_files **ret)
 {
 	struct alloc_files *files = calloc(1, sizeof(*files));
@@ -595,8 +591,7 @@ int alloc_files__new(const struct binaries *binaries, bool no_returns, bool copi
 		return -ENOMEM;
 	alloc_names__collect(&files->names);
 	files->binaries = binaries;
-	files->no_returns = no_returns;
-	files->copies = copies;
+	files->how = *how;
 	*ret = files;
 	return 0;
 }

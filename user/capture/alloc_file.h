@@ -79,13 +79,22 @@ struct alloc_file {
 /* Files that were looked at. */
 struct alloc_files;
 
+/* What the probes of a run can do. */
+struct alloc_how {
+	/* no function gets a return probe; the results of all functions are seen at their ret
+	 * instructions, as for functions that may throw */
+	bool no_returns;
+	/* where the compiler has put copies of a pool's functions into their callers, the copies
+	 * are searched for; there may be hundreds */
+	bool copies;
+	/* all blocks of a pool can be ended at once; else pools that end so are not looked for */
+	bool pools;
+};
+
 /* binaries: the known files. For these, the offers are kept, up to some MB, while the files are not
  * written to. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is
- * kept. no_returns: no function gets a return probe; the results of all functions are seen at their
- * ret instructions, as for functions that may throw. copies: where the compiler has put copies of a
- * pool's functions into their callers, the copies are searched for; there may be hundreds. 0 or
- * -ENOMEM. */
-int alloc_files__new(const struct binaries *binaries, bool no_returns, bool copies,
+ * kept. 0 or -ENOMEM. */
+int alloc_files__new(const struct binaries *binaries, const struct alloc_how *how,
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 

@@ -307,8 +307,8 @@ static const struct alloc_function postgres_functions[] = {
 	{"repalloc", REPALLOC},
 	{"repalloc_extended", REPALLOC},
 	{"repalloc_huge", REPALLOC},
-	{"AllocSetContextCreate", POOL_NEW(.own = CONTEXT_OWN)}, /* up to 10 */
-	{"AllocSetContextCreateExtended", POOL_NEW(.own = CONTEXT_OWN)},
+	/* up to 10, contexts are blocks of MemoryContextAlloc */
+	{"AllocSetContextCreateExtended", POOL_NEW(.own = CONTEXT_OWN)}, /* 11 */
 	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)}, /* from 12 on */
 	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
 	{"SlabContextCreate", POOL_NEW(.own = CONTEXT_OWN)},

@@ -355,9 +355,14 @@ int capture__release_process(struct capture *c, pid_t pid)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
+	int rc;
+
 	if (pidfd < 0)
 		return -errno;
-	return bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
+	rc = bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
+	/* whose process runs on a CPU is looked up anew */
+	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
+	return rc;
 }
 
 /* --- news of processes --- */

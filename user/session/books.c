@@ -90,6 +90,19 @@ static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 	return memory__read_all(t->info.pid, reads, n);
 }
 
+/* Has it pools whose blocks end all at once? How many these are is not known. */
+static bool has_pools(const struct target *t)
+{
+	for (size_t i = 0; t->allocators && i < t->allocators->n; i++) {
+		const struct allocator *a = t->allocators->list[i];
+
+		for (size_t k = 0; k < a->n_points; k++)
+			if (a->points[k].func.role >= ROLE_POOL_END)
+				return true;
+	}
+	return false;
+}
+
 /* live: sorted. */
 static int meet(struct target *t, const struct capture_table *live)
 {
@@ -118,7 +131,7 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
-	window.bulk = t->counters.pool_ends != b->open_pool_ends;
+	window.bulk = t->counters.pool_ends != b->open_pool_ends || has_pools(t);
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
 			       blocks, found, read_memory, t);
 }

@@ -126,6 +126,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 {
 	struct capture_options with_regions = *options;
 	struct alloc_files *files;
+	struct alloc_how how;
 	struct capture *capture;
 	struct maps maps;
 	int rc;
@@ -139,8 +140,10 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
 				  strerror(-rc));
-	rc = alloc_files__new(NULL, features__seccomp_kills() || dies_by_returns(pid),
-			      can_probe_copies(options->kind), &files);
+	how = (struct alloc_how){.no_returns = features__seccomp_kills() || dies_by_returns(pid),
+				 .copies = can_probe_copies(options->kind),
+				 .pools = features__tables()};
+	rc = alloc_files__new(NULL, &how, &files);
 	if (rc) {
 		maps__free(&maps);
 		return error__set(err, rc, "out of memory");
@@ -453,6 +456,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 	struct capture_options capture_options = o->capture;
 	struct symbolize_options symbolize_options = o->symbolize;
+	struct alloc_how how;
 	struct session *s;
 	bool refuse;
 	int rc;
@@ -499,10 +503,10 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		s->what &= ~(unsigned)WHAT_REGIONS;
 		capture_options.regions = false;
 	}
-	if (binaries__new(&s->binaries) ||
-	    alloc_files__new(s->binaries, s->no_returns[0],
-			     !s->everywhere && can_probe_copies(capture_options.kind),
-			     &s->alloc_files) ||
+	how = (struct alloc_how){.no_returns = s->no_returns[0],
+				 .copies = !s->everywhere && can_probe_copies(capture_options.kind),
+				 .pools = features__tables()};
+	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &how, &s->alloc_files) ||
 	    python_files__new(s->binaries, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");

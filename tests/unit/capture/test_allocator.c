@@ -471,7 +471,10 @@ static void a_file_that_cannot_be_opened_is_named(void **state)
 static int start_remembering(void **state)
 {
 	(void)state;
-	return binaries__new(&binaries) ?: alloc_files__new(binaries, false, true, &files);
+	return binaries__new(&binaries)
+		       ?: alloc_files__new(binaries,
+					   &(struct alloc_how){.copies = true, .pools = true},
+					   &files);
 }
 
 static int stop_remembering(void **state)
