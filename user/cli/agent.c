@@ -337,11 +337,12 @@ static int go_on(struct run *run, int signal_fd)
 	size_t told = 0;
 
 	for (;;) {
-		/* When the server has asked for a round, nothing is read from it before it has
-		 * that round. Else it could wake us up again and again. */
+		/* When the server has asked for a round, or for as much as is taken in, nothing is
+		 * read from it before that is done. Else it could wake us up again and again. */
+		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
-					{.fd = *asked ? -1 : run->server->feed, .events = POLLIN}};
+					{.fd = deaf ? -1 : run->server->feed, .events = POLLIN}};
 		double now = clock__monotonic_s(), wait = fmin(next - now, 1);
 
 		if (duration > 0 && now >= start + duration)

@@ -20,6 +20,7 @@ struct paused {
 	bool selected;	      /* it was not named */
 	bool wanted;	      /* it is to be traced again */
 	bool full;	      /* there was no room for it: it is tried again */
+	uint64_t tried_ns;    /* when that was tried last */
 	char why[96];	      /* what failed when that was tried; "": nothing did */
 };
 
@@ -147,7 +148,8 @@ bool active__keep(struct session *s)
 		}
 		i++;
 		/* a call that meets an old probe and a new one counts twice */
-		if (!p->wanted || (p->full && !look) || capture__pausing(s->capture, p->pid))
+		if (!p->wanted || (p->full && !look) || p->tried_ns == now ||
+		    capture__pausing(s->capture, p->pid))
 			continue;
 		i--;
 		forget(s, p); /* a paused process is not welcome */
@@ -157,6 +159,7 @@ bool active__keep(struct session *s)
 			continue;
 		/* soon there is room: that of the target that it was before */
 		was.wanted = was.full = rc == -E2BIG;
+		was.tried_ns = now;
 		snprintf(was.why, sizeof(was.why), "%.*s", (int)sizeof(was.why) - 1, err.text);
 		s->paused[s->n_paused++] = was;
 	}
@@ -169,6 +172,7 @@ int session__each_inactive(struct session *s, int (*fn)(void *ctx, pid_t pid, co
 	int rc = 0;
 
 	for (size_t i = 0; i < s->n_paused && !rc; i++)
-		rc = fn(ctx, s->paused[i].pid, s->paused[i].wanted ? NULL : s->paused[i].why);
+		rc = fn(ctx, s->paused[i].pid,
+			s->paused[i].wanted && !s->paused[i].full ? NULL : s->paused[i].why);
 	return rc;
 }
