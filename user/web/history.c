@@ -48,8 +48,13 @@ static size_t points_of(const struct moment *const *moments, size_t n, uint64_t 
 	for (size_t i = first; i < n; i++) {
 		double at = (double)(int64_t)(moments[i]->taken_ns - *ret_begin_ns) / NS_PER_S;
 
-		if (k && at <= seconds[k - 1])
-			k--; /* the clock was set back, or two came at once: the later one counts */
+		/* the clock was set back, or two came at once: the later ones count */
+		while (k && at <= seconds[k - 1])
+			k--;
+		if (!k) {
+			*ret_begin_ns = moments[i]->taken_ns;
+			at = 0;
+		}
 		seconds[k] = at;
 		bytes[k++] = moment__bytes(moments[i], id);
 	}

@@ -375,8 +375,9 @@ static void say_wish(const struct route *r, pid_t pid, unsigned status, const ch
 static void want(const struct route *r, pid_t pid, bool active)
 {
 	struct site *site = r->site;
+	struct process *process = store__find(&site->store, pid);
 
-	if (active == !store__inactive(&site->store, pid)) {
+	if (active == !store__inactive(&site->store, pid) && !(process && process->asked)) {
 		say_wish(r, pid, 200, active ? "is traced" : "is not traced");
 		return;
 	}
@@ -385,6 +386,8 @@ static void want(const struct route *r, pid_t pid, bool active)
 		return;
 	}
 	site->wishes[site->n_wishes++] = (struct wish){pid, active};
+	if (process)
+		process->asked = true;
 	say_wish(r, pid, 202, active ? "is to be traced again" : "is not to be traced");
 }
 

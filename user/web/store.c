@@ -132,6 +132,7 @@ static int make_room(struct store *s, struct process *p, size_t size)
 		return -ENOSPC;
 	while (s->bytes + size > STORE_BYTES) {
 		drop_oldest(s, p);
+		drop_pinned(s, p); /* it may have gone there */
 		s->n_evicted++;
 	}
 	return 0;
@@ -241,9 +242,11 @@ static int add_pools(struct process *ret, const struct profile *profile)
 static int note_moment(const struct process *facts, const struct profile *profile,
 		       uint64_t taken_ns, struct moment *ret)
 {
+	size_t most = profile->has_growth ? STORE_STACKS : STORE_STACKS / 2;
+	bool others = facts->n_pools && facts->pools[facts->n_pools - 1].id == POOL_BASIS;
 	struct moment m = {.taken_ns = taken_ns,
 			   .held = calloc(1 + facts->n_stacks + facts->n_pools, sizeof(*m.held)),
-			   .complete = profile->n_sites < STORE_STACKS};
+			   .complete = profile->n_sites <= most && !others};
 
 	if (!m.held)
 		return -ENOMEM;
@@ -319,11 +322,12 @@ static void judge_growth(struct store *s, struct process *p)
 	const struct stack *leader;
 
 	p->growth_s = p->latest->duration_s;
-	if (prefer_recent(&p->growth, &recent))
+	p->of_late = prefer_recent(&p->growth, &recent);
+	if (p->of_late)
 		p->growth_s = (double)(moments[n - 1]->taken_ns - moments[0]->taken_ns) / 1e9;
 	for (size_t i = 0; i < p->n_stacks; i++) {
 		recent = history__growth(moments, n, p->stacks[i].id, quantum);
-		prefer_recent(&p->stacks[i].growth, &recent);
+		p->of_late |= prefer_recent(&p->stacks[i].growth, &recent);
 	}
 	for (size_t i = 0; i < p->n_pools; i++)
 		p->pools[i].growth = history__growth(moments, n, p->pools[i].id, quantum);
@@ -366,6 +370,17 @@ static int summarize(const struct profile *profile, struct process *ret)
 	for (size_t i = 0; i < profile->n_sites - n && i < STORE_STACKS / 2 && !rc; i++)
 		rc = add_stack(ret, profile, (size_t)(sites[i] - profile->sites));
 	return rc;
+}
+
+static void take_facts(struct process *p, const struct process *facts)
+{
+	p->live = facts->live;
+	p->leaks = facts->leaks;
+	p->growth = facts->growth;
+	memcpy(p->stacks, facts->stacks, sizeof(p->stacks));
+	p->n_stacks = facts->n_stacks;
+	memcpy(p->pools, facts->pools, sizeof(p->pools));
+	p->n_pools = facts->n_pools;
 }
 
 /* --- what comes and goes --- */
@@ -430,18 +445,12 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	before = p->latest;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;
-	p->live = facts.live;
-	p->leaks = facts.leaks;
-	p->growth = facts.growth;
-	memcpy(p->stacks, facts.stacks, sizeof(p->stacks));
-	p->n_stacks = facts.n_stacks;
-	memcpy(p->pools, facts.pools, sizeof(p->pools));
-	p->n_pools = facts.n_pools;
+	take_facts(p, &facts);
 	p->latest = profile;
 	p->kept[p->n_kept++] = (struct snapshot){p->next_id++, taken_ns, file, len, moment};
 	judge_growth(s, p);
 	p->round = s->rounds;
-	p->ended = p->outdated = p->inactive = false;
+	p->ended = p->outdated = p->inactive = p->asked = false;
 	s->bytes += len;
 	if (s->came)
 		s->came(s->ctx, p, before);
@@ -461,15 +470,22 @@ refused:
 void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 {
 	struct process *p = store__find(s, pid);
+	struct process facts = {};
 
 	if (!p)
 		return;
 	p->round = s->rounds;
-	p->ended = p->inactive = false;
+	p->ended = p->inactive = p->asked = false;
 	if (p->outdated) /* what holds is the profile that could not be kept */
 		return;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;
+	/* Growth of late is over once the process has rested for a while. */
+	if (p->of_late && p->n_kept && !summarize(p->latest, &facts)) {
+		take_facts(p, &facts);
+		p->kept[p->n_kept - 1].moment.taken_ns = taken_ns;
+		judge_growth(s, p);
+	}
 	if (s->came)
 		s->came(s->ctx, p, p->latest);
 }
@@ -497,7 +513,7 @@ void store__leave(struct store *s, pid_t pid, const char *why)
 	if (!p)
 		return;
 	p->round = s->rounds;
-	p->ended = false;
+	p->ended = p->asked = false;
 	p->inactive = true;
 }
 

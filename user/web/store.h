@@ -72,6 +72,7 @@ struct process {
 	/* of all stacks together: over the whole run, or, where that is surer, of late */
 	struct growth growth;
 	double growth_s;		   /* seconds that it is judged by */
+	bool of_late;			   /* growth, or that of a stack, is of late */
 	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
 	size_t n_stacks;
 	struct pool pools[STORE_POOLS]; /* by live bytes */
@@ -87,6 +88,7 @@ struct process {
 	bool ended;
 	bool inactive; /* the store has it among the inactive ones, too */
 	bool outdated; /* a newer profile came and could not be kept */
+	bool asked;    /* to be traced, or not: the tracer has told nothing of it since then */
 };
 
 /* A process that lives and is not traced for a while. */
