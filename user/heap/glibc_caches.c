@@ -172,11 +172,12 @@ static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin
 	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* The key that the first blocks of all lists have. 0: they have not one. */
-static uint64_t key_of(struct glibc *g, const struct glibc_block *block,
-		       const struct tcache *tcache)
+/* The key that the first blocks of all lists have. 0: they have not one. A list of blocks of one
+ * size is among them: in the others any two words would do. */
+static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 {
 	uint64_t key = 0, word;
+	bool sized = false;
 
 	for (size_t i = 0; i < tcache->n_bins; i++) {
 		if (!tcache->entries[i])
@@ -184,9 +185,24 @@ static uint64_t key_of(struct glibc *g, const struct glibc_block *block,
 		if (!first_block(g, tcache, i, &word) || (key && word != key))
 			return 0;
 		key = word;
+		sized = sized || size_of_bin(i);
 	}
-	/* Before glibc 2.34 it is the address of this structure: nobody else's. */
-	return key == block->addr ? 0 : key;
+	return sized ? key : 0;
+}
+
+/* Before glibc 2.34 a cache's blocks have its address for a key, which is no other cache's. */
+static void find_key(struct glibc *g)
+{
+	struct tcache tcache;
+
+	for (size_t i = 0; i < g->n_caches; i++) {
+		uint64_t key = read_tcache(g, &g->caches[i], &tcache) ? key_of(g, &tcache) : 0;
+
+		if (key) {
+			g->key = key == g->caches[i].addr ? 0 : key;
+			return;
+		}
+	}
 }
 
 /* Does one of the lists begin with a block that has the key? */
@@ -286,12 +302,9 @@ int glibc__free_cached(struct glibc *g)
 {
 	_cleanup_(cleanup_list) struct list list = {};
 	struct hinting hinting = {.g = g};
-	struct tcache tcache;
 	int err = 0;
 
-	for (size_t i = 0; i < g->n_caches && !g->key; i++)
-		if (read_tcache(g, &g->caches[i], &tcache))
-			g->key = key_of(g, &g->caches[i], &tcache);
+	find_key(g);
 	for (size_t i = 0; i < g->n_caches && !err; i++)
 		err = free_tcache(g, &g->caches[i], &list, &hinting.broken);
 	for (size_t i = 0; i < g->n_arenas && !err; i++)
