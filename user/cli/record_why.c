@@ -222,6 +222,20 @@ static int name_holders(struct suspect *s)
 	return 0;
 }
 
+/* The site that others take for the stack's: the one that holds most. */
+static struct profile_site *largest_site(struct profile *p, const struct suspect *s)
+{
+	struct profile_site *largest = &p->sites[s->sites[0].site];
+
+	for (size_t i = 1; i < s->n_sites; i++) {
+		struct profile_site *site = &p->sites[s->sites[i].site];
+
+		if (site->live.bytes > largest->live.bytes)
+			largest = site;
+	}
+	return largest;
+}
+
 static int answer(struct asking *a, const struct why *why, struct why_report *report)
 {
 	struct profile *p = a->profile;
@@ -233,7 +247,7 @@ static int answer(struct asking *a, const struct why *why, struct why_report *re
 		s->why = calloc(1, sizeof(*s->why));
 		if (!s->why)
 			return -ENOMEM;
-		p->sites[s->sites[0].site].why = s->why;
+		largest_site(p, s)->why = s->why;
 	}
 	for (size_t i = 0; i < why->n_blocks; i++)
 		count_verdict(a->suspects[a->asked[i].suspect].why, why->blocks[i].verdict,
@@ -316,6 +330,10 @@ static int ask(struct profile *p, bool late, int signals, struct error *err)
 		return error__set(err, -ENOMEM, "out of memory");
 	a->profile = p;
 	a->signals = signals;
+	if (p->ended)
+		return error__set(err, -ESRCH, "the process had ended");
+	if (!p->has_growth)
+		return error__set(err, -ENODATA, "the run was too short to tell what grows");
 	rc = match__stacks(&only, 1, &match_limits, &match, err);
 	if (rc)
 		return rc;
@@ -325,8 +343,6 @@ static int ask(struct profile *p, bool late, int signals, struct error *err)
 	choose_blocks(a);
 	if (!a->n_asked)
 		return error__set(err, -ENOENT, "no live block of a stack that grows was sampled");
-	if (p->ended)
-		return error__set(err, -ESRCH, "the process had ended");
 	if (late)
 		return error__set(err, -ETIMEDOUT, "other processes took too long");
 	return look(a, err);
@@ -341,7 +357,7 @@ void record_why__ask(struct record_config *c, struct profile *const *profiles, s
 		struct profile *p = profiles[i];
 		struct error err = {};
 
-		if (p->what != PROFILE_HEAP || !p->has_growth)
+		if (p->what != PROFILE_HEAP)
 			continue;
 		if (!ask(p, clock__monotonic_s() > until, signals, &err) || !p->why)
 			continue;
