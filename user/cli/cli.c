@@ -80,6 +80,15 @@ int take_signals(const sigset_t *signals)
 	return fd;
 }
 
+void release_signals(int signal_fd, const sigset_t *signals)
+{
+	struct signalfd_siginfo info;
+
+	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
+		;
+	sigprocmask(SIG_UNBLOCK, signals, NULL);
+}
+
 int usage_error(const char *command, const char *fmt, ...)
 {
 	va_list ap;

@@ -46,6 +46,11 @@ int no_memory(void);
  * now on. -1 after a complaint. */
 int take_signals(const sigset_t *signals);
 
+/* Lets signals end memtrace from now on. They must, because memtrace may block forever: on a pipe
+ * that nobody reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they
+ * have ended the tracing. */
+void release_signals(int signal_fd, const sigset_t *signals);
+
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

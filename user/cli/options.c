@@ -144,6 +144,17 @@ TAKE_OPTION_HEAD(pid)
 	return 0;
 }
 
+TAKE_OPTION_HEAD(seconds)
+{
+	char *end;
+	double seconds = strtod(value, &end);
+
+	if (end == value || *end || !(seconds > 0) || seconds > 1e9)
+		return usage_error(command, "'%s' is not a duration: seconds, more than 0", value);
+	*(double *)((char *)config + row->to) = seconds;
+	return 0;
+}
+
 static int take_option(const struct command *command, const struct option_group *group,
 		       const struct option_row *row, void *config)
 {

@@ -34,10 +34,12 @@ struct option_row {
 #define TAKE_OPTION(what) static TAKE_OPTION_HEAD(what)
 
 /* For rows whose value is stored as it is, at offset to: take_text() in a const char *, take_rows()
- * in an unsigned, as a number of rows of a table, and take_pid() in a pid_t. */
+ * in an unsigned, as a number of rows of a table, take_pid() in a pid_t, and take_seconds(), more
+ * than 0, in a double. */
 TAKE_OPTION_HEAD(text);
 TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);
+TAKE_OPTION_HEAD(seconds);
 
 /* Where an option is described. Usual options are described everywhere. */
 enum option_group_kind {

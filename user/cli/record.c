@@ -412,18 +412,6 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
-/* Lets signals end memtrace from now on. They must, because memtrace may block forever: on a pipe
- * that nobody reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they
- * have ended the tracing. */
-static void release_signals(int signal_fd, const sigset_t *signals)
-{
-	struct signalfd_siginfo info;
-
-	while (read(signal_fd, &info, sizeof(info)) == sizeof(info))
-		;
-	sigprocmask(SIG_UNBLOCK, signals, NULL);
-}
-
 /* Reports as a failure that no process was traced: a script that names a missing process must not
  * take an empty profile for a good one. */
 static int say_nothing_traced(const struct record_config *c, struct session *s)

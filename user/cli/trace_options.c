@@ -128,16 +128,6 @@ static int parse_overhead(const char *command, const char *text, double *ret)
 	return 0;
 }
 
-static int parse_duration(const char *command, const char *text, double *ret)
-{
-	char *end;
-
-	*ret = strtod(text, &end);
-	if (end == text || *end || !(*ret > 0) || *ret > 1e9)
-		return usage_error(command, "'%s' is not a duration: seconds, more than 0", text);
-	return 0;
-}
-
 static int parse_probe_kind(const char *command, const char *text, int *ret)
 {
 	for (*ret = 0; *ret < PROBE_KINDS; ++*ret)
@@ -200,14 +190,6 @@ TAKE_OPTION(what)
 	(void)row;
 	c->what_given = true;
 	return parse_what(command, value, c);
-}
-
-TAKE_OPTION(duration)
-{
-	struct trace_config *c = config;
-
-	(void)row;
-	return parse_duration(command, value, &c->duration_s);
 }
 
 TAKE_OPTION(interval)
@@ -418,7 +400,8 @@ const struct option_row trace_how_rows[] = {
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",
-	 .take = take_duration,
+	 .take = take_seconds,
+	 .to = offsetof(struct trace_config, duration_s),
 	 .help = "how long (default: until told to end)",
 	 .man = "Fractions are allowed."},
 	{.name = "interval",

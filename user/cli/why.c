@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace why: is memory lost for good, or who still holds it? From outside: no probe, no stop. */
+/* memtrace why: is memory lost for good, or who still holds it? From outside: no probe, no stop,
+ * but with --stack and --freeze. */
 #include "cli/why.h"
 
 #include <errno.h>
 #include <getopt.h>
+#include <regex.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -19,10 +21,14 @@
 
 #define STATUS_LOST	  3 /* with --exit-code */
 #define DEFAULT_FREEZE_MS 500
+#define DEFAULT_TRACE_S	  15.0 /* with --stack */
 
 struct why_config {
 	pid_t pid;
 	uint64_t addrs[WHY_MAX_ADDRS];
+	const char *stack; /* --stack; NULL: not given */
+	regex_t stack_regex;
+	double duration_s; /* of tracing, for --stack; 0: not given */
 	struct why_options options;
 	const char *output;
 	const struct format *format; /* of paths; NULL: tables, or JSON */
@@ -63,6 +69,24 @@ TAKE_OPTION(size)
 	(void)row;
 	if (parse_bytes(value, 1, 1ULL << 40, &c->options.choice.size))
 		return usage_error(command, "'%s' is not a size in bytes", value);
+	return 0;
+}
+
+TAKE_OPTION(stack)
+{
+	struct why_config *c = config;
+	char why[128];
+	int rc;
+
+	(void)row;
+	if (c->stack)
+		return usage_error(command, "one --stack, please: 'a|b' matches both");
+	rc = regcomp(&c->stack_regex, value, REG_EXTENDED | REG_NOSUB);
+	if (rc) {
+		regerror(rc, NULL, why, sizeof(why));
+		return usage_error(command, "--stack '%s': %s", value, why);
+	}
+	c->stack = value;
 	return 0;
 }
 
@@ -135,6 +159,21 @@ static const struct option_row what_rows[] = {
 	 .help = "who holds the blocks of this size",
 	 .man = "Blocks of the smallest usable size in the heap that is at least BYTES: what "
 		"malloc(BYTES) gives. Of up to 1,000 of them, evenly chosen, the paths are told."},
+	{.name = "stack",
+	 .arg = "REGEX",
+	 .take = take_stack,
+	 .help = "who holds what these functions allocate: traces for 15 s first",
+	 .man = "A POSIX extended regular expression, which any part of a function's name in a "
+		"stack may match. The process is traced with the limits that record has by default, "
+		"and the probes are taken out. Then the sampled blocks that live are searched for."},
+	{.name = "duration",
+	 .letter = 'd',
+	 .arg = "SECONDS",
+	 .by_default = "15",
+	 .take = take_seconds,
+	 .to = offsetof(struct why_config, duration_s),
+	 .help = "of tracing, for --stack",
+	 .man = "A signal (Ctrl-C) ends tracing sooner."},
 	{},
 };
 
@@ -210,8 +249,8 @@ const struct command command_why = {
 	.usage = "why -p PID [OPTIONS]",
 	.about = "Which blocks of a running process are lost for good, because no pointer to them "
 		 "is left, and, for the blocks that you ask for, who holds them: the path of "
-		 "pointers from a global variable, a thread's stack or other memory. Only reads "
-		 "the process's memory.",
+		 "pointers from a global variable, a thread's stack or other memory. Without "
+		 "--stack it only reads the process's memory.",
 	.man = "Any aligned word that points to a block or into it counts as a pointer. So a block "
 	       "may be held only by what looks like a pointer, and then it is not called lost. "
 	       "Blocks to which only hidden pointers lead (XORed, compressed) are called lost.",
@@ -242,7 +281,8 @@ DEFINE_CLEANUP(struct registers *, cleanup_registers, registers__free)
 static int run(struct why_config *c)
 {
 	_cleanup_(cleanup_registers) struct registers *registers = NULL;
-	bool asked = c->options.choice.n_addrs || c->options.choice.size;
+	_cleanup_free_ struct why_stack *found = NULL;
+	bool asked = c->stack || c->options.choice.n_addrs || c->options.choice.size;
 	struct error err = {};
 	struct why why;
 	int rc;
@@ -254,6 +294,18 @@ static int run(struct why_config *c)
 		registers = NULL;
 	c->options.registers = read_registers;
 	c->options.ctx = registers;
+	if (c->stack) {
+		found = calloc(1, sizeof(*found));
+		if (!found)
+			return no_memory();
+		rc = why_stack__find(c->pid, c->duration_s ?: DEFAULT_TRACE_S, c->stack,
+				     &c->stack_regex, found);
+		if (rc)
+			return rc;
+		c->options.choice.addrs = found->addrs;
+		c->options.choice.sizes = found->sizes;
+		c->options.choice.n_addrs = found->n;
+	}
 	rc = why__run(c->pid, &c->options, &why, &err);
 	if (rc) {
 		error__set(&err, rc, "cannot look at process %d", (int)c->pid);
@@ -287,6 +339,10 @@ int cmd_why(int argc, char **argv)
 	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
 		return usage_error("why", "%s is no text for a terminal: -o FILE",
 				   config.format->name);
+	if (config.stack && (config.options.choice.n_addrs || config.options.choice.size))
+		return usage_error("why", "either --stack, or --addr and --size");
+	if (config.duration_s > 0 && !config.stack)
+		return usage_error("why", "-d is the time of tracing for --stack");
 	config.options.choice.addrs = config.addrs;
 	return run(&config);
 }

@@ -3,12 +3,37 @@
 #ifndef MEMTRACE_CLI_WHY_H
 #define MEMTRACE_CLI_WHY_H
 
+#include <regex.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
 #include "heap/why.h"
 #include "profile/why.h"
 
 /* The report's rows are those of why's paths, one for each, in their order: why_report__merge()
  * puts them together. Free ret with why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
+
+/* --- why_stack.c --- */
+
+/* Blocks of the stacks that are asked for. */
+struct why_stack {
+	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending; sizes as asked for */
+	size_t n;					     /* of these, evenly chosen from */
+	size_t n_live;					     /* sampled blocks that live */
+	bool any;					     /* a stack has such a function */
+};
+
+/* Traces the process, with the limits that record has by default, and finds sampled blocks that
+ * live at the end and whose stacks have a function that matches. pattern: regex as the user wrote
+ * it. The first call of privileges__limit() has been made. ret: zeroed. 0, or the exit status after
+ * a complaint. */
+int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
+		    struct why_stack *ret);
+
+/* --- why_registers.c --- */
 
 struct registers;
 
