@@ -62,10 +62,10 @@ enum abi_lost {
 enum abi_role {
 	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
 	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
-	ROLE_TAKEN, /* inside a function: block ptr was just taken from pool, one of pymalloc's */
-	ROLE_FREE,  /* old block ptr */
+	ROLE_TAKEN,	/* inside a function: block ptr was just taken from pool (pymalloc) */
+	ROLE_FREE,	/* old block ptr */
 	ROLE_POOL_END,	/* pool ptr: all blocks that were taken from it end */
-	ROLE_POOL_FREE, /* pool ptr: the same, and the pool ends, which is a block itself */
+	ROLE_POOL_FREE, /* pool ptr: the same, and the pool itself, which is a block, is freed */
 	ROLE_POOL_LEFT, /* pool ptr: it ends, and its blocks stay */
 };
 
@@ -76,8 +76,8 @@ static inline int abi_role__frees(__u8 role)
 }
 
 #define WRAPS_AWAITED 1 /* the return of each call is awaited */
-/* It is not. A sample inside such a call is recognized by its stack, which must be one of native
- * frames. */
+/* Returns are not awaited. A sample inside such a call is recognized by its stack, which must
+ * consist of native frames. */
 #define WRAPS_BY_STACK 2
 
 #define OUTER_DIRECT 1 /* the function itself calls or jumps to another probed function */
@@ -98,11 +98,12 @@ struct abi_func {
 			 * or shrunk as asked when rax is no less than the size asked for */
 	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
 	__u8 blind;    /* it may throw, and its ret instructions are not known */
-	/* it is an allocator on top of others, and what it calls is not counted: WRAPS_... */
+	/* WRAPS_...: it is an allocator on top of others, and calls inside its calls are not
+	 * counted */
 	__u8 wraps;
-	__u8 pool_arg;	/* argument that is the pool that the block is taken from */
+	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block is its pool's address */
-	__u16 own;	/* bytes besides size: what a new pool needs for itself */
+	__u16 own;	/* bytes of a new pool itself, added to size */
 	__u8 pad[4];
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
@@ -444,7 +445,7 @@ struct abi_inflight {
 	__u64 size;
 	/* size of the reallocated block, bytes; 0: not asked for, or not readable */
 	__u64 had;
-	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD: by abi_func.pool_word */
+	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD: see abi_func.pool_word */
 	__u64 pool;
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */
@@ -509,8 +510,8 @@ struct abi_process_cpu {
 	__u64 inner;	       /* calls that an allocator made to itself: left out */
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
-	__u64 no_deaths; /* calls of freeing functions that end none: free(NULL) */
-	/* calls that ended all blocks of a pool: how many these were is not known */
+	__u64 no_deaths; /* calls of freeing functions that end no block: free(NULL) */
+	/* calls that ended all blocks of a pool; the number of these blocks is not known */
 	__u64 pool_ends;
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	/* calls of mmap and the like; time spent on taking their stacks */

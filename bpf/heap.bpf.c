@@ -211,9 +211,9 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * made below, the frame's return address has as a rule been overwritten.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
- * double the cost. There all calls are candidates for samples, also those inside. A sample is
- * inside if the return address of the thread's last call into the pool is still in its place, and
- * is one of the first in the sample's stack. */
+ * double the cost. There calls inside a call of the pool are also candidates for samples. Two
+ * conditions show that a sample is inside. The return address of the thread's last call into the
+ * pool is still in its place. And it is among the first addresses of the sample's stack. */
 
 static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
 {
@@ -253,7 +253,7 @@ static __noinline int note_pool_call(struct pt_regs *ctx)
 	return 0;
 }
 
-#define POOL_FRAMES 16 /* of the pool's code and the allocator's, at most */
+#define POOL_FRAMES 16 /* the most frames of the pool's code and the allocator's */
 
 static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_stack_key *key)
 {
@@ -439,7 +439,7 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 
 	if (fn->role == ROLE_TAKEN) {
 		from.entry = false;
-		from.pc = PT_REGS_IP(ctx) + 1; /* its frame is as at the instruction itself */
+		from.pc = PT_REGS_IP(ctx) + 1; /* the frame is that at the instruction itself */
 	}
 
 	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
@@ -755,8 +755,8 @@ static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
 	return 0;
 }
 
-/* In code that takes a block from one of pymalloc's pools. The pool's header tells its size class
- * (user/elf/pymalloc.h); the target may have falsified it. */
+/* A probe inside code that takes a block from one of pymalloc's pools. The pool's header tells its
+ * size class (user/elf/pymalloc.h), which the target may have falsified. */
 #define PYMALLOC_HEADER	 32 /* offset of the eight bytes whose upper half is the size class */
 #define PYMALLOC_CLASSES 32
 

@@ -229,12 +229,12 @@ __u64 ends_lost __weak;		/* ends that found no room in the ring */
 __u64 n_pools __weak;		/* pools that have had a block so far */
 __u64 events_lost __weak;	/* news that found no room in the ring */
 __u64 processes_refused __weak; /* processes that fit, but had no room for their state */
-/* Counts changes of what is known of running processes. An exec or user space makes such a change,
- * and raises the counter after it. */
+/* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
+ * user space) raises the counter after it. */
 volatile __u64 changes __weak;
 /* True if some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
-volatile __u32 any_pools __weak; /* a pool is known that is WRAPS_BY_STACK */
+volatile __u32 any_pools __weak; /* some known pool is WRAPS_BY_STACK */
 /* True once a process in pythons has been seen. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;

@@ -12,9 +12,9 @@
  * Every pool has a number of its own. If a block's number is not the one that its pool has now, the
  * block belongs to an earlier pool at that address.
  *
- * In windows, addresses of blocks stay watched after their end (BIRTH_ENDED). The address of such a
- * block is freed again when a pool ends at its pool's address. So the lists stay, until user space
- * watches the addresses no more. */
+ * In windows, the address of a block stays watched after the block's end (BIRTH_ENDED). When a
+ * later pool at the same address ends, the block's address counts as freed again. So the lists are
+ * kept until user space stops watching the addresses. */
 #ifndef MEMTRACE_BPF_POOL_BPF_H
 #define MEMTRACE_BPF_POOL_BPF_H
 
@@ -79,7 +79,8 @@ static __noinline int pool_leave(__u32 process, __u64 addr)
 		pool_unlock(pool);
 		return 0;
 	}
-	/* It stays locked: whoever waits for its lock must not join a pool that is not found. */
+	/* The pool stays locked: whoever waits for its lock must not join a pool that is not in the
+	 * map. */
 	other.addr = pool_addr;
 	bpf_map_delete_elem(&pools, &other);
 	return 0;
@@ -132,7 +133,7 @@ struct pool_walk {
 	__u64 told; /* as in abi_pool, of this window */
 	__u32 id;
 	bool frees;
-	bool stays; /* the list stays, for the blocks' addresses are watched */
+	bool stays; /* the list is kept, because the blocks' addresses are watched */
 };
 
 static long pool_step(__u32 i, struct pool_walk *walk)
@@ -152,8 +153,8 @@ static long pool_step(__u32 i, struct pool_walk *walk)
 	return !walk->addr;
 }
 
-/* The blocks of the pool at addr are about to end. frees: false: it hands them over to another pool
- * instead. */
+/* The pool at addr is about to end. frees: its blocks end with it; else it hands them over to
+ * another pool. */
 static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool frees)
 {
 	struct abi_process *process = process_current();

@@ -33,7 +33,8 @@ static inline const char *fuzz_find(const struct symtab *tab, uint64_t vaddr, ui
 	require(name[0]);
 	require(strlen(name) <= NAME_MAX_BYTES);
 
-	/* What people see of it. A symbol may begin inside another one's character. */
+	/* The name as it is shown. It may begin in the middle of a multi-byte character of another
+	 * name. */
 	shown = demangle(name);
 	require(shown && shown[0]);
 	for (const char *p = shown; *p; p += printable_sequence((const unsigned char *)p))

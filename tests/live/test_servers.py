@@ -38,7 +38,7 @@ SAMPLES = 300      # at least
 
 @contextlib.contextmanager
 def place_of(user):
-    """A temporary directory for one test that belongs to a server's user."""
+    """A temporary directory for one test. The directory belongs to a server's user."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:

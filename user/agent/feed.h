@@ -2,10 +2,10 @@
 /* What the agent's tracer tells its server, and what the server asks for: datagrams over a pair of
  * SOCK_SEQPACKET sockets.
  *
- * The tracer is privileged, and keeps the limit of overhead: it never waits for the server, and
- * believes nothing that the server says but that a round of profiles is wanted, or that one of the
- * processes that it traces is to be left alone, or traced again. The server (user/web) speaks with
- * the network and has no privileges. It believes the tracer. */
+ * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
+ * does not trust the server, and accepts only three requests: to make a round of profiles, to stop
+ * tracing one of its processes, and to trace such a process again. The server (user/web) speaks
+ * with the network and has no privileges. It trusts the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 
@@ -26,7 +26,7 @@ enum feed_kind {
 	FEED_ROUND,
 	FEED_ASK,	 /* from the server: it wants a round now */
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
-	FEED_SAME,	 /* a process has done nothing since its last profile, which holds still */
+	FEED_SAME,	 /* a process has done nothing: its last profile is still right */
 	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced, */
 	FEED_ACTIVATE,	 /* from the server: or is to be traced again */

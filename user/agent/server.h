@@ -17,7 +17,7 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define SERVER_WISHES 16 /* that are taken in, and not granted yet */
+#define SERVER_WISHES 16 /* requests that were received and not carried out yet */
 
 /* What the server wants. */
 struct server_wishes {
@@ -66,15 +66,15 @@ int server__check_guard(struct server *server, struct error *err);
 /* Starts it, if it does not run and may be started. 0, or negative errno with err. */
 int server__start(struct server *server, struct error *err);
 
-/* Sends a profile, whose figures were read after taken_ns (by the wall clock). What the server does
- * not take in time is dropped and counted. 0, or negative errno where that is not the server's
- * fault. */
+/* Sends a profile, whose figures were read after taken_ns (by the wall clock). A profile that the
+ * server does not take in time is dropped and counted. 0, or negative errno if the failure is not
+ * the server's. */
 int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
 /* The process's last profile still holds. As server__send_profile(). */
 int server__send_same(struct server *server, pid_t pid);
 
-/* The process is not traced. As server__send_profile(). */
+/* Tells the server that the process is not traced. Returns as server__send_profile() does. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
 /* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */

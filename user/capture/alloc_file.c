@@ -375,8 +375,8 @@ static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 	return false;
 }
 
-/* Are the pool's functions called? A library's are, through the PLT. In a program that calls them
- * nowhere, the compiler has copied them into their callers. */
+/* Are the pool's functions called? In a library they are, through the PLT. If a program never calls
+ * them, the compiler has inlined them into their callers. */
 static bool are_called(const struct reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
@@ -386,7 +386,8 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 	if (elf_image__soname(r->image))
 		return true;
 	for (; fn->name; fn++) {
-		/* the first function, and what ends a pool; all else is called more rarely */
+		/* judge by the first function and by those that end a pool: the others are called
+		 * more rarely */
 		if ((fn != f->functions[0] && fn->func.role != ROLE_POOL_FREE) ||
 		    elf_image__find_function(r->image, fn->name, &symbol))
 			continue;

@@ -319,8 +319,8 @@ static const struct alloc_function postgres_functions[] = {
 	{},
 };
 
-/* ngx_pcalloc calls ngx_palloc. ngx_pfree frees nothing but blocks that malloc has given to the
- * pool, and calls free for that. */
+/* ngx_pcalloc calls ngx_palloc. ngx_pfree only frees blocks that the pool has taken from malloc, by
+ * calling free. */
 static const struct alloc_function nginx_functions[] = {
 	{"ngx_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"ngx_pnalloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
@@ -331,7 +331,7 @@ static const struct alloc_function nginx_functions[] = {
 	{},
 };
 
-/* The other functions call apr_palloc. Only apr_pvsprintf takes memory without it. */
+/* The other functions call apr_palloc. Only apr_pvsprintf takes memory without calling it. */
 static const struct alloc_function apr_functions[] = {
 	{"apr_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"apr_pool_create_ex", POOL_NEW(.out_arg = 1, .own = 120)}, /* sizeof(apr_pool_t) */

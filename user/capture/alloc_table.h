@@ -27,7 +27,7 @@ enum alloc_home {
 	 * marker), but is not the C library */
 	HOME_PLACE,
 	HOME_POOL, /* a pool on top of others, in any kind of file */
-	/* a language's pool, all of whose functions pass their calls on through pointers
+	/* a language's pool; each of its functions passes its calls on through a pointer
 	 * (elf/forward.h) */
 	HOME_LANGUAGE,
 };

@@ -268,9 +268,10 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 			 : "What it takes from malloc is counted instead of its blocks");
 }
 
-/* Pools are called so often that probes in the pools of all processes would leave no room for
- * anything else in what the machine may bear. Without a language's pool, most of its objects are
- * missing, which is told. What other pools take from malloc is counted there. */
+/* Pools are called so often that probes in the pools of all processes would use up the limit of
+ * overhead of the whole machine. Without a language's pool, most of the language's objects are
+ * missing, and the output says so. For other pools, the memory that they take from malloc is
+ * counted instead. */
 static void leave_pool_out(const struct search *s, const struct map_entry *entry,
 			   const struct alloc_part *part)
 {

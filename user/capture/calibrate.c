@@ -37,9 +37,9 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 #define RARE_CALLS    50
 #define RARE_LEFT_OUT 2 /* the longest pairs */
 #define RARE_SPIN_NS  1e6
-/* The cost of a pair rises with the time t since the last one like 1 - exp(-(t - RARE_FROM_NS) /
- * RARE_NS): what the kernel needs leaves the caches not at once, but as other users of the caches
- * push it out. Measured with 5 to 1,700 us of arithmetic between pairs, on a virtual machine
+/* The cost of a pair rises with the time t since the last pair, like 1 - exp(-(t - RARE_FROM_NS) /
+ * RARE_NS). The reason is that other code gradually evicts the kernel's code and data from the
+ * caches. Measured with 5 to 1,700 us of arithmetic between pairs, on a virtual machine
  * (docs/overhead.md). */
 #define RARE_FROM_NS 50e3
 #define RARE_NS	     450e3
@@ -72,8 +72,8 @@ static double median(const double *rounds)
 }
 
 /* CPU time per call in one round. (The limit of overhead is a share of the target's CPU time, too.)
- * Time in which another process has the CPU does not count, but what that process does to the
- * caches does. */
+ * Time in which another process has the CPU does not count. But what that process evicts from the
+ * caches makes later calls slower, and this counts. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);

@@ -65,8 +65,9 @@ bool capture__needs_main_thread(const struct capture *capture);
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
-/* Ends tracing process pid, which lives: its calls are not counted any more. Its records stay, as
- * those of a process that has ended. 0, or negative errno: it is not traced, or is gone. */
+/* Ends tracing process pid, which is alive: its calls are not counted any more. Its records are
+ * kept, like those of a process that has ended. 0, or negative errno: it is not traced, or has
+ * ended. */
 int capture__release_process(struct capture *capture, pid_t pid);
 
 /* Drops the mappings, the counters and the peak of a process that has ended. */
@@ -124,9 +125,10 @@ uint32_t capture__tables_refused(const struct capture *capture);
 /* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
  * 0, in all present and future processes. (With pid 0, only probes for all processes count as
  * present.) The probes do nothing until activation. 0, or negative errno with err for the first
- * allocator that could not be attached: no probe is left on it, and the allocators after it need
- * another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of the allocator
- * (alloc_point__is_essential()). Other functions that the kernel refuses get no probe. */
+ * allocator that could not be attached. No probe is left on this allocator, and the allocators
+ * after it need another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of
+ * the allocator (alloc_point__is_essential()). Other functions that the kernel refuses get no
+ * probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -165,8 +167,8 @@ void capture__release(struct capture *capture, const struct file_id *file);
  * seconds when a CPU is starved. pid 0: takes out the probes for all processes. While these are
  * out, capture__attach() with pid 0 only notes new probes, and capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* The same for good, with the probes on its libc's functions: capture__probes() does not list them
- * any more, and the process's allocators may be freed. */
+/* Takes out a process's probes for good, also those on its libc's functions. capture__probes() does
+ * not list them any more, and the process's allocators may be freed. */
 void capture__leave(struct capture *capture, pid_t pid);
 /* Number of links of process pid that are still being closed; pid -1: of all processes. With the
  * kind perf, all links of a process count as one, and an attach waits until they are closed. */
@@ -206,8 +208,9 @@ void capture__detach_regions(struct capture *capture, pid_t pid);
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
-/* Sees page faults of traced processes through tracepoints. Needs options->faults. Must be called
- * again after capture__detach(), with which calibration ends, too. */
+/* Sees page faults of traced processes through tracepoints. Needs options->faults.
+ * capture__detach(), which also ends calibration, removes these tracepoints: then call this
+ * again. */
 int capture__attach_faults(struct capture *capture, struct error *err);
 
 /* From now on capture__events() calls fn for each reported call of mmap and the like. The struct

@@ -46,10 +46,11 @@ bool features__tables(void);
 /* As struct features.seccomp_kills. The trial runs on a child of memtrace's own. */
 bool features__seccomp_kills(void);
 
-/* Does a return probe kill a process that has a shadow stack? True for kernels that give processes
- * shadow stacks (6.6, on a CPU that has them: user_shstk in /proc/cpuinfo) but do not update them
- * when a return address changes (before 6.11). Such a kernel's list of symbols lacks
- * shstk_update_last_frame. This is only read, not tried out. Source: arch/x86/kernel/shstk.c. */
+/* Does a return probe kill a process that has a shadow stack? True for kernels from 6.6 to 6.10 on
+ * a CPU with shadow stacks (user_shstk in /proc/cpuinfo). These kernels give processes shadow
+ * stacks, but do not update them when a return address changes. Such a kernel's list of symbols
+ * lacks shstk_update_last_frame. This is only read, not tried out. Source:
+ * arch/x86/kernel/shstk.c. */
 bool features__shadow_stacks_kill(void);
 
 /* Why perf uprobes are refused with -EACCES: the fix of CVE-2025-38466 (5.10.240, 5.15.189,

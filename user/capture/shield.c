@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* When SIGKILL is pending for the process that takes a probe out (or gives up placing one), the
  * kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe". The
- * breakpoint then stays in the target for as long as the target lives. So probes are placed and
- * taken out by a helper that a kill of memtrace does not hit: a child that shares memory and
- * descriptors, while memtrace waits as after vfork(). When memtrace dies meanwhile, the helper
- * finishes its work. When the helper exits, the descriptors are closed, and the probes go with
- * them. (A process that dies of SIGKILL closes its descriptors when the signal is no longer
- * pending: these are safe.) */
+ * breakpoint then stays in the target for as long as the target lives. So a helper places and takes
+ * out probes, which is not hit when memtrace is killed. The helper is a child that shares
+ * memtrace's memory and descriptors, while memtrace waits as after vfork(). When memtrace dies
+ * meanwhile, the helper finishes its work. When the helper exits, the descriptors are closed, and
+ * the probes go with them. (A process that dies of SIGKILL closes its descriptors when the signal
+ * is no longer pending: these are safe.) */
 #include "capture/shield.h"
 
 #include <errno.h>

@@ -220,7 +220,8 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c, c->skel->maps.live, ret);
 }
 
-/* A pool's list of blocks is changed in the kernel only, where its lock is. */
+/* Only the kernel side changes a pool's list of blocks, because only there the lock can be
+ * taken. */
 static void leave_pool(struct capture *c, const struct abi_live_key *key)
 {
 	uint64_t args[] = {key->process, key->addr};

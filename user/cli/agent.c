@@ -46,9 +46,9 @@ struct run {
 	struct server *server;
 	struct spool *spool;
 	double victims_at_s; /* not before are victims looked for */
-	uint64_t taken_ns;   /* when reading the figures that are sent now began, wall clock */
+	uint64_t taken_ns;   /* when reading of the figures in this round began, wall clock */
 	struct server_wishes wishes;
-	double wishes_at_s; /* not before is one of these granted */
+	double wishes_at_s; /* the next of these requests is carried out no earlier */
 	int alive;	    /* the supervisor's pipe */
 	/* in the last round: which server it went to, and how many profiles were dropped by then */
 	uint64_t n_started, n_dropped;
@@ -215,14 +215,14 @@ static int send_inactive(void *ctx, pid_t pid, const char *why)
 {
 	struct run *run = ctx;
 
-	/* a round is wanted as soon as it has its first profile */
+	/* make a round as soon as the process can have its first profile */
 	run->wishes.round |= !why;
 	return server__send_inactive(run->server, pid, why ?: "");
 }
 
-/* Traces a process again, or no more, if the server asks for that. It may ask for anything: what is
- * no target, or none that it has had us leave alone, stays as it is. True: what is traced has
- * changed. */
+/* Stops or resumes tracing of a process, if the server asks for that. The server is not trusted: a
+ * process that is no target, or that was not paused at its request, stays as it is. True: what is
+ * traced has changed. */
 static bool grant_wish(struct run *run, double now)
 {
 	struct server_wishes *w = &run->wishes;
@@ -375,7 +375,7 @@ static int go_on(struct run *run, int signal_fd)
 		if (now < next && !(*asked && now >= asked_at + rest))
 			continue;
 		all = *asked;
-		*asked = false; /* the round may ask for another one */
+		*asked = false; /* while a round is sent, another one may be asked for */
 		next = make_round(run, all, &rest);
 		asked_at = clock__monotonic_s();
 	}

@@ -45,8 +45,8 @@ static int write_settings(const struct fetch_options *options)
 	return take_fd(&fd);
 }
 
-/* A copy of the certificates, in memory: curl, as nobody, may not be able to read the file. 0 if
- * there are none, and the descriptor is -1. */
+/* Makes a copy of the certificates in memory, because curl runs as nobody and may not be able to
+ * read the file. Without certificates, returns 0, and the descriptor is -1. */
 static int copy_certificates(const char *path, int *ret, struct error *err)
 {
 	_cleanup_close_ int from = -1, to = -1;

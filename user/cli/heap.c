@@ -111,8 +111,8 @@ static int take_census(struct heap_config *c, struct maps *maps, struct census *
 	return fail(&err);
 }
 
-/* Takes censuses until one is worth printing. maps: those of the last one. 0, or EXIT_FAILED after
- * a complaint. */
+/* Takes censuses until one is good enough to print. maps: the process's mappings at the last
+ * census. 0, or EXIT_FAILED after a complaint. */
 static int take_good_census(struct heap_config *c, struct maps *maps, struct census *census)
 {
 	char refusal[256];

@@ -12,7 +12,8 @@
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 
-/* Text behind a prefix, as a copy; *ret NULL: it has another beginning. 0 or -ENOMEM. */
+/* Copies the text behind a prefix; *ret NULL: the text does not begin with the prefix. 0 or
+ * -ENOMEM. */
 static int take_behind(const char *text, const char *prefix, char **ret)
 {
 	size_t len = strlen(prefix);
@@ -36,7 +37,7 @@ static int name_by_type_info(const char *mangled, char **ret)
 	return name ? take_behind(name, "typeinfo for ", ret) : -ENOMEM;
 }
 
-/* A vtable has at least two words before the place that objects point to. */
+/* In a vtable, at least two words come before the place to which objects point. */
 static int name_by_symbol(struct variables *variables, uint64_t vtable, char **ret)
 {
 	struct variable v = {};

@@ -53,11 +53,13 @@ int record_check_outputs(const struct record_config *c, struct error *err);
 
 /* --- record_why.c: with --why, who holds the blocks of the stacks that grow --- */
 
-/* Loads what memtrace has the privileges for only until the run is stopped. */
+/* Loads the programs that read registers, because memtrace drops its privileges when the run
+ * stops. */
 void record_why__begin(struct record_config *c, struct session *session);
 
-/* Searches the processes' memory, after the probes were taken out, and puts the answers, or why
- * there are none, into the profiles. Readable signals: the user wants an end. */
+/* Searches the processes' memory after the probes were taken out. Puts the answers into the
+ * profiles, or the reason why there are none. If `signals` becomes readable, the user wants
+ * memtrace to end. */
 void record_why__ask(struct record_config *c, struct profile *const *profiles, size_t n,
 		     int signals);
 

@@ -15,10 +15,10 @@
 #include "cli/why.h"
 #include "profile/match.h"
 
-#define STACKS	   10	/* so many stacks at most, those that grow most surely */
-#define BLOCKS	   1000 /* of all these together */
+#define STACKS	   10	/* at most this many stacks: those that grow most surely */
+#define BLOCKS	   1000 /* at most this many blocks, of all these stacks together */
 #define PATIENCE_S 10.0 /* for one scan */
-#define WITHIN_S   20.0 /* for the scans of a process: then no more are begun */
+#define WITHIN_S   20.0 /* for one process: no scan begins later */
 #define RUN_S	   60.0 /* for all processes of the run */
 
 _Static_assert(BLOCKS <= WHY_MAX_PATHS && BLOCKS <= WHY_MAX_ADDRS, "all of them are followed");
@@ -151,7 +151,7 @@ static void choose_blocks(struct asking *a)
 		take_blocks(a, i, has < share ? has : share);
 	}
 	qsort(a->asked, a->n_asked, sizeof(*a->asked), compare_asked);
-	/* Windows may have seen a block, and its successor at the same address. */
+	/* Windows may have sampled a block and also its successor at the same address. */
 	for (size_t i = 0; i < a->n_asked; i++)
 		if (!n || a->asked[i].addr != a->asked[n - 1].addr)
 			a->asked[n++] = a->asked[i];
@@ -167,7 +167,7 @@ static struct asked *find_asked(struct asking *a, uint64_t addr)
 	return bsearch(&key, a->asked, a->n_asked, sizeof(key), compare_asked);
 }
 
-/* doubt: nothing is called lost. */
+/* doubt: why nothing is called lost. */
 static void count_verdict(struct site_why *why, enum why_verdict verdict, bool doubt)
 {
 	why->asked++;

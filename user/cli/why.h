@@ -12,8 +12,8 @@
 #include "heap/why.h"
 #include "profile/why.h"
 
-/* The report's rows are those of why's paths, one for each, in their order: why_report__merge()
- * puts them together. Free ret with why_report__clear(). 0 or -ENOMEM. */
+/* Makes a report with one row for each of why's paths, in their order. why_report__merge() merges
+ * equal rows. Free ret with why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
 
 /* --- why_stack.c --- */

@@ -10,7 +10,8 @@
 
 #define MAX_ASKED (1ULL << 40) /* blocks: no process has more */
 
-/* Copies a text, whose length is limited and counted. NULL: *ret_rc says why. */
+/* Copies a text. Its length is limited, and counts towards the limit of the file's memory. NULL:
+ * *ret_rc says why. */
 static char *take_text(const struct pprof_file *file, uint64_t text, int *ret_rc)
 {
 	char *copy = pprof_file__copy_text(file, text);

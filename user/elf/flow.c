@@ -21,7 +21,8 @@ void flow__close(struct flow *flow)
 	free(flow->origins);
 }
 
-/* A value that nothing is known of but where it was loaded from. 0 or -ENOMEM. */
+/* Makes a new unknown value, of which only the place is known from which it was loaded. 0 or
+ * -ENOMEM. */
 static int make_value(struct flow *flow, struct flow_place origin, struct flow_value *ret)
 {
 	if (VECTOR_ADD_ROOM(flow->origins, flow->n_origins))
@@ -85,7 +86,7 @@ static bool is_register(const cs_x86_op *op)
 	return op->type == X86_OP_REG && decode__register(op->reg);
 }
 
-/* The value of a whole register or a number. False: it is neither. */
+/* The value of an operand that is a whole register or a number. False: it is neither. */
 static bool value_of(const cs_x86_op *op, const struct flow_registers *registers,
 		     struct flow_value *ret)
 {
@@ -200,7 +201,7 @@ static void find_next(const cs_insn *insn, const uint8_t *opcode, size_t len,
 	int64_t target;
 
 	if (!decode__branch(opcode, len, &target)) {
-		/* indirect branches, and what ends or leaves the code in another way */
+		/* indirect branches, and all else that ends or leaves the code */
 		if (opcode[0] == 0xff && (opcode[1] >> 3 & 7) >= 2 && (opcode[1] >> 3 & 7) <= 5)
 			effect->next = FLOW_END;
 		if (insn->id == X86_INS_RET || insn->id == X86_INS_HLT ||

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Follows what registers hold along a path through code, to prove what a piece of code does.
  *
- * A value is a number that is known, or an unknown value and the distance from it: after "mov
- * 8(%rdi), %rax; lea 4(%rax), %rdx" it is known that rdx is 4 more than what was loaded from 8
- * bytes behind rdi, whatever rdi was. Where an instruction does more than that, the registers that
- * it writes hold new unknown values. Nothing is known of memory: what is loaded twice from the same
- * place has two values. */
+ * A value is either a known number, or an unknown value plus a known distance. After "mov 8(%rdi),
+ * %rax; lea 4(%rax), %rdx", rax holds some unknown value, and rdx is known to be 4 more. If an
+ * instruction computes anything else, the registers that it writes hold new unknown values. Nothing
+ * is known of memory: two loads from the same place give two different unknown values. */
 #ifndef MEMTRACE_ELF_FLOW_H
 #define MEMTRACE_ELF_FLOW_H
 
@@ -30,10 +29,10 @@ static inline bool flow_value__equal(struct flow_value a, struct flow_value b)
 
 /* Memory that an instruction reads or writes. */
 struct flow_place {
-	struct flow_value at; /* without the index */
+	struct flow_value at; /* the address without the index */
 	uint64_t vaddr;	      /* of the instruction */
-	bool indexed;	      /* a register with unknown value, and a factor, is added to it */
-	uint8_t bytes;	      /* 0: it is no such place */
+	bool indexed;	      /* an unknown register times a factor is added to the address */
+	uint8_t bytes;	      /* 0: no memory is accessed */
 };
 
 struct flow_registers {
@@ -47,7 +46,7 @@ struct flow_effect {
 	struct flow_place load, store;
 	struct flow_value loaded, stored; /* the values; unknown ones where they are no whole
 					   * register's */
-	enum flow_next next;		  /* calls and whatever else leaves the path are ends */
+	enum flow_next next;		  /* calls, and all else that leaves the path, end it */
 	uint64_t target;		  /* of a branch or jump */
 	size_t len;			  /* of the instruction */
 };
@@ -64,16 +63,16 @@ struct flow {
 int flow__open(struct flow *flow, const struct elf_image *image);
 void flow__close(struct flow *flow);
 
-/* Begins a path: nothing is known of any register. forget: all values of earlier paths become void.
- * 0 or -ENOMEM. */
+/* Begins a path: nothing is known of any register. forget: values of earlier paths must not be used
+ * any more. 0 or -ENOMEM. */
 int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_registers);
 
 /* Executes the instruction at vaddr. 0; -ENOEXEC when it does not decode; -ENOMEM. */
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 
-/* Where the value was loaded from; bytes is 0 if it was not. A value at a distance from what was
- * loaded was not. */
+/* From where the value was loaded. bytes is 0 if the value was not loaded as it is: also if it is
+ * at a distance from a loaded value. */
 struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
 
 /* The number of a register with this value (decode__register()); 0: none has it. */

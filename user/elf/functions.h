@@ -15,12 +15,13 @@ struct functions {
 	uint64_t code_end; /* vaddr */
 };
 
-/* 0; -ENOENT when the file has no such table, or one of another kind than linkers make; -ENOMEM.
- * functions__free() in any case. */
+/* 0; -ENOENT when the file has no such table, or one in a form that linkers do not write; -ENOMEM.
+ * Call functions__free() in any case. */
 int functions__read(const struct elf_image *image, struct functions *ret);
 void functions__free(struct functions *functions);
 
-/* The function around vaddr, and whatever stands behind it up to the next one. 0 or -ENOENT. */
+/* Start and end of the function around vaddr. The end is the start of the next function, so it
+ * includes any bytes between. 0 or -ENOENT. */
 int functions__around(const struct functions *functions, uint64_t vaddr, uint64_t *ret_start,
 		      uint64_t *ret_end);
 

@@ -111,14 +111,15 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump of the executable segments that has 4 bytes for its
- * distance, conditional or not. Found by scanning bytes: a few targets more may be told. */
+ * distance, conditional or not. They are found by scanning bytes, so fn may also be called with a
+ * few wrong targets. */
 void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t target, void *ctx),
 			  void *ctx);
 
-/* Finds where the code of the executable segments may mention an address of [low, high), as it is
- * or relative to rip: by scanning for 4 bytes that would do so as part of an instruction. By chance
- * other bytes look so. Stores the vaddrs of such bytes, ascending in each segment, up to max.
- * Returns the number found, which may exceed max. */
+/* Finds where the code of the executable segments may mention an address of [low, high), absolute
+ * or relative to rip. Scans for 4 bytes that would do so as part of an instruction. Some such bytes
+ * are no address, but look like one by chance. Stores the vaddrs of the bytes, ascending in each
+ * segment, up to max. Returns the number found, which may exceed max. */
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
 			   uint64_t *ret_vaddrs, size_t max);
 

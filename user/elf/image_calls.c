@@ -135,8 +135,8 @@ struct mentions {
 	size_t n, max;
 };
 
-/* An address stands in an instruction as it is or, relative to the instruction's end, with up to 4
- * bytes of a constant behind it. */
+/* An instruction has an address in absolute form, or relative to the instruction's end. Up to 4
+ * bytes of a constant may come between the address and that end. */
 static void find_mentions(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx)
 {
 	struct mentions *m = ctx;

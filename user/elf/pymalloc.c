@@ -20,10 +20,10 @@
 #define MAX_CODE     (64u << 20) /* bytes */
 #define MAX_MENTIONS 4096
 #define MAX_PATH     48	    /* instructions of one path */
-#define MAX_STEPS    4096   /* of all paths from one mention */
+#define MAX_STEPS    4096   /* on all paths from one mention */
 #define MAX_INSNS    500000 /* decoded in all */
 #define MAX_STORES   12	    /* remembered of a path */
-#define MAX_AFTER    8	    /* instructions behind the proof, for a cheaper place */
+#define MAX_AFTER    8	    /* instructions after the proof, to find a cheaper place */
 #define MAX_WINDOW   96	    /* bytes from the proof's beginning to the place */
 
 enum field { REF_COUNT = 0, FREEBLOCK = 8, NEXTPOOL = 16, PREVPOOL = 24, SZIDX = PYMALLOC_SZIDX };
@@ -54,13 +54,13 @@ struct path {
 struct found {
 	uint64_t from;		      /* as in struct event */
 	struct pymalloc_place proved; /* the instruction that completes the proof */
-	struct pymalloc_place best;   /* the same; or a cheaper one to which this one leads */
+	struct pymalloc_place best;   /* the same, or a cheaper place that always follows */
 };
 
 /* What the paths from one mention have shown. */
 struct shown {
 	bool given, first_given, taken_back; /* places of this kind were found */
-	bool reused;			     /* given: from a pool that has had no blocks */
+	bool reused;			     /* given: from a pool that had no block in use */
 	bool listed;			     /* a pool joins a list of usedpools */
 	bool registered;		     /* an arena joins the tree, or leaves it */
 	bool asked_size;
@@ -73,7 +73,7 @@ struct finder {
 	uint64_t tree;		   /* arena_map_root; 0: not known yet */
 	struct shown shown;
 	bool any_first;	   /* new pools are understood */
-	uint64_t side_way; /* where a branch leads that must not; 0: nowhere */
+	uint64_t side_way; /* target of a branch that bypasses a proof; 0: none */
 	struct path *paths;
 	size_t n_paths, n_steps, n_decoded;
 	struct found *found; /* ascending by best.vaddr */
@@ -93,7 +93,8 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct finder *f, const 
 
 /* --- the two variables --- */
 
-/* Fills in what the dynamic linker would write into data (position-independent files). */
+/* Fills in the addresses that the dynamic linker would write into data (position-independent
+ * files). */
 static int relocate(const struct elf_image *image, unsigned char *data, size_t size, uint64_t vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;
@@ -151,8 +152,8 @@ static int find_table(struct finder *f, const struct elf_image *image)
 	return 0;
 }
 
-/* Is the load the last of three that look up an address in the tree: root[i] leads to a node, whose
- * entry leads to another, which is asked? */
+/* Is the load the last of three that look up an address in the tree? root[i] points to a node, an
+ * entry of which points to another node, from which the last load reads. */
 static bool looks_up(const struct flow *flow, const struct flow_place *place, uint64_t *ret_root)
 {
 	struct flow_place node, root;
@@ -173,7 +174,7 @@ static bool looks_up(const struct flow *flow, const struct flow_place *place, ui
 
 static const struct store *find_store(const struct path *path, struct flow_value at, uint8_t bytes)
 {
-	/* the last one to this place */
+	/* the last store to this place */
 	for (uint32_t i = 0; i < MAX_STORES && i < path->n_stores; i++) {
 		const struct store *store = &path->stores[(path->n_stores - 1 - i) % MAX_STORES];
 
@@ -336,9 +337,10 @@ static int add_found(struct finder *f, const struct found *new)
 	return 0;
 }
 
-/* Notes where a probe sees the block of an event, which the path has just been shown to be: at the
- * instruction that completes the proof or, better, at one that the kernel emulates and that always
- * follows. before: the registers in front of that instruction. */
+/* Notes where a probe can see the block of an event that was just proved. One place is the
+ * instruction that completes the proof. A better one is a later instruction that always follows and
+ * that the kernel emulates. before: the registers before the instruction that completes the
+ * proof. */
 static int note_place(struct finder *f, const struct path *path,
 		      const struct flow_registers *before, const struct event *event)
 {
@@ -380,7 +382,7 @@ static int note_place(struct finder *f, const struct path *path,
 	return add_found(f, &found);
 }
 
-/* Takes note of a store that a path has made. 1: it is known what the path is for. */
+/* Notes a store on a path. 1: the purpose of the path is known. */
 static int note_store(struct finder *f, struct path *path, const struct flow_registers *before,
 		      const struct flow_effect *effect)
 {
@@ -453,7 +455,8 @@ static int walk_step(struct finder *f, struct path *path)
 	return effect.next == FLOW_END || ++path->n_insns == MAX_PATH;
 }
 
-/* Walks all paths from vaddr on. Each ends where it is known what it is for, or leaves the code. */
+/* Walks all paths from vaddr on. Each ends where its purpose is known, or where it leaves the
+ * code. */
 static int walk(struct finder *f, uint64_t vaddr)
 {
 	struct path *path = &f->paths[0];
@@ -577,8 +580,8 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 
 /* --- the proof that a probe may stand there --- */
 
-/* No branch may lead from elsewhere to between the beginning of a place's proof and the place. The
- * place moves to the end of the proof, if that helps. */
+/* No branch from elsewhere may lead to an instruction between the beginning of a proof and the
+ * probe's place. If one leads behind the end of the proof, the place is moved back to that end. */
 static void note_target(uint64_t target, void *ctx)
 {
 	struct finder *f = ctx;

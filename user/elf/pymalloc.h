@@ -22,11 +22,11 @@
  *				b = pool + 48
  *	a block is taken back	l = pool->freeblock; *(block **)b = l; pool->freeblock = b
  *
- * Are these all? Who gives out a block must find its pool in the table usedpools. Who takes a block
- * back must ask the radix tree arena_map_root if the block lies in an arena. So each mention of
- * these two variables in the code must be explained: within a few dozen instructions it must lead
- * to one of the above, or to code that only lists or registers pools, or asks for a block's
- * size. */
+ * Are these all the copies? Code that gives out a block must find its pool in the table usedpools.
+ * Code that takes a block back must look up in the radix tree arena_map_root if the block lies in
+ * an arena. So each mention of these two variables in the code must be explained. Within a few
+ * dozen instructions, it must lead to one of the above, or to code that does something else: lists
+ * or registers pools, or asks for a block's size. */
 #ifndef MEMTRACE_ELF_PYMALLOC_H
 #define MEMTRACE_ELF_PYMALLOC_H
 

@@ -20,9 +20,9 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60  /* columns of a function's name in a sentence */
-#define LOST_SHARE    0.5 /* of the blocks that were looked for: above it, the stack loses them */
-#define HOLDERS	      2	  /* ways in which a stack's blocks are held: so many are told */
-#define MAYBE	      3	  /* at most so many stacks are told that only may grow */
+#define LOST_SHARE    0.5 /* of the blocks searched for: above it, the stack loses its blocks */
+#define HOLDERS	      2	  /* the most holders of a stack's blocks that are printed */
+#define MAYBE	      3	  /* the most stacks that are printed of those that only may grow */
 /* A stack's survival at the last age divided by its survival at the first age. From FLAT on the
  * blocks stay, as those of a leak do. Up to STEEP the blocks are freed, as those of a cache are. */
 #define FLAT  0.8
@@ -267,7 +267,7 @@ static int put_why(const struct site_why *why, struct sink *sink)
 	return sink->error;
 }
 
-/* How far what put_why() tells can be trusted. */
+/* Tells how far the sentences of put_why() can be trusted. */
 static int put_why_doubts(const struct profile *profile, struct sink *sink)
 {
 	const struct profile_why *why = profile->why;

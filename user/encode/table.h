@@ -26,7 +26,7 @@ struct group {
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
 	double alloc_variance, alloc_common; /* struct profile_site's */
 	struct site_life life;
-	const struct site_why *why; /* of one of them; NULL: none has it */
+	const struct site_why *why; /* of one of the sites; NULL: no site has it */
 };
 
 /* Which sites are grouped, and how the groups are sorted. */

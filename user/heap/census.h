@@ -15,7 +15,7 @@
 
 #define CENSUS_MAX_ARENAS (1 << 16)
 
-/* Counts; for tests, and for the child. 0 or -ENOMEM. The caller releases ret with
+/* Counts the blocks. For tests, and for the child. 0 or -ENOMEM. The caller releases ret with
  * census__clear(). */
 int census__count(const struct scan_view *view, struct census *ret);
 

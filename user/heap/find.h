@@ -15,7 +15,7 @@ struct maps;
 struct heap_arena {
 	enum heap_allocator allocator;
 	uint64_t addr;
-	/* of its structure at addr, which lies outside of spans and holds no roots; 0: it is not
+	/* bytes of its structure at addr, which is outside of spans and has no roots; 0: not
 	 * known */
 	uint64_t own_bytes;
 	struct heap_count count[HEAP_PLACES][HEAP_SIZES];

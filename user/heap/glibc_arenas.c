@@ -42,7 +42,7 @@ static bool has_sound_links(const unsigned char *bytes)
 	return next && next % 8 == 0 && top && top % CHUNK_ALIGN == 0;
 }
 
-/* Are these the bytes of a main arena from its member `top` at addr on? */
+/* Are these bytes, which begin at addr, those of a main arena from its member `top` on? */
 static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 {
 	size_t empty = 0;
@@ -60,8 +60,8 @@ static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 	return empty >= MIN_EMPTY && has_sound_links(bytes);
 }
 
-/* Reads the arena at addr, which is not the main one, from `top` on: the head of its first heap
- * leads back to it. */
+/* Reads the arena at addr, which is not the main one, from its member `top` on. The header of its
+ * first heap must point back to it. */
 static bool read_other_arena(struct glibc *g, uint64_t addr, unsigned char *bytes)
 {
 	uint64_t owner, heap = addr & ~(HEAP_PAGE - 1);
@@ -264,7 +264,8 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
-	/* Its bins lead to free memory, but by addresses that lie within the block before. */
+	/* The arena's bins lead to free memory, but through addresses that are within the preceding
+	 * block. */
 	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
 		(struct glibc_arena){.addr = addr,

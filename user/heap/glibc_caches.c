@@ -4,8 +4,8 @@
  * as link ^ (its own address >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed to its end. Then blocks of its size are free that have the key (struct glibc) and a link
- * to a block like themselves, or the end of a list. */
+ * followed to its end. Then a block of the list's size counts as free if it has the key (struct
+ * glibc), and its link leads to a block of the same size or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 
-#define TCACHE_BINS_242 76	  /* with 12 bins for larger blocks, of several sizes each */
+#define TCACHE_BINS_242 76	  /* 12 of them are for larger blocks, of several sizes each */
 #define MAX_SLOTS	4096	  /* of a thread cache's list; glibc's default is 7, or 16 */
 #define MAX_FAST	(1 << 24) /* chunks of a fast bin */
 #define TRIES		8
@@ -31,9 +31,9 @@ struct tcache {
 
 struct list {
 	uint64_t head_addr; /* where the address of the first block is stored */
-	uint64_t offset;    /* from what links hold to what malloc() returns */
+	uint64_t offset;    /* what malloc() returns, less the address in a link */
 	uint64_t size;	    /* of each chunk, or ANY_SIZE */
-	uint64_t key;	    /* that each block has; 0: none */
+	uint64_t key;	    /* the key that each block has; 0: none */
 	size_t max;
 	struct glibc_block *blocks;
 	size_t n, room;
@@ -44,8 +44,8 @@ static void cleanup_list(struct list *list)
 	free(list->blocks);
 }
 
-/* Adds the block at addr to the list. *ret_link: what is stored in it. 0; -ENOENT: no block of this
- * list can be there; -ENOMEM. */
+/* Adds the block at addr to the list. *ret_link: the block's link as it is stored. 0; -ENOENT: no
+ * block of this list can be there; -ENOMEM. */
 static int add_block(struct glibc *g, struct list *list, uint64_t addr, uint64_t *ret_link)
 {
 	uint64_t words[4], size;
@@ -81,9 +81,9 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
-/* Collects a list as it is at one moment: while the first block stays, none behind it has left. 0;
- * -ENOENT: it changes all the time, and `blocks` are those that the last try has come to;
- * -ENOMEM. */
+/* Collects a list as it is at one moment: while the first block is the same, no block behind it has
+ * left. 0; -ENOENT: the list changes too fast, and `blocks` are those that the last try has
+ * reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;
@@ -216,7 +216,7 @@ static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key
 	return false;
 }
 
-/* broken: a bit for each size, of which some list could not be followed to its end. */
+/* broken: the bit of a size is set if some list of this size could not be followed to its end. */
 static int free_tcache(struct glibc *g, const struct glibc_block *block, struct list *list,
 		       uint64_t *broken)
 {
@@ -259,7 +259,7 @@ static bool is_sound_link(struct glibc *g, uint64_t addr, uint64_t link, uint64_
 		(head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* Takes the block for free if it looks so, and if lists of its size were broken. */
+/* Counts the block as free if it looks free, and if a list of its size is in `broken`. */
 static int free_hint(const struct block *block, void *ctx)
 {
 	struct hinting *hinting = ctx;
@@ -309,7 +309,7 @@ int glibc__free_cached(struct glibc *g)
 		err = free_tcache(g, &g->caches[i], &list, &hinting.broken);
 	for (size_t i = 0; i < g->n_arenas && !err; i++)
 		err = free_fast_bins(g, &g->arenas[i], &list);
-	/* A cache may lie where the walk did not come. */
+	/* A cache may be in memory that the walk did not reach. */
 	if (g->caches_missing || g->quality->absent_bytes || g->quality->unknown_bytes)
 		hinting.broken = UINT64_MAX;
 	image__forget(g->image);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by the files of glibc.h. A chunk is a block with its header: the size of the chunk before
- * it (only where that one is free), then its own size with three flags in the low bits, then what
- * malloc() returns. */
+/* Shared by the files of glibc.h. A chunk is a block with its header. The first word is the size of
+ * the preceding chunk, if that one is free. The second word is the chunk's own size, with three
+ * flags in the low bits. Behind it is the memory that malloc() returns. */
 #ifndef MEMTRACE_HEAP_GLIBC_INTERNAL_H
 #define MEMTRACE_HEAP_GLIBC_INTERNAL_H
 
@@ -20,7 +20,7 @@
 #define FAST_BINS	 10
 #define N_BINS		 127
 
-/* Offsets in struct malloc_state. Fast bins were there until glibc 2.43 did without them. */
+/* Offsets in struct malloc_state. glibc 2.43 has no fast bins any more. */
 enum {
 	ARENA_FAST = 16,
 	ARENA_TOP = 96,
@@ -70,9 +70,9 @@ struct glibc {
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 
-	/* Word 1 of the blocks in thread caches; 0: unknown (also before 2.34). It proves nothing:
-	 * up to glibc 2.42 a thread that ends leaves it in the blocks that its cache gives back,
-	 * and malloc() clears it only in what it takes from a cache. */
+	/* Word 1 of the blocks in thread caches; 0: unknown (also before 2.34). The key alone
+	 * proves nothing. Up to glibc 2.42, a thread that ends leaves the key in the blocks that
+	 * its cache gives back. malloc() clears it only in blocks that it takes from a cache. */
 	uint64_t key;
 	/* blocks in use of the size of a thread cache's own structure */
 	struct glibc_block *caches;
@@ -83,7 +83,7 @@ struct glibc {
 /* Sizes of the chunk with struct tcache_perthread_struct. */
 #define TCACHE_CHUNK	 0x290ULL
 #define TCACHE_CHUNK_242 0x300ULL /* glibc 2.42 */
-#define TCACHE_CHUNK_243 0x310ULL /* 2.43 rounds up twice, but not always */
+#define TCACHE_CHUNK_243 0x310ULL /* glibc 2.43, which sometimes rounds up twice */
 
 static inline bool glibc__may_be_cache(uint64_t size)
 {
@@ -96,7 +96,7 @@ int glibc__find_arenas(struct glibc *g);
 /* glibc_walk.c: adds a span for the range, walks its chunks and counts them. 0 or -ENOMEM. */
 int glibc__walk(struct glibc *g, const struct glibc_range *range);
 
-/* glibc_caches.c: takes what lies in thread caches and fast bins for free. 0 or -ENOMEM. */
+/* glibc_caches.c: counts blocks in thread caches and fast bins as free. 0 or -ENOMEM. */
 int glibc__free_cached(struct glibc *g);
 
 /* glibc_mmapped.c: adds the blocks that have a mapping of their own. 0 or -ENOMEM. */

@@ -11,7 +11,8 @@
 #define MIN_ALIGN_LOG 5
 #define MAX_ALIGN_LOG 40
 
-/* glibc 2.43 leaves a header's room behind the chunk, and flags huge pages in the first word. */
+/* glibc 2.43 leaves room for a header behind the chunk, and has a flag for huge pages in the first
+ * word. */
 #define MMAP_TAIL 16ULL
 #define MMAP_HUGE 1ULL
 

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Walks the chunks of a heap from header to header while the process goes on allocating.
+/* Walks the chunks of a heap from header to header, while the process continues to allocate.
  *
- * Memory is read in windows, and what a window shows counts only when the whole window made sense:
- * a header that was changed while it was read is read again, together with all before it in the
- * window. What makes no sense three times is skipped up to the next chain of eight headers.
+ * Memory is read in windows. A window counts only if all its headers make sense. If a header has
+ * changed while it was read, the window is read again. If a header makes no sense in all tries, the
+ * walk continues at the next chain of eight headers.
  *
  * A chunk of 64 KiB or more needs fresh proof. Without it, a stale header in some block's bytes
  * could lead the walk past most of an arena. */
@@ -66,7 +66,8 @@ static bool is_head(const struct walk *walk, uint64_t addr, uint64_t head)
 	       !(head & never);
 }
 
-/* Only chunks in use tell that they are not of the main arena; those in caches are in use here. */
+/* Outside of the main arena, chunks in use have CHUNK_NON_MAIN (also those in thread caches and
+ * fast bins). Free chunks do not. */
 static bool may_be_in_use(const struct walk *walk, uint64_t head)
 {
 	return walk->arena->is_main || head & CHUNK_NON_MAIN;
@@ -195,8 +196,9 @@ static enum outcome load(struct walk *walk, uint64_t addr)
 	return WALK_ON;
 }
 
-/* What the window came to at the chunk at addr, unless the top is there: behind a top there is
- * nothing, and it may end anywhere when the heap has changed since maps were read. */
+/* The outcome of the window at the chunk at addr is `otherwise`, unless the chunk is the top.
+ * Behind the top is nothing. The heap may have changed since the maps were read, so the top may end
+ * anywhere. */
 static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size,
 			   enum outcome otherwise)
 {

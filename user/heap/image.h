@@ -83,8 +83,8 @@ int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 
-/* As image__read(), of memory that may be younger than the image: asks anew which pages are
- * resident, wherever they are. Pages of files are not read. */
+/* As image__read(), for memory that may have been mapped after the image was made. It asks the
+ * kernel again which pages are resident. Pages of files are not read. */
 int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
 
 /* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */

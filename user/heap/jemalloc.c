@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* jemalloc finds the extent (its struct edata) of an address in a radix tree of two levels, or of
- * three where it was built on a machine with addresses of 57 bits (as Debian 13's was). The root is
- * an array in jemalloc's bss. It is found by hypothesis: a word of the bss is taken for the root's
- * entry of a page that is known to be memory, and is right if the way from there leads to an extent
- * that covers this page and says the same as the leaf. */
+/* jemalloc finds the extent (its struct edata) of an address in a radix tree. The tree has two
+ * levels, or three if jemalloc was built on a machine with addresses of 57 bits (as Debian 13's
+ * was). The root is an array in jemalloc's bss. To find it, each word of the bss is tried as the
+ * root's entry for a page that is known to be memory. The word is right if it leads to an extent
+ * that covers this page and agrees with the leaf. */
 #include "heap/jemalloc.h"
 
 #include <errno.h>
@@ -112,8 +112,8 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	ret->block_size = size_of(szind);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
-	/* jemalloc 5.3.1 rounds large blocks up to pages, and their number up to the next size. A
-	 * page more is there to move the block's start by. */
+	/* jemalloc 5.3.1 rounds large blocks up to pages, and the number of pages up to the next
+	 * size class. It adds one page, within which it shifts the block's start. */
 	if (EDATA_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
@@ -151,7 +151,7 @@ static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
 	       region->end - word >= bytes;
 }
 
-/* The leaf for addr, below what the root has for it. 0: there is none. */
+/* The leaf for addr, below the root's entry for it. 0: there is none. */
 static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 {
 	const struct layout *layout = j->layout;
@@ -214,8 +214,8 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* Of how many of a GiB's pages does the tree tell, below the root's entry for them? max: it stops
- * there. */
+/* How many of the pages of a GiB are in the tree, below the root's entry for them? Counts up to
+ * max. */
 static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
 		       uint64_t from_root, size_t max)
 {
@@ -275,7 +275,7 @@ static void find_root(struct jemalloc *j, const struct samples *samples, uint64_
 	}
 }
 
-/* What the root has for addr. 0: nothing. */
+/* The root's entry for addr. 0: none. */
 static uint64_t from_root(struct jemalloc *j, uint64_t addr)
 {
 	uint64_t word;
@@ -286,7 +286,7 @@ static uint64_t from_root(struct jemalloc *j, uint64_t addr)
 	return word;
 }
 
-/* Pages of which the tree tells. */
+/* Number of pages that are in the tree. */
 static size_t judge(struct jemalloc *j, const struct samples *samples)
 {
 	size_t n = 0;
@@ -300,8 +300,8 @@ static size_t judge(struct jemalloc *j, const struct samples *samples)
 	return n;
 }
 
-/* Finds the root, and takes the layout that tells of most pages: by chance another one may fit some
- * of them. */
+/* Finds the root and the layout. The layout with which most pages are found is the right one: by
+ * chance another one may fit some pages. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;

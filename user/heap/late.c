@@ -61,7 +61,8 @@ bool late__may_be(const struct image *image, const struct blocks *blocks, uint64
 	    !(above && above->start - value < LATE_NEAR))
 		return false;
 	region = image__find(image, value);
-	/* glibc makes an arena of a mapping that nobody may read yet larger by mprotect() */
+	/* glibc reserves an arena's memory as an inaccessible mapping, and enlarges the arena by
+	 * mprotect() */
 	return !region || (region->entry->perms[0] == '-' && !region->entry->file.inode);
 }
 
@@ -106,7 +107,7 @@ int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t
 	if (rc != 1)
 		return rc == -ENOMEM ? rc : 0;
 	if (image__read_now(image, at, words, n)) {
-		n = n < page_left ? n : page_left; /* the next page is not there */
+		n = n < page_left ? n : page_left; /* the next page is not resident */
 		if (image__read_now(image, at, words, n))
 			return image__spent(image);
 	}

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pointers to blocks that are younger than the list of blocks.
  *
- * A process that runs gives out blocks while it is scanned: after the blocks were found, and before
- * the pointers to them are read. The head of a list that grows is always such a block. If it were
- * not followed, the whole list would seem to be lost, in every scan.
+ * While a running process is scanned, it allocates blocks after the list of blocks was made and
+ * before the pointers are read. The head of a growing list is always such a block. If it were not
+ * followed, the whole list would seem to be lost in every scan.
  *
- * A pointer to memory of the heap that holds no known block either leads to such a late block, or
- * is stale: its block was freed. A stale pointer mostly was there in the scan before, too. A late
- * block of the scan before is a known block by now. So only those values are followed that the scan
- * before has not seen. Content of freed memory counts only where a pointer to it is new. */
+ * A pointer to heap memory without a known block either leads to such a late block, or is stale:
+ * its block was freed. In most cases the previous scan has seen a stale pointer, too. A late block
+ * of the previous scan is a known block in this one. So only values are followed that the previous
+ * scan has not seen. Content of freed memory counts only where a pointer to it is new. */
 #ifndef MEMTRACE_HEAP_LATE_H
 #define MEMTRACE_HEAP_LATE_H
 
@@ -21,16 +21,17 @@
 
 struct image;
 
-#define LATE_VALUES (1u << 20) /* different ones, and pointers to follow; more are only counted */
+#define LATE_VALUES (1u << 20) /* different values, and pointers to follow; more are only counted */
 #define LATE_VISITS (1u << 18) /* late blocks that are followed */
-#define LATE_WORDS  128	       /* of a late block, from where the pointer leads on */
-/* Memory that was mapped after the maps were read lies so near to what the allocator has, bytes. */
+#define LATE_WORDS  128	       /* read of a late block, from the pointer's target on */
+/* Bytes from the allocator's known memory within which memory counts that was mapped after the maps
+ * were read. */
 #define LATE_NEAR (256ULL << 20)
 
 /* A pointer that is to be followed. */
 struct late_pointer {
 	uint64_t value;
-	uint32_t from; /* what leads there: as in parents of struct reach, 0: a root */
+	uint32_t from; /* the block that has it, as in parents of struct reach; 0: a root */
 };
 
 struct late_values {
@@ -39,10 +40,10 @@ struct late_values {
 	struct table by_value;
 };
 
-/* All zero but before: nothing seen yet. Free with late__clear(). */
+/* All members but `before` zero: nothing seen yet. Free with late__clear(). */
 struct late {
-	/* What the scan before has seen: ascending, the caller's. NULL: this is the first scan, and
-	 * nothing is followed. */
+	/* Values that the previous scan has seen, ascending; owned by the caller. NULL: this is the
+	 * first scan, and nothing is followed. */
 	const uint64_t *before;
 	size_t n_before;
 
@@ -50,23 +51,23 @@ struct late {
 	struct late_values visited; /* values that were followed */
 	struct late_pointer *pointers;
 	size_t n_pointers, pointers_room;
-	uint64_t beyond; /* pointers that found no room */
+	uint64_t beyond; /* pointers for which there was no room */
 };
 
-/* Does the value lead to memory of an allocator, or near to it, in which no block is known? The
- * caller knows that no block in use holds it. */
+/* Is the value an address in an allocator's memory, or near it, where no block is known? The caller
+ * knows that the address is in no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Notes such a value. 1: it is to be followed; 0; -ENOMEM. */
+/* Notes such a value. 1: follow it; 0: do not; -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
 /* Adds it to the pointers. 0 or -ENOMEM. */
 int late__follow(struct late *late, uint64_t value, uint32_t from);
 
-/* Reads the words that a value leads to: at most LATE_WORDS, none if it was visited before or if
- * nothing is resident there. Returns how many; -ENOMEM; image__spent(). */
+/* Reads the words to which a value points: at most LATE_WORDS, and none if the value was visited
+ * before or the memory is not resident. Returns how many; -ENOMEM; image__spent(). */
 int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t *words);
 
-/* Sorts late->seen.list, ascending. Nothing can be noted any more. */
+/* Sorts late->seen.list, ascending. After that, nothing can be noted. */
 void late__sort(struct late *late);
 void late__clear(struct late *late);
 

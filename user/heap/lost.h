@@ -23,13 +23,13 @@ struct lost {
 	uint64_t beyond; /* not in the list, because it was full */
 };
 
-/* A scan of a process that runs misses pointers that move meanwhile. So a block counts only if it
- * is in the list of each scan before, with the same address, size and content: nobody can write
- * to a block to which no pointer is left. Without the content, one block of some thousand that
- * are freed and given out again all the time is called lost, by chance.
+/* A scan of a running process misses pointers that move during the scan. So a block counts only if
+ * it is in the list of each earlier scan, with the same address, size and content: nobody can write
+ * to a block to which no pointer is left. If content were not compared, about one in a thousand
+ * blocks that are freed and given out again all the time would be called lost, by chance.
  *
- * The unreachable blocks of reach that are also in before (NULL: all of them), at most max. 0 or
- * -ENOMEM. The caller frees ret->list. */
+ * Lists the unreachable blocks of reach that are also in before (NULL: all of them), at most max. 0
+ * or -ENOMEM. The caller frees ret->list. */
 int lost__list(const struct reach *reach, struct image *image, const struct lost *before,
 	       size_t max, struct lost *ret);
 

@@ -23,7 +23,7 @@ struct scanning {
 	struct reach *reach;
 	const struct blocks *blocks;
 	struct late *late;	  /* NULL: none are noted */
-	uint64_t lowest, highest; /* of all spans, with what is near them */
+	uint64_t lowest, highest; /* of all spans and their vicinity */
 	bool all;		  /* keep all pointers, and parents */
 
 	/* How far the heap is read, by number: blocks from here on are visited when the reading
@@ -164,7 +164,7 @@ static int add_root_word(struct scanning *s, const struct root_word *word, uint3
 	return 0;
 }
 
-/* A value that leads to no known block. 1: it is to be followed; 0; -ENOMEM. */
+/* Judges a value that points to no known block. 1: follow it; 0: do not; -ENOMEM. */
 static int note_late(struct scanning *s, uint64_t value)
 {
 	return s->late && late__may_be(s->image, s->blocks, value) ? late__note(s->late, value) : 0;
@@ -334,8 +334,8 @@ static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
 	return 0;
 }
 
-/* Visits a late block. It lies within what was one free block, or ends where a known block begins.
- * *ret_any: it was not visited before. */
+/* Visits a late block. It is within memory that was one free block, or ends where a known block
+ * begins. *ret_any: it was not visited before. */
 static int visit_late(struct scanning *s, const struct late_pointer *pointer, bool *ret_any)
 {
 	uint64_t words[LATE_WORDS], at = pointer->value / WORD * WORD;
@@ -355,7 +355,8 @@ static int visit_late(struct scanning *s, const struct late_pointer *pointer, bo
 	return err;
 }
 
-/* Follows the late pointers of what is reached. What they lead to may have late pointers, too. */
+/* Follows the late pointers in the reached blocks. The blocks to which they lead may have late
+ * pointers, too. */
 static int follow_late(struct scanning *s)
 {
 	struct late *late = s->late;
@@ -400,7 +401,8 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 		s->lowest = blocks__span(blocks, 0)->start;
 		s->highest = blocks__span(blocks, n_spans - 1)->end;
 		if (s->late) {
-			/* Low addresses are those of a heap that grows upwards; and numbers. */
+			/* A heap at low addresses grows upwards. Values below it are mostly
+			 * numbers. */
 			s->lowest -= s->lowest < LOW_ADDRS ? 0 : LATE_NEAR;
 			s->highest += LATE_NEAR;
 		}

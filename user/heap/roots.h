@@ -67,8 +67,8 @@ void root_threads__clear(struct root_threads *threads);
 /* The roots of a process: all private writable memory but the n_owned ranges that belong to
  * allocators (ascending, disjoint). Besides: shared memory without a file of a file system; pages
  * that the dynamic linker has made read-only; anonymous read-only memory. Of a stack whose stack
- * pointer is known, only what lies above its red zone (128 bytes, x86-64 psABI). The stack of a
- * running thread counts whole. 0 or -ENOMEM. */
+ * pointer is known, only the part from its red zone upwards (the red zone is the 128 bytes below
+ * the stack pointer, x86-64 psABI). Of a running thread, the whole stack. 0 or -ENOMEM. */
 int roots__find(const struct maps *maps, const struct root_threads *threads,
 		const struct root_range *owned, size_t n_owned, struct roots *ret);
 void roots__clear(struct roots *roots);

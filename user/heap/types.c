@@ -16,7 +16,7 @@
 #define NO_TYPE	   UINT32_MAX
 #define WINDOW	   (256u << 10)
 
-/* What became of a word that may lead to a vtable. */
+/* The verdict on a word that may point to a vtable. */
 struct judged {
 	uint64_t word;
 	uint32_t type; /* index in types, or NO_TYPE */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The C++ class of a block. An object of a class with virtual functions begins with a pointer to
- * the class's vtable. Before the place that it points to lie the offset to the whole object (0) and
- * the address of the class's type_info; from that place on, functions. A type_info leads to the
- * class's name, in stripped programs, too. Source: Itanium C++ ABI, 2.5.2 and 2.9.5. */
+/* The C++ class of a block. An object of a class with virtual functions begins with a pointer into
+ * the class's vtable. Before the target of this pointer are the offset to the whole object (0) and
+ * the address of the class's type_info. From the target on there are functions. The type_info
+ * points to the class's name, in stripped programs, too. Source: Itanium C++ ABI, 2.5.2 and
+ * 2.9.5. */
 #ifndef MEMTRACE_HEAP_TYPES_H
 #define MEMTRACE_HEAP_TYPES_H
 
@@ -17,8 +18,8 @@ struct image;
 #define TYPES_MAX 4096 /* classes */
 
 /* Counts blocks in use by class. Blocks must be finished. A class without type_info has no name
- * here: a table of functions in C may look the same. *ret_untold: objects of further classes. 0 or
- * -ENOMEM. The caller frees *ret. */
+ * here: a table of functions in C may look the same. *ret_untold: the number of objects of classes
+ * beyond TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
 int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
 		 size_t *ret_n, uint64_t *ret_untold);
 

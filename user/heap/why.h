@@ -21,7 +21,7 @@
 #define WHY_SCANS      3
 #define WHY_MORE_SCANS 9
 #define WHY_APART_S    0.5
-#define WHY_ENOUGH     3 /* with fewer scans, blocks whose pointers move may be called lost */
+#define WHY_ENOUGH     3 /* with fewer scans, a block whose pointer moves may be called lost */
 #define WHY_MAX_ADDRS  4096
 #define WHY_MAX_PATHS  1000 /* of the blocks that are asked for, so many have their paths told */
 #define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
@@ -29,8 +29,8 @@
 /* Which blocks are asked for. All zero: none, only what is lost is told. */
 struct why_choice {
 	const uint64_t *addrs; /* of the blocks, or within them */
-	/* NULL, or the size that each block was asked for with: then only a block that begins at
-	 * the address and has room for so much is the one that is meant */
+	/* NULL, or the requested size of each block. Then a block is meant only if it begins at the
+	 * address and has at least this size. */
 	const uint64_t *sizes;
 	size_t n_addrs;
 	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
@@ -41,7 +41,7 @@ struct why_options {
 	unsigned int scans;  /* at least; below 3: exactly; 0: WHY_SCANS */
 	double apart_s;	     /* between the beginnings of two scans; 0: WHY_APART_S */
 	double patience_s;   /* of one scan; 0: SCAN_PATIENCE_S */
-	double within_s;     /* no more scans than needed are begun after this time; 0: no limit */
+	double within_s;     /* after this time no scan begins that is not needed; 0: no limit */
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
 
 	/* Adds what is known of the threads' registers when a scan begins. 0 or negative errno,
@@ -75,7 +75,7 @@ struct why_sums {
 	uint64_t lost_beyond;	   /* lost, as it seems, but not followed: WHY_MAX_LOST */
 	uint64_t once_unreached;   /* of all blocks, those that only the last scan did not reach */
 	uint64_t pointers;	   /* among blocks, that were kept */
-	uint64_t late_beyond;	   /* pointers to younger blocks that found no room (late.h) */
+	uint64_t late_beyond;	   /* pointers to younger blocks, for which there was no room */
 	uint64_t root_bytes, unread_bytes;
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
 	uint64_t table_bytes;	/* memory that the scan's tables took */

@@ -9,8 +9,8 @@
 
 struct scan_view;
 
-/* How many elements follow: struct lost_block, values of struct late, struct leak_group, struct
- * why_path, struct why_block. */
+/* The numbers of elements that follow, in this order: struct lost_block, values of struct late,
+ * struct leak_group, struct why_path, struct why_block. */
 struct why_counts {
 	uint64_t lost, late, groups, paths, blocks;
 };
@@ -19,10 +19,10 @@ struct why_work {
 	const struct why_choice *choice;
 	const struct maps *maps;
 	const struct root_threads *threads;
-	const struct lost *before; /* what the scan before has listed; NULL: this is the first, */
-	const uint64_t *late;	   /* and the values that it has seen (late.h) */
+	const struct lost *before; /* the list of the previous scan; NULL: this is the first, */
+	const uint64_t *late;	   /* and the values that the previous scan has seen (late.h) */
 	size_t n_late;
-	bool stopped; /* the process is */
+	bool stopped; /* the process is stopped */
 	bool last;    /* leaks and paths are wanted */
 };
 

@@ -85,7 +85,7 @@ static int compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The block that is meant by the i-th address, and its number; NO_NUMBER: it is not there. */
+/* The block that the i-th address means, and its number; NO_NUMBER: there is none. */
 static uint32_t find_addr(const struct scanned *s, size_t i, struct block *ret)
 {
 	const struct why_choice *choice = s->work->choice;
@@ -180,7 +180,7 @@ static int judge(struct scanned *s)
 {
 	struct {
 		uint64_t hops, paths;
-	} left[2]; /* of far ones, and of the others */
+	} left[2]; /* [0]: of FAR_PATHS paths; [1]: of the others */
 	uint64_t n_held = 0, held = 0, n = 0, wanted, every;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
@@ -214,8 +214,9 @@ static int judge(struct scanned *s)
 		if (n_held > WHY_MAX_PATHS &&
 		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
 			continue;
-		/* A long path may take no more than its share, lest those behind it get none. Some
-		 * get a large share: of a long list it has to be told what holds it. */
+		/* A long path may take no more than its share, or later paths would get none.
+		 * FAR_PATHS of the paths get a large share, so that also the holder of a long list
+		 * is found. */
 		near = n++ % every != 0;
 		share = left[near].hops / left[near].paths--;
 		left[near].hops -= share;

@@ -83,8 +83,9 @@ struct realloc_slices {
 	bool known;		      /* the stack has a record */
 };
 
-/* Adds a record to its stack's slices of the middle half of the run: step_ns each from from_ns on.
- * A window that spans several slices is divided among them in proportion. */
+/* Adds a record to its stack's slices. The slices cover the middle half of the run: each is step_ns
+ * long, and the first begins at from_ns. A window that spans several slices is divided among them
+ * in proportion. */
 void realloc_slices__add(struct realloc_slices *slices, const struct realloc_record *record,
 			 uint64_t from_ns, uint64_t step_ns);
 

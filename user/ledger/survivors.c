@@ -290,8 +290,9 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 	return sums;
 }
 
-/* Lets half of the blocks go. `looked` also has blocks that ended in the window of their birth,
- * which were not followed. It is reduced to the share of the followed blocks that is left. */
+/* Stops following half of the blocks. `looked` also includes blocks that ended in the window of
+ * their birth. These were never followed. It is reduced to the share of the followed blocks that is
+ * left. */
 static int let_go(struct survivors *s)
 {
 	_cleanup_free_ double *before = NULL, *after = NULL;

@@ -12,8 +12,8 @@
  * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
  * (reallocs.h), not here.
  *
- * Blocks that are followed take room. When there are more than SURVIVORS_MAX, half of them are
- * followed no more, chosen at random. The bytes born whose contents can be judged
+ * Blocks that are followed take memory. When there are more than SURVIVORS_MAX, half of them,
+ * chosen at random, are not followed any longer. The bytes born whose contents can be judged
  * (survivors_stack.looked) are reduced in proportion. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
@@ -40,7 +40,7 @@ struct survivors_window {
 	uint64_t allocs;	   /* calls in it that allocated */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool bulk;	 /* pools ended in it, with blocks that net_blocks does not know of */
+	bool bulk;	 /* pools ended in it; net_blocks does not include their blocks */
 	bool continuous; /* a stretch of continuous tracing: stands only for itself */
 };
 

@@ -7,16 +7,16 @@
  * time that the machine has (number of cores times elapsed time). And it may cost each process no
  * more than a share of the CPU time that the process itself uses. As long as both limits hold,
  * probes stand in everybody's code ("everywhere"), which is as exact as tracing gets. The first
- * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent, so
- * that the burst of a program's start does not exceed the limit. The second is judged over
+ * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent. So a
+ * program's start, which allocates in a burst, does not exceed the limit. The second is judged over
  * stretches of half a second. A process that is idle for most of a stretch may cost that share of a
  * core instead.
  *
- * When a limit does not hold, probes go out of everybody's code and stand in a few processes at a
- * time, for a window each (windows.h, which keeps the process's own limit). The host's debt is what
- * tracing has cost so far, less the share of the machine's time that it may cost. No window is
- * opened while this debt, together with what open windows are still expected to cost, is above
- * zero. So the windows together keep the limit on average.
+ * When a limit is exceeded, probes are taken out of everybody's code. From then on they are in a
+ * few processes at a time, for a window each (windows.h, which keeps the process's own limit). The
+ * host's debt is what tracing has cost so far, less the share of the machine's time that it may
+ * cost. No window is opened while this debt, together with what open windows are still expected to
+ * cost, is above zero. So the windows together keep the limit on average.
  *
  * Whose turn it is: a process that has used no CPU since its last turn has allocated nothing, and
  * gets none. Of the others, the one is next whose age (the time since its last turn) times weight

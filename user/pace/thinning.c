@@ -23,9 +23,9 @@ void thinning__init(struct thinning *t, unsigned most)
 		.factor = 1, .most = most ? most : 1, .now = 1, .back_off_ns = FINER_NS};
 }
 
-/* Do calls and samples cost no more than this share of all time? All time is other, which includes
- * the time of calls, and samples. (It becomes less with fewer samples: a busy process then makes
- * more calls in the time that was saved.) */
+/* Do calls and samples cost no more than this share of all time? All time is the sum of `other`,
+ * which includes the time of calls, and `samples`. (With fewer samples, all time becomes less,
+ * because a busy process makes more calls in the time that was saved.) */
 static bool fits(double calls, double samples, double other, double share)
 {
 	return calls + samples <= share * (other + samples);

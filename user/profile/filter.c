@@ -47,7 +47,7 @@ static void only_live(struct profile *profile)
 		site->alloc_bytes = site->live.bytes;
 		site->freed_objects = site->freed_bytes = 0;
 		site->alloc_variance = site->alloc_common = 0;
-		site_why__free(site->why); /* it tells of all the stack's blocks */
+		site_why__free(site->why); /* it is about all of the stack's blocks */
 		site->why = NULL;
 	}
 	profile->no_allocated = true;

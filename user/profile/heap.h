@@ -89,7 +89,7 @@ struct census_arena {
 
 /* Blocks in use that are objects of a C++ class (heap/types.h). */
 struct census_type {
-	uint64_t vtable; /* where the objects point to */
+	uint64_t vtable; /* the address to which the objects point */
 	struct heap_count count;
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };

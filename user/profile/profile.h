@@ -328,7 +328,8 @@ struct profile {
 	char *refused; /* which functions could not be probed, why, and what follows; NULL: none */
 	/* what the whole process's resident set is made of; NULL: not known */
 	struct resident *resident;
-	/* how who holds blocks was found out (struct profile_site's why); NULL: not asked */
+	/* how the search went for the holders of blocks (struct profile_site's why); NULL: not
+	 * asked */
 	struct profile_why *why;
 
 	struct profile_mapping *mappings; /* ascending by start */

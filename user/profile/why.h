@@ -100,7 +100,7 @@ const char *why_loss__name(enum why_loss loss);
 
 /* --- of a run: who holds the blocks of stacks that grow --- */
 
-#define SITE_HOLDERS 5 /* so many are kept of a stack */
+#define SITE_HOLDERS 5 /* the most holders that are kept of a stack */
 
 /* A way in which blocks of a stack are held. */
 struct site_holder {
@@ -108,15 +108,15 @@ struct site_holder {
 	uint64_t blocks; /* of those that were followed */
 };
 
-/* What became of a stack's live blocks. asked: so many of its samples were looked for, evenly
+/* What became of a stack's live blocks. asked: how many of its samples were searched for, evenly
  * chosen. Each of them is in one of the four counts below. */
 struct site_why {
 	uint64_t asked;
 	uint64_t held;
 	uint64_t lost;	   /* no pointer to them is left */
-	uint64_t in_doubt; /* not reached in the last scan, but before; or nothing is called lost */
+	uint64_t in_doubt; /* reached by an earlier scan only; or nothing is called lost */
 	uint64_t gone;	   /* freed meanwhile, or no block of the allocator that was read */
-	uint64_t followed; /* of the held ones: their ways are in holders, or were too many */
+	uint64_t followed; /* of the held ones: their paths, or the most common, are in holders */
 	struct site_holder *holders; /* by blocks, descending; owned */
 	size_t n_holders;
 };
@@ -138,8 +138,8 @@ void profile_why__free(struct profile_why *why);
  * comes from the target and is not made printable. NULL: out of memory. */
 char *why_row__text(const struct why_row *row);
 
-/* Puts rows together that differ only in offsets, and sorts them: by blocks, descending. Each row
- * has its own blocks before. Returns how many are left. */
+/* Merges rows that differ only in offsets, and sorts them by blocks, descending. Before the call,
+ * each row counts its own blocks only. Returns how many rows are left. */
 size_t why_rows__merge(struct why_row *rows, size_t n);
 
 void why_report__merge(struct why_report *report);
@@ -149,10 +149,10 @@ void why_rows__free(struct why_row *rows, size_t n);
 
 struct profile;
 
-/* The paths as stacks of a profile: the root outermost, the block that is held as the leaf. What is
- * lost hangs on a root of its own, by the size of the block that leads to the rest. Weighed by live
- * bytes, which are estimates if not all paths were followed. Free with profile__free(). 0 or
- * -ENOMEM. */
+/* Makes a profile whose stacks are the paths: the root is the outermost frame, the block that is
+ * held is the leaf. Lost blocks are below a root of their own, by the size of the block that leads
+ * to the others. The weights are live bytes, which are estimates if not all paths were followed.
+ * Free with profile__free(). 0 or -ENOMEM. */
 int why_report__paths(const struct why_report *report, struct profile **ret);
 
 void why_report__clear(struct why_report *report);

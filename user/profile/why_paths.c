@@ -11,7 +11,7 @@
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
-#define MAX_FRAMES 32 /* of a path: its root, its steps, and what was cut */
+#define MAX_FRAMES 32 /* of a path: its root, its steps, and one for the steps that were cut */
 
 /* Paths as stacks. Names stand for addresses. */
 struct drawing {

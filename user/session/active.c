@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Targets that are not to be traced for a while. To the run, such a process is one that has ended.
- * When it is traced again it is a new target: what happened meanwhile is not known, and windows
- * must not be taken for a sample of that time. */
+/* Paused processes: targets that the user does not want traced for a while. The run treats a paused
+ * process as one that has ended. When it is traced again, it is a new target, because nothing is
+ * known of the time between. Windows must not count as a sample of that time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define LOOK_NS 1000000000 /* how often to see if paused processes live */
+#define LOOK_NS 1000000000 /* how often to check if paused processes are alive */
 
 struct paused {
 	pid_t pid;
@@ -69,7 +69,7 @@ int session__deactivate(struct session *s, pid_t pid)
 		.pid = pid, .start_ticks = t->info.start_ticks, .selected = t->uninvited};
 	capture__release_process(s->capture, pid);
 	targets__note_end(s, t);
-	/* so that it is dropped as soon as others are */
+	/* so that this target is removed as soon as other ended ones are */
 	t->uninvited = t->released = true;
 	capture__leave(s->capture, pid);
 	return 0;
@@ -97,7 +97,7 @@ static int begin_selected(struct session *s, pid_t pid, struct error *err)
 	return rc;
 }
 
-/* As session__open() and session__start() do it. */
+/* Begins as session__open() and session__start() do. */
 static int begin_named(struct session *s, pid_t pid, struct error *err)
 {
 	struct target *t = targets__add(s);
@@ -152,12 +152,12 @@ bool active__keep(struct session *s)
 		    capture__pausing(s->capture, p->pid))
 			continue;
 		i--;
-		forget(s, p); /* a paused process is not welcome */
+		forget(s, p); /* targets__welcome() refuses paused processes */
 		rc = was.selected ? begin_selected(s, was.pid, &err)
 				  : begin_named(s, was.pid, &err);
 		if (!rc || VECTOR_ADD_ROOM(s->paused, s->n_paused))
 			continue;
-		/* soon there is room: that of the target that it was before */
+		/* there will soon be room, when the target that it was before is removed */
 		was.wanted = was.full = rc == -E2BIG;
 		was.tried_ns = now;
 		snprintf(was.why, sizeof(was.why), "%.*s", (int)sizeof(was.why) - 1, err.text);

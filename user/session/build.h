@@ -112,7 +112,7 @@ struct target {
 	uint64_t regions_stopped_ns;
 	uint64_t withdrawals_before; /* withdrawals of all probes before it became a target */
 	bool uninvited;		     /* it was not named, but selected */
-	bool released;		     /* it lives, and is not traced any more: active.c */
+	bool released;		     /* it is alive, and is not traced any more: active.c */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
 	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */

@@ -95,8 +95,8 @@ struct session {
 	struct series series;  /* of all sites; not with everywhere */
 	struct paused *paused; /* active.c */
 	size_t n_paused;
-	uint64_t paused_look_ns; /* when to see next if they live */
-	uint64_t forgotten;	 /* profiles of ended processes that found no room */
+	uint64_t paused_look_ns; /* when to check next if they are alive */
+	uint64_t forgotten;	 /* profiles of ended processes for which there was no room */
 	uint64_t unseen;	 /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
 };
@@ -144,12 +144,14 @@ bool targets__rests(const struct target *target, struct rest *rest);
 /* For session__news(): sets is_due of each target. */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
 
-/* --- active.c: targets that are not to be traced for a while --- */
+/* --- active.c: paused processes --- */
 
-/* Is the process paused? Forgets a pause whose process has ended and whose pid another one has. */
+/* Is the process paused? Forgets the pause if that process has ended and another one has its
+ * pid. */
 bool active__is_paused(struct session *session, pid_t pid);
 
-/* Begins to trace those again that are to be. Are there paused ones that live? */
+/* Begins to trace the paused processes that are wanted again. Returns whether any live process is
+ * paused. */
 bool active__keep(struct session *session);
 
 /* --- open.c: what a run begins with --- */

@@ -140,13 +140,13 @@ int session__fd(const struct session *session);
  * out of the targets; the next call puts them back. True when every target has ended. */
 bool session__dispatch(struct session *session);
 
-/* Ends tracing a target that lives. Its probes go, what the kernel recorded of it is given up, and
- * no profile has it any more. A child that it forks meanwhile is not traced before its next exec.
- * What it becomes by exec is not traced either. 0; -ESRCH: it is no target; -EINVAL: it is a
- * command. */
+/* Ends tracing a target that is alive. Its probes are taken out, the kernel's records of it are
+ * discarded, and it has no profile any more. A child that it forks meanwhile is not traced before
+ * the child's next exec. After an exec, the process itself is not traced either. 0; -ESRCH: it is
+ * no target; -EINVAL: it is a command. */
 int session__deactivate(struct session *session, pid_t pid);
 
-/* Begins to trace such a process anew, with all figures at 0: soon, in a later
+/* Begins to trace such a process anew, with all figures at 0. This happens soon, in a later
  * session__dispatch(). 0; -ESRCH: session__deactivate() was not called for it. */
 int session__activate(struct session *session, pid_t pid);
 

@@ -7,8 +7,8 @@
 
 #include "base/search.h"
 
-#define MOST	    32 /* moments that count, the latest */
-#define ONSET_LEAST 5  /* moments: a level, a slope and a time are to be known, with their error */
+#define MOST	    32 /* the latest moments, which alone count */
+#define ONSET_LEAST 5  /* moments: enough for a level, a slope, a time and their error */
 #define NS_PER_S    1e9
 
 static int by_id(const void *a, const void *b)
@@ -33,8 +33,8 @@ double moment__bytes(const struct moment *m, uint64_t id)
 	return m->complete ? 0 : NAN;
 }
 
-/* Its points since which all is known: seconds since the first one, and bytes. Returns their
- * number. */
+/* Fills in the points of id after which what it held is always known: seconds since the first
+ * point, and bytes. Returns their number. */
 static size_t points_of(const struct moment *const *moments, size_t n, uint64_t id,
 			double seconds[MOST], double bytes[MOST], uint64_t *ret_begin_ns)
 {
@@ -81,7 +81,8 @@ struct growth history__growth(const struct moment *const *moments, size_t n, uin
 	return growth;
 }
 
-/* The least sum of squares for a line that rises from that time on. Infinity: it does not rise. */
+/* The least sum of squares of a line that rises from that time on. Infinity: the best line does not
+ * rise. */
 static double misfit(const double *seconds, const double *bytes, size_t n, double since)
 {
 	double x_mean = 0, y_mean = 0, xx = 0, xy = 0, yy = 0;
@@ -131,7 +132,7 @@ bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, 
 		low--;
 	for (high = best; high + 1 < n_times && sums[high + 1] <= most;)
 		high++;
-	/* it lies between two times that were tried */
+	/* the time lies between two times that were tried */
 	low -= low > 0;
 	high += high + 1 < n_times;
 	*ret = (struct onset){.ns = begin + (uint64_t)(at[best] * NS_PER_S),

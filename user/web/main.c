@@ -29,7 +29,7 @@
 #define CONNECTION_BYTES (32 << 10)
 #define CONNECTION_S	 15 /* without a word */
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
-#define CROWDED_S	 5  /* the same where half of the socket's connections are taken */
+#define CROWDED_S	 5  /* the same while half of the socket's connections are in use */
 #define MEMORY_BYTES	 (1ULL << 30)
 #define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
@@ -44,21 +44,22 @@ struct incoming {
 	bool waited;
 };
 
-/* What is answered on one of the listening sockets. */
+/* What the server needs to answer requests of one listening socket. */
 struct entrance {
 	struct site *site;
 	const struct guard *guard; /* of TCP; NULL: a unix socket, which browsers do not reach */
 	size_t n_clients;
 };
 
-/* A connection. The library closes one that is silent; this is for one that says, or takes in, a
- * byte now and then, and would have its place for ever. */
+/* A connection. The library closes silent connections. This is for a client that sends or takes a
+ * byte now and then, and would otherwise occupy its place for ever. */
 struct client {
 	struct client *next, **link; /* what points to it */
 	int fd;
-	struct entrance *entrance; /* by which it has come */
+	struct entrance *entrance; /* the socket by which the connection came */
 	double since_s;		   /* monotonic: when it connected, or had its last answer */
-	/* its request that waits, and is not to be shut for being slow; NULL: none does */
+	/* its waiting request, because of which the connection is not closed as slow; NULL: none
+	 * waits */
 	struct MHD_Connection *waits;
 	struct incoming *request;
 };
@@ -160,8 +161,8 @@ static bool is_for_this_host(const char *host)
 	return loopback__is_name(host, len);
 }
 
-/* May a browser have sent it because of somebody else's page? A browser says whose page it is from
- * with each POST. host: as the client calls us. */
+/* May a browser have sent the request because of another site's page? With each POST, a browser
+ * tells the site of the page. host: the name by which the client calls this server. */
 static bool is_from_elsewhere(const char *origin, const char *host, bool tls)
 {
 	const char *scheme = tls ? "https://" : "http://";
@@ -316,7 +317,7 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	*state = NULL;
 }
 
-/* Tells the tracer what is wanted of it, as far as it takes that in. */
+/* Sends the tracer the requests that are waiting, as long as it takes them. */
 static void say_wishes(struct site *site)
 {
 	const struct feed_message ask = {.kind = FEED_ASK};

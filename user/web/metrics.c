@@ -45,7 +45,7 @@ static void add_growth(struct growth *sum, const struct growth *one)
 		*sum = *one;
 }
 
-/* The pool of that name; "other" where there are too many, or for no name. */
+/* The pool of that name. The pool "other" if there are too many pools, or the name is "". */
 static struct pool_sum *pool_of(struct group *g, const char *name)
 {
 	size_t i = 0;
@@ -86,7 +86,7 @@ static int add(struct group *g, const struct process *p)
 {
 	const struct profile *profile = p->latest;
 
-	if (p->inactive) { /* its figures hold no more */
+	if (p->inactive) { /* its figures are outdated */
 		g->inactive++;
 		return 0;
 	}

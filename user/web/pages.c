@@ -185,7 +185,7 @@ static void put_time(FILE *to, uint64_t ns)
 	fputs(text, to);
 }
 
-/* Since when it surely grows, and the profiles that are kept of that. */
+/* Tells since when the process surely grows, and which profiles were kept for this. */
 static void put_rise(const struct rise *rise, FILE *to)
 {
 	char value[CELL_SIZE];
@@ -211,7 +211,7 @@ static void put_rise(const struct rise *rise, FILE *to)
 	fputs(".</p>\n", to);
 }
 
-/* Is it traced, and what to do about that. */
+/* Tells if the process is traced, with a button that changes this. */
 static void put_switch(const struct site *site, const struct process *p, FILE *to)
 {
 	const struct inactive *inactive = store__inactive(&site->store, p->pid);

@@ -56,7 +56,7 @@ struct reply {
 	struct delta *delta;
 };
 
-#define SITE_WISHES 64 /* that the tracer has not taken in yet */
+#define SITE_WISHES 64 /* requests that the tracer has not taken yet */
 
 /* What the server knows. */
 struct site {

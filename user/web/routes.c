@@ -164,7 +164,7 @@ static void begin_delta(const struct route *r, uint64_t seconds)
 			   DELTA_WAITS);
 }
 
-/* Can it have a new profile? If not, says so. */
+/* Can the process have a new profile? If not, answers with the reason. */
 static bool is_traced(const struct route *r)
 {
 	if (r->process->ended)
@@ -360,7 +360,7 @@ static void answer_new_snapshot(const struct route *r)
 		   process__snapshot(r->process, 0)->id);
 }
 
-/* To a browser, the process's page; to others, what is done. */
+/* Answers a browser with the process's page, other clients with a sentence. */
 static void say_wish(const struct route *r, pid_t pid, unsigned status, const char *what)
 {
 	bool page = r->request->accept && strstr(r->request->accept, "text/html");
@@ -472,7 +472,7 @@ static void answer_process(struct route *r)
 	}
 	memcpy(pid, name, len);
 	pid[len] = '\0';
-	/* one of which there is no profile here, and which is not traced, can be traced again */
+	/* a process that is inactive can be traced again, even if there is no profile of it here */
 	if (r->request->post && !strcmp(end, "/activate") && read_number(pid, INT32_MAX, &number) &&
 	    !store__find(&r->site->store, (pid_t)number) &&
 	    store__inactive(&r->site->store, (pid_t)number)) {

@@ -141,7 +141,7 @@ static int make_room(struct store *s, struct process *p, size_t size)
 /* --- stacks and pools of threads --- */
 
 #define FNV_BASIS  0xcbf29ce484222325
-#define POOL_BASIS 0x6c62272e07bb0142 /* another one: the two kinds have different ids */
+#define POOL_BASIS 0x6c62272e07bb0142 /* so that pools have other ids than stacks */
 
 const struct stack *process__stack(const struct process *p, uint64_t id)
 {
@@ -159,7 +159,7 @@ static uint64_t id_of(const char *text, size_t len, uint64_t id)
 	return id;
 }
 
-/* Its number is that of the names of its frames. */
+/* A stack's id is the hash of the names of its frames. */
 static int add_stack(struct process *p, const struct profile *profile, size_t i)
 {
 	const struct profile_site *site = &profile->sites[i];
@@ -196,7 +196,8 @@ static int by_live(const void *a, const void *b)
 	return x->live_bytes < y->live_bytes ? 1 : x->live_bytes > y->live_bytes ? -1 : 0;
 }
 
-/* One pool of each name. The last entry is of the others: "". 0 or -ENOMEM. */
+/* Makes one pool for each name. Threads that are in none of these pools are in the pool "". 0 or
+ * -ENOMEM. */
 static int add_pools(struct process *ret, const struct profile *profile)
 {
 	_cleanup_free_ double *held = calloc(profile->n_threads + 1, sizeof(*held));
@@ -238,7 +239,7 @@ static int add_pools(struct process *ret, const struct profile *profile)
 	return 0;
 }
 
-/* What the history is to know of it. 0 or -ENOMEM. */
+/* Fills in what the history keeps of a profile. 0 or -ENOMEM. */
 static int note_moment(const struct process *facts, const struct profile *profile,
 		       uint64_t taken_ns, struct moment *ret)
 {
@@ -270,7 +271,7 @@ static size_t moments_of(const struct process *p, const struct moment *ret[STORE
 	return p->n_kept;
 }
 
-/* Takes the growth of late for that over the whole run where it is surer. */
+/* Replaces the growth over the whole run by the recent one if that is surer. */
 static bool prefer_recent(struct growth *growth, const struct growth *recent)
 {
 	if (!(recent->low > 0) || growth->low >= recent->low)
@@ -312,7 +313,8 @@ static void begin_rise(struct store *s, struct process *p, const struct stack *l
 			rise->before = p->kept[i].id;
 }
 
-/* Judges growth of late, and notes when it begins and ends. The process has a new snapshot. */
+/* Judges recent growth, and notes when it begins and ends. Call it when the process has a new
+ * snapshot. */
 static void judge_growth(struct store *s, struct process *p)
 {
 	const struct moment *moments[STORE_KEPT];
@@ -457,7 +459,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 	profile__free(before);
 	return 0;
 refused:
-	if (p) { /* it is there: what was kept before stays, but holds no more */
+	if (p) { /* the process is known: its older profiles are kept, but are outdated */
 		p->round = s->rounds;
 		p->outdated = true;
 	}

@@ -39,16 +39,17 @@ struct stack {
 	struct growth growth;
 };
 
-/* Threads of a process whose names differ in digits at their end alone. */
+/* Threads of a process whose names differ only in digits at their end. */
 struct pool {
-	/* without these; any bytes. "": the other threads, and those without a name */
+	/* the name without these digits; any bytes. "": all other threads, and those without a
+	 * name */
 	char name[16];
 	uint64_t id; /* in moments */
 	double live_bytes;
-	struct growth growth; /* of late: history__growth() */
+	struct growth growth; /* recent growth: history__growth() */
 };
 
-/* A process surely grows, since some time. Its last profile before that, and the one by which it
+/* Since when a process surely grows. Its last profile before that time, and the one in which growth
  * was noticed, are kept. */
 struct rise {
 	bool known, goes_on;
@@ -64,12 +65,13 @@ struct rise {
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
-	/* when its figures held, and those before (0: there were none), by the wall clock */
+	/* when its figures were right, and those of the profile before (0: there was none), by the
+	 * wall clock */
 	uint64_t taken_ns, before_ns;
 	/* of the newest profile, because each page and scrape asks for it: */
 	struct estimate live;
-	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or of late */
-	/* of all stacks together: over the whole run, or, where that is surer, of late */
+	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or recently */
+	/* of all stacks together: recent growth if it is the surer one, else over the whole run */
 	struct growth growth;
 	double growth_s;		   /* seconds that it is judged by */
 	bool of_late;			   /* growth, or that of a stack, is of late */
@@ -78,7 +80,7 @@ struct process {
 	struct pool pools[STORE_POOLS]; /* by live bytes */
 	size_t n_pools;
 	struct rise rise;
-	struct snapshot pinned[2]; /* of the rise, that are no longer among: */
+	struct snapshot pinned[2]; /* of the rise, if no longer among `kept` */
 	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
@@ -91,22 +93,22 @@ struct process {
 	bool asked;    /* to be traced, or not: the tracer has told nothing of it since then */
 };
 
-/* A process that lives and is not traced for a while. */
+/* A process that is alive and is not traced for a while. */
 struct inactive {
 	pid_t pid;
-	uint64_t round; /* the last one that told it */
+	uint64_t round; /* the last one in which the tracer named it */
 	char why[96];	/* why it could not be traced again; "": that was not tried */
 };
 
 struct store {
 	struct process **processes; /* ascending by pid; those that have ended among them */
 	size_t n;
-	/* Of all processes. Some have no profile: the tracer has left them alone for longer than we
-	 * run. */
+	/* All inactive processes. Some have no profile here, because they were inactive before this
+	 * server began. */
 	struct inactive *inactive;
 	size_t n_inactive;
 	size_t bytes;	 /* of all snapshots */
-	uint64_t rounds; /* so many have ended */
+	uint64_t rounds; /* number of rounds that have ended */
 	/* Losses: snapshots that had to go early or found no room, profiles that could not be read,
 	 * processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
@@ -116,17 +118,17 @@ struct store {
 	void *ctx;
 };
 
-/* A profile has come: len bytes, the store's from now on. 0, or negative errno with err: then it is
- * counted as a loss. */
+/* Adds a profile of len bytes, which the store owns from now on. 0, or negative errno with err:
+ * then it is counted as a loss. */
 int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err);
 
-/* The process has done nothing since its newest profile, which holds at taken_ns, too. Calls came()
- * as for a new profile. If a newer one came and could not be kept, the process is only known to be
- * there. */
+/* The process has done nothing since its newest profile, which is therefore still right at
+ * taken_ns. Calls came() as for a new profile. If a newer profile came and could not be kept, the
+ * store only notes that the process exists. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
-/* The process lives and is not traced; why as in struct inactive. */
+/* Notes that the process is alive and is not traced. why: as in struct inactive. */
 void store__leave(struct store *store, pid_t pid, const char *why);
 
 /* Every process that is traced has had its profile: the others have ended. */
@@ -145,7 +147,7 @@ const struct snapshot *process__snapshot(const struct process *process, unsigned
 /* The process's stack with that number; NULL: none has it. */
 const struct stack *process__stack(const struct process *process, uint64_t id);
 
-/* Empties it; whom it calls stays. */
+/* Empties the store; came and ctx stay. */
 void store__clear(struct store *store);
 
 #endif

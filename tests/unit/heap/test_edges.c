@@ -81,7 +81,7 @@ static void test_random_graphs(void **state)
 			for (size_t i = 0; i < n[from]; i++)
 				plain[from][i] = (uint32_t)rand() % BLOCKS;
 			assert_int_equal(edges__add(&edges, from, plain[from], n[from]), 0);
-			/* what was added so far can be walked at once */
+			/* edges can be walked as soon as they were added */
 			assert_int_equal(collect(&edges, from, to, MOST + 1), n[from]);
 		}
 		for (uint32_t from = 0; from < BLOCKS; from++) {

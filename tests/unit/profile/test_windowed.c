@@ -453,9 +453,9 @@ static void test_windows_before_an_exec(void **state)
 }
 
 /* Contents have changed whenever a later window looks, and no window sees a free. Either blocks
- * live for a moment, or they stay and are written to. Later windows watched addresses for so short
- * a time that nobody can tell: the intervals have both, and nothing grows for sure. When windows
- * watched for long, the blocks stay. */
+ * live for a moment, or they stay and are written to. If later windows watched addresses only for a
+ * short time, the two cases cannot be told apart: the intervals contain both, and nothing grows for
+ * sure. If later windows watched for long, the estimate says that the blocks stay. */
 static void test_changed_contents_leave_a_doubt(void **state)
 {
 	const struct life forever = {0, 1};
