@@ -142,8 +142,8 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
  * call.
  *
  * Reading the return address costs as much as all the rest (80 ns, the price of a user access). So
- * it is read only where it can matter: for samples, and when the thread's last outer call was made
- * at, or just above, this stack pointer. */
+ * it is read in two cases only: for samples, and if the thread's last outer call was made at this
+ * stack pointer, or just above. */
 
 /* Bytes of stack between an outer call and the ones inside it, at most. */
 #define INNER_DEPTH 1024
@@ -206,8 +206,8 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
  * function. The pool's blocks stand for that memory, so no call inside that call is counted: in any
  * file, at any depth. The return of the pool's function is therefore always awaited. An exception
- * or longjmp may leave the function without a return, but a later call shows this by its stack
- * pointer. If the later call is made above the function's frame, the frame has been left. If it is
+ * or longjmp may leave the function without a return, but the stack pointer of a later call shows
+ * this. If the later call is made above the function's frame, the frame has been left. If it is
  * made below, the frame's return address has as a rule been overwritten.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
@@ -320,8 +320,8 @@ static __always_inline int take_timed(const struct stack_from *from, struct abi_
 }
 
 /* Deletes the entry of a call at sp that did not return: a longjmp or an exception has left it.
- * There is hardly ever such an entry. So the function looks first: a look-up takes no lock, and
- * half the time of a deletion that finds nothing. */
+ * There is hardly ever such an entry. So the function looks the entry up first. A look-up takes no
+ * lock, and only half as long as a deletion that finds nothing. */
 static __noinline int forget_call(__u64 sp)
 {
 	struct abi_inflight_key key;
@@ -429,8 +429,8 @@ struct sample {
 };
 
 /* Takes the stack of a call that is to be a sample. This is a function of its own, like the next
- * ones, to save room: before Linux 6.13 the stacks of all functions under way share 512 bytes, and
- * a walk takes a third of them. */
+ * ones, to save stack. Before Linux 6.13 all functions of a call chain share 512 bytes of stack,
+ * and a walk takes a third of them. */
 static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				  const struct abi_func *fn, struct sample *sample)
 {
@@ -468,7 +468,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	old_key.process = process->id;
 	if (fn->role == ROLE_REALLOC)
 		old_key.addr = argument(ctx, fn->ptr_arg);
-	/* The old block is taken out of the table until it is known how the call went: once the
+	/* The old block is taken out of the table until the result of the call is known. Once the
 	 * allocator has released the block, another thread may get its address. */
 	if (old_key.addr && filter_may_hold(live_filter, &old_key))
 		old = bpf_map_lookup_elem(&live, &old_key);

@@ -7,8 +7,8 @@
 #include "abi.h"
 #include "compat.bpf.h"
 
-/* Memory is taken as entries come (BPF_F_NO_PREALLOC): a table sized for a million blocks would
- * otherwise cost 100 MB for a target that holds a thousand samples. */
+/* Memory is allocated as entries are added (BPF_F_NO_PREALLOC). Otherwise a table for a million
+ * blocks would take 100 MB, even for a target that holds a thousand samples. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -225,9 +225,9 @@ const volatile __u32 process_rows __weak = 0;
 
 /* Nothing is recorded until user space has attached everything and sets this. */
 volatile __u32 active __weak;
-__u64 ends_lost __weak;		/* ends that found no room in the ring */
+__u64 ends_lost __weak;		/* ends for which the ring had no room */
 __u64 n_pools __weak;		/* pools that have had a block so far */
-__u64 events_lost __weak;	/* news that found no room in the ring */
+__u64 events_lost __weak;	/* news for which the ring had no room */
 __u64 processes_refused __weak; /* processes that fit, but had no room for their state */
 /* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
  * user space) raises the counter after it. */

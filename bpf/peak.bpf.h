@@ -9,8 +9,8 @@
  * peak, and still holds what it held then. So the cost of a change does not depend on the number of
  * sites. Every sampled allocation is examined: no peak falls between two looks.
  *
- * CPUs may overtake each other between the steps: what a site has noted can be wrong by the samples
- * that other CPUs book at that very moment. */
+ * CPUs may overtake each other between the steps. So what a site has noted can be wrong by the
+ * samples that other CPUs book at that moment. */
 #ifndef MEMTRACE_BPF_PEAK_BPF_H
 #define MEMTRACE_BPF_PEAK_BPF_H
 

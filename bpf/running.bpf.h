@@ -3,17 +3,18 @@
  * hits probes many times between two switches. Without the note each hit takes two look-ups in the
  * storage of tasks: for the thread's process, and for its last outer call.
  *
- * The kernel counts how often each thread has been switched out. A note names the thread and that
- * count, as it was before anything was looked up, in one word: the thread's turn. The note is good
- * while the running thread's turn equals that word. Then the thread has run on this CPU ever since,
- * and no other thread has. So
- * - a good note was written by this very thread, on this CPU, and by nobody after it. Preemption in
+ * The kernel counts how often each thread has been switched out. One word of a note, the thread's
+ * turn, has the thread's number and that count, as it was before anything was looked up. The note
+ * is valid while the running thread's turn equals that word. Then the thread has run on this CPU
+ * ever since, and no other thread has. So
+ * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
+ *   in
  *   the middle of reading or writing a note does no harm: any other thread that ran had switched
  *   this one out, which ended its turn;
  * - when two threads have each written a part of one note, the word is from one of them, and the
  *   turns of both are over;
- * - the thread can write into whatever note it finds: a note that is not its own is not good any
- *   more.
+ * - the thread can write into whatever note it finds: a note that is not its own is not valid
+ *   any more.
  * What is read from a note is checked after it has been read.
  *
  * After a thread has ended, another thread may get its number, and reach the same count. The time
@@ -23,10 +24,10 @@
  * What is known of a process can be changed by others. They raise a count of changes after a
  * change, and the note holds that count.
  *
- * No note is made of what cannot be found: before Linux 6.2 the storage of tasks answers "nothing"
- * when it is busy. It is busy while a program that was preempted in it waits for this CPU. So if
- * the storage has told the process, and the thread has not been switched out since, its answer
- * about the outer call is right as well. */
+ * If the storage has no process for a thread, no note is made: before Linux 6.2 the storage of
+ * tasks finds nothing when it is busy. It is busy while a program that was preempted in it waits
+ * for this CPU. So if the storage has found the process, and the thread has not been switched out
+ * since, then its answer about the outer call is right, too. */
 #ifndef MEMTRACE_BPF_RUNNING_BPF_H
 #define MEMTRACE_BPF_RUNNING_BPF_H
 

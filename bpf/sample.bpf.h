@@ -9,9 +9,9 @@
  *
  * and is counted down in bytes. Sizes are whole numbers, so the countdown is one, too. It begins at
  * floor(X) + 1 bytes, for which P(floor(X) + 1 <= z) = P(X < z) = 1 - exp(-z/R) exactly. The
- * Poisson process has no memory: after a sample the rest of the overshoot is forgotten, counters
- * per CPU are as good as counters per thread, and the first distance on a CPU is drawn like any
- * other (a countdown that started at 0 would always sample the first allocation).
+ * Poisson process has no memory. So after a sample the rest of the overshoot is forgotten, and
+ * counters per CPU are as good as counters per thread. The first distance on a CPU is drawn like
+ * any other. (A countdown that started at 0 would always sample the first allocation.)
  *
  * BPF has no floating point. Let u = m 2^-32, where m is a random integer in [1, 2^32], and write
  * m = f 2^e with f in [1, 2). Then -ln(u) = (32 - e) ln 2 - ln(f). Counting bits gives e. A table
@@ -73,7 +73,7 @@ static __always_inline __s64 draw_distance(__u64 interval)
 }
 
 /* Counts size bytes down; true when this allocation is a sample. Probes on one CPU preempt each
- * other, so the countdown is atomic: if two calls race for the byte at which it ends, exactly one
+ * other, so the countdown is atomic. If two calls race for the byte at which it ends, exactly one
  * of them gets the sample. */
 static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size, __u64 interval)
 {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The stack of a sampled call: who asked for the memory.
  *
- * The probe stands on the function's entry, or so close to it that the frame is still the caller's:
- * the return address is at [rsp] and rbp is what the caller left in it. So the allocator function
- * and its immediate caller are always right. From there the walk goes on by unwind tables
- * (unwind.bpf.h).
+ * The probe is at the function's entry, or so close to it that the frame is still the caller's. The
+ * return address is at [rsp], and rbp has the caller's value. So the allocator function and its
+ * immediate caller are always right. From there the walk goes on by unwind tables (unwind.bpf.h).
  *
  * Tables cannot be used on a kernel before 5.17. Nor can they where a process's mappings are not
  * known yet and the kernel must not be asked for them (vma.bpf.h). Then the walk follows frame

@@ -13,7 +13,7 @@
  * stack, up or down, so nothing but the limit of frames ends a walk in circles.
  *
  * The searches for mapping and rule are branch-free, so that the verifier walks one path, not one
- * for each outcome. The walk's state is in a map value, not on the stack, for the same reason: the
+ * for each outcome. For the same reason, the walk's state is in a map value, not on the stack. The
  * verifier does not track values in a map's memory, so they do not multiply its paths. */
 #ifndef MEMTRACE_BPF_UNWIND_BPF_H
 #define MEMTRACE_BPF_UNWIND_BPF_H

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The code mappings of a process, while user space has not told them yet. After an exec, a fork or
- * a dlopen, user space needs some milliseconds to tell them. The kernel itself knows the mappings,
- * and is asked for the one of a single address. The file behind the mapping leads to its unwind
- * table, if user space has made one for any process.
+/* The code mappings of a process that user space has not entered into the tables yet. After an
+ * exec, a fork or a dlopen, user space needs some milliseconds for this. The kernel itself knows
+ * the mappings, and is asked for the mapping of a single address. The file behind the mapping leads
+ * to its unwind table, if user space has made one for any process.
  *
  * A table fits its file only as the file was when the table was made. So the file's size and time
  * of change are compared (not its time of modification, which its owner may set). User space keeps
  * the file open, so no other file gets its inode.
  *
- * Asking takes the lock of the address space, if the lock is free, and gives it back. With
- * interrupts off the lock is given back only later. If two programs ask on one CPU before that, one
- * lock is never given back, and the process cannot end (mended by Linux's commit fa9dcacdcdf4, of
- * 2026). So a program that runs with interrupts off does not ask. */
+ * Asking takes the lock of the address space, if the lock is free, and releases it. With interrupts
+ * off the lock is released only later. If two programs ask on one CPU before that, one lock is
+ * never released, and the process cannot end (fixed by Linux's commit fa9dcacdcdf4, of 2026). So a
+ * program that runs with interrupts off does not ask. */
 #ifndef MEMTRACE_BPF_VMA_BPF_H
 #define MEMTRACE_BPF_VMA_BPF_H
 

@@ -85,7 +85,7 @@ def pgbench(directory, seconds):
     options = ["-h", directory, "-U", "postgres", "postgres"]
     result = run([f"{POSTGRES}/pgbench", "-i", "-q", *options], **as_user("postgres"))
     expect(result.status == 0, result)
-    # what it says is not read, and must not fill a pipe
+    # its output is not read, and must not fill a pipe
     process = start([f"{POSTGRES}/pgbench", "-n", "-c", CLIENTS, "-R", 10 * CLIENTS, "-T", seconds, *options],
                     cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user("postgres"))
     try:

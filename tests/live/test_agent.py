@@ -533,7 +533,7 @@ def agent_leaves_alone():
         [server] = [pid for pid in below(agent.process.pid) if comm(pid) == "memtrace-web"]
         os.kill(server, signal.SIGKILL)
         agent.wait_for(other.pid)
-        # there is no profile of it now, but it can be had again
+        # the new server has no profile of the process, but can still activate it
         wait_until(lambda: agent.ask(f"/pid/{target.pid}/activate", "POST")[0] == 202, "it may be activated")
         agent.wait_for(target.pid)
         expect(changes(), "no probes")

@@ -151,7 +151,7 @@ def library(suite, name):
 
 
 def loader(suite):
-    """What a program is started by to run on the C library of another Debian release."""
+    """The command that starts a program on the C library of another Debian release."""
     paths = os.path.join(LIBCS, suite, "lib") + ":/usr/lib/x86_64-linux-gnu"
     return [library(suite, "ld-linux-x86-64.so.2"), "--library-path", paths]
 

@@ -271,7 +271,7 @@ static void *busy_thread(void *arg)
 
 /* --- a list that grows at its head --- */
 
-#define PUSHES_A_S 1000 /* as many times a second some are pushed */
+#define PUSHES_A_S 1000 /* how many times a second blocks are pushed */
 
 struct node *global_pushed;
 static unsigned long push_rate;

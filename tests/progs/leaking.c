@@ -26,7 +26,7 @@
 /* Pairs between looks at the clock. They are few, so that what is due by the clock comes in time
  * even if each pair takes a microsecond more. */
 #define TURN	     250
-#define LISTEN_TURNS 64 /* turns between looks for a line from the tester */
+#define LISTEN_TURNS 64 /* turns between checks for a line from the tester */
 #define CACHE	     50000
 #define SLOW_CACHE   4000
 #define CONNECTIONS  100000

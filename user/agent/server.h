@@ -40,11 +40,11 @@ struct server {
 	int feed; /* -1: there is no server now */
 	pid_t pid;
 	struct backoff backoff;
-	double begun_s;	   /* monotonic: when it was started */
-	double again_s;	   /* monotonic: not before is it started again */
-	double progress_s; /* monotonic: when it had nothing to read, or had read something */
-	int unread;	   /* of the feed, in the kernel's measure, when that was looked at last */
-	uint64_t unread_bytes; /* profiles that were sent since it had read all, at most */
+	double begun_s;	       /* monotonic: when it was started */
+	double again_s;	       /* monotonic: it is started again no earlier */
+	double progress_s;     /* monotonic: when it had nothing to read, or had read something */
+	int unread;	       /* bytes of the feed, as the kernel counts them, at the last look */
+	uint64_t unread_bytes; /* at most: profiles sent since the server had read all */
 	uint64_t n_dropped, n_started;
 };
 

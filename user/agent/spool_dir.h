@@ -17,12 +17,12 @@
  * place of all bytes but letters, digits, '-', '_' and '.', and its pid. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
 
-/* Deletes the oldest files until one more file of so many bytes keeps the bounds, and what was left
- * half-written. *ret_n: how many profiles were deleted. 0 or negative errno. */
+/* Deletes the oldest files until one more file of this size keeps the bounds. Also deletes files
+ * that were left half-written. *ret_n: how many profiles were deleted. 0 or negative errno. */
 int spool_dir__make_room(int dir_fd, uint64_t bytes, size_t *ret_n);
 
-/* Writes what is in the file in memory into a file of that name, which appears whole or not at all.
- * 0 or negative errno. */
+/* Writes the content of a file in memory into a file of that name, which appears whole or not at
+ * all. 0 or negative errno. */
 int spool_dir__write(int dir_fd, const char *name, int memory);
 
 #endif

@@ -65,14 +65,15 @@ struct alloc_file {
 	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
 	size_t n_parts;
 	bool known; /* at least one part is that of a family with a malloc */
-	/* A pool is in the file that cannot be seen, because the compiler has copied its functions
-	 * into their callers, and not all copies are known: its family, static; NULL: there is
-	 * none. */
+	/* The family (static) of a pool in the file that cannot be seen. The compiler has copied
+	 * the pool's functions into their callers, and not all copies are known. NULL: there is no
+	 * such pool. */
 	const char *copied;
 	char why[96];	     /* ... why not all copies are known */
 	struct forward copy; /* of a function of this pool */
 	uint64_t code_shift; /* vaddr - file offset of the code */
-	/* By number of the name: the file defines it; the file defines it for other files. */
+	/* Indexed by the name's number: does the file define the name; does it export it to other
+	 * files? */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };
 

@@ -174,8 +174,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_taken, multi);
 	}
 	rc = memtrace_bpf__load(skel);
-	/* libbpf tries whether the kernel knows global data. If it runs out of memory in that
-	 * trial, it takes the answer to be no, and goes on without these maps. */
+	/* libbpf tries if the kernel supports global data. If it runs out of memory in that trial,
+	 * it assumes that the kernel does not, and continues without these maps. */
 	if (!rc && (!skel->rodata || !skel->bss))
 		rc = -ENOMEM;
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)

@@ -119,7 +119,7 @@ void capture__put_tables(struct capture *capture);
 int capture__set_python(struct capture *capture, uint32_t process, const struct abi_python *how);
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
-/* Number of files whose unwind tables found no room within max_unwind at least once. */
+/* Number of files for whose unwind tables max_unwind had no room at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
 /* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
@@ -248,7 +248,7 @@ uint64_t capture__withdrawn_ns(const struct capture *capture);
  * probe is in place, as after capture__pause() with pid 0 and capture__detach(). */
 void capture__accept_withdrawal(struct capture *capture);
 
-/* The most that a process held at one time. 0 or negative errno. */
+/* Reads the most bytes that a process held at one time. 0 or negative errno. */
 int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *ret);
 
 /* A process's counters, added up over the CPUs. until_sample and drawn_for have no meaning in
@@ -267,8 +267,8 @@ int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
-/* True: this kernel does not tell when it chooses a victim because memory is short (EVENT_VICTIM).
- * EVENT_EXIT names the cause of death all the same. */
+/* True: this kernel does not report that it has chosen a victim because memory is short
+ * (EVENT_VICTIM). EVENT_EXIT still has the cause of death. */
 bool capture__victims_unseen(const struct capture *capture);
 
 /* How often the kernel could not run a program because another one was running on the same CPU. */
@@ -288,7 +288,7 @@ struct capture_footprint {
 int capture__footprint(const struct capture_options *options, int cpus,
 		       struct capture_footprint *ret); /* 0 or negative errno */
 
-/* How many processes may be traced at a time, wanted at most. Each process has counters for each
+/* How many processes may be traced at a time: at most `wanted`. Each process has counters for each
  * CPU, so more CPUs allow fewer processes. */
 uint32_t capture__processes_for(uint32_t wanted, int cpus);
 int capture__cpus(void); /* possible ones; 1 when the number is unknown */

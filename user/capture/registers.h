@@ -15,9 +15,9 @@ struct registers; /* opaque: a program in the kernel */
 int registers__new(pid_t pid, struct registers **ret);
 void registers__free(struct registers *registers);
 
-/* Calls fn with n values for each thread: the general registers as they were when the thread came
- * into the kernel, which for a thread that waits is now. Stops when fn returns something other than
- * 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative errno. */
+/* Calls fn with n values for each thread: its general registers when it last entered the kernel.
+ * For a thread that waits, these are its present registers. Stops when fn returns something other
+ * than 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative errno. */
 int registers__read(struct registers *registers,
 		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx);
 

@@ -249,8 +249,8 @@ void watch__deliver(struct watch *w)
 
 	/* A process moves between CPUs, and each CPU has a buffer of its own. An exec seen on one
 	 * CPU must not come after the mappings that its program made on another. So records are
-	 * delivered in the order of their times. Records made since reading began wait for the next
-	 * time: older ones may stand in buffers that had been read by then. */
+	 * delivered in the order of their times. Records made after reading began wait for the next
+	 * time, because older records may be in buffers that had already been read. */
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
 	for (size_t i = 0; i < w->n_pending; i++) {
 		struct pending *p = &w->pending[i];

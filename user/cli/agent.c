@@ -243,8 +243,8 @@ static bool grant_wish(struct run *run, double now)
 	return !rc;
 }
 
-/* New profiles. asked: of each process. Returns when the next round is due. *ret_rest_s: before
- * that time has passed, none is made, whoever asks. */
+/* Makes new profiles. asked: of every process. Returns when the next round is due. *ret_rest_s: no
+ * round begins before this time has passed, even on request. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};

@@ -90,7 +90,7 @@ const struct command command_heap = {
 	.groups = groups,
 };
 
-#define TRIES 3 /* a heap that changes too fast to be read once may be quieter the next time */
+#define TRIES 3 /* a heap that changes too fast for this census may be quieter at the next one */
 
 static int take_census(struct heap_config *c, struct maps *maps, struct census *census)
 {

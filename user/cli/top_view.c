@@ -20,7 +20,7 @@ static void select_row(struct top_view *view, size_t row)
 		view->pid = 0;
 	if (row >= view->n_rows)
 		return;
-	/* the first row stays selected, whatever comes there: it is what users look for */
+	/* if the first row is selected, it stays so, even if its process or stack changes */
 	if (view->level != PROCESSES) {
 		if (row)
 			view->stack = strdup(view->rows[row].group->key);

@@ -245,7 +245,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 	report.asked_lost_bytes = sums->chosen_bytes[WHY_LOST];
 	report.in_doubt_blocks = sums->chosen[WHY_IN_DOUBT];
 	report.in_doubt_bytes = sums->chosen_bytes[WHY_IN_DOUBT];
-	if (report.doubt[0]) { /* what was not reached may be held by what was not seen */
+	if (report.doubt[0]) { /* memory that was not read may hold these blocks */
 		report.in_doubt_blocks += report.asked_lost_blocks;
 		report.in_doubt_bytes += report.asked_lost_bytes;
 		report.asked_lost_blocks = report.asked_lost_bytes = 0;

@@ -54,8 +54,8 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
-/* Is it memory without a file of a file system, though shared, of /dev/zero, or read-only? A file
- * could be larger than memory, and take hours to read. */
+/* Is the mapping memory without a file of a file system? It may be shared, read-only, or of
+ * /dev/zero. A file could be larger than memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
 /* The data and bss of one file, which lie side by side: the first such memory from region number *i

@@ -104,12 +104,12 @@ struct why {
 	double scan_s;		/* the longest scan */
 	double pause_s;		/* for which the process was stopped; 0: it was not */
 	double seconds;		/* all of them, with the time between */
-	size_t threads_running; /* in the last scan: their stacks counted whole */
+	size_t threads_running; /* in the last scan: whole stacks were roots */
 	bool registers;		/* the registers of threads were known */
 
 	struct leak_group *groups; /* by bytes, descending */
 	size_t n_groups;
-	struct why_path *paths; /* of a sample of the blocks asked for that are held */
+	struct why_path *paths; /* of some of the held blocks that were asked for */
 	size_t n_paths;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;

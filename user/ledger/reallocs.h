@@ -3,8 +3,8 @@
  *
  * A realloc of a block of s0 bytes to s1 adds s1 - s0 bytes, whether the address changes or not.
  * The kernel side sums this up over sampled reallocs of which both sizes are known
- * (bpf/heap.bpf.c), with the weight 1/p(s1). The sum over windows, divided by the share of time d
- * that windows take, estimates what all reallocs of the stack have added (Horvitz-Thompson),
+ * (bpf/heap.bpf.c), with the weight 1/p(s1). The sum over windows is divided by the share of time d
+ * that windows take. This estimates what all reallocs of the stack have added (Horvitz-Thompson),
  * however often one vector was among them.
  *
  * How much of that is still held? Each realloc makes a link of a chain of blocks. What any link
@@ -23,9 +23,9 @@
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
  * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But it
- * becomes larger and larger, which no population in balance can. So where F = 0 and the mean size
- * of the blocks that reallocs make rises from slice to slice of the run - by a line whose slope is
- * above zero with 95 % confidence - S = 1.
+ * becomes larger and larger, which no population in balance can. So S = 1 on two conditions: F = 0,
+ * and the mean size of the blocks that reallocs make rises from slice to slice of the run (by a
+ * line whose slope is above zero with 95 % confidence).
  *
  * Not included are the first piece of a vector (a block like others, lost from sight when realloc
  * moves it) and reallocs of blocks whose old size is not known (survivors_counts.grown_unknown). */

@@ -127,7 +127,8 @@ static void come_back(struct scheduler *sc)
 	}
 }
 
-/* While probes are everywhere: is one process too dear, even with its samples farther apart? */
+/* While probes are everywhere: does one process cost too much, even with its samples farther
+ * apart? */
 static bool is_too_dear(struct scheduler *sc, struct paced *p)
 {
 	struct thinning *thinning = &p->windows.thinning;
@@ -138,7 +139,7 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* While probes are everywhere: they go if one process, or all together, are too dear. */
+/* While probes are everywhere: takes them out if one process, or all together, cost too much. */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -268,8 +269,8 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 
 /* How long the turn of a process that is traced cheaply may be. It has no limit while others find
  * room for their turns and the host's limit is not exceeded. (A few cheap processes together can
- * exceed it. One dear window, too, leaves no room for a moment. So it takes FULL_TICKS full ticks
- * for the turn to have a limit.) */
+ * exceed it. A single expensive window also leaves no room for a moment. So it takes FULL_TICKS
+ * full ticks for the turn to have a limit.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))

@@ -81,7 +81,7 @@ bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint6
 	unsigned factor = thinning__fit(t, c);
 
 	add(t, c);
-	/* Are calls too dear by themselves? This stretch alone does not tell: it may have more
+	/* Are calls too expensive by themselves? This stretch alone does not tell: it may have more
 	 * calls than the stretches before it. So all stretches together decide. */
 	if (!factor)
 		factor = fit_all(t, c->share, EASY);

@@ -7,16 +7,16 @@
  * what is allowed, but calls with samples do not, samples are put farther apart than asked for.
  * (Few samples of the whole run tell more of what is live than many samples of some windows.) The
  * factor is the least power of two with which both parts fit. Windows are needed only where calls
- * are too dear by themselves.
+ * are too expensive by themselves.
  *
  * The number of samples is taken to be inverse to the interval. For blocks larger than the interval
- * it goes down by less. Then tracing is still too dear at the next look, and samples are put
+ * it goes down by less. Then tracing is still too expensive at the next look, and samples are put
  * farther apart again.
  *
  * The way back. Samples come closer again when a smaller factor would have cost no more than CALM
- * of what was allowed, over at least FINER_NS. If that is too dear soon after, the next attempt
- * needs a stretch twice as long. So a program that changes all the time has the larger factor for
- * most of its time. */
+ * of what was allowed, over at least FINER_NS. If that proves too expensive soon after, the next
+ * attempt needs a stretch twice as long. So a program whose behaviour changes all the time has the
+ * larger factor for most of its time. */
 #ifndef MEMTRACE_PACE_THINNING_H
 #define MEMTRACE_PACE_THINNING_H
 
@@ -53,13 +53,13 @@ unsigned thinning__fit(const struct thinning *thinning, const struct thinning_co
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
-/* The stretch that ends now was too dear. Looks for an allowed factor with which its costs fit or,
- * if there is none, with which the costs of all stretches since the factor was last judged fit.
+/* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs fit
+ * or, if there is none, with which the costs of all stretches since the factor was last judged fit.
  * If there is one, sets a larger factor than now and returns true. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 
-/* The stretch that ends now was not too dear: the factor may become smaller. */
+/* The stretch that ends now was not too expensive: the factor may become smaller. */
 void thinning__watch(struct thinning *thinning, const struct thinning_costs *costs,
 		     uint64_t now_ns);
 

@@ -13,9 +13,9 @@
  * Windows are so long that one comes about every second, but their length has limits. With very
  * short windows, most of the time would go into opening and closing, while few probes are in place.
  * So a window is no shorter than a fifth of the time that opening and closing take. A very long
- * window would be a stall of its own. What a run tells depends on the number of windows more than
- * on their length: when the least length was lowered from 12 ms to 6, loops of malloc had 9 to 11
- * windows in 20 s instead of 3 to 8, for the same price. The length is drawn uniformly between 0.5
+ * window would be a stall of its own. The precision of a run depends more on the number of windows
+ * than on their length. When the least length was lowered from 12 ms to 6, loops of malloc had 9 to
+ * 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly between 0.5
  * and 1.5 of its mean.
  *
  * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
@@ -34,13 +34,13 @@
  * hardly take longer, and windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
- * of a core there. If its own CPU time alone paid for that, there would be one window in fifteen
- * seconds at a limit of 1 %, and one request in a thousand would be touched. So the part of a core
- * that the process did not use pays as well, as far as the machine has so much idle. Then windows
- * take one hundredth of the time, cost no more than one hundredth of a core, and touch one request
- * in a hundred, as with a process that always works. But at most LIGHT times the process's CPU time
- * counts. So a process that is silent for long saves up nothing for windows in the work that comes
- * afterwards.
+ * of a core there. Suppose that only its own CPU time paid for that. Then there would be one window
+ * in fifteen seconds at a limit of 1 %, and one request in a thousand would be touched. So the part
+ * of a core that the process did not use pays as well, as far as the machine has so much idle. Then
+ * windows take one hundredth of the time, cost no more than one hundredth of a core, and touch one
+ * request in a hundred, as with a process that always works. But at most LIGHT times the process's
+ * CPU time counts. So a process that is silent for long saves up nothing for windows in the work
+ * that comes afterwards.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -73,14 +73,14 @@
  * time pays as well (idle_debt_ns). It is cost less steady times the larger one of two: CPU time,
  * or the wall time in which the process slept or the machine had a core idle.
  *
- * A process in a gap is traced continuously at once, even if windows are not paid for yet, on two
- * conditions: for a while it has used less of a core than tracing may cost, and it owes nothing in
- * the second account. A process with two cheap windows in a row is traced continuously, too. If it
- * is too dear within LASTING_NS after all, the next attempt comes twice as late. So in a program
- * that works in bursts, continuous tracing meets only the beginnings of bursts.
+ * Two conditions end a gap at once and begin continuous tracing, even if windows are not paid for
+ * yet. For a while the process has used less of a core than tracing may cost. And it owes nothing
+ * in the second account. A process with two cheap windows in a row is traced continuously, too. If
+ * continuous tracing proves too expensive within LASTING_NS, the next attempt comes twice as late.
+ * So in a program that works in bursts, continuous tracing meets only the beginnings of bursts.
  *
- * Samples. Where continuous tracing is too dear because of its samples, they are put farther apart
- * first (thinning.h). */
+ * Samples. Where continuous tracing is too expensive because of its samples, they are put farther
+ * apart first (thinning.h). */
 #ifndef MEMTRACE_PACE_WINDOWS_H
 #define MEMTRACE_PACE_WINDOWS_H
 

@@ -28,7 +28,8 @@ struct reply {
 
 static uint64_t given_up;
 
-/* Runs in mt-files. If part of a batch is not there, the kernel reads what comes before it. */
+/* Runs in mt-files. If part of a batch is not mapped, the kernel reads only what comes before that
+ * part. */
 static int read_there(int none, const void *in, void *out)
 {
 	struct iovec local[BATCH], remote[BATCH];

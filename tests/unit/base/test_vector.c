@@ -41,7 +41,7 @@ static void test_reserve(void **state)
 	free(array);
 }
 
-/* A size that cannot be allocated, or not be told in bytes, changes nothing. */
+/* A size that cannot be allocated, or whose bytes exceed size_t, changes nothing. */
 static void test_too_much(void **state)
 {
 	struct element *array = NULL, *before;

@@ -394,9 +394,10 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 	}
 }
 
-/* Windows are short, as they are where a trap is dear: all of them together watched an address for
- * one second. No free was seen. That says nothing about lives longer than one second. When windows
- * watched a thousand times as long without a free, they tell how long lives are at least. */
+/* Windows are short, as they are where a trap is expensive: all of them together watched an address
+ * for one second. No free was seen. That says nothing about lives longer than one second. When
+ * windows watched a thousand times as long without a free, they tell how long lives are at
+ * least. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};
