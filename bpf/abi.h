@@ -358,7 +358,7 @@ struct abi_live_key {
 	__u32 pad;
 };
 
-/* A filter for addresses that may be tracked blocks: it counts the blocks in the live table, by a
+/* A filter for addresses that may be tracked blocks. It counts the blocks in the live table, by a
  * hash of the table's keys. bpf/filter.bpf.h says how the counters are kept. */
 #define ABI_FILTER_BITS	 16
 #define ABI_FILTER_SLOTS (1U << ABI_FILTER_BITS)
@@ -490,8 +490,8 @@ struct abi_process {
 	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
 	 * they came only just now. 0: they are always in place. */
 	__u64 window_ns;
-	__u32 watch; /* it is traced in windows: ends of sampled blocks are told (struct abi_end),
-		      * and the addresses of those that were freed stay in the live table, as
+	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
+		      * abi_end), and addresses of freed ones stay in the live table, as
 		      * BIRTH_ENDED */
 	__u32 pad;
 };

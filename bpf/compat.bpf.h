@@ -21,8 +21,8 @@ static __always_inline long read_user(void *dst, __u32 size, __u64 addr)
 	return bpf_probe_read_user(dst, size, (const void *)addr);
 }
 
-/* The kernel redirects a function's return to this address where the return has a probe, of this
- * tracer or another. 0: no return in this process ever had one. */
+/* If a function's return has a probe, of this tracer or another, the kernel redirects the return to
+ * this address. 0: no return in this process ever had a probe. */
 static __always_inline __u64 trampoline_addr(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
@@ -30,8 +30,8 @@ static __always_inline __u64 trampoline_addr(void)
 	return BPF_CORE_READ(task, mm, uprobes_state.xol_area, vaddr);
 }
 
-/* What pthread_self() returns in the running thread. The kernel's note on the register fs is right
- * for a thread that has set it by a system call or at its start, as C libraries do. */
+/* What pthread_self() returns in the running thread. The kernel's copy of the register fs is right
+ * if the thread has set fs by a system call or at its start, as C libraries do. */
 static __always_inline __u64 thread_pointer(void)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();

@@ -2,8 +2,8 @@
 /* Frames of CPython in a stack. One native frame of _PyEval_EvalFrameDefault runs one Python
  * function, or from 3.11 on several of them that have called each other. The thread's state leads
  * to the innermost frame of the interpreter, and each frame to its caller. A mark tells where the
- * native function was entered. So the walk of the native stack stops at each frame of the function,
- * puts the interpreter's frames in its place as far as the mark, and goes on.
+ * native function was entered. So the walk of the native stack stops at each frame of the function.
+ * In place of this frame it puts the interpreter's frames as far as the mark, and then continues.
  *
  * Where each field lies depends on the version. User space tells (struct abi_python). All that is
  * read may be forged: each step reads one frame, and the stack's limit ends a walk in circles. */

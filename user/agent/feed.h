@@ -3,9 +3,9 @@
  * SOCK_SEQPACKET sockets.
  *
  * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
- * does not trust the server, and accepts only three requests: to make a round of profiles, to stop
- * tracing one of its processes, and to trace such a process again. The server (user/web) speaks
- * with the network and has no privileges. It trusts the tracer. */
+ * does not trust the server, and accepts three requests only: make a round of profiles, stop
+ * tracing one of its processes, trace such a process again. The server (user/web) speaks with the
+ * network and has no privileges. It trusts the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 

@@ -107,8 +107,9 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 
-/* The directory is opened once, and the socket is named within it: so the stale socket that is
- * removed and the new one are in one place, whatever is renamed meanwhile. */
+/* The directory is opened once, and the socket is named relative to it. So the stale socket is
+ * removed from, and the new one made in, the same directory, even if directories are renamed
+ * meanwhile. */
 static int open_unix(const char *path, struct listener *ret, struct error *err)
 {
 	_cleanup_close_ int fd = -1, directory = -1;

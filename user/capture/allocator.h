@@ -46,7 +46,7 @@ struct allocator {
  * another allocating function, only the blocks of that function are missing. */
 bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 
-/* Name of a function whose code process pid has changed in its own memory: a probe would overwrite
+/* Name of a function whose code process pid has changed in its own memory. A probe would overwrite
  * the change with the file's code. maps: the process's address space. NULL: there is none, or the
  * memory cannot be read. */
 const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,

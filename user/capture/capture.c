@@ -38,8 +38,8 @@ static int print_all(enum libbpf_print_level level, const char *format, va_list 
 }
 
 /* May hash maps allocate memory as entries come? Before Linux 6.1 they used the kernel's ordinary
- * allocator, which is not safe in every place that a probe can hit: the kernel warns (and refuses,
- * with real-time preemption). Linux 6.1 has an allocator of BPF's own. */
+ * allocator, which is not safe in every place that a probe can hit. The kernel then warns (and
+ * refuses, with real-time preemption). Linux 6.1 has an allocator of BPF's own. */
 static bool hash_maps_may_grow(void)
 {
 	struct btf *btf = btf__load_vmlinux_btf();

@@ -163,9 +163,10 @@ bool capture__probes_file(const struct capture *capture, const struct file_id *f
 void capture__release(struct capture *capture, const struct file_id *file);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
- * gone some 10 ms later. To close their links, the kernel waits for all CPUs: 50 ms or more, and
- * seconds when a CPU is starved. pid 0: takes out the probes for all processes. While these are
- * out, capture__attach() with pid 0 only notes new probes, and capture__resume() places them. */
+ * gone some 10 ms later. To close their links, the kernel waits for all CPUs. This takes 50 ms or
+ * more, and seconds when a CPU is starved. pid 0: takes out the probes for all processes. While
+ * these are out, capture__attach() with pid 0 only notes new probes, and capture__resume() places
+ * them. */
 void capture__pause(struct capture *capture, pid_t pid);
 /* Takes out a process's probes for good, also those on its libc's functions. capture__probes() does
  * not list them any more, and the process's allocators may be freed. */

@@ -68,7 +68,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
  * waits for all CPUs under one lock. When a link is closed, the program leaves the breakpoint at
  * once. But the breakpoint stays until its event is closed, and meanwhile calls are trapped and not
  * counted. (With links closed side by side, malloc's breakpoint stood for 1.7 s after its program
- * had gone.) So one helper closes each event together with its link, first those of the functions
+ * had gone.) So one helper closes each event together with its link. It begins with the functions
  * that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {

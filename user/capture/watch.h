@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* News of processes from the kernel, as it happens: the files that they map as code, and their
- * execs. perf keeps its maps by the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With them,
+/* News of processes from the kernel, at once: the files that they map as code, and their execs.
+ * perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With them,
  * memtrace can name code of a process that maps it and ends a moment later. */
 #ifndef MEMTRACE_CAPTURE_WATCH_H
 #define MEMTRACE_CAPTURE_WATCH_H

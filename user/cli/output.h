@@ -42,8 +42,8 @@ int write_text(const char *path, int (*encode)(const void *what, struct sink *si
 int write_stream(FILE *stream, const char *name, int (*encode)(const void *what, struct sink *sink),
 		 const void *what);
 
-/* write_text() of a profile in a format, or of a view of the profile if the format shows views.
- * name is the profile's, for messages about what the profile does not tell. */
+/* Writes a profile in a format by write_text(), or a view of the profile if the format shows views.
+ * name: the profile's name, for messages about data that the profile lacks. */
 int write_file(const char *path, const struct format *format, const struct profile *profile,
 	       const struct view_options *view, const char *name);
 

@@ -73,8 +73,8 @@ int record_write_files(struct record_config *c, const struct profile *p, struct 
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
 /* To be called after the session's profiles are written. For each part of the model of windows
- * (profile/parts.h), it computes the result of the same windows without that part, and writes it as
- * JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
+ * (profile/parts.h), it computes the result of the same windows without that part. It writes this
+ * result as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

@@ -12,7 +12,7 @@
 
 #define LEAKS_INTERVAL (64 << 10) /* a finer interval: a slow leak grows little in half a minute */
 /* On a slow machine, windows take half a percent of the time of a process that does little but
- * allocate: of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
+ * allocate. Of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
  * Where tracing is continuous, a coarser one is used if that saves windows. */
 #define VICTIMS_INTERVAL (16 << 10)
 

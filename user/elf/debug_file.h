@@ -4,8 +4,8 @@
 #ifndef MEMTRACE_ELF_DEBUG_FILE_H
 #define MEMTRACE_ELF_DEBUG_FILE_H
 
-/* Finds the debug file of the ELF file behind fd. path is the file's absolute name in the tree
- * below root_fd: an O_PATH descriptor of "/" or of a container's root, which links cannot leave.
+/* Finds the debug file of the ELF file behind fd. path: the file's absolute name in the tree below
+ * root_fd. root_fd: an O_PATH descriptor of "/" or of a container's root, which links cannot leave.
  * The first of these places whose file exists and belongs to the ELF file is taken:
  *
  *   /usr/lib/debug/.build-id/xx/yyyy.debug    by the build-id

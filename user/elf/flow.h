@@ -71,8 +71,8 @@ int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_regis
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 
-/* From where the value was loaded. bytes is 0 if the value was not loaded as it is: also if it is
- * at a distance from a loaded value. */
+/* The place from which the value was loaded. bytes is 0 if this very value was not loaded (a value
+ * at a distance from a loaded one was not). */
 struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
 
 /* The number of a register with this value (decode__register()); 0: none has it. */

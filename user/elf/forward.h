@@ -4,9 +4,9 @@
  * compiler put copies of it into its callers (-flto)? Probes on the function see only calls of the
  * function itself.
  *
- * Guided by a profile (PGO), GCC and Clang also copy the function behind the pointer: the code
- * compares the pointer with the function that it most often held, and goes on in a copy of this
- * function if they are equal. */
+ * Guided by a profile (PGO), GCC and Clang also copy the function behind the pointer. The code
+ * compares the pointer with the address of the most frequent function. If they are equal, it
+ * continues in a copy of this function. */
 #ifndef MEMTRACE_ELF_FORWARD_H
 #define MEMTRACE_ELF_FORWARD_H
 

@@ -49,10 +49,10 @@ int elf_image__off_to_vaddr(const struct elf_image *image, uint64_t off, uint64_
 int elf_image__vaddr_to_off(const struct elf_image *image, uint64_t vaddr, uint64_t *ret_off);
 
 /* The vaddr of the first byte of an executable mapping that begins at off in the file. off is a
- * multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() does not give
- * it: a mapping has whole pages, and its first page may begin with bytes of the segment before (LLD
- * lets segments share pages of the file). Where no executable segment has bytes in that page, any
- * other segment is used. 0 or -ERANGE. */
+ * multiple of the page size (ELF gABI, "Program Loading"). elf_image__off_to_vaddr() may give
+ * another result: a mapping has whole pages, and its first page may begin with bytes of the
+ * preceding segment (LLD lets segments share pages of the file). Where no executable segment has
+ * bytes in that page, any other segment is used. 0 or -ERANGE. */
 int elf_image__mapping_to_vaddr(const struct elf_image *image, uint64_t off, uint64_t *ret_vaddr);
 
 /* Copies at most len bytes at vaddr from the executable PT_LOAD segments; fewer at a segment's end.

@@ -21,8 +21,8 @@
  * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it loses step. From there
  * on every byte is taken for the possible start of a branch. The true branches are then among those
  * found, whatever the instructions are; so the proof still holds, it only fails more often. The
- * instructions up to the probe are not affected: the path to the probe starts at the entry and is
- * straight, so the decoder is in step there as surely as the CPU is.
+ * instructions up to the probe are not affected. The path to the probe starts at the entry and is
+ * straight, so there the decoder is in step just as the CPU is.
  *
  * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
  * put no jump-table target there: a target starts a basic block, and the first block, the entry, is

@@ -152,8 +152,9 @@ static int find_table(struct finder *f, const struct elf_image *image)
 	return 0;
 }
 
-/* Is the load the last of three that look up an address in the tree? root[i] points to a node, an
- * entry of which points to another node, from which the last load reads. */
+/* Is the load the last of three that look up an address in the tree? The first reads root[i], which
+ * points to a node. The second reads an entry of this node, which points to another node. The third
+ * reads from that one. */
 static bool looks_up(const struct flow *flow, const struct flow_place *place, uint64_t *ret_root)
 {
 	struct flow_place node, root;

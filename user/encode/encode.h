@@ -169,10 +169,10 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
 
-/* For people: what the process's resident set is made of (profile/resident.h), in KiB: rows that
- * add up to the Rss of smaps, the difference to VmRSS, and memory that is in neither. Each kind
- * shows its largest rows and sums up the others in one. Only estimated figures have intervals. Of
- * options, which may be NULL, only width is used. All names are printed with control characters
+/* For people: the parts of the process's resident set (profile/resident.h), in KiB. There are rows
+ * that add up to the Rss of smaps, the difference to VmRSS, and memory that is in neither. Each
+ * kind shows its largest rows and sums up the others in one. Only estimated figures have intervals.
+ * Of options, which may be NULL, only width is used. All names are printed with control characters
  * replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
@@ -204,13 +204,13 @@ struct process_table_options {
  * duration_s (a process that began later grew from nothing). The interval is LIVE's, divided by the
  * same length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
  * stacks (profile/growth.h). Memory from before the run that the process freed is not subtracted,
- * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R: if more
- * memory were live, at least one of its blocks would have been sampled with a probability of
- * 97.5 %. ">=" means that samples were dropped. PEAK is the most that the process held; "-": not
- * known, as in windows. The column PEAK is present if some process held more than it does at its
- * end. RSS is at the end, CHANGE over the run; TOP SITE is the function that holds most. Ended
- * processes are ordered by their peak. Sums cover the processes that still exist; their RSS counts
- * shared pages once for each process.
+ * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R. If more
+ * memory were live, at least one of its blocks would have been sampled with a probability of 97.5
+ * %. ">=" means that samples were dropped. PEAK is the most that the process held; "-": not known,
+ * as in windows. The column PEAK is present if some process held more than it does at its end. RSS
+ * is at the end, CHANGE over the run; TOP SITE is the function that holds most. Ended processes are
+ * ordered by their peak. Sums cover the processes that still exist; their RSS counts shared pages
+ * once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */

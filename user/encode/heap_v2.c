@@ -7,15 +7,15 @@
  * Both are multiplied by the same f, so x must be S/C, and then s = S / f(x) and n = s/x. For a
  * stack whose samples are all of one size, n is the number of samples: an integer. Only the
  * rounding of s is lost. For mixed sizes n is no integer. Rounding it shifts the bytes by up to
- * R/2, 10 % of a stack of three samples, and always in the same direction for the same mix, so that
- * the error does not average out over many stacks.
+ * R/2, which is 10 % of a stack of three samples. For the same mix the shift has always the same
+ * direction, so the error does not average out over many stacks.
  *
- * Readers add up the entries of equal stacks. So a stack whose rounded pair misses its bytes by
- * more than TOLERANCE is written as two entries: n1 = floor(n) - 1 objects of s1 bytes that carry
- * the average, and one object of s2 bytes that takes the rest. The rest has as many bytes as one to
- * two average objects stand for. No object stands for less than R, so the rest is not below R
- * either. Then s2 f(s2) = rest can be solved. s1 is first moved so that the objects add up to C. If
- * this leaves a rest below R, the stack is not split.
+ * Readers add up the entries of equal stacks. So a stack is written as two entries if its rounded
+ * pair misses its bytes by more than TOLERANCE. The first has n1 = floor(n) - 1 objects of s1
+ * bytes, which carry the average. The second has one object of s2 bytes, which takes the rest. The
+ * rest has as many bytes as one to two average objects stand for. No object stands for less than R,
+ * so the rest is not below R either. Then s2 f(s2) = rest can be solved. s1 is first moved so that
+ * the objects add up to C. If this leaves a rest below R, the stack is not split.
  *
  * No pair can express less than R bytes. No sample at the file's interval stands for less, but a
  * sample of windows, or the part of a stack that a filter leaves, may stand for less. Not every

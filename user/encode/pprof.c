@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* profile.proto, gzipped. profile/pprof.h describes the fields.
  *
- * The bytes are written by hand: a message is tags, varints and lengths, a hundred lines here and
- * as many in the decoder. protobuf-c would be a dependency, and would need a second copy of the
- * profile as a tree of its objects. It unpacks a hostile file into such a tree, many times its
- * size, before a limit can be checked.
+ * The bytes are written by hand: a message consists of tags, varints and lengths, which take a
+ * hundred lines here and as many in the decoder. protobuf-c would be a dependency. It would need a
+ * second copy of the profile as a tree of its objects. And it unpacks a hostile file into such a
+ * tree, many times the file's size, before a limit can be checked.
  *
  * The file's values are integers, the profile's are not. Each value is written as the difference of
  * two rounded sums. Thus a value is off by less than one, and the total by at most half. */

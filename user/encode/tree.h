@@ -87,9 +87,9 @@ struct tree_change {
 
 struct tree_change tree_node__change(const struct tree *tree, const struct tree_node *node);
 
-/* Is the change more than the sampling error? It may still be chance: blocks come and go, and if
- * every block is recorded, the error is 0 and any difference exceeds it. profile/diff.h judges
- * chance, stack by stack. */
+/* Is the change more than the sampling error? The change may still be chance, because blocks come
+ * and go. If every block is recorded, the error is 0, and any difference exceeds it. profile/diff.h
+ * judges chance, stack by stack. */
 bool tree_change__exceeds_error(const struct tree_change *change);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds the arenas. The main one lies in the C library's (or a static program's) writable data and
- * shows itself by its 127 bins: each is a list head, and the heads of empty lists point to
- * themselves. The others are on a ring with it, and lie at the start of the heaps that were mapped
- * for them. */
+/* Finds the arenas. The main arena is in the writable data of the C library (or of a static
+ * program). It is recognized by its 127 bins: each is a list head, and the heads of empty lists
+ * point to themselves. The other arenas are linked with it in a ring, and each is at the start of a
+ * heap that was mapped for it. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -117,8 +117,8 @@ static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
 	return 0;
 }
 
-/* The memory of the main arena: what sbrk() gave, and where sbrk() failed the mapping with the
- * top. */
+/* Adds the memory of the main arena: the memory that sbrk() gave and, if sbrk() has failed, the
+ * mapping with the top. */
 static int add_main_ranges(struct glibc *g, uint32_t number, uint64_t top)
 {
 	const struct image_region *holder = image__find(g->image, top);

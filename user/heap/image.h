@@ -78,8 +78,8 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
  * -ETIMEDOUT: the deadline; -EFBIG: limits.read_bytes. */
 int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 
-/* As image__read(), for many small pieces close to each other (at most a page long): pages that
- * were read before may be taken from a cache. image__forget() empties it. */
+/* As image__read(), for many small pieces close to each other (each at most a page). Pages that
+ * were read before may come from a cache. image__forget() empties it. */
 int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 

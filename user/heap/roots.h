@@ -55,9 +55,9 @@ struct root_threads {
 	size_t running; /* threads that ran, whose stack pointer is not known */
 };
 
-/* Reads the stack pointers of pid's threads, and the six registers that hold the arguments of the
- * system call that a thread is in. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out: their
- * stacks count as running ones. Source: /proc/PID/task/TID/syscall. */
+/* Reads the stack pointers of pid's threads. For a thread in a system call, also reads the six
+ * registers with the call's arguments. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out:
+ * their stacks count as running ones. Source: /proc/PID/task/TID/syscall. */
 int root_threads__read(pid_t pid, struct root_threads *ret);
 /* Add the stack pointer of a thread that does not run; the content of a register. 0 or -ENOMEM. */
 int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp);
@@ -67,8 +67,8 @@ void root_threads__clear(struct root_threads *threads);
 /* The roots of a process: all private writable memory but the n_owned ranges that belong to
  * allocators (ascending, disjoint). Besides: shared memory without a file of a file system; pages
  * that the dynamic linker has made read-only; anonymous read-only memory. Of a stack whose stack
- * pointer is known, only the part from its red zone upwards (the red zone is the 128 bytes below
- * the stack pointer, x86-64 psABI). Of a running thread, the whole stack. 0 or -ENOMEM. */
+ * pointer is known, only the part from its red zone upwards. (This zone is the 128 bytes below the
+ * stack pointer, x86-64 psABI.) Of a running thread, the whole stack. 0 or -ENOMEM. */
 int roots__find(const struct maps *maps, const struct root_threads *threads,
 		const struct root_range *owned, size_t n_owned, struct roots *ret);
 void roots__clear(struct roots *roots);

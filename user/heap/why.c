@@ -21,9 +21,8 @@ struct looking {
 	pid_t pid;
 	const struct why_options *options;
 	unsigned int scan; /* number of this scan, from 0 on */
-	unsigned int
-		calm; /* earlier scans, in a row, that took no block off the list */
-	bool last;    /* this scan may be the last one */
+	unsigned int calm; /* earlier scans, in a row, that took no block off the list */
+	bool last;	   /* this scan may be the last one */
 	struct lost lost;
 	uint64_t *late; /* values that the last scan has seen, ascending (late.h) */
 	size_t n_late;

@@ -27,7 +27,7 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 }
 
 /* Reads the blocks that `wanted` accepts. Calls `got` for each with its hash, or with NULL if
- * nothing is there. If the reader fails on the way, `got` is not called at all: a look at half of
+ * nothing is there. If the reader fails on the way, `got` is not called at all. A look at half of
  * the blocks would count changes, but not the time in which they happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A process's net CPU time as a function of wall time: its CPU time less what its probes cost it.
- * By this clock, windows are a sample of a run (profile/windowed.h): a process that does not run
+ * By this clock, windows are a sample of a run (profile/windowed.h). A process that does not run
  * does not allocate, and one that probes slow down allocates less. */
 #ifndef MEMTRACE_LEDGER_NET_CLOCK_H
 #define MEMTRACE_LEDGER_NET_CLOCK_H
@@ -35,10 +35,9 @@
  * for each call, however little of a window's CPU time the estimated cost leaves. */
 #define NET_CLOCK_CALL_NS 15
 
-/* WORK. A process that reads and writes shows how much work it gets done, with probes or without:
- * the bytes that go through its system calls (rchar + wchar of /proc/PID/io). The ratio r of these
- * bytes to net time is the same in a window as in the gaps around it. So of windows with CPU time
- * c_i, cost p_i and w_i bytes
+/* WORK. The bytes that go through a process's system calls (rchar + wchar of /proc/PID/io) show how
+ * much work it does, with or without probes. The ratio r of these bytes to net time is the same in
+ * a window as in the gaps around it. So of windows with CPU time c_i, cost p_i and w_i bytes
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *

@@ -27,8 +27,9 @@
  * and the mean size of the blocks that reallocs make rises from slice to slice of the run (by a
  * line whose slope is above zero with 95 % confidence).
  *
- * Not included are the first piece of a vector (a block like others, lost from sight when realloc
- * moves it) and reallocs of blocks whose old size is not known (survivors_counts.grown_unknown). */
+ * Two things are not included. One is the first piece of a vector: a block like others, which is
+ * not followed after realloc has moved it. The other is reallocs of blocks whose old size is not
+ * known (survivors_counts.grown_unknown). */
 #ifndef MEMTRACE_LEDGER_REALLOCS_H
 #define MEMTRACE_LEDGER_REALLOCS_H
 

@@ -26,8 +26,8 @@ struct region_op;
 
 /* All zero: nothing happened yet.
  *
- * The kernel side does not report calls of several threads in the order in which they took effect:
- * a call that takes an address may return before the call that gave the address back. A call that
+ * The kernel side does not report calls of several threads in the order in which they took effect.
+ * A call that takes an address may return before the call that gave the address back. A call that
  * gives memory back is taken to do so at its entry. A call that takes memory is taken to do so when
  * it returns. Calls are applied in the order of these times, a second late. */
 struct region_book {

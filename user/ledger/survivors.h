@@ -4,9 +4,9 @@
  *
  * A block that is born in a window is followed from then on. If it ends in that window, its end is
  * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
- * block itself or a successor. Contents are compared, too: a keyed hash of the block's first bytes
- * is taken before its window ends, while the block is known to be alive, and compared after each
- * later window. Contents themselves are never kept.
+ * block itself or a successor. Contents are compared, too. A keyed hash of the block's first bytes
+ * is taken before its window ends, while the block is known to be alive. After each later window,
+ * the hash is compared. Contents themselves are never kept.
  *
  * A block that was born just before the hash was taken may not have been filled in yet, so its
  * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
@@ -162,9 +162,10 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
  * ones. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* windowed_run.hidden, for the windows from `from` on: a net second of a window shows so many times
- * as much of what goes by the wall clock as a net second of the run. net_s, wall_s: how long
- * windows and the gaps between them took together, by either clock. 0: not known. */
+/* windowed_run.hidden, for the windows from `from` on. Some events go by the wall clock. A net
+ * second of a window shows this many times as many of them as a net second of the run does. net_s,
+ * wall_s: how long windows and the gaps between them took together, by either clock. 0: not
+ * known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 

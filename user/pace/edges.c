@@ -28,9 +28,9 @@ void pace__book(struct scheduler *sc)
 	host__book(&sc->host, pace__now_ns(sc), pace__machine_cost_ns(sc));
 }
 
-/* A call in a process with a window costs more for each other process that has one on the same
- * file: the kernel asks the probes of all these processes, and awaits the return of some. Adds this
- * extra cost. Call it before the number of windows changes. */
+/* A call in a process with a window costs more for each other process with a window on the same
+ * file. The kernel visits the probes of all these processes, and awaits the return of some. Adds
+ * this extra cost. Call it before the number of windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {

@@ -24,10 +24,10 @@
  * its turn. The weight is 1, up to 8 more for growth (resident set and page faults, read from
  * outside) and up to 2 more for CPU time.
  *
- * Processes that are traced cheaply keep their probes when their window ends. But such a turn lasts
- * at most HOST_LONGEST_TURN_NS when other processes wait for one and there is no free slot for
- * them, or the limit has no room. A process may cost a few per cent of a core though it is nearly
- * idle, and some such processes together can use up what all may cost.
+ * Processes that are traced cheaply keep their probes when their window ends. But such a turn is
+ * limited to HOST_LONGEST_TURN_NS when other processes wait for a turn, and there is no free slot
+ * for them or the limit is reached. A nearly idle process may cost a few per cent of a core, and
+ * some such processes together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
  * would exceed its own limit. The forecast is what is known of all processes: their cost per CPU

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the scheduler's files share, and nobody else sees: scheduler.c (the run, and processes with
- * probes of their own), shared.c (probes in everybody's code, and turns) and edges.c (totals,
- * windows' beginnings and ends, what they bring). */
+/* Private to the scheduler's files. scheduler.c has the run, and processes with probes of their
+ * own. shared.c has probes in everybody's code, and turns. edges.c has totals, and the beginnings,
+ * ends and results of windows. */
 #ifndef MEMTRACE_PACE_INTERNAL_H
 #define MEMTRACE_PACE_INTERNAL_H
 

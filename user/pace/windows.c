@@ -427,9 +427,9 @@ void windows__feel(struct windows *w, double felt)
 	w->felt = between(felt, WINDOWS_FELT, WINDOWS_FELT_MOST);
 	more = (w->felt - was) * w->windows_cost_ns;
 	w->felt_ns += more;
-	/* felt_ns is corrected for all past windows. The debt changes by one window's cost at most:
-	 * a long time without windows would be too high a price, because the factor was not known
-	 * then and may still change. */
+	/* felt_ns is corrected for all past windows. The debt changes by one window's cost at most.
+	 * The factor was not known during these windows and may still change, so it does not
+	 * justify a long time without windows. */
 	more = between(more, -usual, usual);
 	w->debt_ns += more;
 	w->idle_debt_ns += more;

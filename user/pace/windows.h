@@ -18,29 +18,29 @@
  * 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly between 0.5
  * and 1.5 of its mean.
  *
- * Felt cost. In windows a process feels more than its calls are calibrated to cost: they find the
- * kernel's code in no cache, and probes that come and go hold the process up. Lost throughput
- * divided by calibrated cost, both as shares of CPU time, was measured beside an untraced twin
- * (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of malloc and free;
- * while tracing is continuous it is 1.03 to 1.09. So what windows cost is multiplied by
- * WINDOWS_FELT, in the debt and in what is printed (felt_ns). Where the process itself has shown
- * another ratio, this one is used (windows__feel(): nginx 1.4 to 1.7).
+ * Felt cost. In windows a process loses more time than its calls cost by calibration. The calls
+ * find the kernel's code in no cache, and placing and removing probes holds the process up. Lost
+ * throughput divided by calibrated cost, both as shares of CPU time, was measured beside an
+ * untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
+ * malloc and free; while tracing is continuous it is 1.03 to 1.09. So what windows cost is
+ * multiplied by WINDOWS_FELT, in the debt and in what is printed (felt_ns). Where the process
+ * itself has shown another ratio, this one is used (windows__feel(): nginx 1.4 to 1.7).
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
- * the requests in windows made up its p99. So where probes take more than a quarter of a process's
- * CPU time in windows, all of its CPU time in windows counts as cost, not only what probes take.
- * Then at a limit of 1 % one request in a hundred is touched. (Where probes take less, requests
- * hardly take longer, and windows may be longer.)
+ * the requests in windows made up its p99. So if probes take more than a quarter of a process's CPU
+ * time in windows, all of its CPU time in windows counts as cost. Then at a limit of 1 % one
+ * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
+ * windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
  * of a core there. Suppose that only its own CPU time paid for that. Then there would be one window
  * in fifteen seconds at a limit of 1 %, and one request in a thousand would be touched. So the part
  * of a core that the process did not use pays as well, as far as the machine has so much idle. Then
- * windows take one hundredth of the time, cost no more than one hundredth of a core, and touch one
- * request in a hundred, as with a process that always works. But at most LIGHT times the process's
- * CPU time counts. So a process that is silent for long saves up nothing for windows in the work
- * that comes afterwards.
+ * windows take one hundredth of the time and cost no more than one hundredth of a core. They touch
+ * one request in a hundred, as with a process that always works. But at most LIGHT times the
+ * process's CPU time counts. So a process that is silent for long saves up nothing for windows in
+ * the work that comes afterwards.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -67,7 +67,7 @@
  * cost.
  *
  * Idle processes. While tracing is continuous, a process that is idle for most of the time may cost
- * the share of one core, as far as the machine has a core idle. Such a process costs little, and
+ * the share of one core, if the machine has idle time for that. Such a process costs little, and
  * windows would see little of it. (A process that gets no CPU because others have it is not idle:
  * it is ready to run. `spare` and `sleeps` tell.) For this there is a second account, in which wall
  * time pays as well (idle_debt_ns). It is cost less steady times the larger one of two: CPU time,

@@ -60,10 +60,10 @@ void maps__free(struct maps *maps);
  * else through /proc/PID/root + path, else path itself. The latter two count only if device and
  * inode agree with the entry's. Only a regular file is opened. A descriptor, or negative errno
  * (-ESTALE: another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all).
- * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy, in memory, of
- * memtrace's own vdso, because the vdso is the same in all 64-bit processes (-ENOENT when the
- * entry's size is another). For a file of FUSE the descriptor is of a copy, too (base/far.h);
- * -ETIMEDOUT, -EBUSY: the file system does not answer. */
+ * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy in memory of
+ * memtrace's own vdso, because all 64-bit processes have the same one (-ENOENT when the entry's
+ * size differs). For a file of FUSE the descriptor is of a copy, too (base/far.h); -ETIMEDOUT,
+ * -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor that tells the kernel where a

@@ -390,9 +390,9 @@ static void choose_enders(const struct windowed_result *wall, size_t n, const do
 	}
 }
 
-/* How well the lost blocks are explained if the stacks in `which`, one bit each, end by the wall
- * clock, times the chance of that before the loss is looked at. The remainder of a group may be of
- * any size, because many blocks may be freed at once: Cauchy's distribution. */
+/* How well the lost blocks are explained if the blocks of the stacks in `which`, one bit each, end
+ * by the wall clock. This is multiplied by the prior chance of that. The remainder of a group may
+ * be of any size, because many blocks may be freed at once: Cauchy's distribution. */
 static double weight_of_enders(const void *ctx, unsigned which)
 {
 	const struct enders *e = ctx;

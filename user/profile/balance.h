@@ -15,7 +15,7 @@
  * is the error that is left.
  *
  * DOUBTS. Of some stacks contents show shorter lives than frees do, and too few frees were seen to
- * tell which is right (struct survival.doubtful). The process's growth can tell: if its memory
+ * tell which is right (struct survival.doubtful). The process's growth can tell. If its memory
  * grows by more than all other stacks explain, the blocks of such a stack stay, and their contents
  * were only written to. Each way to decide for the ONE_BY_ONE stacks that matter most gives one G,
  * the growth of all stacks together. Its weight is the density of log(A / G), as above. Before A is
@@ -27,8 +27,8 @@
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
  * so these pages are in memory or swap. So the small blocks of all stacks fit into the anonymous
  * memory that is resident or swapped out. This limit is often lower than that of the mappings, into
- * which all blocks fit. For with many threads an allocator maps much more than it uses: 64 threads
- * that hold 16 MB together map 556 MB, of which 20 MB are resident.
+ * which all blocks fit. The reason is that with many threads an allocator maps much more than it
+ * uses. 64 threads that hold 16 MB together map 556 MB, of which 20 MB are resident.
  *
  * WALL CLOCK. Windows do not slow what goes by the wall clock (a timer, clients that wait for no
  * answer). By net time, windows show up to windowed_run.hidden times as much of it as there is.
@@ -41,10 +41,10 @@
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
  * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window
  * loses blocks: a slowed process allocates fewer, but as many end as ever. The counts of calls in
- * windows show this loss for all blocks together; stacks are not needed. Each of the ONE_BY_ONE
- * stacks that would lose most is judged by itself, and all other stacks are judged as one: do their
- * blocks end by the wall clock, or by what the process does? Before the loss is looked at, the
- * chance that they end by the wall clock is BY_CLOCK for each. Let W be the set of stacks whose
+ * windows show this loss for all blocks together; stacks are not needed. Do the blocks of a stack
+ * end by the wall clock, or by what the process does? Each of the ONE_BY_ONE stacks that would lose
+ * most is judged by itself, and all other stacks are judged as one. Before the loss is looked at,
+ * the chance that they end by the wall clock is BY_CLOCK for each. Let W be the set of stacks whose
  * blocks do, d_g the blocks that the windows of group g lost, and e_ig the blocks that stack i
  * would lose in them. Then
  *

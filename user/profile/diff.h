@@ -54,8 +54,8 @@
  * need be, because the error of each sampling counts in two steps. From four profiles on, a stack
  * is said to grow only if the trend grows, too.
  *
- * tests/unit/profile/test_diff.c simulates how good that is, with samples at 512 KiB. A program
- * that holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, does not grow: of 400 pairs of its
+ * tests/unit/profile/test_diff.c simulates how good that is, with samples at 512 KiB. One program
+ * holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, and does not grow. Of 400 pairs of its
  * runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found between two
  * snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6 are enough,
  * and fewer come in 3 of 100 runs.) In 6 of these 200 runs something else is reported to grow. */

@@ -63,9 +63,9 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other);
 /* The part of an estimate that has so many objects and bytes. The error is shared out by bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* The sum of squares. If it was not kept (a file does not have it), the larger of two lower limits:
- * bytes^2 / samples, which it is if all samples weigh the same, and the variance, which it nearly
- * is if all blocks are small. */
+/* The sum of squares. If it was not kept (a file does not have it), this is the larger of two lower
+ * limits. One is bytes^2 / samples, which is right if all samples weigh the same. The other is the
+ * variance, which is nearly right if all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
 /* How many bytes a sample of a block stands for at mean interval `to`, if at mean interval `from`
