@@ -24,7 +24,7 @@
 #define ABI_AGE_NS	   10000ULL /* the first class ends at 10 us */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
 #define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
-#define ABI_SCRATCH	   4 /* stack buffers per CPU: so many probes may preempt each other */
+#define ABI_SCRATCH	   4	    /* stack buffers per CPU, for probes that preempt each other */
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \
@@ -491,8 +491,7 @@ struct abi_process {
 	 * they came only just now. 0: they are always in place. */
 	__u64 window_ns;
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
-		      * abi_end), and addresses of freed ones stay in the live table, as
-		      * BIRTH_ENDED */
+		      * abi_end). Addresses of freed ones stay in the live table, as BIRTH_ENDED */
 	__u32 pad;
 };
 

@@ -139,7 +139,7 @@ struct {
 	__type(value, __u32);
 } free_processes __weak SEC(".maps");
 
-/* The counters of the whole machine, where probes stand in everybody's code. They include calls of
+/* The counters of the whole machine, if probes are in everybody's code. They include calls of
  * processes that are not traced. The map has a single entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);

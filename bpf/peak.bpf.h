@@ -31,7 +31,7 @@ static __always_inline void peak_before(const struct abi_peak *peak, struct abi_
 	site->peak_n = n;
 }
 
-/* The site has changed: the process holds so many bytes more, or less. */
+/* The site has changed: the process holds `bytes` more (negative: less). */
 static __always_inline void peak_after(struct abi_peak *peak, __s64 bytes, __u64 now_ns)
 {
 	__s64 live = (__s64)__sync_fetch_and_add(&peak->live_bytes, bytes) + bytes;

@@ -41,8 +41,8 @@ static __always_inline int stack_begin(struct unwind *u, __u64 entry, __u64 sp, 
 	return 0;
 }
 
-/* Begins the stack of a thread that stands in front of pc, with these registers: the code there is
- * its first frame. */
+/* Begins the stack of a thread that is about to execute the instruction at pc. The code at pc is
+ * the first frame. */
 static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp, __u64 bp,
 					   __u32 max_frames)
 {

@@ -45,7 +45,7 @@ static void open_standard_streams(void)
 		close(fd);
 }
 
-/* What is not a command may be a process, by pid or by name, or a program: a line. */
+/* Prints a hint. A word that is no command may be a process, by pid or by name, or a program. */
 static void hint(const char *word)
 {
 	if (!*word || word[strcspn(word, " \t\r\n\033'\"$`\\")])
@@ -67,8 +67,8 @@ static void hint(const char *word)
 int main(int argc, char **argv)
 {
 	open_standard_streams();
-	/* Ignored by who started us, the end of a child would not be told: of a command, or of one
-	 * that reads a file. */
+	/* If our parent ignores SIGCHLD, so do we, and could not wait for a child: a command, or a
+	 * child that reads a file. */
 	signal(SIGCHLD, SIG_DFL);
 	if (argc < 2) {
 		print_help(stderr);

@@ -24,8 +24,8 @@
 #include "base/io.h"
 #include "sandbox/sandbox.h"
 
-#define HANG_S	     60		/* a server that reads nothing for so long hangs */
-#define UNREAD_BYTES (64 << 20) /* of profiles, at most: they take our memory until it reads them */
+#define HANG_S	     60		/* a server that reads nothing for this time hangs */
+#define UNREAD_BYTES (64 << 20) /* most of unread profiles, which take our memory */
 #define PATIENCE_MS  20 /* for the server to make room: the limit of overhead is kept meanwhile */
 
 /* Debian has no static libmicrohttpd whose own libraries are static, too. */
@@ -315,7 +315,7 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 
 	if (s->feed < 0)
 		return;
-	/* it may say a lot: the rest of it comes at the next look */
+	/* there may be many messages: the rest is read at the next look */
 	for (int i = 0; i < 64 && wishes->n < SERVER_WISHES; i++) {
 		rc = feed__receive(s->feed, &message, &memory);
 		if (memory >= 0)

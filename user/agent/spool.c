@@ -20,8 +20,8 @@
 #include "base/fork.h"
 #include "base/io.h"
 
-#define OPEN_S	5.0 /* in which it says whether it can write */
-#define CLOSE_S 5.0 /* in which it writes what is left, while we wait */
+#define OPEN_S	5.0 /* for the child to say if it can write */
+#define CLOSE_S 5.0 /* for the child to write the rest, while we wait */
 /* Of mt-spool */
 #define SOCKET_FD 3
 #define DIR_FD	  4

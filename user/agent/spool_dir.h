@@ -10,7 +10,7 @@
 #include "profile/profile.h"
 
 #define SPOOL_FILES 200		   /* at most, */
-#define SPOOL_BYTES (256ull << 20) /* of so many bytes together: the oldest go first */
+#define SPOOL_BYTES (256ull << 20) /* together: the oldest files are deleted first */
 #define SPOOL_NAME  64
 
 /* "20261126T103814Z.redis-server.1234.pb.gz": when the process ended (UTC), its name with '_' in

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define FAR_MAX_LEFT	16    /* processes left behind: with so many nothing more is asked */
+#define FAR_MAX_LEFT	16    /* left-behind processes: with these, no more is asked */
 #define FAR_MAX_BYTES	65536 /* most that goes to mt-files at once, and that comes back */
 #define FAR_PATIENCE_MS 2000
 #define FAR_HURRIED_MS	150 /* while probes are in place; less than the keeper's patience */

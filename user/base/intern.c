@@ -9,7 +9,7 @@
 #include "base/hash.h"
 #include "base/vector.h"
 
-#define INTERN_MAX (1u << 31) /* as many as half of 2^32 slots */
+#define INTERN_MAX (1u << 31) /* half of the largest hash table, which has 2^32 slots */
 
 static const void *string_at(const struct intern *intern, size_t start, size_t *ret_len)
 {

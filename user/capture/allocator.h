@@ -63,7 +63,7 @@ struct alloc_unseen {
 struct allocators {
 	struct allocator **list;
 	size_t n;
-	size_t n_attached; /* so many of these, the first ones, were attached: capture__attach() */
+	size_t n_attached; /* the first n_attached of these were attached: capture__attach() */
 	/* allocators that were mapped late and have no probes, but are not in
 	 * capture__refusals() */
 	size_t n_refused;

@@ -23,7 +23,7 @@
 #define LEAST_PAGES  8
 #define MAX_BYTES    (32 << 20)
 
-/* Layouts from include/uapi/linux/perf_event.h. Behind each record stands the time when it was
+/* Layouts from include/uapi/linux/perf_event.h. Each record is followed by the time when it was
  * made. Of sample_id only this part is asked for. */
 struct mmap2_record {
 	struct perf_event_header header;

@@ -114,7 +114,7 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 	for (int number = 1; line && *line && !rc; line = next, number++) {
 		char *option, *argv[3] = {(char *)command, NULL, NULL};
 
-		/* arguments__expand() has room for so many, comments or not */
+		/* arguments__expand() has room for this many lines, comments included */
 		if (number > AGENT_CONFIG_LINES) {
 			complain("%s: %s has more than %d lines", command, path,
 				 AGENT_CONFIG_LINES);

@@ -15,7 +15,7 @@ struct push_option {
 
 /* All zero: nothing is sent. */
 struct push_config {
-	struct push_option options[PUSH_OPTIONS]; /* in order: some belong to the one before */
+	struct push_option options[PUSH_OPTIONS]; /* in order: some belong to the preceding one */
 	size_t n;
 };
 

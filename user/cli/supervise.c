@@ -19,10 +19,10 @@
 #include "cli/cli.h"
 #include "cli/notify.h"
 
-#define CHECK_S 5.0  /* in which a configuration must have been checked */
+#define CHECK_S 5.0  /* most for the check of a configuration */
 #define WAIT_S	1.0  /* between two looks at what is due */
-#define START_S 90.0 /* for so long a child that starts is not taken for one that hangs */
-#define END_S	20.0 /* a child that was told to end and is there after that hangs */
+#define START_S 90.0 /* most for the start of a child: then it counts as hanging */
+#define END_S	20.0 /* most for a child to end: then it counts as hanging */
 
 /* waits before a child that failed is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
@@ -32,7 +32,7 @@ struct supervisor {
 	int signal_fd, alive; /* alive: the child's bytes; -1: there is no child */
 	pid_t child, checker; /* 0: there is none */
 	double child_since_s, checker_since_s, start_at_s;
-	double alive_at_s; /* when the child said so last */
+	double alive_at_s; /* when the child last said that it is alive */
 	double kill_at_s;  /* when a child that was told to end is killed */
 	struct backoff backoff;
 	double watchdog_s, watchdog_at_s;

@@ -8,8 +8,8 @@
 
 #define MAX_INSNS 16
 
-/* So many places of a file load the pointer at most if nothing was copied: the function itself, and
- * code that exchanges the table. Debian's python3.11 has 22, copies included. */
+/* The most places of a file that load the pointer if nothing was copied: the function itself, and
+ * code that replaces the table. Debian's python3.11 has 22, copies included. */
 #define MAX_LOADS 4
 
 /* What is known of a register: where its value was loaded from, or which address it holds. */

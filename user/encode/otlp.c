@@ -17,7 +17,7 @@
 #define KIND	  "memory"
 #define KIND_UNIT "bytes"
 
-/* limit for the samples that threads have of their own, of all stacks */
+/* the most samples by thread, of all stacks together */
 #define MOST_THREAD_SAMPLES 16000
 
 enum request_field { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };

@@ -24,7 +24,7 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MAX_DROP       16  /* at most so many allocator functions are named in drop_frames */
+#define MAX_DROP       16  /* the most allocator functions that drop_frames names */
 #define MAX_DROP_BYTES 100 /* longest of these names */
 /* LABEL_SQUARES is written if it is more than this many times what readers compute */
 #define CLEARLY 1.01

@@ -211,7 +211,7 @@ static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint6
 	return WALK_TOP;
 }
 
-/* Has the heap grown beyond the end that maps told? */
+/* Has the heap grown beyond its end in the maps? */
 static bool has_grown(const struct walk *walk)
 {
 	uint64_t top;
@@ -220,8 +220,8 @@ static bool has_grown(const struct walk *walk)
 	       top - walk->end < BIG * (uint64_t)BIG;
 }
 
-/* The chunk at addr, of less than BIG bytes, has pages that are not resident: a large buffer that
- * was hardly written to, or what was one. The header behind it tells which. */
+/* The chunk at addr, of less than BIG bytes, has pages that are not resident. It is, or was, a
+ * large buffer that was hardly written to. The header behind it tells which. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The heap of jemalloc 5.3, as its structures in memory tell; no symbol is needed. Layouts:
  * include/jemalloc/internal/rtree.h, edata.h, bitmap.h and sc.h of jemalloc. Blocks in thread
- * caches look like blocks in use: what says otherwise lies on the threads' own stacks of pointers,
- * which nothing leads to. */
+ * caches look like blocks in use. Only the threads' own stacks of pointers show that they are free,
+ * and no pointer leads to these. */
 #ifndef MEMTRACE_HEAP_JEMALLOC_H
 #define MEMTRACE_HEAP_JEMALLOC_H
 

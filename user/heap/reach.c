@@ -26,8 +26,8 @@ struct scanning {
 	uint64_t lowest, highest; /* of all spans and their vicinity */
 	bool all;		  /* keep all pointers, and parents */
 
-	/* How far the heap is read, by number: blocks from here on are visited when the reading
-	 * comes to them. n of all blocks: after the reading. */
+	/* How far the heap is read, as a block's number: blocks from this one on are visited when
+	 * they are read. The number of all blocks: the heap is read. */
 	uint32_t reached;
 
 	uint32_t *queue; /* a ring */
@@ -35,7 +35,7 @@ struct scanning {
 	uint64_t *waiting;
 	uint32_t n_waiting;
 
-	/* The words at hand, and which addresses are known to be neither there nor behind. */
+	/* The present words, and a range of addresses that is known not to be resident. */
 	uint64_t *words;
 	uint64_t gap, start, end; /* nothing is resident in [gap, start); words has [start, end) */
 
@@ -142,7 +142,7 @@ static int load(struct scanning *s, uint64_t start, uint64_t end)
 	err = image__read(s->image, start, s->words, (size_t)(end - start));
 	if (err == -ETIMEDOUT || err == -EFBIG)
 		return err;
-	if (err) /* some of it has gone meanwhile */
+	if (err) /* some of the memory was unmapped meanwhile */
 		err = load_pages(s, start, end);
 	s->start = start;
 	s->end = end;

@@ -16,14 +16,14 @@
 #include "heap/roots.h"
 #include "sandbox/stream.h"
 
-/* At least so many scans, and more of them until two in a row take no block off the list of what is
- * lost. */
+/* At least WHY_SCANS scans. Then up to WHY_MORE_SCANS more, until two in a row take no block off
+ * the list of lost blocks. */
 #define WHY_SCANS      3
 #define WHY_MORE_SCANS 9
 #define WHY_APART_S    0.5
 #define WHY_ENOUGH     3 /* with fewer scans, a block whose pointer moves may be called lost */
 #define WHY_MAX_ADDRS  4096
-#define WHY_MAX_PATHS  1000 /* of the blocks that are asked for, so many have their paths told */
+#define WHY_MAX_PATHS  1000	  /* of the blocks asked for: the most whose paths are reported */
 #define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
 
 /* Which blocks are asked for. All zero: none, only what is lost is told. */

@@ -91,7 +91,7 @@ void realloc_slices__add(struct realloc_slices *slices, const struct realloc_rec
 			 uint64_t from_ns, uint64_t step_ns);
 
 /* The share S (above) of the bytes added by reallocs that is held for good. stay: how many of the
- * samples in the slices stay. */
+ * sampled blocks in the slices stay. */
 double realloc_slices__held(const struct realloc_slices *slices, double stay);
 
 #endif

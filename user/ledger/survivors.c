@@ -508,8 +508,8 @@ static int count_watched(struct survivors *s)
 	return 0;
 }
 
-/* Takes in an end that was reported: at the address of followed blocks, or of a block that came and
- * went in this window. */
+/* Enters an end that was reported. It was at the address of followed blocks, or the end of a block
+ * that was born and freed in this window. */
 static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];

@@ -8,11 +8,11 @@
 
 #define CREDIT_NS	(2 * S)	    /* unused budget of that time is kept */
 #define STRETCH_NS	(500 * MS)  /* over which a process is judged */
-#define STALE_NS	(1000 * MS) /* if no look comes for so long, the stretch is void */
+#define STALE_NS	(1000 * MS) /* if no look comes for this time, the stretch is void */
 #define BUSY		2.5e-3 /* cost of all per wall time: with less, none can exceed its limit */
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
-#define LASTING_NS	(30 * S) /* everywhere for so long: the attempt has not failed */
+#define LASTING_NS	(30 * S) /* everywhere for this time: the attempt has succeeded */
 #define MIN_CPU_NS	(2 * MS) /* CPU time used that is worth a window */
 /* A forecast for tracing everywhere may fill this share of the limits: CALM of the host's, EASY of
  * each process's. */

@@ -53,9 +53,9 @@ unsigned thinning__fit(const struct thinning *thinning, const struct thinning_co
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
-/* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs fit
- * or, if there is none, with which the costs of all stretches since the factor was last judged fit.
- * If there is one, sets a larger factor than now and returns true. */
+/* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs
+ * fit. If there is none, looks for one with which the costs of all stretches since the last
+ * judgement fit. If there is one, sets a larger factor than now and returns true. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

@@ -19,22 +19,23 @@
 /* Unused budget is kept up to the larger one of two: CREDIT_NS, and the cost of CREDIT windows. */
 #define CREDIT_NS (50 * MS)
 #define CREDIT	  6.0
-/* When a window has closed, so many further windows are to be paid for, on the average. */
+/* When a window has closed, the budget should on average already pay for this many further
+ * windows. */
 #define RESERVE	    1.0
 #define RETURN	    0.5	 /* the next gap makes up for this part of the difference to that */
 #define LEAST_GAP   0.25 /* least mean gap / usual one, however much is paid for */
 #define LONGEST_GAP 4.0	 /* means at which the exponential distribution is cut off */
-/* debt up to the budget of so much time may come about by chance */
+/* debt up to the budget of this time may be chance */
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
 #define NOTICED	    0.25 /* cost / CPU time above which others notice a window */
 #define LIGHT	    10.0 /* most that pays for windows / CPU time: "Light work" */
-#define MIN_CPU	    1e-3 /* CPU time per wall time: less is as good as idle */
+#define MIN_CPU	    1e-3 /* CPU time per wall time: less counts as idle */
 /* A process that used no CPU counts as idle only if at least this share of a core was free for it.
  * With less, it may be waiting for a core. */
 #define IDLE		0.5
-#define IDLE_NS		(250 * MS) /* so long a process must have been idle to count as idle */
-#define LASTING_NS	(5 * S)	   /* continuous for so long: the attempt has not failed */
+#define IDLE_NS		(250 * MS) /* for this time a process must be idle to count as idle */
+#define LASTING_NS	(5 * S)	   /* continuous for this time: the attempt has succeeded */
 #define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 

@@ -8,12 +8,12 @@
 
 #include "profile/windowed_strata.h"
 
-#define WIDEST	      2.5   /* the grid reaches so many standard deviations either way */
-#define FINER	      20    /* facts are weighed at so many places between two of the grid */
-#define ANON_ERROR    0.2   /* what allocators keep for themselves differs by so much, relative */
+#define WIDEST	      2.5   /* the grid reaches this many standard deviations either way */
+#define FINER	      20    /* facts are weighed at this many points between two of the grid */
+#define ANON_ERROR    0.2   /* relative spread of what allocators keep for themselves */
 #define OTHER_THINGS  0.05  /* chance that memory grows by what is not in any stack */
 #define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
-#define BY_CLOCK      0.2   /* chance that what grows goes by the wall clock */
+#define BY_CLOCK      0.2   /* chance that the growing stacks go by the wall clock */
 #define LOST_ERROR    0.1   /* error of lost blocks: share of the loss that W explains, */
 #define STEADY_ERROR  0.02  /* and share of the loss if all stacks ended by the wall clock */
 #define ONE_BY_ONE    8	    /* stacks that are looked at one by one */
@@ -225,8 +225,8 @@ static void find_chances(int n, double (*weight)(const void *ctx, unsigned which
 /* The stacks whose doubt matters most: their two answers differ by most. */
 struct doubts {
 	size_t stack[ONE_BY_ONE];
-	/* bytes of the process's memory per second: growth by the evidence that was taken, by the
-	 * other one, and the relative standard error of both */
+	/* bytes of the process's memory per second: growth by the evidence that was believed,
+	 * growth by the other evidence, and the relative standard error of both */
 	double grows[ONE_BY_ONE][2], error[ONE_BY_ONE];
 	int n;
 	double rest, variance; /* growth of all other stacks together */
@@ -262,8 +262,8 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 	ret->variance = windowed__variance(strata, rest);
 }
 
-/* How well the growth of anonymous memory is explained if the stacks in `which`, one bit each, are
- * as the evidence says that was not taken. */
+/* How well the growth of anonymous memory is explained if, for the stacks in `which` (one bit
+ * each), the evidence is right that was not believed. */
 static double weight_of_doubts(const void *ctx, unsigned which)
 {
 	const struct doubts *d = ctx;
@@ -361,8 +361,8 @@ static double sum_of(const double value[WINDOWED_GROUPS])
 	return sum;
 }
 
-/* Blocks that windows would lose: of each of the stacks that would lose most and, as the last
- * entry, of all other stacks together. */
+/* Blocks that windows would lose. There is an entry for each of the stacks that would lose most,
+ * and the last entry is for all other stacks together. */
 struct enders {
 	size_t stack[ONE_BY_ONE];
 	double expected[ONE_BY_ONE + 1][WINDOWED_GROUPS];

@@ -115,8 +115,8 @@ struct resident {
 	bool heap_split;    /* the heap was profiled: there is HEAP_LIVE */
 	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
-	bool followed;	    /* what is mapped during the run is told by owner */
-	double followed_s;  /* ... for so long only, because it cost too much; 0: to the end */
+	bool followed;	    /* memory mapped during the run is listed by owner */
+	double followed_s;  /* seconds until that cost too much; 0: it was done to the end */
 	uint64_t skipped;
 };
 

@@ -75,7 +75,7 @@ static void integrate(struct survival *s)
 
 /* Blocks of some ages are never looked at: at the end of a window they are younger, and when the
  * next one begins they are older. S at such ages is only known to lie between its values before and
- * after. returns: the largest error of the integral that comes from it, seconds */
+ * after. Returns the largest error of the integral that follows from this, seconds. */
 static double error_of_area(const struct survival *s)
 {
 	double error = 0;

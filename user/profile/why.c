@@ -23,7 +23,7 @@ static void clear_row(struct why_row *row)
 	free(row->steps);
 }
 
-/* By all that tells rows apart. */
+/* Orders rows by their paths without offsets. */
 static int compare_ways(const void *a, const void *b)
 {
 	const struct why_row *x = a, *y = b;

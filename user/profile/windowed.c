@@ -7,8 +7,8 @@
 
 #include "profile/windowed_strata.h"
 
-/* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
- * sign is sure, however little they differ. By the sign test: if each of n independent windows
+/* Growth is sure only if at least LEAST_BORN windows saw the stack allocate. With fewer, not even
+ * its sign is sure, however little they differ. By the sign test: if each of n independent windows
  * shows growth or shrinking with the same chance, all n show growth with the chance 2^-n. 2^-6 is
  * the first of these chances below 2.5 %. */
 #define LEAST_BORN 6
@@ -326,7 +326,7 @@ static double allocated_unseen(const struct context *c)
 
 /* The error of one figure. */
 struct error {
-	double variance; /* of the stack's own samples, and of how windows differ */
+	double variance; /* from the stack's own samples, and from the spread between windows */
 	/* standard error that all stacks share, because at times none of them was watched */
 	double common;
 };

@@ -143,7 +143,7 @@ struct windowed_run {
 	double wall_s;		 /* the run's length by the wall clock */
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
-	double scale;		 /* windows stand for so many times their clock's time; 0 means 1 */
+	double scale;		 /* windows stand for `scale` times their clock's time; 0 means 1 */
 	/* Windows do not slow what goes by the wall clock. So by net time they show more of it than
 	 * there is: up to so many times as much. 0 means 1 */
 	double hidden;

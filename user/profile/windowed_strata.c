@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #define STRATUM 8 /* windows: enough for a spread, few enough to follow a program's phases */
-/* A window is left out if it samples at more than so many times the median interval of its stratum:
- * one sample of it would outweigh all others. */
+/* A window is left out if its sampling interval is more than this many times the median of its
+ * stratum. One of its samples would outweigh all others. */
 #define COARSE 8
 
 static int compare_doubles(const void *a, const void *b)

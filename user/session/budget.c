@@ -28,13 +28,13 @@
 /* How often the cost of regions is looked at. OFTEN: when it may pass its limit at any moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL
-#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share: a burst */
+#define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share, for bursts */
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
 #define HELD_NS	     500000000 /* budget__holds() ignores figures older than this */
-/* memtrace's own nice value where many processes are traced: a window that is closed late costs
- * more than the budget allows */
+/* memtrace's own nice value when it traces many processes. If a window is closed late, it costs
+ * more than the budget allows. */
 #define NICE -10
 
 /* --- cost --- */

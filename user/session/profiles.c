@@ -13,16 +13,16 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define MIN_SETTLED	16	   /* ended processes that make it worth to read all tables */
+#define MIN_SETTLED	16	   /* ended processes: with these, all tables are read */
 #define SETTLE_EVERY_NS 2000000000 /* the tables are not read more often than this */
-/* One process that ended so long ago is reason enough to read them, because its files are held
+/* The tables are also read if even one process ended this long ago, because its files are held
  * until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
 /* session__await_gap() waits at most this long for a gap between windows, */
 #define GAP_WITHIN_NS 1000000000
 #define GAP_LOOK_MS   5 /* and looks this often if there is one */
 /* With session_options.victims: how often processes in windows are looked at. This takes at most
- * one part in so many of memtrace's time. */
+ * one FORESEE_SHARE-th of memtrace's time. */
 #define FORESEE_EVERY_NS  500000000
 #define FORESEE_SHARE	  10
 #define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */

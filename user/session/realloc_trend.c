@@ -9,7 +9,7 @@
 #include "base/search.h"
 #include "session/trend.h"
 
-#define MOST_HIDDEN 20 /* windows slow programs down at most so many times, bare loops aside */
+#define MOST_HIDDEN 20 /* the most that windows slow programs down, bare loops excepted */
 
 /* What is known of reallocs, by site; NULL: out of memory. */
 static struct realloc_slices *slices_of(const struct build *b, const struct process_sites *sites,

@@ -218,8 +218,8 @@ int session__peek(struct session *session, int (*fn)(void *ctx, const struct pro
 struct session_news {
 	/* Gets a new profile, which is freed after the call. */
 	int (*profile)(void *ctx, const struct profile *profile);
-	/* The process pid has not ended, and has done nothing since its last profile: the profile
-	 * holds still, but for what depends on the length of the run. */
+	/* The process pid has not ended, and has done nothing since its last profile. The profile
+	 * is still right, except for figures that depend on the length of the run. */
 	int (*same)(void *ctx, pid_t pid);
 	void *ctx;
 	/* true: a profile of each process. Call it so at first, and after a profile was lost. */
@@ -227,9 +227,9 @@ struct session_news {
 };
 
 /* As session__peek(), but calls only news->same for a process that has done nothing since its last
- * profile. It has a new one all the same once its run is a quarter longer, because growth is per
- * time of the run, and what is young grows old. At least one process has a new one, because a
- * profile tells losses of the whole run, too. */
+ * profile. Even such a process has a new profile once its run is a quarter longer, because growth
+ * is per time of the run, and young blocks grow old. At least one process has a new profile each
+ * time, because a profile also has the losses of the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended so since the last

@@ -25,9 +25,9 @@
  * which no process has generated. */
 #define USER_END (1ULL << 63)
 
-/* Mappings that are gone are kept, to name older stacks, but at most so many: a process may go on
- * to map at ever new addresses. When there are more, all that are gone are forgotten. Frames in
- * them then count as frames without a mapping. */
+/* Mappings that are gone are kept to name older stacks, but at most MAX_GONE, because a process may
+ * map at new addresses again and again. When there are more, all that are gone are forgotten.
+ * Frames in them then count as frames without a mapping. */
 #define MAX_GONE 16384
 
 struct target *targets__add(struct session *s)

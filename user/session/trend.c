@@ -153,9 +153,10 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* For several ages, adds to each site: which share of what it allocated at least that long ago is
- * still held, and which share of its live memory is that old. Allocation over time is known from
- * the series; without one it is taken to be even. 0 or -ENOMEM. */
+/* For several ages, adds two shares to each site. One is the share of the memory allocated at least
+ * that long ago that is still held. The other is the share of its live memory that is that old.
+ * Allocation over time is known from the series; without one it is taken to be even. 0 or
+ * -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];

@@ -24,8 +24,8 @@ static uint64_t program_begin_ns(const struct build *b)
 }
 
 /* Net seconds from begin_ns to ns. What a process did between the last reading of the clock and its
- * end is not known: it is taken to have gone on as before. If it were taken to have done nothing,
- * what was traced until then would seem to be everything. */
+ * end is not known. It is assumed to have continued as before. If it were taken to have done
+ * nothing, what was traced until then would seem to be everything. */
 static double net_until(const struct net_clock *clock, uint64_t begin_ns, uint64_t ns)
 {
 	uint64_t last_ns = clock->n ? clock->at[clock->n - 1].wall_ns : ns;

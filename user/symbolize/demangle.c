@@ -5,8 +5,8 @@
  * longjmp as soon as the output exceeds what anyone will read. With a callback, both demanglers
  * keep their memory on the stack, so the longjmp leaks nothing. The exception is an identifier in
  * Rust's punycode: libiberty frees it only after the callback returns. So for such an identifier
- * the callback returns and leaves at the next piece of output, which is ASCII: an ASCII piece
- * stands between any two punycode identifiers. */
+ * the callback returns, and leaves at the next piece of output. That piece is ASCII, because there
+ * is an ASCII piece between any two punycode identifiers. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>

@@ -80,8 +80,8 @@ static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr
 	return entry && entry->file.inode ? entry : NULL;
 }
 
-/* Finds out where the file that entry belongs to was loaded, by its code: the only mapping whose
- * place in the file tells a vaddr without doubt. */
+/* Finds out where the file of entry was loaded, by the mapping of its code. Only for this mapping
+ * the offset in the file gives a vaddr without doubt. */
 static void find_bias(const struct variables *variables, const struct map_entry *entry,
 		      const struct elf_image *image, struct file *file)
 {

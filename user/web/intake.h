@@ -7,9 +7,9 @@
 
 #include "web/reply.h"
 
-/* Takes in some of the messages that are at the feed's end fd (agent/feed.h), all if these are few;
- * it does not wait for more. Profiles that cannot be taken are counted in the store. false: there
- * is no tracer any more, or what came is no message of one. */
+/* Reads the messages that wait at the feed's end fd (agent/feed.h), but not too many at a time.
+ * Does not wait for more. Profiles that cannot be stored are counted in the store. false: the
+ * tracer has ended, or something else than a message came. */
 bool site__take_feed(struct site *site, int fd);
 
 #endif

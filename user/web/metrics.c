@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* OpenMetrics 1.0 (openmetrics.io): by group of processes, which are those of one name, for series
- * of each pid are too many and none of them lasts. Bounded in number: the groups that hold most
+/* OpenMetrics 1.0 (openmetrics.io). Series are by group: the processes of one name. Series by pid
+ * would be too many, and none of them lasts. The number of groups is bounded: those that hold most
  * have series of their own, the rest is "other". */
 #include <errno.h>
 #include <inttypes.h>

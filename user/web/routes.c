@@ -15,7 +15,7 @@
 #include "profile/view.h"
 #include "web/reply.h"
 
-#define LATE_ROUNDS 3 /* so many rounds that are due and have not come: something is wrong */
+#define LATE_ROUNDS 3 /* rounds that are due and have not come: with these, something is wrong */
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The profiles that the server has: of each process the newest, read, and the newest and some older
- * ones as files, all of them within a bound. */
+/* The profiles that the server has. Of each process it has the newest profile in decoded form, and
+ * the newest and some older ones as files. Their memory is bounded. */
 #ifndef MEMTRACE_WEB_STORE_H
 #define MEMTRACE_WEB_STORE_H
 
@@ -109,8 +109,8 @@ struct store {
 	size_t n_inactive;
 	size_t bytes;	 /* of all snapshots */
 	uint64_t rounds; /* number of rounds that have ended */
-	/* Losses: snapshots that had to go early or found no room, profiles that could not be read,
-	 * processes for which there was no room. */
+	/* Losses: snapshots that were deleted early or for which there was no room, profiles that
+	 * could not be read, processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
 	/* Called when a process has a new profile, as its latest. before: the one before, which is
 	 * freed afterwards if it is another; NULL: there was none. May be NULL. */
