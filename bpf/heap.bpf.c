@@ -134,7 +134,7 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 /* --- calls that an allocator makes to itself, for one that has been counted already ---
  *
  * A realloc that moves its block calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc
- * hands small alignments over. Such an inner call is recognized by its return address, which stands
+ * hands small alignments over. Such an inner call is recognized by its return address, which is
  * - after one of the allocator's direct calls, or
  * - in the body of a function that hands over ("outer"), or
  * - anywhere in a library that is nothing but an allocator, while an outer call is under way.

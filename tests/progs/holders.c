@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that are held in every way, and blocks that are lost. Prints the address of each, and
- * what has to be said of it, before it drops its own knowledge of the lost ones.
+/* Blocks that are held in every way, and blocks that are lost. Prints the address of each, and how
+ * a tool must report it, before it drops its own pointers to the lost ones.
  *
  * JSON after "go": {"held": {"way": [addresses]}, "lost": {"way": [addresses]}}. A lost block is
- * one to which no pointer is left anywhere: neither in memory that was freed (that is not
- * searched), nor in registers or on the stack, which are overwritten.
+ * one to which no pointer is left. (Freed memory may have one, but is not searched. Registers and
+ * the stack are overwritten.)
  *
  * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
- * --push N: so many blocks a second go to the head of a list that also holds some of what is told.
+ * --push N: N blocks a second go to the head of a list that also holds some of the printed blocks.
  * --count N: N blocks for each way instead of 20. */
 #include <pthread.h>
 #include <sys/mman.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An allocator for refusing.c. One of its functions begins with an instruction that no uprobe may
- * stand on (it has a segment prefix), so every kernel refuses a probe on this function. The builds
- * refused_free.so and refused_valloc.so are named after this function. */
+/* An allocator for refusing.c. One of its functions begins with an instruction on which no uprobe
+ * may be placed (it has a segment prefix). So every kernel refuses a probe on this function. The
+ * builds refused_free.so and refused_valloc.so are named after this function. */
 #include <stddef.h>
 #include <stdlib.h>
 

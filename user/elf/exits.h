@@ -8,13 +8,13 @@
  * entry.
  *
  * The search starts at the function's entry and follows every direct branch. Branches may leave the
- * symbol's bytes: into the function's cold part or, by tail jumps (direct or through the PLT), into
- * other functions of its file, which then return in its place. Calls are passed over; after a call
- * that does not return, the path ends where the code does. The result is either certain or refused.
- * Reasons to refuse: an instruction that the decoder does not know, code without unwind
- * information, a jump to a computed address or into another file. At each ret the file's unwind
- * table must agree that the return address stands at [rsp]: this shows that the decoder is in
- * step. */
+ * symbol's bytes. They may lead into the function's cold part. Tail jumps (direct or through the
+ * PLT) lead into other functions of its file, which then return in its place. Calls are passed
+ * over; after a call that does not return, the path ends where the code does. The result is either
+ * certain or refused. Reasons to refuse: an instruction that the decoder does not know, code
+ * without unwind information, a jump to a computed address or into another file. At each ret the
+ * file's unwind table must agree that the return address stands at [rsp]: this shows that the
+ * decoder is in step. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 

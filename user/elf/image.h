@@ -106,8 +106,8 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
 /* How many instructions of the executable segments load the pointer at vaddr slot into a register,
- * or branch through it: those that find it relative to rip. Found by scanning bytes, so that by
- * chance one too many may be counted. */
+ * or branch through it. Only instructions that address it relative to rip count. Found by scanning
+ * bytes, so that by chance one too many may be counted. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump of the executable segments that has 4 bytes for its

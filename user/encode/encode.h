@@ -239,11 +239,11 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 
 /* For people: what was compared, warnings, the total change; a row for each stack (those that
  * surely grow, those that surely shrink, the rest by change); how many changes may be chance, and
- * the least growth that would have been found; losses by profile. The columns of a row are: the
- * change with its 95 % interval, the change per second where known, from and to, whether it is more
- * than chance, the most telling frames. With more than two profiles EVIDENCE says in how many steps
- * the stack grew, and PER SECOND is the trend where there is one. A difference of a few blocks "may
- * be chance" even if every byte is certain (profile/diff.h). Of options, top, width and color are
+ * the least growth that would have been found; losses by profile. The columns of a row: the change
+ * with its 95 % interval; the change per second where known; from and to; whether it is more than
+ * chance; the most telling frames. With more than two profiles EVIDENCE says in how many steps the
+ * stack grew, and PER SECOND is the trend where there is one. A difference of a few blocks "may be
+ * chance" even if every byte is certain (profile/diff.h). Of options, top, width and color are
  * used. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 

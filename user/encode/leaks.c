@@ -497,8 +497,8 @@ static double least_growth(const struct profile *profile)
 /* How much growth could be missed follows from the number of samples only if all samples have
  * similar weights. In windows the weights differ: a second of continuous tracing may bring most
  * samples, and tells little about the rest of the run. Two kinds of growth that was not found raise
- * the bound: growth that a stack may have without being sure, and growth of the process that no
- * stack explains. */
+ * the bound. One is growth that a stack may have without being sure. The other is growth of the
+ * process that no stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;

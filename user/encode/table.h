@@ -53,9 +53,9 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
-/* The rows of the table as a tree: a line for each function that holds memory, with its callers as
- * long as all its memory has the same caller. Where the callers differ, each has a line below. 0 or
- * negative errno. */
+/* The rows of the table as a tree. There is a line for each function that holds memory, with its
+ * callers as long as all its memory has the same caller. Where the callers differ, each has a line
+ * below. 0 or negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 

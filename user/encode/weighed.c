@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Stacks sorted by another weight than live bytes: bytes allocated, or held at the peak, or churn
- * (how much a stack allocates and how long the memory lives). Live bytes stand beside the
- * weight. */
+/* Stacks sorted by another weight than live bytes: bytes allocated, bytes held at the peak, or
+ * churn. (Churn is how much a stack allocates and how long the memory lives.) Live bytes stand
+ * beside the weight. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A census of a heap: what is in use and what is free, page by page, and which blocks keep pages
+/* A census of a heap: memory in use and free memory, page by page, and the blocks that keep pages
  * from going back to the kernel. The child of scan.h counts and sends; the parent receives, and
  * trusts no number that it uses as a length or an index. */
 #ifndef MEMTRACE_HEAP_CENSUS_H

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A record: LEB128 of (number of targets << 4 | block % EDGES_STRIDE), then for each target the
- * difference to the target before (the block itself before the first), folded as in protobuf's
- * sint64. A block that was added twice has two records. */
+/* A record: LEB128 of (number of targets << 4 | block % EDGES_STRIDE). Then, for each target, the
+ * difference to the preceding target (for the first target, to the block itself), folded as in
+ * protobuf's sint64. A block that was added twice has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>

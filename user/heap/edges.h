@@ -34,8 +34,8 @@ int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n)
 struct edge_walk {
 	const unsigned char *at, *end;
 	uint32_t from;	  /* the block that is asked for */
-	uint32_t current; /* the block of the record at hand */
-	uint32_t last;	  /* target before the next one */
+	uint32_t current; /* the block of the present record */
+	uint32_t last;	  /* the target that was returned last */
 	uint32_t left;	  /* targets left in the record */
 };
 

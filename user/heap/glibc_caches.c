@@ -4,8 +4,8 @@
  * as link ^ (its own address >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
- * followed to its end. Then a block of the list's size counts as free if it has the key (struct
- * glibc), and its link leads to a block of the same size or ends the list. */
+ * followed to its end. Then a block of the list's size counts as free on two conditions: it has the
+ * key (struct glibc), and its link leads to a block of the same size or ends the list. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>

@@ -24,9 +24,9 @@ struct lost {
 };
 
 /* A scan of a running process misses pointers that move during the scan. So a block counts only if
- * it is in the list of each earlier scan, with the same address, size and content: nobody can write
- * to a block to which no pointer is left. If content were not compared, about one in a thousand
- * blocks that are freed and given out again all the time would be called lost, by chance.
+ * it is in the list of each earlier scan, with the same address, size and content. Nobody can write
+ * to a block to which no pointer is left. If content were not compared, some blocks that are freed
+ * and given out again all the time would be called lost by chance, about one in a thousand.
  *
  * Lists the unreachable blocks of reach that are also in before (NULL: all of them), at most max. 0
  * or -ENOMEM. The caller frees ret->list. */

@@ -107,8 +107,8 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	s->counts.unmapped += h == NULL;
 }
 
-/* The age, in net seconds at now_s, at which blocks of the window are counted: since the window's
- * middle, or since the end of a continuous stretch. */
+/* The age, in net seconds at now_s, at which blocks of the window are counted. It begins at the
+ * window's middle, or at the end of a continuous stretch. */
 static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window,
 		     double now_s)
 {

@@ -24,8 +24,8 @@
  *
  * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But it
  * becomes larger and larger, which no population in balance can. So S = 1 on two conditions: F = 0,
- * and the mean size of the blocks that reallocs make rises from slice to slice of the run (by a
- * line whose slope is above zero with 95 % confidence).
+ * and the mean size of the blocks that reallocs make rises during the run (by a line through the
+ * slices whose slope is above zero with 95 % confidence).
  *
  * Two things are not included. One is the first piece of a vector: a block like others, which is
  * not followed after realloc has moved it. The other is reallocs of blocks whose old size is not

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Many processes share one budget: the machine's. This file decides when all of them are traced at
- * once and when in turn, whose turn is next, and when there is budget left to spend. Arithmetic
- * alone; the caller places and takes out the probes.
+ * once and when in turn. It also decides whose turn is next, and when there is budget left to
+ * spend. Arithmetic alone; the caller places and takes out the probes.
  *
  * There are two limits. Tracing may cost all processes together no more than a share of the CPU
  * time that the machine has (number of cores times elapsed time). And it may cost each process no

@@ -15,8 +15,8 @@
  * So a window is no shorter than a fifth of the time that opening and closing take. A very long
  * window would be a stall of its own. The precision of a run depends more on the number of windows
  * than on their length. When the least length was lowered from 12 ms to 6, loops of malloc had 9 to
- * 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly between 0.5
- * and 1.5 of its mean.
+ * 11 windows in 20 s. Before they had 3 to 8, at the same cost. The length is drawn uniformly
+ * between 0.5 and 1.5 of its mean.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The calls
  * find the kernel's code in no cache, and placing and removing probes holds the process up. Lost
@@ -50,11 +50,11 @@
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
  * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
  * die, some of them die just in front of a window's opening. (Gaps uniform in 0.5 to 1.5 of their
- * mean leave a hole: no death at an age between one window's length and half a gap was ever seen.)
+ * mean leave a hole. No death at an age between one window's length and half a gap was ever seen.)
  *
- * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2: the difference
- * between the debt and -C is halved from window to window, whatever its cause - chance, a wrong C,
- * a process that has changed. The variance of the debt obeys V = V/4 + (C^2 + V/4) var(e), var(e) <
+ * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the difference
+ * between the debt and -C is halved from window to window, whatever its cause (chance, a wrong C, a
+ * process that has changed). The variance of the debt obeys V = V/4 + (C^2 + V/4) var(e), var(e) <
  * 1, so V < 2 C^2. (V is smallest with the factor 1/2 in m_k. With 1, each gap would work off the
  * whole debt: then E[(1 - e)^2] = 1, and V has no bound.) The debt is bounded and the cost grows
  * with the CPU time, so cost / CPU time goes to b.
@@ -66,12 +66,12 @@
  * by at most a tenth of the mean. Only the first window is not paid for: it shows what windows
  * cost.
  *
- * Idle processes. While tracing is continuous, a process that is idle for most of the time may cost
- * the share of one core, if the machine has idle time for that. Such a process costs little, and
- * windows would see little of it. (A process that gets no CPU because others have it is not idle:
- * it is ready to run. `spare` and `sleeps` tell.) For this there is a second account, in which wall
- * time pays as well (idle_debt_ns). It is cost less steady times the larger one of two: CPU time,
- * or the wall time in which the process slept or the machine had a core idle.
+ * Idle processes. While tracing is continuous, a process that is mostly idle may cost the share of
+ * one core, if the machine has idle time for that. Such a process costs little, and windows would
+ * see little of it. (A process that gets no CPU because others have it is not idle: it is ready to
+ * run. `spare` and `sleeps` tell.) For this there is a second account, in which wall time pays as
+ * well (idle_debt_ns). It is cost less steady times the larger one of two: CPU time, or the wall
+ * time in which the process slept or the machine had a core idle.
  *
  * Two conditions end a gap at once and begin continuous tracing, even if windows are not paid for
  * yet. For a while the process has used less of a core than tracing may cost. And it owes nothing

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stops a process for a moment, and surely lets it go on. A helper process stops it by ptrace,
- * and does nothing else but wait for us. When the helper ends, however it ends, the kernel lets all
- * threads go on. An alarm ends it at the deadline. It ends when we end, too.
+/* Stops a process for a moment, and makes sure that it continues. A helper process stops it by
+ * ptrace, and does nothing else but wait for us. When the helper ends, for whatever reason, the
+ * kernel lets all threads continue. An alarm ends the helper at the deadline. It also ends when we
+ * end.
  *
- * A system call that a thread waits in is interrupted and begins again by itself, except for
- * those that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */
+ * A system call in which a thread waits is interrupted and restarted by the kernel. The exceptions
+ * are those that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */
 #ifndef MEMTRACE_PROC_FREEZE_H
 #define MEMTRACE_PROC_FREEZE_H
 

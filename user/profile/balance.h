@@ -45,8 +45,8 @@
  * end by the wall clock, or by what the process does? Each of the ONE_BY_ONE stacks that would lose
  * most is judged by itself, and all other stacks are judged as one. Before the loss is looked at,
  * the chance that they end by the wall clock is BY_CLOCK for each. Let W be the set of stacks whose
- * blocks do, d_g the blocks that the windows of group g lost, and e_ig the blocks that stack i
- * would lose in them. Then
+ * blocks end by the wall clock. Let d_g be the blocks that the windows of group g lost, and e_ig
+ * the blocks that stack i would lose in them. Then
  *
  *	P(d | W) = product over g of Cauchy's density of (d_g - sum over i in W of e_ig).
  *
@@ -58,8 +58,9 @@
  *
  * LIMITS. All live bytes may come to more than the mappings, or those in small blocks to more than
  * what is resident. Then the figures x_i, with errors d_i of their own and c_i in common, are moved
- * to the nearest ones that fit, by least squares. Let w_i be the share of x_i that the limit is for
- * (1, or the share in small blocks), and e the bytes by which the sum of w_i x_i is too high. Then
+ * to the nearest ones that fit, by least squares. Let w_i be the share of x_i to which the limit
+ * applies (1, or the share in small blocks). Let e be the bytes by which the sum of w_i x_i is too
+ * high. Then
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *
@@ -72,12 +73,12 @@
  * not.
  *
  * WHAT SURELY GROWS makes the process grow, too. When memory is freed all at once, every few
- * seconds, windows do not see that, nor do the counts of calls in them. So where frees tell what
- * survives, no growth is sure unless anonymous memory surely grows. Where contents tell it,
- * anonymous memory or the process's number of blocks must surely grow. And no stack surely grows by
- * much more than anonymous memory. If a stack seems to, its blocks may be gone, or may have
- * replaced blocks from before the run. So the error of its live bytes is made as large as they
- * are. */
+ * seconds, windows do not see that, nor do the counts of calls in them. So if the survival of
+ * blocks is known from frees, no growth is sure unless anonymous memory surely grows. If survival
+ * is known from contents, anonymous memory or the process's number of blocks must surely grow. And
+ * no stack surely grows by much more than anonymous memory. If a stack seems to, its blocks may be
+ * gone, or may have replaced blocks from before the run. So the error of its live bytes is made as
+ * large as they are. */
 #ifndef MEMTRACE_PROFILE_BALANCE_H
 #define MEMTRACE_PROFILE_BALANCE_H
 

@@ -19,10 +19,10 @@
  * weighs the same in both, so it adds nothing to the error of the difference. To take the snapshots
  * for independent is safe, but finds less: a stack with eleven samples that leaks eleven more would
  * not be found. Let B be the blocks that were born between the snapshots and are still live at the
- * second, and D those that were live at the first and are dead at the second. Then the difference
- * is exactly B - D. Profiles do not tell B and D, but they tell two pairs of bounds for them. The
- * first pair is what the stack allocated, and freed, between the snapshots: the gains of its
- * totals. B is at most the allocated bytes, D at most the freed bytes. The second pair is live
+ * second. Let D be those that were live at the first and are dead at the second. Then the
+ * difference is exactly B - D. Profiles do not tell B and D, but they tell two pairs of bounds for
+ * them. The first pair is what the stack allocated, and freed, between the snapshots: the gains of
+ * its totals. B is at most the allocated bytes, D at most the freed bytes. The second pair is live
  * bytes: B is at most those of the second snapshot, D at most those of the first. Both pairs of
  * bounds have the same difference, so the pair with the smaller variance is taken. For a stack
  * through which memory passes quickly, that is the pair of live bytes, as if the snapshots were
@@ -31,7 +31,7 @@
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more of them at one moment than at another, even if every byte is known exactly. So the
- * question is: would a stack differ by so much if its blocks came and went at random, each by
+ * question is this. Would a stack differ by so much if its blocks came and went at random, each by
  * itself, with the same mean number? The samples are then Poisson counts, of weights z/p with the
  * sum of squares Q (estimate.h). They are as good as n = Y^2 / Q samples of the weight Q / Y.
  * (Where both profiles' sampling intervals are equal, the weight is taken from both together: if

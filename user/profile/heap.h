@@ -113,8 +113,8 @@ struct census {
 	struct census_type *types;	/* own part of the message */
 };
 
-/* The share of the allocator's memory that the scan could not make sense of, 0 to 1: what was
- * skipped, and by how much its own count exceeds what was found. */
+/* The share of the allocator's memory that is in doubt, 0 to 1: memory that was skipped, and the
+ * excess of the allocator's own count over the memory that was found. */
 double census__doubt(const struct census *census, enum heap_allocator allocator);
 /* Above this share the figures are not worth printing. */
 #define CENSUS_MAX_DOUBT 0.05

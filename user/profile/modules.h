@@ -12,8 +12,8 @@
  * REGEX is a POSIX extended regular expression and goes to the end of the line. It may match
  * anywhere in the text, unless it is anchored.
  *
- * A stack belongs to the component of the frame nearest to the allocation that any rule matches:
- * who asked for the memory, not who called the one who asked. If several rules match that frame,
+ * A stack belongs to the component of the frame nearest to the allocation that any rule matches.
+ * That is the code that asked for the memory, not its caller. If several rules match that frame,
  * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf. What
  * no rule claims is the remainder. It is always told, so that the components and the remainder add
  * up to the profile. */

@@ -392,8 +392,8 @@ bool profile__is_lower_bound(const struct profile *profile)
 
 bool profile__is_upper_bound(const struct profile *profile)
 {
-	/* A page that is given back without a call is no loss: one that is gone at the end is left
-	 * out, and one that is touched again replaces its old sample. */
+	/* A page that is given back without a call is no loss. A page that is gone at the end is
+	 * left out, and a page that is touched again replaces its old sample. */
 	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) ||

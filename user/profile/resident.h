@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Explains the resident set in rows that add up to it: from what is measured of each range of
- * addresses, and from what the profiles know of the range.
+/* Explains the resident set in rows that add up to it. Each row comes from measurements of a range
+ * of addresses, and from what the profiles know of the range.
  *
  * All rows but two are measured, and each page is in one row. The heap's mappings are measured as
  * one sum, which is told in two rows. HEAP_LIVE is the heap profile's estimate of blocks that were

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why memory of a process is still there, in the words of its reader: what is lost for good, and
- * who holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c
+/* Why memory of a process is still there, as reported to people: which blocks are lost for good,
+ * and who holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c
  * prints it. */
 #ifndef MEMTRACE_PROFILE_WHY_H
 #define MEMTRACE_PROFILE_WHY_H

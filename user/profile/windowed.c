@@ -8,9 +8,9 @@
 #include "profile/windowed_strata.h"
 
 /* Growth is sure only if at least LEAST_BORN windows saw the stack allocate. With fewer, not even
- * its sign is sure, however little they differ. By the sign test: if each of n independent windows
- * shows growth or shrinking with the same chance, all n show growth with the chance 2^-n. 2^-6 is
- * the first of these chances below 2.5 %. */
+ * its sign is sure, however little they differ. The reason is the sign test. If each of n
+ * independent windows shows growth or shrinking with the same chance, all n show growth with the
+ * chance 2^-n. 2^-6 is the first of these chances below 2.5 %. */
 #define LEAST_BORN 6
 #define MOSTLY	   0.5 /* of the run */
 

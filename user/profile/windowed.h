@@ -111,8 +111,9 @@ struct windowed_stack {
 	/* chance that a block of the stack has the same contents as another block of its size; 1:
 	 * not known, because no two such blocks have known contents */
 	double alike;
-	/* One share for each of SURVIVAL_CLASSES ages: of the blocks that have ended, those whose
-	 * address has the same contents again, so that contents do not show the end. NULL: none */
+	/* One share for each of SURVIVAL_CLASSES ages. Of the blocks that have ended, it is the
+	 * share whose addresses have the same contents again, so that contents do not show the end.
+	 * NULL: none */
 	const float *missed;
 	/* share of its bytes that is in blocks of no more than a page: RESIDENT in balance.h */
 	double small;

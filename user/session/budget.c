@@ -456,7 +456,7 @@ static const struct pace_ops ops = {
 /* What seeing the process's regions may cost while it uses cpu_ns of CPU time in wall_ns: half of
  * the limit for the present way of tracing. The heap needs the other half. (Where the heap is
  * traced in windows, the limit for windows counts. Half of the limit for continuous tracing would
- * be too much: with a python that grew, it left windows a third of their limit, and only one window
+ * be too much. With a python that grew, it left windows a third of their limit, and only one window
  * came in half a minute.) */
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)

@@ -6,8 +6,9 @@
 
 #include "base/cleanup.h"
 
-/* Mean size of the regions that the site took, bytes. It is the error of what the site takes in a
- * span of time: a region near the end of the span may fall just before or just after that end. */
+/* Mean size of the regions that the site took, bytes. It is the error of the memory that the site
+ * takes in a span of time. A region near the end of the span may come just before or just after
+ * that end. */
 static double mean_size(const struct region_site *site)
 {
 	return site->objects ? (double)site->bytes / (double)site->objects : 0;

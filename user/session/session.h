@@ -282,8 +282,9 @@ const struct capture_probe *session__probes(const struct session *session, size_
 /* What could not be probed so far: as capture__refusals, valid until the next dispatch. */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 
-/* What tracing pid would do, found out without touching it: the kind of probe, the allocators with
- * the place of every probe, and their cost, calibrated on a child of memtrace's own. */
+/* What tracing pid would do, found out without touching it. This is the kind of probe, the
+ * allocators with the place of every probe, and their cost, calibrated on a child of memtrace's
+ * own. */
 struct session_plan {
 	enum probe_kind kind;
 	struct allocators *allocators; /* owned; NULL: none that is known */

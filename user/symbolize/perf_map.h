@@ -15,10 +15,10 @@ struct perf_map; /* opaque */
 
 /* Parses len bytes of such a file; the text need not end with a NUL and is not needed afterwards. A
  * JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h) and cut at
- * NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used: lines of another
- * form, without a name, or with an empty or wrapped range, and lines beyond the first 2 M, which no
- * real JIT reaches. A last line without its newline is counted, too: it is only half written, so
- * its name cannot be trusted. 0 or -ENOMEM. */
+ * NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. These are lines
+ * of another form, without a name, or with an empty or wrapped range, and lines beyond the first 2
+ * M (no real JIT writes so many). A last line without its newline is counted, too: it is only half
+ * written, so its name cannot be trusted. 0 or -ENOMEM. */
 int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped);
 
 /* Like perf_map__parse(), for the file behind fd. Reads at most 64 MiB from the file's start,

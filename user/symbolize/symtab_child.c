@@ -3,8 +3,8 @@
  * file turns them into disjoint ranges of addresses, each with the name of its innermost function.
  *
  * No claim of the file is used as a bound. The number of symbols is bounded by the size of the
- * files that hold them, and the size of the names by the size of the string tables: names that
- * share a tail in a string table share it here, too. */
+ * files that hold them. The size of the names is bounded by the size of the string tables, because
+ * names that share a tail in a string table share it here, too. */
 #include "symbolize/symtab_child.h"
 
 #include <errno.h>

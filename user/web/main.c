@@ -146,8 +146,8 @@ static const char *query(void *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* A page of somebody else's that a browser of this host shows can make it call us, under a name
- * that leads here: nobody calls a loopback address by such a name, but for that. */
+/* Another site's page in a browser on this host can make the browser call us, by a name that
+ * resolves to this host. Nobody else calls a loopback address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;

@@ -70,9 +70,9 @@ void push_http__free(struct push_http *h)
 	free(h);
 }
 
-/* The body. libcurl cannot begin it again, for there is no function that goes back: if a connection
- * that was kept turns out to be closed, libcurl would send the request a second time by itself, and
- * we would neither mark nor count that. */
+/* The body. libcurl cannot send it again from the beginning, because there is no function that
+ * seeks back. Otherwise, if a reused connection turns out to be closed, libcurl would send the
+ * request a second time by itself, and we would neither mark nor count that. */
 static size_t give_body(char *to, size_t size, size_t n, void *ctx)
 {
 	struct attempt *a = ctx;

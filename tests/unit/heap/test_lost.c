@@ -99,8 +99,8 @@ static void test_a_list_is_one_leak(void **state)
 	made_heap__free(&heap);
 }
 
-/* Two circles, of which the second leads to the first: found in an order in which the first is
- * taken for a leak of its own at first, and so is what hangs on it. */
+/* Two circles, of which the second leads to the first. They are found in an order in which the
+ * first circle, with the blocks below it, is at first taken for a leak of its own. */
 static void test_circles(void **state)
 {
 	struct leak *leaks;
