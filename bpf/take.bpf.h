@@ -38,7 +38,7 @@ static __always_inline bool has_returned(struct pt_regs *ctx)
 
 struct walk {
 	struct unwind *unwind;
-	const struct abi_mappings *mappings; /* NULL: user space has not told yet */
+	const struct abi_mappings *mappings; /* NULL: not known to user space yet */
 	const struct abi_python *python;     /* NULL: no Python runs here */
 };
 

@@ -33,7 +33,8 @@ enum feed_kind {
 };
 
 /* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
- * before it "tenant NAME", "token TOKEN"; "label NAME=VALUE" for all. At most so many of each: */
+ * before it "tenant NAME", "token TOKEN"; "label NAME=VALUE" for all. Limits of the numbers of
+ * each: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 

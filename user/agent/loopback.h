@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What leads to this host alone. */
+/* Names and addresses that lead to this host only. */
 #ifndef MEMTRACE_AGENT_LOOPBACK_H
 #define MEMTRACE_AGENT_LOOPBACK_H
 

@@ -59,8 +59,8 @@ int server__find(struct server *server, struct error *err);
 /* What guards its TCP addresses. Before it is started. 0, or negative errno with err. */
 int server__guard(struct server *server, const struct guard *guard, struct error *err);
 
-/* Has the program look at the certificate and the key: without privileges, for they are parsed
- * there. 0, or negative errno with err. */
+/* Lets the server's program check the certificate and the key, because it parses them without
+ * privileges. 0, or negative errno with err. */
 int server__check_guard(struct server *server, struct error *err);
 
 /* Starts it, if it does not run and may be started. 0, or negative errno with err. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Writes the profiles of processes that were killed into a directory. The tracer keeps the limit of
  * overhead and must not wait for a disk. So another process writes, mt-spool, which has no
- * capabilities and none of our descriptors. It goes on until all is written, also when the tracer
- * ends before. */
+ * capabilities and none of our descriptors. It continues until all is written, even if the tracer
+ * ends first. */
 #ifndef MEMTRACE_AGENT_SPOOL_H
 #define MEMTRACE_AGENT_SPOOL_H
 
@@ -13,7 +13,7 @@
 #include "agent/spool_dir.h"
 #include "base/error.h"
 
-#define SPOOL_WAITING 32 /* profiles that are not written yet, at most: they take memory */
+#define SPOOL_WAITING 32 /* most profiles that wait to be written: they take memory */
 
 /* What became of a profile. */
 struct spool_report {

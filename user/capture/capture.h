@@ -194,8 +194,8 @@ int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
  * as BIRTH_ENDED until capture__forget_block(). 0 or negative errno. */
 int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
 /* Calls fn for each reported end since the last call, in the order in which they happened on their
- * CPUs. The struct abi_end is valid only while fn runs. *ret_lost: ends of the whole run that found
- * no room. 0 or negative errno. */
+ * CPUs. The struct abi_end is valid only while fn runs. *ret_lost: ends of the whole run for which
+ * there was no room. 0 or negative errno. */
 int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end),
 		       void *ctx, uint64_t *ret_lost);
 

@@ -69,7 +69,7 @@ void encode_interval__values(const struct encode_interval *interval,
 			     const struct profile_site *site, size_t index,
 			     double values[STANDARD_VALUES]);
 
-/* So many sites are written. */
+/* The number of sites that are written. */
 size_t encode_interval__n_sites(const struct encode_interval *interval,
 				const struct profile *profile);
 

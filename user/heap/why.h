@@ -60,7 +60,7 @@ struct why_options {
 enum why_verdict {
 	WHY_HELD,     /* it has a path */
 	WHY_LOST,     /* in all scans no root led to it */
-	WHY_IN_DOUBT, /* no root led to it in the last scan, but in one before */
+	WHY_IN_DOUBT, /* no root led to it in the last scan, but in an earlier one */
 	WHY_MISSING,  /* no block in use is at the address */
 	WHY_VERDICTS
 };

@@ -337,8 +337,8 @@ static int own_block(const struct block *block, void *ctx)
 	return own(ctx, block->start - header, block->start + block->size);
 }
 
-/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. What a
- * walk has left out is not among them: anybody's memory may be there. */
+/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. Memory
+ * that a walk has left out is not among them, because it may be anybody's. */
 static int own_ranges(const struct scan_view *view, struct root_range **ret, size_t *ret_n)
 {
 	const struct heap_found *found = view->found;

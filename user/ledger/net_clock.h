@@ -23,9 +23,9 @@
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* The chance that F is further off, and by how much. On a virtual machine on which a trap takes 6
- * us (page table isolation), and whose two CPUs slow each other, calibration said 6 to 10 us. There
- * the same loops and caches had 0.59 to 1.29 in 26 runs. */
+/* The chance that F is further off, and by how much. One virtual machine has traps of 6 us (page
+ * table isolation), and two CPUs that slow each other. There calibration said 6 to 10 us. There the
+ * same loops and caches had 0.59 to 1.29 in 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 

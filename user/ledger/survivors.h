@@ -146,11 +146,11 @@ typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
 /* Called at the last moment of a window, end_ns, while its probes are still in place. addrs, live:
- * addresses and records of the n blocks of the process that the kernel side has a moment later.
- * Blocks among them that were born in the window are followed from now on, and their contents are
- * read. now_ns: the time of that reading. A window that begins where the last one ended is a part
- * of it. continuous: no ends were reported; a block that is missing has ended. Blocks born in no
- * window are forgotten. 0 or -ENOMEM. */
+ * addresses and records of the process's n blocks in the kernel side's table a moment later. Blocks
+ * among them that were born in the window are followed from now on, and their contents are read.
+ * now_ns: the time of that reading. A window that begins where the last one ended is a part of it.
+ * continuous: no ends were reported; a block that is missing has ended. Blocks born in no window
+ * are forgotten. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);

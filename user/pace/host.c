@@ -166,8 +166,8 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 		if (!over)
 			thinning__watch(thinning, &of, now_ns);
 		if (over && thinning__coarsen(thinning, &of, now_ns)) {
-			/* samples are farther apart now: what the stretch cost tells nothing of
-			 * what comes, and is not learnt */
+			/* samples are farther apart now, so the cost of the stretch does not
+			 * predict the next ones */
 			over = false;
 		} else {
 			host_process__learn(p, cost, cpu);

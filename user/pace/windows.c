@@ -175,9 +175,9 @@ static double felt(const struct windows *w, double cost_ns)
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* What a stretch counts as in the debt. Where whoever waits for the process notices the window, all
- * of its CPU time counts ("Touched requests" in windows.h). But not while probes come and go,
- * because most of that time few probes are in place. */
+/* The cost of a stretch as it enters the debt. Where whoever waits for the process notices the
+ * window, all of its CPU time counts ("Touched requests" in windows.h). But not while probes come
+ * and go, because most of that time few probes are in place. */
 static double charge(const struct windows *w, bool window, double wall_ns, double cpu_ns,
 		     double felt_ns)
 {

@@ -33,8 +33,8 @@ struct freeze {
  * process, or we may not; -ESRCH; other negative errno: nothing is stopped. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
-/* Lets the process go on, and frees. *ret_pause_ns: for how long it was stopped. 0; -ETIMEDOUT: the
- * deadline let it go on before. */
+/* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long it was stopped. 0;
+ * -ETIMEDOUT: the deadline ended the pause first. */
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
 
 #endif

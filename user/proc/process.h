@@ -46,7 +46,7 @@ int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* The resident set, bytes: VmRSS in /proc/PID/status. 0 or negative errno (-ESRCH: the process has
- * none any more). */
+ * no memory any more). */
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* Opens the list of pid's threads; the caller closes it. NULL with errno. */
@@ -74,7 +74,7 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 int process__io_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* The value of type (AT_PHDR, AT_BASE, ...) in the auxiliary vector that the kernel gave the
- * process at its exec; 0 when it has none or cannot be read. */
+ * process at its exec. 0 when it has no such value or cannot be read. */
 uint64_t process__auxv(pid_t pid, uint64_t type);
 
 /* Where a process's JIT compiler puts the names of its code, if it writes them at all. The place

@@ -76,7 +76,7 @@ struct resident_piece {
 struct resident_pieces {
 	struct resident_piece *at; /* ascending by address; each has something in memory or swap */
 	size_t n, room;
-	struct resident_bytes left_out; /* sum of the pieces that found no room */
+	struct resident_bytes left_out; /* sum of the pieces for which there was no room */
 	struct intern names;
 	/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
 	uint64_t vmrss_bytes;
@@ -87,7 +87,7 @@ struct resident_pieces {
 void resident_pieces__free(struct resident_pieces *pieces);
 
 /* Adds a piece with a name (NULL: ""). Pieces must come in ascending order of address. Pieces that
- * find no room are added up in left_out. */
+ * have no room are added up in left_out. */
 void resident_pieces__add(struct resident_pieces *pieces, const struct resident_piece *piece,
 			  const char *name);
 

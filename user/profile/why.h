@@ -37,7 +37,7 @@ enum why_loss {
 struct why_leak {
 	uint64_t size;		/* of each head */
 	uint64_t leaks;		/* heads */
-	uint64_t circles;	/* of them, those that are one of a circle of blocks */
+	uint64_t circles;	/* of these, the heads that are in a circle of blocks */
 	uint64_t blocks, bytes; /* with the heads */
 	uint64_t example;	/* address of one head */
 };

@@ -391,9 +391,9 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 }
 
 /* Contents may change while a block lives, and then they say that blocks end earlier than frees do.
- * If too few frees were seen to tell, either may be right. And where frees tell, so few may have
- * been seen that the blocks may end much sooner. So the intervals reach to the figures by what else
- * is possible. other: these figures.
+ * If too few frees were seen to tell, either may be right. And if survival is known from frees, so
+ * few may have been seen that the blocks may end much sooner. So the intervals reach to the figures
+ * by what else is possible. other: these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,

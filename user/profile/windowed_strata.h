@@ -25,8 +25,8 @@ struct windowed_strata {
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
 	double per_alloc_s; /* net, in windows: for a call that allocates */
-	double ends_slowed; /* a net second of a window has so many times as much of the clock by
-			     * which blocks end as a net second of the run; at least 1 */
+	double ends_slowed; /* the clock by which blocks end goes this many times as fast in a net
+			     * second of a window as in one of the run; at least 1 */
 	int n_groups;	    /* that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
 	/* Two for each stratum. This is room for one estimate at a time, so that no estimate needs

@@ -165,7 +165,7 @@ static int add_sites(const struct build *b, struct profile *p, const struct proc
 		int rc;
 
 		/* A site is made after its stack was stored. But a stack that was taken out at that
-		 * very moment may find no room when it is put back. */
+		 * very moment may not fit any more when it is put back. */
 		if (!stack || !stack->n || stack->n > ABI_STACK_FRAMES) {
 			s->site_of[i] = NO_SITE;
 			missing += s->sites[i].alloc_samples;

@@ -508,9 +508,9 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->headless = true;
 		break;
 	case EVENT_EXIT:
-		/* For named targets the pidfd tells the end. For a selected one this event does.
-		 * The end is only noted here, because news of its last mappings is still to be
-		 * read. */
+		/* The end of a named target is known from its pidfd, that of a selected target from
+		 * this event. The end is only noted here, because news of its last mappings is
+		 * still to be read. */
 		if (t)
 			t->death = event->death;
 		if (t && t->uninvited)

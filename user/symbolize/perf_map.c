@@ -17,7 +17,7 @@
 #include "symbolize/clean.h"
 
 #define MAX_FILE_BYTES (64u << 20)
-/* so many lines of 32 bytes fill MAX_FILE_BYTES; real lines have 60 */
+/* lines of 32 bytes that fill MAX_FILE_BYTES; real lines have 60 */
 #define MAX_ENTRIES (2u << 20)
 #define NOBODY	    UINT32_MAX
 
