@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace agent: what it serves is what memtrace finds, in the forms that others read; whoever talks to it cannot harm it."""
+"""memtrace agent serves what memtrace finds, in formats that other programs read. No client can harm it."""
 import contextlib
 import http.client
 import json
@@ -127,7 +127,8 @@ def agent_serves_what_there_is():
 
 @test(beside=True)
 def agent_tells_what_is_new():
-    """A process that rests has no new profile in most rounds, and has not ended. What it does then is told in the next."""
+    """An idle process has no new profile in most rounds, but counts as alive. After it has worked, the next round has
+    one."""
     with Target("truth_basic") as quiet, Endless("leaking", "--rate", "1000") as busy, \
             Agent("-p", f"{quiet.pid},{busy.pid}", "-i", "1") as agent:
         agent.wait_for(quiet.pid, busy.pid)
@@ -187,7 +188,8 @@ def agent_is_read_by_others():
 
 @test(beside=True)
 def agent_heap_of_some_seconds():
-    """heap?seconds=S, as go tool pprof reads it, has what leaks meanwhile; others are served; who waits too much is told so."""
+    """go tool pprof reads from heap?seconds=S what leaks meanwhile. Other clients are served. Too many waits are
+    refused."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
             Agent("-p", target.pid, "-i", "1", "--max-overhead", "off") as agent, contextlib.ExitStack() as stack:
         agent.wait_for(target.pid)
@@ -234,7 +236,7 @@ HOSTILE = ("/pid/", "/pid/x/", "/pid/-1/", "/pid/99999999999999999999/", "/pid/1
 
 @test(beside=True)
 def agent_and_hostile_clients():
-    """Wrong paths, methods, bodies and hosts are answered as such; half a request, 500 at once and 20 MB harm nobody."""
+    """Wrong paths, methods, bodies and hosts are refused. Half a request, 500 at once, and one of 20 MB harm nobody."""
     with watching_a_leak() as (target, agent):
         for path in HOSTILE:
             status, _, body = agent.ask(path)
@@ -267,7 +269,8 @@ def agent_and_hostile_clients():
 
 @test(beside=True)
 def agent_and_slow_clients():
-    """More clients than there are places, each with a byte now and then: others have their answer after a while."""
+    """More clients than the agent has places for send a byte now and then. Other clients get their answer after
+    a while."""
     with watching_a_leak() as (target, agent), contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.socket()) for _ in range(250)]
         for s in slow:
@@ -412,7 +415,8 @@ def agent_names_are_text():
 
 @test(beside=True)
 def agent_begins_anew_with_a_good_configuration():
-    """SIGHUP: a bad file is refused with its line, and the old one stays; a good one counts. A tracer that is killed comes back."""
+    """SIGHUP: a good file is applied. A bad one is refused with its line, and the old one stays in force. A killed tracer is
+    started again."""
     ports = free_port(), free_port()
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "agent.conf")
@@ -520,7 +524,8 @@ def check_left_alone(agent, target, other, probed):
 
 @test(beside=True)
 def agent_leaves_alone():
-    """POST deactivate takes the probes out of a process, POST activate puts them back; its server may die meanwhile."""
+    """POST deactivate takes the probes out of a process, POST activate puts them back, even if memtrace-web dies
+    between."""
     with Endless("leaking", "--rate", "2000", "--leak", "200000") as target, Target("truth_basic") as other, \
             Agent("-p", f"{target.pid},{other.pid}", "-i", "1", "--max-overhead", "off") as agent:
         def changes():
@@ -545,7 +550,7 @@ def agent_leaves_alone():
 
 @test
 def agent_leaves_alone_what_is_selected():
-    """The same where probes are in everybody's code: a process that was selected, and what it becomes by exec."""
+    """The same with probes in everybody's code, for a selected process, also after its exec."""
     program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "0") as other:
         shell = os.path.join(directory, "leaking")
@@ -575,7 +580,8 @@ def agent_leaves_alone_what_is_selected():
 
 @test(beside=True)
 def agent_tells_when_it_began():
-    """A program that is quiet begins to leak: since when, in which function; the profiles of before and of then are kept."""
+    """A quiet program begins to leak. The agent tells when and in which function, and keeps the profiles before and
+    after."""
     with Endless("leaking", "plugin_late", "--rate", "1000", "--leak", "300000") as target, Agent("-p", target.pid, "-i", "4096") as agent:
         agent.wait_for(target.pid, snapshots=7)
         expect(not agent.targets()[target.pid].get("rise"), "it grows before it leaks:", agent.targets())

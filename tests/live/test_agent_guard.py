@@ -20,7 +20,8 @@ def curl(*args):
 
 @test(beside=True)
 def agent_on_a_unix_socket():
-    """curl has the pages by any name; the socket goes with the agent, and one that a killed agent has left is replaced."""
+    """curl gets the pages by any name. The agent removes its socket at its end, and replaces one that a killed agent
+    left."""
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "socket")
         args = [MEMTRACE, "agent", "--listen", f"unix:{path}", "-p", str(target.pid), "--every", "1"]
@@ -69,7 +70,7 @@ def put(path, text, mode=0o600):
 
 @test(beside=True)
 def agent_for_other_hosts():
-    """TLS and a token, or nothing: curl has what it asks for with both; a reload reads them again; 250 half handshakes go."""
+    """curl gets pages only with TLS and the token. A reload reads both again. 250 half handshakes are closed."""
     with place() as directory, Target("truth_basic") as target, contextlib.ExitStack() as stack:
         make_certificate(directory)
         cert, key, token = (os.path.join(directory, name) for name in ("cert", "key", "token"))

@@ -347,7 +347,8 @@ def command_has_stdout_for_itself():
 
 @test(beside=True)
 def command_whose_children_work():
-    """A compiler's driver, a shell: the table's head says that busy children are not traced; with -F they are, and it says nothing."""
+    """A compiler's driver or a shell has busy children. The table's head says that they are not traced, unless -F is
+    given."""
     busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
     for script, told in ((f"sh -c '{busy}'; exit 0", True), (busy, False)):
         result = memtrace("-f", "none", "--", "sh", "-c", script)
@@ -503,7 +504,8 @@ def trace_python_once(budget, *wrapper, rounds):
 
 @test(beside=True, long=True)
 def options_max_unwind():
-    """Counters show the tables that found no room, and the stacks that needed them. The tables of an ended program
+    """Counters show the tables for which there was no room, and the stacks that needed them. The tables of an ended
+    program
     make room for those of the next one."""
     low, high = 64, 8192  # KiB: too little, enough
     profile = trace_python(f"{low}K")

@@ -34,7 +34,7 @@ def probes_of(pid):
 
 @test(beside=True)
 def pools_nginx():
-    """Pools of connections that stay, and of requests and connections that end: exactly the former are live. Nothing
+    """Pools of connections that stay are live; those of requests and connections that end are not. Nothing
     that a pool takes from malloc counts beside its blocks."""
     n = 20
     with nginx(1, {"a.txt": TEXT}) as (server, _, _, path), contextlib.ExitStack() as kept:

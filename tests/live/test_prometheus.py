@@ -57,7 +57,8 @@ class Prometheus:
 
 @test(beside=True, long=True)
 def agent_and_prometheus():
-    """It finds each process by http_sd and scrapes it; the example alert fires for what leaks, and for nothing else."""
+    """Prometheus finds each process by http_sd and scrapes it. The example alert fires only for the process that
+    leaks."""
     with place() as directory, contextlib.ExitStack() as stack:
         steady = os.path.join(directory, "steady")
         os.symlink(os.path.join(PROGS, "leaking"), steady)

@@ -34,7 +34,8 @@ def expect_chain(requests):
 
 @test(beside=True)
 def push_is_what_is_served():
-    """Pyroscope's and OTLP's profile have the stacks of /debug/pprof/heap; what was allocated is that of each interval."""
+    """Profiles for Pyroscope and OTLP have the stacks of /debug/pprof/heap, with the bytes allocated in each
+    interval."""
     with place() as directory, Receiver() as pyroscope, Receiver() as otlp, Target("truth_basic") as target:
         token = os.path.join(directory, "token")
         with open(token, "w", encoding="ascii") as file:
@@ -124,7 +125,8 @@ def push_to_a_receiver_that_hangs():
 
 @test(beside=True)
 def push_to_a_receiver_that_refuses():
-    """429 with Retry-After is waited for; 400 and redirects are not tried again; nobody at the port: later. All of it is counted."""
+    """The agent waits after 429 with Retry-After, retries later if nobody listens, and gives up after 400 and
+    redirects. All of it is counted."""
     with Receiver() as receiver, Receiver() as other, Endless("leaking", "--rate", "1000") as target:
         receiver.mode, receiver.answer_headers = 429, {"Retry-After": "2"}
         with Agent("-p", target.pid, "--push-otlp", receiver.url, "--push-otlp", "http://127.0.0.1:1") as agent:

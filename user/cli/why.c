@@ -131,7 +131,7 @@ TAKE_OPTION(format)
 
 	(void)row;
 	c->format = find_format(value);
-	/* the other formats are of code: they need its addresses */
+	/* the other formats need addresses of code, which paths do not have */
 	if (!c->format || c->format->needs_objects)
 		return usage_error(command,
 				   "paths are written as collapsed, pprof or svg, not '%s'", value);

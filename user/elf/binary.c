@@ -17,8 +17,7 @@
 #include "elf/debug_file.h"
 
 #define MAX_COMPARED                                                                               \
-	(1ULL << 32) /* bytes, in all: what differs in its last byte only costs most  \
-				   */
+	(1ULL << 32) /* bytes in all: files that differ only in their last byte cost most */
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
  * its inode to another file. */

@@ -79,7 +79,7 @@ struct session_options {
 	 * taken out at the stop then, perf uprobes, too: the caller has more to do in the
 	 * targets. */
 	bool blocks;
-	/* Whose profiles session__victims() tells; the caller calls it often then. */
+	/* Whose profiles session__victims() gives; the caller then calls it often. */
 	enum session_victims victims;
 	/* The profiles of processes that were not named and have ended are not wanted: the caller
 	 * does not call session__profiles(). */
