@@ -21,7 +21,7 @@ struct intern {
 	size_t n_slots; /* a power of two, at least twice n, at most 2^32; or 0 */
 	uint32_t n;	/* number of strings */
 	char *bytes;	/* the strings, one after the other, each behind its length */
-	size_t used;	/* how much of bytes */
+	size_t used;	/* how much of `bytes` is used */
 	size_t *starts; /* where each string starts in bytes */
 };
 

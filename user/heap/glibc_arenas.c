@@ -24,7 +24,7 @@ enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
 enum {
 	PARAMS_MMAPS_MAX = 4,
 	PARAMS_MAX_N_MMAPS = 8,
-	PARAMS_MMAPPED = 16, /* + 4 from 2.35 on; so are all below */
+	PARAMS_MMAPPED = 16, /* + 4 from 2.35 on; so are all offsets below */
 	PARAMS_MAX_MMAPPED = 24,
 	PARAMS_SBRK_BASE = 32,
 	PARAMS_TCACHE_BINS = 40,

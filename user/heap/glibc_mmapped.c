@@ -30,7 +30,7 @@ struct mapped {
 	uint64_t addr, usable, end;
 };
 
-/* Is a chunk at addr whose mapping begins at start and ends before limit? */
+/* Is there a chunk at addr whose mapping begins at start and ends before limit? */
 static bool read_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t limit,
 		       struct mapped *ret)
 {

@@ -247,7 +247,8 @@ static struct thinning_costs costs(const struct windows *w, uint64_t now_ns, dou
 	return (struct thinning_costs){cost - samples, samples, fmax(other, 0), w->steady};
 }
 
-/* Does tracing go on, or become continuous? share: the cost since the last change, from book(). */
+/* Does continuous tracing continue, or begin? share: the cost since the last change, from
+ * book(). */
 static bool may_go_on(struct windows *w, const struct thinning_costs *costs, double share,
 		      uint64_t now_ns)
 {
