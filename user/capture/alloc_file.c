@@ -446,6 +446,8 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 		rc = 0;
 	} else if (!rc) {
 		begin_part(r, f->name);
+		memcpy(r->part->takers, pool.arena_code, sizeof(r->part->takers));
+		r->part->n_takers = pool.n_arena_code;
 		for (size_t i = 0; i < pool.n && !rc; i++)
 			rc = add_copy(r, &pool.places[i],
 				      pool.places[i].pool ? "PyObject_Malloc" : "PyObject_Free");

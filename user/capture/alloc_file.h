@@ -27,6 +27,7 @@ struct alloc_extra {
 };
 
 #define ALLOC_NOWHERE SIZE_MAX
+#define ALLOC_TAKERS  PYMALLOC_ARENA_CODE
 
 /* A function, and where its probe would be. */
 struct alloc_offer {
@@ -58,6 +59,9 @@ struct alloc_part {
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize its calls to itself */
+	/* functions besides the offers by which it takes memory from the kernel */
+	struct code_range takers[ALLOC_TAKERS];
+	size_t n_takers;
 };
 
 struct alloc_file {

@@ -203,6 +203,8 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 	a->path = strdup(entry->path);
 	a->file = entry->file;
 	a->object = part->object;
+	memcpy(a->takers, part->takers, sizeof(a->takers));
+	a->n_takers = part->n_takers;
 	a->points = calloc(n_used, sizeof(*a->points));
 	a->fd = alloc_files__open(s->files, s->pid, entry);
 	if (a->fd >= 0)

@@ -38,6 +38,9 @@ struct allocator {
 	uint8_t exit_bytes[ALLOC_MAX_EXITS]; /* the file's byte at each of them */
 	size_t n_exits;
 	struct abi_object object; /* how to recognize its calls to itself */
+	/* as in struct alloc_part */
+	struct code_range takers[ALLOC_TAKERS];
+	size_t n_takers;
 };
 
 /* Is the i-th function essential: must it be probed if any function of the allocator is? A function

@@ -151,7 +151,7 @@ TAKE_OPTION_HEAD(seconds)
 
 	if (end == value || *end || !(seconds > 0) || seconds > 1e9)
 		return usage_error(command, "'%s' is not a duration: seconds, more than 0", value);
-	*(double *)((char *)config + row->to) = seconds;
+	memcpy((char *)config + row->to, &seconds, sizeof(seconds));
 	return 0;
 }
 

@@ -16,6 +16,11 @@
 
 struct elf_image; /* opaque */
 
+/* Code of a file, by vaddr: [start, end). */
+struct code_range {
+	uint64_t start, end;
+};
+
 struct elf_symbol {
 	const char *name; /* without the version ("@GLIBC_2.2.5"); owned by the image */
 	uint64_t vaddr;

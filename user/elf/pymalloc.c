@@ -550,6 +550,23 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 	return rc;
 }
 
+/* The function around vaddr begins pools. */
+static int note_arena_code(struct finder *f, uint64_t vaddr)
+{
+	struct pymalloc *ret = f->ret;
+	struct code_range range;
+
+	if (functions__around(&f->functions, vaddr, &range.start, &range.end))
+		return 0;
+	for (size_t i = 0; i < ret->n_arena_code; i++)
+		if (ret->arena_code[i].start == range.start)
+			return 0;
+	if (ret->n_arena_code == PYMALLOC_ARENA_CODE)
+		return refuse(f, "more than %d functions begin pools", PYMALLOC_ARENA_CODE);
+	ret->arena_code[ret->n_arena_code++] = range;
+	return 0;
+}
+
 /* An explanation counts only if all paths were walked. */
 static bool walked_all(const struct finder *f)
 {
@@ -561,6 +578,8 @@ static int explain_table(struct finder *f, uint64_t vaddr)
 	int rc = walk(f, vaddr);
 
 	f->any_first |= f->shown.first_given;
+	if (!rc && f->shown.first_given)
+		rc = note_arena_code(f, vaddr);
 	if (rc || ((f->shown.given || f->shown.listed) && f->shown.reused == f->shown.first_given &&
 		   walked_all(f)))
 		return rc;

@@ -46,9 +46,15 @@ struct pymalloc_place {
 	char instruction[64];
 };
 
+#define PYMALLOC_ARENA_CODE 8
+
 struct pymalloc {
 	struct pymalloc_place *places; /* ascending by vaddr */
 	size_t n;
+	/* functions that begin pools, among them the one that takes an arena from the kernel for
+	 * that */
+	struct code_range arena_code[PYMALLOC_ARENA_CODE];
+	size_t n_arena_code;
 	char why[96]; /* why the copies are not known */
 };
 

@@ -658,8 +658,8 @@ static void add_resident_regions(const struct build *b, struct profile *p, const
 	}
 }
 
-/* Does the location lie in one of the allocator's functions, or in a library that consists of the
- * allocator alone? */
+/* Does the location lie in one of the allocator's functions, in one by which it takes memory from
+ * the kernel, or in a library that consists of the allocator alone? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
 {
@@ -679,6 +679,9 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 	/* text_start and text_end are addresses: the offset between address and place in the file
 	 * is the same for all functions of a segment */
 	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
+	for (size_t i = 0; i < a->n_takers; i++)
+		if (vaddr >= a->takers[i].start && vaddr < a->takers[i].end)
+			return true;
 	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
 }
 

@@ -156,6 +156,9 @@ static void check_all(const char *options)
 	check_place(image, &found, "here_again", 10, 7, false);
 	check_place(image, &found, "here_give", 1, 0, true);
 	assert_int_equal(found.n, 4);
+	assert_int_equal(found.n_arena_code, 1);
+	assert_int_equal(found.arena_code[0].start, symbol(image, "new"));
+	assert_int_equal(found.arena_code[0].end, symbol(image, "give"));
 	pymalloc__free(&found);
 	elf_image__free(image);
 }
