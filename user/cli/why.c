@@ -164,8 +164,9 @@ static const struct option_row what_rows[] = {
 	 .take = take_stack,
 	 .help = "who holds what these functions allocate: traces for 15 s first",
 	 .man = "A POSIX extended regular expression, which any part of a function's name in a "
-		"stack may match. The process is traced with the limits that record has by default, "
-		"and the probes are taken out. Then the sampled blocks that live are searched for."},
+		"stack may match. The process is traced with the limits that record has by "
+		"default, and the probes are taken out. Then the sampled blocks that live are "
+		"searched for."},
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",

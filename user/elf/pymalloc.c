@@ -249,7 +249,7 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 	return true;
 }
 
-/* As takes_back(), where the block's address stands in two registers since before the path: what was
+/* As takes_back(), where two registers have had the block's address since before the path. What was
  * loaded from pool->freeblock is stored in some place, and then there is a new pool->freeblock. The
  * list of pools is no such case: its links lie elsewhere in the header. */
 static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
