@@ -39,7 +39,9 @@ struct record_config {
 	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
 	const char *out_name;
 	bool quiet, verbose;
-	bool why;	    /* --why */
+	bool why;			     /* --why */
+	struct process_registers *registers; /* record_why.c; owned */
+	size_t n_registers;
 	unsigned n_victims; /* profiles that --on-oom has written so far */
 };
 

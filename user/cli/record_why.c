@@ -30,16 +30,13 @@ struct process_registers {
 	struct registers *registers;
 };
 
-static struct process_registers *all_registers;
-static size_t n_registers;
-
-static void load_registers(pid_t pid)
+static void load_registers(struct record_config *c, pid_t pid)
 {
 	struct registers *registers;
 
-	if (VECTOR_ADD_ROOM(all_registers, n_registers) || registers__new(pid, &registers))
+	if (VECTOR_ADD_ROOM(c->registers, c->n_registers) || registers__new(pid, &registers))
 		return; /* the answer says that registers are not known */
-	all_registers[n_registers++] = (struct process_registers){pid, registers};
+	c->registers[c->n_registers++] = (struct process_registers){pid, registers};
 }
 
 void record_why__begin(struct record_config *c, struct session *session)
@@ -47,18 +44,9 @@ void record_why__begin(struct record_config *c, struct session *session)
 	if (!c->why)
 		return;
 	for (size_t i = 0; i < c->trace.n_pids && i < SESSION_SEPARATE; i++)
-		load_registers(c->trace.pids[i]);
+		load_registers(c, c->trace.pids[i]);
 	if (session__command(session))
-		load_registers(session__command(session));
-}
-
-static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
-{
-	(void)ctx;
-	for (size_t i = 0; i < n_registers; i++)
-		if (all_registers[i].pid == pid)
-			return why_registers__add(all_registers[i].registers, threads);
-	return why_registers__add(NULL, threads);
+		load_registers(c, session__command(session));
 }
 
 /* --- which stacks, and which of their blocks --- */
@@ -74,6 +62,7 @@ struct suspect {
 };
 
 struct asking {
+	const struct record_config *config;
 	struct profile *profile;
 	struct suspect *suspects;
 	size_t n_suspects;
@@ -84,6 +73,16 @@ struct asking {
 	size_t n_asked;
 	int signals;
 };
+
+static int read_registers(pid_t pid, struct root_threads *threads, void *ctx)
+{
+	const struct asking *a = ctx;
+
+	for (size_t i = 0; i < a->config->n_registers; i++)
+		if (a->config->registers[i].pid == pid)
+			return why_registers__add(a->config->registers[i].registers, threads);
+	return why_registers__add(NULL, threads);
+}
 
 static int compare_suspects(const void *a, const void *b)
 {
@@ -318,7 +317,8 @@ static void clear_asking(struct asking *a)
 
 DEFINE_CLEANUP(struct asking *, cleanup_asking, clear_asking)
 
-static int ask(struct profile *p, bool late, int signals, struct error *err)
+static int ask(const struct record_config *c, struct profile *p, bool late, int signals,
+	       struct error *err)
 {
 	_cleanup_(cleanup_asking) struct asking *a = calloc(1, sizeof(*a));
 	_cleanup_(match__clear) struct match match = {};
@@ -328,6 +328,7 @@ static int ask(struct profile *p, bool late, int signals, struct error *err)
 	p->why = calloc(1, sizeof(*p->why));
 	if (!a || !p->why)
 		return error__set(err, -ENOMEM, "out of memory");
+	a->config = c;
 	a->profile = p;
 	a->signals = signals;
 	if (p->ended)
@@ -359,13 +360,13 @@ void record_why__ask(struct record_config *c, struct profile *const *profiles, s
 
 		if (p->what != PROFILE_HEAP)
 			continue;
-		if (!ask(p, clock__monotonic_s() > until, signals, &err) || !p->why)
+		if (!ask(c, p, clock__monotonic_s() > until, signals, &err) || !p->why)
 			continue;
 		p->why->failed = strdup(err.text);
 	}
-	for (size_t i = 0; i < n_registers; i++)
-		registers__free(all_registers[i].registers);
-	free(all_registers);
-	all_registers = NULL;
-	n_registers = 0;
+	for (size_t i = 0; i < c->n_registers; i++)
+		registers__free(c->registers[i].registers);
+	free(c->registers);
+	c->registers = NULL;
+	c->n_registers = 0;
 }
