@@ -221,6 +221,25 @@ def why_by_the_name_of_a_function():
 
 
 @test(beside=True)
+def why_by_class():
+    """--type asks for the objects of C++ classes, by the names that the census has."""
+    program = start([os.path.join(PROGS, "typed")])
+    while read_line(program, program.stdout) != "ready\n":
+        pass
+    try:
+        for pattern, n in (("^shop::Item$", 1000), ("^shop::(Item|Shelf<double>)$", 1070), ("Hidden", 30)):
+            result = memtrace("why", "-p", program.pid, "--type", pattern, "--json")
+            expect_equal(result.status, 0, result)
+            asked = result.json()["asked"]
+            expect_equal((asked["held_blocks"], asked["lost_blocks"], asked["missing"]), (n, 0, 0), asked)
+            expect(all(path["root"].startswith("held") for path in asked["paths"]), asked["paths"])
+        result = memtrace("why", "-p", program.pid, "--type", "Plain")  # it has no virtual function
+        expect_equal((result.status, result.out), (1, ""), result)
+    finally:
+        end(program)
+
+
+@test(beside=True)
 def why_after_the_end():
     """A process that has ended cannot be searched: the profile says so."""
     with place() as directory:

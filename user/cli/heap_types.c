@@ -73,7 +73,7 @@ int heap_types__name(pid_t pid, const struct maps *maps, const struct census *ce
 		err = type->name[0] ? name_by_type_info(type->name, &name)
 				    : name_by_symbol(variables, type->vtable, &name);
 		if (!err && name)
-			types[named++] = (struct heap_type){name, type->count};
+			types[named++] = (struct heap_type){name, type->vtable, type->count};
 	}
 	if (err) {
 		heap_types__free(types, named);

@@ -26,9 +26,9 @@
 struct why_config {
 	pid_t pid;
 	uint64_t addrs[WHY_MAX_ADDRS];
-	const char *stack; /* --stack; NULL: not given */
-	regex_t stack_regex;
-	double duration_s; /* of tracing, for --stack; 0: not given */
+	const char *stack, *type; /* --stack, --type; NULL: not given */
+	regex_t regex;		  /* of the one that is given */
+	double duration_s;	  /* of tracing, for --stack; 0: not given */
 	struct why_options options;
 	const char *output;
 	const struct format *format; /* of paths; NULL: tables, or JSON */
@@ -72,22 +72,35 @@ TAKE_OPTION(size)
 	return 0;
 }
 
-TAKE_OPTION(stack)
+static int take_regex(struct why_config *c, const char *command, const char *option,
+		      const char *value, const char **ret)
 {
-	struct why_config *c = config;
 	char why[128];
 	int rc;
 
-	(void)row;
-	if (c->stack)
-		return usage_error(command, "one --stack, please: 'a|b' matches both");
-	rc = regcomp(&c->stack_regex, value, REG_EXTENDED | REG_NOSUB);
+	if (c->stack || c->type)
+		return usage_error(command, "one --stack or --type: 'a|b' matches both");
+	rc = regcomp(&c->regex, value, REG_EXTENDED | REG_NOSUB);
 	if (rc) {
 		regerror(rc, NULL, why, sizeof(why));
-		return usage_error(command, "--stack '%s': %s", value, why);
+		return usage_error(command, "--%s '%s': %s", option, value, why);
 	}
-	c->stack = value;
+	*ret = value;
 	return 0;
+}
+
+TAKE_OPTION(stack)
+{
+	struct why_config *c = config;
+
+	return take_regex(c, command, row->name, value, &c->stack);
+}
+
+TAKE_OPTION(type)
+{
+	struct why_config *c = config;
+
+	return take_regex(c, command, row->name, value, &c->type);
 }
 
 TAKE_OPTION(scans)
@@ -159,6 +172,11 @@ static const struct option_row what_rows[] = {
 	 .help = "who holds the blocks of this size",
 	 .man = "Blocks of the smallest usable size in the heap that is at least BYTES: what "
 		"malloc(BYTES) gives. Of up to 1,000 of them, evenly chosen, the paths are told."},
+	{.name = "type",
+	 .arg = "REGEX",
+	 .take = take_type,
+	 .help = "who holds the objects of the C++ classes whose names match",
+	 .man = "A POSIX extended regular expression. memtrace heap lists the classes."},
 	{.name = "stack",
 	 .arg = "REGEX",
 	 .take = take_stack,
@@ -283,7 +301,8 @@ static int run(struct why_config *c)
 {
 	_cleanup_(cleanup_registers) struct registers *registers = NULL;
 	_cleanup_free_ struct why_stack *found = NULL;
-	bool asked = c->stack || c->options.choice.n_addrs || c->options.choice.size;
+	_cleanup_free_ uint64_t *vtables = NULL;
+	bool asked = c->stack || c->type || c->options.choice.n_addrs || c->options.choice.size;
 	struct error err = {};
 	struct why why;
 	int rc;
@@ -299,13 +318,20 @@ static int run(struct why_config *c)
 		found = calloc(1, sizeof(*found));
 		if (!found)
 			return no_memory();
-		rc = why_stack__find(c->pid, c->duration_s ?: DEFAULT_TRACE_S, c->stack,
-				     &c->stack_regex, found);
+		rc = why_stack__find(c->pid, c->duration_s ?: DEFAULT_TRACE_S, c->stack, &c->regex,
+				     found);
 		if (rc)
 			return rc;
 		c->options.choice.addrs = found->addrs;
 		c->options.choice.sizes = found->sizes;
 		c->options.choice.n_addrs = found->n;
+	}
+	if (c->type) {
+		rc = why_type__find(c->pid, c->type, &c->regex, &vtables,
+				    &c->options.choice.n_vtables);
+		if (rc)
+			return rc;
+		c->options.choice.vtables = vtables;
 	}
 	rc = why__run(c->pid, &c->options, &why, &err);
 	if (rc) {
@@ -340,8 +366,10 @@ int cmd_why(int argc, char **argv)
 	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
 		return usage_error("why", "%s is no text for a terminal: -o FILE",
 				   config.format->name);
-	if (config.stack && (config.options.choice.n_addrs || config.options.choice.size))
-		return usage_error("why", "either --stack, or --addr and --size");
+	if ((config.stack || config.type) &&
+	    (config.options.choice.n_addrs || config.options.choice.size))
+		return usage_error("why", "either --%s, or --addr and --size",
+				   config.stack ? "stack" : "type");
 	if (config.duration_s > 0 && !config.stack)
 		return usage_error("why", "-d is the time of tracing for --stack");
 	config.options.choice.addrs = config.addrs;

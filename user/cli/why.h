@@ -33,6 +33,14 @@ struct why_stack {
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
 		    struct why_stack *ret);
 
+/* --- why_type.c --- */
+
+/* Takes a census, and finds the vtables (ascending) of the C++ classes whose names match. pattern:
+ * regex as the user wrote it. *ret: NULL before the call; the caller frees it in any case. 0, or
+ * the exit status after a complaint. */
+int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_t **ret,
+		   size_t *ret_n);
+
 /* --- why_registers.c --- */
 
 struct registers;

@@ -24,8 +24,7 @@ struct judged {
 
 struct counting {
 	struct image *image;
-	unsigned char *bytes; /* of the window [from, to) of the heap */
-	uint64_t from, to;
+	struct first_words words;
 	struct table table; /* of judged, by word */
 	struct judged *judged;
 	size_t n_judged, judged_room;
@@ -160,26 +159,38 @@ static int find_type(struct counting *c, uint64_t word, uint32_t *ret)
 	return 0;
 }
 
-/* Reads the first word of a block. Blocks come in ascending order. */
-static bool read_first(struct counting *c, const struct block *block, uint64_t *ret)
+int first_words__open(struct first_words *w, struct image *image)
+{
+	*w = (struct first_words){.image = image, .bytes = malloc(WINDOW)};
+	return w->bytes ? 0 : -ENOMEM;
+}
+
+void first_words__close(struct first_words *w)
+{
+	free(w->bytes);
+}
+
+bool first_words__read(struct first_words *w, const struct block *block, uint64_t *ret)
 {
 	uint64_t addr = block->start, run_start, run_end;
 	uint64_t most = block->span->kind == SPAN_SINGLE ? sizeof(*ret) : WINDOW;
 
-	if (addr < c->from || addr + sizeof(*ret) > c->to) {
-		c->from = c->to = 0;
-		if (!image__run(c->image, addr, block->span->end, &run_start, &run_end) ||
+	if (block->size < sizeof(*ret))
+		return false;
+	if (addr < w->from || addr + sizeof(*ret) > w->to) {
+		w->from = w->to = 0;
+		if (!image__run(w->image, addr, block->span->end, &run_start, &run_end) ||
 		    run_start != addr)
 			return false;
 		if (run_end - addr > most)
 			run_end = addr + most;
 		if (run_end - addr < sizeof(*ret) ||
-		    image__read(c->image, addr, c->bytes, (size_t)(run_end - addr)))
+		    image__read(w->image, addr, w->bytes, (size_t)(run_end - addr)))
 			return false;
-		c->from = addr;
-		c->to = run_end;
+		w->from = addr;
+		w->to = run_end;
 	}
-	memcpy(ret, c->bytes + (addr - c->from), sizeof(*ret));
+	memcpy(ret, w->bytes + (addr - w->from), sizeof(*ret));
 	return true;
 }
 
@@ -191,9 +202,8 @@ static int count_block(const struct block *block, void *ctx)
 	uint32_t type;
 	int err;
 
-	if (!block->in_use || block->size < sizeof(word) || !read_first(c, block, &word) ||
-	    word % 8 || word < 16 || (word >= span->start && word < span->end) ||
-	    !in_file(c->image, word))
+	if (!block->in_use || !first_words__read(&c->words, block, &word) || word % 8 ||
+	    word < 16 || (word >= span->start && word < span->end) || !in_file(c->image, word))
 		return 0;
 	err = find_type(c, word, &type);
 	if (err || type == NO_TYPE)
@@ -206,16 +216,15 @@ static int count_block(const struct block *block, void *ctx)
 int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
 		 size_t *ret_n, uint64_t *ret_untold)
 {
-	struct counting c = {.image = image, .bytes = malloc(WINDOW)};
-	int err;
+	struct counting c = {.image = image};
+	int err = first_words__open(&c.words, image);
 
-	if (!c.bytes)
-		return -ENOMEM;
 	image__forget(image);
-	err = blocks__each(blocks, count_block, &c);
+	if (!err)
+		err = blocks__each(blocks, count_block, &c);
 	table__clear(&c.table);
 	free(c.judged);
-	free(c.bytes);
+	first_words__close(&c.words);
 	if (err) {
 		free(c.types);
 		return err;

@@ -7,6 +7,7 @@
 #ifndef MEMTRACE_HEAP_TYPES_H
 #define MEMTRACE_HEAP_TYPES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,20 @@
 struct image;
 
 #define TYPES_MAX 4096 /* classes */
+
+/* Reads the first words of blocks, many at a time. */
+struct first_words {
+	struct image *image;
+	unsigned char *bytes; /* of the window [from, to) of the heap; owned */
+	uint64_t from, to;
+};
+
+/* 0 or -ENOMEM. first_words__close() in any case. */
+int first_words__open(struct first_words *words, struct image *image);
+void first_words__close(struct first_words *words);
+/* Blocks are to come in ascending order. False: the block is too small, or the word is not
+ * resident. */
+bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret);
 
 /* Counts blocks in use by class. Blocks must be finished. A class without type_info has no name
  * here: a table of functions in C may look the same. *ret_untold: the number of objects of classes

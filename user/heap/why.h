@@ -34,6 +34,9 @@ struct why_choice {
 	const uint64_t *sizes;
 	size_t n_addrs;
 	uint64_t size; /* blocks of the smallest usable size that is at least this; 0: none */
+	/* objects of C++ classes: blocks that begin with one of these words, ascending */
+	const uint64_t *vtables;
+	size_t n_vtables;
 };
 
 struct why_options {

@@ -9,6 +9,7 @@
 #include "base/search.h"
 #include "base/vector.h"
 #include "heap/scan.h"
+#include "heap/types.h"
 #include "heap/why.h"
 #include "heap/why_internal.h"
 
@@ -39,12 +40,13 @@ struct scanned {
 
 static bool is_asked_for(const struct why_choice *choice)
 {
-	return choice->n_addrs || choice->size;
+	return choice->n_addrs || choice->size || choice->n_vtables;
 }
 
 struct choosing {
 	struct scanned *s;
 	uint64_t size;
+	struct first_words words;
 	uint32_t number;
 	int (*fn)(struct choosing *choosing, const struct block *block);
 };
@@ -78,6 +80,32 @@ static int take_size(struct choosing *choosing, const struct block *block)
 	return block->size == choosing->size ? add_chosen(choosing->s, choosing->number) : 0;
 }
 
+static int take_class(struct choosing *choosing, const struct block *block)
+{
+	const struct why_choice *choice = choosing->s->work->choice;
+	uint64_t word;
+	size_t at;
+
+	if (!first_words__read(&choosing->words, block, &word))
+		return 0;
+	at = SEARCH_FIRST(i, choice->n_vtables, choice->vtables[i] >= word);
+	return at < choice->n_vtables && choice->vtables[at] == word
+		       ? add_chosen(choosing->s, choosing->number)
+		       : 0;
+}
+
+static int choose_classes(struct scanned *s)
+{
+	struct choosing choosing = {.s = s, .fn = take_class};
+	int err = first_words__open(&choosing.words, s->view->image);
+
+	image__forget(s->view->image);
+	if (!err)
+		blocks__each(s->reach.numbers.blocks, with_number, &choosing);
+	first_words__close(&choosing.words);
+	return err;
+}
+
 static int compare_numbers(const void *a, const void *b)
 {
 	const uint32_t *x = a, *y = b;
@@ -104,10 +132,11 @@ static int choose(struct scanned *s)
 	const struct numbers *numbers = &s->reach.numbers;
 	struct choosing choosing = {.s = s, .fn = note_size};
 	size_t kept = 0;
+	/* a block may have the size, and be of a class, too */
+	size_t room = ((choice->size != 0) + (choice->n_vtables != 0)) * (size_t)numbers->n;
 
-	s->chosen.numbers = calloc((size_t)(choice->size ? numbers->n : 0) + choice->n_addrs + 1,
-				   sizeof(*s->chosen.numbers));
-	if (!s->chosen.numbers)
+	s->chosen.numbers = calloc(room + choice->n_addrs + 1, sizeof(*s->chosen.numbers));
+	if (!s->chosen.numbers || (choice->n_vtables && choose_classes(s)))
 		return -ENOMEM;
 	for (size_t i = 0; i < choice->n_addrs; i++) {
 		struct block block;

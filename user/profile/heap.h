@@ -124,7 +124,8 @@ void census__clear(struct census *census);
 
 /* A C++ class, for readers. */
 struct heap_type {
-	char *name; /* demangled */
+	char *name;	 /* demangled */
+	uint64_t vtable; /* as in struct census_type */
 	struct heap_count count;
 };
 

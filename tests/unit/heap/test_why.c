@@ -115,6 +115,8 @@ static void test_lost_and_held(void **state)
 static void test_by_size(void **state)
 {
 	const struct why_choice size = {.size = BLOCK_SIZE - 10}, large = {.size = BLOCK_SIZE + 1};
+	const uint64_t words[] = {8, BLOCK(10), BLOCK(1000)};
+	const struct why_choice class = {.vtables = words, .n_vtables = 3};
 
 	(void)state;
 	made_heap__begin(&heap, 3000);
@@ -134,6 +136,11 @@ static void test_by_size(void **state)
 	scan(&large, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen_size, 0);
 	assert_int_equal(answer.counts.paths, 0);
+	/* by the first word: each block's is the address of the next one */
+	scan(&class, &(struct lost){}, true);
+	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
+	assert_int_equal(answer.paths[0].addr, BLOCK(9));
+	assert_int_equal(answer.paths[1].addr, BLOCK(999));
 	made_heap__free(&heap);
 }
 
