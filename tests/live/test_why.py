@@ -207,7 +207,7 @@ def why_by_the_name_of_a_function():
     """--stack traces at the defaults, and asks for blocks of these functions only; sessions are forgotten, pages are freed."""
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
     try:
-        result = memtrace("why", "-p", target.pid, "--stack", "^session_new$", "-d", 8, "--json")
+        result = memtrace("why", "-p", target.pid, "--stack", "^session_new$", "-d", 15, "--json")
         expect_equal(result.status, 0, result)
         asked = result.json()["asked"]
         n = int(re.search(r"match '\^session_new\$': (\d+)", result.err).group(1))
