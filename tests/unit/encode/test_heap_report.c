@@ -59,11 +59,11 @@ static void fill(void)
 static void test_table(void **state)
 {
 	char item[] = "shop::Item", book[] = "shop::Book", shelf[] = "shop::Shelf<int>";
-	const struct heap_type types[] = {{item, {9, 4096}},
-					  {book, {8, 2048}},
-					  {shelf, {2, 64}},
-					  {shelf, {3, 32}},
-					  {shelf, {4, 32}}};
+	const struct heap_type types[] = {{item, 0, {9, 4096}},
+					  {book, 0, {8, 2048}},
+					  {shelf, 0, {2, 64}},
+					  {shelf, 0, {3, 32}},
+					  {shelf, 0, {4, 32}}};
 	const struct heap_report report = {.census = &census,
 					   .types = types,
 					   .n_types = 5,
