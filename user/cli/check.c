@@ -165,6 +165,9 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 	bool copied = is_copied(a);
 
 	printf("  allocator: %s, in %s\n", a->family, printable(a->path));
+	if (alloc_family__is_pool(a->family) && !alloc_family__is_language(a->family))
+		printf("  probed only where nothing limits tracing: --max-overhead off, -i 1, or "
+		       "memtrace -- COMMAND\n");
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan->kind));
 	if (copied) {
 		print_copies(a, plan, false);
