@@ -20,7 +20,6 @@ struct paused {
 	bool selected;	      /* it was not named */
 	bool wanted;	      /* it is to be traced again */
 	bool full;	      /* there was no room for it: it is tried again */
-	uint64_t tried_ns;    /* when that was tried last */
 	char why[96];	      /* what failed when that was tried; "": nothing did */
 };
 
@@ -137,31 +136,28 @@ bool active__keep(struct session *s)
 		return false;
 	if (look)
 		s->paused_look_ns = now + LOOK_NS;
-	for (size_t i = 0; i < s->n_paused;) {
-		struct paused *p = &s->paused[i], was = *p;
+	for (size_t i = s->n_paused; i-- > 0;) {
+		struct paused *p = &s->paused[i];
 		struct error err = {};
-		int rc;
+		int rc = 0;
 
-		if ((look || p->wanted) && !lives(p)) {
+		if (!look && !p->wanted)
+			continue;
+		if (lives(p)) {
+			/* a call that meets an old probe and a new one counts twice */
+			if (!p->wanted || (p->full && !look) ||
+			    capture__pausing(s->capture, p->pid))
+				continue;
+			rc = p->selected ? begin_selected(s, p->pid, &err)
+					 : begin_named(s, p->pid, &err);
+		}
+		if (!rc) {
 			forget(s, p);
 			continue;
 		}
-		i++;
-		/* a call that meets an old probe and a new one counts twice */
-		if (!p->wanted || (p->full && !look) || p->tried_ns == now ||
-		    capture__pausing(s->capture, p->pid))
-			continue;
-		i--;
-		forget(s, p); /* targets__welcome() refuses paused processes */
-		rc = was.selected ? begin_selected(s, was.pid, &err)
-				  : begin_named(s, was.pid, &err);
-		if (!rc || VECTOR_ADD_ROOM(s->paused, s->n_paused))
-			continue;
 		/* there will soon be room, when the target that it was before is removed */
-		was.wanted = was.full = rc == -E2BIG;
-		was.tried_ns = now;
-		snprintf(was.why, sizeof(was.why), "%.*s", (int)sizeof(was.why) - 1, err.text);
-		s->paused[s->n_paused++] = was;
+		p->wanted = p->full = rc == -E2BIG;
+		snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, err.text);
 	}
 	return s->n_paused;
 }

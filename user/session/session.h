@@ -150,10 +150,9 @@ int session__deactivate(struct session *session, pid_t pid);
  * session__dispatch(). 0; -ESRCH: session__deactivate() was not called for it. */
 int session__activate(struct session *session, pid_t pid);
 
-/* Calls fn for each process that is not traced because of session__deactivate(). why: what failed
- * when it was to be traced again (if that was no room for it, it is tried again); "": nothing did;
- * NULL: it will be traced again soon. 0, or what
- * fn returned, if that is not 0. */
+/* Calls fn for each process that is not traced because of session__deactivate(). why: NULL: it will
+ * be traced again soon; "": nobody has asked for that; else what failed. If there was no room for
+ * the process, that is tried again. 0, or what fn returned, if that is not 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
 
