@@ -69,6 +69,18 @@ int no_memory(void)
 	return EXIT_FAILED;
 }
 
+void end_signals(sigset_t *ret)
+{
+	struct sigaction hangup;
+
+	sigemptyset(ret);
+	sigaddset(ret, SIGINT);
+	sigaddset(ret, SIGTERM);
+	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
+		sigaddset(ret, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+}
+
 int take_signals(const sigset_t *signals)
 {
 	int fd;

@@ -42,6 +42,10 @@ int fail(const struct error *err);
 /* complain() of missing memory; returns EXIT_FAILED. */
 int no_memory(void);
 
+/* Fills in the signals that end tracing: SIGINT, SIGTERM, and SIGHUP unless it is ignored. (With
+ * nohup it is, and then the end of the terminal is no reason to stop.) Ignores SIGPIPE. */
+void end_signals(sigset_t *ret);
+
 /* Takes the signals as a descriptor (signalfd(2), which is closed on exec and never blocks), from
  * now on. -1 after a complaint. */
 int take_signals(const sigset_t *signals);

@@ -472,7 +472,6 @@ int cmd_record(int argc, char **argv)
 	struct profile *const *profiles;
 	struct error err = {};
 	size_t n_profiles;
-	struct sigaction hangup;
 	int status, wait_status = EXIT_FAILED << 8;
 	sigset_t signals;
 
@@ -509,14 +508,8 @@ int cmd_record(int argc, char **argv)
 
 	/* From here on a signal ends the tracing, not memtrace: nothing captured may be lost. The
 	 * signals are not blocked earlier, because the command must not inherit the mask. */
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
+	end_signals(&signals);
 	sigaddset(&signals, SIGUSR1);
-	/* nohup ignores SIGHUP: then the end of the terminal is no reason to stop */
-	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
-		sigaddset(&signals, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
 	signal_fd = take_signals(&signals);
 	if (signal_fd < 0)
 		return EXIT_FAILED;

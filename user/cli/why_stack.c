@@ -140,11 +140,7 @@ static int find_blocks(pid_t pid, double duration_s, const regex_t *pattern, str
 	options.blocks = true;
 	if (session__open(&options, &session, &err))
 		return fail(&err);
-	sigemptyset(&signals);
-	sigaddset(&signals, SIGINT);
-	sigaddset(&signals, SIGTERM);
-	sigaddset(&signals, SIGHUP);
-	signal(SIGPIPE, SIG_IGN);
+	end_signals(&signals);
 	signal_fd = take_signals(&signals);
 	if (signal_fd < 0)
 		return EXIT_FAILED;
