@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What lies in the heap of a process. Plain data: heap/census.h counts it, encode/heap.c prints
- * it. */
+/* What lies in the heap of a process. Plain data: heap/census.h counts it, encode/heap_report.c
+ * prints it. */
 #ifndef MEMTRACE_PROFILE_HEAP_H
 #define MEMTRACE_PROFILE_HEAP_H
 

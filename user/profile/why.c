@@ -101,11 +101,14 @@ void why_rows__free(struct why_row *rows, size_t n)
 	free(rows);
 }
 
-/* " +0x10", or nothing. */
-static void put_off(FILE *to, uint64_t off)
+void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT])
 {
-	if (off != WHY_UNKNOWN)
-		fprintf(to, " +0x%" PRIx64, off);
+	char off[32] = "";
+
+	if (step->off != WHY_UNKNOWN)
+		snprintf(off, sizeof(off), " +0x%" PRIx64, step->off);
+	snprintf(text, WHY_STEP_TEXT, "%s[%" PRIu64 "-byte block]%s",
+		 step->chain ? "chain of " : "", step->size, off);
 }
 
 char *why_row__text(const struct why_row *row)
@@ -118,15 +121,13 @@ char *why_row__text(const struct why_row *row)
 	if (!to)
 		return NULL;
 	fprintf(to, "%s %s", row->root_kind, row->root);
-	if (row->root_off)
-		put_off(to, row->root_off);
+	if (row->root_off && row->root_off != WHY_UNKNOWN)
+		fprintf(to, " +0x%" PRIx64, row->root_off);
 	for (size_t i = 0; i < row->n_steps; i++) {
-		const struct why_step *step = &row->steps[i];
+		char step[WHY_STEP_TEXT];
 
-		fprintf(to, " -> %s%s[%" PRIu64 "-byte block]",
-			row->cut && i == row->n_steps / 2 ? "... -> " : "",
-			step->chain ? "chain of " : "", step->size);
-		put_off(to, step->off);
+		why_step__text(&row->steps[i], step);
+		fprintf(to, " -> %s%s", row->cut && i == row->n_steps / 2 ? "... -> " : "", step);
 	}
 	failed = ferror(to);
 	if (!fclose(to) && !failed)

@@ -134,6 +134,10 @@ struct profile_why {
 
 void profile_why__free(struct profile_why *why);
 
+/* "chain of [88-byte block] +0x10" */
+#define WHY_STEP_TEXT 96
+void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT]);
+
 /* "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte block]". The root's name
  * comes from the target and is not made printable. NULL: out of memory. */
 char *why_row__text(const struct why_row *row);

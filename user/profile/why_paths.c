@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,15 +33,11 @@ static int add_frame(struct drawing *d, const char *name)
 	return 0;
 }
 
-/* "chain of [88-byte block] +0x10" */
 static int add_step(struct drawing *d, const struct why_step *step)
 {
-	char off[32] = "", name[128];
+	char name[WHY_STEP_TEXT];
 
-	if (step->off != WHY_UNKNOWN)
-		snprintf(off, sizeof(off), " +0x%" PRIx64, step->off);
-	snprintf(name, sizeof(name), "%s[%" PRIu64 "-byte block]%s", step->chain ? "chain of " : "",
-		 step->size, off);
+	why_step__text(step, name);
 	return add_frame(d, name);
 }
 
