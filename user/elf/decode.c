@@ -210,3 +210,8 @@ unsigned int decode__register(unsigned int reg)
 		return 0;
 	}
 }
+
+bool decode__only_compares(unsigned int id)
+{
+	return id == X86_INS_CMP || id == X86_INS_TEST || id == X86_INS_NOP;
+}

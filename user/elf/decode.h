@@ -39,6 +39,10 @@ size_t decode__branch(const uint8_t *code, size_t len, int64_t *ret_target);
 #define DECODE_RSP 16
 unsigned int decode__register(unsigned int reg);
 
+/* Does an instruction (X86_INS_...) only read its last (AT&T: destination) operand? Capstone does
+ * not tell. */
+bool decode__only_compares(unsigned int id);
+
 bool decode__is_legacy_prefix(uint8_t byte);
 bool decode__is_rex(uint8_t byte);
 

@@ -157,9 +157,7 @@ static int touch_memory(struct flow *flow, const cs_insn *insn,
 		if (op->type != X86_OP_MEM)
 			continue;
 		place = memory_of(insn, op, registers);
-		if (moves ? !last
-			  : op->access & CS_AC_READ || insn->id == X86_INS_CMP ||
-				    insn->id == X86_INS_TEST) {
+		if (moves ? !last : op->access & CS_AC_READ || decode__only_compares(insn->id)) {
 			effect->load = place;
 			if (make_value(flow, place, &effect->loaded))
 				return -ENOMEM;
@@ -184,7 +182,7 @@ static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_re
 	if (cs_regs_access(flow->decoder.handle, insn, read, &n_read, written, &n_written))
 		return -ENOEXEC;
 	if (x86->op_count && x86->operands[x86->op_count - 1].type == X86_OP_REG &&
-	    insn->id != X86_INS_CMP && insn->id != X86_INS_TEST)
+	    !decode__only_compares(insn->id))
 		written[n_written++] = (uint16_t)x86->operands[x86->op_count - 1].reg;
 	for (uint8_t i = 0; i < n_written; i++) {
 		unsigned int reg = decode__register(written[i]);

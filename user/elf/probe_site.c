@@ -131,12 +131,6 @@ static enum reg_use reg_use(unsigned int reg)
 	}
 }
 
-/* Does the instruction only read its last (AT&T: destination) operand? */
-static bool only_compares(unsigned int id)
-{
-	return id == X86_INS_CMP || id == X86_INS_TEST || id == X86_INS_NOP;
-}
-
 static bool is_plain(unsigned int id)
 {
 	switch (id) {
@@ -285,7 +279,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 	}
 	for (int i = 0; i < x86->op_count; i++) {
 		const cs_x86_op *op = &x86->operands[i];
-		bool written_to = i == x86->op_count - 1 && !only_compares(insn->id);
+		bool written_to = i == x86->op_count - 1 && !decode__only_compares(insn->id);
 
 		if (op->type == X86_OP_MEM && written_to)
 			return "it stores to memory";
