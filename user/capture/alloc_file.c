@@ -470,8 +470,10 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	int rc;
 
 	if (f->home == HOME_POOL) {
-		file->copied = are_called(r, f) ? file->copied : f->name;
-		return file->copied != f->name;
+		if (are_called(r, f))
+			return 1;
+		file->copied = f->name;
+		return 0;
 	}
 	/* a freeing function checks nothing before it passes the call on */
 	while (fn->func.role != ROLE_FREE)

@@ -181,10 +181,9 @@ static int take_root(struct scanning *s, uint64_t value, const struct root_word 
 	number = numbers__find(&reach->numbers, value);
 	if (number == NO_NUMBER) {
 		rc = note_late(s, value);
-		if (rc > 0)
-			rc = add_root_word(s, word, &parent);
-		else
+		if (rc <= 0)
 			return rc;
+		rc = add_root_word(s, word, &parent);
 		return rc ? rc : late__follow(s->late, value, parent);
 	}
 	if (!mark(reach, number) || !s->all)
