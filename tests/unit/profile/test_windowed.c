@@ -486,22 +486,30 @@ static void test_changed_contents_leave_a_doubt(void **state)
 	}
 }
 
+/* What is known of the process. */
+static struct windowed_process judge_process(struct sim *s)
+{
+	struct windowed_strata *strata = windowed_strata__new(&s->run);
+	struct windowed_process process;
+
+	assert_non_null(strata);
+	process = windowed__process(&s->run, strata);
+	windowed_strata__free(strata);
+	return process;
+}
+
 /* How fast the process's number of blocks grows, by its own balance of births and ends. */
 static void test_balance(void **state)
 {
 	const struct life forever = {0, 1};
 	struct windowed_process process;
-	struct windowed_strata *strata;
 	struct sim s;
 
 	(void)state;
 	begin(&s);
 	s.net_blocks = 1000;
 	show(&s, &forever, 0);
-	strata = windowed_strata__new(&s.run);
-	assert_non_null(strata);
-	process = windowed__process(&s.run, strata);
-	windowed_strata__free(strata);
+	process = judge_process(&s);
 	assert_near(process.blocks_per_s, 1000, 30);
 	assert_true(process.blocks_low < 1000 && process.blocks_high > 1000 &&
 		    process.blocks_low > 900);
@@ -513,7 +521,6 @@ static void test_no_balance_with_pools(void **state)
 {
 	const struct life forever = {0, 1};
 	struct windowed_process process;
-	struct windowed_strata *strata;
 	struct sim s;
 
 	(void)state;
@@ -521,10 +528,7 @@ static void test_no_balance_with_pools(void **state)
 	s.net_blocks = 1000;
 	show(&s, &forever, 0);
 	s.windows[3].net_blocks = NAN;
-	strata = windowed_strata__new(&s.run);
-	assert_non_null(strata);
-	process = windowed__process(&s.run, strata);
-	windowed_strata__free(strata);
+	process = judge_process(&s);
 	assert_true(isnan(process.blocks_per_s));
 	assert_true(isinf(process.blocks_low) && process.blocks_low < 0);
 	assert_true(isinf(process.blocks_high) && process.blocks_high > 0);
