@@ -435,10 +435,12 @@ def agent_begins_anew_with_a_good_configuration():
             agent.process.send_signal(signal.SIGHUP)
             time.sleep(2)
             agent.wait_for(target.pid)
-            configure(f"listen = 127.0.0.1:{ports[1]}", "every = 1", f"pid = {target.pid}")
+            configure(f"listen = 127.0.0.1:{ports[1]}", "every = 1", f"pid = {target.pid}", "leaks")
             agent.process.send_signal(signal.SIGHUP)
             agent.port = ports[1]
             agent.wait_for(target.pid)
+            profile = json.loads(agent.get(f"/pid/{target.pid}/profile.json")[1])
+            expect_equal(profile["interval_bytes"], 65536, "interval with leaks")
             with open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children", encoding="ascii") as file:
                 [tracer] = map(int, file.read().split())
             os.kill(tracer, signal.SIGKILL)

@@ -116,6 +116,9 @@ static const struct option_row agent_rows[] = {
 	 .man = "1 to 86400. A process that has done nothing since its last profile has no new "
 		"one. Where reading the kernel's tables takes long, profiles are made less often "
 		"than that."},
+	{"leaks", .flag = offsetof(struct agent_config, trace.leaks),
+	 .help = "closer samples: leaks are found sooner, at a higher cost",
+	 .man = "One sample per 64 KiB, unless -i is given."},
 	{"spool", .arg = "DIR", .take = take_text, .to = offsetof(struct agent_config, spool),
 	 .help = "write profiles of processes that are killed or crash",
 	 .man = "Of those that the kernel kills because memory is short, and of those that SIGKILL "
@@ -418,6 +421,7 @@ static int trace(void *ctx, int alive)
 	options = trace_config__session_options(&config.trace);
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
+	options.regions_if_easy = false; /* nothing that is served has them */
 	if (session__open(&options, &session, &err))
 		return fail(&err);
 	sigemptyset(&signals);

@@ -86,6 +86,32 @@ static void nothing_is_there_twice(void **state)
 	}
 }
 
+static int check_name(void *name, const struct option_group *group, const struct option_row *row)
+{
+	(void)group;
+	return !strcmp(name, row->name);
+}
+
+/* What a command says of itself names no option that it does not have. */
+static void a_command_has_the_options_that_it_tells_of(void **state)
+{
+	(void)state;
+	for (const struct command *const *c = commands; *c; c++) {
+		const char *at = (*c)->about;
+
+		while ((at = strstr(at, "--"))) {
+			char name[32];
+			size_t n = strspn(at += 2, "abcdefghijklmnopqrstuvwxyz-");
+
+			assert_in_range(n, 1, sizeof(name) - 1);
+			memcpy(name, at, n);
+			name[n] = '\0';
+			print_message("%s --%s\n", (*c)->name, name);
+			assert_int_equal(command__each_option(*c, check_name, name), 1);
+		}
+	}
+}
+
 /* --- parsing --- */
 
 static char rules[] = "/tmp/memtrace-test-options-XXXXXX";
@@ -348,6 +374,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_option_is_told),
 		cmocka_unit_test(nothing_is_there_twice),
+		cmocka_unit_test(a_command_has_the_options_that_it_tells_of),
 		cmocka_unit_test(every_option_takes_what_it_offers),
 		cmocka_unit_test(wrong_use_is_refused),
 		cmocka_unit_test(an_order_needs_a_table_of_processes),
