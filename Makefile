@@ -590,7 +590,7 @@ bench: $(B)/memtrace progs $(BENCH_BIN)
 $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_obj,$(r)))
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $^ -o $@ $(LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $^ -o $@ $(LIBS)
 
 # Hours: what is in build/leaks/results.jsonl is not run again.
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
