@@ -156,9 +156,12 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
+/* A part of a line. If any stack surely grows, it names the fastest one with the interval of its
+ * growth. Contradictions of the profile stand before. width: columns; 0 = 100. 0 or -errno. */
+int encode_fastest(const struct profile *profile, unsigned width, struct sink *sink);
+
 /* During a run: one line (without a newline) about a process. It says how long and how the process
- * has been traced. If any stack surely grows, it names the fastest one with the interval of its
- * growth. width: columns; 0 = 100. */
+ * has been traced, and then what encode_fastest() does. */
 int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
 
 /* For people: live memory by component (profile/modules.h), indented like the tree of components,

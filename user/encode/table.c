@@ -438,39 +438,29 @@ int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, 
 	return rc ? rc : sink->error;
 }
 
-int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)
+int encode_fastest(const struct profile *profile, unsigned width, struct sink *sink)
 {
 	struct contradictions doubts = profile__contradictions(profile);
-	_cleanup_free_ char *comm = text_printable(profile->comm);
 	struct group *groups = NULL;
-	char growth[16], interval[48], head[128], cost[32];
+	char growth[16], interval[48], head[128];
 	size_t n = 0;
-	int rc = comm ? 0 : -ENOMEM;
+	int rc = group_sites(profile, &groups, &n, GROUPS_BY_GROWTH);
 
-	if (!rc)
-		rc = group_sites(profile, &groups, &n, GROUPS_BY_GROWTH);
 	if (rc)
 		return rc;
-	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,
-		     profile->duration_s, profile__is_regions(profile) ? "regions, " : "",
-		     !profile__is_regions(profile)	 ? profile_mode__name(profile->mode)
-		     : profile__is_surely_exact(profile) ? "exact"
-							 : "INCOMPLETE");
-	if (profile->overhead_pct >= 0 && !profile__is_regions(profile)) {
-		format_cost(profile->overhead_pct, cpu_cores(profile), cost);
-		sink__printf(sink, ", cost %s", cost);
-	}
 	for (size_t i = 0; i < doubts.n; i++)
-		sink__printf(sink, "%s%s", i ? ", " : ", contradictions: ",
+		sink__printf(sink, "%s%s", i ? ", " : "contradictions: ",
 			     contradiction_rule__name(doubts.at[i].rule));
+	if (doubts.n)
+		sink__puts(sink, ": ");
 	if (!n || !profile->has_growth || !(groups[0].growth.low > 0)) {
-		sink__puts(sink, ": no stack surely grows so far");
+		sink__puts(sink, "no stack surely grows so far");
 	} else {
 		const struct growth *first = &groups[0].growth;
 
 		format_interval((struct interval){first->low, first->high}, interval,
 				sizeof(interval));
-		snprintf(head, sizeof(head), ": fastest growth %s/s (%s) ",
+		snprintf(head, sizeof(head), "fastest growth %s/s (%s) ",
 			 format_bytes(first->bytes_per_s, growth), interval);
 		sink__puts(sink, head);
 		width = width ? width : DEFAULT_WIDTH;
@@ -480,6 +470,26 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 	}
 	free_groups(groups, n);
 	return rc ? rc : sink->error;
+}
+
+int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)
+{
+	_cleanup_free_ char *comm = text_printable(profile->comm);
+	char cost[32];
+
+	if (!comm)
+		return -ENOMEM;
+	sink__printf(sink, "pid %d (%s), %.0f s, %s%s", (int)profile->pid, comm,
+		     profile->duration_s, profile__is_regions(profile) ? "regions, " : "",
+		     !profile__is_regions(profile)	 ? profile_mode__name(profile->mode)
+		     : profile__is_surely_exact(profile) ? "exact"
+							 : "INCOMPLETE");
+	if (profile->overhead_pct >= 0 && !profile__is_regions(profile)) {
+		format_cost(profile->overhead_pct, cpu_cores(profile), cost);
+		sink__printf(sink, ", cost %s", cost);
+	}
+	sink__puts(sink, profile__contradictions(profile).n ? ", " : ": ");
+	return encode_fastest(profile, width, sink);
 }
 
 int encode_table(const struct profile *profile, const struct table_options *options,

@@ -87,11 +87,8 @@ static void put_live(FILE *to, const struct process *p)
 
 	fprintf(to, "<td>%s%s</td>", profile__is_lower_bound(p->latest) ? "&ge; " : "",
 		format_bytes(live.bytes, value));
-	if (!profile__is_exact(p->latest)) {
-		struct interval interval = estimate__interval(&live);
-
-		format_range(interval.low, interval.high, range, sizeof(range));
-	}
+	if (!profile__is_exact(p->latest))
+		format_interval(estimate__interval(&live), range, sizeof(range));
 	fputs("<td>", to);
 	put_html(to, range);
 	fputs("</td>", to);
@@ -113,11 +110,11 @@ static void put_growth(FILE *to, const struct process *p)
 	fputs("</td>", to);
 }
 
-static int put_leader(FILE *to, const struct process *p)
+static int put_fastest(FILE *to, const struct process *p)
 {
 	struct sink sink = sink__to_html(to);
 
-	return encode_leader(p->latest, 160, &sink);
+	return encode_fastest(p->latest, 160, &sink);
 }
 
 int page_index(const struct site *site, FILE *to)
@@ -154,7 +151,7 @@ int page_index(const struct site *site, FILE *to)
 		put_growth(to, p);
 		format_cost_cell(p->latest, cost);
 		fprintf(to, "<td>%s</td><td>%s</td><td class=\"l\">", mode_of(p), cost);
-		rc = put_leader(to, p);
+		rc = put_fastest(to, p);
 		fputs("</td></tr>\n", to);
 	}
 	if (site->store.n)
@@ -427,7 +424,7 @@ int page_deaths(const struct site *site, FILE *to)
 		fputs("</td>", to);
 		put_live(to, p);
 		fputs("<td class=\"l\">", to);
-		rc = put_leader(to, p);
+		rc = put_fastest(to, p);
 		fputs("</td></tr>\n", to);
 	}
 	fputs(n ? "</tbody></table>\n</body></html>\n" : "</body></html>\n", to);

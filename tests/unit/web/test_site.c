@@ -258,6 +258,21 @@ static void deaths_are_listed(void **state)
 	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
 }
 
+/* The ends of what is live have no signs: those belong to growth. */
+static void an_estimate_has_its_interval(void **state)
+{
+	struct profile *profile = new_profile(1024);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 100, 900, "malloc", "keep<T>", "main");
+	come_with(profile, 7, "leaky", START_NS, 9);
+	text = ask_with("/", NULL, NULL, 200);
+	assert_has(text, " - ");
+	assert_null(strchr(text, '+'));
+	free(text);
+}
+
 static void each_path_has_its_answer(void **state)
 {
 	(void)state;
@@ -266,6 +281,7 @@ static void each_path_has_its_answer(void **state)
 	store__end_round(&site.store);
 	site.round_at_s = clock__monotonic_s();
 	assert_says("/", NULL, NULL, 200, "<a href=\"/pid/7/\">7</a>");
+	assert_says("/", NULL, NULL, 200, "<td class=\"l\">no stack surely grows"); /* no more */
 	assert_says("/targets", NULL, NULL, 200, "\"live_bytes\":900");
 	assert_says("/sd", NULL, NULL, 200, "\"targets\":[\"localhost:9178\"]");
 	assert_says("/healthz", NULL, NULL, 200, "ok");
@@ -698,6 +714,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_cannot_be_read_is_counted, begin, end),
 		cmocka_unit_test_setup_teardown(processes_that_end_stay_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
+		cmocka_unit_test_setup_teardown(an_estimate_has_its_interval, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
