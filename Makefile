@@ -236,6 +236,11 @@ check-packages: deb dist
 	$(Q)for suite in bookworm trixie; do scripts/check-packages deb $$suite || exit 1; done
 	$(Q)for suite in bullseye bookworm trixie musl; do scripts/check-packages dist $$suite || exit 1; done
 
+# docs/agent.png: the agent's page as a browser shows it, with a program that leaks
+.PHONY: agent-picture
+agent-picture: all progs
+	$(Q)scripts/draw-agent
+
 # --- tests -------------------------------------------------------------------------------------
 PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c %/faulty.c,$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
@@ -653,6 +658,7 @@ help:
 	'make kernels-table  docs/kernels-tests.md: which of these tests runs on which kernel' \
 	'make test         deps, build, check, and the short ones of check-live (root)' \
 	'make test-long    the others, which repeat much or take long, check-kernels and check-packages (root)' \
+	'make agent-picture  draw docs/agent.png anew (root, needs chromium)' \
 	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
 	'                  MARKDOWN=FILE the tables there, too' \
 	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
