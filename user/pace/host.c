@@ -23,6 +23,7 @@
 /* bytes of growth that a page fault counts as: it may be for memory that was given back */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
+#define FAVOUR	    4
 #define ROUND_NS    (20 * S) /* in which everybody who waits should have a turn */
 #define MIN_TURN_NS (500 * MS)
 
@@ -227,7 +228,7 @@ double host_process__urgency(const struct host_process *p, uint64_t now_ns)
 
 	if (p->watched_cpu_ns - p->turn_cpu_ns < MIN_CPU_NS || now_ns <= p->turn_ns)
 		return 0;
-	return weight * (double)(now_ns - p->turn_ns);
+	return (p->favoured ? FAVOUR : 1) * weight * (double)(now_ns - p->turn_ns);
 }
 
 bool host_process__forecast(const struct host_process *p, const struct host *h, double *sum)

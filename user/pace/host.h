@@ -24,6 +24,9 @@
  * its turn. The weight is 1, up to 8 more for growth (resident set and page faults, read from
  * outside) and up to 2 more for CPU time.
  *
+ * A favoured process (scheduler__favour()) has FAVOUR times that weight. So it gets more of the
+ * turns that the limit allows, and the others still get theirs.
+ *
  * Processes that are traced cheaply keep their probes when their window ends. But such a turn is
  * limited to HOST_LONGEST_TURN_NS when other processes wait for a turn, and there is no free slot
  * for them or the limit is reached. A nearly idle process may cost a few per cent of a core, and
@@ -83,6 +86,7 @@ struct host_process {
 	double watched_cpu_ns;
 	bool is_idle; /* it had used next to none then */
 	uint64_t rss_bytes, faults;
+	bool favoured;
 	/* When its last turn ended, or when it was added; its CPU time then. */
 	uint64_t turn_ns;
 	double turn_cpu_ns;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to the scheduler's files. scheduler.c has the run, and processes with probes of their
  * own. shared.c has probes in everybody's code, and turns. edges.c has totals, and the beginnings,
- * ends and results of windows. */
+ * ends and results of windows. favours.c has processes that get more windows for a while. */
 #ifndef MEMTRACE_PACE_INTERNAL_H
 #define MEMTRACE_PACE_INTERNAL_H
 
@@ -65,6 +65,13 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p);
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
 /* When something is to be done next about the process's window. */
 uint64_t pace__due_ns(const struct paced *p);
+
+/* --- favours.c --- */
+
+/* Ends favours whose time is over. Returns when the next one ends; UINT64_MAX: there is none. */
+uint64_t pace__end_favours(struct scheduler *sc);
+/* The process has ended: another one may be favoured. */
+void pace__forget_favour(struct scheduler *sc, struct paced *p);
 
 /* --- shared.c --- */
 

@@ -126,8 +126,9 @@ uint64_t scheduler__keep(struct scheduler *sc)
 
 	if (!sc->begun || sc->stopped)
 		return next;
+	next = pace__end_favours(sc);
 	if (sc->limits.shared)
-		return shared__keep(sc);
+		return pace__earlier(next, shared__keep(sc));
 	watch_spare(sc);
 	pace__end_closes(sc);
 	for (size_t i = 0; i < sc->n; i++)
@@ -198,6 +199,7 @@ void scheduler__end(struct scheduler *sc, struct paced *p)
 	scheduler__note(sc, p);
 	end_window(sc, p);
 	p->ended = true;
+	pace__forget_favour(sc, p);
 	pace__forget_turn(sc, p);
 	if (sc->n_open < n && !sc->stopped)
 		sc->ops->begin_close(sc->ctx, p); /* its links must still be closed */

@@ -21,6 +21,12 @@
 
 #define PACE_SLOTS 8 /* shared: windows at a time */
 
+/* Favoured processes: how many at a time, for how long, and how long such a process waits until it
+ * may be favoured again. */
+#define PACE_FAVOURED	    4
+#define PACE_FAVOUR_NS	    600000000000ull
+#define PACE_FAVOUR_REST_NS 3600000000000ull
+
 /* One process. All zero before scheduler__add(). */
 struct paced {
 	void *owner; /* whose it is: for the ops */
@@ -36,6 +42,8 @@ struct paced {
 	uint64_t failed;
 	/* shared: what it has cost more so far because of other windows on the same file */
 	double extra_ns;
+	/* when it was favoured last, and until when; 0: never */
+	uint64_t favoured_ns, favoured_until_ns;
 	/* The scheduler's. */
 	bool over; /* its window ends as planned */
 	bool due;  /* its window is over and was not taken in yet */
@@ -117,6 +125,9 @@ struct pace_limits {
 	bool shared;
 	double own;  /* shared: share of its own CPU time for one process, everywhere, */
 	double host; /* and share of the machine's CPU time for all together; 0: no limit */
+	/* as aim, for a favoured process; no more than aim: such a process gets more turns
+	 * (shared), but no larger share. 0: no process is favoured */
+	double favour;
 	unsigned cpus;
 	/* before windows are used, the sampling interval may become up to so many times the one
 	 * asked for */
@@ -132,6 +143,8 @@ struct scheduler {
 	/* processes that have not ended, or have a window that is due; the owners' */
 	struct paced **processes;
 	size_t n, room;
+	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
+	size_t n_favoured;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
 	/* when that was last looked at; idle time of the machine until then; when to look next */
@@ -164,6 +177,13 @@ int scheduler__add(struct scheduler *scheduler, struct paced *process, void *own
 
 /* Does what is due. Returns when something is due again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
+
+/* The process gets more windows from now on, for PACE_FAVOUR_NS: it may cost limits.favour, and
+ * where turns are shared out it has several times as many. The host's limit stays as it is. 0;
+ * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than it has; -EALREADY: it
+ * is favoured, or was until PACE_FAVOUR_REST_NS ago or less; -EBUSY: PACE_FAVOURED others are;
+ * -ESRCH: it has ended. */
+int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
 /* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
  * its turn, its totals are not read otherwise. */

@@ -90,7 +90,7 @@ void windows__begin(struct windows *w, double budget, double steady, uint64_t se
 	w->open = true;
 	w->continuous = budget <= 0;
 	w->length_ns = FIRST_NS;
-	w->scale = w->stretch = 1;
+	w->scale = w->stretch = w->often = 1;
 	w->back_off_ns = (uint64_t)BACK_OFF_NS;
 	w->n_windows = 1;
 	restart(w, now_ns, cost_ns, cpu_ns);
@@ -103,6 +103,15 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 	w->length_ns = FIRST_NS * w->scale;
 	if (!w->continuous)
 		w->next_ns = w->since_ns + (uint64_t)w->length_ns;
+}
+
+void windows__favour(struct windows *w, double budget, double steady)
+{
+	if (!(w->budget > 0))
+		return;
+	w->often *= budget / w->budget;
+	w->budget = budget;
+	w->steady = fmax(steady, budget);
 }
 
 /* What pays for windows: "Light work" in windows.h. */
@@ -121,7 +130,7 @@ static double earning_rate(const struct windows *w)
 
 static double mean_length_ns(const struct windows *w)
 {
-	double allowed = w->scale * w->budget * earning_rate(w) * PERIOD_NS -
+	double allowed = w->scale * w->budget * earning_rate(w) * PERIOD_NS / w->often -
 			 w->cost_rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
 
 	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,

@@ -45,7 +45,7 @@
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
  *
- *	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
+ * 	x_k = m_k e_k,	m_k = C + (D_k + C) / 2,
  *
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
  * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
@@ -78,6 +78,9 @@
  * in the second account. A process with two cheap windows in a row is traced continuously, too. If
  * continuous tracing proves too expensive within LASTING_NS, the next attempt comes twice as late.
  * So in a program that works in bursts, continuous tracing meets only the beginnings of bursts.
+ *
+ * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then
+ * keep their length and come more often, because the precision depends on their number.
  *
  * Samples. Where continuous tracing is too expensive because of its samples, they are put farther
  * apart first (thinning.h). */
@@ -116,6 +119,7 @@ struct windows {
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
 	double scale;	  /* of lengths and gaps, 1 but in tests */
+	double often;	  /* windows come so many times as often: windows__favour() */
 	/* Time and totals at the last change. */
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
@@ -154,6 +158,12 @@ void windows__begin(struct windows *windows, double budget, double steady, uint6
 /* For tests: a window comes about every period_ns, and windows are shorter in proportion. Call it
  * right after windows__begin(). */
 void windows__set_period(struct windows *windows, uint64_t period_ns);
+
+/* From now on windows may cost the share budget, and continuous tracing the share steady (which
+ * counts as budget if it is less). Windows are as long as before, and come more often, or less
+ * often, by the ratio of the two budgets. The debt stays, so the change is neither paid for nor
+ * rewarded. Nothing changes where there is no limit. budget: more than 0. */
+void windows__favour(struct windows *windows, double budget, double steady);
 
 /* Call at next_ns or later, with the totals at now. Returns what is to be done; after it is done,
  * call windows__done(). */

@@ -23,6 +23,7 @@
 #define CPUS		 4
 #define LIMIT		 0.05
 #define HOST		 0.02
+#define FAVOUR		 0.15
 #define THINNED		 64
 #define WINDOWS_INTERVAL 0.125
 
@@ -358,6 +359,7 @@ static struct machine *machine(bool shared)
 					   .shared = shared,
 					   .own = LIMIT,
 					   .host = HOST,
+					   .favour = FAVOUR,
 					   .cpus = CPUS,
 					   .most_thinned = THINNED};
 	struct machine *m = test_calloc(1, sizeof(*m));

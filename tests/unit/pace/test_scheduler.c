@@ -571,6 +571,111 @@ static void nothing_is_withdrawn_between_windows(void **state)
 	end(m);
 }
 
+/* --- favours --- */
+
+/* How many windows a process gets in that time, and what share of its CPU time they cost. */
+static unsigned windows_in(struct machine *m, const struct process *p, double seconds,
+			   double *ret_share)
+{
+	unsigned opened = p->opened;
+	double cost = p->cost, cpu = p->cpu;
+
+	drive(m, seconds);
+	*ret_share = (p->cost - cost) / (p->cpu - cpu);
+	return p->opened - opened;
+}
+
+static void a_favoured_process_has_more_windows(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p = add(m, WILD), *other = add(m, WILD);
+	unsigned usual, favoured, after, others;
+	double share;
+
+	(void)state;
+	drive(m, 10);
+	usual = windows_in(m, p, 60, &share);
+	others = other->opened;
+	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), 0);
+	favoured = windows_in(m, p, 60, &share);
+	assert_in_range(favoured, 2 * usual, 4 * usual); /* FAVOUR is three times LIMIT */
+	assert_true(share < 1.02 * FAVOUR);
+	others = other->opened - others;
+	assert_in_range(others, usual / 2, usual * 3 / 2);
+	/* it is over by itself, and does not begin again soon */
+	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), -EALREADY);
+	drive(m, (double)PACE_FAVOUR_NS / S - 60 + 5);
+	assert_int_equal(m->scheduler.n_favoured, 0);
+	after = windows_in(m, p, 60, &share);
+	assert_in_range(after, usual / 2, usual * 3 / 2);
+	assert_true(share < 1.02 * LIMIT);
+	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), -EALREADY);
+	m->now = p->pace.favoured_until_ns + PACE_FAVOUR_REST_NS;
+	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), 0);
+	end(m);
+}
+
+static void favours_keep_the_hosts_limit(void **state)
+{
+	struct machine *m = machine(true);
+	struct process *p;
+	unsigned fewest = UINT32_MAX, most = 0, opened[20];
+	double begun, cost;
+
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		add(m, WILD);
+	drive(m, 60);
+	p = &m->processes[3];
+	assert_false(m->everywhere);
+	for (size_t i = 0; i < m->n; i++)
+		opened[i] = m->processes[i].opened;
+	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), 0);
+	begun = (double)m->now;
+	cost = m->cost;
+	drive(m, 300);
+	assert_true(m->cost - cost < HOST * CPUS * ((double)m->now - begun) * 1.05);
+	for (size_t i = 0; i < m->n; i++) {
+		unsigned more = m->processes[i].opened - opened[i];
+
+		if (&m->processes[i] == p)
+			continue;
+		fewest = more < fewest ? more : fewest;
+		most = more > most ? more : most;
+	}
+	assert_true(p->opened - opened[3] >= 2 * most);
+	assert_true(fewest >= 4); /* the others still have their turns */
+	end(m);
+}
+
+static void few_are_favoured_at_a_time(void **state)
+{
+	struct machine *m = machine(false);
+	struct process *p[PACE_FAVOURED + 1];
+
+	(void)state;
+	for (int i = 0; i <= PACE_FAVOURED; i++)
+		p[i] = add(m, WILD);
+	drive(m, 1);
+	for (int i = 0; i < PACE_FAVOURED; i++)
+		assert_int_equal(scheduler__favour(&m->scheduler, &p[i]->pace), 0);
+	assert_int_equal(scheduler__favour(&m->scheduler, &p[PACE_FAVOURED]->pace), -EBUSY);
+	p[1]->gone = true;
+	scheduler__end(&m->scheduler, &p[1]->pace);
+	assert_int_equal(scheduler__favour(&m->scheduler, &p[1]->pace), -ESRCH);
+	assert_int_equal(scheduler__favour(&m->scheduler, &p[PACE_FAVOURED]->pace), 0);
+	assert_int_equal(m->scheduler.n_favoured, PACE_FAVOURED);
+	/* nothing is given that the limits do not have */
+	drive(m, (double)PACE_FAVOUR_NS / S + 1);
+	assert_int_equal(m->scheduler.n_favoured, 0);
+	m->now += PACE_FAVOUR_REST_NS;
+	m->scheduler.limits.favour = LIMIT;
+	assert_int_equal(scheduler__favour(&m->scheduler, &p[0]->pace), -ENOTSUP);
+	m->scheduler.limits.favour = 0;
+	assert_int_equal(scheduler__favour(&m->scheduler, &p[0]->pace), -ENOTSUP);
+	end(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -599,6 +704,9 @@ int main(void)
 		cmocka_unit_test(withdrawn_tracing_goes_on_after_a_gap),
 		cmocka_unit_test(withdrawn_from_everybody_it_comes_back),
 		cmocka_unit_test(nothing_is_withdrawn_between_windows),
+		cmocka_unit_test(a_favoured_process_has_more_windows),
+		cmocka_unit_test(favours_keep_the_hosts_limit),
+		cmocka_unit_test(few_are_favoured_at_a_time),
 	};
 
 	return cmocka_run_group_tests_name("scheduler", tests, NULL, NULL);
