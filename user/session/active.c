@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Paused processes: targets that the user does not want traced for a while. The run treats a paused
+/* Processes that are treated in another way than others, because somebody asks for it. First the
+ * paused ones: targets that the user does not want traced for a while. The run treats a paused
  * process as one that has ended. When it is traced again, it is a new target, because nothing is
  * known of the time between. Windows must not count as a sample of that time. */
 #include <errno.h>
@@ -171,4 +172,27 @@ int session__each_inactive(struct session *s, int (*fn)(void *ctx, pid_t pid, co
 		rc = fn(ctx, s->paused[i].pid,
 			s->paused[i].wanted && !s->paused[i].full ? NULL : s->paused[i].why);
 	return rc;
+}
+
+/* --- processes that get more windows for a while --- */
+
+_Static_assert(SESSION_FAVOURED == PACE_FAVOURED, "what the scheduler favours is reported");
+
+int session__favour(struct session *s, pid_t pid)
+{
+	struct target *t = targets__find(s, pid);
+
+	return t && !s->stop_ns ? scheduler__favour(&s->scheduler, &t->budget.pace) : -ESRCH;
+}
+
+size_t session__favoured(const struct session *s, struct session_favoured ret[SESSION_FAVOURED])
+{
+	for (size_t i = 0; i < s->scheduler.n_favoured; i++) {
+		const struct paced *p = s->scheduler.favoured[i];
+		const struct target *t = p->owner;
+
+		ret[i] = (struct session_favoured){t->info.pid, p->favoured_ns,
+						   p->favoured_until_ns};
+	}
+	return s->scheduler.n_favoured;
 }

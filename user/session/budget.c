@@ -597,6 +597,7 @@ int budget__begin(struct session *s)
 		.shared = s->everywhere,
 		.own = s->max_steady_overhead,
 		.host = BUDGET_AIM * s->max_host_overhead,
+		.favour = BUDGET_AIM * s->favoured_overhead,
 		.cpus = cpus > 0 ? (unsigned)cpus : 1,
 		.most_thinned = s->interval_given ? 1 : MOST_THINNED,
 		.period_ns = s->window_period_ns,

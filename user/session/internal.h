@@ -69,6 +69,7 @@ struct session {
 	double max_overhead;		 /* share of a target's CPU time, in windows; 0: no limit */
 	double max_steady_overhead;	 /* the same, traced continuously */
 	double max_host_overhead;	 /* share of the machine's CPU time; 0: no limit */
+	double favoured_overhead;	 /* as max_overhead, of favoured processes; 0: none is */
 	struct scheduler scheduler;	 /* used if there is a limit */
 	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
 	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */

@@ -478,6 +478,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	s->max_overhead = o->max_overhead;
 	s->max_steady_overhead = fmax(o->max_steady_overhead, o->max_overhead);
 	s->max_host_overhead = o->max_host_overhead;
+	s->favoured_overhead = o->favoured_overhead;
 	s->window_period_ns = o->window_period_ns;
 	s->interval = o->capture.interval;
 	s->interval_given = o->interval_given;

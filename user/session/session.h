@@ -69,6 +69,8 @@ enum session_region_place {
  * each. */
 #define SESSION_SEPARATE 16
 
+#define SESSION_FAVOURED 4 /* processes, at most: session__favour() */
+
 struct session_options {
 	unsigned what; /* of enum session_what; 0: heap */
 	/* profile regions as well, but only if probes on libc's functions see them, and if these
@@ -114,6 +116,9 @@ struct session_options {
 	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
 	 * max_overhead. */
 	double max_host_overhead;
+	/* Tracing in windows may cost a favoured process this share of its CPU time: as
+	 * max_overhead, which counts if it is larger. 0: session__favour() favours no process. */
+	double favoured_overhead;
 	/* for tests: about the time from window to window; 0: about a second */
 	uint64_t window_period_ns;
 	/* Did the user give capture.interval as a number? If not, tracing may use a coarser one
@@ -155,6 +160,20 @@ int session__activate(struct session *session, pid_t pid);
  * the process, that is tried again. 0, or what fn returned, if that is not 0. */
 int session__each_inactive(struct session *session,
 			   int (*fn)(void *ctx, pid_t pid, const char *why), void *ctx);
+
+/* Gives the process more windows for some minutes (scheduler__favour()). 0; -ESRCH: it is no
+ * target, or has ended; -ENOTSUP: the limits allow no more than it has; -EALREADY: it has them, or
+ * had them not long ago; -EBUSY: enough others have them. */
+int session__favour(struct session *session, pid_t pid);
+
+/* A favoured process; times as by CLOCK_MONOTONIC. */
+struct session_favoured {
+	pid_t pid;
+	uint64_t from_ns, until_ns;
+};
+/* The favoured processes of the moment. Returns their number. */
+size_t session__favoured(const struct session *session,
+			 struct session_favoured ret[SESSION_FAVOURED]);
 
 /* How often since the start all probes were taken out because nothing reported that all is well
  * (session__dispatch()). *ret_s: for how many seconds in all they were out. */
