@@ -580,6 +580,30 @@ def agent_leaves_alone_what_is_selected():
         other.stop()
 
 
+@test
+def agent_gives_who_grows_more_windows():
+    """A program in windows begins to leak. It gets more windows, which /targets, its page and /metrics say."""
+    with Endless("leaking", "plugin_late", "--rate", "400000", "--leak", "20000000") as target, \
+            Agent("-p", target.pid, "--debug-window-period", "100") as agent:
+        agent.wait_for(target.pid, snapshots=7)
+        expect_equal(agent.targets()[target.pid]["mode"], "windowed", "mode")
+        target.say("event")
+        wait_until(lambda: agent.targets()[target.pid].get("rise", {}).get("more_windows") == "now", "it has more windows")
+        rise = agent.targets()[target.pid]["rise"]
+        expect(595 < rise["more_windows_until"] - rise["more_windows_from"] < 605, rise)
+        expect(rise["noticed"] <= rise["more_windows_from"] + 2, rise)
+        wait_until(lambda: agent.targets()[target.pid]["rise"]["detailed"] > rise["at"], "a profile of these windows")
+        rise = agent.targets()[target.pid]["rise"]
+        diff = json.loads(agent.get(f"/pid/{target.pid}/diff?from={rise['before']}&to={rise['detailed']}&format=json")[1])
+        expect(rise["function"] in json.dumps(diff), diff)
+        expect_words(agent.get(f"/pid/{target.pid}/")[1].decode(), "more windows than others until")
+        expect_words(agent.get("/")[1].decode(), "<td>more windows</td>")
+        expect_words(agent.get("/metrics")[1].decode(), "memtrace_processes_with_more_windows 1", "memtrace_more_windows_total 1")
+        expect_words(agent.stop(), f"pid {target.pid} surely grows, and has more windows")
+        target.stop()
+    return f"noticed and granted {rise['more_windows_from'] - rise['since']:.1f} s after it began"
+
+
 @test(beside=True)
 def agent_tells_when_it_began():
     """A quiet program begins to leak. The agent tells when and in which function, and keeps the profiles before and

@@ -3,9 +3,10 @@
  * SOCK_SEQPACKET sockets.
  *
  * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
- * does not trust the server, and accepts three requests only: make a round of profiles, stop
- * tracing one of its processes, trace such a process again. The server (user/web) speaks with the
- * network and has no privileges. It trusts the tracer. */
+ * does not trust the server, and accepts four requests only: make a round of profiles, stop tracing
+ * one of its processes, trace such a process again, give a process more windows. It alone decides
+ * how many processes have more windows, how many windows, and for how long. The server (user/web)
+ * speaks with the network and has no privileges. It trusts the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 
@@ -29,7 +30,8 @@ enum feed_kind {
 	FEED_SAME,	 /* a process has done nothing: its last profile is still right */
 	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
 	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced, */
-	FEED_ACTIVATE,	 /* from the server: or is to be traced again */
+	FEED_ACTIVATE,	 /* from the server: or is to be traced again, */
+	FEED_FAVOUR,	 /* from the server: or is to have more windows, because it grows */
 };
 
 /* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
@@ -37,6 +39,8 @@ enum feed_kind {
  * each: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
+
+#define FEED_FAVOURED 4 /* processes with more windows, at most */
 
 struct feed_message {
 	uint32_t kind;
@@ -51,6 +55,15 @@ struct feed_message {
 	/* FEED_ROUND: of profiles of processes that were killed, so far: written to the spool;
 	 * lost, for they could not be written; deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
+	/* FEED_ROUND: processes that have more windows than others now, with the time for which
+	 * they have them, by the wall clock; how many had them so far; how often such a wish was
+	 * refused because enough others had them. most_favoured: at a time; 0: this is off */
+	struct {
+		int32_t pid;
+		uint64_t from_ns, until_ns;
+	} favoured[FEED_FAVOURED];
+	uint32_t n_favoured, most_favoured;
+	uint64_t n_favours, n_favours_refused;
 	struct container container; /* FEED_PROFILE: the process's */
 	/* FEED_INACTIVE: why it could not be traced again; "": that was not tried */
 	char why[96];

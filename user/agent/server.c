@@ -285,20 +285,16 @@ int server__send_inactive(struct server *s, pid_t pid, const char *why)
 	return 0;
 }
 
-void server__end_round(struct server *s, double round_s, double every_s, const struct spool *spool)
+void server__end_round(struct server *s, const struct feed_message *round)
 {
-	struct feed_message message = {.kind = FEED_ROUND,
-				       .taken_ns = clock__now_ns(CLOCK_REALTIME),
-				       .n_dropped = s->n_dropped,
-				       .n_spooled = spool->n_written,
-				       .n_spool_lost = spool->n_lost,
-				       .n_spool_removed = spool->n_removed,
-				       .round_s = round_s,
-				       .every_s = every_s};
+	struct feed_message message = *round;
 	struct rusage usage;
 
 	if (s->feed < 0)
 		return;
+	message.kind = FEED_ROUND;
+	message.taken_ns = clock__now_ns(CLOCK_REALTIME);
+	message.n_dropped = s->n_dropped;
 	if (!getrusage(RUSAGE_SELF, &usage)) {
 		message.cpu_ns =
 			1000ull * (uint64_t)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) +
@@ -324,9 +320,10 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 			break;
 		if (message.kind == FEED_ASK) {
 			wishes->round = true;
-		} else if (message.kind == FEED_ACTIVATE || message.kind == FEED_DEACTIVATE) {
+		} else if (message.kind == FEED_ACTIVATE || message.kind == FEED_DEACTIVATE ||
+			   message.kind == FEED_FAVOUR) {
 			wishes->of[wishes->n].pid = message.pid;
-			wishes->of[wishes->n++].active = message.kind == FEED_ACTIVATE;
+			wishes->of[wishes->n++].kind = (enum feed_kind)message.kind;
 		} else {
 			rc = -EPROTO;
 			break;

@@ -22,10 +22,10 @@
 /* What the server wants. */
 struct server_wishes {
 	bool round;
-	/* processes to be traced, or not to be traced, in this order */
+	/* in this order; kind: FEED_DEACTIVATE, FEED_ACTIVATE or FEED_FAVOUR */
 	struct {
 		pid_t pid;
-		bool active;
+		enum feed_kind kind;
 	} of[SERVER_WISHES];
 	size_t n;
 };
@@ -77,9 +77,9 @@ int server__send_same(struct server *server, pid_t pid);
 /* Tells the server that the process is not traced. Returns as server__send_profile() does. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
-/* A round is over. round_s: what it took; every_s: when the next one is due; both in seconds. */
-void server__end_round(struct server *server, double round_s, double every_s,
-		       const struct spool *spool);
+/* A round is over. round: what is told of it; this function fills in what the server's side knows
+ * by itself: the kind, the time, profiles that were dropped, memory and CPU time. */
+void server__end_round(struct server *server, const struct feed_message *round);
 
 /* Takes in what the server says, and whether it is still there and reads. One that does not read,
  * or says what it may not, is killed. Adds what it wants; for what has no room there, it waits. */

@@ -24,6 +24,8 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
+/* Less than continuous tracing may cost a process, and three times what windows may. */
+#define RISE_OVERHEAD 0.03
 #define ROUND_SHARE   0.1 /* of our time, at most, goes into reading all tables */
 #define ASKED_EVERY_S 1.0 /* rounds that the server asks for */
 #define WISH_EVERY_S  0.2 /* its other wishes: putting probes in place takes some 10 ms */
@@ -33,6 +35,8 @@ struct agent_config {
 	struct push_config push;
 	char *push_text; /* of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
+	double rise_overhead; /* share of its CPU time, as max_overhead; 0: off */
+	bool rise_overhead_given;
 	const char *spool; /* directory; NULL: none */
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
@@ -52,6 +56,8 @@ struct run {
 	int alive;	    /* the supervisor's pipe */
 	/* in the last round: which server it went to, and how many profiles were dropped by then */
 	uint64_t n_started, n_dropped;
+	/* processes that got more windows, and those that did not because enough others had them */
+	uint64_t n_favours, n_favours_refused;
 };
 
 /* As the agent was called. */
@@ -98,6 +104,15 @@ TAKE_OPTION(every)
 	return 0;
 }
 
+TAKE_OPTION(rise_overhead)
+{
+	struct agent_config *c = config;
+
+	(void)row;
+	c->rise_overhead_given = true;
+	return parse_overhead(command, value, &c->rise_overhead);
+}
+
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
 	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
@@ -119,6 +134,14 @@ static const struct option_row agent_rows[] = {
 	{"leaks", .flag = offsetof(struct agent_config, trace.leaks),
 	 .help = "closer samples: leaks are found sooner, at a higher cost",
 	 .man = "One sample per 64 KiB, unless -i is given."},
+	{"rise-overhead", .arg = "PCT", .by_default = "3", .take = take_rise_overhead,
+	 .help = "what windows may cost a process that begins to grow",
+	 .man = "A process in windows that surely grows gets more windows for ten minutes, four "
+		"processes at a time. They may take this share of its CPU time, and all processes "
+		"together still no more than --max-host-overhead. With off, no process gets more "
+		"windows. Where --max-overhead is given and this is not, no process costs more "
+		"than that: of the windows for all, one that begins to grow only gets more than "
+		"others."},
 	{"spool", .arg = "DIR", .take = take_text, .to = offsetof(struct agent_config, spool),
 	 .help = "write profiles of processes that are killed or crash",
 	 .man = "Of those that the kernel kills because memory is short, and of those that SIGKILL "
@@ -176,7 +199,7 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 	if (rc == -ENOMEM)
 		return no_memory();
 	*ret_guard = (struct guard){};
-	*c = (struct agent_config){.every_s = 15};
+	*c = (struct agent_config){.every_s = 15, .rise_overhead = RISE_OVERHEAD};
 	trace_config__init(&c->trace);
 	optind = 0;
 	if (!rc)
@@ -197,7 +220,11 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 		c->listen[c->n_listen++] = AGENT_ADDRESS;
 	rc = push_config__text(&c->push, "agent", &c->push_text)
 		     ?: guard_config__read(&c->guard, "agent", c->for_other_hosts, ret_guard);
-	return rc ?: trace_config__settle(&c->trace, "agent", false);
+	rc = rc ?: trace_config__settle(&c->trace, "agent", false);
+	/* a limit that was given is the limit */
+	if (c->trace.overhead_given && !c->rise_overhead_given)
+		c->rise_overhead = c->trace.max_overhead;
+	return rc;
 }
 
 static int send_profile(void *ctx, const struct profile *profile)
@@ -223,12 +250,24 @@ static int send_inactive(void *ctx, pid_t pid, const char *why)
 	return server__send_inactive(run->server, pid, why ?: "");
 }
 
-/* Stops or resumes tracing of a process, if the server asks for that. The server is not trusted: a
- * process that is no target, or that was not paused at its request, stays as it is. True: what is
- * traced has changed. */
+/* The server says that the process surely grows. The session decides what that is worth. */
+static void favour(struct run *run, pid_t pid)
+{
+	int rc = session__favour(run->session, pid);
+
+	run->n_favours += !rc;
+	run->n_favours_refused += rc == -EBUSY;
+	if (!rc)
+		complain("pid %d surely grows, and has more windows for some minutes", pid);
+}
+
+/* Carries out what the server asks for of a process. The server is not trusted: a process that is
+ * no target, or that was not paused at its request, stays as it is. True: what is traced has
+ * changed. */
 static bool grant_wish(struct run *run, double now)
 {
 	struct server_wishes *w = &run->wishes;
+	enum feed_kind kind;
 	bool active;
 	pid_t pid;
 	int rc;
@@ -236,14 +275,43 @@ static bool grant_wish(struct run *run, double now)
 	if (!w->n || now < run->wishes_at_s)
 		return false;
 	pid = w->of[0].pid;
-	active = w->of[0].active;
+	kind = w->of[0].kind;
+	active = kind == FEED_ACTIVATE;
 	memmove(w->of, w->of + 1, --w->n * sizeof(*w->of));
+	if (kind == FEED_FAVOUR) {
+		favour(run, pid);
+		return false;
+	}
 	rc = active ? session__activate(run->session, pid) : session__deactivate(run->session, pid);
 	if (!rc)
 		complain("pid %d is %s traced, as the server was asked", pid,
 			 active ? "again" : "not");
 	run->wishes_at_s = now + fmax(WISH_EVERY_S, (clock__monotonic_s() - now) / ROUND_SHARE);
 	return !rc;
+}
+
+/* Tells the server how the round went. */
+static void end_round(struct run *run, double round_s, double every_s)
+{
+	struct session_favoured favoured[SESSION_FAVOURED];
+	uint64_t wall = clock__now_ns(CLOCK_REALTIME), now = clock__now_ns(CLOCK_MONOTONIC);
+	struct feed_message round = {.n_spooled = run->spool->n_written,
+				     .n_spool_lost = run->spool->n_lost,
+				     .n_spool_removed = run->spool->n_removed,
+				     .round_s = round_s,
+				     .every_s = every_s,
+				     .n_favours = run->n_favours,
+				     .n_favours_refused = run->n_favours_refused};
+
+	_Static_assert(SESSION_FAVOURED == FEED_FAVOURED, "all of them are told");
+	round.most_favoured = run->config->rise_overhead > 0 ? FEED_FAVOURED : 0;
+	round.n_favoured = (uint32_t)session__favoured(run->session, favoured);
+	for (uint32_t i = 0; i < round.n_favoured; i++) {
+		round.favoured[i].pid = favoured[i].pid;
+		round.favoured[i].from_ns = wall - (now - favoured[i].from_ns);
+		round.favoured[i].until_ns = wall + (favoured[i].until_ns - now);
+	}
+	server__end_round(run->server, &round);
 }
 
 /* Makes new profiles. asked: of every process. Returns when the next round is due. *ret_rest_s: no
@@ -271,7 +339,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 	took = clock__monotonic_s() - start;
 	*ret_rest_s = fmax(ASKED_EVERY_S, took / ROUND_SHARE);
 	every = fmax(every, took / ROUND_SHARE);
-	server__end_round(run->server, took, every, run->spool);
+	end_round(run, took, every);
 	return start + every;
 }
 
@@ -422,6 +490,7 @@ static int trace(void *ctx, int alive)
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
 	options.regions_if_easy = false; /* nothing that is served has them */
+	options.favoured_overhead = config.rise_overhead;
 	if (session__open(&options, &session, &err))
 		return fail(&err);
 	sigemptyset(&signals);

@@ -112,8 +112,7 @@ static int parse_what(const char *command, const char *text, struct trace_config
 	return rc;
 }
 
-/* Per cent of a process's CPU time. */
-static int parse_overhead(const char *command, const char *text, double *ret)
+int parse_overhead(const char *command, const char *text, double *ret)
 {
 	char *end;
 

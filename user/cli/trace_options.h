@@ -40,6 +40,10 @@ struct trace_config {
 	struct symbolize_options symbolize;
 };
 
+/* Per cent of CPU time, or "off": a share of it, 0..1; 0: off. 0, or EXIT_USAGE after a
+ * complaint. */
+int parse_overhead(const char *command, const char *text, double *ret);
+
 /* Sets the defaults. */
 void trace_config__init(struct trace_config *config);
 

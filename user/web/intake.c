@@ -67,6 +67,30 @@ static bool take_push(struct site *site, int memory)
 	return site->push != NULL;
 }
 
+/* The tracer is asked for more windows for processes that surely grow. It may refuse, so it is
+ * asked again in the next round. */
+static void ask_for_windows(struct site *site, const struct feed_message *round)
+{
+	uint32_t n = round->n_favoured < FEED_FAVOURED ? round->n_favoured : FEED_FAVOURED;
+
+	for (size_t i = 0; i < site->store.n; i++) {
+		struct process *p = site->store.processes[i];
+		uint32_t at = 0;
+		bool has;
+
+		if (!p->rise.known)
+			continue;
+		while (at < n && round->favoured[at].pid != p->pid)
+			at++;
+		has = at < n && !p->ended;
+		if (process__note_windows(p, has, has ? round->favoured[at].from_ns : 0,
+					  has ? round->favoured[at].until_ns : 0,
+					  !round->most_favoured) &&
+		    !p->ended && !p->inactive && site->n_wishes < SITE_WISHES / 2)
+			site->wishes[site->n_wishes++] = (struct wish){p->pid, FEED_FAVOUR};
+	}
+}
+
 bool site__take_feed(struct site *site, int fd)
 {
 	struct feed_message message;
@@ -92,6 +116,7 @@ bool site__take_feed(struct site *site, int fd)
 			site->round = message;
 			site->round_at_s = clock__monotonic_s();
 			store__end_round(&site->store);
+			ask_for_windows(site, &message);
 		}
 		site->store.came = NULL;
 	}

@@ -325,8 +325,7 @@ static void say_wishes(struct site *site)
 
 	for (; n < site->n_wishes; n++) {
 		const struct wish *wish = &site->wishes[n];
-		const struct feed_message message = {
-			.kind = wish->active ? FEED_ACTIVATE : FEED_DEACTIVATE, .pid = wish->pid};
+		const struct feed_message message = {.kind = wish->kind, .pid = wish->pid};
 
 		if (feed__send(FEED_FD, &message, -1) == -EAGAIN)
 			break;

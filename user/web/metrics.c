@@ -362,6 +362,15 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "spool_removed", "counter", "",
 	       "The same, deleted from the spool to make room for newer ones.");
 	fprintf(to, "memtrace_spool_removed_total %" PRIu64 "\n", site->round.n_spool_removed);
+	family(form, "processes_with_more_windows", "gauge", "",
+	       "Processes that have more windows than others, because they surely grow.");
+	fprintf(to, "memtrace_processes_with_more_windows %" PRIu32 "\n", site->round.n_favoured);
+	family(form, "more_windows", "counter", "", "How often a process got more windows.");
+	fprintf(to, "memtrace_more_windows_total %" PRIu64 "\n", site->round.n_favours);
+	family(form, "more_windows_refused", "counter", "",
+	       "How often a process did not get them: enough others had them.");
+	fprintf(to, "memtrace_more_windows_refused_total %" PRIu64 "\n",
+		site->round.n_favours_refused);
 	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
 	for (int i = 1; i < 6; i++)
 		fprintf(to, "memtrace_requests_total{class=\"%s\"} %" PRIu64 "\n", classes[i],

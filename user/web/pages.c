@@ -37,7 +37,11 @@ static bool surely_grows(const struct process *p)
 
 static const char *mode_of(const struct process *p)
 {
-	return p->inactive && !p->ended ? "not traced" : profile_mode__name(p->latest->mode);
+	if (p->inactive && !p->ended)
+		return "not traced";
+	if (!p->ended && p->rise.known && p->rise.more == MORE_NOW)
+		return "more windows";
+	return profile_mode__name(p->latest->mode);
 }
 
 /* What surely grows first, by how much; then by what is live. */
@@ -182,6 +186,30 @@ static void put_time(FILE *to, uint64_t ns)
 	fputs(text, to);
 }
 
+/* What it has of windows because it surely grows. */
+static void put_more(const struct rise *rise, FILE *to)
+{
+	switch (rise->more) {
+	case MORE_NOW:
+		fputs(". Therefore it has more windows than others until ", to);
+		put_time(to, rise->more_until_ns);
+		break;
+	case MORE_OVER:
+		fputs(". Therefore it had more windows than others from ", to);
+		put_time(to, rise->more_ns);
+		break;
+	case MORE_WAITING:
+		fputs(". More windows are asked for it", to);
+		break;
+	case MORE_NONE:
+	case MORE_STATES:
+		break;
+	}
+	if (rise->detailed && rise->before)
+		fprintf(to, ". <a href=\"diff?from=%u&amp;to=%u\">What grew, by more windows</a>",
+			rise->before, rise->detailed);
+}
+
 /* Tells since when the process surely grows, and which profiles were kept for this. */
 static void put_rise(const struct rise *rise, FILE *to)
 {
@@ -205,6 +233,7 @@ static void put_rise(const struct rise *rise, FILE *to)
 	if (rise->before && rise->before != rise->at)
 		fprintf(to, ". <a href=\"diff?from=%u&amp;to=%u\">What grew until then</a>",
 			rise->before, rise->at);
+	put_more(rise, to);
 	fputs(".</p>\n", to);
 }
 
@@ -291,6 +320,10 @@ static void list_rise(struct json *target, const struct rise *rise)
 	json__put_real(&json, "growth_high", rise->growth.high);
 	json__put_uint(&json, "before", rise->before);
 	json__put_uint(&json, "at", rise->at);
+	json__put_text(&json, "more_windows", more_windows__name(rise->more));
+	json__put_real(&json, "more_windows_from", seconds_of(rise->more_ns));
+	json__put_real(&json, "more_windows_until", seconds_of(rise->more_until_ns));
+	json__put_uint(&json, "detailed", rise->detailed);
 	sink__puts(json.sink, "}");
 }
 

@@ -67,10 +67,11 @@ struct site {
 	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
 	struct deltas deltas;	   /* requests that wait */
 	bool ask;		   /* somebody wants a round now */
-	/* processes that somebody wants to be traced, or not to be traced; oldest first */
+	/* What the tracer is to do with processes; oldest first. kind: FEED_ACTIVATE,
+	 * FEED_DEACTIVATE or FEED_FAVOUR. */
 	struct wish {
 		pid_t pid;
-		bool active;
+		enum feed_kind kind;
 	} wishes[SITE_WISHES];
 	size_t n_wishes;
 	uint64_t n_requests[6]; /* by the first digit of their status */

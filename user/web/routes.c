@@ -385,7 +385,8 @@ static void want(const struct route *r, pid_t pid, bool active)
 		reply__say(r->reply, 429, "%d such requests wait, and no more may\n", SITE_WISHES);
 		return;
 	}
-	site->wishes[site->n_wishes++] = (struct wish){pid, active};
+	site->wishes[site->n_wishes++] =
+		(struct wish){pid, active ? FEED_ACTIVATE : FEED_DEACTIVATE};
 	if (process)
 		process->asked = true;
 	say_wish(r, pid, 202, active ? "is to be traced again" : "is not to be traced");

@@ -58,7 +58,8 @@ static void drop_oldest(struct store *s, struct process *p)
 {
 	unsigned id = p->kept[0].id;
 
-	if ((id == p->rise.before || id == p->rise.at) && p->n_pinned < 2)
+	if ((id == p->rise.before || id == p->rise.at || id == p->rise.detailed) &&
+	    p->n_pinned < sizeof(p->pinned) / sizeof(*p->pinned))
 		p->pinned[p->n_pinned++] = p->kept[0];
 	else
 		free_snapshot(s, &p->kept[0]);
@@ -311,6 +312,40 @@ static void begin_rise(struct store *s, struct process *p, const struct stack *l
 	for (size_t i = 0; rise->onset.ns && i < p->n_kept; i++)
 		if (p->kept[i].taken_ns <= rise->onset.ns)
 			rise->before = p->kept[i].id;
+}
+
+const char *more_windows__name(enum more_windows state)
+{
+	static const char *const names[MORE_STATES] = {"none", "waiting", "now", "over"};
+
+	return names[state];
+}
+
+/* Each profile while the process has more windows tells more than the one before. Growth that is
+ * over, or a process that ends, leaves the last of them. */
+bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64_t until_ns,
+			   bool off)
+{
+	struct rise *rise = &p->rise;
+	const struct snapshot *newest = process__snapshot(p, 0);
+
+	if (has) {
+		rise->more = MORE_NOW;
+		rise->more_ns = from_ns;
+		rise->more_until_ns = until_ns;
+	}
+	if (rise->more == MORE_NOW && newest->taken_ns > rise->more_ns)
+		rise->detailed = newest->id;
+	if (!has && rise->more == MORE_NOW) {
+		rise->more = MORE_OVER;
+		if (p->taken_ns < rise->more_until_ns) /* the process has ended */
+			rise->more_until_ns = p->taken_ns;
+	}
+	if (has || rise->more == MORE_OVER)
+		return false;
+	rise->more =
+		!off && rise->goes_on && profile__is_windowed(p->latest) ? MORE_WAITING : MORE_NONE;
+	return rise->more == MORE_WAITING;
 }
 
 /* Judges recent growth, and notes when it begins and ends. Call it when the process has a new

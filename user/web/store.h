@@ -49,8 +49,19 @@ struct pool {
 	struct growth growth; /* recent growth: history__growth() */
 };
 
-/* Since when a process surely grows. Its last profile before that time, and the one in which growth
- * was noticed, are kept. */
+/* What a process that surely grows has of windows. */
+enum more_windows {
+	MORE_NONE,    /* no more than before: it is traced all the time, or this is off */
+	MORE_WAITING, /* they are asked for; enough other processes may have them now */
+	MORE_NOW,
+	MORE_OVER, /* it had them */
+	MORE_STATES
+};
+/* "none", "waiting", "now", "over" */
+const char *more_windows__name(enum more_windows state);
+
+/* Since when a process surely grows. These profiles are kept: the last one before that time, the
+ * one in which growth was noticed, and the last one that more windows have brought. */
 struct rise {
 	bool known, goes_on;
 	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
@@ -59,7 +70,10 @@ struct rise {
 	char function[100];	       /* the function that it leads to, */
 	struct growth growth;	       /* and its growth then */
 	unsigned before, at;	       /* the two snapshots; before 0: there is none */
-	unsigned calm;		       /* profiles in a row in which it did not grow */
+	enum more_windows more;
+	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: the time for which it has them */
+	unsigned detailed;		 /* the third snapshot; 0: there is none (yet) */
+	unsigned calm;			 /* profiles in a row in which it did not grow */
 };
 
 struct process {
@@ -80,7 +94,7 @@ struct process {
 	struct pool pools[STORE_POOLS]; /* by live bytes */
 	size_t n_pools;
 	struct rise rise;
-	struct snapshot pinned[2]; /* of the rise, if no longer among `kept` */
+	struct snapshot pinned[3]; /* of the rise, if no longer among `kept` */
 	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
@@ -133,6 +147,11 @@ void store__leave(struct store *store, pid_t pid, const char *why);
 
 /* Every process that is traced has had its profile: the others have ended. */
 void store__end_round(struct store *store);
+
+/* Tells whether the process has more windows than others at present. Call it each round for each
+ * process that surely grows. off: no process gets more. Should they be asked for (again)? */
+bool process__note_windows(struct process *process, bool has, uint64_t from_ns, uint64_t until_ns,
+			   bool off);
 
 /* NULL: there is none. */
 struct process *store__find(const struct store *store, pid_t pid);

@@ -121,11 +121,12 @@ static void a_server_may_ask_and_nothing_else(void **state)
 
 static void a_server_may_wish_so_much(void **state)
 {
+	const enum feed_kind kinds[] = {FEED_DEACTIVATE, FEED_ACTIVATE, FEED_FAVOUR};
+
 	(void)state;
 	wishes = (struct server_wishes){};
 	for (int i = 0; i < SERVER_WISHES + 2; i++) {
-		const struct feed_message wish = {.kind = i % 2 ? FEED_ACTIVATE : FEED_DEACTIVATE,
-						  .pid = i - 1};
+		const struct feed_message wish = {.kind = kinds[i % 3], .pid = i - 1};
 
 		assert_int_equal(feed__send(other, &wish, -1), 0);
 	}
@@ -133,7 +134,7 @@ static void a_server_may_wish_so_much(void **state)
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	for (int i = 0; i < SERVER_WISHES; i++) {
 		assert_int_equal(wishes.of[i].pid, i - 1); /* who asks checks it */
-		assert_int_equal(wishes.of[i].active, i % 2);
+		assert_int_equal(wishes.of[i].kind, kinds[i % 3]);
 	}
 	server__listen_to(&server, &wishes); /* the others wait */
 	assert_int_equal(wishes.n, SERVER_WISHES);

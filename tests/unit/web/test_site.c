@@ -9,10 +9,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/clock.h"
 #include "tests/unit/encode/fixture.h"
 #include "tests/unit/web/exposition.h"
+#include "web/intake.h"
 #include "web/reply.h"
 
 #define START_NS 1700000000000000000u
@@ -55,12 +57,15 @@ static void come(pid_t pid, const char *comm, uint64_t start_ns, int n)
 	come_with(profile, pid, comm, start_ns, n);
 }
 
+static enum profile_mode mode; /* of the profiles that come_nth() makes */
+
 static int begin(void **state)
 {
 	(void)state;
 	memset(&site, 0, sizeof(site));
 	site.begin_s = clock__monotonic_s();
 	site.round.every_s = 15;
+	mode = MODE_CONTINUOUS;
 	return 0;
 }
 
@@ -92,12 +97,35 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
 	profile->exe = strdup("/usr/bin/leaky");
 	profile->start_unix_ns = START_NS;
 	profile->duration_s = 15.0 * n;
+	profile->mode = mode;
 	end_profile(profile);
 	assert_int_equal(encode_pprof(profile, &sink), 0);
 	profile__free(profile);
 	assert_int_equal(store__add(&site.store, pid, START_NS + (uint64_t)n * STEP_NS, text.bytes,
 				    text.len, &err),
 			 0);
+}
+
+/* A round that the tracer ends; pid: has more windows from the time of step from on, for 40 steps;
+ * 0: none has. */
+static void end_round(pid_t pid, int from, uint32_t most)
+{
+	struct feed_message round = {.kind = FEED_ROUND, .most_favoured = most};
+	int pair[2];
+
+	if (pid) {
+		round.n_favoured = 1;
+		round.favoured[0].pid = pid;
+		round.favoured[0].from_ns = START_NS + (uint64_t)from * STEP_NS;
+		round.favoured[0].until_ns = START_NS + (uint64_t)(from + 40) * STEP_NS;
+		round.n_favours = 3;
+		round.n_favours_refused = 5;
+	}
+	assert_int_equal(feed__pair(pair), 0);
+	assert_int_equal(feed__send(pair[0], &round, -1), 0);
+	assert_true(site__take_feed(&site, pair[1]));
+	close(pair[0]);
+	close(pair[1]);
 }
 
 static const char *arguments; /* "name=value" */
@@ -401,7 +429,7 @@ static void one_may_be_left_alone(void **state)
 	assert_says("/pid/9/activate", NULL, "", 404, "no process 9");
 	assert_int_equal(site.n_wishes, 1);
 	assert_int_equal(site.wishes[0].pid, 7);
-	assert_false(site.wishes[0].active);
+	assert_int_equal(site.wishes[0].kind, FEED_DEACTIVATE);
 	/* the tracer does so */
 	store__leave(&site.store, 7, "");
 	store__leave(&site.store, 9,
@@ -514,6 +542,90 @@ static void a_rise_is_noted(void **state)
 		come_nth(7, n, names, 500, blocks);
 	assert_true(p->rise.known && !p->rise.goes_on && p->rise.ended_ns);
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
+}
+
+/* A process in windows that begins to grow gets more of them, which its profiles then show. */
+static void who_grows_gets_more_windows(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p;
+	int n = 1, blocks = 100, from;
+	unsigned last;
+
+	(void)state;
+	mode = MODE_WINDOWED;
+	for (; n <= 30; n++)
+		come_nth(7, n, names, 500, blocks);
+	p = store__find(&site.store, 7);
+	end_round(0, 0, FEED_FAVOURED);
+	assert_int_equal(site.n_wishes, 0);
+	for (; !p->rise.known && n < 60; n++)
+		come_nth(7, n, names, 500, blocks += 100);
+	end_round(0, 0, 0); /* it is off */
+	assert_int_equal(site.n_wishes, 0);
+	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"none\"");
+	store__hold(&site.store, 7, p->taken_ns);
+	end_round(0, 0, FEED_FAVOURED);
+	assert_int_equal(site.n_wishes, 1);
+	assert_int_equal(site.wishes[0].kind, FEED_FAVOUR);
+	assert_int_equal(site.wishes[0].pid, 7);
+	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"waiting\"");
+	assert_says("/pid/7/", NULL, NULL, 200, "More windows are asked for it");
+	site.n_wishes = 0;
+	come_nth(7, n++, names, 500, blocks += 100);
+	end_round(0, 0, FEED_FAVOURED); /* others have them: it is asked for again */
+	assert_int_equal(site.n_wishes, 1);
+	site.n_wishes = 0;
+	from = n;
+	for (int i = 0; i < 40; i++) {
+		come_nth(7, n++, names, 500, blocks += 100);
+		end_round(7, from, FEED_FAVOURED);
+		assert_int_equal(p->rise.detailed, i ? process__snapshot(p, 0)->id : 0);
+	}
+	assert_int_equal(site.n_wishes, 0);
+	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"now\"");
+	assert_says("/", NULL, NULL, 200, "<td>more windows</td>");
+	assert_says("/pid/7/", NULL, NULL, 200,
+		    "it has more windows than others until 2023-11-14 ");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_processes_with_more_windows 1\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_more_windows_total 3\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_more_windows_refused_total 5\n");
+	assert_metrics_are_read();
+	come_nth(7, n++, names, 500, blocks += 100);
+	end_round(0, 0, FEED_FAVOURED);
+	last = p->rise.detailed;
+	assert_int_equal(last, process__snapshot(p, 0)->id);
+	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"over\"");
+	for (int i = 0; i < 2 * STORE_KEPT; i++) {
+		come_nth(7, n++, names, 500, blocks += 100);
+		end_round(0, 0, FEED_FAVOURED);
+	}
+	assert_int_equal(site.n_wishes, 0); /* once for each rise */
+	assert_int_equal(p->n_pinned, 3);   /* longer than others, for a comparison */
+	assert_non_null(process__snapshot(p, p->rise.before));
+	assert_non_null(process__snapshot(p, p->rise.at));
+	assert_non_null(process__snapshot(p, last));
+	assert_int_equal(p->rise.detailed, last);
+}
+
+/* Nothing is asked for where every call is seen anyway, or where the process has ended. */
+static void who_has_all_gets_no_more(void **state)
+{
+	const char *const names[] = {"one", "two"};
+	const struct process *p;
+	int n = 1;
+
+	(void)state;
+	for (; n <= 30; n++)
+		come_nth(7, n, names, 500, 100 * n);
+	p = store__find(&site.store, 7);
+	assert_true(p->rise.goes_on);
+	end_round(0, 0, FEED_FAVOURED);
+	assert_int_equal(site.n_wishes, 0);
+	mode = MODE_WINDOWED;
+	end_round(0, 0, FEED_FAVOURED); /* no profile: it has ended */
+	assert_true(p->ended);
+	assert_int_equal(site.n_wishes, 0);
 }
 
 /* More names than there are groups: the rest is one. */
@@ -722,6 +834,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(one_may_be_left_alone, begin, end),
 		cmocka_unit_test_setup_teardown(threads_of_one_name_are_a_pool, begin, end),
 		cmocka_unit_test_setup_teardown(a_rise_is_noted, begin, end),
+		cmocka_unit_test_setup_teardown(who_grows_gets_more_windows, begin, end),
+		cmocka_unit_test_setup_teardown(who_has_all_gets_no_more, begin, end),
 		cmocka_unit_test_setup_teardown(groups_are_bounded, begin, end),
 		cmocka_unit_test_setup_teardown(names_stay_text, begin, end),
 		cmocka_unit_test_setup_teardown(a_host_stays_text, begin, end),
