@@ -495,6 +495,16 @@ struct abi_process {
 	__u32 pad;
 };
 
+/* Processes with abi_process.borrowed that user space has not heard of yet, at most. */
+#define ABI_MAX_BORROWERS 1024
+
+/* Such a process, from its start to its exec or end, and until user space has read that. */
+struct abi_borrower {
+	__u32 process; /* whose memory it runs in */
+	__u32 ended;   /* 1: its exec or end has come */
+	__u64 cpu_ns;  /* ended: CPU time that it had used, at least 1 */
+};
+
 /* A process's state on one CPU. */
 struct abi_process_cpu {
 	/* whose state this is; if it is another process's, this process has not run here yet */
@@ -622,6 +632,7 @@ ABI_ASSERT(struct abi_inflight, 144);
 ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
+ABI_ASSERT(struct abi_borrower, 16);
 ABI_ASSERT(struct abi_process_cpu, 24 + 96 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 88);

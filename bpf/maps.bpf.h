@@ -103,6 +103,15 @@ struct {
 	__type(value, struct abi_process);
 } headless __weak SEC(".maps");
 
+/* The processes that run in the memory of a traced one. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, ABI_MAX_BORROWERS);
+	__type(key, __u32); /* pid */
+	__type(value, struct abi_borrower);
+} borrowers __weak SEC(".maps");
+
 /* The counters of each process. Memory is taken beforehand: a new process must not be missed
  * because its state has to wait for memory. It is an array because every hit of a probe looks here.
  * The kernel compiles a look-up in an array to a few instructions, but one in a hash to two calls.
@@ -229,6 +238,8 @@ __u64 ends_lost __weak;		/* ends for which the ring had no room */
 __u64 n_pools __weak;		/* pools that have had a block so far */
 __u64 events_lost __weak;	/* news for which the ring had no room */
 __u64 processes_refused __weak; /* processes that fit, but had no room for their state */
+__u64 borrowers_changes __weak; /* how often one has begun or ended so far */
+__u64 borrowers_lost __weak;	/* those that had no room in the map */
 /* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
  * user space) raises the counter after it. */
 volatile __u64 changes __weak;

@@ -138,6 +138,32 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 	return process;
 }
 
+/* A child of vfork, or of clone() with CLONE_VM alone, begins. What it allocates is its parent's,
+ * but its CPU time is its own: user space must hear of it, or it takes the parent to be at rest. */
+static __always_inline void begin_borrower(struct task_struct *child, __u32 process)
+{
+	struct abi_borrower borrower = {.process = process};
+	__u32 pid = (__u32)child->tgid;
+
+	if (bpf_map_update_elem(&borrowers, &pid, &borrower, BPF_ANY))
+		count(&borrowers_lost, 1);
+	count(&borrowers_changes, 1);
+}
+
+/* Its last thread calls exec, or ends. */
+static __always_inline void end_borrower(struct task_struct *task)
+{
+	__u32 pid = (__u32)task->tgid;
+	struct abi_borrower *borrower = bpf_map_lookup_elem(&borrowers, &pid);
+
+	if (!borrower)
+		return;
+	/* the scheduler may not have noted any time of a short life */
+	borrower->cpu_ns = task->signal->sum_sched_runtime + task->se.sum_exec_runtime + 1;
+	borrower->ended = 1;
+	count(&borrowers_changes, 1);
+}
+
 static __always_inline int exec(struct task_struct *task, int old_pid)
 {
 	struct task_struct *leader = task->group_leader;
@@ -153,6 +179,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	if (!process && old_pid != task->tgid)
 		process = inherit(leader);
 	if (process && process->borrowed) {
+		end_borrower(task);
 		bpf_task_storage_delete(&processes, leader);
 		process = NULL;
 		child = selection.follow;
@@ -212,6 +239,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 
 		borrowed.borrowed = 1;
 		bpf_task_storage_get(&processes, child, &borrowed, BPF_LOCAL_STORAGE_GET_F_CREATE);
+		begin_borrower(child, theirs->id);
 		return 0;
 	}
 	if (!selection.follow && !selection.dynamic)
@@ -257,7 +285,9 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	if (!process)
 		return 0;
 	bpf_map_delete_elem(&headless, &pid);
-	if (!process->borrowed)
+	if (process->borrowed)
+		end_borrower(task);
+	else
 		tell(EVENT_EXIT, process, 0, task, &exe, bpf_ktime_get_ns(), false, death_of(task));
 	return 0;
 }

@@ -580,6 +580,39 @@ def agent_leaves_alone_what_is_selected():
         other.stop()
 
 
+@test(beside=True)
+def agent_sees_what_others_allocate_in_a_process():
+    """A process sleeps while a child with CLONE_VM, which is no thread of it, allocates in its memory. That is the
+    process's own memory: its profiles go on, and hold it. Where the kernel does not run the probes of a process for
+    such a child, its profile says so."""
+    with Target("lender") as target, Agent("-p", target.pid, "-i", "1") as agent:
+        agent.wait_for(target.pid)
+        target.say("go")
+
+        def is_told():
+            profile = json.loads(agent.get(f"/pid/{target.pid}/profile.json")[1])
+            return agent.targets()[target.pid]["live_bytes"] > 100000 or profile.get("lost", {}).get("borrowers_unseen") == 1
+
+        wait_until(is_told, "what is not seen is told")
+        agent.stop()
+        target.say("stop")
+        target.line()
+        expect_equal(target.quit(), 0, "status of lender")
+    with Target("lender") as target, Endless("leaking", "--rate", "1000", "--leak", "0") as other, \
+            Agent("--comm", "lender", "--comm", "leaking", "-i", "1", "--max-overhead", "off") as agent:
+        agent.wait_for(target.pid, other.pid)
+        target.say("go")
+        for bytes_more in (200000, 400000, 600000):  # a megabyte a second, at most
+            wait_until(lambda: agent.targets()[target.pid]["live_bytes"] >= bytes_more, f"{bytes_more} bytes", timeout=5)
+        target.say("stop")
+        truth = json.loads(target.line())
+        wait_until(lambda: agent.targets()[target.pid]["live_bytes"] == truth["bytes"], "all bytes")
+        expect_words(agent.get(f"/pid/{target.pid}/collapsed")[1].decode(), "lent_leak")
+        agent.stop()
+        other.stop()
+        expect_equal(target.quit(), 0, "status of lender")
+
+
 @test
 def agent_gives_who_grows_more_windows():
     """A program in windows begins to leak. It gets more windows, which /targets, its page and /metrics say."""

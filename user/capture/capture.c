@@ -115,6 +115,7 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 		bpf_map__set_map_flags(skel->maps.threads, 0);
 		bpf_map__set_map_flags(skel->maps.transfers, 0);
 		bpf_map__set_map_flags(skel->maps.mappings, 0);
+		bpf_map__set_map_flags(skel->maps.borrowers, 0);
 	}
 }
 

@@ -85,6 +85,16 @@ void capture__drop_records(struct capture *capture, const struct capture_drain *
  * processes at that time. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
+/* Processes that run in the memory of a traced one, without being a thread of it: children of vfork
+ * until their exec, and of clone() with CLONE_VM. What they allocate is the traced process's. Calls
+ * fn for each of them, also for one that has ended: once. */
+void capture__borrowers(struct capture *capture,
+			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
+			void *ctx);
+/* How often such a process has begun or ended so far; how many could not be noted. Cheap. */
+uint64_t capture__borrowers_changes(const struct capture *capture);
+uint64_t capture__borrowers_lost(const struct capture *capture);
+
 /* Calls fn for each event of processes since the last call, in the order in which they happened on
  * their CPUs. The struct abi_event is valid only while fn runs. 0 or negative errno. *ret_lost:
  * events of the whole run that found no room. */

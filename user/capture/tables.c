@@ -313,6 +313,43 @@ uint64_t capture__processes_refused(const struct capture *c)
 	return c->skel->bss->processes_refused;
 }
 
+uint64_t capture__borrowers_lost(const struct capture *c)
+{
+	return c->skel->bss->borrowers_lost;
+}
+
+uint64_t capture__borrowers_changes(const struct capture *c)
+{
+	return __atomic_load_n(&c->skel->bss->borrowers_changes, __ATOMIC_SEQ_CST);
+}
+
+void capture__borrowers(struct capture *c,
+			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
+			void *ctx)
+{
+	int fd = bpf_map__fd(c->skel->maps.borrowers);
+	uint32_t pid, next, *from = NULL;
+
+	/* a key that is deleted meanwhile has the kernel begin anew: that must end some time */
+	for (int i = 0; i < 2 * ABI_MAX_BORROWERS; i++) {
+		struct abi_borrower borrower;
+		bool last;
+
+		if (!from && bpf_map_get_next_key(fd, NULL, &pid))
+			return;
+		from = &pid;
+		last = bpf_map_get_next_key(fd, &pid, &next);
+		if (!bpf_map_lookup_elem(fd, &pid, &borrower)) {
+			fn(ctx, (pid_t)pid, &borrower);
+			if (borrower.ended)
+				bpf_map_delete_elem(fd, &pid);
+		}
+		if (last)
+			return;
+		pid = next;
+	}
+}
+
 void capture__drop_process(struct capture *c, uint32_t process)
 {
 	uint32_t rows = c->skel->rodata->process_rows, row = process & rows,

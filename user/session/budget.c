@@ -248,12 +248,15 @@ static void note_edge(struct session *s, struct paced *p, enum net_clock_edge ed
 	double cost, samples, cpu;
 	uint64_t ran_ns;
 
+	borrowers__look(s);
 	read_totals(s, p, &cost, &samples, &cpu);
 	if (edge == NET_CLOCK_BEGINS) {
 		t->budget.begin_cpu_ns = cpu;
+		t->budget.begin_lent_ns = t->lent_ns;
 		run_time__begin(&t->budget.run);
 	} else if (!run_time__end(&t->budget.run, &ran_ns)) {
-		cpu = t->budget.begin_cpu_ns + (double)ran_ns;
+		cpu = t->budget.begin_cpu_ns + (double)ran_ns +
+		      (double)(t->lent_ns - t->budget.begin_lent_ns);
 	}
 	books__note_totals(p->owner, clock__now_ns(CLOCK_MONOTONIC), cpu, cost + p->extra_ns, edge);
 }
@@ -268,8 +271,11 @@ static uint64_t calls(void *ctx, struct paced *p)
 
 static bool sleeps(void *ctx, struct paced *p)
 {
+	const struct target *t = p->owner;
+
 	(void)ctx;
-	return process__sleeps(((struct target *)p->owner)->info.pid, MAX_THREADS);
+	/* a child of vfork may run while its parent waits for it */
+	return !t->n_borrowers && process__sleeps(t->info.pid, MAX_THREADS);
 }
 
 static int machine_idle_ns(void *ctx, uint64_t *ret)
@@ -404,7 +410,7 @@ static int resume_all(void *ctx)
 static int watch(void *ctx, struct paced *p, double *ret_cpu_ns)
 {
 	uint64_t cpu;
-	int rc = process__cpu_time_ns(((struct target *)p->owner)->info.pid, &cpu);
+	int rc = targets__cpu_ns(p->owner, &cpu);
 
 	(void)ctx;
 	if (!rc)
@@ -528,7 +534,7 @@ static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
 	uint64_t cpu;
 
 	if (t->ended || capture__counters(s->capture, t->process, &counters) ||
-	    process__cpu_time_ns(t->info.pid, &cpu))
+	    targets__cpu_ns(t, &cpu))
 		return true;
 	*h = (struct held){cost_of(s, &counters), (double)cpu};
 	return wall_ns > HELD_NS ||

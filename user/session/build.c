@@ -406,6 +406,8 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "code_replaced", b->target->code_replaced);
 	if (!rc)
 		rc = profile__add_lost(p, "mappings_left_out", b->target->mappings_left_out);
+	if (!rc)
+		rc = profile__add_lost(p, "borrowers_unseen", b->target->borrowers_unseen);
 	if (!rc && !profile__is_regions(p))
 		rc = refusals__add(b, p);
 	return rc;

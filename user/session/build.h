@@ -27,8 +27,10 @@ struct budget {
 	struct survivors survivors;
 	struct reallocs reallocs; /* blocks that realloc has enlarged in windows */
 	struct net_clock clock;
-	struct run_time run;	 /* CPU time in the present window */
-	double begin_cpu_ns;	 /* total when this window began */
+	struct run_time run; /* CPU time in the present window */
+	/* totals when this window began: CPU time, and of it that of others (lent_ns) */
+	double begin_cpu_ns;
+	uint64_t begin_lent_ns;
 	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
 	int64_t open_net_blocks; /* the balance of blocks, */
 	uint64_t open_pool_ends; /* and pools that ended */
@@ -84,7 +86,11 @@ struct target {
 	bool code_changed; /* a file's code was made executable again: not looked at yet */
 	bool probes_due;   /* maps changed, and were not searched for allocators since */
 	struct maps maps;  /* all mappings it ever had, newest over oldest */
-	size_t n_mapped;   /* number of mappings at the last look at /proc */
+	/* CPU time so far of processes that ran in its memory (borrowers.c); how many do now */
+	uint64_t lent_ns;
+	size_t n_borrowers;
+	uint64_t borrowers_unseen; /* how many have worked there where the probes may not act */
+	size_t n_mapped;	   /* number of mappings at the last look at /proc */
 	/* Mappings that took the place of other code: frames in the old code get names of the
 	 * new. */
 	uint64_t code_replaced;

@@ -96,9 +96,13 @@ struct session {
 	struct series series;  /* of all sites; not with everywhere */
 	struct paused *paused; /* active.c */
 	size_t n_paused;
-	uint64_t paused_look_ns; /* when to check next if they are alive */
-	uint64_t forgotten;	 /* profiles of ended processes for which there was no room */
-	uint64_t unseen;	 /* processes that ended before a call of theirs was seen */
+	uint64_t paused_look_ns;    /* when to check next if they are alive */
+	struct borrower *borrowers; /* borrowers.c; owned */
+	size_t n_borrowers;
+	/* as of the last look: capture__borrowers_changes(); when borrowers__keep() looks again */
+	uint64_t borrowers_changes, borrowers_look_ns;
+	uint64_t forgotten; /* profiles of ended processes for which there was no room */
+	uint64_t unseen;    /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
 };
 
@@ -144,6 +148,18 @@ bool targets__rests(const struct target *target, struct rest *rest);
 
 /* For session__news(): sets is_due of each target. */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
+
+/* --- borrowers.c: processes that run in a target's memory --- */
+
+/* The CPU time of a target, and of those that have run in its memory as far as borrowers__look()
+ * has seen. 0 or negative errno. */
+int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
+
+/* Looks at these processes, and brings lent_ns and n_borrowers of all targets up to date. Costs
+ * nothing while there are none. */
+void borrowers__look(struct session *session);
+/* Does so now and then. */
+void borrowers__keep(struct session *session);
 
 /* --- active.c: paused processes --- */
 

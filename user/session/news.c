@@ -16,7 +16,7 @@ bool targets__rests(const struct target *t, struct rest *rest)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), cpu;
 
-	if (t->ended || process__cpu_time_ns(t->info.pid, &cpu))
+	if (t->ended || targets__cpu_ns(t, &cpu))
 		return false;
 	if (!rest->since_ns || cpu != rest->cpu_ns) {
 		*rest = (struct rest){cpu, now};

@@ -51,6 +51,7 @@ static int note_lost(struct session *s, struct profile *p)
 		{"process_events_lost", s->events_lost},
 		{"block_ends_lost", s->ends_lost},
 		{"processes_refused", capture__processes_refused(s->capture)},
+		{"borrowers_missed", capture__borrowers_lost(s->capture)},
 		{"processes_unseen", s->unseen},
 		{"profiles_forgotten", s->forgotten},
 		{"files_refused", s->files_refused},

@@ -41,6 +41,7 @@ void session__free(struct session *s)
 	free(s->attached);
 	free(s->orphans);
 	free(s->paused);
+	free(s->borrowers);
 	free(s->targets);
 	series__free(&s->series);
 	watch__free(s->watch);
@@ -256,6 +257,7 @@ bool session__dispatch(struct session *s)
 		if (events[i].data.ptr)
 			targets__note_end(s, events[i].data.ptr);
 	all_ended = !active__keep(s);
+	borrowers__keep(s);
 	keep_budgets(s);
 	watch_growth(s);
 	profiles__foresee(s);

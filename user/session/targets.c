@@ -544,7 +544,7 @@ void targets__read(struct session *s, struct target *t)
 {
 	uint64_t cpu;
 
-	if (!t->ended && !process__cpu_time_ns(t->info.pid, &cpu))
+	if (!t->ended && !targets__cpu_ns(t, &cpu))
 		t->cpu_now_ns = cpu;
 	/* for page faults, the last size of a target that has ended is wanted, too */
 	if (s->what & WHAT_FAULTS)

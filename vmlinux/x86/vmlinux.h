@@ -108,6 +108,7 @@ typedef struct {
 struct signal_struct {
 	atomic_t live;
 	unsigned int flags;
+	unsigned long long sum_sched_runtime;
 	struct mm_struct *oom_mm;
 };
 
@@ -127,8 +128,13 @@ struct thread_struct {
 	unsigned long fsbase;
 };
 
+struct sched_entity {
+	__u64 sum_exec_runtime;
+};
+
 struct task_struct {
 	struct thread_info thread_info;
+	struct sched_entity se;
 	int pid;
 	int tgid;
 	struct task_struct *group_leader;

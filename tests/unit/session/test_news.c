@@ -66,6 +66,11 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 	runs.since_ns -= 2 * S;
 	usleep(50000);
 	assert_false(targets__rests(&targets[2], &runs));
+	/* it waits while another process works in its memory */
+	targets[0].lent_ns = 1;
+	assert_false(targets__rests(&targets[0], &rest));
+	rest.since_ns -= 2 * S;
+	assert_true(targets__rests(&targets[0], &rest));
 	targets[0].ended = true;
 	assert_false(targets__rests(&targets[0], &rest));
 	kill(targets[1].info.pid, SIGKILL);
