@@ -462,6 +462,8 @@ $(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) -lcurl
 
+# Over a disk that may hang.
+$(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open
 # Over a capture that is made up.
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
 	capture__probes capture__probes_file capture__set_mappings capture__put_tables capture__forget_mappings \

@@ -55,6 +55,7 @@ struct feed_message {
 	/* FEED_ROUND: of profiles of processes that were killed, so far: written to the spool;
 	 * lost, for they could not be written; deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
+	uint64_t n_spool_waiting; /* FEED_ROUND: such profiles that are not written yet */
 	/* FEED_ROUND: processes that have more windows than others now, with the time for which
 	 * they have them, by the wall clock; how many had them so far; how often such a wish was
 	 * refused because enough others had them. most_favoured: at a time; 0: this is off */

@@ -20,7 +20,7 @@
 #include "base/fork.h"
 #include "base/io.h"
 
-#define OPEN_S	5.0 /* for the child to say if it can write */
+#define OPEN_S	2.0 /* for the child to open the directory, while the start waits */
 #define CLOSE_S 5.0 /* for the child to write the rest, while we wait */
 /* Of mt-spool */
 #define SOCKET_FD 3
@@ -51,20 +51,31 @@ static void write_all(void)
 	}
 }
 
-static void run(int fd, int dir)
+/* Opens the directory and looks through it. Both may take for ever on a file system that does not
+ * answer. 0 or negative errno. */
+static int open_dir(const char *path)
 {
-	struct spool_report report = {};
+	int dir = spool_dir__open(path);
 	size_t n;
 
+	if (dir < 0)
+		return dir;
+	if (dir != DIR_FD && (dup2(dir, DIR_FD) < 0 || close(dir)))
+		return -errno;
+	if (capabilities__limit(0, 0) || faccessat(DIR_FD, ".", W_OK | X_OK, AT_EACCESS))
+		return -errno;
+	return spool_dir__make_room(DIR_FD, 0, &n);
+}
+
+static void run(int fd, const char *path)
+{
+	struct spool_report report = {};
+
 	prctl(PR_SET_NAME, "mt-spool");
-	fd = fcntl(fd, F_DUPFD, DIR_FD + 1);
-	dir = fcntl(dir, F_DUPFD, DIR_FD + 1);
-	if (fd < 0 || dir < 0 || dup2(fd, SOCKET_FD) < 0 || dup2(dir, DIR_FD) < 0 ||
-	    syscall(SYS_close_range, DIR_FD + 1, ~0u, 0) || capabilities__limit(0, 0))
+	if ((fd != SOCKET_FD && dup2(fd, SOCKET_FD) < 0) ||
+	    syscall(SYS_close_range, SOCKET_FD + 1, ~0u, 0))
 		_exit(1);
-	report.error = faccessat(DIR_FD, ".", W_OK | X_OK, AT_EACCESS) ? -errno : 0;
-	if (!report.error)
-		report.error = spool_dir__make_room(DIR_FD, 0, &n);
+	report.error = open_dir(path);
 	packet__send(SOCKET_FD, &report, sizeof(report), -1);
 	if (!report.error)
 		write_all();
@@ -83,18 +94,14 @@ static bool wait_for(int fd, double until_s)
 
 int spool__open(struct spool *s, const char *path, struct error *err)
 {
-	_cleanup_close_ int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct spool_report first = {.error = -ETIMEDOUT};
-	int pair[2], none, rc;
+	struct spool_report first = {};
+	int pair[2], none, rc = packet__pair(pair);
 
-	if (dir < 0)
-		return error__set(err, -errno, "cannot use %s as spool: %s", path, strerror(errno));
-	rc = packet__pair(pair);
 	if (rc)
 		return error__set(err, rc, "cannot make a pair of sockets: %s", strerror(-rc));
 	s->pid = fork__blocked(); /* it ends by itself, when the tracer does */
 	if (!s->pid)
-		run(pair[1], dir);
+		run(pair[1], path);
 	rc = -errno;
 	close(pair[1]);
 	if (s->pid < 0) {
@@ -102,7 +109,8 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 		return error__set(err, rc, "cannot start mt-spool: %s", strerror(-rc));
 	}
 	s->fd = pair[0];
-	if (wait_for(s->fd, clock__monotonic_s() + OPEN_S)) {
+	s->is_slow = !wait_for(s->fd, clock__monotonic_s() + OPEN_S);
+	if (!s->is_slow) {
 		rc = packet__receive(s->fd, &first, sizeof(first), &none);
 		if (rc < 0)
 			first.error = rc;
@@ -145,7 +153,13 @@ bool spool__report(struct spool *s, struct spool_report *ret)
 	rc = packet__receive(s->fd, ret, sizeof(*ret), &none);
 	if (!rc)
 		return false;
-	if (rc < 0) { /* somebody has killed it */
+	if (s->is_slow && rc > 0) { /* its first report */
+		s->is_slow = false;
+		if (!ret->error)
+			return true;
+		rc = ret->error; /* and it ends */
+	}
+	if (rc < 0) { /* somebody has killed it, or it cannot write there */
 		*ret = (struct spool_report){.error = rc};
 		s->n_lost += s->n_waiting;
 		s->n_waiting = 0;

@@ -27,6 +27,13 @@ struct entry {
 	uint64_t bytes;
 };
 
+int spool_dir__open(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
 void spool_dir__name(const struct profile *p, char ret[SPOOL_NAME])
 {
 	time_t at = (time_t)((double)p->start_unix_ns / 1e9 + p->duration_s);

@@ -13,6 +13,10 @@
 #define SPOOL_BYTES (256ull << 20) /* together: the oldest files are deleted first */
 #define SPOOL_NAME  64
 
+/* Opens the directory, and waits as long as its file system does. The caller's descriptor, or
+ * negative errno. */
+int spool_dir__open(const char *path);
+
 /* "20261126T103814Z.redis-server.1234.pb.gz": when the process ended (UTC), its name with '_' in
  * place of all bytes but letters, digits, '-', '_' and '.', and its pid. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);

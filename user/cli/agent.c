@@ -298,6 +298,7 @@ static void end_round(struct run *run, double round_s, double every_s)
 	struct feed_message round = {.n_spooled = run->spool->n_written,
 				     .n_spool_lost = run->spool->n_lost,
 				     .n_spool_removed = run->spool->n_removed,
+				     .n_spool_waiting = run->spool->n_waiting,
 				     .round_s = round_s,
 				     .every_s = every_s,
 				     .n_favours = run->n_favours,
@@ -362,7 +363,10 @@ static void see_to_victims(struct run *run, double now)
 	if (!run->config->spool)
 		return;
 	while (spool__report(run->spool, &report))
-		if (!*report.name)
+		if (!*report.name && !report.error)
+			complain("%s answers: profiles of killed processes are written there",
+				 run->config->spool);
+		else if (!*report.name)
 			complain("mt-spool has ended: nothing is written to %s any more",
 				 run->config->spool);
 		else if (report.error)
@@ -481,6 +485,10 @@ static int trace(void *ctx, int alive)
 			return fail(&err);
 	if (config.spool && spool__open(&spool, config.spool, &err))
 		return fail(&err);
+	if (spool.is_slow)
+		complain("%s does not answer: until it does, up to %d profiles of killed processes "
+			 "killed wait, and further ones are lost",
+			 config.spool, SPOOL_WAITING);
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err) || session__check_machine(&err) ||

@@ -362,6 +362,8 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "spool_removed", "counter", "",
 	       "The same, deleted from the spool to make room for newer ones.");
 	fprintf(to, "memtrace_spool_removed_total %" PRIu64 "\n", site->round.n_spool_removed);
+	family(form, "spool_waiting", "gauge", "", "The same, not written yet.");
+	fprintf(to, "memtrace_spool_waiting %" PRIu64 "\n", site->round.n_spool_waiting);
 	family(form, "processes_with_more_windows", "gauge", "",
 	       "Processes that have more windows than others, because they surely grow.");
 	fprintf(to, "memtrace_processes_with_more_windows %" PRIu32 "\n", site->round.n_favoured);

@@ -22,6 +22,20 @@
 
 static char path[64];
 static int dir = -1;
+/* A file system that does not answer while this file is there; "": there is none. */
+static char hung[80];
+
+int __real_spool_dir__open(const char *where);
+int __wrap_spool_dir__open(const char *where);
+
+int __wrap_spool_dir__open(const char *where)
+{
+	double until = clock__monotonic_s() + 30;
+
+	while (*hung && !access(hung, F_OK) && clock__monotonic_s() < until)
+		usleep(1000);
+	return __real_spool_dir__open(where);
+}
 
 static int begin(void **state)
 {
@@ -223,13 +237,80 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_int_equal(spool.fd, -1);
 }
 
+/* The disk does not answer at the start. The start does not wait for it, and what comes meanwhile
+ * is written when it answers. */
+static void the_start_does_not_wait_for_a_disk(void **state)
+{
+	struct profile *profile = profile_of("victim");
+	struct spool spool = {.fd = -1};
+	struct spool_report report;
+	struct error err = {};
+	double begin = clock__monotonic_s();
+
+	(void)state;
+	put("hung", 0);
+	snprintf(hung, sizeof(hung), "%s/hung", path);
+	assert_int_equal(spool__open(&spool, path, &err), 0);
+	assert_true(spool.is_slow);
+	assert_true(clock__monotonic_s() - begin < 4);
+	begin = clock__monotonic_s();
+	for (int i = 0; i < SPOOL_WAITING + 3; i++)
+		assert_int_equal(spool__keep(&spool, profile), 0);
+	assert_true(clock__monotonic_s() - begin < 1);
+	assert_false(spool__report(&spool, &report));
+	assert_int_equal(spool.n_waiting, SPOOL_WAITING);
+	assert_int_equal(spool.n_lost, 3);
+	assert_int_equal(unlinkat(dir, "hung", 0), 0);
+	report = report_of(&spool);
+	assert_string_equal(report.name, "");
+	assert_int_equal(report.error, 0);
+	assert_false(spool.is_slow);
+	for (int i = 0; i < SPOOL_WAITING; i++)
+		assert_int_equal(report_of(&spool).error, 0);
+	assert_int_equal(spool.n_written, SPOOL_WAITING);
+	assert_int_equal(spool.n_waiting, 0);
+	assert_true(is_there("20231114T221330Z.victim.42.pb.gz"));
+	spool__close(&spool);
+	*hung = '\0';
+	profile__free(profile);
+}
+
+/* When it answers at last, nothing can be written there. */
+static void a_slow_directory_may_be_none(void **state)
+{
+	struct profile *profile = profile_of("victim");
+	struct spool spool = {.fd = -1};
+	struct spool_report report;
+	struct error err = {};
+
+	(void)state;
+	put("hung", 0);
+	snprintf(hung, sizeof(hung), "%s/hung", path);
+	assert_int_equal(spool__open(&spool, "/nonexistent", &err), 0);
+	assert_int_equal(spool__keep(&spool, profile), 0);
+	assert_int_equal(unlinkat(dir, "hung", 0), 0);
+	report = report_of(&spool);
+	assert_string_equal(report.name, "");
+	assert_int_equal(report.error, -ENOENT);
+	assert_int_equal(spool.fd, -1);
+	assert_int_equal(spool.n_lost, 1);
+	spool__close(&spool);
+	*hung = '\0';
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, begin, end)
-		TEST(a_name_is_safe),	    TEST(the_oldest_go_first),
-		TEST(a_file_appears_whole), TEST(another_process_writes),
-		TEST(its_end_is_noticed),   TEST(what_is_no_directory_is_refused),
+		TEST(a_name_is_safe),
+		TEST(the_oldest_go_first),
+		TEST(a_file_appears_whole),
+		TEST(another_process_writes),
+		TEST(its_end_is_noticed),
+		TEST(what_is_no_directory_is_refused),
+		TEST(the_start_does_not_wait_for_a_disk),
+		TEST(a_slow_directory_may_be_none),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
