@@ -50,7 +50,7 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_
 		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)pid, strerror(-rc));
 		return fail(&err);
 	}
-	rc = census__take(pid, &maps, 0, &census, &err);
+	rc = census__take(pid, &maps, &(struct census_options){}, &census, &err);
 	if (rc) {
 		maps__free(&maps);
 		return fail(&err);

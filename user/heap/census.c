@@ -9,6 +9,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "heap/shapes.h"
 #include "heap/types.h"
 
 #define HALF	    (HEAP_PAGE / 2)
@@ -19,6 +20,7 @@
 struct counting {
 	struct image *image;
 	struct census *census;
+	struct shapes *shapes;	 /* NULL: no block is labelled */
 	const struct span *span; /* the pages below are its pages */
 	uint16_t *live;		 /* by page: bytes of blocks in use */
 	size_t room;
@@ -116,31 +118,43 @@ static bool is_resident(struct image *image, uint64_t page)
 	return image__run(image, page * HEAP_PAGE, (page + 1) * HEAP_PAGE, &start, &end);
 }
 
-static int add_holder(const struct block *block, void *ctx)
+/* Free bytes on sparse pages that the block holds. False: none of its pages is sparse. */
+static bool holds_pages(struct counting *c, const struct block *block, uint64_t *ret)
 {
-	struct counting *c = ctx;
-	struct census_size *size =
-		&c->census->sizes[block->span->allocator][heap__size_group(block->size)];
 	bool holds = false;
 
-	if (!block->in_use)
-		return 0;
+	*ret = 0;
 	EACH_PAGE(block->start, block->start + block->size, page, part)
 	{
 		uint64_t live = *live_on(c, page);
 
 		if (live >= HALF || !is_resident(c->image, page))
 			continue;
-		size->pinned += (HEAP_PAGE - live) * part / live;
+		*ret += (HEAP_PAGE - live) * part / live;
 		holds = true;
 	}
-	size->holders += holds;
+	return holds;
+}
+
+static int add_holder(const struct block *block, void *ctx)
+{
+	struct counting *c = ctx;
+	struct census_size *size =
+		&c->census->sizes[block->span->allocator][heap__size_group(block->size)];
+	uint64_t pinned;
+
+	if (!block->in_use)
+		return 0;
+	size->holders += holds_pages(c, block, &pinned);
+	size->pinned += pinned;
+	if (c->shapes)
+		shapes__count(c->shapes, block, pinned);
 	return 0;
 }
 
-static int count_spans(const struct scan_view *view, struct census *census)
+static int count_spans(const struct scan_view *view, struct shapes *shapes, struct census *census)
 {
-	struct counting c = {.image = view->image, .census = census};
+	struct counting c = {.image = view->image, .census = census, .shapes = shapes};
 	int err = 0;
 
 	for (size_t i = 0; i < blocks__n_spans(view->blocks) && !err; i++) {
@@ -152,7 +166,7 @@ static int count_spans(const struct scan_view *view, struct census *census)
 			break;
 		span__each(span, add_block, &c);
 		add_pages(&c);
-		if (census->pages[span->allocator].sparse > sparse)
+		if (shapes || census->pages[span->allocator].sparse > sparse)
 			span__each(span, add_holder, &c);
 	}
 	free(c.live);
@@ -203,11 +217,34 @@ static void count_arenas(const struct heap_found *found, struct census *census)
 	}
 }
 
-int census__count(const struct scan_view *view, struct census *ret)
+/* Counts what takes a pass over all blocks. */
+static int count_blocks(const struct scan_view *view, const struct census_options *options,
+			struct census *ret)
+{
+	struct shapes *shapes = NULL;
+	size_t n_types = 0;
+	int err = 0;
+
+	if (options->n_labels)
+		err = shapes__new(view->image, view->blocks, options->labels, options->n_labels,
+				  &shapes);
+	if (!err)
+		err = count_spans(view, shapes, ret);
+	if (!err && shapes)
+		shapes__give(shapes, ret);
+	shapes__free(shapes);
+	if (!err)
+		err = types__count(view->image, view->blocks, &ret->types, &n_types,
+				   &ret->untold_types);
+	ret->n_types = n_types;
+	return err;
+}
+
+int census__count(const struct scan_view *view, const struct census_options *options,
+		  struct census *ret)
 {
 	const struct heap_found *found = view->found;
 	uint64_t known = 0;
-	size_t n_types = 0;
 	int err;
 
 	*ret = (struct census){};
@@ -215,15 +252,11 @@ int census__count(const struct scan_view *view, struct census *ret)
 	if (!ret->arenas)
 		return -ENOMEM;
 	count_regions(view->image, ret);
-	err = count_spans(view, ret);
-	if (!err)
-		err = types__count(view->image, view->blocks, &ret->types, &n_types,
-				   &ret->untold_types);
+	err = count_blocks(view, options, ret);
 	if (err) {
 		census__clear(ret);
 		return err;
 	}
-	ret->n_types = n_types;
 	count_arenas(found, ret);
 	memcpy(ret->quality, found->quality, sizeof(ret->quality));
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
@@ -239,43 +272,77 @@ int census__count(const struct scan_view *view, struct census *ret)
 
 /* --- between the processes --- */
 
+static bool put(FILE *out, const void *from, size_t size, uint64_t n)
+{
+	return !n || fwrite(from, size, (size_t)n, out) == n;
+}
+
 static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)
 {
-	struct census census;
+	struct census c;
 
-	(void)ctx;
-	if (census__count(view, &census) || fwrite(&census, sizeof(census), 1, out) != 1 ||
-	    fwrite(census.arenas, sizeof(*census.arenas), census.n_arenas, out) !=
-		    census.n_arenas ||
-	    (census.n_types &&
-	     fwrite(census.types, sizeof(*census.types), census.n_types, out) != census.n_types))
+	if (census__count(view, ctx, &c) || !put(out, &c, sizeof(c), 1) ||
+	    !put(out, c.arenas, sizeof(*c.arenas), c.n_arenas) ||
+	    !put(out, c.types, sizeof(*c.types), c.n_types) ||
+	    !put(out, c.shapes, sizeof(*c.shapes), c.n_shapes) ||
+	    !put(out, c.rough, sizeof(*c.rough), c.n_rough) ||
+	    !put(out, c.shape_of, sizeof(*c.shape_of), c.n_labels))
 		return CHILD_FAILED;
 	return CHILD_DONE;
 }
 
-static int receive_lists(struct stream *stream, struct census *census)
+/* *ret: n elements, owned by the caller, also after an error. */
+static int receive_list(struct stream *stream, uint64_t n, size_t size, void **ret)
 {
-	size_t n_arenas = (size_t)census->n_arenas, n_types = (size_t)census->n_types;
-	char more;
-	int err;
+	*ret = calloc((size_t)n + 1, size);
+	return *ret ? stream__read_all(stream, *ret, (size_t)n * size) : -ENOMEM;
+}
 
-	census->arenas = calloc(n_arenas + 1, sizeof(*census->arenas));
-	census->types = calloc(n_types + 1, sizeof(*census->types));
-	if (!census->arenas || !census->types)
-		return -ENOMEM;
-	err = stream__read_all(stream, census->arenas, n_arenas * sizeof(*census->arenas));
-	if (!err)
-		err = stream__read_all(stream, census->types, n_types * sizeof(*census->types));
-	for (size_t i = 0; i < n_arenas && !err; i++)
-		if (census->arenas[i].allocator >= HEAP_ALLOCATORS)
-			err = -EPROTO;
-	for (size_t i = 0; i < n_types && !err; i++)
-		if (!memchr(census->types[i].name, '\0', CENSUS_TYPE_NAME))
-			err = -EPROTO;
+/* Are all indexes within their lists, and all names texts? */
+static bool is_sound(const struct census *c)
+{
+	for (size_t i = 0; i < c->n_arenas; i++)
+		if (c->arenas[i].allocator >= HEAP_ALLOCATORS)
+			return false;
+	for (size_t i = 0; i < c->n_types; i++)
+		if (!memchr(c->types[i].name, '\0', CENSUS_TYPE_NAME))
+			return false;
+	for (size_t i = 0; i < c->n_shapes; i++)
+		if (c->shapes[i].rough >= c->n_rough || c->shapes[i].shape_class >= SHAPE_CLASSES)
+			return false;
+	for (size_t i = 0; i < c->n_rough; i++)
+		if (c->rough[i].shape_class >= SHAPE_CLASSES)
+			return false;
+	for (size_t i = 0; i < c->n_labels; i++)
+		if (c->shape_of[i] >= c->n_shapes && c->shape_of[i] != CENSUS_NO_SHAPE)
+			return false;
+	return true;
+}
+
+static int receive_lists(struct stream *stream, struct census *c)
+{
+	const struct {
+		uint64_t n;
+		size_t size;
+		void **to;
+	} lists[] = {
+		{c->n_arenas, sizeof(*c->arenas), (void **)&c->arenas},
+		{c->n_types, sizeof(*c->types), (void **)&c->types},
+		{c->n_shapes, sizeof(*c->shapes), (void **)&c->shapes},
+		{c->n_rough, sizeof(*c->rough), (void **)&c->rough},
+		{c->n_labels, sizeof(*c->shape_of), (void **)&c->shape_of},
+	};
+	char more;
+	int err = 0;
+
+	for (size_t i = 0; i < sizeof(lists) / sizeof(*lists) && !err; i++)
+		err = receive_list(stream, lists[i].n, lists[i].size, lists[i].to);
+	if (!err && !is_sound(c))
+		err = -EPROTO;
 	return !err && stream__read(stream, &more, 1) ? -EPROTO : err;
 }
 
-static int receive(struct stream *stream, struct census *ret)
+static int receive(struct stream *stream, size_t n_labels, struct census *ret)
 {
 	struct census census;
 	int err = stream__read_all(stream, &census, sizeof(census));
@@ -284,7 +351,11 @@ static int receive(struct stream *stream, struct census *ret)
 		return err;
 	census.arenas = NULL;
 	census.types = NULL;
-	err = census.n_arenas > CENSUS_MAX_ARENAS || census.n_types > TYPES_MAX
+	census.shapes = census.rough = NULL;
+	census.shape_of = NULL;
+	err = census.n_arenas > CENSUS_MAX_ARENAS || census.n_types > TYPES_MAX ||
+			      census.n_labels != n_labels || census.n_shapes > n_labels ||
+			      census.n_rough > n_labels
 		      ? -EPROTO
 		      : receive_lists(stream, &census);
 	if (err)
@@ -316,17 +387,17 @@ static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 					: strerror(-rc));
 }
 
-int census__take(pid_t pid, const struct maps *maps, double patience_s, struct census *ret,
-		 struct error *err)
+int census__take(pid_t pid, const struct maps *maps, const struct census_options *options,
+		 struct census *ret, struct error *err)
 {
-	const struct scan_task task = {.fn = send, .patience_s = patience_s};
+	const struct scan_task task = {.fn = send, .ctx = (void *)options};
 	struct census census = {};
 	struct scan *scan;
 	int rc = scan__start(pid, maps, &task, &scan, err);
 
 	if (rc)
 		return rc;
-	rc = receive(scan__stream(scan), &census);
+	rc = receive(scan__stream(scan), options->n_labels, &census);
 	rc = end_scan(pid, scan, rc, err);
 	if (rc)
 		census__clear(&census);

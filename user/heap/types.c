@@ -170,27 +170,27 @@ void first_words__close(struct first_words *w)
 	free(w->bytes);
 }
 
-bool first_words__read(struct first_words *w, const struct block *block, uint64_t *ret)
+bool first_words__read(struct first_words *w, const struct block *block, uint64_t *ret, size_t n)
 {
-	uint64_t addr = block->start, run_start, run_end;
-	uint64_t most = block->span->kind == SPAN_SINGLE ? sizeof(*ret) : WINDOW;
+	uint64_t addr = block->start, len = n * sizeof(*ret), run_start, run_end;
+	uint64_t most = block->span->kind == SPAN_SINGLE ? len : WINDOW;
 
-	if (block->size < sizeof(*ret))
+	if (block->size < len)
 		return false;
-	if (addr < w->from || addr + sizeof(*ret) > w->to) {
+	if (addr < w->from || addr + len > w->to) {
 		w->from = w->to = 0;
 		if (!image__run(w->image, addr, block->span->end, &run_start, &run_end) ||
 		    run_start != addr)
 			return false;
 		if (run_end - addr > most)
 			run_end = addr + most;
-		if (run_end - addr < sizeof(*ret) ||
+		if (run_end - addr < len ||
 		    image__read(w->image, addr, w->bytes, (size_t)(run_end - addr)))
 			return false;
 		w->from = addr;
 		w->to = run_end;
 	}
-	memcpy(ret, w->bytes + (addr - w->from), sizeof(*ret));
+	memcpy(ret, w->bytes + (addr - w->from), (size_t)len);
 	return true;
 }
 
@@ -202,7 +202,7 @@ static int count_block(const struct block *block, void *ctx)
 	uint32_t type;
 	int err;
 
-	if (!block->in_use || !first_words__read(&c->words, block, &word) || word % 8 ||
+	if (!block->in_use || !first_words__read(&c->words, block, &word, 1) || word % 8 ||
 	    word < 16 || (word >= span->start && word < span->end) || !in_file(c->image, word))
 		return 0;
 	err = find_type(c, word, &type);

@@ -28,9 +28,10 @@ struct first_words {
 /* 0 or -ENOMEM. first_words__close() in any case. */
 int first_words__open(struct first_words *words, struct image *image);
 void first_words__close(struct first_words *words);
-/* Blocks are to come in ascending order. False: the block is too small, or the word is not
- * resident. */
-bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret);
+/* Reads the first n words (n * 8 <= WINDOW, 256 KiB). Blocks are to come in ascending order. False:
+ * the block is too small, or the words are not resident. */
+bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret,
+		       size_t n);
 
 /* Counts blocks in use by class. Blocks must be finished. A class without type_info has no name
  * here: a table of functions in C may look the same. *ret_untold: the number of objects of classes

@@ -86,7 +86,7 @@ static int take_class(struct choosing *choosing, const struct block *block)
 	uint64_t word;
 	size_t at;
 
-	if (!first_words__read(&choosing->words, block, &word))
+	if (!first_words__read(&choosing->words, block, &word, 1))
 		return 0;
 	at = SEARCH_FIRST(i, choice->n_vtables, choice->vtables[i] >= word);
 	return at < choice->n_vtables && choice->vtables[at] == word

@@ -43,5 +43,8 @@ void census__clear(struct census *census)
 {
 	free(census->arenas);
 	free(census->types);
+	free(census->shapes);
+	free(census->rough);
+	free(census->shape_of);
 	*census = (struct census){};
 }

@@ -94,6 +94,25 @@ struct census_type {
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };
 
+/* How much a shape may say of who made the block. */
+enum shape_class {
+	SHAPE_PARTICULAR, /* it has a pointer to a file or into the block, or two to other blocks */
+	SHAPE_LARGE,	  /* 1 KiB or more: few functions make blocks of one such size */
+	SHAPE_PLAIN,	  /* all else, such as text and numbers */
+	SHAPE_CLASSES
+};
+
+/* Blocks in use whose content has a certain shape (heap/shapes.h). Only shapes of labelled blocks
+ * are counted. */
+struct census_shape {
+	uint32_t rough; /* index of the rough shape that it is one of; of a rough shape: its own */
+	uint32_t shape_class;
+	struct heap_count count;
+	uint64_t pinned; /* free bytes on sparse pages that they hold */
+};
+
+#define CENSUS_NO_SHAPE UINT32_MAX
+
 struct census {
 	struct {
 		uint64_t resident, swapped; /* bytes */
@@ -111,6 +130,13 @@ struct census {
 	struct census_arena *arenas;	/* own part of the message */
 	uint64_t n_types, untold_types; /* objects of further classes */
 	struct census_type *types;	/* own part of the message */
+	/* If blocks are labelled. A block counts once: with its shape, or with its rough shape if
+	 * its shape is none of those of labelled blocks. */
+	uint64_t n_shapes, n_rough, n_labels;
+	struct census_shape *shapes, *rough; /* own parts of the message */
+	/* by label: its block's shape; CENSUS_NO_SHAPE: no such block is in use. Own part of the
+	 * message. */
+	uint32_t *shape_of;
 };
 
 /* The share of the allocator's memory that is in doubt, 0 to 1: memory that was skipped, and the
@@ -119,7 +145,7 @@ double census__doubt(const struct census *census, enum heap_allocator allocator)
 /* Above this share the figures are not worth printing. */
 #define CENSUS_MAX_DOUBT 0.05
 
-/* Frees arenas and types. */
+/* Frees the lists. */
 void census__clear(struct census *census);
 
 /* A C++ class, for readers. */
@@ -129,11 +155,14 @@ struct heap_type {
 	struct heap_count count;
 };
 
+struct origins; /* profile/origins.h */
+
 /* A census, and what the reader is told beside it. */
 struct heap_report {
 	const struct census *census;
 	const struct heap_type *types; /* by bytes, descending */
 	size_t n_types;
+	const struct origins *origins; /* NULL: not asked for */
 	pid_t pid;
 	const char *comm; /* printable */
 	double seconds;	  /* that the census took */

@@ -37,7 +37,7 @@ static void test_pages(void **state)
 	span__add_block(span, BASE + PAGE, true);
 	span__add_block(span, free_start, false);
 	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
-	assert_int_equal(census__count(&view, &census), 0);
+	assert_int_equal(census__count(&view, &(struct census_options){}, &census), 0);
 
 	assert_int_equal(pages->mapped, 8 * PAGE);
 	assert_int_equal(pages->pages, 7 * PAGE);
@@ -90,7 +90,7 @@ static void test_shared_page(void **state)
 	assert_int_equal(blocks__add(view.blocks, &extent, &span), 0);
 	heap_arena__count(heap_found__add_arena(&found, HEAP_JEMALLOC, 5), PLACE_IN_USE, 64);
 	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
-	assert_int_equal(census__count(&view, &census), 0);
+	assert_int_equal(census__count(&view, &(struct census_options){}, &census), 0);
 	assert_int_equal(census.pages[HEAP_JEMALLOC].pinned, PAGE - 256);
 	assert_int_equal(census.pages[HEAP_JEMALLOC].whole_free, 2 * PAGE);
 	assert_int_equal(census.sizes[HEAP_JEMALLOC][4].holders, 4);

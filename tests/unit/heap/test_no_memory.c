@@ -31,18 +31,23 @@ static int new_image(struct fake *fake, struct image **ret)
 
 static int find_and_count(struct image *image, struct blocks *blocks, FILE *told)
 {
+	static const struct shape_label labels[] = {{BRK + 0x290 + 16 + 48 * 2, 40},
+						    {BRK + 0x290 + 16 + 48 * 5, 40}};
 	struct heap_found found = {};
 	const struct scan_view view = {image, blocks, &found};
+	const struct census_options options = {labels, 2};
 	struct census census = {};
 	int err = heap__find_blocks(image, blocks, &found);
 
 	if (!err)
-		err = census__count(&view, &census);
+		err = census__count(&view, &options, &census);
 	for (size_t i = 0; !err && i < census.n_arenas; i++)
 		fwrite(census.arenas[i].places, sizeof(census.arenas[i].places), 1, told);
 	for (size_t i = 0; !err && i < census.n_types; i++)
 		fprintf(told, "%s %lu\n", census.types[i].name,
 			(unsigned long)census.types[i].count.blocks);
+	for (size_t i = 0; !err && i < census.n_shapes; i++)
+		fprintf(told, "alike %lu\n", (unsigned long)census.shapes[i].count.blocks);
 	if (!err)
 		fwrite(census.pages, sizeof(census.pages), 1, told);
 	census__clear(&census);
@@ -109,6 +114,7 @@ static void censuses_are_taken_whole_or_not(void **state)
 	image__free(fake__image(&fake)); /* for the maps */
 	assert_int_equal(fail_allocation(take_census, &fake, 0, &text, &len), 0);
 	assert_non_null(memmem(text, len, "4Item 39\n", 9));
+	assert_non_null(memmem(text, len, "alike 39\n", 9));
 	free(text);
 	fail_each_allocation("census", take_census, &fake);
 	fake__free(&fake, NULL);

@@ -7,6 +7,7 @@
 
 #include "profile/diff.h"
 #include "profile/modules.h"
+#include "profile/origins.h"
 #include "profile/view.h"
 #include "tests/unit/failing.h"
 
@@ -162,12 +163,74 @@ static void views_are_made_or_not(void **state)
 	profile__free(p);
 }
 
+/* Each stack has ten blocks of a shape of its own. */
+static void fill_known(const struct profile *p, struct known_block *known, struct census *census)
+{
+	for (uint32_t i = 0; i < 10 * p->n_sites; i++) {
+		uint32_t site = i % (uint32_t)p->n_sites;
+
+		known[i] = (struct known_block){64ULL * i, 40, site};
+		census->shape_of[i] = site;
+		census->shapes[site] = (struct census_shape){.rough = site, .count = {3, 120}};
+		census->rough[site].rough = site;
+	}
+	census->n_shapes = census->n_rough = p->n_sites;
+	census->n_labels = 10 * p->n_sites;
+}
+
+static int tell_origins(void *ctx, FILE *told)
+{
+	static struct census_shape shapes[SITES], rough[SITES];
+	static uint32_t shape_of[10 * SITES];
+	static struct known_block known[10 * SITES];
+	struct census census = {.shapes = shapes, .rough = rough, .shape_of = shape_of};
+	struct profile *p = ctx;
+	struct known_block *none;
+	struct origins origins;
+	size_t n;
+	int rc;
+
+	fill_known(p, known, &census);
+	rc = origins__known(p, &none, &n);
+	if (rc)
+		return rc;
+	free(none);
+	rc = origins__find(p, known, &census, &origins);
+	if (rc)
+		return rc;
+	failing_in = 0;
+	for (size_t i = 0; i < origins.n_rows; i++)
+		fprintf(told, "%s %lu\n", origins.rows[i].functions[0],
+			(unsigned long)origins.rows[i].count.blocks);
+	origins__clear(&origins);
+	return 0;
+}
+
+static void origins_are_told_or_not(void **state)
+{
+	static struct profile_block block;
+	struct profile *p;
+
+	(void)state;
+	assert_int_equal(build(0, &p), 0);
+	assert_int_equal(p->n_sites, SITES);
+	for (size_t i = 0; i < p->n_sites; i++) {
+		p->sites[i].blocks = &block;
+		p->sites[i].n_blocks = 1;
+	}
+	fail_each_allocation("origins", tell_origins, p);
+	for (size_t i = 0; i < p->n_sites; i++)
+		p->sites[i].blocks = NULL;
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(profiles_are_built_whole_or_not),
 		cmocka_unit_test(profiles_are_compared_or_not),
 		cmocka_unit_test(views_are_made_or_not),
+		cmocka_unit_test(origins_are_told_or_not),
 	};
 
 	return cmocka_run_group_tests_name("no_memory", tests, NULL, NULL);

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Blocks laid out by hand: which count as looking alike. */
+#include "fake.h"
+
+#include "heap/shapes.h"
+
+#define FILE_AT 0x400000ULL
+#define HEAP	0x500000ULL
+#define ANON	0x600000ULL
+#define BYTES	0x10000ULL
+#define NUMBER	0x9000000000000001ULL
+#define TEXT	0x7473657474657374ULL /* "tsettest" */
+
+static struct fake fake;
+static struct image *image;
+static struct blocks *blocks;
+static struct span *span;
+static uint64_t next_block;
+static struct shape_label labels[8];
+static size_t n_labels;
+static struct census census;
+
+static void start(void)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + BYTES};
+
+	fake__add(&fake, FILE_AT, 0x1000, "r-xp 00000000 08:01 77 /bin/program");
+	fake__add(&fake, HEAP, BYTES, FAKE_BRK);
+	fake__add(&fake, ANON, 0x1000, FAKE_ANON);
+	assert_int_equal(blocks__new(&blocks), 0);
+	assert_int_equal(blocks__add(blocks, &model, &span), 0);
+	next_block = HEAP + 16;
+	n_labels = 0;
+}
+
+/* A block of n words, an odd number. Returns its address. */
+static uint64_t put_block(bool in_use, size_t n, const uint64_t *words)
+{
+	uint64_t block = next_block;
+
+	span__add_block(span, block, in_use);
+	for (size_t i = 0; i < n; i++)
+		fake__put(&fake, block + 8 * i, words[i]);
+	next_block += 8 * n + 8;
+	return block;
+}
+
+#define BLOCK(...)                                                                                 \
+	put_block(true, sizeof((uint64_t[]){__VA_ARGS__}) / 8, (const uint64_t[]){__VA_ARGS__})
+
+static void label(uint64_t addr, uint64_t size)
+{
+	labels[n_labels++] = (struct shape_label){addr, size};
+}
+
+static int count_block(const struct block *block, void *ctx)
+{
+	if (block->in_use)
+		shapes__count(ctx, block, 7);
+	return 0;
+}
+
+static void count(void)
+{
+	size_t dropped[HEAP_ALLOCATORS];
+	struct shapes *shapes;
+
+	span__add_block(span, next_block, false); /* the last one's end */
+	image = fake__image(&fake);
+	assert_int_equal(blocks__finish(blocks, dropped), 0);
+	assert_int_equal(shapes__new(image, blocks, labels, n_labels, &shapes), 0);
+	assert_int_equal(blocks__each(blocks, count_block, shapes), 0);
+	shapes__give(shapes, &census);
+	shapes__free(shapes);
+	assert_int_equal(census.n_labels, n_labels);
+}
+
+static void end(void)
+{
+	census__clear(&census);
+	blocks__free(blocks);
+	fake__free(&fake, image);
+}
+
+static const struct census_shape *shape_of(size_t label)
+{
+	assert_in_range(census.shape_of[label], 0, census.n_shapes - 1);
+	return &census.shapes[census.shape_of[label]];
+}
+
+/* Numbers, texts and targets of pointers may differ; NULL and a pointer differ in the shape, but not
+ * in the rough shape. Another size is another block. */
+static void test_blocks_look_alike(void **state)
+{
+	uint64_t known;
+
+	(void)state;
+	start();
+	known = BLOCK(HEAP + 0x100, ANON + 8, NUMBER, 5, 0);
+	BLOCK(HEAP + 0x200, ANON + 16, NUMBER + 1, 9, 0);
+	BLOCK(HEAP + 0x200, ANON + 16, NUMBER + 1, 9, 0);
+	BLOCK(HEAP + 0x100, 0, NUMBER, 5, 0);		 /* roughly */
+	BLOCK(HEAP + 0x100, ANON + 8, NUMBER, TEXT, 8);	 /* roughly */
+	BLOCK(5, ANON + 8, NUMBER, 5, 0);		 /* no pointer */
+	BLOCK(HEAP + 0x100, ANON + 8, NUMBER, 5, 0, 0, 0); /* larger */
+	put_block(false, 5, (const uint64_t[]){HEAP + 0x100, ANON + 8, NUMBER, 5, 0});
+	label(known, 33);
+	count();
+	assert_int_equal(census.n_shapes, 1);
+	assert_int_equal(census.n_rough, 1);
+	assert_int_equal(shape_of(0)->count.blocks, 3);
+	assert_int_equal(shape_of(0)->count.bytes, 3 * 40);
+	assert_int_equal(shape_of(0)->pinned, 3 * 7);
+	assert_int_equal(shape_of(0)->shape_class, SHAPE_PLAIN);
+	assert_int_equal(census.rough[0].count.blocks, 2);
+	end();
+}
+
+/* Pointers to a file and into the block count with their target. */
+static void test_exact_targets(void **state)
+{
+	uint64_t object, list;
+
+	(void)state;
+	start();
+	object = BLOCK(FILE_AT + 0x10, 1, 2);
+	BLOCK(FILE_AT + 0x10, 3, 4);
+	BLOCK(FILE_AT + 0x18, 3, 4);
+	list = next_block;
+	BLOCK(list, list, 1);
+	BLOCK(next_block, next_block, 2);
+	BLOCK(next_block, next_block + 8, 2);
+	label(object, 24);
+	label(list, 24);
+	count();
+	assert_int_equal(census.n_shapes, 2);
+	assert_int_equal(shape_of(0)->count.blocks, 2);
+	assert_int_equal(shape_of(1)->count.blocks, 2);
+	assert_int_equal(shape_of(0)->shape_class, SHAPE_PARTICULAR);
+	assert_int_equal(shape_of(1)->shape_class, SHAPE_PARTICULAR);
+	end();
+}
+
+static void test_classes(void **state)
+{
+	static const uint64_t large[131] = {5};
+	uint64_t node, text, buffer;
+
+	(void)state;
+	start();
+	node = BLOCK(HEAP + 0x20, HEAP + 0x40, 1);
+	text = BLOCK(TEXT, TEXT, 0x74736574);
+	buffer = put_block(true, 131, large);
+	label(node, 24);
+	label(text, 24);
+	label(buffer, 1040);
+	count();
+	assert_int_equal(shape_of(0)->shape_class, SHAPE_PARTICULAR);
+	assert_int_equal(shape_of(1)->shape_class, SHAPE_PLAIN);
+	assert_int_equal(shape_of(2)->shape_class, SHAPE_LARGE);
+	end();
+}
+
+/* Labels whose block is gone, smaller, not at its beginning, or not resident. */
+static void test_labels_without_blocks(void **state)
+{
+	uint64_t freed, small;
+
+	(void)state;
+	start();
+	freed = put_block(false, 3, (const uint64_t[]){1, 2, 3});
+	small = BLOCK(1, 2, 3);
+	put_block(false, 3, (const uint64_t[]){0, 0, 0});
+	next_block = HEAP + 0x8010;
+	BLOCK(1, 2, 3);
+	fake__set_page(&fake, HEAP + 0x8000, 0);
+	label(freed, 24);
+	label(small, 40);
+	label(small + 8, 8);
+	label(HEAP + 0x8010, 24);
+	label(ANON, 24);
+	count();
+	assert_int_equal(census.n_shapes, 0);
+	for (size_t i = 0; i < n_labels; i++)
+		assert_int_equal(census.shape_of[i], CENSUS_NO_SHAPE);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_blocks_look_alike),
+		cmocka_unit_test(test_exact_targets),
+		cmocka_unit_test(test_classes),
+		cmocka_unit_test(test_labels_without_blocks),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Known blocks and shapes that are made up: whom do other blocks look like? */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "profile/origins.h"
+
+#include "drawn.h"
+
+#define MAX_KNOWN 4000
+
+static struct profile *profile;
+static struct census census;
+static uint32_t shape_of[MAX_KNOWN];
+static struct known_block *known;
+static size_t n_known;
+static struct origins origins;
+
+static void start(void)
+{
+	profile = new_profile(1);
+	census = (struct census){.shape_of = shape_of};
+	n_known = 0;
+	known = calloc(MAX_KNOWN, sizeof(*known));
+	assert_non_null(known);
+}
+
+/* A shape that has a rough shape of its own, and blocks of 50 bytes in use that have it. */
+static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
+{
+	size_t n = census.n_shapes++;
+
+	census.n_rough++;
+	census.shapes = realloc(census.shapes, (n + 1) * sizeof(*census.shapes));
+	census.rough = realloc(census.rough, (n + 1) * sizeof(*census.rough));
+	census.shapes[n] = (struct census_shape){
+		(uint32_t)n, shape_class, {blocks, 50 * blocks}, blocks};
+	census.rough[n] = (struct census_shape){.rough = (uint32_t)n, .shape_class = shape_class};
+	census.sizes[HEAP_GLIBC][4].in_use.blocks += blocks;
+	census.sizes[HEAP_GLIBC][4].in_use.bytes += 50 * blocks;
+	return (uint32_t)n;
+}
+
+/* The stack malloc < name < main, with n known blocks of this shape. */
+static void add_known(const char *name, uint32_t shape, size_t n)
+{
+	size_t site = add_stack(profile, name, 0, 50, 1);
+
+	free(profile->sites[site].blocks);
+	profile->sites[site].blocks = calloc(1, sizeof(struct profile_block));
+	profile->sites[site].n_blocks = 1;
+	for (size_t i = 0; i < n; i++) {
+		shape_of[n_known] = shape;
+		known[n_known] = (struct known_block){0x1000 + 64 * n_known, 50, (uint32_t)site};
+		n_known++;
+	}
+}
+
+static void find(void)
+{
+	census.n_labels = n_known;
+	assert_int_equal(origins__find(profile, known, &census, &origins), 0);
+}
+
+static void end(void)
+{
+	origins__clear(&origins);
+	free(census.shapes);
+	free(census.rough);
+	free(known);
+	profile__free(profile);
+}
+
+static const struct origin *row_of(const char *function)
+{
+	for (size_t i = 0; i < origins.n_rows; i++)
+		if (!strcmp(origins.rows[i].functions[0], function))
+			return &origins.rows[i];
+	return NULL;
+}
+
+static void test_shapes_of_one_function(void **state)
+{
+	uint32_t session, other;
+
+	(void)state;
+	start();
+	session = add_shape(SHAPE_PARTICULAR, 1000);
+	other = add_shape(SHAPE_PARTICULAR, 300);
+	add_shape(SHAPE_PARTICULAR, 11); /* of no known block */
+	add_known("session_new", session, 30);
+	add_known("page_new", other, 8); /* nine would be enough */
+	find();
+	assert_int_equal(origins.known, 38);
+	assert_int_equal(origins.n_rows, 1);
+	assert_int_equal(origins.rows[0].n_functions, 2);
+	assert_string_equal(origins.rows[0].functions[0], "session_new");
+	assert_string_equal(origins.rows[0].functions[1], "main");
+	assert_int_equal(origins.rows[0].count.blocks, 1000);
+	assert_int_equal(origins.rows[0].count.bytes, 50000);
+	assert_int_equal(origins.rows[0].pinned, 1000);
+	assert_int_equal(origins.unknown.blocks, 311);
+	assert_int_equal(origins.told.blocks, 30);
+	assert_int_equal(origins.right.blocks, 30);
+	end();
+}
+
+/* Two functions whose blocks look the same: nothing can be said. One in twenty may differ, because
+ * tracing may have missed that a block was freed and its place was given to another. */
+static void test_shapes_of_two_functions(void **state)
+{
+	uint32_t both, mostly;
+
+	(void)state;
+	start();
+	both = add_shape(SHAPE_PARTICULAR, 1000);
+	mostly = add_shape(SHAPE_PARTICULAR, 500);
+	add_known("this_new", both, 40);
+	add_known("that_new", both, 40);
+	add_known("much_new", mostly, 99);
+	add_known("rare_new", mostly, 1);
+	for (int i = 0; i < 20; i++) { /* so that the class is not given up */
+		char name[] = "a_new";
+
+		name[0] = (char)('a' + i);
+		add_known(name, add_shape(SHAPE_PARTICULAR, 1), 10);
+	}
+	find();
+	assert_non_null(row_of("a_new"));
+	assert_null(row_of("this_new"));
+	assert_null(row_of("that_new"));
+	assert_non_null(row_of("much_new"));
+	assert_int_equal(row_of("much_new")->count.blocks, 500);
+	end();
+}
+
+/* The blocks of a rough shape are of one function, those of each shape are too few to tell. */
+static void test_rough_shapes(void **state)
+{
+	(void)state;
+	start();
+	for (int i = 0; i < 5; i++)
+		add_known("page_new", add_shape(SHAPE_PLAIN, 100), 4);
+	for (uint32_t i = 1; i < 5; i++)
+		census.shapes[i].rough = 0;
+	census.rough[0].count = (struct heap_count){7, 350};
+	add_known("text_new", add_shape(SHAPE_PLAIN, 10), 20);
+	find();
+	assert_int_equal(origins.n_rows, 2);
+	assert_int_equal(row_of("page_new")->count.blocks, 507);
+	end();
+}
+
+/* Of plain blocks, one function in three makes some that look like another one's. So a function that
+ * was not seen may do so, too. */
+static void test_classes_that_mislead(void **state)
+{
+	char name[] = "a_new";
+	uint32_t shape = 0;
+
+	(void)state;
+	start();
+	for (int i = 0; i < 12; i++) {
+		if (i % 3 != 1)
+			shape = add_shape(SHAPE_PLAIN, 100);
+		name[0] = (char)('a' + i);
+		/* the second one's blocks would be taken for the first one's */
+		add_known(name, shape, i % 3 == 1 ? 1 : 100);
+	}
+	add_known("object_new", add_shape(SHAPE_PARTICULAR, 77), 20);
+	add_known("list_new", add_shape(SHAPE_PARTICULAR, 55), 20);
+	find();
+	assert_int_equal(origins.n_rows, 2);
+	assert_string_equal(origins.rows[0].functions[0], "object_new");
+	assert_string_equal(origins.rows[1].functions[0], "list_new");
+	end();
+}
+
+/* Whoever calls the allocator is named, not the allocator; and no longer a stack than is known. */
+static void test_common_beginning(void **state)
+{
+	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0x610001, 0};
+	const char *names[] = {"malloc", "operator new(unsigned long)", "make", NULL};
+	uint32_t shape;
+
+	(void)state;
+	start();
+	shape = add_shape(SHAPE_PARTICULAR, 900);
+	for (int i = 0; i < 2; i++) {
+		size_t site;
+
+		addrs[3] = 0x620001 + 0x1000 * (uint64_t)i;
+		names[3] = i ? "left" : "right";
+		assert_int_equal(profile__add_site(profile, addrs, 4, false, &site), 0);
+		for (size_t k = 0; k < 4; k++)
+			set_name(profile, profile->sites[site].locations[k], names[k]);
+		profile->sites[site].blocks = calloc(1, sizeof(struct profile_block));
+		profile->sites[site].n_blocks = 1;
+		for (int k = 0; k < 20; k++) {
+			shape_of[n_known] = shape;
+			known[n_known] = (struct known_block){64 * n_known, 50, (uint32_t)site};
+			n_known++;
+		}
+	}
+	for (int i = 0; i < 3; i++) {
+		char name[] = "a_new";
+
+		name[0] = (char)('a' + i);
+		add_known(name, add_shape(SHAPE_PARTICULAR, 1), 1);
+	}
+	find();
+	assert_int_equal(origins.n_rows, 1);
+	assert_int_equal(origins.rows[0].n_functions, 1);
+	assert_string_equal(origins.rows[0].functions[0], "make");
+	end();
+}
+
+/* All blocks come by one wrapper of malloc, which is nobody's mark. */
+static void test_wrapper(void **state)
+{
+	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0};
+	uint32_t shapes[2];
+
+	(void)state;
+	start();
+	for (int i = 0; i < 2; i++)
+		shapes[i] = add_shape(SHAPE_PARTICULAR, 100);
+	for (int i = 0; i < 4; i++) {
+		size_t site;
+
+		addrs[2] = 0x620001 + 0x1000 * (uint64_t)i;
+		assert_int_equal(profile__add_site(profile, addrs, 3, false, &site), 0);
+		set_name(profile, profile->sites[site].locations[1], "get");
+		set_name(profile, profile->sites[site].locations[2],
+			 (const char *[]){"a", "b", "c", "d"}[i]);
+		profile->sites[site].blocks = calloc(1, sizeof(struct profile_block));
+		profile->sites[site].n_blocks = 1;
+		for (int k = 0; k < 20; k++) {
+			shape_of[n_known] = shapes[i < 2]; /* c and d: each its half */
+			known[n_known] = (struct known_block){64 * n_known, 50, (uint32_t)site};
+			n_known++;
+		}
+	}
+	find();
+	assert_int_equal(origins.n_rows, 0);
+	assert_int_equal(origins.unknown.blocks, 200);
+	end();
+}
+
+static void test_known_blocks(void **state)
+{
+	static const struct profile_block one[] = {{300, 8}, {100, 16}}, other[] = {{200, 24}, {100, 16}};
+	struct profile *p = new_profile(1);
+	size_t n;
+
+	(void)state;
+	add_stack(p, "a", 0, 8, 1);
+	add_stack(p, "b", 0, 8, 1);
+	p->sites[0].blocks = malloc(sizeof(one));
+	p->sites[1].blocks = malloc(sizeof(other));
+	memcpy(p->sites[0].blocks, one, sizeof(one));
+	memcpy(p->sites[1].blocks, other, sizeof(other));
+	p->sites[0].n_blocks = p->sites[1].n_blocks = 2;
+	assert_int_equal(origins__known(p, &known, &n), 0);
+	/* of two stacks at one address, nobody knows which is right */
+	assert_int_equal(n, 2);
+	assert_int_equal(known[0].addr, 200);
+	assert_int_equal(known[0].site, 1);
+	assert_int_equal(known[1].addr, 300);
+	assert_int_equal(known[1].size, 8);
+	free(known);
+	profile__free(p);
+}
+
+/* Nothing is known, or too little. */
+static void test_too_few(void **state)
+{
+	uint32_t shapes[2];
+
+	(void)state;
+	start();
+	for (int i = 0; i < 2; i++)
+		shapes[i] = add_shape(SHAPE_PARTICULAR, 100);
+	add_known("even", shapes[0], 1);
+	add_known("odd", shapes[0], 1);
+	add_known("even", shapes[1], 1);
+	find();
+	assert_int_equal(origins.n_rows, 0);
+	assert_false(origins.misleading); /* nothing was told, so nothing was wrong */
+	assert_int_equal(origins.told.blocks, 0);
+	assert_int_equal(origins.unknown.blocks, 200);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_shapes_of_one_function),
+		cmocka_unit_test(test_shapes_of_two_functions),
+		cmocka_unit_test(test_rough_shapes),
+		cmocka_unit_test(test_classes_that_mislead),
+		cmocka_unit_test(test_common_beginning),
+		cmocka_unit_test(test_wrapper),
+		cmocka_unit_test(test_known_blocks),
+		cmocka_unit_test(test_too_few),
+	};
+
+	return cmocka_run_group_tests_name("origins", tests, NULL, NULL);
+}
