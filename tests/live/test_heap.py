@@ -247,6 +247,72 @@ def heap_redis():
         expect_near(got, wanted, wanted / 100, "bytes in use")
 
 
+def makers_of(stacks):
+    """Blocks that are told of each function of tests/progs/makers.c."""
+    blocks = {}
+    for row in stacks:
+        maker = next((name for name in row["stack"] if name.startswith("make_")), None)
+        expect(maker, f"a row of no function that makes blocks: {row}")
+        blocks[maker] = blocks.get(maker, 0) + row["blocks"]
+    return blocks
+
+
+def check_makers(preload):
+    """At the defaults. Of the blocks that are told as a function's, those that it did not make."""
+    env = {**os.environ, "LD_PRELOAD": preload} if preload else None
+    process = start([os.path.join(PROGS, "makers"), 20000, 60], env=env)
+    made, nbytes = {}, {}
+    while (line := read_line(process, process.stdout)) != "ready\n":
+        name, blocks, size = line.split()
+        made[name], nbytes[name] = int(blocks), int(size)
+    result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
+    end(process)
+    expect_equal(result.status, 0, result.err)
+    origins = result.json()["origins"]
+    told = makers_of(origins["stacks"])
+    wrong = sum(max(0, blocks - made[name]) for name, blocks in told.items())
+    expect(wrong <= 0.05 * sum(told.values()), f"{wrong} of {sum(told.values())} blocks are told wrongly: {told}")
+    expect("make_config" not in told, "blocks that tracing cannot have seen are told of make_config", told)
+    whole = sum(size for name, size in nbytes.items() if told.get(name, 0) > 0.9 * made[name])
+    expect(whole > 0.9 * sum(nbytes.values()), f"only {whole} of {sum(nbytes.values())} bytes are told: {told}")
+    in_use = sum(told.values()) + origins["unknown"]["blocks"]
+    expect(in_use >= sum(made.values()), f"{in_use} blocks in use, of {sum(made.values())}")
+    return f"{len(told)} of 9 functions, {100 * wrong / sum(told.values()):.2f} % wrong"
+
+
+@test(beside=True, long=True)
+def heap_names_who_made_old_blocks():
+    """Nearly all blocks are older than tracing. Those of make_config() look like those of make_entry(): 1 in 40."""
+    said = check_makers(None)
+    if not os.path.exists(JEMALLOC):
+        raise NotRunnable(f"{JEMALLOC} is missing")
+    return f"{said}; jemalloc: {check_makers(JEMALLOC)}"
+
+
+@test(beside=True, long=True)
+def heap_names_who_made_the_keys_of_redis():
+    """Keys that were set before tracing, and as many more while it goes on: each has an entry, a key, an object and a value."""
+    server, cli, bench = need_tool("redis-server"), need_tool("redis-cli"), need_tool("redis-benchmark")
+    with place() as directory:
+        path = os.path.join(directory, "s")
+        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "", "--dir", directory])
+        wait_until(lambda: os.path.exists(path), "redis")
+        options = ["-s", path, "-q", "-r", "10000000", "-d", "100", "-t", "set"]
+        run([bench, *options, "-n", "300000", "-P", "16"])
+        before = int(run([cli, "-s", path, "dbsize"]).out.split()[-1])
+        load = start([bench, *options, "-n", "100000000", "-c", "2"])
+        result = memtrace("heap", "-p", redis.pid, "--stacks", "-d", 40, "--json", timeout=120)
+        end(load)
+        keys = int(run([cli, "-s", path, "dbsize"]).out.split()[-1])
+        expect_equal(result.status, 0, result.err)
+    told = {row["stack"][0]: row["blocks"] for row in result.json()["origins"]["stacks"] if row["blocks"] > before / 2}
+    expect(told, "no row of the keys: ", result.out[-2000:])
+    for name, blocks in told.items():
+        # the census was before the last count of keys
+        expect(before <= blocks <= 2 * keys, f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
+    return f"{before} keys before, {keys} after: {told}"
+
+
 @test(beside=True)
 def heap_words():
     """The table, what cannot be read, and what cannot be at all."""
@@ -259,5 +325,5 @@ def heap_words():
     expect_words(told("-p", musl.pid), "Blocks of musl cannot be found from outside")
     gone = start(["true"])
     gone.wait()
-    for args in (["-p", gone.pid], ["-p", "x"], []):
+    for args in (["-p", gone.pid], ["-p", "x"], [], ["-p", gone.pid, "-d", 3], ["-p", gone.pid, "--stacks"]):
         expect(memtrace("heap", *args).status != 0, "heap", args, "succeeded")

@@ -184,6 +184,8 @@ def json_schema_of_replicas():
 def json_schema_of_heap():
     with Target("truth_basic") as target:
         check("heap_census", memtrace("heap", "-p", target.pid, "--json").out)
+        told, = check("heap_census", memtrace("heap", "-p", target.pid, "--stacks", "-d", 1, "--json").out)
+        expect_keys(told["origins"], "stacks", "unknown")
 
 
 @test(beside=True)

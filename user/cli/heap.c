@@ -5,19 +5,23 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "cli/cli.h"
 #include "cli/heap_types.h"
 #include "cli/options.h"
 #include "cli/output.h"
+#include "cli/sampled.h"
 #include "encode/encode.h"
 #include "heap/census.h"
 #include "proc/maps.h"
 #include "proc/process.h"
+#include "profile/origins.h"
 #include "session/privileges.h"
 #include "session/session.h"
 
-#define DEFAULT_TOP 10
+#define DEFAULT_TOP	10
+#define DEFAULT_TRACE_S 30.0 /* with --stacks */
 
 struct heap_config {
 	pid_t pid;
@@ -25,6 +29,17 @@ struct heap_config {
 	unsigned top;
 	bool json;
 	bool blocks; /* --debug-blocks */
+	bool stacks;
+	double duration_s; /* of tracing, for --stacks; 0: not given */
+
+	/* with --stacks */
+	struct session *session;
+	const struct profile *profile;
+	struct known_block *known;
+	struct shape_label *labels; /* the same blocks */
+	size_t n_known;
+	struct origins origins;
+
 	struct heap_report report;
 };
 
@@ -36,7 +51,20 @@ static const struct option_row what_rows[] = {
 	 .take = take_pid,
 	 .to = offsetof(struct heap_config, pid),
 	 .help = "the process whose heap is read",
-	 .man = "It goes on running: no probe, no stop, only reads of resident pages."},
+	 .man = "It goes on running. Only resident pages are read. Only --stacks places probes."},
+	{"stacks", .flag = offsetof(struct heap_config, stacks),
+	 .help = "which functions made the blocks, as it looks: traces for 30 s first",
+	 .man = "The process is traced with the limits that record has by default, and the probes "
+		"are taken out. Blocks that look like sampled ones are then told with the "
+		"functions that made these, also blocks from before."},
+	{.name = "duration",
+	 .letter = 'd',
+	 .arg = "SECONDS",
+	 .by_default = "30",
+	 .take = take_seconds,
+	 .to = offsetof(struct heap_config, duration_s),
+	 .help = "of tracing, for --stacks",
+	 .man = "A signal (Ctrl-C) ends tracing sooner."},
 	{},
 };
 
@@ -86,7 +114,7 @@ const struct command command_heap = {
 		 "page by page, objects by C++ class, and which blocks keep pages from going back "
 		 "to the system. Reads "
 		 "the structures of glibc's malloc and of jemalloc from outside: no probe, no "
-		 "stop.",
+		 "stop. With --stacks also which functions made the blocks, as it looks.",
 	.groups = groups,
 };
 
@@ -103,7 +131,8 @@ static int take_census(struct heap_config *c, struct maps *maps, struct census *
 		return fail(&err);
 	}
 	c->report.unread = heap__unread_allocator(maps);
-	rc = census__take(c->pid, maps, 0, census, &err);
+	rc = census__take(c->pid, maps, &(struct census_options){c->labels, c->n_known}, census,
+			  &err);
 	c->report.seconds = clock__monotonic_s() - start;
 	if (!rc)
 		return 0;
@@ -144,6 +173,37 @@ static int name_types(struct heap_config *c, const struct maps *maps, const stru
 	return 0;
 }
 
+static int label_blocks(struct heap_config *c)
+{
+	if (origins__known(c->profile, &c->known, &c->n_known))
+		return no_memory();
+	c->labels = calloc(c->n_known + 1, sizeof(*c->labels));
+	if (!c->labels)
+		return no_memory();
+	for (size_t i = 0; i < c->n_known; i++)
+		c->labels[i] = (struct shape_label){c->known[i].addr, c->known[i].size};
+	return 0;
+}
+
+/* Traces for blocks that are known. */
+static int find_known(struct heap_config *c)
+{
+	int status = sampled__trace(c->pid, c->duration_s ?: DEFAULT_TRACE_S, "heap", &c->session,
+				    &c->profile);
+
+	return !status && c->profile ? label_blocks(c) : status;
+}
+
+static int find_origins(struct heap_config *c, const struct census *census)
+{
+	if (!c->profile)
+		return 0;
+	if (origins__find(c->profile, c->known, census, &c->origins))
+		return no_memory();
+	c->report.origins = &c->origins;
+	return 0;
+}
+
 static int encode(const void *what, struct sink *sink)
 {
 	const struct heap_config *c = what;
@@ -170,21 +230,57 @@ static int encode_blocks(const void *what, struct sink *sink)
 	return rc;
 }
 
-int cmd_heap(int argc, char **argv)
+static int report(struct heap_config *c)
 {
-	struct heap_config config = {.top = DEFAULT_TOP};
-	int status = command__parse(&command_heap, &config, argc, argv);
 	struct process_info info = {};
 	struct heap_type *types = NULL;
 	struct census census;
 	struct maps maps;
+	int status = c->stacks ? find_known(c) : 0;
+
+	if (!status)
+		status = take_good_census(c, &maps, &census);
+	if (status)
+		return status;
+	status = name_types(c, &maps, &census, &types);
+	maps__free(&maps);
+	process__read_stat(c->pid, &info);
+	c->report.census = &census;
+	c->report.pid = c->pid;
+	c->report.comm = printable(info.comm);
+	if (!status)
+		status = find_origins(c, &census);
+	if (!status)
+		status = write_text(c->output, encode, c);
+	heap_types__free(types, c->report.n_types);
+	census__clear(&census);
+	return status;
+}
+
+static void clear_config(struct heap_config *c)
+{
+	origins__clear(&c->origins);
+	free(c->labels);
+	free(c->known);
+	session__free(c->session);
+}
+
+int cmd_heap(int argc, char **argv)
+{
+	_cleanup_(clear_config) struct heap_config config = {.top = DEFAULT_TOP};
+	int status = command__parse(&command_heap, &config, argc, argv);
 	struct error err = {};
 
 	if (status)
 		return status;
 	if (optind < argc || !config.pid)
 		return usage_error("heap", "which process? -p PID");
+	if (config.duration_s > 0 && !config.stacks)
+		return usage_error("heap", "-d is the time of tracing for --stacks");
+	if (config.blocks && config.stacks)
+		return usage_error("heap", "either --debug-blocks or --stacks");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
+	    (config.stacks && privileges__begin_files(&err)) ||
 	    session__check_pid(config.pid, &err))
 		return fail(&err);
 	if (config.blocks) {
@@ -192,18 +288,5 @@ int cmd_heap(int argc, char **argv)
 				    &(struct listing){config.pid, &err});
 		return err.code ? fail(&err) : status;
 	}
-	status = take_good_census(&config, &maps, &census);
-	if (status)
-		return status;
-	status = name_types(&config, &maps, &census, &types);
-	maps__free(&maps);
-	process__read_stat(config.pid, &info);
-	config.report.census = &census;
-	config.report.pid = config.pid;
-	config.report.comm = printable(info.comm);
-	if (!status)
-		status = write_text(config.output, encode, &config);
-	heap_types__free(types, config.report.n_types);
-	census__clear(&census);
-	return status;
+	return report(&config);
 }

@@ -1,53 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace why --stack: traces the process for a while, as record does by default, to find live
- * blocks of the stacks that are asked for. */
+/* memtrace why --stack: traces the process for a while, to find live blocks of the stacks that are
+ * asked for. */
 #include <errno.h>
-#include <math.h>
-#include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/vector.h"
 #include "cli/cli.h"
-#include "cli/nowait.h"
-#include "cli/trace_options.h"
+#include "cli/sampled.h"
 #include "cli/why.h"
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
-
-/* Traces until the time is over, the process ends, or a signal comes. */
-static int trace(struct session *s, double duration_s, int signal_fd)
-{
-	struct pollfd fds[2] = {{.fd = session__fd(s), .events = POLLIN},
-				{.fd = signal_fd, .events = POLLIN}};
-	double until = clock__monotonic_s() + duration_s, next = 0;
-	struct withdrawn_told withdrawn = {};
-
-	for (;;) {
-		double now = clock__monotonic_s();
-
-		if (now >= until)
-			return 0;
-		if (now >= next) {
-			struct session_status ignored;
-
-			session__status(s, &ignored); /* keeps the CPU times fresh */
-			next = now + 1;
-		}
-		poll(fds, 2, (int)ceil(fmin(until - now, 1) * 1000));
-		if (fds[1].revents & POLLIN)
-			return 0;
-		if (session__dispatch(s))
-			return 0;
-		say_withdrawn(s, &withdrawn);
-		if (!session__is_guarded(s))
-			return say_unguarded();
-	}
-}
 
 /* For each location: does the expression match one of its functions? NULL: out of memory. */
 static bool *match_locations(const struct profile *profile, const regex_t *pattern)
@@ -117,48 +81,15 @@ static int take_blocks(const struct profile *profile, const regex_t *pattern, st
 	return 0;
 }
 
-/* The probes are out when this returns. */
 static int find_blocks(pid_t pid, double duration_s, const regex_t *pattern, struct why_stack *ret)
 {
 	_cleanup_(cleanup_session) struct session *session = NULL;
-	_cleanup_close_ int signal_fd = -1;
-	struct trace_config config;
-	struct session_options options;
-	struct profile *const *profiles;
-	struct error err = {};
-	sigset_t signals;
-	size_t n;
-	int rc;
+	const struct profile *profile;
+	int rc = sampled__trace(pid, duration_s, "why", &session, &profile);
 
-	trace_config__init(&config);
-	config.pids[config.n_pids++] = pid;
-	config.duration_s = duration_s;
-	config.leaks = true; /* the closer samples of --leaks: there are to be enough blocks */
-	config.what_given = true;
-	trace_config__settle(&config, "why", false);
-	options = trace_config__session_options(&config);
-	options.blocks = true;
-	if (session__open(&options, &session, &err))
-		return fail(&err);
-	end_signals(&signals);
-	signal_fd = take_signals(&signals);
-	if (signal_fd < 0)
-		return EXIT_FAILED;
-	if (session__start(session, &err))
-		return fail(&err);
-	complain_to(nowait__complain); /* until the probes are out, nothing may block */
-	rc = trace(session, duration_s, signal_fd);
-	session__stop(session);
-	complain_to(NULL);
-	release_signals(signal_fd, &signals);
-	if (rc)
+	if (rc || !profile)
 		return rc;
-	if (session__profiles(session, &profiles, &n, &err))
-		return fail(&err);
-	for (size_t i = 0; i < n && !rc; i++)
-		if (profiles[i]->what == PROFILE_HEAP)
-			rc = take_blocks(profiles[i], pattern, ret);
-	return rc ? no_memory() : 0;
+	return take_blocks(profile, pattern, ret) ? no_memory() : 0;
 }
 
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,

@@ -7,6 +7,8 @@
 #include "base/cleanup.h"
 #include "encode/encode.h"
 #include "encode/json.h"
+#include "encode/text.h"
+#include "profile/origins.h"
 
 #define MAX_ARENAS 8 /* rows of arenas; the others are added up */
 
@@ -291,6 +293,88 @@ static void put_pinned(const struct census *census, int allocator, unsigned top,
 	}
 }
 
+#define SHOWN_FUNCTIONS	 4
+#define FUNCTION_COLUMNS 40
+
+static int put_functions(const struct origin *origin, struct sink *sink)
+{
+	size_t n = origin->n_functions < SHOWN_FUNCTIONS ? origin->n_functions : SHOWN_FUNCTIONS;
+
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_free_ char *printable = text_printable(origin->functions[i]);
+		_cleanup_free_ char *name =
+			printable ? text_unqualified(printable, FUNCTION_COLUMNS) : NULL;
+
+		if (!name)
+			return -ENOMEM;
+		sink__printf(sink, "%s%s", i ? " < " : "", name);
+	}
+	sink__puts(sink, n < origin->n_functions ? " < ...\n" : "\n");
+	return 0;
+}
+
+static void put_origin(const struct heap_count *count, uint64_t pinned, struct sink *sink)
+{
+	char a[20], b[20];
+
+	sink__printf(sink, "%12" PRIu64 " %12s %12s  ", count->blocks, bytes(count->bytes, a),
+		     pinned ? bytes(pinned, b) : "");
+}
+
+/* How often the known blocks were told rightly, when half of them told the others. */
+static void put_held_back(const struct origins *o, struct sink *sink)
+{
+	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);
+	if (o->told.blocks)
+		sink__printf(sink,
+			     " Half of them told the functions of %" PRIu64 " others,\n%" PRIu64
+			     " of them rightly (%.1f %%; of the bytes %.1f %%).",
+			     o->told.blocks, o->right.blocks,
+			     100.0 * (double)o->right.blocks / (double)o->told.blocks,
+			     100.0 * (double)o->right.bytes / (double)o->told.bytes);
+	sink__puts(sink, "\n");
+}
+
+static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
+{
+	struct heap_count others = {};
+	uint64_t pinned = 0;
+
+	sink__puts(sink,
+		   "\nWho made the blocks, as it looks: they are like blocks that tracing has "
+		   "seen.\n");
+	if (o->misleading)
+		sink__puts(sink, "Nothing is told: too many known blocks would be told wrongly.\n");
+	if (!o->misleading && !o->n_rows)
+		sink__puts(sink, "Nothing can be told: trace for longer (-d).\n");
+	if (o->n_rows)
+		sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
+			     "LOOK LIKE THOSE OF");
+	for (size_t i = 0; i < o->n_rows; i++) {
+		const struct origin *row = &o->rows[i];
+
+		if (i < top) {
+			put_origin(&row->count, row->pinned, sink);
+			if (put_functions(row, sink))
+				return -ENOMEM;
+			continue;
+		}
+		others.blocks += row->count.blocks;
+		others.bytes += row->count.bytes;
+		pinned += row->pinned;
+	}
+	if (o->n_rows > top) {
+		put_origin(&others, pinned, sink);
+		sink__printf(sink, "%zu others\n", o->n_rows - top);
+	}
+	if (o->n_rows) {
+		put_origin(&o->unknown, 0, sink);
+		sink__puts(sink, "unknown\n");
+	}
+	put_held_back(o, sink);
+	return 0;
+}
+
 static void put_quality(const struct census *census, struct sink *sink)
 {
 	char a[20], b[20];
@@ -350,6 +434,8 @@ int encode_heap_report(const struct heap_report *report, unsigned top, struct si
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_sizes(census, i, top, sink);
 	put_types(report, top, sink);
+	if (report->origins && put_origins(report->origins, top, sink))
+		return -ENOMEM;
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		put_pinned(census, i, top, sink);
 	put_quality(census, sink);
@@ -441,6 +527,34 @@ static void put_json_allocator(struct json *list, const struct census *census, i
 	sink__puts(json.sink, "}");
 }
 
+static void put_json_origins(struct json *object, const struct origins *o)
+{
+	struct json json = json__open(object, "origins", "{");
+	struct json list = json__open(&json, "stacks", "[");
+
+	for (size_t i = 0; i < o->n_rows; i++) {
+		struct json row = json__open(&list, NULL, "{");
+		struct json functions = json__open(&row, "stack", "[");
+
+		for (size_t k = 0; k < o->rows[i].n_functions; k++) {
+			json__comma(&functions);
+			json__text(&functions, o->rows[i].functions[k]);
+		}
+		sink__puts(functions.sink, "]");
+		json__put_uint(&row, "blocks", o->rows[i].count.blocks);
+		json__put_uint(&row, "bytes", o->rows[i].count.bytes);
+		json__put_uint(&row, "pinned", o->rows[i].pinned);
+		sink__puts(row.sink, "}");
+	}
+	sink__puts(list.sink, "]");
+	put_count(&json, "unknown", &o->unknown);
+	json__put_uint(&json, "known_blocks", o->known);
+	put_count(&json, "told", &o->told);
+	put_count(&json, "told_rightly", &o->right);
+	json__put_bool(&json, "misleading", o->misleading);
+	sink__puts(json.sink, "}");
+}
+
 int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 {
 	const struct census *census = report->census;
@@ -477,6 +591,8 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 	}
 	sink__puts(sink, "]");
 	json__put_uint(&json, "untold_types", census->untold_types);
+	if (report->origins)
+		put_json_origins(&json, report->origins);
 	sink__puts(sink, "}\n");
 	return sink->error;
 }

@@ -188,14 +188,15 @@ static uint32_t *slot_of_size(const struct shapes *s, uint64_t size)
 			  s->rough.keys[i].size == size);
 }
 
-/* rough: index of the rough shape; CENSUS_NO_SHAPE: the key is one. *ret: index of the key, which is
- * added if it is new. 0 or -ENOMEM. */
+/* rough: index of the rough shape; CENSUS_NO_SHAPE: the key is one. *ret: index of the key, which
+ * is added if it is new. 0 or -ENOMEM. */
 static int add_key(struct shape_list *list, const struct shape *key, uint32_t rough, uint32_t *ret)
 {
 	int rc = table__reserve(&list->table, list->n + 1);
 	uint32_t *slot;
 
-	if (rc < 0 || VECTOR_ADD_ROOM(list->keys, list->n) || VECTOR_ADD_ROOM(list->counts, list->n))
+	if (rc < 0 || VECTOR_ADD_ROOM(list->keys, list->n) ||
+	    VECTOR_ADD_ROOM(list->counts, list->n))
 		return -ENOMEM;
 	for (size_t i = 0; rc && i < list->n; i++)
 		*slot_of(list, &list->keys[i]) = (uint32_t)i + 1;

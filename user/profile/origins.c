@@ -41,8 +41,8 @@ int origins__known(const struct profile *profile, struct known_block **ret, size
 		const struct profile_site *site = &profile->sites[i];
 
 		for (size_t k = 0; k < site->n_blocks; k++)
-			known[n++] = (struct known_block){site->blocks[k].addr,
-							  site->blocks[k].size, i};
+			known[n++] =
+				(struct known_block){site->blocks[k].addr, site->blocks[k].size, i};
 	}
 	qsort(known, n, sizeof(*known), compare_known);
 	/* Windows may have sampled a block and also its successor at the same address. Which of
@@ -91,7 +91,8 @@ struct sample {
 
 static uint32_t *slot_of(const struct finding *f, const char *name)
 {
-	return TABLE_SLOT(&f->table, hash__keyed(name, strlen(name)), i, !strcmp(f->names[i], name));
+	return TABLE_SLOT(&f->table, hash__keyed(name, strlen(name)), i,
+			  !strcmp(f->names[i], name));
 }
 
 static int number_of(struct finding *f, const char *name, uint32_t *ret)
@@ -237,9 +238,9 @@ static struct told common_beginning(const struct sample *samples, size_t n)
 		size_t best = 0, best_from = 0;
 
 		for (size_t i = from, next; i < to; i = next) {
-			for (next = i + 1; next < to && samples[i].n_functions > depth &&
-					   samples[next].functions[depth] ==
-						   samples[i].functions[depth];
+			for (next = i + 1;
+			     next < to && samples[i].n_functions > depth &&
+			     samples[next].functions[depth] == samples[i].functions[depth];
 			     next++)
 				;
 			if (samples[i].n_functions > depth && next - i > best) {
@@ -498,9 +499,8 @@ static int measure(const struct finding *f, struct origins *ret)
 
 	if (!err)
 		err = tell_half(f, true, ret);
-	ret->misleading =
-		(double)ret->right.blocks < ORIGINS_SHARE * (double)ret->told.blocks ||
-		(double)ret->right.bytes < ORIGINS_SHARE * (double)ret->told.bytes;
+	ret->misleading = (double)ret->right.blocks < ORIGINS_SHARE * (double)ret->told.blocks ||
+			  (double)ret->right.bytes < ORIGINS_SHARE * (double)ret->told.bytes;
 	return err;
 }
 

@@ -10,8 +10,8 @@
  * functions are named as are common to that share. If a shape is not told, its rough shape may be.
  *
  * A maker that made blocks before the run and none within it can pass for another. How often this
- * would happen is measured with the makers that were seen: each is left out, and told by the others.
- * Classes of shapes (enum shape_class) in which it happens too often are not told at all.
+ * would happen is measured with the makers that were seen: each is left out, and told by the
+ * others. Classes of shapes (enum shape_class) in which it happens too often are not told at all.
  *
  * How right the rest is, is measured, too: half of the known blocks are told by the other half, and
  * the other way round.

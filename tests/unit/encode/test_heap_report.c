@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "encode/encode.h"
+#include "profile/origins.h"
 
 static struct census_arena arenas[20];
 static struct census census;
@@ -108,6 +109,53 @@ static void test_json(void **state)
 	free(text);
 }
 
+static void test_origins(void **state)
+{
+	const char *session[] = {"session_new", "a<int>::b", "c", "d", "main"},
+		   *page[] = {"page_new"};
+	struct origin rows[] = {{session, 5, {120000, 1 << 23}, 1 << 20},
+				{page, 1, {9, 512}, 0},
+				{page, 1, {2, 64}, 1024},
+				{page, 1, {1, 32}, 0}};
+	struct origins origins = {.rows = rows,
+				  .n_rows = 4,
+				  .unknown = {77, 7 << 10},
+				  .known = 812,
+				  .told = {400, 5000},
+				  .right = {399, 4990}};
+	const struct heap_report report = {
+		.census = &census, .origins = &origins, .pid = 7, .comm = "db"};
+	char *text;
+
+	(void)state;
+	fill();
+	text = text_of(&report, 2);
+	assert_has(
+		text,
+		"      120000      8.0 MiB      1.0 MiB  session_new < a<..>::b < c < d < ...\n");
+	assert_has(text, "           9        512 B               page_new\n");
+	assert_has(text, "           3         96 B      1.0 KiB  2 others\n");
+	assert_has(text, "          77      7.0 KiB               unknown\n");
+	assert_has(
+		text,
+		"Known blocks: 812 that tracing sampled and that live. Half of them told the "
+		"functions of 400 others,\n399 of them rightly (99.8 %; of the bytes 99.8 %).\n");
+	free(text);
+	text = text_of(&report, 0);
+	assert_has(text, "{\"stack\":[\"page_new\"],\"blocks\":9,\"bytes\":512,\"pinned\":0}");
+	assert_has(text, "\"unknown\":{\"blocks\":77,\"bytes\":7168}");
+	assert_has(text, "\"told_rightly\":{\"blocks\":399,\"bytes\":4990}");
+	free(text);
+	origins = (struct origins){.known = 3, .told = {10, 100}, .misleading = true};
+	text = text_of(&report, 2);
+	assert_has(text, "Nothing is told: too many known blocks would be told wrongly.\n");
+	free(text);
+	origins = (struct origins){};
+	text = text_of(&report, 2);
+	assert_has(text, "Nothing can be told: trace for longer (-d).\n");
+	free(text);
+}
+
 static void test_refusal(void **state)
 {
 	char text[256];
@@ -126,6 +174,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_json),
+		cmocka_unit_test(test_origins),
 		cmocka_unit_test(test_refusal),
 	};
 

@@ -88,8 +88,8 @@ static const struct census_shape *shape_of(size_t label)
 	return &census.shapes[census.shape_of[label]];
 }
 
-/* Numbers, texts and targets of pointers may differ; NULL and a pointer differ in the shape, but not
- * in the rough shape. Another size is another block. */
+/* Numbers, texts and targets of pointers may differ; NULL and a pointer differ in the shape, but
+ * not in the rough shape. Another size is another block. */
 static void test_blocks_look_alike(void **state)
 {
 	uint64_t known;
@@ -99,9 +99,9 @@ static void test_blocks_look_alike(void **state)
 	known = BLOCK(HEAP + 0x100, ANON + 8, NUMBER, 5, 0);
 	BLOCK(HEAP + 0x200, ANON + 16, NUMBER + 1, 9, 0);
 	BLOCK(HEAP + 0x200, ANON + 16, NUMBER + 1, 9, 0);
-	BLOCK(HEAP + 0x100, 0, NUMBER, 5, 0);		 /* roughly */
-	BLOCK(HEAP + 0x100, ANON + 8, NUMBER, TEXT, 8);	 /* roughly */
-	BLOCK(5, ANON + 8, NUMBER, 5, 0);		 /* no pointer */
+	BLOCK(HEAP + 0x100, 0, NUMBER, 5, 0);		   /* roughly */
+	BLOCK(HEAP + 0x100, ANON + 8, NUMBER, TEXT, 8);	   /* roughly */
+	BLOCK(5, ANON + 8, NUMBER, 5, 0);		   /* no pointer */
 	BLOCK(HEAP + 0x100, ANON + 8, NUMBER, 5, 0, 0, 0); /* larger */
 	put_block(false, 5, (const uint64_t[]){HEAP + 0x100, ANON + 8, NUMBER, 5, 0});
 	label(known, 33);

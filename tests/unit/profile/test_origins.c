@@ -36,8 +36,8 @@ static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
 	census.n_rough++;
 	census.shapes = realloc(census.shapes, (n + 1) * sizeof(*census.shapes));
 	census.rough = realloc(census.rough, (n + 1) * sizeof(*census.rough));
-	census.shapes[n] = (struct census_shape){
-		(uint32_t)n, shape_class, {blocks, 50 * blocks}, blocks};
+	census.shapes[n] =
+		(struct census_shape){(uint32_t)n, shape_class, {blocks, 50 * blocks}, blocks};
 	census.rough[n] = (struct census_shape){.rough = (uint32_t)n, .shape_class = shape_class};
 	census.sizes[HEAP_GLIBC][4].in_use.blocks += blocks;
 	census.sizes[HEAP_GLIBC][4].in_use.bytes += 50 * blocks;
@@ -154,8 +154,8 @@ static void test_rough_shapes(void **state)
 	end();
 }
 
-/* Of plain blocks, one function in three makes some that look like another one's. So a function that
- * was not seen may do so, too. */
+/* Of plain blocks, one function in three makes some that look like another one's. So a function
+ * that was not seen may do so, too. */
 static void test_classes_that_mislead(void **state)
 {
 	char name[] = "a_new";
@@ -252,7 +252,8 @@ static void test_wrapper(void **state)
 
 static void test_known_blocks(void **state)
 {
-	static const struct profile_block one[] = {{300, 8}, {100, 16}}, other[] = {{200, 24}, {100, 16}};
+	static const struct profile_block one[] = {{300, 8}, {100, 16}},
+					  other[] = {{200, 24}, {100, 16}};
 	struct profile *p = new_profile(1);
 	size_t n;
 
