@@ -13,6 +13,7 @@ import xml.etree.ElementTree
 from harness import (MEMTRACE, Endless, Target, by_function, end, expect, expect_equal, expect_words, memtrace, need_tool, place,
                      read_line, run, start, test, wait_until)
 from test_harmless import changed_text
+from test_json_schema import check, expect_keys
 from test_processes import cgroup
 
 
@@ -54,6 +55,12 @@ class Agent:
             return {target["pid"]: target for target in json.loads(self.get("/targets")[1])["targets"]}
         except (ConnectionError, TimeoutError):
             return {}
+
+    def check_json(self, *keys):
+        """What it answers as JSON fits docs/agent.schema.json, and has these keys, so that they were tried."""
+        schema = "docs/agent.schema.json"
+        expect_keys(check("targets", self.get("/targets")[1].decode(), schema) +
+                    check("deaths", self.get("/deaths?format=json")[1].decode(), schema), *keys)
 
     def wait_for(self, *pids, snapshots=1):
         def there():
@@ -580,6 +587,24 @@ def agent_leaves_alone_what_is_selected():
         other.stop()
 
 
+@test
+def agent_json_fits_its_schema():
+    """What /targets and /deaths answer of processes that are traced, left alone, that end and that are killed."""
+    with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "100000") as leaks, Target("truth_basic") as left, \
+            Target("truth_basic") as ends, Target("truth_basic") as killed, \
+            Agent("-p", f"{leaks.pid},{left.pid},{ends.pid},{killed.pid}", "-i", "1", "--spool", directory) as agent:
+        agent.wait_for(leaks.pid, left.pid, ends.pid, killed.pid)
+        agent.check_json("live_bytes_high")
+        ends.quit()
+        killed.process.kill()
+        expect_equal(agent.ask(f"/pid/{left.pid}/deactivate", "POST")[0], 202, "status")
+        wait_until(lambda: not agent.targets()[left.pid]["active"] and agent.targets()[ends.pid]["ended"], "they are not traced")
+        wait_until(lambda: json.loads(agent.get("/deaths?format=json")[1])["deaths"], "a death")
+        agent.check_json("why", "signal")
+        agent.stop()
+        leaks.stop()
+
+
 @test(beside=True)
 def agent_sees_what_others_allocate_in_a_process():
     """A process sleeps while a child with CLONE_VM, which is no thread of it, allocates in its memory. That is the
@@ -602,8 +627,12 @@ def agent_sees_what_others_allocate_in_a_process():
             Agent("--comm", "lender", "--comm", "leaking", "-i", "1", "--max-overhead", "off") as agent:
         agent.wait_for(target.pid, other.pid)
         target.say("go")
-        for bytes_more in (200000, 400000, 600000):  # a megabyte a second, at most
-            wait_until(lambda: agent.targets()[target.pid]["live_bytes"] >= bytes_more, f"{bytes_more} bytes", timeout=5)
+        agent.wait_for(other.pid, snapshots=6)
+        before = agent.targets()
+        wait_until(lambda: agent.targets()[other.pid]["snapshot"] >= before[other.pid]["snapshot"] + 5, "five profiles")
+        rounds = agent.targets()[target.pid]["snapshot"] - before[target.pid]["snapshot"]
+        # one that rests would have had two or three, because its run is longer
+        expect(rounds >= 4, f"{rounds} profiles; of a process that works, five")
         target.say("stop")
         truth = json.loads(target.line())
         wait_until(lambda: agent.targets()[target.pid]["live_bytes"] == truth["bytes"], "all bytes")
@@ -631,6 +660,7 @@ def agent_gives_who_grows_more_windows():
         expect(rise["function"] in json.dumps(diff), diff)
         expect_words(agent.get(f"/pid/{target.pid}/")[1].decode(), "more windows than others until")
         expect_words(agent.get("/")[1].decode(), "<td>more windows</td>")
+        agent.check_json("rise", "more_windows")
         expect_words(agent.get("/metrics")[1].decode(), "memtrace_processes_with_more_windows 1", "memtrace_more_windows_total 1")
         expect_words(agent.stop(), f"pid {target.pid} surely grows, and has more windows")
         target.stop()
@@ -656,6 +686,7 @@ def agent_tells_when_it_began():
         expect(rise["since_low"] is None or rise["since_low"] <= rise["since"] <= rise["since_high"] <= rise["noticed"], rise)
         expect_words(agent.get(f"/stack/{rise['stack']}")[1].decode(), rf"\({target.pid}\): .*{function}")
         expect_words(agent.get(f"/pid/{target.pid}/")[1].decode(), f"surely grows, in {function}")
+        agent.check_json("rise", "more_windows")
         diff = json.loads(agent.get(f"/pid/{target.pid}/diff?from={rise['before']}&to={rise['at']}&format=json")[1])
         expect(function in json.dumps(diff), diff)
         text = agent.get("/metrics")[1].decode()

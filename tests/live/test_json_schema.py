@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every line of JSON fits docs/memtrace.schema.json, and has no key that the schema does not have."""
+"""Every line of JSON fits docs/memtrace.schema.json, and has no key that the schema does not have. (test_agent.py checks
+what the agent answers against docs/agent.schema.json.)"""
 import copy
 import json
 import os
@@ -18,11 +19,11 @@ def read(path):
         return file.read()
 
 
-def validator(kind):
+def validator(kind, path="docs/memtrace.schema.json"):
     """Validators for one kind of document and for the whole schema. The first gives better messages than "none of five"."""
     if not jsonschema:
         raise NotRunnable("python3-jsonschema is not installed")
-    schema = json.loads(read("docs/memtrace.schema.json"))
+    schema = json.loads(read(path))
     jsonschema.Draft202012Validator.check_schema(schema)
     expect({"$ref": f"#/$defs/{kind}"} in schema["oneOf"], f"the schema has no document {kind}")
     return (jsonschema.Draft202012Validator({**schema, "oneOf": [{"$ref": f"#/$defs/{kind}"}]}),
@@ -35,9 +36,9 @@ def innermost(error):
     return f"{'/'.join(map(str, error.absolute_path))}: {error.message[:300]}"
 
 
-def check(kind, text):
-    """Returns the documents in the text. Each must be of this kind, and of no other kind."""
-    one, whole = validator(kind)
+def check(kind, text, *path):
+    """Returns the documents in the text. Each must be of this kind, and of no other kind of the schema."""
+    one, whole = validator(kind, *path)
     counters = read("docs/numbers.md")
     documents = [json.loads(line) for line in text.splitlines()]
     expect(documents, "no JSON")
