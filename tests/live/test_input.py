@@ -258,7 +258,7 @@ def input_usage():
             (["1234"], ["'1234'", "memtrace -p 1234"]),
             (["./leak"], ["'./leak'", "memtrace -- ./leak"]),
             (["-p", pid, "true"], ["'true'", "--"]),
-            (["-p", pid, "--", "true"], ["not both"]),
+            (["-p", pid, "--", "true"], ["cannot be combined"]),
             (["check", "one"], ["'one'", "pid"]),
             (["check", "1", "2"], ["one pid"]),
     ):

@@ -420,8 +420,8 @@ def command_that_churns():
                      r"^ *\S+ [KM]iB +[\d,]+ +4\.9 KiB +0% +48\.8 KiB +kept < main")
         path = re.search(r"^written: (.*)$", result.err, re.M)[1]
         expect_equal(memtrace("report", "--churn", path).out, result.err.replace(f"written: {path}\n", ""), "the same by report")
-        for options, status, words in (((path, "--tree"), 2, "one of"), ((path, "-f", "svg"), 2, "either -f"),
-                                       ((path, "--weight", "freed"), 2, "goes with the table")):
+        for options, status, words in (((path, "--tree"), 2, "different tables"), ((path, "-f", "svg"), 2, "-f writes a file"),
+                                       ((path, "--weight", "freed"), 2, "works for the table")):
             refused = memtrace("report", "--churn", *options)
             expect_equal(refused.status, status, refused)
             expect_words(refused.err, words)
@@ -538,4 +538,4 @@ def options_snapshot_signals():
         expect_equal(process.wait(PATIENCE_S), 7, "the command's status")
     result = memtrace("--every", "1", "-f", "none", "-p", os.getpid())
     expect_equal(result.status, 2, result)
-    expect("in which format" in result.err, result)
+    expect("no format is chosen" in result.err, result)

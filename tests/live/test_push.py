@@ -185,7 +185,7 @@ def push_options_are_checked():
                 (("--push-otlp", "ftp://127.0.0.1"), 2, "no URL"), (("--push-otlp", "127.0.0.1:4318"), 2, "no URL"),
                 (("--push-otlp", "http://user:pass@host"), 2, "without user"), (("--push-otlp", "http://"), 2, "no URL"),
                 (("--push-pyroscope", "http://host/?x=1"), 2, "no URL"), (("--push-pyroscope", "http://h\nX: 1"), 2, "no URL"),
-                (("--push-tenant", "x"), 2, "name it before"), (("--label", "env=x"), 2, "give --push"),
+                (("--push-tenant", "x"), 2, "is for the receiver before it"), (("--label", "env=x"), 2, "give --push"),
                 (("--label", "1=x"), 2, "no label"), (("--label", "__name__=x"), 2, "no label"), (("--label", "a="), 2, "1 to 128"),
                 (("--label", "a=x\ny"), 2, "one line"), (("--push-otlp", "http://h", "--push-tenant", "a b"), 2, "no tenant"),
                 (("--push-otlp", "http://example.org", "--push-token-file", paths["good"]), 2, "unencrypted"),

@@ -84,7 +84,7 @@ def keeper_of(pid):
 def check_told(tracer, times=1):
     """Ends memtrace normally; it must report the withdrawn probes."""
     result = tracer.stop()
-    expect_words(result.err, "held up: .* taken out of all processes")
+    expect_words(result.err, "held up, .* all probes were out")
     profile = result.json()
     expect_equal(profile["lost"]["probes_withdrawn"], times, "probes_withdrawn")
     return profile
@@ -120,7 +120,7 @@ def stall_stopped_in_window(kind):
             in_window(target.pid)
             result = tracer.stop()
         target.stop()
-    expect_words(result.err, "held up: .* taken out of all processes")
+    expect_words(result.err, "held up, .* all probes were out")
     profile = result.json()
     expect(1 <= profile["lost"]["probes_withdrawn"] <= times, profile["lost"])
     expect_equal(profile["mode"], "windowed", "mode")
@@ -157,7 +157,7 @@ def stall_everywhere():
             target.check_speed()
         wait_until(lambda: changed_text(target.pid), "there are probes in its code again")
         result = tracer.stop()
-        expect_words(result.err, "held up: .* taken out of all processes")
+        expect_words(result.err, "held up, .* all probes were out")
         expect_words(result.out, '"probes_withdrawn": ?1')
     return f"{took:.2f} s"
 
@@ -191,7 +191,7 @@ def stall_killed(kind):
             wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
             if victims == ("keeper",):
                 expect_equal(result.status, 1, result)
-                expect_words(result.err, "mt-keeper.* has ended")
+                expect_words(result.err, "mt-keeper.* was killed")
                 expect_equal(result.json()["pid"], target.pid, "pid: what was seen is told")
 
 
@@ -290,7 +290,7 @@ def stall_ctrl_z():
             read_until(master, b"stopped")
             target.check_speed()
             os.write(master, b"\n")
-            read_until(master, b"held up: .* taken out of all processes")
+            read_until(master, b"held up, .* all probes were out")
             wait_in_place(target.pid)
             os.write(master, b"\x03")
             shell.wait(PATIENCE_S)

@@ -71,7 +71,7 @@ def views_by_weight():
         refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])
         expect_words(report("--weight", "freed", files["gz"]), "^freed of what was allocated", "^ *FREED +OBJECTS")
         refused(1, "only of what is live", "report", "--weight", "freed", files["collapsed"])
-        refused(2, "goes with the table", "report", "--weight", "freed", "--tree", files["gz"])
+        refused(2, "works for the table of stacks", "report", "--weight", "freed", "--tree", files["gz"])
         refused(2, "either that or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
 
 
@@ -118,7 +118,7 @@ def views_by_root():
         refused(2, "only what is live is known by thread", "report", "-f", "svg", "--by", "thread", "--weight",
                 "freed", files["gz"])
         refused(2, "not by 'core'", "report", "--tree", "--by", "core", files["gz"])
-        refused(2, "goes with --tree", "report", "--by", "thread", files["gz"])
+        refused(2, "works for --tree", "report", "--by", "thread", files["gz"])
         refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread", files["collapsed"])
 
 
@@ -154,8 +154,8 @@ def views_by_age_and_growth():
             # has handled its last event.
             expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old, "instead of", wanted)
             shares.append(f"{old / whole:.2f}")
-        refused(1, "it does of .*, .* s$", "report", "--age", "1000", path)
-        refused(2, "--age or threads", "report", "--age", ages[0], "--thread", "leaking", path)
+        refused(1, "choose one of the ages that it stores, .*, .* s$", "report", "--age", "1000", path)
+        refused(2, "cannot be combined with --thread", "report", "--age", ages[0], "--thread", "leaking", path)
         result = memtrace("report", "--age", ages[3], path)
         expect_words(result.err, f"older than {ages[3]:.2f} s \\(estimated\\)")
 
@@ -163,7 +163,7 @@ def views_by_age_and_growth():
         expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)
         # a heap file does not tell ages
         report("-f", "heap", "-o", directory + "/heap", path)
-        refused(1, "does not say how old", "report", "--age", ages[0], directory + "/heap")
+        refused(1, "does not store the age", "report", "--age", ages[0], directory + "/heap")
         return f"older than {', '.join(f'{age:.2g}' for age in ages)} s: {', '.join(shares)} of it"
 
 

@@ -45,7 +45,8 @@ int server__listen(struct server *s, const char *address, struct error *err)
 	int rc;
 
 	if (s->n_listening == AGENT_LISTEN)
-		return error__set(err, -EINVAL, "it can listen on %d addresses only", AGENT_LISTEN);
+		return error__set(err, -EINVAL, "at most %d addresses can be listened on",
+				  AGENT_LISTEN);
 	rc = listener__open(address, &s->listening[s->n_listening], err);
 	s->n_listening += !rc;
 	return rc;

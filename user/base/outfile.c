@@ -13,14 +13,14 @@ static const char *advice(int code)
 	switch (code) {
 	case -ENOSPC:
 	case -EDQUOT:
-		return ": free some space there or choose another place with -o";
+		return ": free some space there, or write to another place";
 	case -EROFS:
 	case -EACCES:
 	case -EPERM:
-		return ": choose a writable place with -o";
+		return ": write to a place where you may create files";
 	case -ENOENT:
 	case -ENOTDIR:
-		return ": create the directory first or choose another place with -o";
+		return ": create the directory first, or write to another place";
 	default:
 		return "";
 	}
@@ -38,8 +38,9 @@ int outfile__open(struct outfile *out, const char *path, struct error *err)
 
 	/* rename() would replace a device or a FIFO. On a directory it would fail, but late. */
 	if (!stat(path, &st) && !S_ISREG(st.st_mode))
-		return error__set(err, -EEXIST, "cannot write %s: it is there and not a file",
-				  path);
+		return error__set(err, -EEXIST,
+				  "cannot write %s: a %s of that name exists: choose another name",
+				  path, S_ISDIR(st.st_mode) ? "directory" : "special file");
 	out->path = strdup(path);
 	if (!out->path || asprintf(&out->temp, "%s.XXXXXX", path) < 0) {
 		out->temp = NULL;

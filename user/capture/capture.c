@@ -346,8 +346,9 @@ int capture__add_process(struct capture *c, pid_t pid, uint32_t *ret_process, st
 			capture__drop_process(c, process.id);
 	}
 	if (rc)
-		return error__set(err, rc, "cannot take pid %d in: %s", pid,
-				  rc == -E2BIG ? "too many processes" : strerror(-rc));
+		return error__set(err, rc, "cannot trace pid %d: %s", pid,
+				  rc == -E2BIG ? "too many processes are traced already"
+					       : strerror(-rc));
 	*ret_process = process.id;
 	return 0;
 }

@@ -74,8 +74,7 @@ TAKE_OPTION(listen)
 
 	(void)row;
 	if (c->n_listen == AGENT_LISTEN)
-		return usage_error(command, "more than %d addresses are not listened on",
-				   AGENT_LISTEN);
+		return usage_error(command, "at most %d --listen", AGENT_LISTEN);
 	if (listen_address__parse(value, &address, &err))
 		return usage_error(command, "%s", err.text);
 	if (address.is_for_other_hosts)
@@ -210,7 +209,8 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 		return usage_error("agent", "'%s' is no option, and agent starts no commands",
 				   args.argv[optind]);
 	if (c->trace.to_stdout)
-		return usage_error("agent", "-o - is record's: what agent finds is served");
+		return usage_error("agent", "-o - works for record only: agent serves its profiles "
+					    "over HTTP");
 	if (!c->trace.n_pids && !c->trace.selection.given) {
 		rc = selection_config__take(&c->trace.selection, "agent", "all", NULL);
 		if (rc)
@@ -284,8 +284,8 @@ static bool grant_wish(struct run *run, double now)
 	}
 	rc = active ? session__activate(run->session, pid) : session__deactivate(run->session, pid);
 	if (!rc)
-		complain("pid %d is %s traced, as the server was asked", pid,
-			 active ? "again" : "not");
+		complain("tracing of pid %d was %s, as a client of the server asked", pid,
+			 active ? "resumed" : "stopped");
 	run->wishes_at_s = now + fmax(WISH_EVERY_S, (clock__monotonic_s() - now) / ROUND_SHARE);
 	return !rc;
 }
@@ -334,7 +334,7 @@ static double make_round(struct run *run, bool asked, double *ret_rest_s)
 	rc = session__news(run->session, &news)
 		     ?: session__each_inactive(run->session, send_inactive, run);
 	if (rc) {
-		complain("no profiles: %s", strerror(-rc));
+		complain("no profiles could be made in this round: %s", strerror(-rc));
 		run->n_started = 0;
 	}
 	took = clock__monotonic_s() - start;

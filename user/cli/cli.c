@@ -118,7 +118,10 @@ int unknown_option(const char *command, char *const *argv)
 
 	if (optopt && optopt < 256) /* one letter, perhaps among several after one dash */
 		return usage_error(command, "there is no option -%c", optopt);
-	return usage_error(command, "there is no option %s, or more than one begins so", text);
+	return usage_error(command,
+			   "there is no option %s; an option may be shortened only while no other "
+			   "option begins so",
+			   text);
 }
 
 int end_output(int status)

@@ -185,7 +185,8 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 	if (rc)
 		return rc;
 	if (argc - optind < 2)
-		return usage_error("diff", "which files? two or more");
+		return usage_error("diff",
+				   "which files? Give two or more profiles, the oldest first");
 	if (is_pair(c) && c->measure == DIFF_GROWTH)
 		return usage_error("diff", "%s shows live bytes, not growth, which may be below 0",
 				   format_names[c->format]);

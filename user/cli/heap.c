@@ -127,7 +127,8 @@ static int take_census(struct heap_config *c, struct maps *maps, struct census *
 	int rc = maps__read(c->pid, maps);
 
 	if (rc) {
-		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid, strerror(-rc));
+		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid,
+			   process__why(rc));
 		return fail(&err);
 	}
 	c->report.unread = heap__unread_allocator(maps);
@@ -166,7 +167,7 @@ static int name_types(struct heap_config *c, const struct maps *maps, const stru
 	int rc = heap_types__name(c->pid, maps, census, ret, &c->report.n_types);
 
 	if (rc) {
-		complain("process %d: cannot name C++ classes: %s", (int)c->pid, strerror(-rc));
+		complain("process %d: cannot name C++ classes: %s", (int)c->pid, process__why(rc));
 		return EXIT_FAILED;
 	}
 	c->report.types = *ret;

@@ -92,7 +92,9 @@ static int parse_options(int argc, char **argv, struct leaks_config *c)
 
 	if (rc)
 		return rc;
-	return optind < argc ? 0 : usage_error("leaks", "which file?");
+	return optind < argc ? 0
+			     : usage_error("leaks", "which file? Give one or "
+						    "more profiles of one process");
 }
 
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)

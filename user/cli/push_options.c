@@ -155,8 +155,11 @@ static int put_option(FILE *to, const char *command, const char *url,
 	int rc;
 
 	if (!url)
-		return usage_error(command, "--push-%s%s belongs to a receiver: name it before",
-				   option->name, strcmp(option->name, "token") ? "" : "-file");
+		return usage_error(
+			command,
+			"--push-%s%s is for the receiver before it: give --push-pyroscope or "
+			"--push-otlp first",
+			option->name, strcmp(option->name, "token") ? "" : "-file");
 	if (strcmp(option->name, "token")) {
 		fprintf(to, "%s %s\n", option->name, option->value);
 		return 0;
@@ -164,7 +167,7 @@ static int put_option(FILE *to, const char *command, const char *url,
 	host = host_of(url, &len);
 	if (strncmp(url, "https://", 8) && !loopback__is_name(host, len))
 		return usage_error(
-			command, "%s would have the token unencrypted: give an URL of https", url);
+			command, "the token would go to %s unencrypted: give an https:// URL", url);
 	rc = secret__read_token(command, option->value, false, 1, MOST_TOKEN, &token);
 	if (!rc)
 		fprintf(to, "token %s\n", token);
@@ -210,7 +213,8 @@ int push_config__text(const struct push_config *c, const char *command, char **r
 	if (!rc && !n_receivers)
 		rc = usage_error(
 			command,
-			"--label is of what is sent: give --push-pyroscope or --push-otlp");
+			"--label describes profiles that are pushed: give --push-pyroscope or "
+			"--push-otlp, too");
 	if (rc) {
 		free(text);
 		return rc;

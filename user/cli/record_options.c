@@ -263,12 +263,15 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		memset(c->trace.format, 0, sizeof(c->trace.format));
 	if (isfinite(snapshots__look_every_s(&c->snapshots)) &&
 	    !trace_config__writes_files(&c->trace))
-		return usage_error("record", "snapshots in which format? -f LIST");
+		return usage_error("record",
+				   "--every writes files, and no format is chosen: give -f, "
+				   "as -f pprof");
 	c->view.modules = c->modules;
 	if (view_options__contradiction(&c->view))
 		return usage_error("record", "%s", view_options__contradiction(&c->view));
 	if (c->view.root != ROOT_NONE && !shows_views(c))
-		return usage_error("record", "--by is for -f collapsed and svg");
+		return usage_error("record",
+				   "--by works for -f collapsed and -f svg: add one of them");
 	if (c->weight_given && c->trace.leaks)
 		return usage_error("record",
 				   "--leaks orders the table by growth: either that or --weight");
@@ -281,7 +284,8 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 				   "--sort orders the table of processes: either that or %s",
 				   c->json ? "--json" : "--quiet");
 	if (c->churn && (c->trace.leaks || c->weight_given))
-		return usage_error("record", "one table: --churn, --leaks or --weight");
+		return usage_error("record", "--churn, --leaks and --weight are different tables: "
+					     "give one of them");
 	if (c->churn && !(c->trace.what & WHAT_HEAP))
 		return usage_error("record", "--churn shows the heap: it needs --what heap");
 	if (c->churn && c->trace.selection.given)
@@ -299,13 +303,15 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 	if (c->why && (!c->trace.leaks || c->trace.selection.given || c->trace.on_oom ||
 		       !(c->trace.what & WHAT_HEAP)))
 		return usage_error("record",
-				   "--why tells who holds the heap's blocks that --leaks finds to "
-				   "grow, of a process that is named by -p, or of a command");
+				   "--why tells who holds the blocks of stacks that grow: it needs "
+				   "--leaks, --what heap, and -p PID or a command; it cannot be "
+				   "combined with --on-oom");
 	if ((c->more.threads || c->more.sites || c->more.lifetimes) && !(c->trace.what & WHAT_HEAP))
 		return usage_error(
 			"record",
 			"--threads, --sites and --lifetimes show the heap: they need --what heap");
 	if (c->command && c->trace.n_pids)
-		return usage_error("record", "either -p or a command, not both");
+		return usage_error("record",
+				   "-p and a command cannot be combined: leave one of them out");
 	return 0;
 }

@@ -126,12 +126,12 @@ static int keep_age(const struct report_config *c, struct profile *profile, char
 				 *known ? ", " : "", age_decimals(profile->survival_age_s[i]),
 				 profile->survival_age_s[i]);
 	if (age < 0 && *known)
-		complain("%s: how much is older than %g s it does not say; it does of %s s",
+		complain("%s: it does not store how much is older than %g s: choose one of the "
+			 "ages that it stores, %s s",
 			 c->path, c->age_s, known);
 	else if (age < 0)
-		complain("%s: it does not say how old what is live is; memtrace's own .pb.gz files"
-			 " of runs of some "
-			 "seconds do",
+		complain("%s: it does not store the age of live memory: record some seconds of the "
+			 "process with -f pprof, and give that .pb.gz file",
 			 c->path);
 	if (age < 0)
 		return EXIT_FAILED;
@@ -185,7 +185,8 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		rc = find_threads(profile, c->thread, &threads);
 	if (rc == -ENOENT || rc == -EINVAL) {
 		complain("%s: there is no thread called '%s' in it%s", c->path, c->thread,
-			 rc == -EINVAL ? ", and that is not a regular expression either" : "");
+			 rc == -EINVAL ? ", and the name is not a valid regular expression"
+				       : "; --tree --by thread shows its threads");
 		return EXIT_FAILED;
 	}
 	if (c->thread && !rc)
@@ -342,17 +343,19 @@ static int check_content(const struct report_config *c, const struct profile *pr
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
 		complain("%s: %s", c->path,
 			 profile->no_allocated
-				 ? "it does not tell what was allocated, only what is live"
+				 ? "--churn shows what was allocated, and this file stores only "
+				   "what is live: give a .heap or .pb.gz file of memtrace"
 				 : "--churn cannot be combined with --thread or --age: these are "
-				   "known "
-				   "of live memory only");
+				   "known of live memory only");
 		return EXIT_FAILED;
 	}
 	if (check_more(c, profile))
 		return EXIT_FAILED;
 	if (!c->table.leaks || profile->has_growth)
 		return 0;
-	complain("%s: it says nothing of growth; memtrace's own .pb.gz files do", c->path);
+	complain("%s: it says nothing of growth: %s", c->path,
+		 profile->own_version ? "its run was too short to tell"
+				      : "only memtrace's own .pb.gz files do (record -f pprof)");
 	return EXIT_FAILED;
 }
 
@@ -365,6 +368,8 @@ static int add_regex(const char *option, regex_t *list, size_t *n, const char *t
 
 	if (*n == MAX_REGEX)
 		return usage_error("report", "at most %d %s", MAX_REGEX, option);
+	if (!*text)
+		return usage_error("report", "%s is empty and would match every function", option);
 	rc = regcomp(&list[*n], text, REG_EXTENDED | REG_NOSUB);
 	if (rc) {
 		regerror(rc, NULL, why, sizeof(why));
@@ -383,39 +388,50 @@ static int check_together(struct report_config *c)
 
 	c->view.modules = c->modules;
 	if (of_modules + c->table.tree + c->table.leaks + c->table.churn > 1)
-		return usage_error("report", "one of --tree, --leaks, --churn and --modules");
+		return usage_error("report", "--tree, --leaks, --churn and --modules are "
+					     "different tables: give one of them");
 	if (c->table.min_share_pct > 0 && !c->table.tree)
-		return usage_error("report", "--min-share goes with --tree");
+		return usage_error("report", "--min-share shortens a tree: it needs --tree");
 	if (c->table.top && (c->table.tree || c->format))
-		return usage_error("report", "-n goes with tables");
+		return usage_error("report",
+				   "-n is the number of a table's rows: it cannot be combined with "
+				   "%s",
+				   c->format ? "-f" : "--tree");
 	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
-		return usage_error("report", "either -f or --tree, --leaks, --churn, --modules");
+		return usage_error("report", "-f writes a file instead of a table: it cannot be "
+					     "combined with --tree, --leaks, --churn or "
+					     "--modules");
 	if (more_tables__any(&c->more) && (c->format || of_modules))
-		return usage_error("report", MORE_TABLES " stand below the table: without -f and "
-							 "--modules");
+		return usage_error("report", MORE_TABLES " add to the table of stacks: they cannot "
+							 "be combined with -f or --modules");
 	if (c->more.threads &&
 	    (c->thread || c->age_s > 0 || c->n_focus || c->n_ignore || c->min_bytes))
 		return usage_error(
 			"report",
-			"--threads and --rss show the whole process: no filter goes with them");
+			"--threads shows the whole process: it cannot be combined with --thread, "
+			"--age, --focus, --ignore or --min-bytes");
 	if ((c->more.sites || c->more.lifetimes) && (c->thread || c->age_s > 0))
 		return usage_error("report",
 				   "--sites and --lifetimes cannot be combined with --thread or "
 				   "--age: these are known of live memory only");
 	if (c->view.weight != WEIGHT_LIVE && !views &&
 	    (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
-		return usage_error("report", "--weight goes with the table, -f collapsed or svg");
+		return usage_error("report", "--weight works for the table of stacks, -f collapsed "
+					     "and -f svg only");
 	if (c->view.root != ROOT_NONE && !views && !c->table.tree)
-		return usage_error("report", "--by goes with --tree, -f collapsed or svg");
+		return usage_error(
+			"report",
+			"--by works for --tree, -f collapsed and -f svg: add one of them");
 	if (c->table.leaks && (c->thread || c->age_s > 0))
 		return usage_error(
 			"report",
-			"what threads hold, or what is of an age, grows by is not known: --leaks "
-			"without them");
+			"--leaks cannot be combined with --thread or --age: a profile does not "
+			"store growth by thread or age");
 	if (c->age_s > 0 && (c->thread || c->view.root == ROOT_THREAD))
 		return usage_error(
 			"report",
-			"of which age what a thread holds is, is not known: --age or threads");
+			"--age cannot be combined with --thread or --by thread: a profile does "
+			"not store ages by thread");
 	if (view_options__contradiction(&c->view))
 		return usage_error("report", "%s", view_options__contradiction(&c->view));
 	return 0;
@@ -448,7 +464,9 @@ TAKE_OPTION(format)
 
 	(void)row;
 	c->format = strcmp(value, "json") ? find_format(value) : &json_format;
-	return c->format ? 0 : usage_error(command, "there is no format '%s'", value);
+	return c->format ? 0
+			 : usage_error(command, "there is no format '%s': " FORMAT_NAMES ", json",
+				       value);
 }
 
 /* for --weight and --by */
@@ -631,10 +649,10 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 	if (rc)
 		return rc;
 	if (argc - optind != 1)
-		return usage_error("report", "which file? one");
+		return usage_error("report", "which file? Give one profile, as memtrace.PID.pb.gz");
 	c->path = argv[optind];
 	if (c->output && !c->format)
-		return usage_error("report", "-o goes with -f: in which format?");
+		return usage_error("report", "-o names the file that -f writes: give -f, too");
 	return check_together(c);
 }
 

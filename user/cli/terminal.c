@@ -58,16 +58,22 @@ int terminal__check(struct error *err)
 
 	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
 		return error__set(err, -ENOTTY,
-				  "top needs a terminal: standard input and output must be one");
+				  "top needs a terminal as its standard input and output; without "
+				  "one, use memtrace -p PID -d SECONDS");
 	if (!name || !*name)
-		return error__set(err, -ENOTTY, "TERM is not set: which kind of terminal is this?");
+		return error__set(err, -ENOTTY,
+				  "TERM is not set: set it to the kind of this terminal, as "
+				  "TERM=xterm");
 	if (setupterm(NULL, STDOUT_FILENO, &found) != OK)
-		return error__set(err, -ENOTTY, "no terminal of the kind '%s' (TERM) is known here",
+		return error__set(err, -ENOTTY,
+				  "TERM is '%s', a terminal that is not known here: try TERM=xterm",
 				  name);
 	found = cursor_address && *cursor_address;
 	del_curterm(cur_term);
 	if (!found)
-		return error__set(err, -ENOTTY, "a terminal of the kind '%s' (TERM) is no screen",
+		return error__set(err, -ENOTTY,
+				  "TERM is '%s', a terminal whose cursor cannot be moved: use "
+				  "another one, or memtrace -p PID -d SECONDS",
 				  name);
 	out.to = nowait__open(STDOUT_FILENO);
 	return 0;

@@ -111,8 +111,9 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)
 		return usage_error("top", "which process? -p PID, or -a");
 	if (c->trace.to_stdout)
-		return usage_error("top",
-				   "-o - is record's: the screen is shown where the terminal is");
+		return usage_error(
+			"top",
+			"-o - works for record only: top needs standard output for its screen");
 	return trace_config__settle(&c->trace, "top", false);
 }
 

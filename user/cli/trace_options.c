@@ -103,12 +103,13 @@ static int parse_what(const char *command, const char *text, struct trace_config
 {
 	/* in the order of enum session_what */
 	static const char *const names[] = {"heap", "regions", "faults"};
-	int rc = parse_names(command, text, names, 3,
-			     "there is no '%s' to profile: heap, regions, faults", &c->what);
+	int rc = parse_names(command, text, names, 3, "--what has no '%s': heap, regions, faults",
+			     &c->what);
 
 	if (!rc && (c->what & WHAT_HEAP) && (c->what & WHAT_FAULTS))
 		return usage_error(command,
-				   "faults does without the heap's probes: one or the other");
+				   "--what heap and --what faults cannot be combined: trace the "
+				   "process twice");
 	return rc;
 }
 
@@ -606,18 +607,16 @@ void say_withdrawn(const struct session *s, struct withdrawn_told *told)
 	size_t n = session__withdrawals(s, &seconds);
 
 	if (n > told->n)
-		complain("held up: for %.1f s the probes were taken out of all processes, so that "
-			 "these "
-			 "keep their speed (probes_withdrawn)",
+		complain("memtrace was held up, and nothing was recorded for %.1f s: all probes "
+			 "were out, so that the processes keep their speed (probes_withdrawn)",
 			 seconds - told->seconds);
 	*told = (struct withdrawn_told){n, seconds};
 }
 
 int say_unguarded(void)
 {
-	complain("the process that takes the probes out when memtrace hangs (mt-keeper) has ended,"
-		 " by "
-		 "somebody's signal or for want of memory: tracing ends here");
+	complain("mt-keeper, which takes the probes out if memtrace hangs, was killed or ran out of"
+		 " memory: tracing ends here");
 	return EXIT_FAILED;
 }
 

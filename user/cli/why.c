@@ -79,7 +79,10 @@ static int take_regex(struct why_config *c, const char *command, const char *opt
 	int rc;
 
 	if (c->stack || c->type)
-		return usage_error(command, "one --stack or --type: 'a|b' matches both");
+		return usage_error(command, "--stack and --type are given once: 'a|b' matches a "
+					    "and b");
+	if (!*value)
+		return usage_error(command, "--%s is empty and would match everything", option);
 	rc = regcomp(&c->regex, value, REG_EXTENDED | REG_NOSUB);
 	if (rc) {
 		regerror(rc, NULL, why, sizeof(why));
@@ -358,20 +361,23 @@ int cmd_why(int argc, char **argv)
 	if (status)
 		return status;
 	if (optind < argc)
-		return usage_error("why", "'%s' is one word too many", argv[optind]);
+		return usage_error("why", "'%s' is no option; the process is given with -p PID",
+				   argv[optind]);
 	if (!config.pid)
 		return usage_error("why", "which process? -p PID");
 	if (config.json && config.format)
-		return usage_error("why", "either --json or -f");
+		return usage_error("why", "--json and -f are different outputs: give one of them");
 	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
-		return usage_error("why", "%s is no text for a terminal: -o FILE",
+		return usage_error("why", "%s is binary, not for a terminal: give -o FILE",
 				   config.format->name);
 	if ((config.stack || config.type) &&
 	    (config.options.choice.n_addrs || config.options.choice.size))
-		return usage_error("why", "either --%s, or --addr and --size",
+		return usage_error("why",
+				   "--%s chooses the blocks: it cannot be combined with --addr or "
+				   "--size",
 				   config.stack ? "stack" : "type");
 	if (config.duration_s > 0 && !config.stack)
-		return usage_error("why", "-d is the time of tracing for --stack");
+		return usage_error("why", "-d says how long --stack traces: it needs --stack");
 	config.options.choice.addrs = config.addrs;
 	return run(&config);
 }

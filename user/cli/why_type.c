@@ -10,6 +10,7 @@
 #include "cli/why.h"
 #include "heap/census.h"
 #include "proc/maps.h"
+#include "proc/process.h"
 
 static int compare_vtables(const void *a, const void *b)
 {
@@ -47,7 +48,7 @@ int why_type__find(pid_t pid, const char *pattern, const regex_t *regex, uint64_
 	int rc = maps__read(pid, &maps);
 
 	if (rc) {
-		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)pid, strerror(-rc));
+		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)pid, process__why(rc));
 		return fail(&err);
 	}
 	rc = census__take(pid, &maps, &(struct census_options){}, &census, &err);

@@ -83,10 +83,11 @@ static int open_of(pid_t pid, const char *name, struct error *err)
 	if (errno == ENOENT || errno == ESRCH)
 		return error__set(err, -ESRCH, "no process %d", (int)pid);
 	if (errno == EACCES || errno == EPERM)
-		return error__set(err, -EPERM,
-				  "may not read the memory of process %d: run as root or as its "
-				  "user (CAP_SYS_PTRACE)",
-				  (int)pid);
+		return error__set(
+			err, -EPERM,
+			"not permitted to read the memory of process %d: run as root or as its "
+			"user (CAP_SYS_PTRACE)",
+			(int)pid);
 	return error__set(err, -errno, "cannot open %s: %s", path, strerror(errno));
 }
 

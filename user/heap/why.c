@@ -12,6 +12,7 @@
 #include "heap/scan.h"
 #include "heap/why_internal.h"
 #include "proc/freeze.h"
+#include "proc/process.h"
 
 #define TRIES	     5
 #define TRY_AGAIN_US 20000
@@ -159,8 +160,8 @@ static int explain(const struct looking *l, int rc, struct error *err)
 		return error__set(err, rc, "out of memory");
 	default:
 		return error__set(err, rc, "the scan of process %d failed: %s", l->pid,
-				  rc == -ECHILD ? "it needed more memory or time than it may "
-						  "(--max-memory), or the heap is broken"
+				  rc == -ECHILD ? "it needed too much time, or more memory than "
+						  "--max-memory allows, or the heap is damaged"
 						: strerror(-rc));
 	}
 }
@@ -228,7 +229,7 @@ static int scan_frozen(struct looking *l, const struct freeze *freeze, struct er
 	if (!rc)
 		rc = take_frozen(freeze, &threads);
 	if (rc)
-		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, strerror(-rc));
+		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = true;
 	rc = run_scan(l, &threads, err);
 	return rc ? explain(l, rc, err) : 0;
@@ -269,7 +270,7 @@ static int look_once(struct looking *l, struct error *err)
 	if (!rc)
 		rc = root_threads__read(l->pid, &threads);
 	if (rc)
-		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, strerror(-rc));
+		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
 	l->why.threads_running = threads.running;
 	rc = try_scan(l, &threads, err);

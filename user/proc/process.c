@@ -478,6 +478,21 @@ int process__find_perf_map(pid_t pid, struct perf_map_place *ret)
 	return 0;
 }
 
+const char *process__why(int rc)
+{
+	switch (rc) {
+	case -ESRCH:
+	case -ENOENT:
+		return "it has ended";
+	case -EACCES:
+	case -EPERM:
+		return "not permitted: run as root or with CAP_SYS_PTRACE, outside of any "
+		       "container";
+	default:
+		return strerror(-rc);
+	}
+}
+
 int process__open_perf_map(const struct perf_map_place *place)
 {
 	_cleanup_close_ int fd = -1;

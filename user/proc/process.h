@@ -35,6 +35,10 @@ int process__read(pid_t pid, struct process_info *ret_info);
  * 0 or negative errno. */
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
+/* Why a file below /proc/PID could not be read, for a message: that the process has ended, who may
+ * read the file, or else errno's own text. rc: the negative errno. Static or strerror()'s. */
+const char *process__why(int rc);
+
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If
  * fn returns something other than 0, stops and returns it. Otherwise returns 0, or negative errno.
  * When fn is called, a process may have ended, and another may have its pid. */

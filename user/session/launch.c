@@ -108,8 +108,11 @@ static int wait_exec(struct launch *launch, const char *name, struct error *err)
 	}
 	launch->pid = 0;
 	if (read(launch->report_fd, &error, sizeof(error)) == sizeof(error))
-		return error__set(err, -error, "cannot run %s: %s", name, strerror(error));
-	return error__set(err, rc, "%s ended before it began", name);
+		return error__set(err, -error, "cannot run %s: %s%s", name, strerror(error),
+				  error == ENOENT && !strchr(name, '/') ? ": it is not in PATH"
+				  : error == EACCES ? ": it is not a file that may be executed"
+						    : "");
+	return error__set(err, rc, "%s was ended before its first instruction", name);
 }
 
 int launch__start(struct launch *launch, const char *name, struct error *err)

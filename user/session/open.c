@@ -35,9 +35,13 @@ int session__check_pid(pid_t pid, struct error *err)
 	int rc = process__read(pid, &info);
 
 	if (rc == -ESRCH || rc == -ENOENT)
-		return error__set(err, -ESRCH, "there is no process with pid %d", pid);
+		return error__set(
+			err, -ESRCH,
+			"there is no process with pid %d (a container's own pids differ from the "
+			"host's)",
+			pid);
 	if (rc)
-		return error__set(err, rc, "cannot read /proc/%d: %s", pid, strerror(-rc));
+		return error__set(err, rc, "cannot read /proc/%d: %s", pid, process__why(rc));
 	if (info.kernel_thread)
 		return error__set(err, -EINVAL,
 				  "pid %d (%s) is a kernel thread: it has no memory of its own",
@@ -139,7 +143,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 	rc = maps__read(pid, &maps);
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d: %s", pid,
-				  strerror(-rc));
+				  process__why(rc));
 	how = (struct alloc_how){.no_returns = features__seccomp_kills() || dies_by_returns(pid),
 				 .copies = can_probe_copies(options->kind),
 				 .pools = features__tables()};
@@ -220,7 +224,7 @@ int open__target(struct session *s, struct target *t, pid_t pid, struct error *e
 	rc = targets__refresh_maps(s, t);
 	if (rc)
 		return error__set(err, rc, "cannot read the memory map of pid %d (%s): %s", pid,
-				  t->info.comm, rc == -ESRCH ? "it has just ended" : strerror(-rc));
+				  t->info.comm, process__why(rc));
 	return capture__add_process(s->capture, pid, &t->process, err);
 }
 
@@ -401,8 +405,9 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 	if (s->everywhere ? s->what != WHAT_HEAP : s->what & WHAT_FAULTS)
 		return error__set(
 			err, -ENOTSUP,
-			"a limit of overhead is kept for the heap and, of a command or of "
-			"up to %d processes given by -p, for regions, so far; not for faults",
+			"--max-overhead works for the heap, and for regions of a command or of up "
+			"to %d processes given by -p. For others, and for faults, give "
+			"--max-overhead off",
 			SESSION_SEPARATE);
 	if (!budget__cost_known(s))
 		return error__set(

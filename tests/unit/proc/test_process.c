@@ -461,6 +461,17 @@ static void test_compat32(void **state)
 	rmdir(dir);
 }
 
+static void why_a_process_cannot_be_read(void **state)
+{
+	struct process_info info;
+
+	(void)state;
+	assert_string_equal(process__why(process__read(INT32_MAX, &info)), "it has ended");
+	assert_non_null(strstr(process__why(-EACCES), "run as root"));
+	assert_non_null(strstr(process__why(-EPERM), "CAP_SYS_PTRACE"));
+	assert_string_equal(process__why(-EIO), strerror(EIO));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -478,6 +489,7 @@ int main(void)
 		cmocka_unit_test(test_sleeps),
 		cmocka_unit_test(test_rss),
 		cmocka_unit_test(test_compat32),
+		cmocka_unit_test(why_a_process_cannot_be_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
