@@ -558,6 +558,36 @@ def agent_leaves_alone():
 
 
 @test
+def agent_leaves_alone_without_a_main_thread():
+    """A process whose main thread ends while it is left alone is not forgotten. It is traced again if probes are in the
+    code of all processes; if they were its own, the reason is told why it is not."""
+    for named in (False, True):
+        with Target("strange", "headless") as target, \
+                Agent(*(("-p", target.pid) if named else ("--comm", "strange", "--max-overhead", "off")), "-i", "1") as agent:
+            pid = target.pid
+
+            def inactive():
+                return {entry["pid"]: entry["why"] for entry in json.loads(agent.get("/targets")[1])["inactive"]}
+
+            agent.wait_for(pid)
+            expect_equal(agent.ask(f"/pid/{pid}/deactivate", "POST")[0], 202, "status")
+            wait_until(lambda: pid in inactive(), "it is inactive")
+            target.go()  # the main thread ends
+            before = agent.targets()[pid]["snapshot"]
+            time.sleep(3)  # every second memtrace looks which of these processes are alive
+            expect(pid in inactive(), "it is forgotten:", agent.targets())
+            expect_equal(agent.ask(f"/pid/{pid}/activate", "POST")[0], 202, "status")
+            if named:
+                wait_until(lambda: "main thread has ended while others run" in inactive().get(pid, ""), "the reason")
+            else:
+                wait_until(lambda: agent.targets()[pid]["active"] and agent.targets()[pid]["snapshot"] > before, "it is traced again")
+                expect_equal(inactive(), {}, "inactive")
+            expect(not agent.targets()[pid]["ended"], "it ended:", agent.targets())
+            agent.stop()
+            expect_equal(target.quit(), 0, "status of the target")
+
+
+@test
 def agent_leaves_alone_what_is_selected():
     """The same with probes in everybody's code, for a selected process, also after its exec."""
     program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")

@@ -62,11 +62,25 @@ def strange_main_thread_ends(kind):
 
 
 @test(beside=True)
+def strange_main_thread_ends_between_windows():
+    """A window that begins after the main thread's end sees nothing: its probes are in no code. A counter says so."""
+    _, profile, _ = trace_script(None, "strange", "headless", "--busy", options=("--max-overhead", "1"))
+    expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1), "mode and loss")
+    expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
+
+
+@test(beside=True)
 def strange_main_thread_has_ended():
-    """The memory of such a process cannot be found: memtrace refuses it, and it goes on."""
+    """The kernel finds a single process by its main thread: -p is refused. Probes in the code of all processes see it,
+    and its heap is read by what /proc has of another thread."""
     with Target("strange", "headless", "--early") as target:
-        refused_pid(target.pid, "main thread", "has ended while others run")
-        target.go()
+        refused_pid(target.pid, "main thread has ended while others run", "--comm strange")
+        with Tracer("--comm", "strange", "--max-overhead", "off", "-i", "1", "--json", "-f", "none") as tracer:
+            truth = target.go()
+            profile = by_pid(tracer.stop().out)[target.pid]
+        check_functions(truth, profile)
+        [glibc] = memtrace("heap", "-p", target.pid, "--json").json()["allocators"]
+        expect(sum(arena["in_use"]["blocks"] for arena in glibc["arenas"]) >= truth["functions"]["script"]["live_objects"], glibc)
         expect_equal(target.quit(), 0, "status of the target")
 
 

@@ -2,7 +2,8 @@
 /* Processes in unusual states. Protocol as in truth.h; the first argument names the state:
  *
  * threads		a thousand, in waves; each allocates, keeps some blocks and ends
- * headless		the main thread ends, another one goes on; --early: before "ready"
+ * headless		the main thread ends, another one goes on; --early: before "ready";
+ *			--busy: both run for some seconds, and allocate as fast as they can
  * exec			a thread that is not the main one executes the program anew
  * undumpable		only root may look at the memory of the process
  * strict, filter	seccomp allows only the system calls that the process needs
@@ -33,6 +34,7 @@
 #define BLOCKS	 200
 
 #define PATIENCE_MS 60000
+#define BUSY_S	    4
 
 static void die(const char *what)
 {
@@ -107,6 +109,30 @@ static bool main_has_ended(void)
 	return strstr(stat, ") Z ");
 }
 
+static void be_busy(int seconds)
+{
+	struct timespec now;
+	time_t end;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	end = now.tv_sec + seconds;
+	while (now.tv_sec < end) {
+		for (int i = 0; i < 1000; i++) {
+			void *volatile p = malloc(100);
+
+			free(p);
+		}
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	}
+}
+
+static void *busy_thread(void *none)
+{
+	be_busy(2 * BUSY_S);
+	exit(tell());
+	return none;
+}
+
 static void *headless_thread(void *early)
 {
 	for (int i = 0; !main_has_ended(); i++) {
@@ -120,14 +146,16 @@ static void *headless_thread(void *early)
 	exit(tell());
 }
 
-static int headless(bool early)
+static int headless(bool early, bool busy)
 {
 	pthread_t id;
 
 	if (!early)
 		truth_ready();
-	if (pthread_create(&id, NULL, headless_thread, early ? &id : NULL))
+	if (pthread_create(&id, NULL, busy ? busy_thread : headless_thread, early ? &id : NULL))
 		die("pthread_create");
+	if (busy)
+		be_busy(BUSY_S);
 	pthread_exit(NULL);
 }
 
@@ -332,7 +360,8 @@ int main(int argc, char **argv)
 	if (!strcmp(what, "threads"))
 		return threads();
 	if (!strcmp(what, "headless"))
-		return headless(truth_flag(argc, argv, "--early"));
+		return headless(truth_flag(argc, argv, "--early"),
+				truth_flag(argc, argv, "--busy"));
 	if (!strcmp(what, "exec"))
 		return exec_by_thread(argc, argv);
 	if (!strcmp(what, "undumpable"))

@@ -396,7 +396,7 @@ static char *read_exe(pid_t pid)
 	char link[64], path[4096];
 	ssize_t n;
 
-	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	snprintf(link, sizeof(link), "/proc/%d/exe", process__living_thread(pid));
 	n = readlink(link, path, sizeof(path) - 1);
 	if (n <= 0)
 		return NULL;

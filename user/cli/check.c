@@ -260,7 +260,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	fflush(stdout); /* it must come before what goes to stderr */
 	if (!list)
 		error__set(&err, -ENOMEM, "out of memory");
-	if (err.code || session__check_pid(pid, &err))
+	if (err.code || session__check_alone(pid, &err))
 		return fail(&err);
 	process__read(pid, &info);
 	printf("Process %d (%s), %u thread%s:\n", pid, printable(info.comm), info.threads,

@@ -10,6 +10,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/io.h"
+#include "proc/process.h"
 
 #define MAX_PAGES (1ULL << 25) /* whose state is asked for: 128 GiB of address space */
 
@@ -73,22 +74,19 @@ static enum child_exit run(FILE *out, int mem_fd, int pagemap_fd, void *ctx)
 /* Opens a file of /proc/PID that gives access to memory. */
 static int open_of(pid_t pid, const char *name, struct error *err)
 {
-	char path[64];
-	int fd;
+	int fd = process__open(pid, name, O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)pid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0)
 		return fd;
-	if (errno == ENOENT || errno == ESRCH)
+	if (fd == -ESRCH)
 		return error__set(err, -ESRCH, "no process %d", (int)pid);
-	if (errno == EACCES || errno == EPERM)
+	if (fd == -EACCES || fd == -EPERM)
 		return error__set(
 			err, -EPERM,
 			"not permitted to read the memory of process %d: run as root or as its "
 			"user (CAP_SYS_PTRACE)",
 			(int)pid);
-	return error__set(err, -errno, "cannot open %s: %s", path, strerror(errno));
+	return error__set(err, fd, "cannot open /proc/%d/%s: %s", (int)pid, name, strerror(-fd));
 }
 
 static void free_work(struct work *work)

@@ -330,13 +330,11 @@ int resident__read(pid_t pid, const struct region_book *book, bool glibc,
 	_cleanup_free_ uint64_t *chunk = calloc(CHUNK_PAGES, sizeof(*chunk));
 	struct resident_pieces pieces = {};
 	_cleanup_close_ int pagemap = -1;
-	char path[32];
 	int rc;
 
 	if (!r || !chunk)
 		return -ENOMEM;
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	pagemap = open(path, O_RDONLY | O_CLOEXEC);
+	pagemap = process__open(pid, "pagemap", O_RDONLY);
 	r->pid = pid;
 	r->book = book;
 	r->glibc = glibc;

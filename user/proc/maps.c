@@ -25,6 +25,7 @@
 #include "base/io.h"
 #include "base/search.h"
 #include "base/vector.h"
+#include "proc/process.h"
 
 /* 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text is meant
  * to take up our memory. */
@@ -189,15 +190,12 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 int maps__read(pid_t pid, struct maps *ret_maps)
 {
 	_cleanup_free_ char *text = NULL;
-	_cleanup_close_ int fd = -1;
-	char path[64];
+	_cleanup_close_ int fd = process__open(pid, "maps", O_RDONLY);
 	size_t len = 0;
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd;
 	err = io__read_all(fd, MAPS_TEXT_MAX, &text, &len);
 	if (err)
 		return err;
@@ -476,7 +474,7 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
 		return open_vdso(entry);
 	memset(&m, 0, sizeof(m)); /* padding, too: the bytes are compared */
-	m.pid = pid;
+	m.pid = process__living_thread(pid);
 	m.start = entry->start;
 	m.end = entry->end;
 	m.file = entry->file;
@@ -489,7 +487,8 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 int maps__to_probe(int opened, pid_t pid, const struct map_entry *entry)
 {
 	_cleanup_close_ int fd = opened;
-	const struct mapped m = {.pid = pid, .start = entry->start, .end = entry->end};
+	const struct mapped m = {
+		.pid = process__living_thread(pid), .start = entry->start, .end = entry->end};
 	_cleanup_close_ int handle = -1;
 	struct file_id own;
 	struct statx st;

@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "base/far.h"
+#include "proc/process.h"
 
 #define BATCH 256 /* pieces in one system call; the kernel takes 1,024 */
 #define PARTS 512 /* pieces in one message */
@@ -85,7 +86,7 @@ static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 	}
 	if (!i)
 		return -E2BIG;
-	question.pid = pid;
+	question.pid = process__living_thread(pid);
 	question.n = (uint32_t)i;
 	work.in_bytes = offsetof(struct question, parts) + i * sizeof(question.parts[0]);
 	work.out_bytes = offsetof(struct reply, bytes) + bytes;

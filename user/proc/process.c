@@ -160,15 +160,55 @@ static bool is_compat32(int dir_fd)
 	       ident[EI_CLASS] == ELFCLASS32;
 }
 
+bool process__lives(const struct process_info *info)
+{
+	return !strchr("ZX", info->state) || info->threads > 1;
+}
+
+/* The id of a thread of pid that has not ended; 0: there is none. */
+static pid_t find_living(pid_t pid)
+{
+	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
+	struct process_info thread;
+	pid_t tid;
+
+	while ((tid = process__next_thread(threads)))
+		if (!process__read_stat(tid, &thread) && !strchr("ZX", thread.state))
+			return tid;
+	return 0;
+}
+
+pid_t process__living_thread(pid_t pid)
+{
+	struct process_info info;
+	pid_t tid = 0;
+
+	if (!process__read_stat(pid, &info) && strchr("ZX", info.state) && info.threads > 1)
+		tid = find_living(pid);
+	return tid ? tid : pid;
+}
+
+int process__open(pid_t pid, const char *name, int flags)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", process__living_thread(pid), name);
+	fd = open(path, flags | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? -ESRCH : -errno;
+	return fd;
+}
+
 int process__read(pid_t pid, struct process_info *ret_info)
 {
 	struct process_info info = {.pid = pid};
 	_cleanup_free_ char *status = malloc(STATUS_MAX);
-	_cleanup_close_ int dir_fd = -1;
+	_cleanup_close_ int dir_fd = -1, living_fd = -1;
 	const char *tgid, *features;
 	char text[4096];
 	ssize_t n;
-	int err;
+	int err, of_memory;
 
 	/* All is read below one directory descriptor. If the pid is reused half-way, the rest fails
 	 * instead of telling of another process. */
@@ -197,9 +237,12 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	features = status_value(status, "x86_Thread_features");
 	info.shadow_stack = features && is_among(features, "shstk");
 
-	n = readlinkat(dir_fd, "exe", info.exe, sizeof(info.exe) - 1);
+	if (strchr("ZX", info.state) && info.threads > 1)
+		living_fd = process__open(pid, "", O_RDONLY | O_DIRECTORY);
+	of_memory = living_fd < 0 ? dir_fd : living_fd;
+	n = readlinkat(of_memory, "exe", info.exe, sizeof(info.exe) - 1);
 	info.exe[n < 0 ? 0 : n] = '\0';
-	info.compat32 = is_compat32(dir_fd);
+	info.compat32 = is_compat32(of_memory);
 	*ret_info = info;
 	return 0;
 }
@@ -224,14 +267,17 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 /* The sum of sizes in pid's status. The first of them must be there, the others need not. */
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
-	char path[32], text[8192];
+	_cleanup_close_ int fd = process__open(pid, "status", O_RDONLY);
+	char text[8192];
 	uint64_t sum = 0;
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	n = read_text(AT_FDCWD, path, text, sizeof(text));
-	if (n < 0)
-		return (int)n;
+	if (fd < 0)
+		return fd;
+	n = io__read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return n ? (int)n : -ESRCH;
+	text[n] = '\0';
 	for (size_t i = 0; i < n_names; i++) {
 		const char *value = status_value(text, names[i]);
 
@@ -407,13 +453,10 @@ int process__io_bytes(pid_t pid, uint64_t *ret_bytes)
 
 uint64_t process__auxv(pid_t pid, uint64_t type)
 {
-	_cleanup_close_ int fd = -1;
+	_cleanup_close_ int fd = process__open(pid, "auxv", O_RDONLY);
 	Elf64_auxv_t vector[64];
-	char path[64];
 	ssize_t len;
 
-	snprintf(path, sizeof(path), "/proc/%d/auxv", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	len = fd < 0 ? 0 : io__read(fd, vector, sizeof(vector));
 	for (ssize_t i = 0; i < len / (ssize_t)sizeof(vector[0]); i++)
 		if (vector[i].a_type == type)
@@ -460,14 +503,11 @@ static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 int process__find_perf_map(pid_t pid, struct perf_map_place *ret)
 {
 	struct perf_map_place place = {.root_fd = -1};
-	_cleanup_close_ int dir_fd = -1;
-	char path[32];
+	_cleanup_close_ int dir_fd = process__open(pid, "", O_RDONLY | O_DIRECTORY);
 	int err;
 
-	snprintf(path, sizeof(path), "/proc/%d", pid);
-	dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return dir_fd;
 	err = perf_map_name(dir_fd, place.path, sizeof(place.path), &place.owner);
 	if (err)
 		return err;

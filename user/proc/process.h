@@ -20,7 +20,7 @@ struct process_info {
 	bool shadow_stack;    /* its return addresses are kept twice (x86_Thread_features: shstk) */
 	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
 	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
-	char exe[4096];	      /* target of /proc/PID/exe, "" when unreadable */
+	char exe[4096];	      /* target of its exe in /proc, "" when unreadable */
 	uint32_t threads;     /* number of threads */
 	uint64_t rss_bytes;   /* resident set */
 	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
@@ -38,6 +38,18 @@ int process__read_stat(pid_t pid, struct process_info *ret_info);
 /* Why a file below /proc/PID could not be read, for a message: that the process has ended, who may
  * read the file, or else errno's own text. rc: the negative errno. Static or strerror()'s. */
 const char *process__why(int rc);
+
+/* Does any of its threads run? A main thread that has ended stays as a zombie while others run. */
+bool process__lives(const struct process_info *info);
+
+/* The thread by whose number /proc tells of pid's memory, program and root: pid, or one of the
+ * others if the main thread has ended while these run. The kernel has taken all of that from the
+ * main thread by then: /proc/PID/maps is empty, /proc/PID/exe and root lead nowhere. */
+pid_t process__living_thread(pid_t pid);
+
+/* Opens what /proc/PID has by that name, of that thread. flags: as of open(2); O_CLOEXEC is added.
+ * A descriptor, or negative errno (-ESRCH: there is no such process). */
+int process__open(pid_t pid, const char *name, int flags);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If
  * fn returns something other than 0, stops and returns it. Otherwise returns 0, or negative errno.

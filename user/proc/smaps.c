@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/io.h"
+#include "proc/process.h"
 
 /* a path has 4 KiB at most, and four times that when it is all newlines */
 #define LINE_MAX_BYTES (64 << 10)
@@ -158,12 +159,9 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 
 int smaps__read(pid_t pid, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 {
-	_cleanup_close_ int fd = -1;
-	char path[32];
+	_cleanup_close_ int fd = process__open(pid, "smaps", O_RDONLY);
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return errno == ENOENT ? -ESRCH : -errno;
+		return fd;
 	return smaps__read_fd(fd, fn, ctx, ret_skipped);
 }

@@ -34,7 +34,7 @@ static bool lives(const struct paused *p)
 	struct process_info now;
 
 	return !process__read_stat(p->pid, &now) && now.start_ticks == p->start_ticks &&
-	       now.state != 'Z';
+	       process__lives(&now);
 }
 
 static struct paused *find(struct session *s, pid_t pid)

@@ -324,7 +324,6 @@ static int open_window(void *ctx, struct paced *p)
 {
 	struct target *t = p->owner;
 	struct session *s = ctx;
-	struct error none = {};
 	int rc = 0;
 
 	t->budget.stretch = false;
@@ -332,7 +331,7 @@ static int open_window(void *ctx, struct paced *p)
 	if (s->everywhere) {
 		rc = open_shared(s, t);
 	} else {
-		p->failed += capture__resume(s->capture, t->allocators, t->info.pid, &none) != 0;
+		p->failed += targets__resume_own(s, t) != 0;
 		targets__attach_own(s, t); /* on allocators loaded meanwhile */
 	}
 	return rc;

@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "capture/snapshot.h"
+#include "proc/process.h"
 #include "session/region_trend.h"
 #include "session/books.h"
 #include "session/refusals.h"
@@ -204,12 +205,9 @@ static bool page_gone(int pagemap_fd, uint64_t addr)
 
 static int open_pagemap(const struct build *b)
 {
-	char path[32];
-
 	if (!b->faults || b->target->ended)
 		return -1;
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", b->target->info.pid);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return process__open(b->target->info.pid, "pagemap", O_RDONLY);
 }
 
 static int add_live(const struct build *b, struct profile *p, const struct process_sites *s)
@@ -365,13 +363,13 @@ uint64_t build__exec_untraced(const struct build *b)
 	return 1;
 }
 
-/* 1 when the main thread has ended and the probes have therefore gone silent. For some kinds of
- * probe, the kernel finds the probed process by the process's main thread. Such probes are silent
- * once this thread has ended, although other threads go on. */
+/* 1 when the main thread has ended and the probes have therefore gone silent, although other
+ * threads go on. The kernel finds the process that is to be probed by its main thread: for some
+ * kinds of probe at each call, for the others when probes are placed, which each window does. */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&
-	       capture__needs_main_thread(b->capture);
+	       (b->target->silent || capture__needs_main_thread(b->capture));
 }
 
 static int add_lost(const struct build *b, struct profile *p)

@@ -78,6 +78,7 @@ struct target {
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless;	  /* its main thread has ended, other threads go on */
+	bool silent;	  /* its own probes were placed anew since, and so are in no code */
 	uint32_t death;	  /* why it ended, of ABI_DEATH_...; 0: by itself, or it has not ended */
 	bool is_victim;	  /* the kernel has chosen it to be killed because memory is short */
 	bool victim_told; /* session__victims() has told its profile */

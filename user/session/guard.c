@@ -44,9 +44,7 @@ static void restore_heap(struct session *s)
 			capture__resume(s->capture, s->attached[i], 0, NULL) != 0;
 	for (size_t i = 0; i < s->n_targets && !s->everywhere; i++) {
 		struct target *t = s->targets[i];
-		int rc = t->allocators && !t->ended
-				 ? capture__resume(s->capture, t->allocators, t->info.pid, NULL)
-				 : 0;
+		int rc = t->allocators && !t->ended ? targets__resume_own(s, t) : 0;
 
 		if (rc && rc != -ESRCH)
 			t->allocators->n_refused++;

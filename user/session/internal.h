@@ -210,6 +210,8 @@ void targets__note_unseen(struct session *session, const struct target *target);
 
 /* For a target that has probes of its own: puts them on those of its allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
+/* Puts the target's own probes back in place, after capture__pause(). As capture__resume(). */
+int targets__resume_own(struct session *session, struct target *target);
 
 /* Puts probes into the C library that memtrace itself runs on. Most of the machine runs on it too:
  * processes that are still to come find the probes there. */

@@ -49,12 +49,7 @@ int session__check_pid(pid_t pid, struct error *err)
 	if (info.tgid != pid)
 		return error__set(err, -EINVAL, "pid %d (%s) is a thread of process %d: use -p %d",
 				  pid, info.comm, info.tgid, info.tgid);
-	if (info.state == 'Z' && info.threads > 1)
-		return error__set(err, -ENOTSUP,
-				  "the main thread of pid %d (%s) has ended while others run: such "
-				  "a process cannot be traced",
-				  pid, info.comm);
-	if (info.state == 'Z' || info.state == 'X')
+	if (!process__lives(&info))
 		return error__set(err, -ESRCH, "pid %d (%s) has ended already", pid, info.comm);
 	if (info.compat32)
 		return error__set(err, -ENOTSUP,
@@ -63,6 +58,26 @@ int session__check_pid(pid_t pid, struct error *err)
 	if (pid == getpid())
 		return error__set(err, -EINVAL, "memtrace cannot trace itself (pid %d)", pid);
 	return 0;
+}
+
+/* The kernel finds a process by its main thread, which has no memory any more when it has ended:
+ * then probes for this process alone go nowhere. */
+int session__check_alone(pid_t pid, struct error *err)
+{
+	int rc = session__check_pid(pid, err);
+	struct process_info info;
+
+	if (!rc && process__living_thread(pid) != pid && !process__read_stat(pid, &info))
+		return error__set(err, -ENOTSUP,
+				  "pid %d (%s): its main thread has ended while others run: only "
+				  "--comm %s traces it",
+				  pid, info.comm, info.comm);
+	return rc;
+}
+
+static int check_target(const struct session *s, pid_t pid, struct error *err)
+{
+	return s->everywhere ? session__check_pid(pid, err) : session__check_alone(pid, err);
 }
 
 /* Descriptors besides those of targets' files: tables, programs, links, and one for each CPU. */
@@ -137,7 +152,7 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 
 	rc = session__check_machine(err);
 	if (!rc)
-		rc = session__check_pid(pid, err);
+		rc = session__check_alone(pid, err);
 	if (rc)
 		return rc;
 	rc = maps__read(pid, &maps);
@@ -210,7 +225,7 @@ static int watch_target(struct session *s, struct target *t, struct error *err)
 
 int open__target(struct session *s, struct target *t, pid_t pid, struct error *err)
 {
-	int rc = session__check_pid(pid, err);
+	int rc = check_target(s, pid, err);
 
 	if (rc)
 		return rc;
@@ -295,7 +310,8 @@ int open__attach(struct session *s, struct target *t, bool loading, struct error
 		return rc;
 	t->heap_attached = true;
 	/* The kernel was only given a pid. Was it still that of the same process? */
-	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks || now.state == 'Z')
+	if (process__read(pid, &now) || now.start_ticks != t->info.start_ticks ||
+	    !process__lives(&now))
 		return error__set(err, -ESRCH,
 				  "pid %d (%s) has exited while the probes were being placed", pid,
 				  t->info.comm);
@@ -521,7 +537,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	}
 	/* Reports wrong pids before anything costs time. */
 	for (size_t i = 0; !o->command && i < o->n_pids; i++) {
-		rc = session__check_pid(o->pids[i], err);
+		rc = check_target(s, o->pids[i], err);
 		if (rc)
 			goto fail;
 	}

@@ -112,5 +112,5 @@ void patched__look_again(struct session *s, struct target *t)
 	if (!found || !paced__wants_probes(&t->budget.pace))
 		return;
 	capture__pause(s->capture, t->info.pid);
-	capture__resume(s->capture, t->allocators, t->info.pid, NULL);
+	targets__resume_own(s, t);
 }

@@ -114,7 +114,7 @@ static bool still_runs(pid_t pid, const struct abi_program *program)
 	struct statx now;
 	char path[32];
 
-	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	snprintf(path, sizeof(path), "/proc/%d/exe", process__living_thread(pid));
 	/* The kernel side compares this value, too. DONT_SYNC: the file system is not asked, so it
 	 * cannot hang us. */
 	return !statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_CTIME, &now) &&

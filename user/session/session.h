@@ -332,4 +332,8 @@ int session__footprint(bool everywhere, int cpus, struct capture_footprint *ret,
  * such process, kernel thread, thread of another, 32-bit, ended). */
 int session__check_pid(pid_t pid, struct error *err);
 
+/* The same for probes in this process alone: -ENOTSUP, too, if its main thread has ended while
+ * others run. Probes in the code of all processes see such a process. */
+int session__check_alone(pid_t pid, struct error *err);
+
 #endif

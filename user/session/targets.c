@@ -95,7 +95,6 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 {
 	_cleanup_close_ int root = -1;
 	struct binary *binary;
-	char path[32];
 	int fd, rc;
 
 	if (!entry->file.inode || binaries__find(s->binaries, &entry->file))
@@ -105,8 +104,7 @@ static void hold_file(struct session *s, pid_t pid, const struct map_entry *entr
 		note_short(s, fd == -EMFILE || fd == -ENFILE);
 		return;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/root", pid);
-	root = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	root = process__open(pid, "root", O_PATH | O_DIRECTORY);
 	rc = binaries__add(s->binaries, &entry->file, fd, root, entry->path, &binary);
 	note_short(s, rc == -EMFILE);
 }
@@ -290,6 +288,12 @@ void targets__attach_own(struct session *s, struct target *t)
 	while ((rc = capture__attach(s->capture, t->allocators, t->info.pid, NULL)))
 		/* -EOPNOTSUPP: the capture has noted the refusal itself */
 		t->allocators->n_refused += rc != -EOPNOTSUPP;
+}
+
+int targets__resume_own(struct session *s, struct target *t)
+{
+	t->silent = t->silent || t->headless;
+	return capture__resume(s->capture, t->allocators, t->info.pid, NULL);
 }
 
 void targets__note_unseen(struct session *s, const struct target *t)
@@ -495,7 +499,8 @@ static void on_event(void *ctx, const struct abi_event *event)
 			region_book__exec(&t->book, event->time_ns);
 		series__free(&t->region_series);
 		t->exec_by_thread = t->exec_by_thread || event->by_thread;
-		t->headless = false; /* the thread that called exec is the main thread now */
+		/* the thread that called exec is the main thread now */
+		t->headless = t->silent = false;
 		if (!capture__counters(s->capture, t->process, &counters))
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		survivors__exec(&t->budget.survivors, event->time_ns);
@@ -531,8 +536,10 @@ void targets__read_size(struct target *t)
 	uint64_t anon;
 
 	if (t->ended || t->is_victim || process__read_stat(t->info.pid, &now) ||
-	    now.start_ticks != t->info.start_ticks || now.state == 'Z')
+	    now.start_ticks != t->info.start_ticks || !process__lives(&now))
 		return;
+	if (!now.rss_bytes) /* the main thread has ended, and perhaps the others, too */
+		process__rss_bytes(t->info.pid, &now.rss_bytes);
 	if (now.rss_bytes) /* 0 shortly before the process's end: keeps the last figure */
 		t->rss_bytes = now.rss_bytes;
 	t->threads = now.threads;

@@ -10,6 +10,7 @@
 
 #include "base/cleanup.h"
 #include "elf/binary.h"
+#include "proc/process.h"
 #include "symbolize/symtab.h"
 
 #define PATIENCE_S 20 /* per file */
@@ -37,7 +38,6 @@ int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiti
 		   struct variables **ret)
 {
 	struct variables *variables = calloc(1, sizeof(*variables));
-	char path[64];
 	int err;
 
 	if (!variables)
@@ -50,8 +50,7 @@ int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiti
 		free(variables);
 		return err;
 	}
-	snprintf(path, sizeof(path), "/proc/%d/root", (int)pid);
-	variables->root_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	variables->root_fd = process__open(pid, "root", O_PATH | O_DIRECTORY);
 	*ret = variables;
 	return 0;
 }

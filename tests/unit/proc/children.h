@@ -4,12 +4,15 @@
 #define MEMTRACE_TESTS_PROC_CHILDREN_H
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "proc/process.h"
 
 /* A child that has set its name and waits to be killed. */
 static inline pid_t named_child(const char *name)
@@ -33,6 +36,42 @@ static inline pid_t named_child(const char *name)
 	close(ready[0]);
 	close(ready[1]);
 	return child;
+}
+
+static inline void *wait_for_end(void *arg)
+{
+	(void)arg;
+	for (;;)
+		pause();
+	return NULL;
+}
+
+/* A child whose main thread has ended while another one waits to be killed. */
+static inline pid_t headless_child(void)
+{
+	pid_t child = fork();
+	siginfo_t none;
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		pthread_t other;
+
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (pthread_create(&other, NULL, wait_for_end, NULL))
+			_exit(1);
+		syscall(SYS_exit, 0); /* this thread alone */
+	}
+	for (int i = 0; i < 10000; i++) {
+		struct process_info info;
+
+		assert_int_equal(waitid(P_PID, (id_t)child, &none, WEXITED | WNOWAIT | WNOHANG), 0);
+		assert_int_equal(process__read_stat(child, &info), 0);
+		if (info.state == 'Z')
+			return child;
+		usleep(1000);
+	}
+	fail_msg("the main thread does not end");
+	return 0;
 }
 
 static inline void end_child(pid_t child)

@@ -19,6 +19,7 @@
 #include <time.h>
 
 #include "base/cleanup.h"
+#include "proc/maps.h"
 #include "proc/process.h"
 #include "tests/unit/proc/children.h"
 
@@ -228,11 +229,56 @@ static void test_missing(void **state)
 	assert_int_equal(waitid(P_PID, child, &died, WEXITED | WNOWAIT), 0);
 	assert_int_equal(process__read(child, &info), 0);
 	assert_int_equal(info.state, 'Z');
+	assert_false(process__lives(&info));
 	assert_string_equal(info.exe, "");
 	assert_int_equal(info.rss_bytes, 0);
 	waitpid(child, NULL, 0);
 	assert_int_equal(process__read(child, &info), -ESRCH);
 	assert_int_equal(process__cpu_time_ns(child, &ns), -ESRCH);
+}
+
+/* The kernel takes a process's memory, program and root from a main thread that has ended. They are
+ * found all the same. */
+static void a_main_thread_that_has_ended_hides_nothing(void **state)
+{
+	pid_t child = headless_child(), tid;
+	struct process_info info;
+	struct perf_map_place place;
+	struct maps maps;
+	uint64_t bytes;
+	char path[64];
+	int fd;
+
+	(void)state;
+	assert_int_equal(maps__read(child, &maps), 0);
+	assert_non_null(maps__find(&maps, (uintptr_t)headless_child));
+	fd = maps__open_file(child, maps__find(&maps, (uintptr_t)headless_child));
+	assert_true(fd >= 0);
+	close(fd);
+	maps__free(&maps);
+	assert_int_equal(process__read(child, &info), 0);
+	assert_int_equal(info.state, 'Z');
+	assert_int_equal(info.tgid, child);
+	assert_true(process__lives(&info));
+	assert_true(strstr(info.exe, "test_process"));
+	tid = process__living_thread(child);
+	assert_int_not_equal(tid, child);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d", child, tid);
+	assert_int_equal(access(path, F_OK), 0);
+	assert_int_equal(process__rss_bytes(child, &bytes), 0);
+	assert_true(bytes > 100 * 1024);
+	assert_int_equal(process__anon_bytes(child, &bytes), 0);
+	assert_int_equal(process__auxv(child, AT_PAGESZ), 4096);
+	fd = process__open(child, "root", O_PATH | O_DIRECTORY);
+	assert_true(fd >= 0);
+	assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	close(fd);
+	assert_int_equal(process__find_perf_map(child, &place), 0);
+	close(place.root_fd);
+	end_child(child);
+	assert_int_equal(process__open(child, "maps", O_RDONLY), -ESRCH);
+	assert_int_equal(process__living_thread(child), child);
+	assert_int_equal(process__living_thread(getpid()), getpid());
 }
 
 static void test_kernel_thread(void **state)
@@ -482,6 +528,7 @@ int main(void)
 		cmocka_unit_test(test_effective_user),
 		cmocka_unit_test(test_each),
 		cmocka_unit_test(test_missing),
+		cmocka_unit_test(a_main_thread_that_has_ended_hides_nothing),
 		cmocka_unit_test(test_kernel_thread),
 		cmocka_unit_test(test_cpu_time),
 		cmocka_unit_test(io_bytes_count_what_goes_through_calls),
