@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* report, diff and leaks over files, without any process: what they refuse, with which words and
  * status, and what they show of stacks that are written by hand. */
-#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,16 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
 
 #include <cmocka.h>
 
-static char home[] = "/tmp/memtrace-report-XXXXXX";
-static char said[16 << 10], shown[64 << 10];
+#include "command_fixture.h"
 
+static char home[] = "/tmp/memtrace-report-XXXXXX";
 static void write_text_to(const char *name, const char *text)
 {
 	FILE *file = fopen(name, "w");
@@ -29,64 +27,13 @@ static void write_text_to(const char *name, const char *text)
 	assert_int_equal(fclose(file), 0);
 }
 
-static void read_text_of(const char *name, char *ret, size_t size)
+static void read_file(const char *name, char *ret, size_t size)
 {
 	FILE *file = fopen(name, "r");
-	size_t n;
 
 	assert_non_null(file);
-	n = fread(ret, 1, size - 1, file);
-	ret[n] = '\0';
-	fclose(file);
+	read_text_of(file, ret, size);
 }
-
-/* Runs a command in a child, because commands keep their options until memtrace ends. Leaves what
- * it printed in said and shown. Returns its status. */
-static int run(const struct command *command, char **argv)
-{
-	int (*main_of)(int, char **) = command == &command_report ? cmd_report
-				       : command == &command_diff ? cmd_diff
-				       : command == &command_why  ? cmd_why
-				       : command == &command_heap ? cmd_heap
-				       : command == &command_top  ? cmd_top
-								  : cmd_leaks;
-	int argc = 0, status;
-	pid_t pid;
-
-	while (argv[argc])
-		argc++;
-	fflush(NULL);
-	pid = fork();
-	if (!pid) {
-		if (!freopen("said", "w", stderr) || !freopen("shown", "w", stdout))
-			_exit(99);
-		exit(main_of(argc, argv));
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	read_text_of("said", said, sizeof(said));
-	read_text_of("shown", shown, sizeof(shown));
-	assert_true(WIFEXITED(status));
-	return WEXITSTATUS(status);
-}
-
-#define RUN(name, ...) run(&command_##name, (char *[]){(char *)#name, __VA_ARGS__, NULL})
-
-static void assert_words(const char *text, const char *words)
-{
-	if (!strstr(text, words))
-		fail_msg("'%s' is not in:\n%s", words, text);
-}
-
-/* Refused with that status, by words that name what is wrong or what to do. A wrong use also tells
- * where the options are listed. */
-#define ASSERT_REFUSED(status, words, name, ...)                                                   \
-	do {                                                                                       \
-		assert_int_equal(RUN(name, __VA_ARGS__), status);                                  \
-		assert_words(said, words);                                                         \
-		if (status == EXIT_USAGE)                                                          \
-			assert_words(said, "Try 'memtrace " #name " --help'.");                    \
-		assert_string_equal(shown, "");                                                    \
-	} while (0)
 
 static void what_is_no_profile_is_named(void **state)
 {
@@ -223,7 +170,7 @@ static void stacks_are_shown(void **state)
 	assert_string_equal(shown, "main;b 3000\n");
 	assert_int_equal(RUN(report, "-f", "collapsed", "-o", "copy", "new"), 0);
 	assert_string_equal(shown, "");
-	read_text_of("copy", text, sizeof(text));
+	read_file("copy", text, sizeof(text));
 	assert_words(text, "main;b 5000\n");
 	assert_int_equal(RUN(report, "--modules", "rules", "old"), 0);
 	assert_words(shown, "ours");
@@ -241,7 +188,7 @@ static void files_are_compared(void **state)
 	assert_words(shown, "main;b 3000 5000\n");
 	assert_words(shown, "main;c 1000 1000\n");
 	assert_int_equal(RUN(diff, "-f", "collapsed", "-o", "both", "old", "new"), 0);
-	read_text_of("both", shown, sizeof(shown));
+	read_file("both", shown, sizeof(shown));
 	assert_words(shown, "main;b 3000 5000\n");
 	assert_int_equal(RUN(diff, "-f", "svg", "old", "new"), 0);
 	assert_words(shown, "<svg");
@@ -263,8 +210,8 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	static const char *const names[] = {"old",  "new",  "empty", "text",  "rules",
-					    "copy", "both", "said",  "shown", "dir/"};
+	static const char *const names[] = {"old",   "new",  "empty", "text",
+					    "rules", "copy", "both",  "dir/"};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)

@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What record, top, check and the agent's options refuse before anything is traced: by which words,
+ * and with which status. Needs no root. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
+#include "cli/guard_options.h"
+#include "cli/push_options.h"
+
+#include <cmocka.h>
+
+#include "command_fixture.h"
+
+static char *const pid = (char *)"1";
+
+static void who_is_traced(void **state)
+{
+	(void)state;
+	ASSERT_REFUSED(EXIT_USAGE, "-p PID, -a, or -- COMMAND", record, "-d", "5");
+	ASSERT_REFUSED(EXIT_USAGE, "'redis' is not a pid; processes of a name are traced with "
+				   "--comm NAME",
+		       record, "-p", "redis");
+	ASSERT_REFUSED(EXIT_USAGE, "'' is not a pid", record, "-p", "1,,2");
+	ASSERT_REFUSED(EXIT_USAGE, "'sleep' is no option; a command to run goes after --", record,
+		       "-p", pid, "sleep");
+	ASSERT_REFUSED(EXIT_USAGE, "-p and a command cannot be combined", record, "-p", pid, "--",
+		       "true");
+	ASSERT_REFUSED(EXIT_USAGE, "--comm needs a value", record, "--comm", "");
+	ASSERT_REFUSED(EXIT_USAGE, "there is no user 'nobody-at-all'", record, "--user",
+		       "nobody-at-all");
+	ASSERT_REFUSED(EXIT_USAGE, "only one --exe", record, "--exe", "/a", "--exe", "/b");
+	ASSERT_REFUSED(EXIT_USAGE, "only one --cgroup or --container", record, "--cgroup", "/a",
+		       "--container", "0123456789ab");
+	ASSERT_REFUSED(EXIT_USAGE, "-p PID, or -a", top, "--delay", "1");
+	ASSERT_REFUSED(EXIT_USAGE, "top starts no commands", top, "sleep");
+	ASSERT_REFUSED(EXIT_USAGE, "one pid at most", check, "1", "2");
+	ASSERT_REFUSED(EXIT_USAGE, "'x' is not a pid", check, "x");
+	ASSERT_REFUSED(EXIT_USAGE, "give its pid", check, "--free", "lib.so:f(ptr=1)");
+}
+
+static void values_of_record(void **state)
+{
+	(void)state;
+	ASSERT_REFUSED(EXIT_USAGE, "'5m' is not a duration: seconds", record, "-d", "5m");
+	ASSERT_REFUSED(EXIT_USAGE, "'5X' is not a sampling interval: 1 to 4G bytes", record, "-i",
+		       "5X");
+	ASSERT_REFUSED(EXIT_USAGE, "no format 'x': heap, collapsed, pprof, svg, symbolized, none",
+		       record, "-f", "heap,x");
+	ASSERT_REFUSED(EXIT_USAGE, "--what has no 'x': heap, regions, faults", record, "--what",
+		       "x");
+	ASSERT_REFUSED(EXIT_USAGE, "--what heap and --what faults cannot be combined", record,
+		       "--what", "heap,faults");
+	ASSERT_REFUSED(EXIT_USAGE, "0.1 to 100 per cent, or off", record, "--max-overhead", "200");
+	ASSERT_REFUSED(EXIT_USAGE, "the output prefix is empty", record, "-o", "");
+	ASSERT_REFUSED(EXIT_USAGE, "neither seconds (0.1 or more) nor bytes", record, "--every",
+		       "3X");
+	ASSERT_REFUSED(EXIT_USAGE, "sorted by growth, live or rss, not by 'x'", record, "--sort",
+		       "x");
+	ASSERT_REFUSED(EXIT_USAGE, "'x' is not a delay", top, "--delay", "x");
+}
+
+static void what_record_cannot_combine(void **state)
+{
+	(void)state;
+	ASSERT_REFUSED(EXIT_USAGE, "no format is chosen: give -f", record, "-p", pid, "--every",
+		       "1", "-f", "none");
+	ASSERT_REFUSED(EXIT_USAGE, "different tables: give one of them", record, "-p", pid,
+		       "--churn", "--leaks");
+	ASSERT_REFUSED(EXIT_USAGE, "either that or --weight", record, "-p", pid, "--leaks",
+		       "--weight", "freed");
+	ASSERT_REFUSED(EXIT_USAGE, "it needs --what heap", record, "-p", pid, "--churn", "--what",
+		       "regions");
+	ASSERT_REFUSED(EXIT_USAGE, "--rss shows what is in one process", record, "-a", "--rss");
+	ASSERT_REFUSED(EXIT_USAGE, "a pid or a command has its own table", record, "-p", pid,
+		       "--sort", "rss");
+	ASSERT_REFUSED(EXIT_USAGE, "it needs --leaks", record, "-p", pid, "--why");
+	ASSERT_REFUSED(EXIT_USAGE, "add one of them", record, "-p", pid, "-f", "heap", "--by",
+		       "thread");
+	ASSERT_REFUSED(EXIT_USAGE, "memtrace report -f json makes JSON", record, "-p", pid,
+		       "--on-oom", "--json");
+	ASSERT_REFUSED(EXIT_USAGE, "--max-host-overhead is for many processes", record, "-p", pid,
+		       "--max-host-overhead", "5");
+	ASSERT_REFUSED(EXIT_USAGE, "works for record only", top, "-p", pid, "-o", "-");
+}
+
+/* docs/allocators.md gives the forms. */
+static void functions_that_are_named(void **state)
+{
+	static const struct {
+		const char *option, *text, *words;
+	} wrong[] = {
+		{"--alloc", "f(size=1)->ret", "it begins with FILE:FUNCTION"},
+		{"--alloc", "lib.so:f", "size= is missing, as in lib.so:f(size=1)->ret"},
+		{"--alloc", "lib.so:f(ptr=1)->ret", "size= is missing"},
+		{"--alloc", "lib.so:f(size=7)->ret", "an argument's number is 1 to 6"},
+		{"--alloc", "lib.so:f(size=1)", "->ret or ->*N"},
+		{"--alloc", "lib.so:f(size=1)->*9", "->* is followed by an argument's number"},
+		{"--alloc", "lib.so:f(size=1)->ret;", "there is text after its end"},
+		{"--alloc", "lib.so:f(what=1)->ret", "between the brackets stand size="},
+		{"--free", "lib.so:f", "ptr= is missing, as in lib.so:f(ptr=1)"},
+		{"--free", "lib.so:f(size=1)", "ptr= and nothing else is given"},
+		{"--end", "lib.so:f", "pool= is missing, as in lib.so:f(pool=1)"},
+		{"--end", "lib.so:f(ptr=1)", "pool= and nothing else is given"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		ASSERT_REFUSED(EXIT_USAGE, wrong[i].words, record, (char *)wrong[i].option,
+			       (char *)wrong[i].text);
+		assert_words(said, wrong[i].text);
+	}
+}
+
+/* The first words of a complaint, as complain_to() hears them. */
+static char heard[2048];
+
+static void hear(const char *text)
+{
+	snprintf(heard, sizeof(heard), "%s", text);
+}
+
+static int push(size_t n, const struct push_option *options, char **ret_text)
+{
+	struct push_config config = {.n = n};
+
+	memcpy(config.options, options, n * sizeof(*options));
+	*heard = '\0';
+	return push_config__text(&config, "agent", ret_text);
+}
+
+static void where_profiles_are_pushed(void **state)
+{
+	const struct push_option lost[] = {{"tenant", "a"}},
+				 bare[] = {{"otlp", "http://example.org"}, {"token", "/none"}},
+				 absent[] = {{"otlp", "https://example.org"}, {"token", "/none"}},
+				 label[] = {{"label", "env=test"}},
+				 good[] = {{"pyroscope", "http://127.0.0.1:4040/"},
+					   {"tenant", "a"},
+					   {"label", "env=test"}};
+	char *text;
+
+	(void)state;
+	complain_to(hear);
+	assert_int_equal(push(1, lost, &text), EXIT_USAGE);
+	assert_words(heard, "--push-tenant is for the receiver before it: give --push-pyroscope");
+	assert_int_equal(push(2, bare, &text), EXIT_USAGE);
+	assert_words(heard, "the token would go to http://example.org unencrypted");
+	assert_int_equal(push(2, absent, &text), EXIT_FAILED);
+	assert_words(heard, "cannot read /none");
+	assert_int_equal(push(1, label, &text), EXIT_USAGE);
+	assert_words(heard, "--label describes profiles that are pushed");
+	assert_int_equal(push(3, good, &text), 0);
+	assert_string_equal(heard, "");
+	assert_string_equal(text, "pyroscope http://127.0.0.1:4040\ntenant a\nlabel env=test\n");
+	free(text);
+	complain_to(NULL);
+}
+
+static void what_guards_addresses(void **state)
+{
+	char token[] = "/tmp/memtrace-token-XXXXXX";
+	int fd = mkstemp(token);
+	struct guard guard;
+
+	(void)state;
+	complain_to(hear);
+	assert_true(fd >= 0 && write(fd, "0123456789abcdef\n", 17) == 17 && !close(fd));
+	assert_int_equal(guard_config__read(&(struct guard_config){.cert = "/none"}, "agent", NULL,
+					    &guard),
+			 EXIT_USAGE);
+	assert_words(heard, "--tls-cert and --tls-key are given together");
+	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent",
+					    "0.0.0.0:1", &guard),
+			 EXIT_USAGE);
+	assert_words(heard, "'0.0.0.0:1' is reached from other hosts");
+	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent", NULL,
+					    &guard),
+			 0);
+	assert_string_equal(guard.token, "0123456789abcdef");
+	guard__clear(&guard);
+	assert_int_equal(chmod(token, 0644), 0);
+	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent", NULL,
+					    &guard),
+			 EXIT_FAILED);
+	assert_words(heard, "everybody may read or write");
+	guard__clear(&guard);
+	unlink(token);
+	complain_to(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_is_traced),
+		cmocka_unit_test(values_of_record),
+		cmocka_unit_test(what_record_cannot_combine),
+		cmocka_unit_test(functions_that_are_named),
+		cmocka_unit_test(where_profiles_are_pushed),
+		cmocka_unit_test(what_guards_addresses),
+	};
+
+	return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);
+}
