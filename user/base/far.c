@@ -37,7 +37,7 @@
 
 struct request {
 	unsigned number;
-	int (*fn)(int fd, const void *in, void *out); /* valid in mt-files: it is forked */
+	int (*fn)(int fd, const void *in, void *out); /* as valid in mt-files, which is a fork */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
 };

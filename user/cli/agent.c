@@ -115,10 +115,10 @@ TAKE_OPTION(rise_overhead)
 static const struct option_row agent_rows[] = {
 	{"config", .arg = "FILE", .take = take_config, .help = "read more options from this file",
 	 .man = "A line has the name of an option, and its value behind an equals sign: 'listen = "
-		"127.0.0.1:9178', or 'leaks'. Empty lines and those that begin with # say nothing. "
+		"127.0.0.1:9178', or 'leaks'. Empty lines and lines that begin with # are ignored. "
 		"What follows on the command line overrides the file. At SIGHUP the file is read "
-		"again: if a line of it is refused, what was configured before stays; "
-		"else tracing begins anew."},
+		"again. If a line of it is refused, the previous configuration stays in force; "
+		"otherwise tracing begins anew."},
 	{"listen", .arg = "ADDRESS", .by_default = AGENT_ADDRESS, .take = take_listen,
 	 .help = "where pages, profiles and metrics are served",
 	 .man = "An address and a port; or unix: and the path of a unix socket, as "

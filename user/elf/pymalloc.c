@@ -54,7 +54,7 @@ struct path {
 struct found {
 	uint64_t from;		      /* as in struct event */
 	struct pymalloc_place proved; /* the instruction that completes the proof */
-	struct pymalloc_place best;   /* the same, or a cheaper place that always follows */
+	struct pymalloc_place best; /* proved, or a cheaper place that is always reached from it */
 };
 
 /* What the paths from one mention have shown. */

@@ -92,8 +92,8 @@ struct otlp_options {
 
 /* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
  * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles over
- * one dictionary, one for each standard value. What a thread holds of a stack is a sample with the
- * thread's name and id. */
+ * one dictionary, one for each standard value. Each thread that holds memory of a stack has its own
+ * sample there, with the thread's name and id. */
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
 struct svg_options {

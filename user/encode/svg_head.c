@@ -215,7 +215,7 @@ static void put_change(FILE *out, const struct tree *tree)
 		fprintf(out, " (95 %%: %s to %s)", format_change(change.interval.low, text[1]),
 			format_change(change.interval.high, text[2]));
 	if (change.bytes != 0 && tree->unsure)
-		fputs(", how surely is not known", out);
+		fputs(", with unknown error", out);
 	else if (change.bytes != 0)
 		fprintf(out, ", %s sampling error",
 			tree_change__exceeds_error(&change) ? "more than" : "within");
@@ -227,8 +227,8 @@ static void put_change(FILE *out, const struct tree *tree)
 	fputc('\n', out);
 	/* without these words, readers would think that colours rule out chance */
 	if (!tree->unsure)
-		fputs("more than sampling error may still be chance, for blocks come and go: "
-		      "which stacks grow by more than that, `memtrace diff` tells\n",
+		fputs("a change beyond the sampling error may still be chance, because blocks come "
+		      "and go: `memtrace diff` tells which stacks grow beyond chance\n",
 		      out);
 }
 

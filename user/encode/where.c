@@ -180,8 +180,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 			free(frames[k].name);
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
 		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1, kind) < 0) {
-			/* the story no longer counts the frames behind these, so nobody else frees
-			 * them */
+			/* story->n shrinks, so story's owner will not free the frames behind it */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
 				free(frames[k].name);

@@ -269,8 +269,8 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 
 /* How long the turn of a process that is traced cheaply may be. It has no limit while others find
  * room for their turns and the host's limit is not exceeded. (A few cheap processes together can
- * exceed it. A single expensive window also leaves no room for a moment. So it takes FULL_TICKS
- * full ticks for the turn to have a limit.) */
+ * exceed it. After one expensive window, too, there is no room for a moment. That alone must not
+ * limit the turn. So the turn has a limit only after FULL_TICKS full ticks.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))

@@ -11,8 +11,8 @@
 #include "base/vector.h"
 
 #define MOST_LEFT_OUT 64 /* makers of one shape that are left out, one after the other */
-/* The share of them that may be taken for others. If a quarter of the heap is of makers that were
- * not seen, then a twentieth is told wrongly. */
+/* The share of them that may be taken for others. So if makers that were not seen have made a
+ * quarter of the heap, at most a twentieth of the heap gets a wrong maker. */
 #define MOST_MISTAKEN 0.2
 
 enum level { LEVEL_SHAPE, LEVEL_ROUGH, LEVELS };
@@ -76,7 +76,7 @@ struct finding {
 	size_t *first; /* by site: its first element of numbers; n_sites + 1 */
 	struct sample *samples;
 	size_t n_samples, n_makers;
-	bool closed[LEVELS][SHAPE_CLASSES]; /* nothing is told of shapes of this class */
+	bool closed[LEVELS][SHAPE_CLASSES]; /* blocks of this class of shapes stay unknown */
 };
 
 /* A known block that was found in the heap. */
@@ -227,8 +227,8 @@ static bool is_enough(size_t k, size_t n)
 	return ((double)k + 0.5) / ((double)n + 1) >= ORIGINS_SHARE;
 }
 
-/* Of n samples whose functions are sorted: the longest beginning that enough of them have. Nothing
- * is told if that is no maker. */
+/* The longest list of innermost functions that enough of the n samples begin with. The samples are
+ * sorted by their functions. The result is empty if that list is no maker. */
 static struct told common_beginning(const struct sample *samples, size_t n)
 {
 	struct told told = {};

@@ -100,7 +100,7 @@ struct resident_row {
 	int64_t bytes; /* resident; of HEAP it can be negative */
 	struct interval
 		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */
-	uint64_t anonymous, swap; /* HEAP has those of both heap rows */
+	uint64_t anonymous, swap; /* HEAP_LIVE has none: HEAP has the sum of both */
 	uint64_t mappings;
 };
 

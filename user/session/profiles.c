@@ -343,8 +343,8 @@ static bool in_window(const struct target *t)
 	       (p->closing || p->settling || (p->windows.open && !p->windows.continuous));
 }
 
-/* Once a process is a victim, nothing can be read from it any more. What it held is then known as
- * of the last look, so there must have been one not long ago. */
+/* Looks at every target that has had windows, from time to time. Once a process is a victim,
+ * nothing can be read from it any more, and only what an earlier look saw is known. */
 void profiles__foresee(struct session *s)
 {
 	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), wait;

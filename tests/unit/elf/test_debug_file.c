@@ -105,7 +105,7 @@ static const char *look(const char *root, const char *program, const char *path,
 	ssize_t len;
 
 	root_fd = *root == '/' ? open("/", O_PATH | O_CLOEXEC) : open_below(root, O_PATH);
-	alarm(20); /* kills a wait for the writer of a FIFO, or a read without end */
+	alarm(20); /* ends a call that waits for the writer of a FIFO, or reads without end */
 	fd = debug_file__open(root_fd, program_fd, path);
 	alarm(0);
 	assert_int_equal(fcntl(program_fd, F_GETFD), FD_CLOEXEC); /* still open */

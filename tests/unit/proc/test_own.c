@@ -76,7 +76,8 @@ static void peak_outlives_the_memory(void **state)
 		munmap(memory, size);
 		if (own__peak_bytes(&after))
 			_exit(2);
-		/* some pages may have gone meanwhile; the kernel counts in batches */
+		/* other pages may have been freed meanwhile, and the kernel updates its counts
+		 * in batches only */
 		_exit(after >= before + size - 4 * MIB && after <= before + size + 16 * MIB ? 0
 											    : 3);
 	}

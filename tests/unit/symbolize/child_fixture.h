@@ -167,7 +167,7 @@ static inline void assert_nobody(const struct watch *watch, size_t n_fds)
 		    status_says(watch->status, "SigBlk:\tfffffffc7ffbfeff\n") ||
 		    status_says(watch->status, "SigBlk:\tfffffffe3ffbfeff\n"));
 	assert_string_equal(watch->oom, "1000\n");
-	if (geteuid() == 0) { /* else there is no other user to become */
+	if (geteuid() == 0) { /* only root can become another user */
 		assert_true(status_says(watch->status, "Uid:\t65534\t65534\t65534\t65534\n"));
 		assert_true(status_says(watch->status, "Gid:\t65534\t65534\t65534\t65534\n"));
 		assert_true(status_says(watch->status, "Groups:\t \n"));
