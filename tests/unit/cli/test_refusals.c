@@ -21,8 +21,9 @@ static void who_is_traced(void **state)
 {
 	(void)state;
 	ASSERT_REFUSED(EXIT_USAGE, "-p PID, -a, or -- COMMAND", record, "-d", "5");
-	ASSERT_REFUSED(EXIT_USAGE, "'redis' is not a pid; processes of a name are traced with "
-				   "--comm NAME",
+	ASSERT_REFUSED(EXIT_USAGE,
+		       "'redis' is not a pid; processes of a name are traced with "
+		       "--comm NAME",
 		       record, "-p", "redis");
 	ASSERT_REFUSED(EXIT_USAGE, "'' is not a pid", record, "-p", "1,,2");
 	ASSERT_REFUSED(EXIT_USAGE, "'sleep' is no option; a command to run goes after --", record,
@@ -169,23 +170,23 @@ static void what_guards_addresses(void **state)
 	(void)state;
 	complain_to(hear);
 	assert_true(fd >= 0 && write(fd, "0123456789abcdef\n", 17) == 17 && !close(fd));
-	assert_int_equal(guard_config__read(&(struct guard_config){.cert = "/none"}, "agent", NULL,
-					    &guard),
-			 EXIT_USAGE);
+	assert_int_equal(
+		guard_config__read(&(struct guard_config){.cert = "/none"}, "agent", NULL, &guard),
+		EXIT_USAGE);
 	assert_words(heard, "--tls-cert and --tls-key are given together");
 	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent",
 					    "0.0.0.0:1", &guard),
 			 EXIT_USAGE);
 	assert_words(heard, "'0.0.0.0:1' is reached from other hosts");
-	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent", NULL,
-					    &guard),
-			 0);
+	assert_int_equal(
+		guard_config__read(&(struct guard_config){.token = token}, "agent", NULL, &guard),
+		0);
 	assert_string_equal(guard.token, "0123456789abcdef");
 	guard__clear(&guard);
 	assert_int_equal(chmod(token, 0644), 0);
-	assert_int_equal(guard_config__read(&(struct guard_config){.token = token}, "agent", NULL,
-					    &guard),
-			 EXIT_FAILED);
+	assert_int_equal(
+		guard_config__read(&(struct guard_config){.token = token}, "agent", NULL, &guard),
+		EXIT_FAILED);
 	assert_words(heard, "everybody may read or write");
 	guard__clear(&guard);
 	unlink(token);
