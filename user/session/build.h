@@ -73,6 +73,7 @@ struct rest {
 struct target {
 	struct process_info info;  /* as it was when tracing began, or at its last exec */
 	uint32_t process;	   /* its number in the kernel's tables */
+	size_t entry;		   /* in the session's index, + 1; 0: it is not there (find.c) */
 	uint64_t begun_by_exec_ns; /* when, monotonic, if an exec made it a target; else 0 */
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* a thread other than the main one called exec, and the probes did not follow it */

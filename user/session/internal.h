@@ -3,6 +3,7 @@
 #ifndef MEMTRACE_SESSION_INTERNAL_H
 #define MEMTRACE_SESSION_INTERNAL_H
 
+#include "base/table.h"
 #include "capture/watch.h"
 #include "elf/binary.h"
 #include "pace/scheduler.h"
@@ -10,6 +11,15 @@
 #include "session/launch.h"
 #include "session/privileges.h"
 #include "session/session.h"
+
+/* Finds targets by pid, and by their number in the kernel's tables. */
+struct target_index {
+	struct table by_pid, by_process; /* of entries */
+	struct target_entry *entries;	 /* owned; in the order in which they came */
+	size_t n, room;
+	size_t n_gone;	  /* entries whose target has been removed */
+	size_t n_entered; /* so many of the session's targets, the first ones, have an entry */
+};
 
 /* A list that grows. */
 struct profile_list {
@@ -32,7 +42,8 @@ struct session {
 	struct target *
 		*targets; /* traced, and those that have ended and are still to be reported */
 	size_t n_targets, room;
-	size_t n_met; /* all there ever were, also those that left nothing to report */
+	struct target_index index; /* of these: find.c */
+	size_t n_met;		   /* all there ever were, also those that left nothing to report */
 	/* True: probes are in the files, and act in all processes that run these files; the kernel
 	 * side knows which of the processes are traced. False: probes are in the targets alone, and
 	 * cost no other process anything. */
@@ -149,6 +160,18 @@ bool targets__rests(const struct target *target, struct rest *rest);
 /* For session__news(): sets is_due of each target. */
 void news__choose(struct session *session, uint64_t now_ns, bool all);
 
+/* --- find.c --- */
+
+/* The traced process that has the pid now, or NULL. */
+struct target *targets__find(struct session *session, pid_t pid);
+
+/* The target that has that number in the kernel's tables, or NULL. */
+struct target *targets__find_process(struct session *session, uint32_t process);
+
+/* The target at this place is about to be removed from the session's list. */
+void targets__forget_entry(struct session *session, size_t at);
+void target_index__clear(struct target_index *index);
+
 /* --- borrowers.c: processes that run in a target's memory --- */
 
 /* The CPU time of a target, and of those that have run in its memory as far as borrowers__look()
@@ -187,12 +210,6 @@ int open__attach(struct session *session, struct target *target, bool loading, s
 struct target *targets__add(struct session *session);
 /* Frees a target, and what the kernel side holds of it. */
 void targets__remove(struct session *session, struct target *target);
-
-/* The traced process that has the pid now, or NULL. */
-struct target *targets__find(struct session *session, pid_t pid);
-
-/* The target that has that number in the kernel's tables, or NULL. */
-struct target *targets__find_process(struct session *session, uint32_t process);
 
 /* Brings a target's maps up to date from /proc, and keeps its files. 0, -ESRCH, other negative
  * errno. */

@@ -42,6 +42,7 @@ void session__free(struct session *s)
 	free(s->orphans);
 	free(s->paused);
 	free(s->borrowers);
+	target_index__clear(&s->index);
 	free(s->targets);
 	series__free(&s->series);
 	watch__free(s->watch);

@@ -50,6 +50,7 @@ void targets__remove(struct session *s, struct target *t)
 {
 	for (size_t i = 0; i < s->n_targets; i++)
 		if (s->targets[i] == t) {
+			targets__forget_entry(s, i);
 			memmove(s->targets + i, s->targets + i + 1,
 				(--s->n_targets - i) * sizeof(*s->targets));
 			break;
@@ -61,22 +62,6 @@ void targets__remove(struct session *s, struct target *t)
 	s->files_idle = true;
 	target__clear(t);
 	free(t);
-}
-
-struct target *targets__find(struct session *s, pid_t pid)
-{
-	for (size_t i = s->n_targets; i--;) /* newest first, because pids are used again */
-		if (s->targets[i]->info.pid == pid && !s->targets[i]->ended)
-			return s->targets[i];
-	return NULL;
-}
-
-struct target *targets__find_process(struct session *s, uint32_t process)
-{
-	for (size_t i = s->n_targets; i--;)
-		if (process && s->targets[i]->process == process)
-			return s->targets[i];
-	return NULL;
 }
 
 /* --- files --- */

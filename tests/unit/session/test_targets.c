@@ -460,6 +460,60 @@ static void code_that_takes_others_place_is_counted(void **state)
 	end(s);
 }
 
+/* --- the index --- */
+
+static struct target *find_slowly(const struct session *s, pid_t pid, uint32_t process)
+{
+	for (size_t i = s->n_targets; i--;)
+		if (pid ? s->targets[i]->info.pid == pid && !s->targets[i]->ended
+			: s->targets[i]->process == process)
+			return s->targets[i];
+	return NULL;
+}
+
+/* Targets come, end and go, and their pids come again. Whoever looks for one finds the same as by
+ * going through all of them. */
+static void an_index_finds_what_is_there(void **state)
+{
+	struct session s = {};
+	uint64_t random = 1;
+	uint32_t process = 0;
+
+	(void)state;
+	for (int step = 0; step < 20000; step++) {
+		unsigned drawn = (unsigned)((random = random * 6364136223846793005u + 1) >> 33);
+		size_t most = step / 5000 % 2 ? 20 : 400,
+		       at = s.n_targets ? drawn % s.n_targets : 0;
+		pid_t pid = 1 + (pid_t)(drawn % 700);
+		struct target *t;
+
+		if (s.n_targets < most && drawn % 8 < 4) {
+			t = targets__add(&s);
+			assert_non_null(t);
+			assert_null(targets__find(&s, 701)); /* while it has no pid yet */
+			if (!find_slowly(&s, pid, 0))
+				t->info.pid = pid;
+			else
+				t->info.pid = 1000 + step;
+			assert_ptr_equal(targets__find(&s, t->info.pid), t);
+			t->process = ++process;
+		} else if (s.n_targets && drawn % 8 < 5) {
+			s.targets[at]->ended = true;
+		} else if (s.n_targets && (s.n_targets > most || drawn % 8 == 5)) {
+			targets__remove(&s, s.targets[at]);
+		}
+		assert_ptr_equal(targets__find(&s, pid), find_slowly(&s, pid, 0));
+		if (process)
+			assert_ptr_equal(targets__find_process(&s, 1 + drawn % process),
+					 find_slowly(&s, 0, 1 + drawn % process));
+	}
+	assert_true(s.index.n < 3 * 400); /* it does not grow for ever */
+	while (s.n_targets)
+		targets__remove(&s, s.targets[0]);
+	target_index__clear(&s.index);
+	free(s.targets);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -474,6 +528,7 @@ int main(void)
 		cmocka_unit_test(an_exec_that_is_older_than_the_target_changes_nothing),
 		cmocka_unit_test(news_of_a_successor_is_not_its_own),
 		cmocka_unit_test(code_that_takes_others_place_is_counted),
+		cmocka_unit_test(an_index_finds_what_is_there),
 	};
 
 	return cmocka_run_group_tests_name("targets", tests, NULL, NULL);
