@@ -32,6 +32,13 @@ static struct borrower *find(struct session *s, pid_t pid, uint32_t process)
 	return NULL;
 }
 
+/* Are the target's probes its own? They are, too, where processes have turns. */
+static bool has_own_probes(const struct session *s)
+{
+	return capture__kind(s->capture) != PROBE_PERF &&
+	       (!s->everywhere || (s->scheduler.begun && !s->scheduler.host.everywhere));
+}
+
 static void note(void *ctx, pid_t pid, const struct abi_borrower *now)
 {
 	struct session *s = ctx;
@@ -43,8 +50,7 @@ static void note(void *ctx, pid_t pid, const struct abi_borrower *now)
 		cpu = before;
 	if (t && cpu > before)
 		t->lent_ns += cpu - before;
-	if (t && before < WORKED_NS && cpu >= WORKED_NS && !s->everywhere &&
-	    capture__kind(s->capture) != PROBE_PERF)
+	if (t && before < WORKED_NS && cpu >= WORKED_NS && has_own_probes(s))
 		t->borrowers_unseen++;
 	if (now->ended)
 		return;
