@@ -617,7 +617,7 @@ def agent_leaves_alone_what_is_selected():
         other.stop()
 
 
-@test
+@test(beside=True)
 def agent_json_fits_its_schema():
     """What /targets and /deaths answer of processes that are traced, left alone, that end and that are killed."""
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "100000") as leaks, Target("truth_basic") as left, \
@@ -672,7 +672,7 @@ def agent_sees_what_others_allocate_in_a_process():
         expect_equal(target.quit(), 0, "status of lender")
 
 
-@test
+@test(beside=True)
 def agent_gives_who_grows_more_windows():
     """A program in windows begins to leak. It gets more windows, which /targets, its page and /metrics say."""
     with Endless("leaking", "plugin_late", "--rate", "400000", "--leak", "20000000") as target, \
