@@ -15,6 +15,7 @@ which alert fired, and what the agent took."""
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -171,6 +172,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends what was started
     try:
         main()
     except harness.Failure as e:

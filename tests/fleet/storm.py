@@ -133,6 +133,7 @@ def main():
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends what was started
     try:
         main()
     except harness.Failure as e:

@@ -158,6 +158,14 @@ static struct shape make_rough(const struct shape *shape)
 	return rough;
 }
 
+static uint64_t mark_of(const struct shape *shape)
+{
+	for (size_t i = 0; i < WORDS; i++)
+		if (kind_of(shape->words[i]) == KIND_FILE)
+			return shape->words[i] & (USER_END - 1);
+	return 0;
+}
+
 static enum shape_class class_of(const struct shape *shape)
 {
 	unsigned int pointers = 0;
@@ -205,7 +213,8 @@ static int add_key(struct shape_list *list, const struct shape *key, uint32_t ro
 		list->keys[list->n] = *key;
 		list->counts[list->n] = (struct census_shape){
 			.rough = rough == CENSUS_NO_SHAPE ? (uint32_t)list->n : rough,
-			.shape_class = class_of(key)};
+			.shape_class = class_of(key),
+			.mark = mark_of(key)};
 		*slot = (uint32_t)++list->n;
 	}
 	*ret = *slot - 1;

@@ -107,6 +107,7 @@ enum shape_class {
 struct census_shape {
 	uint32_t rough; /* index of the rough shape that it is one of; of a rough shape: its own */
 	uint32_t shape_class;
+	uint64_t mark; /* the first pointer to a file, such as a vtable or a type object; 0: none */
 	struct heap_count count;
 	uint64_t pinned; /* free bytes on sparse pages that they hold */
 };

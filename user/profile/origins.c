@@ -11,9 +11,9 @@
 #include "base/vector.h"
 
 #define MOST_LEFT_OUT 64 /* makers of one shape that are left out, one after the other */
-/* The share of them that may be taken for others. So if makers that were not seen have made a
- * quarter of the heap, at most a twentieth of the heap gets a wrong maker. */
-#define MOST_MISTAKEN 0.2
+/* The share of them that may be taken for others. So if makers that were not seen have made a fifth
+ * of the heap, at most a twentieth of the heap gets a wrong maker. */
+#define MOST_MISTAKEN 0.25
 
 enum level { LEVEL_SHAPE, LEVEL_ROUGH, LEVELS };
 
@@ -76,7 +76,7 @@ struct finding {
 	size_t *first; /* by site: its first element of numbers; n_sites + 1 */
 	struct sample *samples;
 	size_t n_samples, n_makers;
-	bool closed[LEVELS][SHAPE_CLASSES]; /* blocks of this class of shapes stay unknown */
+	bool *closed[LEVELS]; /* by shape and rough shape: nothing is told of its family */
 };
 
 /* A known block that was found in the heap. */
@@ -261,10 +261,10 @@ static uint32_t group_of(const struct sample *sample, enum level level)
 	return level == LEVEL_SHAPE ? sample->shape : sample->rough;
 }
 
-static enum shape_class class_of(const struct census *census, uint32_t group, enum level level)
+static const struct census_shape *shape_of(const struct census *census, uint32_t group,
+					   enum level level)
 {
-	return (enum shape_class)(level == LEVEL_SHAPE ? census->shapes : census->rough)[group]
-		.shape_class;
+	return &(level == LEVEL_SHAPE ? census->shapes : census->rough)[group];
 }
 
 static void sort_by(struct sample *samples, size_t n, enum level level)
@@ -291,7 +291,7 @@ static void tell_groups(const struct finding *f, struct sample *samples, size_t 
 		uint32_t group = group_of(&samples[i], level);
 
 		next = group_end(samples, i, n, level);
-		if (!f->closed[level][class_of(f->census, group, level)])
+		if (!f->closed[level][group])
 			ret[group] = common_beginning(&samples[i], next - i);
 	}
 }
@@ -425,42 +425,109 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 }
 
 /* Could a maker that was not seen pass for one that was? As often as those that were seen would if
- * each were not (the mean of Jeffreys' posterior, as above). */
-static bool would_mislead(const struct left_out *makers, size_t n)
+ * each were not (the mean of Jeffreys' posterior, as above). samples: of one family. */
+static bool would_mislead(const struct sample *samples, size_t n, const struct left_out *makers)
 {
 	double mistaken = 0, all = 0;
 
-	for (size_t i = 0; i < n; i++)
-		if (makers[i].all) {
-			mistaken += (double)makers[i].mistaken / (double)makers[i].all;
-			all++;
-		}
+	for (size_t i = 0; i < n; i++) {
+		const struct left_out *maker = &makers[samples[i].maker];
+
+		if (!maker->all) /* beyond MOST_LEFT_OUT */
+			continue;
+		/* each sample carries its part of the maker */
+		mistaken += (double)maker->mistaken / (double)maker->all / (double)maker->all;
+		all += 1 / (double)maker->all;
+	}
 	return (mistaken + 0.5) / (all + 1) > MOST_MISTAKEN;
 }
 
-/* Closes the classes of shapes that would mislead. 0 or -ENOMEM. */
-static int close_classes(struct finding *f)
+/* A group of samples, by the family of its shape. Shapes with the same mark, such as those of one
+ * class's objects, are a family, and so are all others of a class of shapes. */
+struct family_group {
+	const struct census_shape *shape;
+	uint32_t group;
+	size_t from, to; /* samples */
+};
+
+static int compare_families(const void *a, const void *b)
 {
-	_cleanup_free_ struct sample *room = calloc(f->n_samples + 1, sizeof(*room));
-	_cleanup_free_ struct left_out *makers = calloc(f->n_makers + 1, sizeof(*makers));
+	const struct census_shape *x = ((const struct family_group *)a)->shape;
+	const struct census_shape *y = ((const struct family_group *)b)->shape;
 
-	if (!room || !makers)
-		return -ENOMEM;
-	for (int level = 0; level < LEVELS; level++) {
-		sort_by(f->samples, f->n_samples, level);
-		for (int class = 0; class < SHAPE_CLASSES; class ++) {
-			memset(makers, 0, f->n_makers * sizeof(*makers));
-			for (size_t i = 0, next; i < f->n_samples; i = next) {
-				uint32_t group = group_of(&f->samples[i], level);
+	if (x->mark != y->mark)
+		return x->mark < y->mark ? -1 : 1;
+	return (x->shape_class > y->shape_class) - (x->shape_class < y->shape_class);
+}
 
-				next = group_end(f->samples, i, f->n_samples, level);
-				if ((int)class_of(f->census, group, level) == class)
-					leave_out(&f->samples[i], next - i, room, makers);
-			}
-			f->closed[level][class] = would_mislead(makers, f->n_makers);
-		}
+/* Room for close_families(). */
+struct closing {
+	struct sample *samples; /* of a family, or of a group but for one maker */
+	struct left_out *makers;
+	struct family_group *groups;
+	size_t n_groups;
+};
+
+static void close_family(struct finding *f, enum level level, const struct family_group *groups,
+			 size_t n, struct closing *c)
+{
+	size_t n_samples = 0;
+	bool closed;
+
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = groups[i].from; k < groups[i].to; k++)
+			c->makers[f->samples[k].maker] = (struct left_out){};
+	for (size_t i = 0; i < n; i++)
+		leave_out(f->samples + groups[i].from, groups[i].to - groups[i].from, c->samples,
+			  c->makers);
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = groups[i].from; k < groups[i].to; k++)
+			c->samples[n_samples++] = f->samples[k];
+	closed = would_mislead(c->samples, n_samples, c->makers);
+	for (size_t i = 0; i < n; i++)
+		f->closed[level][groups[i].group] = closed;
+}
+
+static void close_level(struct finding *f, enum level level, struct closing *c)
+{
+	c->n_groups = 0;
+	sort_by(f->samples, f->n_samples, level);
+	for (size_t i = 0, next; i < f->n_samples; i = next) {
+		uint32_t group = group_of(&f->samples[i], level);
+
+		next = group_end(f->samples, i, f->n_samples, level);
+		c->groups[c->n_groups++] =
+			(struct family_group){shape_of(f->census, group, level), group, i, next};
 	}
-	return 0;
+	qsort(c->groups, c->n_groups, sizeof(*c->groups), compare_families);
+	for (size_t i = 0, next; i < c->n_groups; i = next) {
+		for (next = i + 1;
+		     next < c->n_groups && !compare_families(&c->groups[i], &c->groups[next]);)
+			next++;
+		close_family(f, level, &c->groups[i], next - i, c);
+	}
+}
+
+/* Closes the families of shapes that would mislead. 0 or -ENOMEM. */
+static int close_families(struct finding *f)
+{
+	struct closing c = {
+		.samples = calloc(f->n_samples + 1, sizeof(*c.samples)),
+		.makers = calloc(f->n_makers + 1, sizeof(*c.makers)),
+		.groups = calloc(f->n_samples + 1, sizeof(*c.groups)),
+	};
+	int err = c.samples && c.makers && c.groups ? 0 : -ENOMEM;
+
+	f->closed[LEVEL_SHAPE] = calloc((size_t)f->census->n_shapes + 1, sizeof(bool));
+	f->closed[LEVEL_ROUGH] = calloc((size_t)f->census->n_rough + 1, sizeof(bool));
+	if (!f->closed[LEVEL_SHAPE] || !f->closed[LEVEL_ROUGH])
+		err = -ENOMEM;
+	for (int level = 0; level < LEVELS && !err; level++)
+		close_level(f, level, &c);
+	free(c.samples);
+	free(c.makers);
+	free(c.groups);
+	return err;
 }
 
 /* Tells one half of the samples by the other half. */
@@ -611,6 +678,8 @@ static void clear_finding(struct finding *f)
 	free(f->numbers);
 	free(f->first);
 	free(f->samples);
+	for (int level = 0; level < LEVELS; level++)
+		free(f->closed[level]);
 }
 
 static struct heap_count count_in_use(const struct census *census)
@@ -640,7 +709,7 @@ int origins__find(const struct profile *profile, const struct known_block *known
 	if (!err)
 		err = number_makers(&f);
 	if (!err)
-		err = close_classes(&f);
+		err = close_families(&f);
 	if (!err)
 		err = measure(&f, ret);
 	if (!err && !ret->misleading)

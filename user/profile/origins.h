@@ -11,7 +11,8 @@
  *
  * A maker that made blocks before the run and none within it can pass for another. How often this
  * would happen is measured with the makers that were seen: each is left out, and told by the
- * others. Classes of shapes (enum shape_class) in which it happens too often are not told at all.
+ * others. Families of shapes (those with the same mark, and the rest by enum shape_class) in which
+ * it happens too often are not told at all.
  *
  * How right the rest is, is measured, too: half of the known blocks are told by the other half, and
  * the other way round.

@@ -138,6 +138,8 @@ static void test_exact_targets(void **state)
 	assert_int_equal(shape_of(1)->count.blocks, 2);
 	assert_int_equal(shape_of(0)->shape_class, SHAPE_PARTICULAR);
 	assert_int_equal(shape_of(1)->shape_class, SHAPE_PARTICULAR);
+	assert_int_equal(shape_of(0)->mark, FILE_AT + 0x10);
+	assert_int_equal(shape_of(1)->mark, 0);
 	end();
 }
 

@@ -36,8 +36,10 @@ static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
 	census.n_rough++;
 	census.shapes = realloc(census.shapes, (n + 1) * sizeof(*census.shapes));
 	census.rough = realloc(census.rough, (n + 1) * sizeof(*census.rough));
-	census.shapes[n] =
-		(struct census_shape){(uint32_t)n, shape_class, {blocks, 50 * blocks}, blocks};
+	census.shapes[n] = (struct census_shape){.rough = (uint32_t)n,
+						 .shape_class = shape_class,
+						 .count = {blocks, 50 * blocks},
+						 .pinned = blocks};
 	census.rough[n] = (struct census_shape){.rough = (uint32_t)n, .shape_class = shape_class};
 	census.sizes[HEAP_GLIBC][4].in_use.blocks += blocks;
 	census.sizes[HEAP_GLIBC][4].in_use.bytes += 50 * blocks;
@@ -179,6 +181,30 @@ static void test_classes_that_mislead(void **state)
 	end();
 }
 
+/* Strings, which have one type object, are made by all and told of nobody. Sets have another. */
+static void test_families(void **state)
+{
+	uint32_t string, shapes[3];
+
+	(void)state;
+	start();
+	string = add_shape(SHAPE_PARTICULAR, 1000);
+	census.shapes[string].mark = 0x400010;
+	for (int i = 0; i < 3; i++) {
+		shapes[i] = add_shape(SHAPE_PARTICULAR, 500);
+		census.shapes[shapes[i]].mark = i ? 0x400020 : 0x400010;
+	}
+	add_known("join", string, 30);
+	add_known("concat", string, 30);
+	add_known("join", shapes[0], 30); /* a size that only join() has made */
+	add_known("set_new", shapes[1], 30);
+	find();
+	assert_int_equal(origins.n_rows, 1);
+	assert_string_equal(origins.rows[0].functions[0], "set_new");
+	assert_int_equal(origins.rows[0].count.blocks, 500);
+	end();
+}
+
 /* Whoever calls the allocator is named, not the allocator; and no longer a stack than is known. */
 static void test_common_beginning(void **state)
 {
@@ -303,6 +329,7 @@ int main(void)
 		cmocka_unit_test(test_shapes_of_two_functions),
 		cmocka_unit_test(test_rough_shapes),
 		cmocka_unit_test(test_classes_that_mislead),
+		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_common_beginning),
 		cmocka_unit_test(test_wrapper),
 		cmocka_unit_test(test_known_blocks),
