@@ -346,22 +346,42 @@ static bool begin_alike(const struct sample *x, const struct sample *y, size_t n
 	       !memcmp(x->functions, y->functions, n * sizeof(*x->functions));
 }
 
+/* Of sorted stacks that have more functions than depth: the end of those that share the next function
+ * with the first one. */
+static size_t next_function(const struct sample *stacks, size_t from, size_t to, size_t depth)
+{
+	size_t end = from + 1;
+
+	while (end < to && stacks[end].functions[depth] == stacks[from].functions[depth])
+		end++;
+	return end;
+}
+
 /* A maker is a stack's innermost functions, as many as tell it from half of all stacks: a wrapper
  * of malloc that all use is nobody's mark, and neither are far callers. stacks: a sample of each
  * stack, sorted. */
-static size_t maker_depth(const struct sample *stacks, size_t n, size_t of)
+static void find_maker_depths(struct sample *stacks, size_t n)
 {
-	const struct sample *stack = &stacks[of];
-	size_t from = 0, to = n, depth = 0;
+	size_t from = 0, to = n;
 
-	while (depth < stack->n_functions && (!depth || 2 * (to - from) > n)) {
-		depth++;
-		while (!begin_alike(&stacks[from], stack, depth))
-			from++;
-		while (!begin_alike(&stacks[to - 1], stack, depth))
-			to--;
+	/* the stacks in [from, to), more than half of them, share their first depth functions */
+	for (size_t depth = 0; from < to; depth++) {
+		size_t most_from = 0, most_to = 0;
+
+		for (; from < to && stacks[from].n_functions == depth; from++)
+			stacks[from].maker_depth = depth;
+		for (size_t next; from < to; from = next) {
+			next = next_function(stacks, from, to, depth);
+			if (2 * (next - from) > n) {
+				most_from = from;
+				most_to = next;
+			}
+			for (size_t i = from; i < next; i++)
+				stacks[i].maker_depth = depth + 1;
+		}
+		from = most_from;
+		to = most_to;
 	}
-	return depth;
 }
 
 /* 0 or -ENOMEM. */
@@ -376,13 +396,14 @@ static int number_makers(struct finding *f)
 	for (size_t i = 0; i < f->n_samples; i++)
 		if (!n || compare_functions(&stacks[n - 1], &f->samples[i]))
 			stacks[n++] = f->samples[i];
+	find_maker_depths(stacks, n);
 	for (size_t i = 0; i < f->n_samples; i++) {
 		struct sample *sample = &f->samples[i];
 
 		if (i && !compare_functions(&sample[-1], sample)) {
 			sample->maker_depth = sample[-1].maker_depth;
 		} else {
-			sample->maker_depth = maker_depth(stacks, n, stack++);
+			sample->maker_depth = stacks[stack++].maker_depth;
 			f->n_makers += !i || !begin_alike(&sample[-1], sample, sample->maker_depth);
 		}
 		sample->maker = (uint32_t)f->n_makers - 1;
