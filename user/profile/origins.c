@@ -346,8 +346,8 @@ static bool begin_alike(const struct sample *x, const struct sample *y, size_t n
 	       !memcmp(x->functions, y->functions, n * sizeof(*x->functions));
 }
 
-/* Of sorted stacks that have more functions than depth: the end of those that share the next function
- * with the first one. */
+/* Of sorted stacks that have more functions than depth: the end of those that share the next
+ * function with the first one. */
 static size_t next_function(const struct sample *stacks, size_t from, size_t to, size_t depth)
 {
 	size_t end = from + 1;
