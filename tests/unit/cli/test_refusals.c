@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* What record, top, check and the agent's options refuse before anything is traced: by which words,
  * and with which status. Needs no root. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -10,6 +11,8 @@
 #include "cli/cli.h" /* before cmocka, which makes a macro of fail() */
 #include "cli/guard_options.h"
 #include "cli/push_options.h"
+#include "cli/selection.h"
+#include "cli/trace_options.h"
 
 #include <cmocka.h>
 
@@ -193,6 +196,76 @@ static void what_guards_addresses(void **state)
 	complain_to(NULL);
 }
 
+/* Files are tried before tracing begins, so that no run is in vain. */
+static void files_are_tried_first(void **state)
+{
+	struct trace_config config;
+	struct error err = {};
+
+	(void)state;
+	trace_config__init(&config);
+	config.pids[config.n_pids++] = 42;
+	config.output = "/none/x";
+	assert_int_equal(trace_config__check_files(&config, false, &err), -ENOENT);
+	assert_words(err.text, "cannot write /none/x.42.heap: No such file or directory: create");
+	err = (struct error){};
+	config.what = WHAT_REGIONS;
+	assert_int_equal(trace_config__check_files(&config, false, &err), -ENOENT);
+	assert_words(err.text, "/none/x.42.regions.heap");
+	err = (struct error){};
+	/* a command's pid is not known yet: the longest one */
+	assert_int_equal(trace_config__check_files(&config, true, &err), -ENOENT);
+	assert_words(err.text, "/none/x.4194304.regions.heap");
+	memset(config.format, 0, sizeof(config.format));
+	assert_false(trace_config__writes_files(&config));
+	assert_int_equal(trace_config__check_files(&config, false, &err), 0);
+}
+
+static void options_imply_options(void **state)
+{
+	struct session_options options;
+	struct trace_config config;
+
+	(void)state;
+	trace_config__init(&config);
+	config.leaks = true;
+	assert_int_equal(trace_config__settle(&config, "record", false), 0);
+	options = trace_config__session_options(&config);
+	assert_int_equal(config.capture.interval, 64 << 10); /* docs/architecture.md */
+	assert_true(options.regions_if_easy);
+	assert_null(options.selection);
+	assert_true(config.max_overhead > 0);
+
+	trace_config__init(&config);
+	config.on_oom = true;
+	assert_int_equal(trace_config__settle(&config, "record", true), 0);
+	options = trace_config__session_options(&config);
+	assert_int_equal(config.capture.interval, 16 << 10);
+	assert_int_equal(options.victims, VICTIMS_OF_MEMORY);
+	assert_true(config.max_overhead == 0); /* a command of ours slows nobody else */
+}
+
+static void what_is_selected_is_told(void **state)
+{
+	struct selection_config config = {};
+	struct error err = {};
+	char text[128];
+
+	(void)state;
+	assert_string_equal(selection_config__describe(&config, text, sizeof(text)), "");
+	assert_int_equal(selection_config__open(&config, &err), 0);
+	assert_int_equal(selection_config__take(&config, "record", "comm", "nginx"), 0);
+	assert_int_equal(selection_config__take(&config, "record", "user", "33"), 0);
+	assert_int_equal(selection_config__take(&config, "record", "user", "root"), 0);
+	assert_int_equal(selection_config__take(&config, "record", "exe", "/bin/a"), 0);
+	assert_int_equal(selection_config__take(&config, "record", "container", "short"), 0);
+	assert_string_equal(selection_config__describe(&config, text, sizeof(text)),
+			    "--comm nginx --exe /bin/a --user 33 --user 0 --container short");
+	assert_true(selection_config__open(&config, &err) < 0);
+	assert_true(*err.text);
+	assert_string_equal(selection_config__describe(&config, text, 8), "--comm ");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -202,6 +275,9 @@ int main(void)
 		cmocka_unit_test(functions_that_are_named),
 		cmocka_unit_test(where_profiles_are_pushed),
 		cmocka_unit_test(what_guards_addresses),
+		cmocka_unit_test(files_are_tried_first),
+		cmocka_unit_test(options_imply_options),
+		cmocka_unit_test(what_is_selected_is_told),
 	};
 
 	return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);
