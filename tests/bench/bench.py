@@ -38,8 +38,11 @@ the machine hits all alike. The medians over the rounds and their extremes are p
     closing (build/progs/stalls), beside such waits at other times of the same run.
 11. What 20 clients of a redis-server notice, who make one request at a time: SET/s and how long the slowest in
     100 and in 1,000 wait, by the limit, beside rounds without memtrace.
+12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that server (1 GB, 10
+    million blocks) from outside, and how long and how much memory these take.
 
-The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls and clients.
+The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients and
+outside.
 
 Probes that another tracer has in all processes would falsify every figure. So no measurement begins while
 there are such probes, and one that ends with them is repeated.
@@ -63,6 +66,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -479,7 +483,7 @@ def pair_candidates(scratch):
 class Redis:
     """A redis-server of its own on 127.0.0.1, with glibc's malloc instead of jemalloc's."""
 
-    def __init__(self, scratch, wrap=()):
+    def __init__(self, scratch, wrap=(), options=()):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
@@ -487,7 +491,7 @@ class Redis:
             raise Missing("redis-server or redis-benchmark is not installed")
         # a tool would be injected into taskset as well, so redis is pinned from outside once it runs
         argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
-                "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch]
+                "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch, *options]
         self.child = Child(argv, env={"LD_PRELOAD": libc_path()})
         self.child.line_like("Ready to accept connections")
         self.pid = int(re.search(r"process_id:(\d+)", self.ask("INFO server"))[1])
@@ -1578,6 +1582,61 @@ def judge_clients(clients):
             f"{wait[0]:.2f} times as long ({wait[1]:.2f} - {wait[2]:.2f}) (bar: {OF_CLIENTS[0]} and {OF_CLIENTS[1]} within)")
 
 
+# --- 12. the heap from outside ---
+
+OUTSIDE_KEYS = 3_300_000  # of 100 bytes: 1 GB
+OUTSIDE = {"heap": ("heap",), "why": ("why",)}
+
+
+class Outside:
+    """Rounds without memtrace and with one run of each command, in turn."""
+
+    def __init__(self, scratch, rounds):
+        server = Redis(scratch, options=("--enable-debug-command", "yes"))
+        server.ask(f"DEBUG POPULATE {OUTSIDE_KEYS} key 100")
+        wait_until(lambda: f":{OUTSIDE_KEYS}" in server.ask("DBSIZE") or int(server.ask("DBSIZE")[1:]) > OUTSIDE_KEYS,
+                   "the keys are there")
+        self.mb = memory_kib(server.pid, "VmRSS") / 1024
+        requests = int(server.serve(CLIENTS, 100_000)[0] * CLIENTS_S)
+        self.took = {name: [] for name in OUTSIDE}  # seconds, seconds of CPU time, MB
+
+        def beside(name):
+            def measure():
+                begin = time.monotonic()
+                child = subprocess.Popen([MEMTRACE, *OUTSIDE[name], "-p", str(server.pid), "-o", os.path.join(scratch, name)])
+                children.append(child)
+                ended = []
+                waiter = threading.Thread(target=lambda: ended.append((os.wait4(child.pid, 0), time.monotonic())))
+                waiter.start()
+                served = server.serve(CLIENTS, requests)
+                waiter.join()
+                children.remove(child)
+                [((_, status, usage), end)] = ended
+                if status:
+                    raise Missing(f"memtrace {name} ended with status {status}")
+                self.took[name].append((end - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+                return served
+            return measure
+
+        self.untraced = Candidate("no memtrace", lambda: server.serve(CLIENTS, requests))
+        self.read = {name: Candidate(f"memtrace {name}", beside(name)) for name in OUTSIDE}
+        interleave([self.untraced, *self.read.values()], rounds, 600)
+        server.end()
+
+    def ratio(self, name, i):
+        return median_and_interval([a[i] / b[i] for a, b in zip(self.read[name].values, self.untraced.values)])
+
+
+def report_outside(outside):
+    rows = []
+    for name, took in outside.took.items():
+        if took:
+            seconds, cpu, mb = (statistics.median(column) for column in zip(*took))
+            rows.append((f"memtrace {name}, {outside.mb:.0f} MB", *("{:.2f} ({:.2f} - {:.2f})".format(*outside.ratio(name, i))
+                                                                    for i in range(3)), f"{seconds:.1f}", f"{cpu:.1f}", f"{mb:.0f}"))
+    return table(("command, heap", "SET/s, of untraced", "99 % wait at most", "99.9 %", "s", "CPU s", "MB"), rows)
+
+
 # --- the parts: each prints and returns its tables, and judges ---
 
 def part_pairs(args, scratch):
@@ -1693,10 +1752,18 @@ def part_clients(args, scratch):
     return sections
 
 
+def part_outside(args, scratch):
+    outside = Outside(scratch, 2 if args.quick else 8)
+    sections = [report_outside(outside)]
+    judge_missing([outside.untraced, *outside.read.values()], args.allow_missing)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
          "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
          "allocators": part_allocators, "attach": part_attach,
-         "windows": part_windows, "stalls": part_stalls, "clients": part_clients}
+         "windows": part_windows, "stalls": part_stalls, "clients": part_clients,
+         "outside": part_outside}
 
 
 def measure_all(args, scratch):
