@@ -197,7 +197,7 @@ static int find_known(struct heap_config *c)
 
 static int find_origins(struct heap_config *c, const struct census *census)
 {
-	if (!c->profile)
+	if (!c->stacks)
 		return 0;
 	if (origins__find(c->profile, c->known, census, &c->origins))
 		return no_memory();

@@ -723,6 +723,8 @@ int origins__find(const struct profile *profile, const struct known_block *known
 	int err;
 
 	*ret = (struct origins){.unknown = count_in_use(census)};
+	if (!profile)
+		return 0;
 	err = add_sites(&f);
 	if (!err)
 		err = add_samples(&f);

@@ -61,7 +61,8 @@ struct origins {
 };
 
 /* known: as origins__known() gives them, which are the labels of the census. The profile is
- * symbolized and must outlive ret. 0 or -ENOMEM. origins__clear() frees what ret owns. */
+ * symbolized and must outlive ret; NULL: nothing is known. 0 or -ENOMEM. origins__clear() frees
+ * what ret owns. */
 int origins__find(const struct profile *profile, const struct known_block *known,
 		  const struct census *census, struct origins *ret);
 void origins__clear(struct origins *origins);

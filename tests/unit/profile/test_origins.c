@@ -319,6 +319,10 @@ static void test_too_few(void **state)
 	assert_false(origins.misleading); /* nothing was told, so nothing was wrong */
 	assert_int_equal(origins.told.blocks, 0);
 	assert_int_equal(origins.unknown.blocks, 200);
+	origins__clear(&origins);
+	assert_int_equal(origins__find(NULL, NULL, &census, &origins), 0);
+	assert_int_equal(origins.known, 0);
+	assert_int_equal(origins.unknown.blocks, 200);
 	end();
 }
 
