@@ -471,6 +471,8 @@ $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
 	capture__probes capture__probes_file capture__set_mappings capture__put_tables capture__forget_mappings \
 	capture__drop_process capture__counters capture__events,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
+	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
 	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 
