@@ -435,7 +435,7 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 			 "the copies are not probed by perf "
 			 "uprobes, nor in all processes");
 	else
-		rc = pymalloc__find(r->image, file->copy.usual, &pool);
+		rc = pymalloc__find(r->image, file->copy.usual, &r->how.meanwhile, &pool);
 	if (!rc && pool.n > ALLOC_MAX_NAMES) {
 		snprintf(pool.why, sizeof(pool.why), "there are %zu copies", pool.n);
 		rc = -ENOTSUP;

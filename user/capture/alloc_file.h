@@ -94,6 +94,8 @@ struct alloc_how {
 	bool copies;
 	/* all blocks of a pool can be ended at once; else pools that end so are not looked for */
 	bool pools;
+	/* called after each slice of a search that takes long */
+	struct pymalloc_meanwhile meanwhile;
 };
 
 /* binaries: the known files. For these, the offers are kept, up to some MB, while the files are not

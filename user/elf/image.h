@@ -124,9 +124,11 @@ void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t tar
 /* Finds where the code of the executable segments may mention an address of [low, high), absolute
  * or relative to rip. Scans for 4 bytes that would do so as part of an instruction. Some such bytes
  * are no address, but look like one by chance. Stores the vaddrs of the bytes, ascending in each
- * segment, up to max. Returns the number found, which may exceed max. */
+ * segment, up to max. Returns the number found, which may exceed max. meanwhile is called after
+ * each 256 KiB of code. */
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
-			   uint64_t *ret_vaddrs, size_t max);
+			   uint64_t *ret_vaddrs, size_t max, void (*meanwhile)(void *ctx),
+			   void *ctx);
 
 /* slot is the vaddr of a pointer that code jumps through (the PLT, or code made with -fno-plt).
  * Finds the function that such a jump leads to, if it is in this same file: the function that the

@@ -133,6 +133,8 @@ struct mentions {
 	uint64_t low, high;
 	uint64_t *found;
 	size_t n, max;
+	void (*meanwhile)(void *ctx);
+	void *ctx;
 };
 
 /* An instruction has an address in absolute form, or relative to the instruction's end. Up to 4
@@ -153,12 +155,19 @@ static void find_mentions(const unsigned char *code, size_t len, uint64_t vaddr,
 			m->found[m->n] = vaddr + i;
 		m->n++;
 	}
+	m->meanwhile(m->ctx);
 }
 
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
-			   uint64_t *ret_vaddrs, size_t max)
+			   uint64_t *ret_vaddrs, size_t max, void (*meanwhile)(void *ctx),
+			   void *ctx)
 {
-	struct mentions mentions = {.low = low, .high = high, .found = ret_vaddrs, .max = max};
+	struct mentions mentions = {.low = low,
+				    .high = high,
+				    .found = ret_vaddrs,
+				    .max = max,
+				    .meanwhile = meanwhile,
+				    .ctx = ctx};
 
 	scan_code(image, 3, find_mentions, &mentions);
 	return mentions.n;

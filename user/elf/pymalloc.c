@@ -25,6 +25,10 @@
 #define MAX_STORES   12	    /* remembered of a path */
 #define MAX_AFTER    8	    /* instructions after the proof, to find a cheaper place */
 #define MAX_WINDOW   96	    /* bytes from the proof's beginning to the place */
+/* Work is counted in jumps that are noted, of some 50 ns; to decode an instruction takes as long as
+ * DECODE_WORK of them. */
+#define SLICE	    20000
+#define DECODE_WORK 16
 
 enum field { REF_COUNT = 0, FREEBLOCK = 8, NEXTPOOL = 16, PREVPOOL = 24, SZIDX = PYMALLOC_SZIDX };
 #define HEADER_BYTES 48
@@ -78,8 +82,21 @@ struct finder {
 	size_t n_paths, n_steps, n_decoded;
 	struct found *found; /* ascending by best.vaddr */
 	size_t n_found;
+	struct pymalloc_meanwhile meanwhile;
+	size_t n_slice; /* work since it was called, see SLICE */
 	struct pymalloc *ret;
 };
+
+/* Notes work, and lets others work when there was enough of it. */
+static void note_work(struct finder *f, size_t amount)
+{
+	f->n_slice += amount;
+	if (f->n_slice < SLICE)
+		return;
+	f->n_slice = 0;
+	if (f->meanwhile.fn)
+		f->meanwhile.fn(f->meanwhile.ctx);
+}
 
 static int __attribute__((format(printf, 2, 3))) refuse(struct finder *f, const char *fmt, ...)
 {
@@ -476,6 +493,7 @@ static int walk(struct finder *f, uint64_t vaddr)
 		rc = rc == 1 ? 0 : rc;
 	}
 	f->n_decoded += f->n_steps;
+	note_work(f, f->n_steps * DECODE_WORK);
 	if (!rc && f->n_decoded > MAX_INSNS)
 		rc = refuse(f, "its code takes too long to read");
 	return rc;
@@ -509,12 +527,18 @@ static int read_insn(struct finder *f, uint64_t vaddr, uint64_t end)
 
 	if (len > 0 && (uint64_t)len > end - vaddr)
 		len = (long)(end - vaddr);
+	note_work(f, DECODE_WORK);
 	if (++f->n_decoded > MAX_INSNS)
 		return refuse(f, "its code takes too long to read");
 	if (len <= 0 || !decoder__decode(&f->flow.decoder, code, (size_t)len, 0, vaddr))
 		return refuse(f, "the instruction at %#llx does not decode",
 			      (unsigned long long)vaddr);
 	return 0;
+}
+
+static void note_chunk(void *ctx)
+{
+	note_work(ctx, SLICE);
 }
 
 /* Calls fn for each instruction that mentions an address of [low, high). */
@@ -528,7 +552,7 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 
 	if (!bytes)
 		return -ENOMEM;
-	n = elf_image__mentions(f->flow.image, low, high, bytes, MAX_MENTIONS);
+	n = elf_image__mentions(f->flow.image, low, high, bytes, MAX_MENTIONS, note_chunk, f);
 	if (n > MAX_MENTIONS)
 		return refuse(f, "its tables are mentioned more than %d times", MAX_MENTIONS);
 	for (size_t i = 0; i < n && !rc; i++) {
@@ -608,6 +632,7 @@ static void note_target(uint64_t target, void *ctx)
 	size_t at = SEARCH_FIRST(i, f->n_found, f->found[i].best.vaddr >= target);
 	struct found *found = &f->found[at];
 
+	note_work(f, 1);
 	if (at == f->n_found || target <= found->from)
 		return;
 	if (target <= found->proved.vaddr)
@@ -679,9 +704,10 @@ static int give_places(struct finder *f)
 	return 0;
 }
 
-int pymalloc__find(const struct elf_image *image, uint64_t free_function, struct pymalloc *ret)
+int pymalloc__find(const struct elf_image *image, uint64_t free_function,
+		   const struct pymalloc_meanwhile *meanwhile, struct pymalloc *ret)
 {
-	struct finder f = {.ret = ret};
+	struct finder f = {.meanwhile = *meanwhile, .ret = ret};
 	uint64_t start, end;
 	int rc;
 
@@ -697,6 +723,7 @@ int pymalloc__find(const struct elf_image *image, uint64_t free_function, struct
 	rc = rc ?: walk(&f, free_function);
 	if (!rc && !f.tree)
 		rc = refuse(&f, "its tree of arenas is not known (arena_map_root)");
+	note_work(&f, SLICE);
 	rc = rc ?: each_mention(&f, f.table, f.table_end, explain_table);
 	if (!rc && !f.any_first)
 		rc = refuse(&f, "how it begins a pool is not known");

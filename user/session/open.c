@@ -528,7 +528,8 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	how = (struct alloc_how){.no_returns = s->no_returns[0],
 				 .copies = !s->everywhere && can_probe_copies(capture_options.kind),
 				 /* in windows, figures of pools that end all at once are wrong */
-				 .pools = features__tables() && !(s->max_overhead > 0)};
+				 .pools = features__tables() && !(s->max_overhead > 0),
+				 .meanwhile = {guard__wait, s}};
 	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &how, &s->alloc_files) ||
 	    python_files__new(s->binaries, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {

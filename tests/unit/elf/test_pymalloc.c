@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
 
@@ -42,6 +43,7 @@ static const char source[] =
 	"2: mov 40(%rdx), %r8d; mov %r8d, %ecx; add %rdx, %rcx; mov %rcx, 8(%rdx)\n"
 	"movq $0, (%rcx); ret\n"
 	"3: call new; ret\n"
+	"#ifdef BULK\n .rept BULK; .byte 0xe9; .long 0; .endr; ret\n#endif\n"
 	"#ifdef LATE_SIDE_WAY\n jmp 5b\n#endif\n END\n"
 	/* allocate_from_new_pool */
 	"FUNCTION(new) push %rbx; mov 8(%rbx), %rax; lea (%rbp,%rbp,1), %edx\n"
@@ -84,6 +86,8 @@ static const char source[] =
 	"#ifdef OUTSIDE\n .data\n.section .none, \"ax\"; POOLS(%rax, %rdx); ret\n#endif\n"
 	".data\nfree: .quad 0\n"
 	".section .note.GNU-stack, \"\", @progbits\n";
+
+static const struct pymalloc_meanwhile nobody;
 
 static char dir[] = "/tmp/memtrace-test-pymalloc-XXXXXX";
 
@@ -149,7 +153,7 @@ static void check_all(const char *options)
 	struct elf_image *image = make(options);
 	struct pymalloc found;
 
-	if (pymalloc__find(image, symbol(image, "give"), &found))
+	if (pymalloc__find(image, symbol(image, "give"), &nobody, &found))
 		fail_msg("%s: %s", options, found.why);
 	check_place(image, &found, "here_alloc", 12, 3, true);
 	check_place(image, &found, "here_first", 10, 7, false);
@@ -175,7 +179,7 @@ static void refuses(const char *options, const char *why)
 	struct elf_image *image = make(options);
 	struct pymalloc found;
 
-	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &found), -ENOTSUP);
+	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &nobody, &found), -ENOTSUP);
 	if (!strstr(found.why, why))
 		fail_msg("%s: %s", options, found.why);
 	pymalloc__free(&found);
@@ -190,7 +194,7 @@ static void finds_a_block_with_two_names(void **state)
 	struct pymalloc found;
 
 	(void)state;
-	if (pymalloc__find(image, symbol(image, "give"), &found))
+	if (pymalloc__find(image, symbol(image, "give"), &nobody, &found))
 		fail_msg("%s", found.why);
 	check_place(image, &found, "here_drop", 1, 0, true);
 	assert_int_equal(found.n, 5);
@@ -217,11 +221,59 @@ static void no_way_from_the_side(void **state)
 	uint64_t vaddr;
 
 	(void)state;
-	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &found), 0);
+	assert_int_equal(pymalloc__find(image, symbol(image, "give"), &nobody, &found), 0);
 	vaddr = symbol(image, "here_alloc");
 	assert_true(found.places[0].vaddr < vaddr && found.places[0].vaddr > vaddr - 8);
 	assert_false(found.places[0].emulated);
 	assert_int_equal(found.places[0].block, 12);
+	pymalloc__free(&found);
+	elf_image__free(image);
+}
+
+/* --- slices --- */
+
+struct slices {
+	double last_s, longest_s;
+	size_t n;
+};
+
+/* CPU time of this thread: what else the machine does is not in it. */
+static double cpu_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void note_slice(void *ctx)
+{
+	struct slices *slices = ctx;
+	double now = cpu_s();
+
+	if (now - slices->last_s > slices->longest_s)
+		slices->longest_s = now - slices->last_s;
+	slices->last_s = now;
+	slices->n++;
+}
+
+/* A function with a hundred thousand jumps: others work after every small part of the search. */
+static void others_can_work_meanwhile(void **state)
+{
+	struct elf_image *image = make("-no-pie -static -DBULK=100000");
+	double begin_s = cpu_s();
+	struct slices slices = {.last_s = begin_s};
+	struct pymalloc found;
+
+	(void)state;
+	if (pymalloc__find(image, symbol(image, "give"),
+			   &(struct pymalloc_meanwhile){note_slice, &slices}, &found))
+		fail_msg("%s", found.why);
+	note_slice(&slices);
+	print_message("%zu slices in %.3f s, the longest %.4f s\n", slices.n,
+		      slices.last_s - begin_s, slices.longest_s);
+	assert_true(slices.n >= 100);
+	assert_true(slices.longest_s < (slices.last_s - begin_s) / 10);
 	pymalloc__free(&found);
 	elf_image__free(image);
 }
@@ -233,6 +285,7 @@ int main(void)
 		cmocka_unit_test(finds_a_block_with_two_names),
 		cmocka_unit_test(all_or_nothing),
 		cmocka_unit_test(no_way_from_the_side),
+		cmocka_unit_test(others_can_work_meanwhile),
 	};
 
 	return cmocka_run_group_tests(list, make_dir, remove_dir);
