@@ -397,6 +397,58 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 	return true;
 }
 
+#define MOST_CALLERS 64 /* of a part of a function that are looked at */
+
+struct parts {
+	const struct reader *r;
+	const struct alloc_family *family;
+};
+
+/* Is vaddr in one of the pool's functions? */
+static bool is_in_pool(const struct parts *p, uint64_t vaddr)
+{
+	struct elf_symbol symbol;
+
+	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++)
+		if (!elf_image__find_function(p->r->image, fn->name, &symbol) &&
+		    vaddr - symbol.vaddr <= symbol.size)
+			return true;
+	return false;
+}
+
+/* 1: the symbol is a part or variant of one of the pool's functions, and called by others. */
+static int judge_part(const struct elf_symbol *symbol, void *ctx)
+{
+	const struct parts *p = ctx;
+	size_t len = strcspn(symbol->name, ".");
+	uint64_t callers[MOST_CALLERS];
+	size_t n;
+
+	/* what is rarely executed is never called, and a jump there comes from its function */
+	if (!symbol->name[len] || strstr(symbol->name + len, ".cold"))
+		return 0;
+	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++) {
+		if (strlen(fn->name) != len || memcmp(fn->name, symbol->name, len) != 0)
+			continue;
+		n = elf_image__direct_callers(p->r->image, symbol->vaddr, callers, MOST_CALLERS);
+		for (size_t i = 0; i < n && i < MOST_CALLERS; i++)
+			if (callers[i] - symbol->vaddr > symbol->size && !is_in_pool(p, callers[i]))
+				return 1;
+	}
+	return 0;
+}
+
+/* Has the compiler copied the beginning of one of the pool's functions into callers? GCC then makes
+ * a function of the rest, which the copies call (palloc.part.0), or calls a variant of the function
+ * (palloc.constprop.0). Copies of whole functions leave no such trace, nor does a file without
+ * symbols. */
+static bool has_called_parts(const struct reader *r, const struct alloc_family *f)
+{
+	struct parts parts = {r, f};
+
+	return elf_image__each_function(r->image, judge_part, &parts);
+}
+
 /* Adds an instruction in a copy of the pool's function name. 0 or -ENOMEM. */
 static int add_copy(struct reader *r, const struct pymalloc_place *place, const char *name)
 {
@@ -470,7 +522,7 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	int rc;
 
 	if (f->home == HOME_POOL) {
-		if (are_called(r, f))
+		if (are_called(r, f) && !has_called_parts(r, f))
 			return 1;
 		file->copied = f->name;
 		return 0;
