@@ -151,7 +151,7 @@ static void a_short_life_counts(void **state)
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
 	assert_int_equal(other.borrowers_unseen, 0); /* as a child of vfork that calls exec */
-	begin_one(NOT, 6); /* another one of that pid */
+	begin_one(NOT, 6);			     /* another one of that pid */
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 10 * MS);
