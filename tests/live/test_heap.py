@@ -266,7 +266,9 @@ def check_makers(preload):
         name, blocks, size = line.split()
         made[name], nbytes[name] = int(blocks), int(size)
     result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
+    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed", timeout=60)
     end(process)
+    expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)
     origins = result.json()["origins"]
     told = makers_of(origins["stacks"])
@@ -325,5 +327,5 @@ def heap_words():
     expect_words(told("-p", musl.pid), "Blocks of musl cannot be found from outside")
     gone = start(["true"])
     gone.wait()
-    for args in (["-p", gone.pid], ["-p", "x"], [], ["-p", gone.pid, "-d", 3], ["-p", gone.pid, "--stacks"]):
+    for args in (["-p", gone.pid], ["-p", "x"], [], ["-p", gone.pid, "-d", 3], ["-p", gone.pid, "-f", "svg"], ["-p", gone.pid, "--stacks"]):
         expect(memtrace("heap", *args).status != 0, "heap", args, "succeeded")

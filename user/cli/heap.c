@@ -4,6 +4,7 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -30,7 +31,8 @@ struct heap_config {
 	bool json;
 	bool blocks; /* --debug-blocks */
 	bool stacks;
-	double duration_s; /* of tracing, for --stacks; 0: not given */
+	const struct format *format; /* of stacks; NULL: tables, or JSON */
+	double duration_s;	     /* of tracing, for --stacks; 0: not given */
 
 	/* with --stacks */
 	struct session *session;
@@ -42,6 +44,19 @@ struct heap_config {
 
 	struct heap_report report;
 };
+
+TAKE_OPTION(format)
+{
+	struct heap_config *c = config;
+
+	(void)row;
+	c->format = find_format(value);
+	/* the other formats need addresses of code, which old blocks do not have */
+	if (!c->format || c->format->needs_objects)
+		return usage_error(
+			command, "stacks are written as collapsed, pprof or svg, not '%s'", value);
+	return 0;
+}
 
 /* clang-format off: a row reads as a sentence */
 static const struct option_row what_rows[] = {
@@ -80,13 +95,21 @@ static const struct option_row output_rows[] = {
 	{"json", .flag = offsetof(struct heap_config, json),
 	 .help = "an object for programs, with all rows",
 	 .man = "On one line. docs/json.md has its keys."},
+	{.name = "format",
+	 .letter = 'f',
+	 .arg = "FORMAT",
+	 .values = "collapsed pprof svg",
+	 .take = take_format,
+	 .help = "the stacks of --stacks: collapsed, pprof or svg",
+	 .man = "Blocks in use by the functions that made them, as it looks, and those of which "
+		"nothing is known."},
 	{.name = "output",
 	 .letter = 'o',
 	 .arg = "FILE",
 	 .take = take_text,
 	 .to = offsetof(struct heap_config, output),
 	 .help = "into this file (default: standard output)",
-	 .man = "Tables, or the object of --json."},
+	 .man = "Tables, the object of --json, or the stacks in a format."},
 	{},
 };
 
@@ -231,6 +254,19 @@ static int encode_blocks(const void *what, struct sink *sink)
 	return rc;
 }
 
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
+
+static int write_report(const struct heap_config *c)
+{
+	_cleanup_(cleanup_profile) struct profile *stacks = NULL;
+
+	if (!c->format)
+		return write_text(c->output, encode, c);
+	if (heap_report__stacks(&c->report, &stacks))
+		return no_memory();
+	return write_file(c->output, c->format, stacks, &(struct view_options){}, "stacks");
+}
+
 static int report(struct heap_config *c)
 {
 	struct process_info info = {};
@@ -252,7 +288,7 @@ static int report(struct heap_config *c)
 	if (!status)
 		status = find_origins(c, &census);
 	if (!status)
-		status = write_text(c->output, encode, c);
+		status = write_report(c);
 	heap_types__free(types, c->report.n_types);
 	census__clear(&census);
 	return status;
@@ -278,6 +314,13 @@ int cmd_heap(int argc, char **argv)
 		return usage_error("heap", "which process? -p PID");
 	if (config.duration_s > 0 && !config.stacks)
 		return usage_error("heap", "-d is the time of tracing for --stacks");
+	if (config.format && !config.stacks)
+		return usage_error("heap", "-f is for --stacks");
+	if (config.format && config.json)
+		return usage_error("heap", "either --json or -f");
+	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
+		return usage_error("heap", "%s is no text for a terminal: -o FILE",
+				   config.format->name);
 	if (config.blocks && config.stacks)
 		return usage_error("heap", "either --debug-blocks or --stacks");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

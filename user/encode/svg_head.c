@@ -73,8 +73,10 @@ static const char *what_it_is(const struct profile *profile)
 	default:
 		break;
 	}
-	if (profile->paths)
+	if (profile->drawn == DRAWN_PATHS)
 		return "what was asked for, by who holds it, and what is lost";
+	if (profile->drawn == DRAWN_ORIGINS)
+		return "blocks in use, by who made them, as it looks";
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))
@@ -97,8 +99,8 @@ const char *svg_what(const struct profile *profile)
 	default:
 		break;
 	}
-	if (profile->paths)
-		return "held or lost";
+	if (profile->drawn)
+		return profile->drawn == DRAWN_PATHS ? "held or lost" : "in use";
 	if (profile__is_lower_bound(profile))
 		return "live, at least";
 	if (profile__is_faults(profile))
@@ -110,7 +112,7 @@ const char *svg_unit(const struct profile *profile)
 {
 	if (profile__is_regions(profile))
 		return "piece";
-	if (profile->paths)
+	if (profile->drawn)
 		return "block";
 	return profile__is_faults(profile) ? "page" : "object";
 }
@@ -153,8 +155,10 @@ static int put_sampling(FILE *out, const struct profile *profile)
 
 	with_commas(profile->samples, samples);
 	with_commas(profile->alloc_calls, calls);
-	if (profile->paths) {
+	if (profile->drawn == DRAWN_PATHS) {
 		fputs("below a root: what it leads to", out);
+	} else if (profile->drawn) {
+		fputs("functions are those of sampled blocks that look alike", out);
 	} else if (profile__is_regions(profile)) {
 		fprintf(out, "%s%s calls that took memory",
 			profile__is_surely_exact(profile) ? "exact: " : "", calls);

@@ -67,4 +67,8 @@ int origins__find(const struct profile *profile, const struct known_block *known
 		  const struct census *census, struct origins *ret);
 void origins__clear(struct origins *origins);
 
+/* Draws the rows of a report that has origins: the functions of each, outermost first, and a stack
+ * for what is unknown. The caller owns *ret. 0 or -ENOMEM. */
+int heap_report__stacks(const struct heap_report *report, struct profile **ret);
+
 #endif

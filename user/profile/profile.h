@@ -61,6 +61,13 @@ struct profile_frame {
  * this one upwards, where no code can be. */
 #define PROFILE_NO_ADDR (1ULL << 63)
 
+/* What stacks are that no run has recorded (profile/drawing.h). */
+enum profile_drawn {
+	DRAWN_NOTHING, /* a run has recorded them */
+	DRAWN_PATHS,   /* paths of pointers: why_report__paths() */
+	DRAWN_ORIGINS, /* whose functions' blocks they look like: heap_report__stacks() */
+};
+
 /* One address of a stack. Distinct by addr within a profile. */
 struct profile_location {
 	uint64_t addr;	 /* as captured: for the allocator (leaf) its entry + 1, for callers the
@@ -276,7 +283,7 @@ struct profile {
 	unsigned own_version; /* PPROF_OWN_VERSION of a file of memtrace's; 0: an older one */
 	enum profile_mode mode;
 	bool leaf_holds; /* the allocator's frames are left out: stacks begin with its caller */
-	bool paths;	 /* its stacks are paths of pointers: why_report__paths() */
+	enum profile_drawn drawn;
 	bool no_objects; /* only bytes are known, all object counts are 0 */
 	/* the total allocated is not known: it is set to what is live, and freed to 0 */
 	bool no_allocated;

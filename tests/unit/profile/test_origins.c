@@ -244,6 +244,39 @@ static void test_common_beginning(void **state)
 	end();
 }
 
+/* The rows as stacks, and what is unknown. */
+static void test_stacks(void **state)
+{
+	struct heap_report report = {.origins = &origins, .pid = 7, .comm = "db"};
+	struct profile *stacks;
+	bool unknown = false;
+
+	(void)state;
+	start();
+	add_shape(SHAPE_PARTICULAR, 11);
+	add_known("session_new", add_shape(SHAPE_PARTICULAR, 1000), 30);
+	find();
+	assert_int_equal(heap_report__stacks(&report, &stacks), 0);
+	assert_int_equal(stacks->n_sites, 2);
+	assert_string_equal(stacks->comm, "db");
+	for (size_t i = 0; i < 2; i++) {
+		const struct profile_site *site = &stacks->sites[i];
+
+		if (site->n_locations == 1) {
+			unknown = true;
+			assert_true(site->live.bytes == 550);
+			continue;
+		}
+		assert_true(site->live.bytes == 50000 && site->live.objects == 1000);
+		assert_string_equal(profile__location(stacks, site, 0)->frames[0].name,
+				    "session_new");
+		assert_string_equal(profile__location(stacks, site, 1)->frames[0].name, "main");
+	}
+	assert_true(unknown);
+	profile__free(stacks);
+	end();
+}
+
 /* All blocks come by one wrapper of malloc, which is nobody's mark. */
 static void test_wrapper(void **state)
 {
@@ -335,6 +368,7 @@ int main(void)
 		cmocka_unit_test(test_classes_that_mislead),
 		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_common_beginning),
+		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_wrapper),
 		cmocka_unit_test(test_known_blocks),
 		cmocka_unit_test(test_too_few),

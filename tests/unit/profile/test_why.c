@@ -117,7 +117,7 @@ static void test_paths_as_stacks(void **state)
 	assert_true(p->sites[1].live.variance > 0);
 	path_of(p, &p->sites[2], path, sizeof(path));
 	assert_string_equal(path, "global index (made);[100-byte block] +0x0;[24-byte block]");
-	assert_true(p->paths && p->pid == 7);
+	assert_true(p->drawn == DRAWN_PATHS && p->pid == 7);
 	assert_int_equal(profile__lost_count(p, "heap_resyncs"), 3);
 	profile__free(p);
 	report.leaks = NULL;

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Makes a profile of stacks that no run has recorded: paths of pointers, or names of functions
+ * without addresses. So they can be drawn, and written in every format of profiles. */
+#ifndef MEMTRACE_PROFILE_DRAWING_H
+#define MEMTRACE_PROFILE_DRAWING_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/intern.h"
+#include "profile/profile.h"
+
+#define DRAWING_MAX_FRAMES 128 /* of a stack: those behind, towards the leaf, are left out */
+
+/* Names stand for addresses. The members are drawing.c's, but for profile and thread, which
+ * profile__add_live...() take. */
+struct drawing {
+	struct profile *profile;
+	size_t thread;
+	struct intern names;
+	uint64_t frames[DRAWING_MAX_FRAMES]; /* of the stack at hand, from the root on */
+	size_t n;
+};
+
+/* comm: as the profile's. 0 or -ENOMEM. drawing__end() in any case. */
+int drawing__begin(struct drawing *drawing, enum profile_drawn what, pid_t pid, const char *comm);
+
+/* Adds the next frame of a stack, from its root on. 0 or negative errno. */
+int drawing__add_frame(struct drawing *drawing, const char *name);
+
+/* Makes a stack of the frames that were added: the last one is the leaf. *ret_site: index for
+ * profile__add_live...(). 0 or -ENOMEM. */
+int drawing__add_stack(struct drawing *drawing, size_t *ret_site);
+
+/* As drawing__add_stack(), with so many blocks and bytes in all. */
+int drawing__add_blocks(struct drawing *drawing, uint64_t blocks, uint64_t bytes);
+
+/* Sorts and names. The caller owns *ret. 0 or -ENOMEM. */
+int drawing__finish(struct drawing *drawing, struct profile **ret);
+void drawing__end(struct drawing *drawing);
+
+#endif
