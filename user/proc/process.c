@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/far.h"
@@ -526,7 +527,9 @@ const char *process__why(int rc)
 		return "it has ended";
 	case -EACCES:
 	case -EPERM:
-		return "not permitted: run as root or with CAP_SYS_PTRACE, outside of any "
+		if (geteuid())
+			return "not permitted: run as root or with CAP_SYS_PTRACE";
+		return "refused to root: by a security module, or because memtrace runs in a "
 		       "container";
 	default:
 		return strerror(-rc);

@@ -3,6 +3,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <setjmp.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include <elf.h>
@@ -513,8 +514,8 @@ static void why_a_process_cannot_be_read(void **state)
 
 	(void)state;
 	assert_string_equal(process__why(process__read(INT32_MAX, &info)), "it has ended");
-	assert_non_null(strstr(process__why(-EACCES), "run as root"));
-	assert_non_null(strstr(process__why(-EPERM), "CAP_SYS_PTRACE"));
+	assert_non_null(strstr(process__why(-EACCES), geteuid() ? "run as root" : "to root"));
+	assert_string_equal(process__why(-EPERM), process__why(-EACCES));
 	assert_string_equal(process__why(-EIO), strerror(EIO));
 }
 
