@@ -61,6 +61,29 @@ static void add_known(const char *name, uint32_t shape, size_t n)
 	}
 }
 
+/* The stack malloc < inner < outer. */
+static void add_called(const char *inner, const char *outer, uint32_t shape, size_t n)
+{
+	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0x620001};
+	const char *names[] = {"malloc", inner, outer};
+	size_t site;
+
+	for (const char *c = inner; *c; c++)
+		addrs[1] = addrs[1] * 31 + (uint64_t)*c;
+	for (const char *c = outer; *c; c++)
+		addrs[2] = addrs[2] * 31 + (uint64_t)*c;
+	assert_int_equal(profile__add_site(profile, addrs, 3, false, &site), 0);
+	for (size_t i = 0; i < 3; i++)
+		set_name(profile, profile->sites[site].locations[i], names[i]);
+	profile->sites[site].blocks = calloc(1, sizeof(struct profile_block));
+	profile->sites[site].n_blocks = 1;
+	for (size_t i = 0; i < n; i++) {
+		shape_of[n_known] = shape;
+		known[n_known] = (struct known_block){64 * n_known, 50, (uint32_t)site};
+		n_known++;
+	}
+}
+
 static void find(void)
 {
 	census.n_labels = n_known;
@@ -153,6 +176,23 @@ static void test_rough_shapes(void **state)
 	find();
 	assert_int_equal(origins.n_rows, 2);
 	assert_int_equal(row_of("page_new")->count.blocks, 507);
+	end();
+}
+
+/* A shape whose few known blocks are of two functions: its rough shape cannot decide. */
+static void test_rough_shape_of_a_mixed_one(void **state)
+{
+	(void)state;
+	start();
+	for (int i = 0; i < 3; i++)
+		add_known("page_new", add_shape(SHAPE_PLAIN, 100), 30);
+	add_known("page_new", add_shape(SHAPE_PLAIN, 5000), 1);
+	add_known("text_new", 3, 1);
+	add_known("text_new", add_shape(SHAPE_PLAIN, 10), 20);
+	for (uint32_t i = 1; i < 4; i++)
+		census.shapes[i].rough = 0;
+	find();
+	assert_int_equal(row_of("page_new")->count.blocks, 300);
 	end();
 }
 
@@ -280,32 +320,42 @@ static void test_stacks(void **state)
 /* All blocks come by one wrapper of malloc, which is nobody's mark. */
 static void test_wrapper(void **state)
 {
-	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0};
 	uint32_t shapes[2];
 
 	(void)state;
 	start();
 	for (int i = 0; i < 2; i++)
 		shapes[i] = add_shape(SHAPE_PARTICULAR, 100);
-	for (int i = 0; i < 4; i++) {
-		size_t site;
-
-		addrs[2] = 0x620001 + 0x1000 * (uint64_t)i;
-		assert_int_equal(profile__add_site(profile, addrs, 3, false, &site), 0);
-		set_name(profile, profile->sites[site].locations[1], "get");
-		set_name(profile, profile->sites[site].locations[2],
-			 (const char *[]){"a", "b", "c", "d"}[i]);
-		profile->sites[site].blocks = calloc(1, sizeof(struct profile_block));
-		profile->sites[site].n_blocks = 1;
-		for (int k = 0; k < 20; k++) {
-			shape_of[n_known] = shapes[i < 2]; /* c and d: each its half */
-			known[n_known] = (struct known_block){64 * n_known, 50, (uint32_t)site};
-			n_known++;
-		}
-	}
+	add_called("get", "a", shapes[0], 20);
+	add_called("get", "b", shapes[0], 20);
+	add_called("get", "c", shapes[1], 20);
+	add_called("get", "d", shapes[1], 20);
 	find();
 	assert_int_equal(origins.n_rows, 0);
 	assert_int_equal(origins.unknown.blocks, 200);
+	end();
+}
+
+/* Most stacks come by one function, but it makes blocks of one shape only: no wrapper. */
+static void test_function_with_many_callers(void **state)
+{
+	uint32_t session, shapes[2];
+	char caller[] = "caller_a";
+
+	(void)state;
+	start();
+	session = add_shape(SHAPE_PARTICULAR, 1000);
+	for (int i = 0; i < 2; i++)
+		shapes[i] = add_shape(SHAPE_PARTICULAR, 100);
+	for (; caller[7] < 'i'; caller[7]++)
+		add_called("session_new", caller, session, 5);
+	add_called("page_new", "render", shapes[0], 10);
+	add_called("text_new", "render", shapes[1], 10);
+	find();
+	assert_int_equal(origins.n_rows, 3);
+	assert_string_equal(origins.rows[0].functions[0], "session_new");
+	assert_int_equal(origins.rows[0].n_functions, 1);
+	assert_int_equal(origins.rows[0].count.blocks, 1000);
 	end();
 }
 
@@ -365,11 +415,13 @@ int main(void)
 		cmocka_unit_test(test_shapes_of_one_function),
 		cmocka_unit_test(test_shapes_of_two_functions),
 		cmocka_unit_test(test_rough_shapes),
+		cmocka_unit_test(test_rough_shape_of_a_mixed_one),
 		cmocka_unit_test(test_classes_that_mislead),
 		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_common_beginning),
 		cmocka_unit_test(test_stacks),
 		cmocka_unit_test(test_wrapper),
+		cmocka_unit_test(test_function_with_many_callers),
 		cmocka_unit_test(test_known_blocks),
 		cmocka_unit_test(test_too_few),
 	};

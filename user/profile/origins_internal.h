@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Private to origins.c, origins_tell.c (whose the blocks of one shape are) and origins_makers.c
+ * (makers, and which of them could be mistaken for others). */
+#ifndef MEMTRACE_PROFILE_ORIGINS_INTERNAL_H
+#define MEMTRACE_PROFILE_ORIGINS_INTERNAL_H
+
+#include "base/table.h"
+#include "profile/origins.h"
+
+/* What samples are grouped by. */
+enum level { LEVEL_SHAPE, LEVEL_ROUGH, LEVELS };
+
+/* A known block that was found in the heap. */
+struct sample {
+	uint32_t label, shape, rough;
+	uint32_t maker;	    /* number of its first maker_depth functions */
+	size_t maker_depth; /* see find_maker_depths() */
+	const uint32_t *functions;
+	size_t n_functions;
+	bool second; /* the half that it belongs to when they tell each other */
+};
+
+/* Functions of all sites with known blocks, each site's innermost first. */
+struct finding {
+	const struct profile *profile;
+	const struct known_block *known;
+	const struct census *census;
+	const char **names; /* by number of function */
+	size_t n_names;
+	struct table table; /* of names */
+	uint32_t *numbers;  /* of functions, of all sites */
+	size_t n_numbers;
+	size_t *first; /* by site: its first element of numbers; n_sites + 1 */
+	struct sample *samples;
+	size_t n_samples, n_makers;
+	bool *closed[LEVELS]; /* by shape and rough shape: nothing is told of its family */
+};
+
+/* --- origins_tell.c --- */
+
+/* The first depth functions. 0: not told. */
+struct told {
+	const uint32_t *functions;
+	size_t depth;
+};
+
+/* Compares by functions, the innermost one first; a beginning comes before what is longer. */
+int sample__compare(const struct sample *x, const struct sample *y);
+
+/* Sorts by group, then by functions. */
+void samples__sort(struct sample *samples, size_t n, enum level level);
+/* The shape, or the rough shape. */
+uint32_t sample__group(const struct sample *sample, enum level level);
+/* Of n sorted samples, the end of the group that begins at from. */
+size_t samples__group_end(const struct sample *samples, size_t from, size_t n, enum level level);
+
+/* The longest list of innermost functions that enough of the n samples begin with. The samples are
+ * sorted by their functions. The result is empty if that list is no maker. */
+struct told samples__tell(const struct sample *samples, size_t n);
+
+/* What is told of shapes, and of rough shapes. Free with lesson__clear(). */
+struct lesson {
+	struct told *shapes, *rough;
+	bool *mixed; /* by shape: samples of several makers have it */
+};
+
+/* Learns from the samples, whose order changes. 0 or -ENOMEM. */
+int lesson__learn(const struct finding *f, struct sample *samples, size_t n, struct lesson *ret);
+void lesson__clear(struct lesson *lesson);
+/* What is told of a shape. If too few samples have it, and they do not disagree, its rough shape is
+ * asked. */
+const struct told *lesson__ask(const struct lesson *lesson, uint32_t shape, uint32_t rough);
+
+/* --- origins_makers.c --- */
+
+/* Sets maker and maker_depth of all samples. 0 or -ENOMEM. */
+int finding__number_makers(struct finding *f);
+/* Closes the families of shapes that would mislead. 0 or -ENOMEM. */
+int finding__close_families(struct finding *f);
+
+#endif
