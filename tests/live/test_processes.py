@@ -397,7 +397,8 @@ def processes_short_lived():
     for pid, _, _ in crowd.ended:
         expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
     (few, _, few_kernel), (many, _, many_kernel) = taken
-    expect(many - few < 8 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few), "and",
+    # the profiles of 500 processes that have ended are kept: 16 KiB each, and what malloc adds
+    expect(many - few < 10 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few), "and",
            mib(few_kernel), "in the kernel to", mib(many), "and", mib(many_kernel))
     return (f"{mib(few)} and {mib(few_kernel)} in the kernel after 100, {mib(many)} and "
             f"{mib(many_kernel)} after {len(crowd.ended)}")

@@ -430,7 +430,7 @@ def top_needs_a_terminal():
         result = memtrace("top", "-p", target.pid)
         expect_equal((result.status, result.out), (1, ""), result)
         expect_words(result.err, "^memtrace: top needs a terminal")
-        for term, words in (("no-such-terminal", "no-such-terminal"), ("dumb", "'dumb'.* is no screen"),
+        for term, words in (("no-such-terminal", "no-such-terminal"), ("dumb", "'dumb'.* cannot be moved"),
                             (None, "TERM is not set")):
             with Screen("-p", target.pid, term=term) as screen:
                 expect_equal(screen.wait(), 1, f"status with TERM={term}")
