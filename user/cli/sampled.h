@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Traces one process for a while, as record does by default, for commands that need live blocks
- * whose stacks are known. */
+/* Traces one process for a while, within the limits that record has by default, for commands that
+ * need live blocks whose stacks are known. Samples are closer than record's. */
 #ifndef MEMTRACE_CLI_SAMPLED_H
 #define MEMTRACE_CLI_SAMPLED_H
 

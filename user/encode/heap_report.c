@@ -332,6 +332,8 @@ static void put_held_back(const struct origins *o, struct sink *sink)
 			     o->told.blocks, o->right.blocks,
 			     100.0 * (double)o->right.blocks / (double)o->told.blocks,
 			     100.0 * (double)o->right.bytes / (double)o->told.bytes);
+	else if (o->n_rows)
+		sink__puts(sink, " They are too few to check how right this is.");
 	sink__puts(sink, "\n");
 }
 
@@ -346,7 +348,10 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 	if (o->misleading)
 		sink__puts(sink, "Nothing is told: too many known blocks would be told wrongly.\n");
 	if (!o->misleading && !o->n_rows)
-		sink__puts(sink, "Nothing can be told: trace for longer (-d).\n");
+		sink__puts(
+			sink,
+			"Nothing can be told: too few blocks are known (a longer -d gives more), "
+			"or those of\nseveral functions are too much alike.\n");
 	if (o->n_rows)
 		sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
 			     "LOOK LIKE THOSE OF");

@@ -15,6 +15,9 @@
 #define WORDS	    8
 #define ROUGH_WORDS 4
 #define LARGE	    1024 /* SHAPE_LARGE */
+/* jemalloc rounds up by a quarter at most, glibc by less and by a few bytes. A block that is larger
+ * has taken the place of the sampled one. */
+#define MOST_EXCESS 64
 /* Addresses of user space lie below (x86-64 with four levels of page tables). */
 #define USER_END (1ULL << 47)
 
@@ -237,7 +240,9 @@ static int add_label(struct shapes *s, const struct shape_label *label, uint32_t
 
 	*ret = CENSUS_NO_SHAPE;
 	if (!blocks__find(s->blocks, label->addr, &block) || !block.in_use ||
-	    block.start != label->addr || block.size < label->size || !describe(s, &block, &shape))
+	    block.start != label->addr || block.size < label->size ||
+	    block.size > label->size + label->size / 4 + MOST_EXCESS ||
+	    !describe(s, &block, &shape))
 		return 0;
 	rough = make_rough(&shape);
 	err = add_key(&s->rough, &rough, CENSUS_NO_SHAPE, &i);

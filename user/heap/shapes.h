@@ -19,8 +19,8 @@
 
 struct image;
 
-/* A block that is known. A block is meant if it begins at addr and has at least size usable
- * bytes. */
+/* A block that is known. A block is meant if it begins at addr and has as many usable bytes as
+ * malloc(size) gives, which may be a few more than size, or a quarter more. */
 struct shape_label {
 	uint64_t addr, size;
 };

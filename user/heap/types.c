@@ -173,14 +173,17 @@ void first_words__close(struct first_words *w)
 bool first_words__read(struct first_words *w, const struct block *block, uint64_t *ret, size_t n)
 {
 	uint64_t addr = block->start, len = n * sizeof(*ret), run_start, run_end;
-	uint64_t most = block->span->kind == SPAN_SINGLE ? len : WINDOW;
+	uint64_t most = block->span->kind == SPAN_SINGLE ? len : WINDOW, end;
 
 	if (block->size < len)
 		return false;
 	if (addr < w->from || addr + len > w->to) {
 		w->from = w->to = 0;
-		if (!image__run(w->image, addr, block->span->end, &run_start, &run_end) ||
-		    run_start != addr)
+		/* no further than will be read: a run may be as long as the heap */
+		end = (addr + most + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
+		if (end > block->span->end)
+			end = block->span->end;
+		if (!image__run(w->image, addr, end, &run_start, &run_end) || run_start != addr)
 			return false;
 		if (run_end - addr > most)
 			run_end = addr + most;

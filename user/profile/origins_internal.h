@@ -61,7 +61,9 @@ struct told samples__tell(const struct sample *samples, size_t n);
 /* What is told of shapes, and of rough shapes. Free with lesson__clear(). */
 struct lesson {
 	struct told *shapes, *rough;
-	bool *mixed; /* by shape: samples of several makers have it */
+	/* by shape: its rough shape cannot speak for it, because its family is closed, or because
+	 * samples of several makers have it */
+	bool *own;
 };
 
 /* Learns from the samples, whose order changes. 0 or -ENOMEM. */

@@ -139,20 +139,25 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 }
 
 /* Could a maker that was not seen pass for one that was? As often as those that were seen would if
- * each were not (the mean of Jeffreys' posterior, as above). samples: of one family. */
-static bool would_mislead(const struct sample *samples, size_t n, const struct left_out *makers)
+ * each were not (the mean of Jeffreys' posterior, as above). samples: of one family. A maker that
+ * is alone in a family has nobody to be taken for. Where there is a mark, that is evidence: nobody
+ * else makes such objects. Without a mark it is none. makers: all is set to 0. */
+static bool would_mislead(const struct sample *samples, size_t n, bool marked,
+			  struct left_out *makers)
 {
 	double mistaken = 0, all = 0;
 
 	for (size_t i = 0; i < n; i++) {
-		const struct left_out *maker = &makers[samples[i].maker];
+		struct left_out *maker = &makers[samples[i].maker];
 
-		if (!maker->all) /* beyond MOST_LEFT_OUT */
+		if (!maker->all) /* counted, or beyond MOST_LEFT_OUT */
 			continue;
-		/* each sample carries its part of the maker */
-		mistaken += (double)maker->mistaken / (double)maker->all / (double)maker->all;
-		all += 1 / (double)maker->all;
+		mistaken += (double)maker->mistaken / (double)maker->all;
+		all++;
+		maker->all = 0;
 	}
+	if (!marked && all < 2)
+		return true;
 	return (mistaken + 0.5) / (all + 1) > MOST_MISTAKEN;
 }
 
@@ -203,7 +208,7 @@ static void close_family(struct finding *f, enum level level, const struct famil
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = groups[i].from; k < groups[i].to; k++)
 			c->samples[n_samples++] = f->samples[k];
-	closed = would_mislead(c->samples, n_samples, c->makers);
+	closed = would_mislead(c->samples, n_samples, groups[0].shape->mark, c->makers);
 	for (size_t i = 0; i < n; i++)
 		f->closed[level][groups[i].group] = closed;
 }

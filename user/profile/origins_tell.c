@@ -85,9 +85,9 @@ size_t samples__group_end(const struct sample *samples, size_t from, size_t n, e
 	return end;
 }
 
-/* Sorts the samples, and tells each group. mixed: as in struct lesson, NULL for rough shapes. */
+/* Sorts the samples, and tells each group. own: as in struct lesson; NULL: for rough shapes. */
 static void tell_groups(const struct finding *f, struct sample *samples, size_t n, enum level level,
-			struct told *ret, bool *mixed)
+			struct told *ret, bool *own)
 {
 	samples__sort(samples, n, level);
 	for (size_t i = 0, next; i < n; i = next) {
@@ -96,8 +96,9 @@ static void tell_groups(const struct finding *f, struct sample *samples, size_t 
 		next = samples__group_end(samples, i, n, level);
 		if (!f->closed[level][group])
 			ret[group] = samples__tell(&samples[i], next - i);
-		if (mixed)
-			mixed[group] = samples[i].maker != samples[next - 1].maker;
+		if (own)
+			own[group] = f->closed[level][group] ||
+				     samples[i].maker != samples[next - 1].maker;
 	}
 }
 
@@ -106,11 +107,11 @@ int lesson__learn(const struct finding *f, struct sample *samples, size_t n, str
 	const struct census *census = f->census;
 
 	ret->shapes = calloc((size_t)census->n_shapes + 1, sizeof(*ret->shapes));
-	ret->mixed = calloc((size_t)census->n_shapes + 1, sizeof(*ret->mixed));
+	ret->own = calloc((size_t)census->n_shapes + 1, sizeof(*ret->own));
 	ret->rough = calloc((size_t)census->n_rough + 1, sizeof(*ret->rough));
-	if (!ret->shapes || !ret->mixed || !ret->rough)
+	if (!ret->shapes || !ret->own || !ret->rough)
 		return -ENOMEM;
-	tell_groups(f, samples, n, LEVEL_SHAPE, ret->shapes, ret->mixed);
+	tell_groups(f, samples, n, LEVEL_SHAPE, ret->shapes, ret->own);
 	tell_groups(f, samples, n, LEVEL_ROUGH, ret->rough, NULL);
 	return 0;
 }
@@ -118,13 +119,13 @@ int lesson__learn(const struct finding *f, struct sample *samples, size_t n, str
 void lesson__clear(struct lesson *lesson)
 {
 	free(lesson->shapes);
-	free(lesson->mixed);
+	free(lesson->own);
 	free(lesson->rough);
 }
 
 const struct told *lesson__ask(const struct lesson *lesson, uint32_t shape, uint32_t rough)
 {
-	bool own = lesson->shapes[shape].depth || lesson->mixed[shape];
+	bool own = lesson->shapes[shape].depth || lesson->own[shape];
 
 	return own ? &lesson->shapes[shape] : &lesson->rough[rough];
 }

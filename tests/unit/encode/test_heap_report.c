@@ -150,9 +150,13 @@ static void test_origins(void **state)
 	text = text_of(&report, 2);
 	assert_has(text, "Nothing is told: too many known blocks would be told wrongly.\n");
 	free(text);
+	origins = (struct origins){.rows = rows, .n_rows = 1, .known = 10};
+	text = text_of(&report, 2);
+	assert_has(text, "They are too few to check how right this is.\n");
+	free(text);
 	origins = (struct origins){};
 	text = text_of(&report, 2);
-	assert_has(text, "Nothing can be told: trace for longer (-d).\n");
+	assert_has(text, "Nothing can be told: too few blocks are known");
 	free(text);
 }
 
