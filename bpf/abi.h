@@ -496,7 +496,7 @@ struct abi_process {
 };
 
 /* Processes with abi_process.borrowed that user space has not heard of yet, at most. */
-#define ABI_MAX_BORROWERS 1024
+#define ABI_MAX_BORROWERS 16384
 
 /* Such a process, from its start to its exec or end, and until user space has read that. */
 struct abi_borrower {

@@ -176,8 +176,12 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	if (!leader)
 		return 0;
 	process = bpf_task_storage_get(&processes, leader, NULL, 0);
-	if (!process && old_pid != task->tgid)
+	if (!process && old_pid != task->tgid) {
 		process = inherit(leader);
+		/* a borrower's is not kept */
+		if (!process)
+			end_borrower(task);
+	}
 	if (process && process->borrowed) {
 		end_borrower(task);
 		bpf_task_storage_delete(&processes, leader);
@@ -238,8 +242,11 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 		struct abi_process borrowed = *theirs;
 
 		borrowed.borrowed = 1;
-		bpf_task_storage_get(&processes, child, &borrowed, BPF_LOCAL_STORAGE_GET_F_CREATE);
-		begin_borrower(child, theirs->id);
+		if (bpf_task_storage_get(&processes, child, &borrowed,
+					 BPF_LOCAL_STORAGE_GET_F_CREATE))
+			begin_borrower(child, theirs->id);
+		else /* its end would not be noted */
+			count(&borrowers_lost, 1);
 		return 0;
 	}
 	if (!selection.follow && !selection.dynamic)

@@ -280,6 +280,7 @@ static bool grant_wish(struct run *run, double now)
 	memmove(w->of, w->of + 1, --w->n * sizeof(*w->of));
 	if (kind == FEED_FAVOUR) {
 		favour(run, pid);
+		run->wishes_at_s = now + WISH_EVERY_S;
 		return false;
 	}
 	rc = active ? session__activate(run->session, pid) : session__deactivate(run->session, pid);
@@ -305,7 +306,7 @@ static void end_round(struct run *run, double round_s, double every_s)
 				     .n_favours_refused = run->n_favours_refused};
 
 	_Static_assert(SESSION_FAVOURED == FEED_FAVOURED, "all of them are told");
-	round.most_favoured = run->config->rise_overhead > 0 ? FEED_FAVOURED : 0;
+	round.most_favoured = session__may_favour(run->session) ? FEED_FAVOURED : 0;
 	round.n_favoured = (uint32_t)session__favoured(run->session, favoured);
 	for (uint32_t i = 0; i < round.n_favoured; i++) {
 		round.favoured[i].pid = favoured[i].pid;
@@ -486,8 +487,8 @@ static int trace(void *ctx, int alive)
 	if (config.spool && spool__open(&spool, config.spool, &err))
 		return fail(&err);
 	if (spool.is_slow)
-		complain("%s does not answer: until it does, up to %d profiles of killed processes "
-			 "killed wait, and further ones are lost",
+		complain("%s does not answer: until it does, up to %d profiles of processes that "
+			 "were killed wait, and further ones are lost",
 			 config.spool, SPOOL_WAITING);
 	nowait__begin();
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

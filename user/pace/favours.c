@@ -3,6 +3,14 @@
 
 #include "pace/internal.h"
 
+bool scheduler__may_favour(const struct scheduler *sc)
+{
+	const struct pace_limits *limits = &sc->limits;
+
+	return sc->begun && limits->aim > 0 && limits->favour > 0 &&
+	       (limits->shared || limits->favour > limits->aim);
+}
+
 int scheduler__favour(struct scheduler *sc, struct paced *p)
 {
 	const struct pace_limits *limits = &sc->limits;
@@ -10,8 +18,7 @@ int scheduler__favour(struct scheduler *sc, struct paced *p)
 
 	if (!sc->begun || sc->stopped || !paced__is_kept(p))
 		return -ESRCH;
-	if (!(limits->aim > 0) || !(limits->favour > 0) ||
-	    (!limits->shared && limits->favour <= limits->aim))
+	if (!scheduler__may_favour(sc))
 		return -ENOTSUP;
 	now = pace__now_ns(sc);
 	if (p->favoured_until_ns && now < p->favoured_until_ns + PACE_FAVOUR_REST_NS)

@@ -178,6 +178,9 @@ int scheduler__add(struct scheduler *scheduler, struct paced *process, void *own
 /* Does what is due. Returns when something is due again; UINT64_MAX: never. */
 uint64_t scheduler__keep(struct scheduler *scheduler);
 
+/* Do the limits allow that any process has more windows than others? */
+bool scheduler__may_favour(const struct scheduler *scheduler);
+
 /* The process gets more windows from now on, for PACE_FAVOUR_NS: it may cost limits.favour, and
  * where turns are shared out it has several times as many. The host's limit stays as it is. 0;
  * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than it has; -EALREADY: it

@@ -178,6 +178,11 @@ int session__each_inactive(struct session *s, int (*fn)(void *ctx, pid_t pid, co
 
 _Static_assert(SESSION_FAVOURED == PACE_FAVOURED, "what the scheduler favours is reported");
 
+bool session__may_favour(const struct session *s)
+{
+	return scheduler__may_favour(&s->scheduler);
+}
+
 int session__favour(struct session *s, pid_t pid)
 {
 	struct target *t = targets__find(s, pid);

@@ -166,6 +166,10 @@ int session__each_inactive(struct session *session,
  * had them not long ago; -EBUSY: enough others have them. */
 int session__favour(struct session *session, pid_t pid);
 
+/* Do the limits allow that a process has more windows? If not, session__favour() returns -ENOTSUP
+ * for each. */
+bool session__may_favour(const struct session *session);
+
 /* A favoured process; times as by CLOCK_MONOTONIC. */
 struct session_favoured {
 	pid_t pid;
