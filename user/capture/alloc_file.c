@@ -398,10 +398,12 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 }
 
 #define MOST_CALLERS 64 /* of a part of a function that are looked at */
+#define MOST_PARTS   64 /* each of which takes a look at all code */
 
 struct parts {
 	const struct reader *r;
 	const struct alloc_family *family;
+	size_t n;
 };
 
 /* Is vaddr in one of the pool's functions? */
@@ -419,9 +421,10 @@ static bool is_in_pool(const struct parts *p, uint64_t vaddr)
 /* 1: the symbol is a part or variant of one of the pool's functions, and called by others. */
 static int judge_part(const struct elf_symbol *symbol, void *ctx)
 {
-	const struct parts *p = ctx;
+	struct parts *p = ctx;
 	size_t len = strcspn(symbol->name, ".");
 	uint64_t callers[MOST_CALLERS];
+	struct elf_symbol whole;
 	size_t n;
 
 	/* what is rarely executed is never called, and a jump there comes from its function */
@@ -430,6 +433,12 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++) {
 		if (strlen(fn->name) != len || memcmp(fn->name, symbol->name, len) != 0)
 			continue;
+		/* another name of the whole function, such as palloc.localalias */
+		if (!elf_image__find_function(p->r->image, fn->name, &whole) &&
+		    whole.vaddr == symbol->vaddr)
+			continue;
+		if (p->n++ == MOST_PARTS)
+			return 1;
 		n = elf_image__direct_callers(p->r->image, symbol->vaddr, callers, MOST_CALLERS);
 		for (size_t i = 0; i < n && i < MOST_CALLERS; i++)
 			if (callers[i] - symbol->vaddr > symbol->size && !is_in_pool(p, callers[i]))
@@ -444,7 +453,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
  * symbols. */
 static bool has_called_parts(const struct reader *r, const struct alloc_family *f)
 {
-	struct parts parts = {r, f};
+	struct parts parts = {.r = r, .family = f};
 
 	return elf_image__each_function(r->image, judge_part, &parts);
 }

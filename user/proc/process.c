@@ -238,8 +238,10 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	features = status_value(status, "x86_Thread_features");
 	info.shadow_stack = features && is_among(features, "shstk");
 
-	if (strchr("ZX", info.state) && info.threads > 1)
-		living_fd = process__open(pid, "", O_RDONLY | O_DIRECTORY);
+	if (strchr("ZX", info.state) && info.threads > 1) {
+		snprintf(text, sizeof(text), "task/%d", process__living_thread(pid));
+		living_fd = openat(dir_fd, text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	}
 	of_memory = living_fd < 0 ? dir_fd : living_fd;
 	n = readlinkat(of_memory, "exe", info.exe, sizeof(info.exe) - 1);
 	info.exe[n < 0 ? 0 : n] = '\0';
