@@ -77,6 +77,7 @@ void estimate__merge(struct estimate *estimate, const struct estimate *other)
 	if (other->variance_max > estimate->variance_max)
 		estimate->variance_max = other->variance_max;
 	estimate->most = fmax(estimate->most, other->most);
+	estimate->least = fmax(estimate->least, other->least);
 }
 
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes)
@@ -159,6 +160,7 @@ struct interval estimate__interval(const struct estimate *estimate)
 		interval.high = fmax(interval.high, y + NORMAL_QUANTILE * sqrt(v));
 	if (interval.low < (double)estimate->sampled_bytes)
 		interval.low = (double)estimate->sampled_bytes;
+	interval.low = fmax(interval.low, estimate->least);
 	/* Only rounding can put the ends on the wrong sides of y: sizes above 2^53, v near 0. */
 	interval.low = fmin(interval.low, y);
 	interval.high = fmax(interval.high, y);

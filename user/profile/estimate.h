@@ -41,6 +41,7 @@ struct estimate {
 			* For an interval, the square is added to the variance. */
 	/* upper limit of bytes, from what the process has; 0: no such limit is known */
 	double most;
+	double least; /* lower limit of bytes that something else tells; 0: none is known */
 };
 
 struct interval {

@@ -263,6 +263,20 @@ const char *profile__keep(struct profile *profile, const char *text)
 	return_ptr(own);
 }
 
+/* What some site alone holds at least. */
+static double least_live(const struct profile *profile)
+{
+	double least = 0;
+
+	for (size_t i = 0; i < profile->n_sites; i++) {
+		const struct estimate *live = &profile->sites[i].live;
+
+		if (live->bytes > least) /* its low end is no higher than its bytes */
+			least = fmax(least, estimate__interval(live).low);
+	}
+	return least;
+}
+
 struct estimate profile__live(const struct profile *profile)
 {
 	struct estimate live = {};
@@ -278,6 +292,8 @@ struct estimate profile__live(const struct profile *profile)
 			   allocated * profile->windows.continuous_s / profile->duration_s);
 		live.variance_max = fmax(live.variance_max, one * one);
 	}
+	if (profile__is_windowed(profile))
+		live.least = least_live(profile);
 	return live;
 }
 

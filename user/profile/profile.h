@@ -506,7 +506,11 @@ size_t profile__bytes(const struct profile *profile);
  * may be sampled much more coarsely than windows. A continuous stretch may by chance have missed
  * memory that is live. The fine samples of windows do not show this error. So the error of the
  * result allows for one sample of a continuous stretch. This sample weighs one interval, or all
- * that was allocated in such stretches if that is less. */
+ * that was allocated in such stretches if that is less.
+ *
+ * In windows the errors of stacks differ widely. The sum of a stack that is known well and of one
+ * that is hardly known has a low end near 0 if all errors are added up. But the others hold no less
+ * than nothing, so the sum is at least the low end of each stack. */
 struct estimate profile__live(const struct profile *profile);
 
 /* What all sites together held when the process held most. */

@@ -510,10 +510,40 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	profile__free(p);
 }
 
+/* One stack is known well, another hardly: together they hold no less than the first. */
+static void live_is_no_less_than_any_stack(void **state)
+{
+	const struct estimate known = {.bytes = 41e6, .variance = 1.5e6 * 1.5e6, .samples = 9};
+	const struct estimate hardly = {.bytes = 2e6, .variance = 40e6 * 40e6, .samples = 1};
+	struct profile *p = profile__new();
+	struct estimate live;
+	size_t site, thread;
+
+	(void)state;
+	assert_non_null(p);
+	p->mode = MODE_WINDOWED;
+	p->windows.n = 3;
+	p->interval_bytes = 512;
+	assert_int_equal(profile__add_thread(p, 1, "", &thread), 0);
+	for (uint64_t i = 0; i < 2; i++) {
+		assert_int_equal(profile__add_site(p, (uint64_t[]){0x1000 + i}, 1, false, &site),
+				 0);
+		assert_int_equal(profile__add_live_estimate(p, site, thread, i ? &hardly : &known),
+				 0);
+	}
+	live = profile__live(p);
+	assert_true(live.bytes == 43e6);
+	assert_true(estimate__interval(&live).low == estimate__interval(&known).low);
+	assert_true(estimate__interval(&known).low > 37e6);
+	assert_true(estimate__interval(&live).high > 90e6);
+	profile__free(p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_coarse_stretch_may_hide_a_sample),
+		cmocka_unit_test(live_is_no_less_than_any_stack),
 		cmocka_unit_test(everything_comes_out_sorted),
 		cmocka_unit_test(a_return_address_belongs_to_its_call),
 		cmocka_unit_test(building_goes_on_after_a_sort),
