@@ -69,7 +69,7 @@ def strange_main_thread_ends_between_windows():
     expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
 
 
-@test(beside=True)
+@test
 def strange_main_thread_has_ended():
     """The kernel finds a single process by its main thread: -p is refused. Probes in the code of all processes see it,
     and its heap is read by what /proc has of another thread."""
