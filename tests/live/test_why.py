@@ -233,6 +233,8 @@ def why_by_class():
             asked = result.json()["asked"]
             expect_equal((asked["held_blocks"], asked["lost_blocks"], asked["missing"]), (n, 0, 0), asked)
             expect(all(path["root"].startswith("held") for path in asked["paths"]), asked["paths"])
+            expect(all(re.search(pattern, path["steps"][-1]["class"]) for path in asked["paths"]), asked["paths"])
+        expect_words(memtrace("why", "-p", program.pid, "--type", "^shop::Book$").out, r"-> \[shop::Book, \d+ bytes\]$")
         result = memtrace("why", "-p", program.pid, "--type", "Plain")  # it has no virtual function
         expect_equal((result.status, result.out), (1, ""), result)
     finally:

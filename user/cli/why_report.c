@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "cli/heap_types.h"
 #include "encode/encode.h"
 #include "proc/process.h"
 #include "symbolize/variables.h"
@@ -134,7 +135,15 @@ static int name_root(pid_t pid, struct variables *variables, const struct maps *
 
 /* --- rows --- */
 
-static int take_steps(const struct path *path, struct why_row *row)
+static const char *type_of(const struct why_report *report, uint64_t vtable)
+{
+	for (size_t i = 0; vtable && i < report->n_types; i++)
+		if (report->types[i].vtable == vtable)
+			return report->types[i].name;
+	return NULL;
+}
+
+static int take_steps(const struct why_report *report, const struct path *path, struct why_row *row)
 {
 	row->steps = calloc(path->n_steps, sizeof(*row->steps));
 	if (!row->steps)
@@ -142,11 +151,21 @@ static int take_steps(const struct path *path, struct why_row *row)
 	for (; row->n_steps < path->n_steps; row->n_steps++) {
 		const struct path_step *step = &path->steps[row->n_steps];
 
-		row->steps[row->n_steps] = (struct why_step){
-			.size = step->size, .off = step->off, .chain = step->blocks > 1};
+		row->steps[row->n_steps] = (struct why_step){.size = step->size,
+							     .off = step->off,
+							     .chain = step->blocks > 1,
+							     .type = type_of(report, step->word)};
 	}
 	row->cut = path->cut;
 	return 0;
+}
+
+/* A class without a name stays a block. */
+static int take_types(pid_t pid, const struct why *why, struct why_report *report)
+{
+	const struct census found = {.types = why->types, .n_types = why->n_types};
+
+	return heap_types__name(pid, &why->maps, &found, &report->types, &report->n_types);
 }
 
 static int take_rows(pid_t pid, const struct why *why, struct why_report *report)
@@ -157,6 +176,8 @@ static int take_rows(pid_t pid, const struct why *why, struct why_report *report
 	if (!why->n_paths)
 		return 0;
 	err = variables__new(pid, &why->maps, NULL, &variables);
+	if (!err)
+		err = take_types(pid, why, report);
 	if (err)
 		return err;
 	report->rows = calloc(why->n_paths, sizeof(*report->rows));
@@ -171,7 +192,7 @@ static int take_rows(pid_t pid, const struct why *why, struct why_report *report
 		row->example = path->addr;
 		err = name_root(pid, variables, &why->maps, &path->path.root, row);
 		if (!err)
-			err = take_steps(&path->path, row);
+			err = take_steps(report, &path->path, row);
 		if (err)
 			return err;
 	}

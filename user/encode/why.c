@@ -198,6 +198,8 @@ static void put_row_json(struct json *list, const struct why_row *row)
 		json__put_uint(&step, "size", row->steps[i].size);
 		json__put_bool(&step, "chain", row->steps[i].chain);
 		put_off_json(&step, row->steps[i].off);
+		if (row->steps[i].type)
+			json__put_text(&step, "class", row->steps[i].type);
 		sink__puts(list->sink, "}");
 	}
 	sink__puts(list->sink, "]}");

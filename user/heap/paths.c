@@ -63,6 +63,18 @@ static void climb_to(struct climb *climb, const struct block *block)
 		.addr = block->start, .size = block->size, .blocks = 1, .off = PATH_NO_OFF};
 }
 
+/* The word with which both blocks begin; 0: they differ, or are not resident. */
+static uint64_t common_word(struct image *image, uint64_t first, uint64_t last)
+{
+	uint64_t word, other;
+
+	if (image__peek(image, first, &word, sizeof(word)))
+		return 0;
+	if (last == first)
+		return word;
+	return image__peek(image, last, &other, sizeof(other)) || other != word ? 0 : word;
+}
+
 int reach__path(const struct reach *reach, struct image *image, uint32_t number, uint64_t *hops,
 		struct path *ret)
 {
@@ -84,8 +96,11 @@ int reach__path(const struct reach *reach, struct image *image, uint32_t number,
 	path.root = reach->root_words[parent & ~PARENT_ROOT];
 	path.cut = climb.cut;
 	path.n_steps = climb.n;
-	for (uint32_t i = 0; i < climb.n; i++)
+	for (uint32_t i = 0; i < climb.n; i++) {
 		path.steps[i] = climb.steps[climb.n - 1 - i];
+		path.steps[i].word =
+			common_word(image, path.steps[i].addr, climb.last[climb.n - 1 - i]);
+	}
 	for (uint32_t i = 0; i + 1 < climb.n; i++) {
 		const struct path_step *next = &path.steps[i + 1];
 

@@ -23,6 +23,9 @@ struct path_step {
 	/* where in the last of these blocks the pointer to the next step lies, bytes from its
 	 * start; PATH_NO_OFF: not there any more, or this is the last step */
 	uint64_t off;
+	/* the first word of the block, and of all blocks of a chain that were looked at (the first
+	 * and the last one): perhaps the address of a class's vtable; 0: none */
+	uint64_t word;
 };
 
 /* From a root down to the block itself, which is the last step. */

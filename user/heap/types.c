@@ -98,6 +98,11 @@ static bool is_vtable(struct image *image, uint64_t addr, char name[CENSUS_TYPE_
 	return !words[1] || read_type_info(image, words[1], name);
 }
 
+bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_NAME])
+{
+	return word >= 16 && word % 8 == 0 && in_file(image, word) && is_vtable(image, word, name);
+}
+
 static int add_type(struct counting *c, uint64_t vtable, const char *name, uint32_t *ret)
 {
 	struct census_type *type;

@@ -33,6 +33,10 @@ void first_words__close(struct first_words *words);
 bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret,
 		       size_t n);
 
+/* Is the word of a block's beginning a pointer into a vtable? name: of the class, mangled, as in
+ * struct census_type. */
+bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_NAME]);
+
 /* Counts blocks in use by class. Blocks must be finished. A class without type_info has no name
  * here: a table of functions in C may look the same. *ret_untold: the number of objects of classes
  * beyond TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */

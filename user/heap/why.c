@@ -87,7 +87,8 @@ static int receive(struct looking *l, struct stream *stream)
 	struct why *why = &l->why;
 	struct why_counts counts = {};
 	char more;
-	void *list = NULL, *late = NULL, *groups = NULL, *paths = NULL, *blocks = NULL;
+	void *list = NULL, *late = NULL, *groups = NULL, *paths = NULL, *blocks = NULL,
+	     *types = NULL;
 	struct lost lost;
 	int err = stream__read_all(stream, &why->sums, sizeof(why->sums));
 
@@ -109,6 +110,12 @@ static int receive(struct looking *l, struct stream *stream)
 	why->n_paths = paths ? counts.paths : 0;
 	for (size_t i = 0; !err && i < why->n_paths; i++)
 		err = is_sound(&why->paths[i]) ? 0 : -ECHILD;
+	if (!err)
+		err = read_array(stream, counts.types, WHY_MAX_TYPES, sizeof(*why->types), &types);
+	why->types = types;
+	why->n_types = types ? counts.types : 0;
+	for (size_t i = 0; !err && i < why->n_types; i++)
+		err = memchr(why->types[i].name, '\0', CENSUS_TYPE_NAME) ? 0 : -ECHILD;
 	if (!err && counts.blocks != (l->last ? l->options->choice.n_addrs : 0))
 		err = -ECHILD;
 	if (!err)
@@ -343,6 +350,7 @@ void why__clear(struct why *why)
 {
 	free(why->groups);
 	free(why->paths);
+	free(why->types);
 	free(why->blocks);
 	maps__free(&why->maps);
 	*why = (struct why){};

@@ -24,6 +24,7 @@
 #define WHY_ENOUGH     3 /* with fewer scans, a block whose pointer moves may be called lost */
 #define WHY_MAX_ADDRS  4096
 #define WHY_MAX_PATHS  1000	  /* of the blocks asked for: the most whose paths are reported */
+#define WHY_MAX_TYPES  1024	  /* classes of blocks on paths; further ones have no name */
 #define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
 
 /* Which blocks are asked for. All zero: none, only what is lost is told. */
@@ -114,6 +115,10 @@ struct why {
 	size_t n_groups;
 	struct why_path *paths; /* of some of the held blocks that were asked for */
 	size_t n_paths;
+	/* C++ classes of blocks on the paths: those whose vtable is a path_step.word; counts are
+	 * not set */
+	struct census_type *types;
+	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
 	struct maps maps; /* of the last scan, to name roots by */

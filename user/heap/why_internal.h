@@ -12,7 +12,7 @@ struct scan_view;
 /* The numbers of elements that follow, in this order: struct lost_block, values of struct late,
  * struct leak_group, struct why_path, struct why_block. */
 struct why_counts {
-	uint64_t lost, late, groups, paths, blocks;
+	uint64_t lost, late, groups, paths, types, blocks;
 };
 
 struct why_work {

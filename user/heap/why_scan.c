@@ -31,6 +31,8 @@ struct scanned {
 	struct chosen chosen;
 	struct why_path *paths;
 	size_t n_paths;
+	struct census_type *types;
+	size_t n_types;
 	struct why_block *blocks;
 	size_t n_blocks;
 	struct why_sums sums;
@@ -262,6 +264,49 @@ static int judge(struct scanned *s)
 	return 0;
 }
 
+/* --- classes of the blocks on the paths --- */
+
+/* Is it the vtable of a class that is in the list, or can be added? */
+static int is_type(struct scanned *s, uint64_t word, bool *ret)
+{
+	char name[CENSUS_TYPE_NAME];
+	struct census_type *type;
+
+	*ret = true;
+	for (size_t i = 0; i < s->n_types; i++)
+		if (s->types[i].vtable == word)
+			return 0;
+	*ret = s->n_types < WHY_MAX_TYPES && types__is_object(s->view->image, word, name);
+	if (!*ret)
+		return 0;
+	if (VECTOR_ADD_ROOM(s->types, s->n_types))
+		return -ENOMEM;
+	type = &s->types[s->n_types++];
+	*type = (struct census_type){.vtable = word};
+	memcpy(type->name, name, strlen(name) + 1);
+	return 0;
+}
+
+/* Of the first words of blocks, only those stay that tell a class. */
+static int find_types(struct scanned *s)
+{
+	for (size_t i = 0; i < s->n_paths; i++) {
+		struct path *path = &s->paths[i].path;
+
+		for (uint32_t k = 0; k < path->n_steps; k++) {
+			bool is_one;
+
+			if (!path->steps[k].word)
+				continue;
+			if (is_type(s, path->steps[k].word, &is_one))
+				return -ENOMEM;
+			if (!is_one)
+				path->steps[k].word = 0;
+		}
+	}
+	return 0;
+}
+
 /* --- what is lost --- */
 
 static int list_lost(struct scanned *s)
@@ -309,8 +354,8 @@ static int write_array(FILE *out, const void *array, size_t size, size_t n)
 
 static int write_all(const struct scanned *s)
 {
-	const struct why_counts counts = {s->lost.n, s->late.seen.n, s->n_groups, s->n_paths,
-					  s->n_blocks};
+	const struct why_counts counts = {s->lost.n,  s->late.seen.n, s->n_groups,
+					  s->n_paths, s->n_types,     s->n_blocks};
 	int err = write_array(s->out, &s->sums, sizeof(s->sums), 1);
 
 	if (!err)
@@ -324,6 +369,8 @@ static int write_all(const struct scanned *s)
 		err = write_array(s->out, s->groups, sizeof(*s->groups), s->n_groups);
 	if (!err)
 		err = write_array(s->out, s->paths, sizeof(*s->paths), s->n_paths);
+	if (!err)
+		err = write_array(s->out, s->types, sizeof(*s->types), s->n_types);
 	return err ? err : write_array(s->out, s->blocks, sizeof(*s->blocks), s->n_blocks);
 }
 
@@ -412,6 +459,8 @@ static int scan(struct scanned *s, const struct roots *roots)
 	if (!err && asked)
 		err = judge(s);
 	if (!err && asked)
+		err = find_types(s);
+	if (!err && asked)
 		err = judge_addrs(s);
 	if (err)
 		return err;
@@ -441,6 +490,7 @@ int why__scan(const struct scan_view *view, const struct why_work *work, FILE *o
 	free(s.groups);
 	free(s.chosen.numbers);
 	free(s.paths);
+	free(s.types);
 	free(s.blocks);
 	return err;
 }

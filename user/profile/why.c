@@ -44,6 +44,9 @@ static int compare_ways(const void *a, const void *b)
 			return p->size < q->size ? -1 : 1;
 		if (p->chain != q->chain)
 			return p->chain ? 1 : -1;
+		order = strcmp(p->type ?: "", q->type ?: "");
+		if (order)
+			return order;
 	}
 	return 0;
 }
@@ -107,8 +110,12 @@ void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT])
 
 	if (step->off != WHY_UNKNOWN)
 		snprintf(off, sizeof(off), " +0x%" PRIx64, step->off);
-	snprintf(text, WHY_STEP_TEXT, "%s[%" PRIu64 "-byte block]%s",
-		 step->chain ? "chain of " : "", step->size, off);
+	if (step->type)
+		snprintf(text, WHY_STEP_TEXT, "%s[%.80s, %" PRIu64 " bytes]%s",
+			 step->chain ? "chain of " : "", step->type, step->size, off);
+	else
+		snprintf(text, WHY_STEP_TEXT, "%s[%" PRIu64 "-byte block]%s",
+			 step->chain ? "chain of " : "", step->size, off);
 }
 
 char *why_row__text(const struct why_row *row)
@@ -140,6 +147,9 @@ void why_report__clear(struct why_report *report)
 {
 	why_rows__free(report->rows, report->n_rows);
 	free(report->leaks);
+	for (size_t i = 0; i < report->n_types; i++)
+		free(report->types[i].name);
+	free(report->types);
 	*report = (struct why_report){};
 }
 

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "profile/heap.h"
+
 #define WHY_UNKNOWN UINT64_MAX
 
 /* Losses. X(member, name); numbers.md says what each counts. */
@@ -49,6 +51,9 @@ struct why_step {
 	 * none */
 	uint64_t off;
 	bool chain; /* blocks of this size, one after the other */
+	/* C++ class of the block, or of a chain's first and last one, demangled; the report's;
+	 * NULL: none is known */
+	const char *type;
 };
 
 /* Blocks that are held in the same way. */
@@ -94,6 +99,8 @@ struct why_report {
 	uint64_t followed;			  /* blocks whose paths are in rows */
 	struct why_row *rows;			  /* by blocks, descending; owned */
 	size_t n_rows;
+	struct heap_type *types; /* classes of blocks on the paths; owned */
+	size_t n_types;
 };
 
 const char *why_loss__name(enum why_loss loss);
@@ -134,8 +141,8 @@ struct profile_why {
 
 void profile_why__free(struct profile_why *why);
 
-/* "chain of [88-byte block] +0x10" */
-#define WHY_STEP_TEXT 96
+/* "chain of [88-byte block] +0x10", "[Item, 88 bytes]". Long names of classes are cut. */
+#define WHY_STEP_TEXT 160
 void why_step__text(const struct why_step *step, char text[WHY_STEP_TEXT]);
 
 /* "global cache (leaky) -> [88-byte block] +0x10 -> chain of [72-byte block]". The root's name

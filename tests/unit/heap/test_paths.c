@@ -26,6 +26,9 @@ static void test_a_list(void **state)
 	fake__put(&heap.fake, DATA + 0x18, BLOCK(0));
 	for (uint64_t i = 0; i + 1 < 1000; i++)
 		fake__put(&heap.fake, BLOCK(i) + 8, BLOCK(i + 1) + 4);
+	fake__put(&heap.fake, BLOCK(0), 77);
+	fake__put(&heap.fake, BLOCK(401), 77);
+	fake__put(&heap.fake, BLOCK(501), 78);
 	made_heap__finish(&heap, 0);
 	assert_int_equal(path_to(501, 502, &path), 0);
 	assert_int_equal(path.root.kind, ROOT_DATA);
@@ -36,6 +39,9 @@ static void test_a_list(void **state)
 	assert_int_equal(path.steps[0].blocks, 502);
 	assert_int_equal(path.steps[0].size, BLOCK_SIZE);
 	assert_int_equal(path.steps[0].off, PATH_NO_OFF);
+	assert_int_equal(path.steps[0].word, 0); /* the first and the last begin differently */
+	assert_int_equal(path_to(401, 402, &path), 0);
+	assert_int_equal(path.steps[0].word, 77);
 	assert_int_equal(path_to(501, 501, &path), -E2BIG);
 	assert_int_equal(path_to(0, 1, &path), 0);
 	assert_int_equal(path.n_steps, 1);

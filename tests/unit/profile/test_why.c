@@ -32,12 +32,12 @@ static void test_rows_that_differ_in_offsets_are_one(void **state)
 	struct why_report report = {.n_rows = 6, .rows = calloc(6, sizeof(*report.rows))};
 
 	(void)state;
-	report.rows[0] = row("cache", 8, (struct why_step){100, 0, false}, false, 70);
-	report.rows[1] = row("index", 8, (struct why_step){100, 0, false}, false, 60);
-	report.rows[2] = row("cache", 16, (struct why_step){100, 0, false}, false, 50);
-	report.rows[3] = row("cache", 8, (struct why_step){100, 8, false}, false, 40);
-	report.rows[4] = row("cache", 8, (struct why_step){100, 0, true}, false, 30);
-	report.rows[5] = row("cache", 8, (struct why_step){100, 0, false}, true, 20);
+	report.rows[0] = row("cache", 8, (struct why_step){100, 0, false, NULL}, false, 70);
+	report.rows[1] = row("index", 8, (struct why_step){100, 0, false, NULL}, false, 60);
+	report.rows[2] = row("cache", 16, (struct why_step){100, 0, false, NULL}, false, 50);
+	report.rows[3] = row("cache", 8, (struct why_step){100, 8, false, NULL}, false, 40);
+	report.rows[4] = row("cache", 8, (struct why_step){100, 0, true, NULL}, false, 30);
+	report.rows[5] = row("cache", 8, (struct why_step){100, 0, false, NULL}, true, 20);
 	why_report__merge(&report);
 	assert_int_equal(report.n_rows, 4);
 	assert_string_equal(report.rows[0].root, "cache");
@@ -57,7 +57,8 @@ static void test_rows_that_differ_in_offsets_are_one(void **state)
 
 static void test_text_of_a_way(void **state)
 {
-	struct why_row way = row("cache (leaky)", 0, (struct why_step){100, 16, true}, true, 70);
+	struct why_row way =
+		row("cache (leaky)", 0, (struct why_step){100, 16, true, NULL}, true, 70);
 	char *text = why_row__text(&way);
 
 	(void)state;
@@ -70,8 +71,29 @@ static void test_text_of_a_way(void **state)
 	assert_string_equal(text, "global cache (leaky) +0x8 -> chain of [100-byte block] +0x10 "
 				  "-> [24-byte block]");
 	free(text);
+	way.steps[1].type = "shop::Item";
+	text = why_row__text(&way);
+	assert_string_equal(text, "global cache (leaky) +0x8 -> chain of [100-byte block] +0x10 "
+				  "-> [shop::Item, 24 bytes]");
+	free(text);
 	free(way.root);
 	free(way.steps);
+}
+
+static void test_rows_that_differ_in_classes_are_two(void **state)
+{
+	struct why_report report = {.n_rows = 3, .rows = calloc(3, sizeof(*report.rows))};
+
+	(void)state;
+	for (int i = 0; i < 3; i++)
+		report.rows[i] = row("cache", 8, (struct why_step){100, 0, false, "A"}, false, 70);
+	report.rows[1].steps[0].type = NULL;
+	why_report__merge(&report);
+	assert_int_equal(report.n_rows, 2);
+	assert_string_equal(report.rows[0].steps[0].type, "A");
+	assert_int_equal(report.rows[0].blocks, 2);
+	assert_null(report.rows[1].steps[0].type);
+	why_report__clear(&report);
 }
 
 /* "root;...;leaf" of a site. */
@@ -96,10 +118,10 @@ static void test_paths_as_stacks(void **state)
 
 	(void)state;
 	report.rows = calloc(2, sizeof(*report.rows));
-	report.rows[0] = row("cache (made)", 0, (struct why_step){100, 16, true}, true, 70);
+	report.rows[0] = row("cache (made)", 0, (struct why_step){100, 16, true, NULL}, true, 70);
 	report.rows[0].blocks = 3;
 	report.rows[0].bytes = 72;
-	report.rows[1] = row("index (made)", 8, (struct why_step){100, 0, false}, false, 60);
+	report.rows[1] = row("index (made)", 8, (struct why_step){100, 0, false, NULL}, false, 60);
 	report.followed = 4; /* every second one */
 	report.leaks = &leak;
 	report.n_leaks = 1;
@@ -138,6 +160,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rows_that_differ_in_offsets_are_one),
 		cmocka_unit_test(test_text_of_a_way),
+		cmocka_unit_test(test_rows_that_differ_in_classes_are_two),
 		cmocka_unit_test(test_paths_as_stacks),
 		cmocka_unit_test(test_names_of_losses),
 	};
