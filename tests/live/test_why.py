@@ -5,7 +5,7 @@ import os
 import re
 import time
 
-from harness import (MEMTRACE, PROGS, NotRunnable, Target, end, expect, expect_equal, memtrace, place, read_line, run,
+from harness import (MEMTRACE, PROGS, NotRunnable, Target, end, expect, expect_equal, expect_words, memtrace, place, read_line, run,
                      start, test, wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
