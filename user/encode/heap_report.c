@@ -296,6 +296,11 @@ static void put_pinned(const struct census *census, int allocator, unsigned top,
 #define SHOWN_FUNCTIONS	 4
 #define FUNCTION_COLUMNS 40
 
+static bool is_plain(const struct origin *origin)
+{
+	return 2 * origin->plain_bytes > origin->count.bytes;
+}
+
 static int put_functions(const struct origin *origin, struct sink *sink)
 {
 	size_t n = origin->n_functions < SHOWN_FUNCTIONS ? origin->n_functions : SHOWN_FUNCTIONS;
@@ -309,7 +314,8 @@ static int put_functions(const struct origin *origin, struct sink *sink)
 			return -ENOMEM;
 		sink__printf(sink, "%s%s", i ? " < " : "", name);
 	}
-	sink__puts(sink, n < origin->n_functions ? " < ...\n" : "\n");
+	sink__puts(sink, n < origin->n_functions ? " < ..." : "");
+	sink__puts(sink, is_plain(origin) ? " (plain)\n" : "\n");
 	return 0;
 }
 
@@ -341,6 +347,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 {
 	struct heap_count others = {};
 	uint64_t pinned = 0;
+	bool plain = false;
 
 	sink__puts(sink,
 		   "\nWho made the blocks, as it looks: they are like blocks that tracing has "
@@ -359,6 +366,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 		const struct origin *row = &o->rows[i];
 
 		if (i < top) {
+			plain |= is_plain(row);
 			put_origin(&row->count, row->pinned, sink);
 			if (put_functions(row, sink))
 				return -ENOMEM;
@@ -376,6 +384,10 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 		put_origin(&o->unknown, 0, sink);
 		sink__puts(sink, "unknown\n");
 	}
+	if (plain)
+		sink__puts(sink,
+			   "(plain): numbers and text in the same places. Functions that made no "
+			   "such block while tracing\nlooked may have made some of these.\n");
 	put_held_back(o, sink);
 	return 0;
 }
@@ -549,6 +561,7 @@ static void put_json_origins(struct json *object, const struct origins *o)
 		json__put_uint(&row, "blocks", o->rows[i].count.blocks);
 		json__put_uint(&row, "bytes", o->rows[i].count.bytes);
 		json__put_uint(&row, "pinned", o->rows[i].pinned);
+		json__put_uint(&row, "plain_bytes", o->rows[i].plain_bytes);
 		sink__puts(row.sink, "}");
 	}
 	sink__puts(list.sink, "]");

@@ -270,6 +270,8 @@ static int make_rows(const struct finding *f, struct counted *counted, size_t n,
 		row->count.blocks += shape->count.blocks;
 		row->count.bytes += shape->count.bytes;
 		row->pinned += shape->pinned;
+		if (shape->shape_class == SHAPE_PLAIN)
+			row->plain_bytes += shape->count.bytes;
 		take_away(&ret->unknown.blocks, shape->count.blocks);
 		take_away(&ret->unknown.bytes, shape->count.bytes);
 	}

@@ -45,7 +45,8 @@ struct origin {
 	const char **functions; /* innermost first; owned; the names are the profile's */
 	size_t n_functions;
 	struct heap_count count;
-	uint64_t pinned; /* as in struct census_shape */
+	uint64_t pinned;      /* as in struct census_shape */
+	uint64_t plain_bytes; /* of count, those in blocks of SHAPE_PLAIN: weak evidence */
 };
 
 struct origins {

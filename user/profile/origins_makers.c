@@ -116,8 +116,15 @@ static bool is_mistaken(const struct told *told, const struct sample *sample)
 	return memcmp(sample->functions, told->functions, n * sizeof(*told->functions)) != 0;
 }
 
-/* Leaves out the makers of a group, one after the other, and tells each by the others. room: for n
- * samples. */
+/* As few of n samples as a shape that is told may have of others: blocks that were freed unseen,
+ * and their places given out again. */
+static bool is_noise(size_t few, size_t n)
+{
+	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
+}
+
+/* Leaves out the makers of a group, one after the other, and tells each by the others. Makers of
+ * few samples say nothing, neither of themselves nor of others. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {
@@ -129,10 +136,14 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 
 		for (next = i + 1; next < n && samples[next].maker == samples[i].maker;)
 			next++;
+		if (is_noise(next - i, n))
+			continue;
+		maker->all += next - i;
+		if (is_noise(n - (next - i), n))
+			continue;
 		memcpy(room, samples, i * sizeof(*room));
 		memcpy(room + i, samples + next, (n - next) * sizeof(*room));
 		told = samples__tell(room, n - (next - i));
-		maker->all += next - i;
 		if (told.depth && is_mistaken(&told, &samples[i]))
 			maker->mistaken += next - i;
 	}

@@ -113,10 +113,10 @@ static void test_origins(void **state)
 {
 	const char *session[] = {"session_new", "a<int>::b", "c", "d", "main"},
 		   *page[] = {"page_new"};
-	struct origin rows[] = {{session, 5, {120000, 1 << 23}, 1 << 20},
-				{page, 1, {9, 512}, 0},
-				{page, 1, {2, 64}, 1024},
-				{page, 1, {1, 32}, 0}};
+	struct origin rows[] = {{session, 5, {120000, 1 << 23}, 1 << 20, 0},
+				{page, 1, {9, 512}, 0, 512},
+				{page, 1, {2, 64}, 1024, 0},
+				{page, 1, {1, 32}, 0, 0}};
 	struct origins origins = {.rows = rows,
 				  .n_rows = 4,
 				  .unknown = {77, 7 << 10},
@@ -133,7 +133,7 @@ static void test_origins(void **state)
 	assert_has(
 		text,
 		"      120000      8.0 MiB      1.0 MiB  session_new < a<..>::b < c < d < ...\n");
-	assert_has(text, "           9        512 B               page_new\n");
+	assert_has(text, "           9        512 B               page_new (plain)\n");
 	assert_has(text, "           3         96 B      1.0 KiB  2 others\n");
 	assert_has(text, "          77      7.0 KiB               unknown\n");
 	assert_has(
@@ -142,7 +142,8 @@ static void test_origins(void **state)
 		"functions of 400 others,\n399 of them rightly (99.8 %; of the bytes 99.8 %).\n");
 	free(text);
 	text = text_of(&report, 0);
-	assert_has(text, "{\"stack\":[\"page_new\"],\"blocks\":9,\"bytes\":512,\"pinned\":0}");
+	assert_has(text, "{\"stack\":[\"page_new\"],\"blocks\":9,\"bytes\":512,\"pinned\":0,"
+			 "\"plain_bytes\":512}");
 	assert_has(text, "\"unknown\":{\"blocks\":77,\"bytes\":7168}");
 	assert_has(text, "\"told_rightly\":{\"blocks\":399,\"bytes\":4990}");
 	free(text);
