@@ -210,7 +210,8 @@ def why_by_the_name_of_a_function():
         result = memtrace("why", "-p", target.pid, "--stack", "^session_new$", "-d", 15, "--json")
         expect_equal(result.status, 0, result)
         asked = result.json()["asked"]
-        n = int(re.search(r"match '\^session_new\$': (\d+)", result.err).group(1))
+        # at most WHY_MAX_ADDRS of them are searched for
+        n = min(4096, int(re.search(r"match '\^session_new\$': (\d+)", result.err).group(1)))
         expect(n >= 5 and asked["lost_blocks"] > 0.7 * n and asked["held_blocks"] < 0.3 * n, (n, asked))
         result = memtrace("why", "-p", target.pid, "--stack", "no_such_function", "-d", 0.5)
         expect_equal((result.status, result.out), (1, ""), result)
