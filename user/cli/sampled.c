@@ -79,16 +79,12 @@ int sampled__trace(pid_t pid, double duration_s, const char *command, struct ses
 	trace_config__init(&config);
 	config.pids[config.n_pids++] = pid;
 	config.duration_s = duration_s;
-	config.leaks = true;
-	config.what_given = true;
 	/* There are to be many blocks, small ones, too. If such close samples cost too much, they
 	 * are put farther apart, and only then are there windows, which know of fewer blocks that
 	 * they live. */
 	config.capture.interval = SAMPLED_INTERVAL;
-	config.interval_given = true;
 	trace_config__settle(&config, command, false);
 	options = trace_config__session_options(&config);
-	options.interval_given = false;
 	options.blocks = true;
 	if (session__open(&options, ret, &err))
 		return fail(&err);
