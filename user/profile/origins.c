@@ -210,12 +210,7 @@ struct counted {
 
 static int compare_told(const struct told *x, const struct told *y)
 {
-	size_t n = x->depth < y->depth ? x->depth : y->depth;
-
-	for (size_t i = 0; i < n; i++)
-		if (x->functions[i] != y->functions[i])
-			return x->functions[i] < y->functions[i] ? -1 : 1;
-	return (x->depth > y->depth) - (x->depth < y->depth);
+	return functions__compare(x->functions, x->depth, y->functions, y->depth);
 }
 
 static int by_told(const void *a, const void *b)

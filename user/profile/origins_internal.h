@@ -44,7 +44,9 @@ struct told {
 	size_t depth;
 };
 
-/* Compares by functions, the innermost one first; a beginning comes before what is longer. */
+/* Compares the functions of two stacks, or of two beginnings of stacks, the innermost one first. A
+ * beginning comes before what is longer. */
+int functions__compare(const uint32_t *x, size_t n_x, const uint32_t *y, size_t n_y);
 int sample__compare(const struct sample *x, const struct sample *y);
 
 /* Sorts by group, then by functions. */

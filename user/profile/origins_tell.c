@@ -5,14 +5,19 @@
 
 #include "profile/origins_internal.h"
 
-int sample__compare(const struct sample *x, const struct sample *y)
+int functions__compare(const uint32_t *x, size_t n_x, const uint32_t *y, size_t n_y)
 {
-	size_t n = x->n_functions < y->n_functions ? x->n_functions : y->n_functions;
+	size_t n = n_x < n_y ? n_x : n_y;
 
 	for (size_t i = 0; i < n; i++)
-		if (x->functions[i] != y->functions[i])
-			return x->functions[i] < y->functions[i] ? -1 : 1;
-	return (x->n_functions > y->n_functions) - (x->n_functions < y->n_functions);
+		if (x[i] != y[i])
+			return x[i] < y[i] ? -1 : 1;
+	return (n_x > n_y) - (n_x < n_y);
+}
+
+int sample__compare(const struct sample *x, const struct sample *y)
+{
+	return functions__compare(x->functions, x->n_functions, y->functions, y->n_functions);
 }
 
 static int by_shape(const void *a, const void *b)
