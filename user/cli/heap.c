@@ -4,7 +4,6 @@
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -50,12 +49,7 @@ TAKE_OPTION(format)
 	struct heap_config *c = config;
 
 	(void)row;
-	c->format = find_format(value);
-	/* the other formats need addresses of code, which old blocks do not have */
-	if (!c->format || c->format->needs_objects)
-		return usage_error(
-			command, "stacks are written as collapsed, pprof or svg, not '%s'", value);
-	return 0;
+	return take_drawn_format(command, "stacks", value, &c->format);
 }
 
 /* clang-format off: a row reads as a sentence */
@@ -316,11 +310,9 @@ int cmd_heap(int argc, char **argv)
 		return usage_error("heap", "-d is the time of tracing for --stacks");
 	if (config.format && !config.stacks)
 		return usage_error("heap", "-f is for --stacks");
-	if (config.format && config.json)
-		return usage_error("heap", "either --json or -f");
-	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
-		return usage_error("heap", "%s is no text for a terminal: -o FILE",
-				   config.format->name);
+	status = check_drawn_format("heap", config.format, config.json, config.output);
+	if (status)
+		return status;
 	if (config.blocks && config.stacks)
 		return usage_error("heap", "either --debug-blocks or --stacks");
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||

@@ -40,6 +40,28 @@ const struct format *find_format(const char *name)
 	return NULL;
 }
 
+int take_drawn_format(const char *command, const char *what, const char *value,
+		      const struct format **ret)
+{
+	*ret = find_format(value);
+	if (!*ret || (*ret)->needs_objects)
+		return usage_error(command, "%s are written as collapsed, pprof or svg, not '%s'",
+				   what, value);
+	return 0;
+}
+
+int check_drawn_format(const char *command, const struct format *format, bool json,
+		       const char *output)
+{
+	if (json && format)
+		return usage_error(command,
+				   "--json and -f are different outputs: give one of them");
+	if (format && format->binary && !output && isatty(STDOUT_FILENO))
+		return usage_error(command, "%s is binary, not for a terminal: give -o FILE",
+				   format->name);
+	return 0;
+}
+
 bool is_stream(const char *path)
 {
 	struct stat st;

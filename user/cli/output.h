@@ -31,6 +31,15 @@ extern const struct format formats[N_FORMATS];
 /* The format of that name, or NULL. */
 const struct format *find_format(const char *name);
 
+/* For stacks that no run has recorded (profile/drawing.h), called what in messages: takes a format
+ * that needs no addresses of code. 0, or the status of usage_error(). */
+int take_drawn_format(const char *command, const char *what, const char *value,
+		      const struct format **ret);
+/* Does the format (NULL: none was given) go with --json and with where output goes to? output:
+ * NULL: standard output. 0, or the status of usage_error(). */
+int check_drawn_format(const char *command, const struct format *format, bool json,
+		       const char *output);
+
 /* Lets encode write to standard output if path is NULL, else to the file called path. The file
  * appears whole or not at all; a device, FIFO or socket is written to as it is. 0, or EXIT_FAILED
  * after a complaint. */

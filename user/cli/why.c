@@ -8,7 +8,6 @@
 #include <regex.h>
 #include <stddef.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "capture/registers.h"
@@ -146,12 +145,7 @@ TAKE_OPTION(format)
 	struct why_config *c = config;
 
 	(void)row;
-	c->format = find_format(value);
-	/* the other formats need addresses of code, which paths do not have */
-	if (!c->format || c->format->needs_objects)
-		return usage_error(command,
-				   "paths are written as collapsed, pprof or svg, not '%s'", value);
-	return 0;
+	return take_drawn_format(command, "paths", value, &c->format);
 }
 
 /* clang-format off: a row reads as a sentence */
@@ -365,11 +359,9 @@ int cmd_why(int argc, char **argv)
 				   argv[optind]);
 	if (!config.pid)
 		return usage_error("why", "which process? -p PID");
-	if (config.json && config.format)
-		return usage_error("why", "--json and -f are different outputs: give one of them");
-	if (config.format && config.format->binary && !config.output && isatty(STDOUT_FILENO))
-		return usage_error("why", "%s is binary, not for a terminal: give -o FILE",
-				   config.format->name);
+	status = check_drawn_format("why", config.format, config.json, config.output);
+	if (status)
+		return status;
 	if ((config.stack || config.type) &&
 	    (config.options.choice.n_addrs || config.options.choice.size))
 		return usage_error("why",
