@@ -15,7 +15,6 @@ which alert fired, and what the agent took."""
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -26,7 +25,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "live"))
 import harness  # noqa: E402
 import test_agent  # noqa: E402
-from harness import Endless, end, end_all, expect, place, start, wait_until  # noqa: E402
+from harness import Endless, end, expect, place, start, wait_until  # noqa: E402
 from test_prometheus import Prometheus  # noqa: E402
 from test_real import Redis  # noqa: E402
 from test_servers import POSTGRES, UnixHTTP, as_user, children, nginx, postgres, run  # noqa: E402
@@ -172,10 +171,4 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends what was started
-    try:
-        main()
-    except harness.Failure as e:
-        sys.exit(f"failed: {e}")
-    finally:
-        end_all()
+    harness.run_script(main)

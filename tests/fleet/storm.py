@@ -26,7 +26,7 @@ sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "live"))
 import harness  # noqa: E402
 import test_agent  # noqa: E402
-from harness import Endless, end, end_all, expect, place, start, wait_until  # noqa: E402
+from harness import Endless, end, expect, place, start, wait_until  # noqa: E402
 from test_processes import cgroup  # noqa: E402
 from test_storm import LOOK_S, Storm, check_flat, held_by, middle  # noqa: E402
 
@@ -133,10 +133,4 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends what was started
-    try:
-        main()
-    except harness.Failure as e:
-        sys.exit(f"failed: {e}")
-    finally:
-        end_all()
+    harness.run_script(main)

@@ -347,6 +347,17 @@ class Tracer:
         return result
 
 
+def run_script(main):
+    """Runs main() of a program beside the live tests. Whatever ends it, what it has started ends, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit runs what follows
+    try:
+        main()
+    except Failure as e:
+        sys.exit(f"failed: {e}")
+    finally:
+        end_all()
+
+
 def memtrace(*args, **options):
     return run([MEMTRACE, *args], **options)
 

@@ -12,14 +12,13 @@ import collections
 import contextlib
 import json
 import os
-import signal
 import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "live"))
 import harness  # noqa: E402
-from harness import PROGS, Tracer, end, end_all, expect_equal, memtrace, place, read_line, start  # noqa: E402
+from harness import PROGS, Tracer, end, expect_equal, memtrace, place, read_line, start  # noqa: E402
 from test_real import Redis  # noqa: E402
 
 SECONDS = 30
@@ -195,10 +194,4 @@ def main():
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends what was started
-    try:
-        main()
-    except harness.Failure as e:
-        sys.exit(f"failed: {e}")
-    finally:
-        end_all()
+    harness.run_script(main)
