@@ -86,11 +86,17 @@ static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 	}
 	if (!i)
 		return -E2BIG;
-	question.pid = process__living_thread(pid);
+	question.pid = pid;
 	question.n = (uint32_t)i;
 	work.in_bytes = offsetof(struct question, parts) + i * sizeof(question.parts[0]);
 	work.out_bytes = offsetof(struct reply, bytes) + bytes;
 	rc = far__do(&work);
+	/* a main thread that has ended has no memory any more: others do not pay for that */
+	if (rc == -ESRCH) {
+		question.pid = process__living_thread(pid);
+		if (question.pid != pid)
+			rc = far__do(&work);
+	}
 	if (rc < 0)
 		return rc;
 	for (size_t k = 0; k < i; k++) {

@@ -161,9 +161,19 @@ static bool is_compat32(int dir_fd)
 	       ident[EI_CLASS] == ELFCLASS32;
 }
 
+static bool has_ended(const struct process_info *thread)
+{
+	return thread->state == 'Z' || thread->state == 'X';
+}
+
 bool process__lives(const struct process_info *info)
 {
-	return !strchr("ZX", info->state) || info->threads > 1;
+	return !has_ended(info) || info->threads > 1;
+}
+
+static bool is_headless(const struct process_info *info)
+{
+	return has_ended(info) && info->threads > 1;
 }
 
 /* The id of a thread of pid that has not ended; 0: there is none. */
@@ -174,7 +184,7 @@ static pid_t find_living(pid_t pid)
 	pid_t tid;
 
 	while ((tid = process__next_thread(threads)))
-		if (!process__read_stat(tid, &thread) && !strchr("ZX", thread.state))
+		if (!process__read_stat(tid, &thread) && !has_ended(&thread))
 			return tid;
 	return 0;
 }
@@ -184,7 +194,7 @@ pid_t process__living_thread(pid_t pid)
 	struct process_info info;
 	pid_t tid = 0;
 
-	if (!process__read_stat(pid, &info) && strchr("ZX", info.state) && info.threads > 1)
+	if (!process__read_stat(pid, &info) && is_headless(&info))
 		tid = find_living(pid);
 	return tid ? tid : pid;
 }
@@ -238,7 +248,7 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	features = status_value(status, "x86_Thread_features");
 	info.shadow_stack = features && is_among(features, "shstk");
 
-	if (strchr("ZX", info.state) && info.threads > 1) {
+	if (is_headless(&info)) {
 		snprintf(text, sizeof(text), "task/%d", process__living_thread(pid));
 		living_fd = openat(dir_fd, text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}

@@ -21,6 +21,7 @@
 
 #include "base/cleanup.h"
 #include "proc/maps.h"
+#include "proc/memory.h"
 #include "proc/process.h"
 #include "tests/unit/proc/children.h"
 
@@ -257,6 +258,8 @@ static void a_main_thread_that_has_ended_hides_nothing(void **state)
 	assert_true(fd >= 0);
 	close(fd);
 	maps__free(&maps);
+	assert_int_equal(memory__read(child, (uintptr_t)headless_child, path, 4), 0);
+	assert_memory_equal(path, (const void *)(uintptr_t)headless_child, 4);
 	assert_int_equal(process__read(child, &info), 0);
 	assert_int_equal(info.state, 'Z');
 	assert_int_equal(info.tgid, child);
