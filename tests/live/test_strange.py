@@ -61,9 +61,10 @@ def strange_main_thread_ends(kind):
         check_functions(truth, profile)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def strange_main_thread_ends_between_windows():
-    """A window that begins after the main thread's end sees nothing: its probes are in no code. A counter says so."""
+    """A window that begins after the main thread's end sees nothing: its probes are in no code. A counter says so. The program
+    goes on for so long that windows begin then: gaps between them may be several seconds."""
     _, profile, _ = trace_script(None, "strange", "headless", "--busy", options=("--max-overhead", "1"))
     expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1), "mode and loss")
     expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
