@@ -132,7 +132,7 @@ def agent_serves_what_there_is():
     return f"{live} bytes on each of them"
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def agent_tells_what_is_new():
     """An idle process has no new profile in most rounds, but counts as alive. After it has worked, the next round has
     one."""
@@ -557,7 +557,7 @@ def agent_leaves_alone():
     return told
 
 
-@test
+@test(long=True)
 def agent_leaves_alone_without_a_main_thread():
     """A process whose main thread ends while it is left alone is not forgotten. It is traced again if probes are in the
     code of all processes; if they were its own, the reason is told why it is not."""
@@ -635,7 +635,7 @@ def agent_json_fits_its_schema():
         leaks.stop()
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def agent_sees_what_others_allocate_in_a_process():
     """A process sleeps while a child with CLONE_VM, which is no thread of it, allocates in its memory. That is the
     process's own memory: its profiles go on, and hold it. Where the kernel does not run the probes of a process for
@@ -697,7 +697,7 @@ def agent_gives_who_grows_more_windows():
     return f"noticed and granted {rise['more_windows_from'] - rise['since']:.1f} s after it began"
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def agent_tells_when_it_began():
     """A quiet program begins to leak. The agent tells when and in which function, and keeps the profiles before and
     after."""

@@ -100,7 +100,7 @@ def victims_leave_profiles():
     kill_by_memory(3, options=["--max-overhead", "off"])
 
 
-@test
+@test(long=True)
 def victims_in_windows_leave_profiles():
     """At the defaults. In the seconds until the kill there may be one window, or none: the profile tells of the death,
     and of the leak only if a window saw it (docs/views.md)."""
@@ -113,7 +113,7 @@ def twenty_victims_leave_profiles():
         kill_by_memory(4, options=["--max-overhead", "off"])
 
 
-@test
+@test(long=True)
 def only_victims_leave_profiles():
     """Of processes selected by name, one is killed because of memory and one aborts: only the first leaves files."""
     with place() as directory, Target("hoard", "--leak", LEAK) as victim, \

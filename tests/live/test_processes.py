@@ -379,7 +379,7 @@ def processes_all():
             f"{mib(many_kernel)} after 1,500")
 
 
-@test
+@test(long=True)
 def processes_short_lived():
     """Each profile is exact, and its stacks make room for later ones. The table of stacks has room for a third of them,
     and memory does not grow with their number."""

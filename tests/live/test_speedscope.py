@@ -35,7 +35,7 @@ def in_bytes(n):
         n /= 1024
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def speedscope_shows_the_truth():
     """Both formats, for each function and for all: pprof in bytes, collapsed stacks in plain numbers."""
     if not os.path.exists(SPEEDSCOPE + "/index.html"):

@@ -257,7 +257,7 @@ def check_end(process, signals):
     expect(process.poll() is not None, "SIGTERM does not end it")
 
 
-@test
+@test(long=True)
 def stall_ctrl_s():
     """At a stopped terminal (Ctrl-S) memtrace goes on, and ends: by a signal; or by -d, and then by a signal while it writes
     the table that nobody reads."""

@@ -326,7 +326,7 @@ def svg_labels():
         page.shot("names")
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def svg_of_many_stacks():
     """100,000 stacks: each box is where it belongs, and still reacts."""
     with place() as directory, Browser(directory) as browser:

@@ -92,7 +92,7 @@ def views_as_tables():
                  r"^ +[\d,]+ +freed +61 .*\n? +hold <")
 
 
-@test
+@test(long=True)
 def views_in_windows():
     """Lifetimes are estimates; the other views say what they cannot know."""
     with Endless("vectors", "--sessions", "100") as target:

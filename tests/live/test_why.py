@@ -202,7 +202,7 @@ def why_of_growing_stacks():
         expect(list_["held_blocks"] > 0.9 * list_["asked_blocks"] > 20, list_)
 
 
-@test(beside=True)
+@test(beside=True, long=True)
 def why_by_the_name_of_a_function():
     """--stack traces at the defaults, and asks for blocks of these functions only; sessions are forgotten, pages are freed."""
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
