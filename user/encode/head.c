@@ -12,8 +12,10 @@
 #include "encode/encode.h"
 #include "encode/table.h"
 #include "encode/text.h"
+#include "profile/windowed.h"
 
-#define MOST_BROKEN_PCT 50 /* of stacks: if fewer are complete, the first line says so */
+#define MOSTLY		0.5 /* of the run: what was seen for longer needs no windows */
+#define MOST_BROKEN_PCT 50  /* of stacks: if fewer are complete, the first line says so */
 
 double cpu_cores(const struct profile *profile)
 {
@@ -228,6 +230,17 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
+/* Says what to do where windows were so few that no stack can be sure. */
+static void put_few(const struct profile *profile, struct sink *sink)
+{
+	if (profile->windows.n && profile->windows.n < WINDOWED_LEAST_BORN &&
+	    profile__watched_s(profile) < MOSTLY * profile->duration_s)
+		sink__printf(sink,
+			     "few windows: with fewer than %d no stack surely grows; trace longer "
+			     "(-d), or let them cost more (--max-overhead)\n",
+			     WINDOWED_LEAST_BORN);
+}
+
 static void put_heap_head(const struct profile *profile, const struct estimate *live,
 			  struct sink *sink, const char *comm)
 {
@@ -318,6 +331,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__puts(sink, "; it became another program by exec, WHICH IS NOT TRACED");
 	sink__puts(sink, "\n");
 	put_quality(profile, sink);
+	put_few(profile, sink);
 }
 
 static const char *format_signed(double bytes, char *buf)

@@ -71,7 +71,7 @@ void scheduler__begin(struct scheduler *sc, const struct pace_ops *ops, void *ct
 	sc->ctx = ctx;
 	sc->limits = *limits;
 	sc->begun = true;
-	sc->spare = 1;
+	sc->spare = limits->spare;
 	sc->turn_ns = UINT64_MAX;
 	sc->begin_ns = pace__now_ns(sc);
 	if (!limits->shared)
@@ -137,21 +137,26 @@ uint64_t scheduler__keep(struct scheduler *sc)
 	return next;
 }
 
+bool scheduler__has_window(const struct scheduler *sc)
+{
+	bool found = false;
+
+	for (size_t i = 0; i < sc->n && !found && sc->begun && !sc->stopped; i++) {
+		const struct paced *p = sc->processes[i];
+
+		found = paced__is_kept(p) &&
+			(p->closing || p->settling || (p->windows.open && !p->windows.continuous));
+	}
+	return found;
+}
+
 bool scheduler__is_quiet(struct scheduler *sc)
 {
-	bool quiet = true;
-
 	if (!sc->begun || sc->stopped)
 		return true;
 	if (sc->rest_ns < pace__now_ns(sc) + QUIET_NS)
 		sc->rest_ns = pace__now_ns(sc) + QUIET_NS;
-	for (size_t i = 0; i < sc->n && quiet; i++) {
-		const struct paced *p = sc->processes[i];
-
-		quiet = !paced__is_kept(p) ||
-			!(p->closing || p->settling || (p->windows.open && !p->windows.continuous));
-	}
-	return quiet;
+	return !scheduler__has_window(sc);
 }
 
 void scheduler__note(struct scheduler *sc, struct paced *p)

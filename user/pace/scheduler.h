@@ -129,6 +129,7 @@ struct pace_limits {
 	 * (shared), but no larger share. 0: no process is favoured */
 	double favour;
 	unsigned cpus;
+	double spare; /* own: share of one core that the machine left idle before the run, 0..1 */
 	/* before windows are used, the sampling interval may become up to so many times the one
 	 * asked for */
 	unsigned most_thinned;
@@ -191,6 +192,9 @@ int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 /* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
  * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
+
+/* Is a window open, or do its probes come or go? */
+bool scheduler__has_window(const struct scheduler *scheduler);
 
 /* The caller is about to work for long, and calls nothing here meanwhile. A window that is open now
  * would last longer by that time. Is no window open? No window begins for 200 ms after

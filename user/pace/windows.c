@@ -128,19 +128,29 @@ static double earning_rate(const struct windows *w)
 	return between(earned(w, 1, w->cpu_rate), MIN_CPU, 1e6);
 }
 
+/* What a window costs the debt, per wall ns, when probes take felt of the cpu that the process
+ * uses. Where whoever waits for the process notices the window, it costs at least what a gap of the
+ * same length pays with all that it earns ("Touched requests" in windows.h). */
+static double charge(const struct windows *w, double felt, double cpu)
+{
+	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;
+}
+
 static double mean_length_ns(const struct windows *w)
 {
+	double rate = charge(w, w->cost_rate, w->used_rate);
 	double allowed = w->scale * w->budget * earning_rate(w) * PERIOD_NS / w->often -
-			 w->cost_rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
+			 rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
 
-	return between(w->cost_rate > 0 ? allowed / w->cost_rate : w->scale * MAX_NS,
+	return between(rate > 0 ? allowed / rate : w->scale * MAX_NS,
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
 }
 
 /* What a window of stretch mean lengths adds to the debt: C in windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
-	double rate = w->cost_rate - w->budget * earned(w, 1, w->used_rate);
+	double rate =
+		charge(w, w->cost_rate, w->used_rate) - w->budget * earned(w, 1, w->used_rate);
 
 	return fmax(rate * (stretch * mean_length_ns(w) + WINDOWS_SETTLE_NS) + w->edge_cost_ns, 0);
 }
@@ -184,17 +194,6 @@ static double felt(const struct windows *w, double cost_ns)
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* The cost of a stretch as it enters the debt. Where whoever waits for the process notices the
- * window, all of its CPU time counts ("Touched requests" in windows.h). But not while probes come
- * and go, because most of that time few probes are in place. */
-static double charge(const struct windows *w, bool window, double wall_ns, double cpu_ns,
-		     double felt_ns)
-{
-	return window && !w->continuous && felt_ns > NOTICED * cpu_ns
-		       ? fmax(earned(w, wall_ns, cpu_ns), felt_ns)
-		       : felt_ns;
-}
-
 /* Books the stretch since the last change. window: all of it was a window. Returns the calibrated
  * cost of the stretch as a share of its CPU time, or of the time for which a core was idle if that
  * was longer. */
@@ -202,10 +201,12 @@ static double book(struct windows *w, bool window, uint64_t now_ns, double cost_
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
+	/* not while probes come and go, because most of that time few probes are in place */
+	bool noticed = window && !w->continuous && wall > 0;
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;
 	w->felt_ns += dear - cost;
-	w->debt_ns += charge(w, window, wall, cpu, dear) -
+	w->debt_ns += (noticed ? wall * charge(w, dear / wall, cpu / wall) : dear) -
 		      (w->continuous ? w->steady * at_least : w->budget * earned(w, wall, cpu));
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
 	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
@@ -283,14 +284,12 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	double wall = (double)(now_ns - w->since_ns), cost = cost_ns - w->cost_ns, share;
 	struct thinning_costs since = costs(w, now_ns, cost_ns, cpu_ns);
 
-	if (!w->n_cheap && wall > 0)
-		w->cost_rate =
-			smooth(w->cost_rate,
-			       charge(w, true, wall, cpu_ns - w->cpu_ns, felt(w, cost)) / wall);
-	if (wall > 0 && !w->continuous)
-		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && (w->continuous || !(w->cpu_rate > 0)))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
+	if (!w->n_cheap && wall > 0)
+		w->cost_rate = smooth(w->cost_rate, felt(w, cost) / wall);
+	if (wall > 0 && !w->continuous)
+		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	book_time(w, now_ns);
 	share = book(w, true, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
@@ -415,6 +414,8 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
 	if (w->open)
 		w->cost_rate = smooth(w->cost_rate, w->felt * cost_rate);
+	if (w->open && wall > 0)
+		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)

@@ -29,9 +29,10 @@
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
  * the requests in windows made up its p99. So if probes take more than a quarter of a process's CPU
- * time in windows, all of its CPU time in windows counts as cost. Then at a limit of 1 % one
- * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
- * windows may be longer.)
+ * time in windows, a window costs at least what a gap of the same length pays with all that the
+ * process earns. Then at a limit of 1 % windows take one hundredth of the time, and one request in
+ * a hundred is touched. (Where probes take less, requests hardly take longer, and windows may be
+ * longer.)
  *
  * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
  * of a core there. Suppose that only its own CPU time paid for that. Then there would be one window
@@ -40,7 +41,8 @@
  * windows take one hundredth of the time and cost no more than one hundredth of a core. They touch
  * one request in a hundred, as with a process that always works. But at most LIGHT times the
  * process's CPU time counts. So a process that is silent for long saves up nothing for windows in
- * the work that comes afterwards.
+ * the work that comes afterwards. On a machine that has nothing idle, windows cost one hundredth of
+ * the process's own CPU time, and touch fewer requests.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off

@@ -7,12 +7,7 @@
 
 #include "profile/windowed_strata.h"
 
-/* Growth is sure only if at least LEAST_BORN windows saw the stack allocate. With fewer, not even
- * its sign is sure, however little they differ. The reason is the sign test. If each of n
- * independent windows shows growth or shrinking with the same chance, all n show growth with the
- * chance 2^-n. 2^-6 is the first of these chances below 2.5 %. */
-#define LEAST_BORN 6
-#define MOSTLY	   0.5 /* of the run */
+#define MOSTLY 0.5 /* of the run */
 
 double windowed_born__trust(const struct windowed_born *born)
 {
@@ -461,7 +456,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		r->growth.high = fmax(r->growth.high, r->other_grows);
 	}
 	r->growth.low = at_worst(s, least - error, false);
-	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < LEAST_BORN)
+	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < WINDOWED_LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must gain enough blocks for this growth */
 	size = r->live_objects > 0 && r->live_bytes > 0

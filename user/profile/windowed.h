@@ -69,6 +69,12 @@
 #include "profile/survival.h"
 
 #define CLOCK_ROUGH 0.1
+
+/* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
+ * sign is sure, however little they differ. The reason is the sign test. If each of n independent
+ * windows shows growth or shrinking with the same chance, all n show growth with the chance 2^-n.
+ * 2^-6 is the first of these chances below 2.5 %. */
+#define WINDOWED_LEAST_BORN 6
 /* groups of windows that are left out in turn; window i is in group i modulo WINDOWED_GROUPS */
 #define WINDOWED_GROUPS 16
 

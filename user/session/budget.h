@@ -23,6 +23,9 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
+/* The run is over. */
+void budget__end(struct session *session);
+
 /* Has tracing kept its limit since the last call of budget__holds()? It is for long work, during
  * which budget__keep() is not called. The first call in a long while answers yes. */
 bool budget__holds(struct session *session);

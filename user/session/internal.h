@@ -76,15 +76,19 @@ struct session {
 	uint64_t n_withdrawals; /* how often memtrace was held up, and all probes taken out, */
 	uint64_t withdrawn_ns;	/* and for how long they were out */
 	uint64_t interval;
-	bool interval_given;		 /* by the user: continuous tracing must use it */
-	double max_overhead;		 /* share of a target's CPU time, in windows; 0: no limit */
-	double max_steady_overhead;	 /* the same, traced continuously */
-	double max_host_overhead;	 /* share of the machine's CPU time; 0: no limit */
-	double favoured_overhead;	 /* as max_overhead, of favoured processes; 0: none is */
-	struct scheduler scheduler;	 /* used if there is a limit */
+	bool interval_given;	    /* by the user: continuous tracing must use it */
+	double max_overhead;	    /* share of a target's CPU time, in windows; 0: no limit */
+	double max_steady_overhead; /* the same, traced continuously */
+	double max_host_overhead;   /* share of the machine's CPU time; 0: no limit */
+	double favoured_overhead;   /* as max_overhead, of favoured processes; 0: none is */
+	struct scheduler scheduler; /* used if there is a limit */
+	/* when the session was opened (0: not known), and the machine's idle time until then */
+	uint64_t opened_ns, opened_idle_ns;
 	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
 	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
 	double held_cost_ns;		 /* what tracing had cost the machine by then */
+	bool hurried;			 /* a window is open, and memtrace has a priority for it */
+	int nice;			 /* memtrace's own nice value otherwise */
 	uint64_t window_period_ns;	 /* 0: the default */
 	unsigned without;		 /* parts of the model of windows: session__leave_out() */
 	int timer_fd;			 /* for what is due next; -1: none */

@@ -14,6 +14,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "proc/maps.h"
+#include "proc/own.h"
 #include "proc/process.h"
 #include "session/budget.h"
 #include "session/internal.h"
@@ -494,6 +495,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 		s->launch = *o->launch;
 		*o->launch = (struct launch){};
 	}
+	s->opened_ns = clock__now_ns(CLOCK_MONOTONIC);
+	if (own__machine_idle_ns(&s->opened_idle_ns))
+		s->opened_ns = 0;
 	symbolize_options.waiting = (struct stream_waiting){guard__wait, s};
 	s->epoll_fd = s->timer_fd = s->beat_fd = -1;
 	s->max_overhead = o->max_overhead;

@@ -313,7 +313,7 @@ void session__stop(struct session *s)
 	/* Takes the probes out first, so that targets do not feel them during what follows. */
 	if (capture__kind(s->capture) != PROBE_PERF || s->blocks)
 		capture__detach(s->capture);
-	scheduler__stop(&s->scheduler);
+	budget__end(s);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		books__read_bound(s->targets[i]);
 		targets__read(s, s->targets[i]);

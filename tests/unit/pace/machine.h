@@ -361,6 +361,7 @@ static struct machine *machine(bool shared)
 					   .host = HOST,
 					   .favour = FAVOUR,
 					   .cpus = CPUS,
+					   .spare = 1,
 					   .most_thinned = THINNED};
 	struct machine *m = test_calloc(1, sizeof(*m));
 

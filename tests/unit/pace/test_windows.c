@@ -386,6 +386,23 @@ static void light_work_is_seen(void **state)
 	}
 }
 
+/* The machine has nothing idle. Windows slow a program that uses a third of a core, so that it uses
+ * most of one in them. They touch few requests, so they may cost what the limit allows. In half a
+ * minute there are enough of them for an estimate. */
+static void light_work_uses_its_limit(void **state)
+{
+	struct program light = {20000, 30000 / WINDOWS_FELT, 0.33};
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.01, 0.05, 7, 1, 0, 0);
+	w.spare = 0;
+	drive(&w, &run, &light, 30, 3000000);
+	assert_true(run.opened >= 6);
+	assert_true(run.cost > 0.006 * run.cpu && run.cost < 0.0105 * run.cpu);
+}
+
 /* Requests that are served in a window wait longer. If probes slow them much, the share of work in
  * windows is limited, too, and not only the cost. */
 static void few_requests_are_touched(void **state)
@@ -459,6 +476,7 @@ int main(void)
 		cmocka_unit_test(starved_processes_are_not_idle),
 		cmocka_unit_test(bursts_are_met_in_windows),
 		cmocka_unit_test(light_work_is_seen),
+		cmocka_unit_test(light_work_uses_its_limit),
 		cmocka_unit_test(few_requests_are_touched),
 		cmocka_unit_test(what_is_felt_is_paid_for),
 	};
