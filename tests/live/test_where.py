@@ -45,8 +45,8 @@ def where_begins_with_own_code():
         out = told("-p", program.pid, "-d", "6", "-i", "4K", "--leaks", "--sites", "--max-overhead", "off", "--every", "3", "-f",
                    "pprof", "-o", directory + "/out", timeout=60)
         file, first = f"{directory}/out.{program.pid}.pb.gz", f"{directory}/out.{program.pid}.0001.pb.gz"
-        session = r"open_session \(via std::string\) < Server<>::handle_request < main < __libc_start"
-        vector = r"load_rows \(via std::vector<>::push_back\) < Server<>::handle_request < main < __libc_start"
+        session = r"open_session \(via std::string\) < Server<..>::handle_request < main < __libc_start"
+        vector = r"load_rows \(via std::vector<..>::push_back\) < Server<..>::handle_request < main < __libc_start"
         # in a pipe a table is as wide as its rows
         for what, text in (("the run", out), ("report", told("report", file)), ("diff", told("diff", first, file)),
                            ("leaks", told("leaks", file))):

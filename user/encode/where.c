@@ -83,7 +83,7 @@ static char *readable_called(const char *name)
 	return readable(name);
 }
 
-/* std::map<>::operator[] and std::map<>::emplace are of one class. */
+/* std::map<..>::operator[] and std::map<..>::emplace are of one class. */
 static bool same_class(const char *a, const char *b)
 {
 	size_t len = strcspn(a, "<("), len_b = strcspn(b, "<(");
@@ -230,7 +230,7 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* " (via std::string < std::map<>::operator[])" in at most room columns. "" if nothing was called
+/* " (via std::string < std::map<..>::operator[])" in at most room columns. "" if nothing was called
  * or no useful text fits. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
