@@ -245,6 +245,108 @@ static void stacks_without_own_code_are_told_from_the_leaf(void **state)
 	profile__free(profile);
 }
 
+static struct profile_location *find_location(struct profile *profile, const char *name)
+{
+	for (size_t i = 0; i < profile->n_locations; i++)
+		if (!strcmp(profile->locations[i].frames[0].name, name))
+			return &profile->locations[i];
+	fail_msg("no function %s", name);
+	return NULL;
+}
+
+static void set_source(struct profile *profile, const char *name, const char *file)
+{
+	find_location(profile, name)->frames[0].file = strdup(file);
+}
+
+enum { PYTHON, JSON }; /* mappings of new_script() */
+
+static void set_mapping(struct profile *profile, const char *name, int32_t mapping)
+{
+	find_location(profile, name)->mapping = mapping;
+}
+
+static struct profile *new_script(void)
+{
+	struct profile *profile = new_profile(1);
+	struct profile_mapping mappings[] = {
+		[PYTHON] = {.start = 0x1000,
+			    .end = 0x2000,
+			    .perms = "r-xp",
+			    .path = "/usr/bin/python3.11"},
+		[JSON] = {.start = 0x3000,
+			  .end = 0x4000,
+			  .perms = "r-xp",
+			  .path = "/usr/lib/python3.11/lib-dynload/_json.so"},
+	};
+
+	for (int i = PYTHON; i <= JSON; i++)
+		assert_int_equal(profile__add_mapping(profile, &mappings[i]), 0);
+	profile->exe = strdup("/usr/bin/python3.11");
+	return profile;
+}
+
+/* Debian's python3.11, whose inner functions have no names. */
+static void scripts_come_before_their_interpreter(void **state)
+{
+	struct profile *profile = new_script();
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "python3.11+0xfe83b", "PyUnicode_Substring",
+	      "_json.so+0x7725", "JSONDecoder.decode", "loads", "remember", "handle", "<module>",
+	      "PyEval_EvalCode", "python3.11+0x247d96", "python3.11+0x2456ee",
+	      "python3.11+0x25176f", "__libc_start_main", "_start");
+	end_profile(profile);
+	set_mapping(profile, "_json.so+0x7725", JSON);
+	set_mapping(profile, "PyUnicode_Substring", PYTHON);
+	set_mapping(profile, "PyEval_EvalCode", PYTHON);
+	set_source(profile, "JSONDecoder.decode", "/usr/lib/python3.11/json/decoder.py");
+	set_source(profile, "loads", "/usr/lib/python3.11/json/__init__.py");
+	set_source(profile, "remember", "/srv/app/server.py");
+	assert_where(profile, 500,
+		     "remember (via PyUnicode_Substring < loads) < handle < <module> < "
+		     "PyEval_EvalCode < (5 of the runtime)");
+	assert_where(profile, 47, "remember (via loads) < handle < <module> < ...");
+	profile__free(profile);
+}
+
+/* A builtin that the script calls itself: the interpreter's function that is nearest to the
+ * allocation tells what it makes. */
+static void builtins_are_told_by_what_they_make(void **state)
+{
+	struct profile *profile = new_script();
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "PyList_New", "_PyObject_MakeTpCall", "remember");
+	end_profile(profile);
+	set_mapping(profile, "PyList_New", PYTHON);
+	set_mapping(profile, "_PyObject_MakeTpCall", PYTHON);
+	set_source(profile, "remember", "/srv/app/server.py");
+	assert_where(profile, 500, "remember (via PyList_New)");
+	profile__free(profile);
+}
+
+/* No frame is the script's: the interpreter's are all that there is to tell. */
+static void interpreters_without_scripts_are_told_from_the_leaf(void **state)
+{
+	struct profile *profile = new_script();
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "libc.so.6+0x10", "PyList_New", "loads",
+	      "_PyObject_MakeTpCall", "python3.11+0x10", "Py_BytesMain", "__libc_start_main",
+	      "_start");
+	end_profile(profile);
+	set_mapping(profile, "PyList_New", PYTHON);
+	set_mapping(profile, "_PyObject_MakeTpCall", PYTHON);
+	set_mapping(profile, "Py_BytesMain", PYTHON);
+	set_source(profile, "loads", "/usr/lib/python3.11/json/__init__.py");
+	assert_where(
+		profile, 500,
+		"PyList_New (via libc.so.6) < loads < _PyObject_MakeTpCall < python3.11+0x10 < "
+		"Py_BytesMain < __libc_start_main < _start");
+	profile__free(profile);
+}
+
 static void hostile_names_stay_in_their_line(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -269,6 +371,9 @@ int main(void)
 		cmocka_unit_test(what_rust_calls_is_told),
 		cmocka_unit_test(library_calls_are_told_apart),
 		cmocka_unit_test(stacks_without_own_code_are_told_from_the_leaf),
+		cmocka_unit_test(scripts_come_before_their_interpreter),
+		cmocka_unit_test(builtins_are_told_by_what_they_make),
+		cmocka_unit_test(interpreters_without_scripts_are_told_from_the_leaf),
 		cmocka_unit_test(hostile_names_stay_in_their_line),
 	};
 
