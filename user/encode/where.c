@@ -237,10 +237,10 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 }
 
 /* Fills a story of at most `most` frames. The walk then continues behind them. */
-static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
+static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, struct story *story)
 {
 	const char *name, *root = "[no stack]";
-	int rc = find_own(walk, story);
+	int rc = show_runtime ? 0 : find_own(walk, story);
 
 	story->truncated = walk->site->truncated;
 	while (!rc && story->n < most) {
@@ -315,12 +315,12 @@ static int story__make_room(struct story *story, size_t room)
 }
 
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-	      struct sink *sink)
+	      bool show_runtime, struct sink *sink)
 {
 	_cleanup_(story__clear) struct story story = {};
 	_cleanup_free_ char *first = NULL, *called = NULL;
 	struct frame_walk walk = {.profile = profile, .site = site};
-	int err = tell_story(&walk, SIZE_MAX, &story);
+	int err = tell_story(&walk, SIZE_MAX, show_runtime, &story);
 	size_t used, more;
 
 	if (!err)
@@ -366,23 +366,24 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	return sink->error;
 }
 
-char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room)
+char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
+		   bool show_runtime)
 {
 	_cleanup_(story__clear) struct story story = {};
 	struct frame_walk walk = {.profile = profile, .site = site};
 
-	if (tell_story(&walk, 1, &story))
+	if (tell_story(&walk, 1, show_runtime, &story))
 		return NULL;
 	return text_shorten(story.frames[0].name, room);
 }
 
-char *where_beginning(struct frame_walk *walk)
+char *where_beginning(struct frame_walk *walk, bool show_runtime)
 {
 	_cleanup_(story__clear) struct story story = {};
 	_cleanup_free_ char *called = NULL;
 	char *text;
 
-	if (tell_story(walk, 1, &story))
+	if (tell_story(walk, 1, show_runtime, &story))
 		return NULL;
 	called = called_text(&story, SIZE_MAX);
 	if (!called)

@@ -137,7 +137,7 @@ static void assert_where(const struct profile *profile, size_t room, const char 
 	struct text text = {};
 	struct sink sink = {.write = text_write, .ctx = &text};
 
-	assert_int_equal(put_where(profile, &profile->sites[0], room, &sink), 0);
+	assert_int_equal(put_where(profile, &profile->sites[0], room, false, &sink), 0);
 	assert_string_equal(text.bytes, expected);
 	free(text.bytes);
 }
@@ -347,6 +347,104 @@ static void interpreters_without_scripts_are_told_from_the_leaf(void **state)
 	profile__free(profile);
 }
 
+/* Three stacks whose order, figures and number of rows do not depend on what rows show. */
+static struct profile *new_mixed(void)
+{
+	struct profile *profile = new_profile(1);
+
+	STACK(profile, 1, 300, 2, "malloc", "operator new", STRING "::basic_string",
+	      "std::vector<int>::push_back", "open_session", "main");
+	STACK(profile, 1, 200, 2, "malloc", "operator new", STRING "::append", "open_session",
+	      "main");
+	STACK(profile, 1, 100, 2, "malloc", "std::thread::join", "__libc_start_main");
+	end_profile(profile);
+	return profile;
+}
+
+static void runtimes_are_shown_if_asked_for(void **state)
+{
+	struct profile *profile = new_mixed();
+	struct text text = {};
+	struct sink sink = {.write = text_write, .ctx = &text};
+	char *holder;
+
+	(void)state;
+	assert_int_equal(put_where(profile, &profile->sites[0], 500, true, &sink), 0);
+	assert_string_equal(text.bytes, "std::string < std::vector<..>::push_back < open_session < "
+					"main");
+	free(text.bytes);
+	holder = where_holder(profile, &profile->sites[0], 100, true);
+	assert_string_equal(holder, "std::string");
+	free(holder);
+	holder = where_holder(profile, &profile->sites[0], 100, false);
+	assert_string_equal(holder, "open_session");
+	free(holder);
+	profile__free(profile);
+}
+
+/* Removes what stands in the last column. */
+static void cut_where(char *text)
+{
+	const char *title = strstr(text, WHERE_TITLE), *line = title;
+	char *to;
+	size_t column;
+
+	assert_non_null(title);
+	while (line > text && line[-1] != '\n')
+		line--;
+	column = (size_t)(title - line);
+	for (to = text, line = text; *line;) {
+		size_t len = strcspn(line, "\n");
+		const char *next = line + len + (line[len] == '\n');
+
+		if (line > title && len > column)
+			len = column;
+		memmove(to, line, len);
+		to += len;
+		*to++ = '\n';
+		line = next;
+	}
+	*to = '\0';
+}
+
+static void figures_do_not_depend_on_what_is_shown(void **state)
+{
+	struct profile *profile = new_mixed();
+	static const struct table_options kinds[] = {
+		{}, {.weight = WEIGHT_ALLOCATED}, {.churn = true}, {.width = 60}, {.top = 1}};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++) {
+		struct table_options shown = kinds[i];
+		char *hiding = table_of(profile, kinds[i]), *showing;
+
+		shown.show_runtime = true;
+		showing = table_of(profile, shown);
+		assert_has(hiding, "  open_session ");
+		assert_has(showing, "  std::string < ");
+		cut_where(hiding);
+		cut_where(showing);
+		assert_string_equal(hiding, showing);
+		free(hiding);
+		free(showing);
+	}
+	profile__free(profile);
+}
+
+static void trees_begin_with_the_same_frames(void **state)
+{
+	struct profile *profile = new_mixed();
+	char *text = table_of(profile, (struct table_options){.tree = true});
+
+	(void)state;
+	assert_has(text, "  open_session (via std::string::append) < main\n");
+	free(text);
+	text = table_of(profile, (struct table_options){.tree = true, .show_runtime = true});
+	assert_has(text, "  std::string::append < open_session < main\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void hostile_names_stay_in_their_line(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -356,7 +454,7 @@ static void hostile_names_stay_in_their_line(void **state)
 	STACK(profile, 1, 100, 1, "malloc", "std::evil\x1b[2J<int>", "own\n<x>", "main");
 	end_profile(profile);
 	assert_where(profile, 500, "own?<x> (via std::evil?[2J<..>) < main");
-	holder = where_holder(profile, &profile->sites[0], 4);
+	holder = where_holder(profile, &profile->sites[0], 4, false);
 	assert_string_equal(holder, "o..>");
 	free(holder);
 	profile__free(profile);
@@ -374,6 +472,9 @@ int main(void)
 		cmocka_unit_test(scripts_come_before_their_interpreter),
 		cmocka_unit_test(builtins_are_told_by_what_they_make),
 		cmocka_unit_test(interpreters_without_scripts_are_told_from_the_leaf),
+		cmocka_unit_test(runtimes_are_shown_if_asked_for),
+		cmocka_unit_test(figures_do_not_depend_on_what_is_shown),
+		cmocka_unit_test(trees_begin_with_the_same_frames),
 		cmocka_unit_test(hostile_names_stay_in_their_line),
 	};
 
