@@ -24,8 +24,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		free(variant);
 	}
 	function__is_runtime(name);
+	function__script_owner(name);
+	path__is_interpreter(name);
+	path__is_library(name);
 	variant = fold_name(name);
 	require(variant && strlen(variant) <= 3 * strlen(name));
+	/* only brackets, paths and ABI tags are ever folded */
+	require(strpbrk(name, "<[:") || !strcmp(variant, name));
 	free(variant);
 	free(name);
 	return 0;

@@ -55,7 +55,7 @@ static void write_one(const struct profile *p, const struct modules *rules)
 	WRITES(encode_svg(p, NULL, sink));
 	WRITES(encode_table(p, &leaks, sink));
 	WRITES(encode_table(p, &tree, sink));
-	WRITES(encode_leader(p, 60, sink));
+	WRITES(encode_leader(p, &options, sink));
 	if (!leaks__refusal(p)) {
 		WRITES(encode_leaks(p, &options, sink));
 		WRITES(encode_leaks_json(p, sink));

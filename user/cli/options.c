@@ -155,6 +155,16 @@ TAKE_OPTION_HEAD(seconds)
 	return 0;
 }
 
+TAKE_OPTION_HEAD(hide_runtime)
+{
+	bool no = value && !strcmp(value, "no");
+
+	if (value && !no && strcmp(value, "yes"))
+		return usage_error(command, "--%s is yes or no, not '%s'", row->name, value);
+	*((bool *)config + row->to) = no;
+	return 0;
+}
+
 static int take_option(const struct command *command, const struct option_group *group,
 		       const struct option_row *row, void *config)
 {

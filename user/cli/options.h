@@ -41,6 +41,16 @@ TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);
 TAKE_OPTION_HEAD(seconds);
 
+/* For rows of --hide-runtime[=no], into a bool at offset to, which is set for "no": show_runtime of
+ * struct table_options. Their texts are the same in all commands. */
+TAKE_OPTION_HEAD(hide_runtime);
+#define HIDE_RUNTIME_ARG  "no"
+#define HIDE_RUNTIME_HELP "stacks of tables begin with the program's own code"
+#define HIDE_RUNTIME_MAN                                                                           \
+	"Frames of a language's runtime and its standard library before that are left out. no: "   \
+	"stacks begin where memory is allocated, and all frames but the allocator's are named. "   \
+	"Files and JSON have all frames in either case."
+
 /* Where an option is described. Usual options are described everywhere. */
 enum option_group_kind {
 	OPTIONS_USUAL,

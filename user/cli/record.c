@@ -172,12 +172,12 @@ static const char *per_second(double bytes, char buf[32])
 static int show_leader(void *ctx, const struct profile *profile)
 {
 	static const char before[] = "memtrace: ";
+	const struct record_config *config = ctx;
 	_cleanup_free_ char *text = NULL;
 	struct sink sink;
 	FILE *stream;
 	size_t size;
 
-	(void)ctx;
 	if (profile__is_regions(profile) && !profile__leaks(profile))
 		return 0;
 	stream = open_memstream(&text, &size);
@@ -185,7 +185,11 @@ static int show_leader(void *ctx, const struct profile *profile)
 		return -ENOMEM;
 	sink = sink__to_stream(stream);
 	fputs(before, stream);
-	encode_leader(profile, output_width(STDERR_FILENO) - (unsigned)strlen(before), &sink);
+	encode_leader(profile,
+		      &(struct table_options){.width = output_width(STDERR_FILENO) -
+						       (unsigned)strlen(before),
+					      .show_runtime = config->trace.show_runtime},
+		      &sink);
 	fputc('\n', stream);
 	if (fclose(stream))
 		return -ENOMEM;
@@ -195,13 +199,13 @@ static int show_leader(void *ctx, const struct profile *profile)
 
 /* Shows the leaks so far: users need not wait for the end of the run. Returns when to show them
  * again, so that this takes a hundredth of memtrace's time. */
-static double show_leaders(struct session *s)
+static double show_leaders(struct session *s, struct record_config *config)
 {
 	double start, took;
 
 	session__await_gap(s);
 	start = clock__monotonic_s();
-	session__peek(s, show_leader, NULL);
+	session__peek(s, show_leader, config);
 	took = clock__monotonic_s() - start;
 	return clock__monotonic_s() + fmax(LEADER_EVERY_S, 100 * took);
 }
@@ -343,7 +347,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 		if (c->trace.leaks && !c->quiet && !c->trace.selection.given &&
 		    clock__monotonic_s() >= leaders) {
 			clear_status(&line);
-			leaders = show_leaders(s);
+			leaders = show_leaders(s, c);
 		}
 		if (clock__monotonic_s() >= next) {
 			next = clock__monotonic_s() + 1;

@@ -207,6 +207,7 @@ static const struct option_group groups[] = {
 	{"Views", trace_view_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Views", view_rows, 0, OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Rarely needed", trace_where_rows, OF_TRACE, OPTIONS_RARE},
 	{"Rarely needed", rare_rows, 0, OPTIONS_RARE},
 	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{"Debugging", debug_rows, 0, OPTIONS_DEBUG},

@@ -118,9 +118,12 @@ static enum profile_weight table_weight(const struct record_config *c,
 
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
 {
-	struct process_table_options processes = {.sort = c->sort, .top = c->top};
+	struct process_table_options processes = {
+		.sort = c->sort, .top = c->top, .show_runtime = c->trace.show_runtime};
 	struct sink sink = sink__to_stream(c->out);
-	struct render_options options = {.table = {.top = c->top, .leaks = c->trace.leaks}};
+	struct render_options options = {.table = {.top = c->top,
+						   .leaks = c->trace.leaks,
+						   .show_runtime = c->trace.show_runtime}};
 	int rc = 0;
 
 	fit_descriptor(&options.table, fileno(c->out));

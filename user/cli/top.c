@@ -77,6 +77,7 @@ static const struct option_group groups[] = {
 	{"Output", trace_output_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Views", trace_view_rows, OF_TRACE, OPTIONS_USUAL},
 	{"Rarely needed", trace_rare_rows, OF_TRACE, OPTIONS_RARE},
+	{"Rarely needed", trace_where_rows, OF_TRACE, OPTIONS_RARE},
 	{"Debugging", trace_debug_rows, OF_TRACE, OPTIONS_DEBUG},
 	{},
 };
@@ -381,6 +382,7 @@ int cmd_top(int argc, char **argv)
 		complain("out of memory");
 		return EXIT_FAILED;
 	}
+	top_view__show_runtime(view, config.trace.show_runtime);
 	options = trace_config__session_options(&config.trace);
 	if (session__open(&options, &session, &err))
 		return fail(&err);

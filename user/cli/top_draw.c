@@ -111,7 +111,7 @@ static int text__wrap(struct text *text, enum top_style style, const char *words
 
 /* Writes the stack into memory, through the stream that an encoder's sink needs. */
 static int write_where(const struct profile *profile, const struct profile_site *site, size_t room,
-		       char **ret)
+		       bool show_runtime, char **ret)
 {
 	size_t size;
 	FILE *stream = open_memstream(ret, &size);
@@ -121,7 +121,7 @@ static int write_where(const struct profile *profile, const struct profile_site 
 	if (!stream)
 		return -ENOMEM;
 	sink = sink__to_stream(stream);
-	rc = put_where(profile, site, room > MIN_WHERE ? room : MIN_WHERE, &sink);
+	rc = put_where(profile, site, room > MIN_WHERE ? room : MIN_WHERE, show_runtime, &sink);
 	if (fclose(stream) && !rc)
 		rc = -ENOMEM;
 	if (rc) {
@@ -358,7 +358,8 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 
 		if (group)
 			rc = write_where(row->process->profile, group->site,
-					 width > used ? width - used : 0, &where);
+					 width > used ? width - used : 0, view->show_runtime,
+					 &where);
 		else if (row->process->profile->not_traced &&
 			 asprintf(&where, "(not traced: %s)", row->process->profile->not_traced) <
 				 0) {

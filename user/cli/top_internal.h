@@ -61,6 +61,7 @@ struct row {
 
 struct top_view {
 	bool many;
+	bool show_runtime; /* struct table_options */
 	enum level level;
 	enum top_sort sort;
 	bool paused, help, editing; /* editing: the filter */

@@ -233,6 +233,11 @@ struct top_view *top_view__new(enum top_sort sort, bool many)
 	return view;
 }
 
+void top_view__show_runtime(struct top_view *view, bool show)
+{
+	view->show_runtime = show;
+}
+
 void top_view__free(struct top_view *view)
 {
 	if (!view)

@@ -77,6 +77,9 @@ struct top_view;
 struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
+/* Shall stacks begin with the frames of the runtime? They do not unless this is called. */
+void top_view__show_runtime(struct top_view *view, bool show);
+
 /* Takes the profiles of the moment, sorted and symbolized, elapsed_s after the start. They and the
  * array belong to the view from then on, also on failure. With many, the user may be looking at a
  * process that has no profile among these. The view then keeps its last profile of that process,

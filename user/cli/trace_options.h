@@ -33,7 +33,8 @@ struct trace_config {
 	bool on_oom; /* of record: only what is killed because memory is short leaves a profile */
 	const char *output;
 	bool output_given, format_given;
-	bool to_stdout; /* -o -: tables go to standard output, also with a command */
+	bool show_runtime; /* struct table_options */
+	bool to_stdout;	   /* -o -: tables go to standard output, also with a command */
 	bool format[N_FORMATS];
 	struct alloc_options extra;
 	struct capture_options capture;
@@ -47,9 +48,10 @@ int parse_overhead(const char *command, const char *text, double *ret);
 /* Sets the defaults. */
 void trace_config__init(struct trace_config *config);
 
-/* Rows that fill in a struct trace_config. */
+/* Rows that fill in a struct trace_config. trace_where_rows are about tables, which the agent does
+ * not print. */
 extern const struct option_row trace_target_rows[], trace_how_rows[], trace_output_rows[],
-	trace_view_rows[], trace_rare_rows[], trace_debug_rows[];
+	trace_view_rows[], trace_rare_rows[], trace_where_rows[], trace_debug_rows[];
 
 /* To be called when all options are taken: sets what one option implies for another. 0, or
  * EXIT_USAGE after a complaint about options that make no sense together. */

@@ -96,7 +96,7 @@ static int number_names(struct tree *tree, const struct profile *profile,
 
 /* Fills the stacks with the same frames that the table shows. A stack begins with its first own
  * frame, to which the function that it called is added. The allocator's frames are left out. */
-static int tree__fill(struct tree *tree, const struct profile *profile)
+static int tree__fill(struct tree *tree, const struct profile *profile, bool show_runtime)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
 	_cleanup_free_ uint32_t *numbers = NULL;
@@ -126,7 +126,7 @@ static int tree__fill(struct tree *tree, const struct profile *profile)
 
 		if (!(site->live.bytes > 0))
 			continue;
-		beginning = where_beginning(&walk);
+		beginning = where_beginning(&walk, show_runtime);
 		if (!beginning || intern__add(&tree->names, beginning, strlen(beginning),
 					      &tree->frames[used]) < 0)
 			return -ENOMEM;
@@ -254,7 +254,7 @@ int put_tree(const struct profile *profile, const struct table_options *options,
 		.live_width = 10,
 	};
 	struct node root = {};
-	int rc = tree__fill(&tree, profile);
+	int rc = tree__fill(&tree, profile, options->show_runtime);
 
 	tree.least = live->bytes / 100 *
 		     (options->min_share_pct > 0 ? options->min_share_pct : DEFAULT_SHARE_PCT);

@@ -175,7 +175,8 @@ static int put_row(const struct grid *grid, size_t i, const struct profile *prof
 	int err;
 
 	sink__puts(sink, "  ");
-	err = put_where(profile, site, width > used + MIN_ROOM ? width - used : MIN_ROOM, sink);
+	err = put_where(profile, site, width > used + MIN_ROOM ? width - used : MIN_ROOM,
+			options->show_runtime, sink);
 	return err ? err : sink__puts(sink, "\n");
 }
 

@@ -126,6 +126,9 @@ struct table_options {
 	enum profile_weight weight;
 	bool churn; /* rows show allocation per second and lifetime instead of live memory */
 	bool tree;  /* in place of rows: functions that hold memory, and below each its callers */
+	/* Stacks begin at the leaf, and all frames but the allocator's are named. Otherwise they
+	 * begin with the program's own code (encode/where.h). Neither changes a figure. */
+	bool show_runtime;
 	double min_share_pct; /* of live bytes; callers below it share one line; 0 = 1 */
 };
 
@@ -157,12 +160,15 @@ int encode_table(const struct profile *profile, const struct table_options *opti
 		 struct sink *sink);
 
 /* A part of a line. If any stack surely grows, it names the fastest one with the interval of its
- * growth. Contradictions of the profile stand before. width: columns; 0 = 100. 0 or -errno. */
-int encode_fastest(const struct profile *profile, unsigned width, struct sink *sink);
+ * growth. Contradictions of the profile stand before. Of options, width and show_runtime are used.
+ * 0 or -errno. */
+int encode_fastest(const struct profile *profile, const struct table_options *options,
+		   struct sink *sink);
 
 /* During a run: one line (without a newline) about a process. It says how long and how the process
  * has been traced, and then what encode_fastest() does. */
-int encode_leader(const struct profile *profile, unsigned width, struct sink *sink);
+int encode_leader(const struct profile *profile, const struct table_options *options,
+		  struct sink *sink);
 
 /* For people: live memory by component (profile/modules.h), indented like the tree of components,
  * and the remainder that no rule claims; with growth where it is known. Top components and the
@@ -193,9 +199,10 @@ const char *process_sort__name(enum process_sort sort);
 
 struct process_table_options {
 	enum process_sort sort;
-	unsigned top;	/* rows; 0 = 20 */
-	unsigned width; /* as above */
-	bool color;	/* ANSI escapes */
+	unsigned top;	   /* rows; 0 = 20 */
+	unsigned width;	   /* as above */
+	bool color;	   /* ANSI escapes */
+	bool show_runtime; /* as above */
 };
 
 /* For people: which process of a run leaks, and where. A head line of the run; a row for each

@@ -10,7 +10,8 @@
 #include "profile/own_frame.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define HASH_LEN      19 /* "::h" and 16 digits */
+#define HASH_LEN      19     /* "::h" and 16 digits */
+#define ARGUMENTS     "<..>" /* in place of template and generic arguments */
 
 /* The text written so far. It is never longer than the name plus two bytes for each '<'. */
 struct folded {
@@ -34,7 +35,7 @@ static const struct {
 	{"hashbrown::set::HashSet", "HashSet"},
 	{"std::collections::hash::map::HashMap", "HashMap"},
 	{"std::collections::hash::set::HashSet", "HashSet"},
-	{"std::__detail::_Map_base<>", "std::unordered_map<>"},
+	{"std::__detail::_Map_base" ARGUMENTS, "std::unordered_map" ARGUMENTS},
 };
 
 static bool starts_with(const char *text, const char *prefix)
@@ -158,6 +159,22 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 	to->text[to->len] = '\0';
 }
 
+/* name stands at '['. If arguments of Go begin there, [go.shape.int_0,go.shape.[]uint8_1], the text
+ * behind them, else NULL. */
+static const char *behind_shapes(const char *name, const char *end)
+{
+	size_t depth = 0;
+
+	if (!starts_with(name, "[go.shape."))
+		return NULL;
+	for (; name < end; name++) {
+		depth += *name == '[';
+		if (*name == ']' && !--depth)
+			return name + 1;
+	}
+	return NULL;
+}
+
 static void put_path(struct folded *to, const char *name, const char *end)
 {
 	static const char *const inlined[] = {
@@ -186,6 +203,11 @@ static void put_path(struct folded *to, const char *name, const char *end)
 			name = close + 1;
 			continue;
 		}
+		if (*name == '[' && (close = behind_shapes(name, end))) {
+			put(to, "[...]", 5); /* as Go's own traces have it */
+			name = close;
+			continue;
+		}
 		close = *name == '<' ? angle__close(name) : NULL;
 		if (!close || close >= end || !follows_name(last) || starts_with(name, "<init>") ||
 		    starts_with(name, "<clinit>")) {
@@ -199,7 +221,8 @@ static void put_path(struct folded *to, const char *name, const char *end)
 		} else if (!put_typedef(to, name + 1)) {
 			if (ends_with(to, "::"))
 				to->len -= 2;
-			put(to, "<>", 2);
+			put(to, close == name + 1 ? "<>" : ARGUMENTS,
+			    close == name + 1 ? 2 : strlen(ARGUMENTS));
 		}
 		name = close + 1;
 	}

@@ -148,7 +148,7 @@ static bool is_limited(const struct profile *profile)
 
 static int put_advice(const struct suspect *s, struct sink *sink)
 {
-	_cleanup_free_ char *holder = where_holder(s->profile, s->site, HOLDER_MAX);
+	_cleanup_free_ char *holder = where_holder(s->profile, s->site, HOLDER_MAX, false);
 	double error = s->rate - s->low, times = ceil(error * error / (s->rate * s->rate) * 1.5);
 
 	if (!holder)
@@ -296,7 +296,7 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	int err;
 
 	sink__printf(sink, options->color ? BOLD "%zu. " : "%zu. ", number);
-	err = put_where(s->profile, s->site, width - 4, sink);
+	err = put_where(s->profile, s->site, width - 4, options->show_runtime, sink);
 	if (err)
 		return err;
 	sink__puts(sink, options->color ? RESET "\n   " : "\n   ");

@@ -190,7 +190,7 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* The function that holds most: the holder (encode/where.h) of the group of equally printed stacks
  * that holds most. A printable copy. */
-static int top_site(const struct profile *profile, char **ret_name)
+static int top_site(const struct profile *profile, bool show_runtime, char **ret_name)
 {
 	struct group *groups;
 	size_t n;
@@ -198,7 +198,7 @@ static int top_site(const struct profile *profile, char **ret_name)
 
 	if (err)
 		return err;
-	*ret_name = n ? where_holder(profile, groups[0].site, SIZE_MAX) : strdup("");
+	*ret_name = n ? where_holder(profile, groups[0].site, SIZE_MAX, show_runtime) : strdup("");
 	free_groups(groups, n);
 	return *ret_name ? 0 : -ENOMEM;
 }
@@ -261,7 +261,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	format_cost_cell(profile, cost);
 	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
 	if (!profile->not_traced)
-		return top_site(profile, &row->site);
+		return top_site(profile, run->options->show_runtime, &row->site);
 	/* its heap is not known, which does not mean that it is empty */
 	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
 		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");

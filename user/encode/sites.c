@@ -39,7 +39,8 @@ static int put_stack(const struct profile *profile, const struct group *group,
 		columns = (unsigned)strlen(INDENT);
 		sink__puts(sink, INDENT);
 	}
-	rc = put_where(profile, group->site, width_of(options) - columns, sink);
+	rc = put_where(profile, group->site, width_of(options) - columns, options->show_runtime,
+		       sink);
 	return rc ? rc : sink__puts(sink, "\n");
 }
 

@@ -347,7 +347,8 @@ static int put_rows(const struct profile *profile, const struct table_options *o
 
 		if (rows[i].site) {
 			err = put_where(profile, rows[i].site,
-					left > MIN_ROOM ? (size_t)left : MIN_ROOM, sink);
+					left > MIN_ROOM ? (size_t)left : MIN_ROOM,
+					options->show_runtime, sink);
 
 			if (err)
 				return err;
@@ -438,11 +439,13 @@ int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, 
 	return rc ? rc : sink->error;
 }
 
-int encode_fastest(const struct profile *profile, unsigned width, struct sink *sink)
+int encode_fastest(const struct profile *profile, const struct table_options *options,
+		   struct sink *sink)
 {
 	struct contradictions doubts = profile__contradictions(profile);
 	struct group *groups = NULL;
 	char growth[16], interval[48], head[128];
+	unsigned width;
 	size_t n = 0;
 	int rc = group_sites(profile, &groups, &n, GROUPS_BY_GROWTH);
 
@@ -463,16 +466,17 @@ int encode_fastest(const struct profile *profile, unsigned width, struct sink *s
 		snprintf(head, sizeof(head), "fastest growth %s/s (%s) ",
 			 format_bytes(first->bytes_per_s, growth), interval);
 		sink__puts(sink, head);
-		width = width ? width : DEFAULT_WIDTH;
+		width = options->width ? options->width : DEFAULT_WIDTH;
 		rc = put_where(profile, groups[0].site,
 			       width > strlen(head) + MIN_ROOM ? width - strlen(head) : MIN_ROOM,
-			       sink);
+			       options->show_runtime, sink);
 	}
 	free_groups(groups, n);
 	return rc ? rc : sink->error;
 }
 
-int encode_leader(const struct profile *profile, unsigned width, struct sink *sink)
+int encode_leader(const struct profile *profile, const struct table_options *options,
+		  struct sink *sink)
 {
 	_cleanup_free_ char *comm = text_printable(profile->comm);
 	char cost[32];
@@ -489,7 +493,7 @@ int encode_leader(const struct profile *profile, unsigned width, struct sink *si
 		sink__printf(sink, ", cost %s", cost);
 	}
 	sink__puts(sink, profile__contradictions(profile).n ? ", " : ": ");
-	return encode_fastest(profile, width, sink);
+	return encode_fastest(profile, options, sink);
 }
 
 int encode_table(const struct profile *profile, const struct table_options *options,

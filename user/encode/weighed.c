@@ -207,7 +207,7 @@ static int put_grid(const struct profile *profile, const struct table_options *o
 		left = grid__put_row(grid, i, sink) + 2;
 		left = width > left + MIN_ROOM ? width - left : MIN_ROOM;
 		sink__puts(sink, "  ");
-		rc = put_where(profile, weighed[i].group->site, left, sink);
+		rc = put_where(profile, weighed[i].group->site, left, options->show_runtime, sink);
 		sink__puts(sink, "\n");
 	}
 	if (n_rest && !rc) {

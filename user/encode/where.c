@@ -23,18 +23,19 @@
 struct story_frame {
 	char *name; /* folded and printable; owned */
 	unsigned times;
-	enum frame_owner owner;
+	enum frame_owner owner; /* FRAME_OWN: counts as own */
 };
 
 /* The frames of one stack that tell its story, leaf first. */
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* called: the runtime function that the first frame called. innermost: the last runtime
-	 * function in the chain of calls that begins there, the nearest to the allocation. It is
-	 * set only if both are std:: functions of different classes. NULL: none. Owned. */
+	/* called: what the first frame called to get memory, which is not own. innermost: the last
+	 * function in the chain of calls that begins there, the nearest to the allocation; set only
+	 * where it tells something more (story__tell_called()). NULL: none. Owned. */
 	char *called, *innermost;
-	bool has_own; /* the first frame is the program's own */
+	bool has_own;		    /* the first frame is the program's own */
+	enum frame_owner least_own; /* frames from this one up count as own, if has_own */
 	bool truncated;
 };
 
@@ -83,7 +84,7 @@ static char *readable_called(const char *name)
 	return readable(name);
 }
 
-/* std::map<>::operator[] and std::map<>::emplace are of one class. */
+/* std::map<..>::operator[] and std::map<..>::emplace are of one class. */
 static bool same_class(const char *a, const char *b)
 {
 	size_t len = strcspn(a, "<("), len_b = strcspn(b, "<(");
@@ -91,23 +92,55 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* Sets called and innermost of the story. The runtime functions between the first own frame and the
- * allocation are a chain of calls. outermost is the one that the own frame called, innermost the
- * one nearest to the allocation. The story keeps innermost only if both are std:: functions of
- * different classes, and innermost has a name that people use (no "::_"). With innermost, two
- * stacks through the same map can be told apart: one allocates the map's nodes, the other the
- * strings in them. */
-static int story__tell_called(struct story *story, const char *outermost, const char *innermost)
+/* What the own frame called to get memory: a chain of calls, as far as they have names. NULL: there
+ * is none of the kind. */
+struct calls {
+	const char *outermost, *innermost; /* of the runtime */
+	const char *native;		   /* the interpreter's that is nearest to the allocation */
+	const char *library;		   /* the library's that the own frame called */
+};
+
+static void calls__add(struct calls *calls, const char *name, enum frame_owner owner)
 {
-	if (outermost && !(story->called = readable_called(outermost)))
+	if (owner == FRAME_OF_LIBRARY)
+		calls->library = name;
+	/* PyDict_New tells more than the interpreter's plumbing between it and the own frame */
+	if (owner == FRAME_OF_INTERPRETER &&
+	    (!calls->native ||
+	     (function__module_length(calls->native) && !function__module_length(name))))
+		calls->native = name;
+	if (owner == FRAME_OF_RUNTIME) {
+		calls->outermost = name;
+		calls->innermost = calls->innermost ? calls->innermost : name;
+	}
+}
+
+static bool is_worth_telling(const char *innermost, const char *called)
+{
+	return !strncmp(innermost, "std::", 5) && !strncmp(called, "std::", 5) &&
+	       !strstr(innermost, "::_") && !same_class(innermost, called);
+}
+
+/* Sets called and innermost of the story. With innermost, two stacks through the same function can
+ * be told apart: one allocates a map's nodes, the other the strings in them. Of the runtime's calls
+ * the story keeps innermost only if both are std:: functions of different classes, and innermost
+ * has a name that people use (no "::_"). */
+static int story__tell_called(struct story *story, const struct calls *calls)
+{
+	bool library = calls->library && calls->native && !function__module_length(calls->native),
+	     runtime = !calls->library && !calls->native && calls->innermost != calls->outermost;
+	const char *called = calls->library  ? calls->library
+			     : calls->native ? calls->native
+					     : calls->outermost,
+		   *innermost = library	  ? calls->native
+				: runtime ? calls->innermost
+					  : NULL;
+
+	if (called && !(story->called = readable_called(called)))
 		return -ENOMEM;
-	if (!innermost || innermost == outermost)
-		return 0;
-	story->innermost = readable_called(innermost);
-	if (!story->innermost)
+	if (innermost && !(story->innermost = readable_called(innermost)))
 		return -ENOMEM;
-	if (strncmp(story->innermost, "std::", 5) || strncmp(story->called, "std::", 5) ||
-	    strstr(story->innermost, "::_") || same_class(story->innermost, story->called)) {
+	if (runtime && !is_worth_telling(story->innermost, story->called)) {
 		free(story->innermost);
 		story->innermost = NULL;
 	}
@@ -120,35 +153,46 @@ static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t locatio
 	if (walk->slots)
 		return walk->slots->owners[walk->slot];
 	return profile__frame_owner(walk->profile,
-				    profile__location(walk->profile, walk->site, location), name);
+				    profile__location(walk->profile, walk->site, location), name,
+				    walk->frame ? walk->frame->file : NULL);
 }
 
-/* Moves the walk to the first own frame. If there is none, the walk stays where it is. */
-static int find_own(struct frame_walk *walk, struct story *story)
+/* Moves the walk to the first frame whose owner is `least` or above. If there is none, the walk
+ * stays where it is. */
+static int find_first(struct frame_walk *walk, enum frame_owner least, struct story *story)
 {
 	struct frame_walk at = *walk, next = *walk;
-	const char *name, *outermost = NULL, *innermost = NULL;
+	struct calls calls = {};
+	const char *name;
 
 	while ((name = frame_walk__next(&next))) {
 		enum frame_owner owner = owner_of(&next, at.location, name);
 
-		if (owner == FRAME_OWN) {
+		if (owner >= least) {
 			*walk = at;
 			story->has_own = true;
-			return story__tell_called(story, outermost, innermost);
+			story->least_own = least;
+			return story__tell_called(story, &calls);
 		}
-		if (owner == FRAME_OF_RUNTIME && name != next.buf) {
-			outermost = name;
-			innermost = innermost ? innermost : name;
-		}
+		if (name != next.buf)
+			calls__add(&calls, name, owner);
 		at = next;
 	}
 	return 0;
 }
 
+/* Moves the walk to the frame that the line begins with. */
+static int find_own(struct frame_walk *walk, struct story *story)
+{
+	int rc = find_first(walk, FRAME_OWN, story);
+
+	/* a program that is all libraries, or whose own functions have no names */
+	return rc || story->has_own ? rc : find_first(walk, FRAME_OF_INTERPRETER, story);
+}
+
 static bool is_of_runtime(const struct story_frame *frame)
 {
-	return frame->owner == FRAME_OF_RUNTIME;
+	return frame->owner != FRAME_OWN;
 }
 
 /* Own code without a name because the file is stripped: mostly static functions. */
@@ -193,10 +237,10 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 }
 
 /* Fills a story of at most `most` frames. The walk then continues behind them. */
-static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
+static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, struct story *story)
 {
 	const char *name, *root = "[no stack]";
-	int rc = find_own(walk, story);
+	int rc = show_runtime ? 0 : find_own(walk, story);
 
 	story->truncated = walk->site->truncated;
 	while (!rc && story->n < most) {
@@ -209,7 +253,9 @@ static int tell_story(struct frame_walk *walk, size_t most, struct story *story)
 		root = name;
 		owner = owner_of(walk, location, name);
 		if (owner != FRAME_OF_ALLOCATOR)
-			rc = story__add(story, readable(name), owner);
+			rc = story__add(story, readable(name),
+					story->has_own && owner >= story->least_own ? FRAME_OWN
+										    : owner);
 	}
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
@@ -230,7 +276,7 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* " (via std::string < std::map<>::operator[])" in at most room columns. "" if nothing was called
+/* " (via std::string < std::map<..>::operator[])" in at most room columns. "" if nothing was called
  * or no useful text fits. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
@@ -269,12 +315,12 @@ static int story__make_room(struct story *story, size_t room)
 }
 
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-	      struct sink *sink)
+	      bool show_runtime, struct sink *sink)
 {
 	_cleanup_(story__clear) struct story story = {};
 	_cleanup_free_ char *first = NULL, *called = NULL;
 	struct frame_walk walk = {.profile = profile, .site = site};
-	int err = tell_story(&walk, SIZE_MAX, &story);
+	int err = tell_story(&walk, SIZE_MAX, show_runtime, &story);
 	size_t used, more;
 
 	if (!err)
@@ -320,23 +366,24 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 	return sink->error;
 }
 
-char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room)
+char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
+		   bool show_runtime)
 {
 	_cleanup_(story__clear) struct story story = {};
 	struct frame_walk walk = {.profile = profile, .site = site};
 
-	if (tell_story(&walk, 1, &story))
+	if (tell_story(&walk, 1, show_runtime, &story))
 		return NULL;
 	return text_shorten(story.frames[0].name, room);
 }
 
-char *where_beginning(struct frame_walk *walk)
+char *where_beginning(struct frame_walk *walk, bool show_runtime)
 {
 	_cleanup_(story__clear) struct story story = {};
 	_cleanup_free_ char *called = NULL;
 	char *text;
 
-	if (tell_story(walk, 1, &story))
+	if (tell_story(walk, 1, show_runtime, &story))
 		return NULL;
 	called = called_text(&story, SIZE_MAX);
 	if (!called)

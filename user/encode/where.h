@@ -8,10 +8,13 @@
  * Names are folded (encode/fold.h), printable, and shortened where one alone would fill the line.
  * The allocator's frames are left out. Of many frames of the runtime in a row, the first is named
  * and the others are counted. A stack without an own frame begins with its first frame that is not
- * the allocator's. If there is none, only its last frame is shown. */
+ * the allocator's. If there is none, only its last frame is shown.
+ *
+ * With show_runtime, all stacks are shown as those without an own frame. */
 #ifndef MEMTRACE_ENCODE_WHERE_H
 #define MEMTRACE_ENCODE_WHERE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "base/sink.h"
@@ -24,14 +27,15 @@
  * shortened if necessary. The function that it called follows, then the callers that fit
  * unshortened. 0, -ENOMEM or the sink's error. */
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
-	      struct sink *sink);
+	      bool show_runtime, struct sink *sink);
 
-/* The function that the line begins with, in at most room (>= 2) columns: the place to look at.
- * NULL: no memory. */
-char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room);
+/* The function that the line begins with, in at most room (>= 2) columns: without show_runtime, the
+ * place to look at. NULL: no memory. */
+char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
+		   bool show_runtime);
 
 /* "open_session (via std::string)", at full length, for the site of a walk that has not begun and
  * has slots. The walk then continues after that frame. NULL: no memory. */
-char *where_beginning(struct frame_walk *walk);
+char *where_beginning(struct frame_walk *walk, bool show_runtime);
 
 #endif

@@ -63,6 +63,28 @@ static const char *const library_prefixes[] = {
 	"libtcmalloc_",
 };
 
+/* --- Python and Node.js --- */
+
+/* Files of the interpreters: the name goes on with a version, or with nothing. */
+static const char *const interpreters[] = {"python", "node", "nodejs", "libpython", "libnode"};
+
+/* Directories of modules that come with an interpreter, or are installed for it. */
+static const char *const library_dirs[] = {
+	"/lib/python3", "/lib64/python3", "/site-packages/", "/dist-packages/", "/node_modules/",
+};
+
+/* Names of source files within an interpreter. */
+static const char *const library_files[] = {"<frozen ", "node:"};
+
+/* What V8 writes before a function's name in the perf map, by the kind of its code. */
+static const char *const scripts[] = {"JS:", "Eval:", "Script:", "LazyCompile:", "Function:"};
+static const char *const v8_code[] = {"Builtin:", "BytecodeHandler:", "Stub:", "RegExp:"};
+
+/* What stands behind the name of a function in a script that is not the program's. */
+static const char *const script_places[] = {" node:", " internal/", "/node_modules/"};
+
+/* --- C, C++, Rust and Go --- */
+
 /* Functions whose name, without template arguments, begins with one of these are the runtime's. */
 static const char *const namespaces[] = {
 	"std::",       "__gnu_cxx::",	      "__gnu_debug::", "__cxxabiv1::",
@@ -83,7 +105,8 @@ static const char *const rust_modules[] = {
 	"core::hash::",	   "core::intrinsics::", "core::iter::",	 "core::mem::",
 	"core::num::",	   "core::ops::",	 "core::option::",	 "core::panicking::",
 	"core::panic::",   "core::pin::",	 "core::ptr::",		 "core::result::",
-	"core::slice::",   "core::str::",	 "core::marker::",	 "alloc::alloc::",
+	"core::slice::",   "core::str::",	 "core::marker::",	 "core::unicode::",
+	"core::ascii::",   "core::char::",	 "core::ffi::",		 "alloc::alloc::",
 	"alloc::borrow::", "alloc::boxed::",	 "alloc::collections::", "alloc::ffi::",
 	"alloc::fmt::",	   "alloc::macros::",	 "alloc::raw_vec::",	 "alloc::rc::",
 	"alloc::slice::",  "alloc::str::",	 "alloc::string::",	 "alloc::sync::",
@@ -220,7 +243,9 @@ void function__simplify(const char *name, char *out, size_t size)
 		if (end)
 			*end = '\0';
 	}
-	blank = strrchr(out, ' ');
+	/* "app::Row::operator std::string": no return type stands before the blank there */
+	end = strstr(out, "operator ");
+	blank = end ? memrchr(out, ' ', (size_t)(end - out)) : strrchr(out, ' ');
 	if (blank && strstr(out, "::"))
 		memmove(out, blank + 1, strlen(blank + 1) + 1);
 }
@@ -342,6 +367,53 @@ bool path__is_runtime(const char *path)
 	return false;
 }
 
+bool path__is_interpreter(const char *path)
+{
+	const char *name = base_name(path);
+
+	for (size_t i = 0; i < ARRAY_SIZE(interpreters); i++) {
+		const char *rest = name + strlen(interpreters[i]);
+
+		if (!starts_with(name, interpreters[i]))
+			continue;
+		for (; isdigit((unsigned char)*rest) ||
+		       (*rest == '.' && isdigit((unsigned char)rest[1]));)
+			rest++;
+		rest += *rest == 'd' || *rest == 't'; /* a build for debugging, or without a lock */
+		if (!*rest || !strcmp(rest, "-dbg") || starts_with(rest, ".so"))
+			return true;
+	}
+	return false;
+}
+
+bool path__is_library(const char *path)
+{
+	if (any_begins(path, library_files, ARRAY_SIZE(library_files)))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(library_dirs); i++)
+		if (strstr(path, library_dirs[i]))
+			return true;
+	return false;
+}
+
+/* "JS:~f" begins with "JS:", but the name JS::f of C++ does not. */
+static bool is_code_of(const char *name, const char *const *kinds, size_t n)
+{
+	return any_begins(name, kinds, n) && strchr(name, ':')[1] != ':';
+}
+
+enum frame_owner function__script_owner(const char *name)
+{
+	if (is_code_of(name, v8_code, ARRAY_SIZE(v8_code)))
+		return FRAME_OF_INTERPRETER;
+	if (!is_code_of(name, scripts, ARRAY_SIZE(scripts)))
+		return FRAME_OWN;
+	for (size_t i = 0; i < ARRAY_SIZE(script_places); i++)
+		if (strstr(name, script_places[i]))
+			return FRAME_OF_LIBRARY;
+	return FRAME_OWN;
+}
+
 /* --- frames --- */
 
 static bool is_address(const char *name)
@@ -350,24 +422,42 @@ static bool is_address(const char *name)
 	       !name[2 + strspn(name + 2, "0123456789abcdef")];
 }
 
+/* The owner of a frame that is neither the allocator's nor the runtime's. path: of its file, or
+ * "". */
+static enum frame_owner owner_of_other(const struct profile *profile, const char *path,
+				       const char *name, const char *file)
+{
+	bool is_exe = profile->exe && !strcmp(path, profile->exe);
+
+	if (file && path__is_library(file))
+		return FRAME_OF_LIBRARY;
+	if (path__is_interpreter(path) || starts_with(name, "v8::") || !strcmp(name, "[python]") ||
+	    (!is_exe && path__is_library(path)))
+		return FRAME_OF_INTERPRETER;
+	return function__script_owner(name);
+}
+
 enum frame_owner profile__frame_owner(const struct profile *profile,
-				      const struct profile_location *location, const char *name)
+				      const struct profile_location *location, const char *name,
+				      const char *file)
 {
 	const char *path = location->mapping >= 0 ? profile->mappings[location->mapping].path : "";
 	size_t module = function__module_length(name);
-	char file[256];
+	char in_name[256];
 
 	if (profile__is_allocator_frame(name))
 		return FRAME_OF_ALLOCATOR;
 	if (location->note || !*name || is_address(name))
 		return FRAME_OF_RUNTIME;
 	/* in a profile file without mappings, frame names may still begin with a module's name */
-	if (!*path && module && module < sizeof(file)) {
-		memcpy(file, name, module);
-		file[module] = '\0';
-		path = file;
+	if (!*path && module && module < sizeof(in_name)) {
+		memcpy(in_name, name, module);
+		in_name[module] = '\0';
+		path = in_name;
 	}
 	if (*path && path__is_runtime(path) && (!profile->exe || strcmp(path, profile->exe)))
 		return FRAME_OF_RUNTIME;
-	return !module && function__is_runtime(name) ? FRAME_OF_RUNTIME : FRAME_OWN;
+	if (!module && function__is_runtime(name))
+		return FRAME_OF_RUNTIME;
+	return owner_of_other(profile, path, name, file);
 }

@@ -4,19 +4,26 @@
  *
  * A frame is
  *
- *   the allocator's  when its function allocates for whoever calls it:
- *		      profile__is_allocator_frame();
- *   the runtime's    when its file is a library of the system's runtime (libc, ld.so, libstdc++,
- *		      libgcc_s, an allocator's, ...) and not the program itself; or when its
- *		      function belongs to a language's standard library or runtime, which compilers
- *		      put into the program: std:: and __gnu_cxx:: of C++, core::, alloc:: and std::
- *		      of Rust, the standard packages of Go, what runs before main; or when it has
- *		      neither name nor file;
- *   own	      in all other cases.
+ *   the allocator's    when its function allocates for whoever calls it:
+ *			profile__is_allocator_frame();
+ *   the runtime's      when its file is a library of the system's runtime (libc, ld.so, libstdc++,
+ *			libgcc_s, an allocator's, ...) and not the program itself; or when its
+ *			function belongs to a language's standard library or runtime, which
+ *			compilers put into the program: std:: and __gnu_cxx:: of C++, core::,
+ *			alloc:: and std:: of Rust, the standard packages of Go, what runs before
+ *			main; or when it has neither name nor file;
+ *   an interpreter's   when it is native code of Python or Node.js: the interpreter itself (v8:: in
+ *			any file), or a module that it has loaded from a directory of its libraries;
+ *			and a function of Python whose name was not read ([python]);
+ *   a library's        when its source file is in such a directory (lib/python3, site-packages,
+ *			dist-packages, node_modules), or is in the interpreter (<frozen os>,
+ *			node:internal/...);
+ *   own		in all other cases.
  *
- * Other libraries (libssl, boost, a plugin) and interpreters (libpython) are own: the user wants to
- * see that they ask for memory. Only names and paths decide. A wrong guess moves the beginning of
- * the shown stack by a frame, and changes no number. */
+ * Other libraries (libssl, boost, a plugin) are own: the user wants to see that they ask for
+ * memory. The interpreter and its libraries are worth naming, too, where no frame of the stack is
+ * own. Only names and paths decide. A wrong guess moves the beginning of the shown stack by some
+ * frames, and changes no number. */
 #ifndef MEMTRACE_PROFILE_OWN_FRAME_H
 #define MEMTRACE_PROFILE_OWN_FRAME_H
 
@@ -25,21 +32,37 @@
 
 #include "profile/profile.h"
 
+/* Ascending: how much a frame tells about the program. */
 enum frame_owner {
 	FRAME_OF_ALLOCATOR,
 	FRAME_OF_RUNTIME,
+	FRAME_OF_INTERPRETER,
+	FRAME_OF_LIBRARY,
 	FRAME_OWN,
 };
 
-/* Owner of a frame of location. name: the frame's, or the address as text. */
+/* Owner of a frame of location. name: the frame's, or the address as text. file: its source file;
+ * NULL: not known. */
 enum frame_owner profile__frame_owner(const struct profile *profile,
-				      const struct profile_location *location, const char *name);
+				      const struct profile_location *location, const char *name,
+				      const char *file);
 
 /* "/usr/lib/libc.so.6": is a file of this path a library of the system's runtime? */
 bool path__is_runtime(const char *path);
 
 /* Is this the name of a function of a standard library or runtime? */
 bool function__is_runtime(const char *name);
+
+/* "/usr/bin/python3.11", "/usr/lib/libnode.so.108": is a file of this path Python or Node.js? */
+bool path__is_interpreter(const char *path);
+
+/* Is this file, of code or of source, in a directory where Python or Node.js keep libraries, or
+ * within the interpreter? */
+bool path__is_library(const char *path);
+
+/* Names that V8 gives to code that it has compiled: "JS:*parse /app/a.js:1:9", "Builtin:Call". Are
+ * they the interpreter's, a library's or own? Other names are own. */
+enum frame_owner function__script_owner(const char *name);
 
 /* Functions without a name are called "libc.so.6+0x27249". Returns the length of the module's name;
  * 0: name has no such form. */

@@ -130,8 +130,8 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 	return rc ? rc : add_part(parts, RESIDENT_LEFT_OUT, "", 0, &pieces->left_out);
 }
 
-/* Index of the location with the first own frame; *ret_frame: index of the frame in it. Both 0: no
- * frame is own. */
+/* Index of the location with the first own frame, or the first one of an interpreter; *ret_frame:
+ * index of the frame in it. Both 0: there is no such frame. */
 static uint32_t first_own(const struct profile *profile, const struct profile_site *site,
 			  size_t *ret_frame)
 {
@@ -140,8 +140,10 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 
 		for (size_t k = 0; k < location->n_frames; k++) {
 			*ret_frame = k;
-			if (profile__frame_owner(profile, location, location->frames[k].name) ==
-			    FRAME_OWN)
+			/* The rows of --rss are the owners' names. So an interpreter that maps
+			 * memory for its pool is one owner, whichever function it runs then. */
+			if (profile__frame_owner(profile, location, location->frames[k].name,
+						 NULL) >= FRAME_OF_INTERPRETER)
 				return i;
 		}
 	}

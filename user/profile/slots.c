@@ -26,7 +26,8 @@ int frame_slots__init(struct frame_slots *slots, const struct profile *profile)
 		slots->owners[slots->first[i]] = FRAME_OF_RUNTIME;
 		for (size_t k = 0; k < location->n_frames; k++)
 			slots->owners[slots->first[i] + k] =
-				profile__frame_owner(profile, location, location->frames[k].name);
+				profile__frame_owner(profile, location, location->frames[k].name,
+						     location->frames[k].file);
 	}
 	return 0;
 }

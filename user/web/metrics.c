@@ -317,7 +317,8 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 
 			if (growth && !isfinite(stacks[k]->growth.low))
 				continue;
-			holder = where_holder(p->latest, &p->latest->sites[stacks[k]->site], 100);
+			holder = where_holder(p->latest, &p->latest->sites[stacks[k]->site], 100,
+					      false);
 			fprintf(to, "memtrace_stack_%s{group=\"",
 				growth ? "growth_low_bytes_per_second" : "live_bytes");
 			put_label(to, groups[i].name);

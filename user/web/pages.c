@@ -118,7 +118,7 @@ static int put_fastest(FILE *to, const struct process *p)
 {
 	struct sink sink = sink__to_html(to);
 
-	return encode_fastest(p->latest, 160, &sink);
+	return encode_fastest(p->latest, &(struct table_options){.width = 160}, &sink);
 }
 
 int page_index(const struct site *site, FILE *to)

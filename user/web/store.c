@@ -296,7 +296,7 @@ static const struct stack *leader_of(const struct process *p)
 static void begin_rise(struct store *s, struct process *p, const struct stack *leader)
 {
 	_cleanup_free_ char *function =
-		where_holder(p->latest, &p->latest->sites[leader->site], 99);
+		where_holder(p->latest, &p->latest->sites[leader->site], 99, false);
 	const struct moment *moments[STORE_KEPT];
 	struct rise *rise = &p->rise;
 

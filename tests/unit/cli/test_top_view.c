@@ -153,6 +153,21 @@ static void test_order(void **state)
 	top_view__free(view);
 }
 
+static void test_runtime(void **state)
+{
+	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
+	struct profile *profile = new_profile(1);
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "std::vector<int>::push_back", "holder", "main");
+	end_profile(profile);
+	update_one(view, 10, profile);
+	assert_true(shows(view, "  holder (via std::vector<..>::push_back) < main"));
+	top_view__show_runtime(view, true);
+	assert_true(shows(view, "  std::vector<..>::push_back < holder < main"));
+	top_view__free(view);
+}
+
 /* The rate is that of the last ten seconds or more, not of the hour before. */
 static void test_rates(void **state)
 {
@@ -659,6 +674,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order),
+		cmocka_unit_test(test_runtime),
 		cmocka_unit_test(test_rates),
 		cmocka_unit_test(test_rate_interval),
 		cmocka_unit_test(test_all_sizes),

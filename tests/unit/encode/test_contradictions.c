@@ -56,7 +56,7 @@ static int in_leaks(const struct profile *profile, struct sink *sink)
 
 static int in_leader(const struct profile *profile, struct sink *sink)
 {
-	return encode_leader(profile, 200, sink);
+	return encode_leader(profile, &(struct table_options){.width = 200}, sink);
 }
 
 static int in_svg(const struct profile *profile, struct sink *sink)

@@ -88,7 +88,7 @@ static int narrow_table(const struct profile *p, struct sink *sink)
 
 static int leader(const struct profile *p, struct sink *sink)
 {
-	return encode_leader(p, 100, sink);
+	return encode_leader(p, &(struct table_options){}, sink);
 }
 
 static int processes(const struct profile *p, struct sink *sink)

@@ -241,6 +241,22 @@ static void losses_of_the_run_count_once(void **state)
 	free(text);
 }
 
+static void top_sites_are_own_code_or_the_runtimes(void **state)
+{
+	struct profile *profile = add(100, "large", 1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 64, 9, "malloc", "std::map<int, std::string>::insert", "store", "main");
+	end_profile(profile);
+	text = table((struct process_table_options){.width = 140});
+	assert_has(text, "  store\n");
+	free(text);
+	text = table((struct process_table_options){.width = 140, .show_runtime = true});
+	assert_has(text, "  std::map<..>::insert\n");
+	free(text);
+}
+
 static void sampled_processes(void)
 {
 	struct profile *profile;
@@ -603,6 +619,7 @@ int main(void)
 		cmocka_unit_test_teardown(a_total_may_be_more_than_one_heap, clear),
 		cmocka_unit_test_teardown(peaks_are_told, clear),
 		cmocka_unit_test_teardown(losses_of_the_run_count_once, clear),
+		cmocka_unit_test_teardown(top_sites_are_own_code_or_the_runtimes, clear),
 		cmocka_unit_test_teardown(cost_is_what_is_felt, clear),
 		cmocka_unit_test_teardown(sampled_runs_show_intervals, clear),
 		cmocka_unit_test_teardown(narrow_terminals_get_fewer_columns, clear),

@@ -116,7 +116,7 @@ static void frames_fill_the_width_and_no_more(void **state)
 	/* 10 + 2 + 7 + 2 + 5 + 2 = 28 columns before the frames; three of them and " < ..." would
 	 * take 3 * 10 + 2 * 3 + 6 = 42 */
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < ...\n");
-	assert_has(text, "  main (via std::map<>::insert_or)\n");
+	assert_has(text, "  main (via std::map<..>::insert_or)\n");
 	assert_has(text, "  an_extraordinarily_..can_hold_in_one_line\n");
 	free(text);
 	/* exactly as wide as needed: 4 * 10 + 3 * 3 = 49 */

@@ -24,6 +24,7 @@ static void functions_of_runtimes_are_known(void **state)
 		"operator new",
 		"operator new[](unsigned long)",
 		"operator delete",
+		"std::vector<bool>::operator bool",
 		/* Rust, by both manglings */
 		"<alloc::alloc::Global>::grow_impl_runtime",
 		"<alloc::raw_vec::RawVecInner<_>>::reserve::do_reserve_and_handle::<alloc::alloc:"
@@ -44,6 +45,7 @@ static void functions_of_runtimes_are_known(void **state)
 		"hashbrown::rustc_entry::<impl hashbrown::map::HashMap<K,V,S,A>>::rustc_entry",
 		"std::collections::hash::map::HashMap<K,V,S,A>::entry",
 		"core::ops::function::FnOnce::call_once",
+		"core::unicode::unicode_data::grapheme_extend::lookup",
 		/* Go */
 		"runtime.mallocgc",
 		"runtime/debug.FreeOSMemory",
@@ -64,6 +66,10 @@ static void functions_of_runtimes_are_known(void **state)
 		"app::Cache<std::string, std::vector<int> >::insert",
 		"operator<< <app::Session>",
 		"app::f(std::string)",
+		/* what it returns is not where it is */
+		"app::Cache<int>::operator std::vector<int, std::allocator<int> >",
+		"app::Cache<std::string>::operator std::string",
+		"app::Row::operator unsigned long",
 		"core::Engine::start", /* a namespace of C++ */
 		"core::net::Server::accept",
 		"alloc::Pool::get",
@@ -138,6 +144,130 @@ static void files_of_runtimes_are_known(void **state)
 			fail_msg("%s is no runtime's", no[i]);
 }
 
+static void interpreters_and_their_libraries_are_known(void **state)
+{
+	static const char *const interpreters[] = {
+		"/usr/bin/python3.11",
+		"/usr/bin/python3",
+		"/usr/bin/python3.11-dbg",
+		"/opt/python3.13t",
+		"python",
+		"/usr/lib/x86_64-linux-gnu/libpython3.11.so.1.0",
+		"/usr/lib/libpython3.13t.so.1.0",
+		"/usr/bin/node",
+		"/usr/bin/nodejs",
+		"/usr/lib/x86_64-linux-gnu/libnode.so.108",
+	};
+	static const char *const no_interpreters[] = {
+		"/usr/bin/python-config",
+		"/usr/bin/pythonista",
+		"/usr/bin/nodefs",
+		"/usr/bin/node_exporter",
+		"/srv/node/server",
+		"/usr/lib/libnodes.so",
+		"/usr/lib/libboost_python311.so.1.74.0",
+		"",
+	};
+	static const char *const libraries[] = {
+		"/usr/lib/python3.11/json/decoder.py",
+		"/usr/lib/python3/dist-packages/yaml/__init__.py",
+		"/usr/local/lib/python3.12/dist-packages/numpy/core/numeric.py",
+		"/srv/app/venv/lib/python3.11/site-packages/flask/app.py",
+		"/usr/lib64/python3.12/threading.py",
+		"/usr/lib/python3.11/lib-dynload/_json.cpython-311-x86_64-linux-gnu.so",
+		"<frozen importlib._bootstrap>",
+		"/srv/app/node_modules/sharp/build/Release/sharp.node",
+	};
+	static const char *const no_libraries[] = {
+		"/srv/app/server.py",	 "/home/u/python3/app.py", "<string>", "<stdin>",
+		"/srv/site-packages.py", "/usr/bin/server",	   "",
+	};
+	static const struct {
+		const char *name;
+		enum frame_owner owner;
+	} scripts[] = {
+		/* as Node.js 20 names its code */
+		{"JS:*work /srv/app/a.js:3:14", FRAME_OWN},
+		{"JS:* /srv/app/a.js:4:30", FRAME_OWN},
+		{"Eval:~ /srv/app/a.js:1:1", FRAME_OWN},
+		{"JS:^listOnTimeout node:internal/timers:524:25", FRAME_OF_LIBRARY},
+		{"JS:~readFileSync node:fs:441:22", FRAME_OF_LIBRARY},
+		{"JS:~Module._load node:internal/modules/cjs/loader:1:2", FRAME_OF_LIBRARY},
+		{"Eval:~ node:events:1:1", FRAME_OF_LIBRARY},
+		{"LazyCompile:*realpath internal/fs/utils.js:1", FRAME_OF_LIBRARY},
+		{"JS:*handle /srv/app/node_modules/express/lib/router/index.js:136:31",
+		 FRAME_OF_LIBRARY},
+		{"Builtin:InterpreterEntryTrampoline", FRAME_OF_INTERPRETER},
+		{"BytecodeHandler:CallProperty1", FRAME_OF_INTERPRETER},
+		/* C++ */
+		{"JS::Compile", FRAME_OWN},
+		{"Builtin::Call", FRAME_OWN},
+		{"Function::f node:x", FRAME_OWN},
+		{"main", FRAME_OWN},
+		{"JS:", FRAME_OWN},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(interpreters) / sizeof(*interpreters); i++)
+		if (!path__is_interpreter(interpreters[i]))
+			fail_msg("%s is an interpreter", interpreters[i]);
+	for (size_t i = 0; i < sizeof(no_interpreters) / sizeof(*no_interpreters); i++)
+		if (path__is_interpreter(no_interpreters[i]))
+			fail_msg("%s is no interpreter", no_interpreters[i]);
+	for (size_t i = 0; i < sizeof(libraries) / sizeof(*libraries); i++)
+		if (!path__is_library(libraries[i]))
+			fail_msg("%s is a library's", libraries[i]);
+	for (size_t i = 0; i < sizeof(no_libraries) / sizeof(*no_libraries); i++)
+		if (path__is_library(no_libraries[i]))
+			fail_msg("%s is no library's", no_libraries[i]);
+	for (size_t i = 0; i < sizeof(scripts) / sizeof(*scripts); i++)
+		if (function__script_owner(scripts[i].name) != scripts[i].owner)
+			fail_msg("%s is not of owner %d", scripts[i].name, scripts[i].owner);
+}
+
+/* The interpreter is the program, so that its file is no library; its functions are not the
+ * user's all the same. */
+static void frames_of_scripts_go_by_their_source(void **state)
+{
+	struct profile *profile = profile__new();
+	struct profile_location in_python = {.addr = 0x1500, .mapping = 0},
+				in_module = {.addr = 0x3500, .mapping = 1},
+				script = {.addr = 1ULL << 63 | 8, .mapping = -1};
+	struct profile_mapping python = {.start = 0x1000,
+					 .end = 0x2000,
+					 .perms = "r-xp",
+					 .path = "/usr/bin/python3.11"},
+			       module = {.start = 0x3000,
+					 .end = 0x4000,
+					 .perms = "r-xp",
+					 .path = "/venv/lib/python3.11/site-packages/np/core.so"};
+
+	(void)state;
+	profile->exe = strdup("/usr/bin/python3.11");
+	assert_int_equal(profile__add_mapping(profile, &python), 0);
+	assert_int_equal(profile__add_mapping(profile, &module), 0);
+	assert_int_equal(profile__frame_owner(profile, &in_python, "PyDict_New", NULL),
+			 FRAME_OF_INTERPRETER);
+	assert_int_equal(profile__frame_owner(profile, &in_python, "PyMem_Malloc", NULL),
+			 FRAME_OF_ALLOCATOR);
+	assert_int_equal(profile__frame_owner(profile, &in_module, "core.so+0x12", NULL),
+			 FRAME_OF_INTERPRETER);
+	assert_int_equal(profile__frame_owner(profile, &script, "loads",
+					      "/usr/lib/python3.11/json/__init__.py"),
+			 FRAME_OF_LIBRARY);
+	assert_int_equal(profile__frame_owner(profile, &script, "remember", "/srv/app/server.py"),
+			 FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &script, "[python]", NULL),
+			 FRAME_OF_INTERPRETER);
+	assert_int_equal(profile__frame_owner(profile, &script, "v8::Function::Call", NULL),
+			 FRAME_OF_INTERPRETER);
+	/* a program that was installed as a package is no library */
+	free(profile->exe);
+	profile->exe = strdup(module.path);
+	assert_int_equal(profile__frame_owner(profile, &in_module, "parse", NULL), FRAME_OWN);
+	profile__free(profile);
+}
+
 static void frames_go_by_file_and_name(void **state)
 {
 	struct profile *profile = profile__new();
@@ -157,27 +287,32 @@ static void frames_go_by_file_and_name(void **state)
 	(void)state;
 	assert_int_equal(profile__add_mapping(profile, &libc), 0);
 	assert_int_equal(profile__add_mapping(profile, &program), 0);
-	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen"), FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &in_libc, "libc.so.6+0x1234"),
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen", NULL), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "libc.so.6+0x1234", NULL),
 			 FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &in_libc, "malloc"), FRAME_OF_ALLOCATOR);
-	assert_int_equal(profile__frame_owner(profile, &in_program, "fopen"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &in_program, "server+0x1234"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &in_program, "std::vector<int>::push_back"),
-			 FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc"), FRAME_OF_ALLOCATOR);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "malloc", NULL),
+			 FRAME_OF_ALLOCATOR);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "fopen", NULL), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "server+0x1234", NULL),
+			 FRAME_OWN);
+	assert_int_equal(
+		profile__frame_owner(profile, &in_program, "std::vector<int>::push_back", NULL),
+		FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc", NULL),
+			 FRAME_OF_ALLOCATOR);
 	/* in a file without mappings, at best the names tell the modules */
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234"),
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234", NULL),
 			 FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "compiled_by_a_jit"), FRAME_OWN);
-	assert_int_equal(profile__frame_owner(profile, &nowhere, "0x7f0012345678"),
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234", NULL), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "compiled_by_a_jit", NULL),
+			 FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "0x7f0012345678", NULL),
 			 FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &nowhere, ""), FRAME_OF_RUNTIME);
-	assert_int_equal(profile__frame_owner(profile, &note, "worker-#"), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &nowhere, "", NULL), FRAME_OF_RUNTIME);
+	assert_int_equal(profile__frame_owner(profile, &note, "worker-#", NULL), FRAME_OF_RUNTIME);
 	/* the program itself is no library, whatever its name */
 	profile->exe = strdup("/lib/libc.so.6");
-	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen"), FRAME_OWN);
+	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen", NULL), FRAME_OWN);
 	profile__free(profile);
 }
 
@@ -206,6 +341,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(functions_of_runtimes_are_known),
 		cmocka_unit_test(files_of_runtimes_are_known),
+		cmocka_unit_test(interpreters_and_their_libraries_are_known),
+		cmocka_unit_test(frames_of_scripts_go_by_their_source),
 		cmocka_unit_test(frames_go_by_file_and_name),
 		cmocka_unit_test(qualified_names_are_taken_apart),
 	};

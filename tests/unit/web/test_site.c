@@ -320,9 +320,9 @@ static void each_path_has_its_answer(void **state)
 	assert_says("/metrics", NULL, NULL, 200, "# TYPE memtrace_rounds counter\n");
 	accepted = NULL;
 	assert_says("/pid/7", NULL, NULL, 301, "/pid/7/");
-	assert_says("/pid/7/", NULL, NULL, 200, "keep&lt;&gt;");
+	assert_says("/pid/7/", NULL, NULL, 200, "keep&lt;..&gt;");
 	assert_says("/pid/7/flame.svg", NULL, NULL, 200, "<svg");
-	assert_says("/pid/7/table", NULL, NULL, 200, "keep<> < main");
+	assert_says("/pid/7/table", NULL, NULL, 200, "keep<..> < main");
 	assert_says("/pid/7/collapsed", NULL, NULL, 200, "main;keep<T> 900\n");
 	assert_says("/pid/7/profile.json", NULL, NULL, 200, "\"pid\":7");
 	assert_says("/pid/7/snapshots", NULL, NULL, 200, "{\"id\": 2, ");
