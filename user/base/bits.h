@@ -28,6 +28,16 @@ static inline void bits__clear(uint64_t *bits, size_t i)
 	bits[i / 64] &= ~(1ULL << i % 64);
 }
 
+/* How many bits of a word are set. x86-64 without extensions has no instruction for it, and the
+ * compiler's function looks bytes up in a table. */
+static inline uint32_t bits__count(uint64_t word)
+{
+	word -= word >> 1 & 0x5555555555555555ULL;
+	word = (word & 0x3333333333333333ULL) + (word >> 2 & 0x3333333333333333ULL);
+	word = (word + (word >> 4)) & 0x0f0f0f0f0f0f0f0fULL;
+	return (uint32_t)(word * 0x0101010101010101ULL >> 56);
+}
+
 /* The first bit from number i on that is `wanted`; n if there is none below n. */
 static inline size_t bits__next(const uint64_t *bits, size_t i, size_t n, bool wanted)
 {

@@ -367,6 +367,28 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
 	return true;
 }
 
+bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot)
+{
+	const struct span *span = blocks__find_span(blocks, addr);
+	size_t slot, start;
+
+	if (!span || !span->n_slots)
+		return false;
+	if (span->kind != SPAN_WALKED) {
+		slot = (size_t)((addr - span->first) / span->block_size);
+		*ret_slot = span->first_slot + slot;
+		return addr >= span->first && slot < span->n_slots;
+	}
+	slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
+	/* Only the size of the next block lies behind the usable bytes of a block. */
+	if (addr % BLOCK_GRANULE >= HEADER && slot + 1 < span->n_slots &&
+	    bits__test(span->starts, slot + 1))
+		return false;
+	start = start_before(span, slot);
+	*ret_slot = span->first_slot + start;
+	return start != SIZE_MAX;
+}
+
 int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx)
 {
 	struct block block;

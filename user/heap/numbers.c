@@ -7,45 +7,58 @@
 #include "base/bits.h"
 #include "base/search.h"
 
-#define GROUP 8 /* words of 64 slots between two counts */
-
-static int note(const struct block *block, void *ctx)
+int numbers__open(struct numbers *numbers, const struct blocks *blocks)
 {
-	struct numbers *numbers = ctx;
+	size_t n_words = bits__words(blocks__n_slots(blocks));
 
+	*numbers = (struct numbers){
+		.blocks = blocks,
+		.used = calloc(n_words, sizeof(*numbers->used)),
+		.before = calloc(n_words, sizeof(*numbers->before)),
+		.n_words = n_words,
+	};
+	if (numbers->used && numbers->before)
+		return 0;
+	numbers__clear(numbers);
+	return -ENOMEM;
+}
+
+void numbers__take(struct numbers *numbers, const struct block *block)
+{
+	bits__set(numbers->used, block->slot);
+}
+
+int numbers__close(struct numbers *numbers)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < numbers->n_words && n <= INT32_MAX; i++) {
+		numbers->before[i] = (uint32_t)n;
+		n += bits__count(numbers->used[i]);
+	}
+	if (n > INT32_MAX) {
+		numbers__clear(numbers);
+		return -EFBIG;
+	}
+	numbers->n = (uint32_t)n;
+	return 0;
+}
+
+static int take_used(const struct block *block, void *ctx)
+{
 	if (block->in_use)
-		bits__set(numbers->used, block->slot);
+		numbers__take(ctx, block);
 	return 0;
 }
 
 int numbers__init(struct numbers *numbers, const struct blocks *blocks)
 {
-	size_t n_words = bits__words(blocks__n_slots(blocks));
-	struct numbers made = {
-		.blocks = blocks,
-		.used = calloc(n_words, sizeof(*made.used)),
-		.before = calloc(n_words / GROUP + 1, sizeof(*made.before)),
-		.n_words = n_words,
-	};
-	uint64_t n = 0;
+	int err = numbers__open(numbers, blocks);
 
-	if (!made.used || !made.before) {
-		numbers__clear(&made);
-		return -ENOMEM;
-	}
-	blocks__each(blocks, note, &made);
-	for (size_t i = 0; i < n_words && n <= INT32_MAX; i++) {
-		if (i % GROUP == 0)
-			made.before[i / GROUP] = (uint32_t)n;
-		n += (uint64_t)__builtin_popcountll(made.used[i]);
-	}
-	if (n > INT32_MAX) {
-		numbers__clear(&made);
-		return -EFBIG;
-	}
-	made.n = (uint32_t)n;
-	*numbers = made;
-	return 0;
+	if (err)
+		return err;
+	blocks__each(blocks, take_used, numbers);
+	return numbers__close(numbers);
 }
 
 void numbers__clear(struct numbers *numbers)
@@ -57,33 +70,23 @@ void numbers__clear(struct numbers *numbers)
 
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr)
 {
-	struct block block;
-	size_t word;
-	uint64_t bit;
-	uint32_t n;
+	size_t slot;
+	uint64_t word, bit;
 
-	if (!blocks__find(numbers->blocks, addr, &block) || !block.in_use)
+	if (!blocks__slot(numbers->blocks, addr, &slot))
 		return NO_NUMBER;
-	word = block.slot / 64;
-	bit = 1ULL << (block.slot % 64);
-	n = numbers->before[word / GROUP];
-	for (size_t i = word / GROUP * GROUP; i < word; i++)
-		n += (uint32_t)__builtin_popcountll(numbers->used[i]);
-	return n + (uint32_t)__builtin_popcountll(numbers->used[word] & (bit - 1));
+	word = numbers->used[slot / 64];
+	bit = 1ULL << slot % 64;
+	return word & bit ? numbers->before[slot / 64] + bits__count(word & (bit - 1)) : NO_NUMBER;
 }
 
 /* The slot of a number. */
 static size_t slot_of(const struct numbers *numbers, uint32_t number)
 {
-	size_t n_groups = (numbers->n_words + GROUP - 1) / GROUP;
-	size_t group = SEARCH_FIRST(g, n_groups, numbers->before[g] > number) - 1;
-	uint32_t left = number - numbers->before[group];
-	size_t word = group * GROUP;
-	uint64_t bits;
+	size_t word = SEARCH_FIRST(i, numbers->n_words, numbers->before[i] > number) - 1;
+	uint64_t bits = numbers->used[word];
 
-	for (; left >= (uint32_t)__builtin_popcountll(numbers->used[word]); word++)
-		left -= (uint32_t)__builtin_popcountll(numbers->used[word]);
-	for (bits = numbers->used[word]; left; left--)
+	for (uint32_t left = number - numbers->before[word]; left; left--)
 		bits &= bits - 1;
 	return word * 64 + (size_t)__builtin_ctzll(bits);
 }

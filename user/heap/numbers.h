@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Numbers for the blocks in use, from 0 on, ascending by address. Slots of blocks.h have gaps;
- * numbers have none, so arrays can be indexed by them. Takes a bit per slot. */
+/* Numbers for the blocks in use, or some of them, from 0 on, ascending by address. Slots of
+ * blocks.h have gaps; numbers have none, so arrays can be indexed by them. Takes 1.5 bits per
+ * slot. */
 #ifndef MEMTRACE_HEAP_NUMBERS_H
 #define MEMTRACE_HEAP_NUMBERS_H
 
@@ -15,17 +16,22 @@
 /* Free with numbers__clear(). */
 struct numbers {
 	const struct blocks *blocks; /* the caller's */
-	uint64_t *used;		     /* a bit per slot: a block in use */
-	uint32_t *before;	     /* how many are set before each group of words */
+	uint64_t *used;		     /* a bit per slot: a block with a number */
+	uint32_t *before;	     /* how many are set before each word */
 	size_t n_words;
-	uint32_t n; /* blocks in use */
+	uint32_t n; /* blocks with a number */
 };
 
 /* blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG: more than 2^31 blocks. */
 int numbers__init(struct numbers *numbers, const struct blocks *blocks);
+/* The same in steps, for some of the blocks in use: numbers__open(); numbers__take() for each
+ * block, in any order; numbers__close(). Errors as above. */
+int numbers__open(struct numbers *numbers, const struct blocks *blocks);
+void numbers__take(struct numbers *numbers, const struct block *block);
+int numbers__close(struct numbers *numbers);
 void numbers__clear(struct numbers *numbers);
 
-/* The number of the block in use that holds addr; NO_NUMBER: none does. */
+/* The number of the block that holds addr; NO_NUMBER: none that has a number. */
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 
 /* The block of a number below n. False: there is none, which is a mistake of the caller. */
