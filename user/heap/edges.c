@@ -7,24 +7,28 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/bits.h"
 #include "base/vector.h"
 
 #define MAX_LEB 10 /* bytes of the longest number */
 
 int edges__init(struct edges *edges, uint32_t n_blocks)
 {
-	uint64_t *starts = calloc((size_t)n_blocks / EDGES_STRIDE + 1, sizeof(*starts));
-
-	if (!starts)
-		return -ENOMEM;
-	*edges = (struct edges){.starts = starts};
-	return 0;
+	*edges = (struct edges){
+		.has = calloc(bits__words(n_blocks), sizeof(*edges->has)),
+		.starts = calloc((size_t)n_blocks / EDGES_STRIDE + 1, sizeof(*edges->starts)),
+	};
+	if (edges->has && edges->starts)
+		return 0;
+	edges__clear(edges);
+	return -ENOMEM;
 }
 
 void edges__clear(struct edges *edges)
 {
 	free(edges->bytes);
 	free(edges->starts);
+	free(edges->has);
 	*edges = (struct edges){};
 }
 
@@ -63,6 +67,7 @@ int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n)
 		return 0;
 	if (VECTOR_RESERVE(edges->bytes, edges->room, edges->n_bytes + (n + 1) * MAX_LEB))
 		return -ENOMEM;
+	bits__set(edges->has, from);
 	fill_starts(edges, from / EDGES_STRIDE);
 	at = put(edges->bytes + edges->n_bytes, (uint64_t)n * EDGES_STRIDE + from % EDGES_STRIDE);
 	for (size_t i = 0; i < n; i++) {
@@ -81,7 +86,7 @@ struct edge_walk edges__from(const struct edges *edges, uint32_t from)
 	uint32_t group = from / EDGES_STRIDE;
 	const uint64_t *start = &edges->starts[group];
 
-	if (group >= edges->filled)
+	if (!bits__test(edges->has, from))
 		return (struct edge_walk){.from = from};
 	return (struct edge_walk){
 		.at = edges->bytes + start[0],

@@ -14,6 +14,7 @@
 struct edges {
 	unsigned char *bytes;
 	size_t n_bytes, room;
+	uint64_t *has;	  /* a bit per block: it has pointers */
 	uint64_t *starts; /* where the records of every EDGES_STRIDE-th block begin */
 	uint32_t filled;  /* how many of starts are set */
 	uint64_t n;	  /* pointers that were added */

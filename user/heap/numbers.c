@@ -44,23 +44,6 @@ int numbers__close(struct numbers *numbers)
 	return 0;
 }
 
-static int take_used(const struct block *block, void *ctx)
-{
-	if (block->in_use)
-		numbers__take(ctx, block);
-	return 0;
-}
-
-int numbers__init(struct numbers *numbers, const struct blocks *blocks)
-{
-	int err = numbers__open(numbers, blocks);
-
-	if (err)
-		return err;
-	blocks__each(blocks, take_used, numbers);
-	return numbers__close(numbers);
-}
-
 void numbers__clear(struct numbers *numbers)
 {
 	free(numbers->used);

@@ -22,10 +22,9 @@ struct numbers {
 	uint32_t n; /* blocks with a number */
 };
 
-/* blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG: more than 2^31 blocks. */
-int numbers__init(struct numbers *numbers, const struct blocks *blocks);
-/* The same in steps, for some of the blocks in use: numbers__open(); numbers__take() for each
- * block, in any order; numbers__close(). Errors as above. */
+/* In steps: numbers__open(); numbers__take() for each block in use that gets a number, in any order;
+ * numbers__close(). blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG: more than
+ * 2^31 blocks. */
 int numbers__open(struct numbers *numbers, const struct blocks *blocks);
 void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);

@@ -8,13 +8,21 @@
 #include "base/bits.h"
 #include "base/vector.h"
 #include "heap/image.h"
+#include "heap/window.h"
 
 #define WORD	     sizeof(uint64_t)
-#define WINDOW_BYTES (256u << 10)
-#define WINDOW_WORDS (WINDOW_BYTES / WORD)
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
+#define LARGE	     (64u << 10)
+#define AHEAD_BLOCKS 32768 /* at most */
 #define LOW_ADDRS    (1ULL << 32)
+
+/* A block of LARGE bytes or more, such as a hash table. */
+struct large {
+	struct block block;
+	uint32_t number;
+	bool read; /* before the others */
+};
 
 /* One scan. Blocks are visited once each: when a block is marked, it goes into the queue. When the
  * queue is full, the block's bit in `waiting` is set instead, which needs no memory more. */
@@ -25,6 +33,7 @@ struct scanning {
 	struct late *late;	  /* NULL: none are noted */
 	uint64_t lowest, highest; /* of all spans and their vicinity */
 	bool all;		  /* keep all pointers, and parents */
+	bool ahead;		  /* read_ahead() */
 
 	/* How far the heap is read, as a block's number: blocks from this one on are visited when
 	 * they are read. The number of all blocks: the heap is read. */
@@ -35,9 +44,12 @@ struct scanning {
 	uint64_t *waiting;
 	uint32_t n_waiting;
 
-	/* The present words, and a range of addresses that is known not to be resident. */
-	uint64_t *words;
-	uint64_t gap, start, end; /* nothing is resident in [gap, start); words has [start, end) */
+	struct window window;
+	uint64_t gap; /* nothing is resident from here to the window's start */
+
+	struct large *large; /* ascending */
+	size_t n_large, large_room;
+	size_t next_large; /* the first that is not below the block at hand */
 
 	uint32_t number;   /* of the block at hand */
 	uint32_t *targets; /* WINDOW_WORDS */
@@ -62,6 +74,13 @@ static void push(struct scanning *s, uint32_t number)
 	}
 	bits__set(s->waiting, number);
 	s->n_waiting++;
+}
+
+/* While blocks are read ahead: this one, too, if there is room. It will be read anyway. */
+static void push_ahead(struct scanning *s, uint32_t number)
+{
+	if (s->tail - s->head < QUEUE)
+		s->queue[s->tail++ % QUEUE] = number;
 }
 
 /* Moves blocks that wait into the queue, which is empty. */
@@ -112,43 +131,6 @@ static bool may_point(const struct scanning *s, uint64_t value)
 	return value - s->lowest < s->highest - s->lowest;
 }
 
-/* As load(), page by page: zeros where nothing is. */
-static int load_pages(struct scanning *s, uint64_t start, uint64_t end)
-{
-	for (uint64_t at = start, stop; at < end; at = stop) {
-		unsigned char *to = (unsigned char *)s->words + (at - start);
-		int err;
-
-		stop = at / HEAP_PAGE * HEAP_PAGE + HEAP_PAGE;
-		stop = stop < end ? stop : end;
-		err = image__read(s->image, at, to, (size_t)(stop - at));
-		if (err == -ETIMEDOUT || err == -EFBIG)
-			return err;
-		if (err) {
-			memset(to, 0, (size_t)(stop - at));
-			s->reach->unread_bytes += stop - at;
-		}
-	}
-	return 0;
-}
-
-/* Reads resident memory from start on into the window. 0, or why nothing more can be read. */
-static int load(struct scanning *s, uint64_t start, uint64_t end)
-{
-	int err;
-
-	if (end - start > WINDOW_BYTES)
-		end = start + WINDOW_BYTES;
-	err = image__read(s->image, start, s->words, (size_t)(end - start));
-	if (err == -ETIMEDOUT || err == -EFBIG)
-		return err;
-	if (err) /* some of the memory was unmapped meanwhile */
-		err = load_pages(s, start, end);
-	s->start = start;
-	s->end = end;
-	return err;
-}
-
 /* *ret_parent: a root that leads to blocks. 0 or -ENOMEM. */
 static int add_root_word(struct scanning *s, const struct root_word *word, uint32_t *ret_parent)
 {
@@ -186,8 +168,12 @@ static int take_root(struct scanning *s, uint64_t value, const struct root_word 
 		rc = add_root_word(s, word, &parent);
 		return rc ? rc : late__follow(s->late, value, parent);
 	}
-	if (!mark(reach, number) || !s->all)
+	if (!mark(reach, number))
 		return 0;
+	if (!s->all) {
+		push_ahead(s, number);
+		return 0;
+	}
 	rc = add_root_word(s, word, &parent);
 	if (rc)
 		return rc;
@@ -203,15 +189,15 @@ static int read_root(struct scanning *s, const struct root *root)
 	int err;
 
 	while (at < root->end && image__run(s->image, at, root->end, &start, &end)) {
-		err = load(s, start, end);
-		for (size_t i = 0; !err && i < (s->end - start) / WORD; i++) {
+		err = window__load(&s->window, s->image, start, end);
+		for (size_t i = 0; !err && i < (s->window.end - start) / WORD; i++) {
 			word.addr = start + i * WORD;
-			err = take_root(s, s->words[i], &word);
+			err = take_root(s, s->window.words[i], &word);
 		}
 		if (err)
 			return err;
-		s->reach->root_bytes += s->end - start;
-		at = s->end;
+		s->reach->root_bytes += s->window.end - start;
+		at = s->window.end;
 	}
 	return image__spent(s->image);
 }
@@ -260,7 +246,11 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 			continue;
 		last = to;
 		if (marked) {
-			if (mark(reach, to) && to < s->number)
+			if (!mark(reach, to))
+				continue;
+			if (s->ahead)
+				push_ahead(s, to);
+			else if (to < s->reached)
 				push(s, to);
 		} else if (s->all || !reach__has(reach, to)) {
 			s->targets[n_targets++] = to;
@@ -269,44 +259,125 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 	return edges__add(&reach->edges, s->number, s->targets, n_targets);
 }
 
+/* Reads the block whose number is s->number, and memory behind it up to `to` for the next ones. */
+static int read_words(struct scanning *s, const struct block *block, uint64_t to)
+{
+	uint64_t at = (block->start + WORD - 1) / WORD * WORD;
+	uint64_t block_end = (block->start + block->size) / WORD * WORD;
+	int err;
+
+	while (at < block_end) {
+		uint64_t start, end;
+
+		if (at < s->gap || at >= s->window.end) {
+			s->gap = at;
+			if (!image__run(s->image, at, to, &start, &end)) {
+				s->window.start = s->window.end = to;
+				err = image__spent(s->image);
+			} else {
+				err = window__load(&s->window, s->image, start, end);
+			}
+			if (err)
+				return err;
+		}
+		start = at > s->window.start ? at : s->window.start;
+		end = block_end < s->window.end ? block_end : s->window.end;
+		if (start >= end)
+			break; /* no more of the block is resident */
+		err = take_words(s, s->window.words + (start - s->window.start) / WORD,
+				 (end - start) / WORD);
+		if (err)
+			return err;
+		/* Marked only now, by a block that it leads to: the rest of it is handled as that
+		 * of a marked block. */
+		if (!s->ahead)
+			drain(s);
+		at = end;
+	}
+	return 0;
+}
+
 static int read_block(const struct block *block, void *ctx)
 {
 	struct scanning *s = ctx;
-	uint64_t at = (block->start + WORD - 1) / WORD * WORD;
-	uint64_t block_end = (block->start + block->size) / WORD * WORD;
+	bool was_read = false;
 	int err;
 
 	if (!block->in_use)
 		return 0;
 	s->reached = s->number;
-	while (at < block_end) {
-		uint64_t start, end;
-
-		if (at < s->gap || at >= s->end) {
-			s->gap = at;
-			if (!image__run(s->image, at, block->span->end, &start, &end)) {
-				s->start = s->end = block->span->end;
-				err = image__spent(s->image);
-			} else {
-				err = load(s, start, end);
-			}
-			if (err)
-				return err;
-		}
-		start = at > s->start ? at : s->start;
-		end = block_end < s->end ? block_end : s->end;
-		if (start >= end)
-			break; /* no more of the block is resident */
-		err = take_words(s, s->words + (start - s->start) / WORD, (end - start) / WORD);
-		if (err)
-			return err;
-		/* Marked only now, by a block that it leads to: the rest of it is handled as that
-		 * of a marked block. */
-		drain(s);
-		at = end;
-	}
+	if (s->next_large < s->n_large && s->large[s->next_large].number == s->number)
+		was_read = s->large[s->next_large++].read;
+	err = was_read ? 0 : read_words(s, block, block->span->end);
 	s->number++;
-	return 0;
+	return err;
+}
+
+static void forget_window(struct scanning *s)
+{
+	s->gap = s->window.start = s->window.end = 0;
+}
+
+static int read_one_ahead(struct scanning *s, uint32_t number, const struct block *block)
+{
+	s->number = number;
+	forget_window(s);
+	return read_words(s, block, (block->start + block->size) / WORD * WORD);
+}
+
+/* Reads the blocks in the queue, and what they lead to, until *budget is used up. */
+static int read_near(struct scanning *s, uint32_t *budget)
+{
+	int err = 0;
+
+	for (; s->head != s->tail && *budget && !err; --*budget) {
+		uint32_t number = s->queue[s->head++ % QUEUE];
+		struct block block;
+
+		if (numbers__block(&s->reach->numbers, number, &block) && block.size < LARGE)
+			err = read_one_ahead(s, number, &block);
+	}
+	return err;
+}
+
+/* Reads large blocks that are marked. *ret_any: there were some. */
+static int read_large(struct scanning *s, bool *ret_any)
+{
+	int err = 0;
+
+	*ret_any = false;
+	for (size_t i = 0; i < s->n_large && !err; i++) {
+		struct large *large = &s->large[i];
+
+		if (large->read || !reach__has(s->reach, large->number))
+			continue;
+		large->read = *ret_any = true;
+		err = read_one_ahead(s, large->number, &large->block);
+	}
+	return err;
+}
+
+/* Reads large blocks before all others, if few steps lead to them from a root. A table leads to
+ * most of a heap, and often lies behind it. If it were read last, the pointers of all that it leads
+ * to had to be kept, and then followed in the table's order. */
+static int read_ahead(struct scanning *s)
+{
+	uint32_t budget = s->reach->numbers.n / 64;
+	bool any = true;
+	int err = 0;
+
+	if (budget > AHEAD_BLOCKS)
+		budget = AHEAD_BLOCKS;
+	s->ahead = true;
+	while (!err && any) {
+		err = read_near(s, &budget);
+		if (!err)
+			err = read_large(s, &any);
+	}
+	s->ahead = false;
+	s->head = s->tail = 0;
+	s->number = 0;
+	return err;
 }
 
 /* --- late blocks --- */
@@ -380,7 +451,9 @@ static int scan(struct scanning *s, const struct blocks *blocks, const struct ro
 
 	for (int kind = 0; !err && !s->all && kind < ROOT_KINDS; kind++)
 		err = read_roots(s, roots, kind);
-	s->gap = s->start = s->end = 0;
+	if (!err && !s->all)
+		err = read_ahead(s);
+	forget_window(s);
 	if (!err)
 		err = blocks__each(blocks, read_block, s);
 	s->reached = s->reach->numbers.n;
@@ -389,13 +462,34 @@ static int scan(struct scanning *s, const struct blocks *blocks, const struct ro
 	return err ? err : follow_late(s);
 }
 
+static int number_block(const struct block *block, void *ctx)
+{
+	struct scanning *s = ctx;
+
+	if (!block->in_use)
+		return 0;
+	numbers__take(&s->reach->numbers, block);
+	if (block->size >= LARGE) {
+		if (VECTOR_RESERVE(s->large, s->large_room, s->n_large + 1))
+			return -ENOMEM;
+		s->large[s->n_large++] = (struct large){.block = *block, .number = s->number};
+	}
+	s->number++;
+	return 0;
+}
+
 static int make(struct scanning *s, const struct blocks *blocks, struct reach *reach)
 {
 	size_t n_spans = blocks__n_spans(blocks), n;
-	int err = numbers__init(&reach->numbers, blocks);
+	int err = numbers__open(&reach->numbers, blocks);
 
+	if (!err)
+		err = blocks__each(blocks, number_block, s);
+	if (!err)
+		err = numbers__close(&reach->numbers);
 	if (err)
 		return err;
+	s->number = 0;
 	if (n_spans) {
 		s->lowest = blocks__span(blocks, 0)->start;
 		s->highest = blocks__span(blocks, n_spans - 1)->end;
@@ -412,10 +506,9 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 		reach->parents = calloc((size_t)reach->numbers.n + 1, sizeof(*reach->parents));
 	s->queue = malloc(QUEUE * sizeof(*s->queue));
 	s->waiting = calloc(n, sizeof(*s->waiting));
-	s->words = malloc(WINDOW_BYTES);
 	s->targets = malloc(WINDOW_WORDS * sizeof(*s->targets));
 	if (!reach->marked || (s->all && !reach->parents) || !s->queue || !s->waiting ||
-	    !s->words || !s->targets)
+	    window__init(&s->window) || !s->targets)
 		return -ENOMEM;
 	return edges__init(&reach->edges, reach->numbers.n);
 }
@@ -430,10 +523,12 @@ int reach__scan(struct image *image, const struct blocks *blocks, const struct r
 
 	if (!err)
 		err = scan(&s, blocks, roots);
+	reach.unread_bytes = s.window.unread_bytes;
 	free(s.queue);
 	free(s.waiting);
-	free(s.words);
+	window__clear(&s.window);
 	free(s.targets);
+	free(s.large);
 	if (err) {
 		reach__clear(&reach);
 		return err;
@@ -456,7 +551,7 @@ size_t reach__bytes(const struct reach *reach)
 {
 	size_t n = reach->numbers.n, slots = reach->numbers.n_words * 64;
 
-	return slots / 8 + slots / 128 + n / 8 + reach->edges.n_bytes +
+	return slots / 8 + slots / 16 + n / 4 + reach->edges.n_bytes +
 	       n / EDGES_STRIDE * sizeof(uint64_t) + (reach->parents ? n * sizeof(uint32_t) : 0) +
 	       reach->n_root_words * sizeof(*reach->root_words);
 }

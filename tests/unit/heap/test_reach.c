@@ -290,6 +290,50 @@ static void test_blocks_younger_than_the_list(void **state)
 	made_heap__free(&heap);
 }
 
+/* Tables lie behind the blocks that they lead to. They are read first, so that no pointers have to
+ * be kept, however small the blocks that lead to the tables are. */
+static void test_tables_are_read_first(void **state)
+{
+	enum { N = 1000, SMALL = 2000, TABLE = 2048, OTHER = 2048 + 2048 };
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct reach reach;
+	struct span *span;
+
+	(void)state;
+	made_heap__begin_empty(&heap);
+	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
+	for (uint64_t i = 0; i < N; i++) {
+		span__add_block(span, BLOCK(i), true);
+		if (i % 2)
+			fake__put(&heap.fake, BLOCK(i) + 8, BLOCK(i - 1));
+		fake__put(&heap.fake, BLOCK(i) + 16, BLOCK(SMALL)); /* a parent */
+		if (i != 7 && i != 6)				    /* lost */
+			fake__put(&heap.fake, BLOCK(i % 4 ? TABLE : OTHER) + i * 64, BLOCK(i));
+	}
+	span__add_block(span, BLOCK(N), false);
+	for (uint64_t i = SMALL; i < SMALL + 3; i++) {
+		span__add_block(span, BLOCK(i), true);
+		fake__put(&heap.fake, BLOCK(i), BLOCK(i + 1 < SMALL + 3 ? i + 1 : TABLE));
+	}
+	span__add_block(span, BLOCK(SMALL + 3), false);
+	span__add_block(span, BLOCK(TABLE), true);
+	span__add_block(span, BLOCK(OTHER), true);
+	span__add_block(span, BLOCK(OTHER + 2048), false);
+	fake__put(&heap.fake, BLOCK(TABLE) + 0x10000, BLOCK(OTHER) + 8);
+	fake__put(&heap.fake, DATA, BLOCK(SMALL));
+	made_heap__finish(&heap, 0);
+	for (int parents = 0; parents < 2; parents++) {
+		scan(parents, &reach);
+		assert_int_equal(reach.numbers.n, N + 3 + 2);
+		assert_int_equal(reach.n_marked, reach.numbers.n - 2);
+		assert_false(reach__has(&reach, 6) || reach__has(&reach, 7));
+		if (!parents)
+			assert_int_equal(reach.edges.n, 1); /* among the lost ones */
+		reach__clear(&reach);
+	}
+	made_heap__free(&heap);
+}
+
 static void test_limits(void **state)
 {
 	struct reach reach;
@@ -321,6 +365,7 @@ int main(void)
 		cmocka_unit_test(test_random_graphs),
 		cmocka_unit_test(test_blocks_younger_than_the_list),
 		cmocka_unit_test(test_a_queue_that_is_full),
+		cmocka_unit_test(test_tables_are_read_first),
 		cmocka_unit_test(test_limits),
 	};
 

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A window of words, through which large memory of a process is read. */
+#ifndef MEMTRACE_HEAP_WINDOW_H
+#define MEMTRACE_HEAP_WINDOW_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct image;
+
+#define WINDOW_BYTES (256u << 10)
+#define WINDOW_WORDS (WINDOW_BYTES / sizeof(uint64_t))
+
+/* Free with window__clear(). */
+struct window {
+	uint64_t *words;
+	uint64_t start, end;   /* addresses of the words that were loaded last */
+	uint64_t unread_bytes; /* in all, that were there, but could not be read */
+};
+
+int window__init(struct window *window); /* 0 or -ENOMEM */
+void window__clear(struct window *window);
+
+/* Loads resident memory (image__run()) from start on, up to end or less. Memory that was unmapped
+ * meanwhile counts as zeros. 0, or why nothing more can be read: -ETIMEDOUT, -EFBIG. */
+int window__load(struct window *window, struct image *image, uint64_t start, uint64_t end);
+
+#endif
