@@ -7,6 +7,7 @@
 #include "heap/lost.h"
 #include "heap/paths.h"
 #include "heap/reach.h"
+#include "heap/recheck.h"
 
 #define DATA	   0x400000ULL
 #define HEAP	   0x500000ULL
@@ -40,7 +41,7 @@ static void check_leaks(const struct reach *reach, struct image *image)
 	require(!lost__list(reach, image, NULL, 100000, &lost));
 	require(lost.n == reach->numbers.n - reach->n_marked);
 	require(!lost__list(reach, image, &lost, 100000, &same) && same.n <= lost.n);
-	require(!lost__leaks(reach, &lost, &leaks, &n));
+	require(!lost__leaks(&reach->numbers, &reach->edges, &lost, &leaks, &n));
 	for (size_t i = 0; i < n; i++) {
 		blocks += leaks[i].blocks;
 		bytes += leaks[i].bytes;
@@ -73,6 +74,37 @@ static void check_paths(const struct reach *reach, struct image *image)
 	}
 }
 
+/* In a heap that stays as it is, no pointer leads to the blocks that a scan has left over. Where it
+ * changes, some of them are left. Each block that is left is of one leak. */
+static void check_again(struct image *image, const struct blocks *blocks, const struct roots *roots,
+			const struct reach *reach, bool still)
+{
+	struct recheck first, second;
+	struct leak *leaks;
+	struct lost lost;
+	size_t n;
+	uint64_t n_blocks = 0;
+
+	require(!lost__list(reach, image, NULL, 100000, &lost));
+	if (!recheck__scan(image, blocks, roots, &lost, NULL, false, &first)) {
+		require(first.lost.n <= lost.n && (!still || first.lost.n == lost.n));
+		if (!recheck__scan(image, blocks, roots, &first.lost, &first.stale, true,
+				   &second)) {
+			require(second.lost.n <= first.lost.n);
+			require(!still || second.lost.n == lost.n);
+			require(!lost__leaks(&second.numbers, &second.edges, &second.lost, &leaks,
+					     &n));
+			for (size_t i = 0; i < n; i++)
+				n_blocks += leaks[i].blocks;
+			require(n_blocks == second.lost.n);
+			free(leaks);
+			recheck__clear(&second);
+		}
+		recheck__clear(&first);
+	}
+	free(lost.list);
+}
+
 static void look(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		 bool still)
 {
@@ -81,6 +113,7 @@ static void look(struct image *image, const struct blocks *blocks, const struct 
 	if (reach__scan(image, blocks, roots, NULL, false, &alone))
 		return;
 	check_leaks(&alone, image);
+	check_again(image, blocks, roots, &alone, still);
 	if (!reach__scan(image, blocks, roots, NULL, true, &with)) {
 		require(with.numbers.n == alone.numbers.n);
 		require(!still || with.n_marked == alone.n_marked);

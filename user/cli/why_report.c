@@ -34,7 +34,8 @@ static void take_losses(const struct why_sums *sums, uint64_t *losses)
 	}
 	losses[WHY_LOSS_SWAPPED] = sums->swapped_bytes;
 	losses[WHY_LOSS_UNREAD] = sums->unread_bytes;
-	losses[WHY_LOSS_ONCE] = sums->once_unreached;
+	losses[WHY_LOSS_ONCE] = sums->unreached > sums->lost ? sums->unreached - sums->lost : 0;
+	losses[WHY_LOSS_UNSETTLED] = sums->unsettled;
 	losses[WHY_LOSS_LATE] = sums->late_beyond;
 	losses[WHY_LOSS_BEYOND] = sums->lost_beyond;
 	losses[WHY_LOSS_NO_PATH] = sums->no_path;

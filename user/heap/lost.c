@@ -24,8 +24,7 @@ struct listing {
 	struct lost lost;
 };
 
-/* What is not there any more counts as zeros. */
-static uint64_t hash_content(struct image *image, const struct block *block)
+uint64_t lost__hash(struct image *image, const struct block *block)
 {
 	unsigned char bytes[LOST_HASHED] = {0};
 	size_t len = block->size < LOST_HASHED ? (size_t)block->size : LOST_HASHED;
@@ -47,7 +46,7 @@ static int list_block(const struct block *block, void *ctx)
 
 	if (!block->in_use || reach__has(l->reach, l->number++))
 		return 0;
-	content = hash_content(l->image, block);
+	content = lost__hash(l->image, block);
 	if (before) {
 		while (l->i < before->n && before->list[l->i].addr < block->start)
 			l->i++;
@@ -86,7 +85,7 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
 
 /* Lost blocks by their index in the list. */
 struct grouping {
-	const struct reach *reach;
+	const struct edges *edges;
 	const struct lost *lost;
 	uint32_t *numbers; /* ascending */
 	uint32_t *leader;  /* NONE: not known yet */
@@ -103,7 +102,7 @@ static uint32_t index_of(const struct grouping *g, uint32_t number)
 
 static void note_pointed(struct grouping *g, uint32_t from)
 {
-	struct edge_walk walk = edges__from(&g->reach->edges, g->numbers[from]);
+	struct edge_walk walk = edges__from(g->edges, g->numbers[from]);
 	uint32_t number, to;
 
 	while (edge_walk__next(&walk, &number)) {
@@ -121,7 +120,7 @@ static void lead(struct grouping *g, uint32_t from)
 	g->leader[from] = from;
 	g->stack[n++] = from;
 	while (n) {
-		struct edge_walk walk = edges__from(&g->reach->edges, g->numbers[g->stack[--n]]);
+		struct edge_walk walk = edges__from(g->edges, g->numbers[g->stack[--n]]);
 		uint32_t number, to;
 
 		while (edge_walk__next(&walk, &number)) {
@@ -202,20 +201,20 @@ static int sum_up(struct grouping *g, struct leak **ret_leaks, size_t *ret_n)
 	return 0;
 }
 
-int lost__leaks(const struct reach *reach, const struct lost *lost, struct leak **ret_leaks,
-		size_t *ret_n)
+int lost__leaks(const struct numbers *all, const struct edges *edges, const struct lost *lost,
+		struct leak **ret_leaks, size_t *ret_n)
 {
 	_cleanup_free_ uint32_t *numbers = calloc(lost->n + 1, sizeof(*numbers));
 	_cleanup_free_ uint32_t *leader = calloc(lost->n + 1, sizeof(*leader));
 	_cleanup_free_ uint32_t *stack = calloc(lost->n + 1, sizeof(*stack));
 	_cleanup_free_ bool *pointed = calloc(lost->n + 1, sizeof(*pointed));
-	struct grouping g = {reach, lost, numbers, leader, pointed, stack};
+	struct grouping g = {edges, lost, numbers, leader, pointed, stack};
 	int err;
 
 	if (!numbers || !leader || !stack || !pointed)
 		return -ENOMEM;
 	for (size_t i = 0; i < lost->n; i++)
-		numbers[i] = numbers__find(&reach->numbers, lost->list[i].addr);
+		numbers[i] = numbers__find(all, lost->list[i].addr);
 	err = find_leaders(&g);
 	return err ? err : sum_up(&g, ret_leaks, ret_n);
 }

@@ -10,11 +10,16 @@
 #include "heap/reach.h"
 
 struct lost_block {
-	uint64_t addr, size;
+	uint64_t addr;
+	uint64_t asked : 1; /* somebody asked for it (why_scan.c) */
+	uint64_t size : 63;
 	uint64_t content; /* hash of its first LOST_HASHED bytes */
 };
 
 #define LOST_HASHED 1024
+
+/* The hash of a block's content. What is not there any more counts as zeros. */
+uint64_t lost__hash(struct image *image, const struct block *block);
 
 /* Blocks that no scan could reach, ascending by address. */
 struct lost {
@@ -41,10 +46,11 @@ struct leak {
 	bool cycle;		/* the head is one of a circle: each of them leads to all others */
 };
 
-/* The leaks that lost makes up, ascending by the head's address. lost: a list of reach's blocks. 0
- * or -ENOMEM. The caller frees *ret_leaks. */
-int lost__leaks(const struct reach *reach, const struct lost *lost, struct leak **ret_leaks,
-		size_t *ret_n);
+/* The leaks that lost makes up, ascending by the head's address. Each block of lost has a number.
+ * edges has the pointers from all of these blocks to each other, by number. 0 or -ENOMEM. The
+ * caller frees *ret_leaks. */
+int lost__leaks(const struct numbers *numbers, const struct edges *edges, const struct lost *lost,
+		struct leak **ret_leaks, size_t *ret_n);
 
 /* Leaks whose heads have the same size. */
 struct leak_group {

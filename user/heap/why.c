@@ -9,6 +9,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/search.h"
 #include "heap/scan.h"
 #include "heap/why_internal.h"
 #include "proc/freeze.h"
@@ -22,11 +23,15 @@ struct looking {
 	pid_t pid;
 	const struct why_options *options;
 	unsigned int scan; /* number of this scan, from 0 on */
-	unsigned int calm; /* earlier scans, in a row, that took no block off the list */
-	bool last;	   /* this scan may be the last one */
+	unsigned int calm; /* scans, in a row, that took no block off the list */
+	bool recheck;	   /* this scan only looks again for pointers to the list */
+	bool leaks;	   /* it may be the last one */
 	struct lost lost;
-	uint64_t *late; /* values that the last scan has seen, ascending (late.h) */
+	uint64_t taken_off; /* blocks, by the last scan */
+	uint64_t *late;	    /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
+	struct stale_words stale; /* what the last recheck has seen; */
+	bool rechecked;		  /* false: there was none */
 	struct why why;
 };
 
@@ -59,10 +64,28 @@ static int read_array(struct stream *stream, uint64_t n, uint64_t max, size_t si
 	return 0;
 }
 
-static bool is_sound(const struct why_path *p)
+/* What a scan writes. Free with received__clear(), but for what was taken (then NULL). */
+struct received {
+	struct why_sums sums;
+	struct why_counts counts;
+	struct lost_block *lost;
+	uint64_t *late;
+	struct stale_word *stale;
+	struct leak_group *groups;
+	struct why_path *paths;
+	struct census_type *types;
+	struct why_block *blocks;
+};
+
+static void received__clear(struct received *r)
 {
-	return p->path.n_steps && p->path.n_steps <= PATH_STEPS &&
-	       (unsigned int)p->path.root.kind < ROOT_KINDS;
+	free(r->lost);
+	free(r->late);
+	free(r->stale);
+	free(r->groups);
+	free(r->paths);
+	free(r->types);
+	free(r->blocks);
 }
 
 static bool values_ascend(const uint64_t *values, size_t n)
@@ -73,75 +96,148 @@ static bool values_ascend(const uint64_t *values, size_t n)
 	return true;
 }
 
-static bool are_ascending(const struct lost *lost)
+static bool stale_ascend(const struct stale_word *list, size_t n)
 {
-	for (size_t i = 1; i < lost->n; i++)
-		if (lost->list[i].addr <= lost->list[i - 1].addr)
+	for (size_t i = 1; i < n; i++)
+		if (list[i].at <= list[i - 1].at)
 			return false;
 	return true;
 }
 
-/* After an error, what the scan before has listed stays. */
-static int receive(struct looking *l, struct stream *stream)
+static bool lost_ascend(const struct lost_block *list, size_t n)
 {
-	struct why *why = &l->why;
-	struct why_counts counts = {};
-	char more;
-	void *list = NULL, *late = NULL, *groups = NULL, *paths = NULL, *blocks = NULL,
-	     *types = NULL;
-	struct lost lost;
-	int err = stream__read_all(stream, &why->sums, sizeof(why->sums));
+	for (size_t i = 1; i < n; i++)
+		if (list[i].addr <= list[i - 1].addr)
+			return false;
+	return true;
+}
+
+static bool is_sound(const struct received *r, size_t n_blocks)
+{
+	const struct why_counts *counts = &r->counts;
+
+	if (counts->blocks != n_blocks || !lost_ascend(r->lost, counts->lost) ||
+	    !values_ascend(r->late, counts->late) || !stale_ascend(r->stale, counts->stale))
+		return false;
+	for (size_t i = 0; i < counts->paths; i++)
+		if (!r->paths[i].path.n_steps || r->paths[i].path.n_steps > PATH_STEPS ||
+		    (unsigned int)r->paths[i].path.root.kind >= ROOT_KINDS)
+			return false;
+	for (size_t i = 0; i < counts->types; i++)
+		if (!memchr(r->types[i].name, '\0', CENSUS_TYPE_NAME))
+			return false;
+	for (size_t i = 0; i < counts->blocks; i++)
+		if ((unsigned int)r->blocks[i].verdict >= WHY_VERDICTS)
+			return false;
+	return true;
+}
+
+#define READ(stream, r, what, max)                                                                 \
+	read_array(stream, (r)->counts.what, max, sizeof(*(r)->what), (void **)&(r)->what)
+
+static int read_all(struct stream *stream, struct received *r)
+{
+	int err = stream__read_all(stream, &r->sums, sizeof(r->sums));
 
 	if (!err)
-		err = stream__read_all(stream, &counts, sizeof(counts));
+		err = stream__read_all(stream, &r->counts, sizeof(r->counts));
 	if (!err)
-		err = read_array(stream, counts.lost, WHY_MAX_LOST, sizeof(struct lost_block),
-				 &list);
+		err = READ(stream, r, lost, WHY_MAX_LOST);
 	if (!err)
-		err = read_array(stream, counts.late, LATE_VALUES, sizeof(*l->late), &late);
+		err = READ(stream, r, late, LATE_VALUES);
 	if (!err)
-		err = read_array(stream, counts.groups, WHY_MAX_LOST, sizeof(*why->groups),
-				 &groups);
-	why->groups = groups;
-	why->n_groups = groups ? counts.groups : 0;
+		err = READ(stream, r, stale, RECHECK_STALE);
 	if (!err)
-		err = read_array(stream, counts.paths, WHY_MAX_PATHS, sizeof(*why->paths), &paths);
-	why->paths = paths;
-	why->n_paths = paths ? counts.paths : 0;
-	for (size_t i = 0; !err && i < why->n_paths; i++)
-		err = is_sound(&why->paths[i]) ? 0 : -ECHILD;
+		err = READ(stream, r, groups, WHY_MAX_LOST);
 	if (!err)
-		err = read_array(stream, counts.types, WHY_MAX_TYPES, sizeof(*why->types), &types);
-	why->types = types;
-	why->n_types = types ? counts.types : 0;
-	for (size_t i = 0; !err && i < why->n_types; i++)
-		err = memchr(why->types[i].name, '\0', CENSUS_TYPE_NAME) ? 0 : -ECHILD;
-	if (!err && counts.blocks != (l->last ? l->options->choice.n_addrs : 0))
-		err = -ECHILD;
+		err = READ(stream, r, paths, WHY_MAX_PATHS);
 	if (!err)
-		err = read_array(stream, counts.blocks, WHY_MAX_ADDRS, sizeof(*why->blocks),
-				 &blocks);
-	why->blocks = blocks;
-	why->n_blocks = blocks ? counts.blocks : 0;
-	for (size_t i = 0; !err && i < why->n_blocks; i++)
-		err = (unsigned int)why->blocks[i].verdict < WHY_VERDICTS ? 0 : -ECHILD;
-	lost = (struct lost){
-		.list = list, .n = list ? counts.lost : 0, .beyond = why->sums.lost_beyond};
-	if (!err && (!are_ascending(&lost) || !values_ascend(late, counts.late)))
+		err = READ(stream, r, types, WHY_MAX_TYPES);
+	return err ? err : READ(stream, r, blocks, WHY_MAX_ADDRS);
+}
+
+/* Takes what every scan tells. */
+static void take_lost(struct looking *l, struct received *r)
+{
+	struct why *why = &l->why;
+	size_t before = l->lost.n;
+
+	l->calm = l->scan && before == r->counts.lost ? l->calm + 1 : 0;
+	l->taken_off = l->scan && before > r->counts.lost ? before - r->counts.lost : 0;
+	free(l->lost.list);
+	l->lost =
+		(struct lost){.list = r->lost, .n = r->counts.lost, .beyond = r->sums.lost_beyond};
+	free(why->groups);
+	why->groups = r->groups;
+	why->n_groups = r->counts.groups;
+	r->lost = NULL;
+	r->groups = NULL;
+}
+
+static void take_full(struct looking *l, struct received *r)
+{
+	struct why *why = &l->why;
+
+	free(l->late);
+	l->late = r->late;
+	l->n_late = r->counts.late;
+	why->sums = r->sums;
+	free(why->paths);
+	why->paths = r->paths;
+	why->n_paths = r->counts.paths;
+	free(why->types);
+	why->types = r->types;
+	why->n_types = r->counts.types;
+	free(why->blocks);
+	why->blocks = r->blocks;
+	why->n_blocks = r->counts.blocks;
+	r->late = NULL;
+	r->paths = NULL;
+	r->types = NULL;
+	r->blocks = NULL;
+}
+
+static void take_recheck(struct looking *l, struct received *r)
+{
+	struct why_sums *to = &l->why.sums;
+	const struct why_sums *from = &r->sums;
+
+	free(l->stale.list);
+	l->stale = (struct stale_words){r->stale, r->counts.stale};
+	l->rechecked = true;
+	r->stale = NULL;
+	memcpy(to->quality, from->quality, sizeof(to->quality));
+	memcpy(to->arenas, from->arenas, sizeof(to->arenas));
+	to->stopped = from->stopped;
+	to->lost = from->lost;
+	to->lost_bytes = from->lost_bytes;
+	to->lost_beyond = from->lost_beyond;
+	to->late_beyond += from->late_beyond;
+	to->root_bytes = from->root_bytes;
+	to->unread_bytes = from->unread_bytes;
+	to->swapped_bytes = from->swapped_bytes;
+	if (from->table_bytes > to->table_bytes)
+		to->table_bytes = from->table_bytes;
+}
+
+/* After an error, what the scan before has told stays. */
+static int receive(struct looking *l, struct stream *stream)
+{
+	_cleanup_(received__clear) struct received r = {};
+	char more;
+	int err = read_all(stream, &r);
+
+	if (!err && !is_sound(&r, l->recheck ? 0 : l->options->choice.n_addrs))
 		err = -ECHILD;
 	if (!err) /* the end, after which the child's exit status counts */
 		err = stream__read(stream, &more, 1);
-	if (err) {
-		free(list);
-		free(late);
+	if (err)
 		return err > 0 ? -ECHILD : err;
-	}
-	free(l->late);
-	l->late = late;
-	l->n_late = counts.late;
-	l->calm = l->scan && l->lost.n == lost.n ? l->calm + 1 : 0;
-	free(l->lost.list);
-	l->lost = lost;
+	take_lost(l, &r);
+	if (l->recheck)
+		take_recheck(l, &r);
+	else
+		take_full(l, &r);
 	return 0;
 }
 
@@ -173,17 +269,21 @@ static int explain(const struct looking *l, int rc, struct error *err)
 	}
 }
 
-static int run_scan(struct looking *l, const struct root_threads *threads, struct error *err)
+static int run_scan(struct looking *l, const struct maps *maps, const struct root_threads *threads,
+		    struct error *err)
 {
 	struct why_work work = {
 		.choice = &l->options->choice,
-		.maps = &l->why.maps,
+		.maps = maps,
 		.threads = threads,
 		.before = l->scan ? &l->lost : NULL,
 		.late = l->late,
 		.n_late = l->n_late,
+		.recheck = l->recheck,
+		.stale = l->rechecked ? &l->stale : NULL,
 		.stopped = l->options->freeze_ms,
-		.last = l->last,
+		.paths = !l->recheck,
+		.leaks = l->leaks,
 	};
 	struct scan_task task = {
 		.fn = work_in_child,
@@ -193,7 +293,7 @@ static int run_scan(struct looking *l, const struct root_threads *threads, struc
 		.waiting = l->options->waiting,
 	};
 	struct scan *scan;
-	int rc = scan__start(l->pid, &l->why.maps, &task, &scan, err), end;
+	int rc = scan__start(l->pid, maps, &task, &scan, err), end;
 
 	if (rc)
 		return rc;
@@ -203,11 +303,12 @@ static int run_scan(struct looking *l, const struct root_threads *threads, struc
 }
 
 /* Where an allocator's structures change all the time, one try may miss them. */
-static int try_scan(struct looking *l, const struct root_threads *threads, struct error *err)
+static int try_scan(struct looking *l, const struct maps *maps, const struct root_threads *threads,
+		    struct error *err)
 {
 	int rc;
 
-	for (int i = 1; (rc = run_scan(l, threads, err)) == -ENODATA && i < TRIES; i++)
+	for (int i = 1; (rc = run_scan(l, maps, threads, err)) == -ENODATA && i < TRIES; i++)
 		usleep(TRY_AGAIN_US);
 	return rc ? explain(l, rc, err) : 0;
 }
@@ -238,7 +339,7 @@ static int scan_frozen(struct looking *l, const struct freeze *freeze, struct er
 	if (rc)
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = true;
-	rc = run_scan(l, &threads, err);
+	rc = run_scan(l, &l->why.maps, &threads, err);
 	return rc ? explain(l, rc, err) : 0;
 }
 
@@ -270,17 +371,21 @@ static int look_frozen(struct looking *l, struct error *err)
 static int look_once(struct looking *l, struct error *err)
 {
 	_cleanup_(root_threads__clear) struct root_threads threads = {};
+	_cleanup_(maps__free) struct maps again = {};
 	const struct why_options *o = l->options;
+	struct maps *maps = l->recheck ? &again : &l->why.maps;
 	double start_s = clock__monotonic_s();
-	int rc = maps__read(l->pid, &l->why.maps);
+	int rc;
 
+	maps__free(maps);
+	rc = maps__read(l->pid, maps);
 	if (!rc)
 		rc = root_threads__read(l->pid, &threads);
 	if (rc)
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
 	l->why.registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
 	l->why.threads_running = threads.running;
-	rc = try_scan(l, &threads, err);
+	rc = try_scan(l, maps, &threads, err);
 	if (clock__monotonic_s() - start_s > l->why.scan_s)
 		l->why.scan_s = clock__monotonic_s() - start_s;
 	return rc;
@@ -299,43 +404,101 @@ static void pause_until(double due_s)
 	nanosleep(&rest, NULL);
 }
 
-int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err)
+static int scan_next(struct looking *l, struct error *err)
 {
-	struct looking l = {.pid = pid, .options = options};
-	double apart_s = options->apart_s > 0 ? options->apart_s : WHY_APART_S;
-	double start_s = clock__monotonic_s();
-	unsigned int least = options->scans ? options->scans : WHY_SCANS;
-	unsigned int most;
+	const struct why_options *o = l->options;
+
+	if (o->cancelled && o->cancelled(o->ctx))
+		return error__set(err, -ECANCELED, "the search of process %d was ended", l->pid);
+	return o->freeze_ms ? look_frozen(l, err) : look_once(l, err);
+}
+
+static bool is_lost(const struct lost *lost, uint64_t addr)
+{
+	size_t at = SEARCH_FIRST(i, lost->n, lost->list[i].addr >= addr);
+
+	return at < lost->n && lost->list[at].addr == addr;
+}
+
+/* The last full scan called blocks that were asked for lost that were found to be none later. */
+static void settle_asked(struct looking *l)
+{
+	struct why_sums *sums = &l->why.sums;
+	uint64_t n = 0, bytes = 0;
+
+	for (size_t i = 0; i < l->lost.n; i++) {
+		n += l->lost.list[i].asked;
+		bytes += l->lost.list[i].asked ? l->lost.list[i].size : 0;
+	}
+	sums->chosen[WHY_IN_DOUBT] += sums->chosen[WHY_LOST] - n;
+	sums->chosen_bytes[WHY_IN_DOUBT] += sums->chosen_bytes[WHY_LOST] - bytes;
+	sums->chosen[WHY_LOST] = n;
+	sums->chosen_bytes[WHY_LOST] = bytes;
+	for (size_t i = 0; i < l->why.n_blocks; i++)
+		if (l->why.blocks[i].verdict == WHY_LOST &&
+		    !is_lost(&l->lost, l->why.blocks[i].addr))
+			l->why.blocks[i].verdict = WHY_IN_DOUBT;
+}
+
+/* Is there time for another scan? */
+static bool has_time(const struct looking *l, double start_s)
+{
+	return !(l->options->within_s > 0 &&
+		 clock__monotonic_s() + l->why.scan_s - start_s > l->options->within_s);
+}
+
+static int search(struct looking *l, double start_s, struct error *err)
+{
+	const struct why_options *o = l->options;
+	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S;
+	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : WHY_SCANS;
+	unsigned int most = least < WHY_ENOUGH ? least : least + WHY_MORE_SCANS;
+	uint64_t unsettled;
 	int rc = 0;
 
-	if (options->freeze_ms)
-		least = 1;
-	most = least < WHY_ENOUGH ? least : least + WHY_MORE_SCANS;
-	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
-	hash__keyed("", 0);
-	for (; !rc; l.scan++) {
+	for (;; l->scan++) {
 		double due_s = clock__monotonic_s() + apart_s;
-		struct why next = {.scan_s = l.why.scan_s};
 
-		if (options->cancelled && options->cancelled(options->ctx)) {
-			rc = error__set(err, -ECANCELED, "the search of process %d was ended", pid);
-			break;
-		}
-		if (options->within_s > 0 && l.scan + 1 >= least &&
-		    clock__monotonic_s() + l.why.scan_s - start_s > options->within_s)
-			most = l.scan + 1;
-		/* Leaks and paths are asked for in a scan that will be the last one, unless it
-		 * takes blocks off the list. */
-		l.last = l.scan + 1 >= least && (l.calm || l.scan + 1 == most);
-		why__clear(&l.why);
-		l.why = next;
-		rc = options->freeze_ms ? look_frozen(&l, err) : look_once(&l, err);
-		if (rc || l.scan + 1 == most || (l.last && l.calm > 1))
+		if (l->scan + 1 >= least && !has_time(l, start_s))
+			most = l->scan + 1;
+		l->recheck = l->scan;
+		/* Leaks are asked for in a scan that will be the last one, unless it takes blocks
+		 * off the list. */
+		l->leaks = l->scan + 1 >= least && (l->calm || l->scan + 1 == most);
+		rc = scan_next(l, err);
+		if (rc)
+			return rc;
+		if (l->scan + 1 == most || !l->lost.n || (l->leaks && l->calm > 1))
 			break;
 		pause_until(due_s);
 	}
+	settle_asked(l);
+	if (least < WHY_ENOUGH)
+		return 0;
+	unsettled = l->lost.n && l->calm < 2 ? l->taken_off : 0;
+	if (l->why.sums.chosen[WHY_IN_DOUBT] && has_time(l, start_s)) {
+		/* A pointer leads to blocks that were asked for: a full scan tells which. */
+		l->scan++;
+		l->recheck = false;
+		l->leaks = true;
+		rc = scan_next(l, err);
+	}
+	l->why.sums.unsettled = unsettled;
+	return rc;
+}
+
+int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err)
+{
+	struct looking l = {.pid = pid, .options = options};
+	double start_s = clock__monotonic_s();
+	int rc;
+
+	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
+	hash__keyed("", 0);
+	rc = search(&l, start_s, err);
 	free(l.lost.list);
 	free(l.late);
+	free(l.stale.list);
 	if (rc) {
 		why__clear(&l.why);
 		return rc;

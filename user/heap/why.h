@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why blocks of a process are still there: lost for good, or who holds them. Looks at the process
- * several times, from outside (scan.h). */
+/* Why blocks of a process are still there: lost for good, or who holds them. Scans the process
+ * several times, from outside (scan.h). The first scan is a full one, which marks what can be
+ * reached (reach.h). Those that follow look for pointers to what it did not reach (recheck.h). If
+ * such pointers are found to blocks that were asked for, one more full scan tells who holds
+ * them. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -17,7 +20,7 @@
 #include "sandbox/stream.h"
 
 /* At least WHY_SCANS scans. Then up to WHY_MORE_SCANS more, until two in a row take no block off
- * the list of lost blocks. */
+ * the list of lost blocks. The search ends at once when the list is empty. */
 #define WHY_SCANS      3
 #define WHY_MORE_SCANS 9
 #define WHY_APART_S    0.5
@@ -64,12 +67,13 @@ struct why_options {
 enum why_verdict {
 	WHY_HELD,     /* it has a path */
 	WHY_LOST,     /* in all scans no root led to it */
-	WHY_IN_DOUBT, /* no root led to it in the last scan, but in an earlier one */
+	WHY_IN_DOUBT, /* not reached in the last full scan, but another one found a pointer */
 	WHY_MISSING,  /* no block in use is at the address */
 	WHY_VERDICTS
 };
 
-/* Fixed numbers of a result. The last scan's, where nothing else is said. */
+/* Fixed numbers of a result. Of the last scan: quality, arenas, stopped, roots, what is unread or
+ * swapped out. Of all scans: what is lost. The rest is of the last full scan. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
@@ -77,9 +81,12 @@ struct why_sums {
 	uint64_t blocks, bytes; /* in use */
 	uint64_t lost, lost_bytes; /* in all scans */
 	uint64_t lost_beyond;	   /* lost, as it seems, but not followed: WHY_MAX_LOST */
-	uint64_t once_unreached;   /* of all blocks, those that only the last scan did not reach */
-	uint64_t pointers;	   /* among blocks, that were kept */
-	uint64_t late_beyond;	   /* pointers to younger blocks, for which there was no room */
+	uint64_t unreached;	   /* blocks that the last full scan did not reach */
+	/* There was no time for more scans, and the last one still took so many blocks off the list
+	 * of lost ones. So the list may have held blocks in it. */
+	uint64_t unsettled;
+	uint64_t pointers;    /* among blocks, that were kept */
+	uint64_t late_beyond; /* pointers to younger blocks, for which there was no room */
 	uint64_t root_bytes, unread_bytes;
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
 	uint64_t table_bytes;	/* memory that the scan's tables took */
@@ -121,7 +128,7 @@ struct why {
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
-	struct maps maps; /* of the last scan, to name roots by */
+	struct maps maps; /* of the last full scan, to name roots by */
 };
 
 /* Looks at pid. 0; -ESRCH; -ENOENT: no allocator that can be read; -ETIMEDOUT; -ECANCELED; other

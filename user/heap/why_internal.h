@@ -5,14 +5,15 @@
 
 #include <stdio.h>
 
+#include "heap/recheck.h"
 #include "heap/why.h"
 
 struct scan_view;
 
 /* The numbers of elements that follow, in this order: struct lost_block, values of struct late,
- * struct leak_group, struct why_path, struct why_block. */
+ * struct stale_word, struct leak_group, struct why_path, struct census_type, struct why_block. */
 struct why_counts {
-	uint64_t lost, late, groups, paths, types, blocks;
+	uint64_t lost, late, stale, groups, paths, types, blocks;
 };
 
 struct why_work {
@@ -20,10 +21,13 @@ struct why_work {
 	const struct maps *maps;
 	const struct root_threads *threads;
 	const struct lost *before; /* the list of the previous scan; NULL: this is the first, */
-	const uint64_t *late;	   /* and the values that the previous scan has seen (late.h) */
+	const uint64_t *late;	   /* and the values that a scan before has seen (late.h) */
 	size_t n_late;
-	bool stopped; /* the process is stopped */
-	bool last;    /* leaks and paths are wanted */
+	bool recheck; /* only look again for pointers to the blocks of before (recheck.h); */
+	const struct stale_words *stale; /* what the previous such look has seen; NULL: none was */
+	bool stopped;			 /* the process is stopped */
+	bool paths;			 /* verdicts and paths are wanted; not in a recheck */
+	bool leaks;			 /* leaks are wanted */
 };
 
 /* Writes struct why_sums, struct why_counts and the arrays to out. 0; -ENOMEM; -EFBIG, -ETIMEDOUT:

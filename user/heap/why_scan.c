@@ -25,6 +25,7 @@ struct scanned {
 	FILE *out;
 	struct reach reach;
 	struct late late;
+	struct recheck recheck;
 	struct lost lost;
 	struct leak_group *groups;
 	size_t n_groups;
@@ -311,20 +312,33 @@ static int find_types(struct scanned *s)
 
 static int list_lost(struct scanned *s)
 {
-	_cleanup_free_ struct leak *leaks = NULL;
-	size_t n = 0;
-	uint64_t unreached = s->reach.numbers.n - s->reach.n_marked;
 	int err = lost__list(&s->reach, s->view->image, s->work->before, WHY_MAX_LOST, &s->lost);
 
-	if (err || !s->work->last)
-		return err;
-	s->sums.lost = s->lost.n;
-	for (size_t i = 0; i < s->lost.n; i++)
-		s->sums.lost_bytes += s->lost.list[i].size;
-	s->sums.lost_beyond = s->lost.beyond;
-	s->sums.once_unreached = unreached > s->lost.n ? unreached - s->lost.n : 0;
-	err = lost__leaks(&s->reach, &s->lost, &leaks, &n);
+	s->sums.unreached = s->reach.numbers.n - s->reach.n_marked;
+	return err;
+}
+
+static int find_leaks(struct scanned *s, const struct numbers *numbers, const struct edges *edges)
+{
+	_cleanup_free_ struct leak *leaks = NULL;
+	size_t n = 0;
+	int err = lost__leaks(numbers, edges, &s->lost, &leaks, &n);
+
 	return err ? err : leaks__group(leaks, n, &s->groups, &s->n_groups);
+}
+
+/* Marks the blocks of the list that were asked for. */
+static void mark_asked(struct scanned *s)
+{
+	size_t k = 0;
+
+	for (size_t i = 0; i < s->lost.n; i++) {
+		uint32_t number = numbers__find(&s->reach.numbers, s->lost.list[i].addr);
+
+		while (k < s->chosen.n && s->chosen.numbers[k] < number)
+			k++;
+		s->lost.list[i].asked = k < s->chosen.n && s->chosen.numbers[k] == number;
+	}
 }
 
 /* --- all of it --- */
@@ -340,11 +354,17 @@ static void sum_up(struct scanned *s)
 		s->sums.swapped_bytes += image__region(s->view->image, i)->n_swapped * HEAP_PAGE;
 	s->sums.stopped = image__stopped(s->view->image);
 	s->sums.blocks = blocks__in_use(s->view->blocks, &s->sums.bytes);
+	s->sums.lost = s->lost.n;
+	for (size_t i = 0; i < s->lost.n; i++)
+		s->sums.lost_bytes += s->lost.list[i].size;
+	s->sums.lost_beyond = s->lost.beyond;
 	s->sums.pointers = s->reach.edges.n;
-	s->sums.root_bytes = s->reach.root_bytes;
-	s->sums.unread_bytes = s->reach.unread_bytes;
-	s->sums.late_beyond = s->late.beyond;
-	s->sums.table_bytes = blocks__bytes(s->view->blocks) + reach__bytes(&s->reach);
+	s->sums.root_bytes = s->reach.root_bytes + s->recheck.root_bytes;
+	s->sums.unread_bytes = s->reach.unread_bytes + s->recheck.unread_bytes;
+	s->sums.late_beyond = s->late.beyond + s->recheck.late_beyond;
+	s->sums.table_bytes =
+		blocks__bytes(s->view->blocks) +
+		(s->work->recheck ? recheck__bytes(&s->recheck) : reach__bytes(&s->reach));
 }
 
 static int write_array(FILE *out, const void *array, size_t size, size_t n)
@@ -354,7 +374,8 @@ static int write_array(FILE *out, const void *array, size_t size, size_t n)
 
 static int write_all(const struct scanned *s)
 {
-	const struct why_counts counts = {s->lost.n,  s->late.seen.n, s->n_groups,
+	const struct stale_words *stale = &s->recheck.stale;
+	const struct why_counts counts = {s->lost.n,  s->late.seen.n, stale->n,	  s->n_groups,
 					  s->n_paths, s->n_types,     s->n_blocks};
 	int err = write_array(s->out, &s->sums, sizeof(s->sums), 1);
 
@@ -365,6 +386,8 @@ static int write_all(const struct scanned *s)
 	if (!err)
 		err = write_array(s->out, s->late.seen.list, sizeof(*s->late.seen.list),
 				  s->late.seen.n);
+	if (!err)
+		err = write_array(s->out, stale->list, sizeof(*stale->list), stale->n);
 	if (!err)
 		err = write_array(s->out, s->groups, sizeof(*s->groups), s->n_groups);
 	if (!err)
@@ -447,13 +470,15 @@ static int own_ranges(const struct scan_view *view, struct root_range **ret, siz
 
 static int scan(struct scanned *s, const struct roots *roots)
 {
-	bool asked = s->work->last && is_asked_for(s->work->choice);
+	bool asked = s->work->paths && is_asked_for(s->work->choice);
 	int err = reach__scan(s->view->image, s->view->blocks, roots,
 			      s->work->stopped ? NULL : &s->late, asked, &s->reach);
 
 	late__sort(&s->late);
 	if (!err)
 		err = list_lost(s);
+	if (!err && s->work->leaks)
+		err = find_leaks(s, &s->reach.numbers, &s->reach.edges);
 	if (!err && asked)
 		err = choose(s);
 	if (!err && asked)
@@ -462,10 +487,21 @@ static int scan(struct scanned *s, const struct roots *roots)
 		err = find_types(s);
 	if (!err && asked)
 		err = judge_addrs(s);
+	if (!err && asked)
+		mark_asked(s);
+	return err;
+}
+
+static int scan_again(struct scanned *s, const struct roots *roots)
+{
+	int err = recheck__scan(s->view->image, s->view->blocks, roots, s->work->before,
+				s->work->stale, s->work->leaks, &s->recheck);
+
 	if (err)
 		return err;
-	sum_up(s);
-	return write_all(s);
+	s->lost = s->recheck.lost;
+	s->recheck.lost = (struct lost){};
+	return s->work->leaks ? find_leaks(s, &s->recheck.numbers, &s->recheck.edges) : 0;
 }
 
 int why__scan(const struct scan_view *view, const struct why_work *work, FILE *out)
@@ -483,9 +519,14 @@ int why__scan(const struct scan_view *view, const struct why_work *work, FILE *o
 	if (!err)
 		err = roots__find(work->maps, work->threads, owned, n_owned, &roots);
 	if (!err)
-		err = scan(&s, &roots);
+		err = work->recheck ? scan_again(&s, &roots) : scan(&s, &roots);
+	if (!err) {
+		sum_up(&s);
+		err = write_all(&s);
+	}
 	reach__clear(&s.reach);
 	late__clear(&s.late);
+	recheck__clear(&s.recheck);
 	free(s.lost.list);
 	free(s.groups);
 	free(s.chosen.numbers);

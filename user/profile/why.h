@@ -24,6 +24,7 @@
 	X(SWAPPED, "heap_swapped_bytes")                                                           \
 	X(UNREAD, "heap_unread_bytes")                                                             \
 	X(ONCE, "unreached_once")                                                                  \
+	X(UNSETTLED, "not_settled")                                                                \
 	X(LATE, "late_pointers_left_out")                                                          \
 	X(BEYOND, "unreached_beyond")                                                              \
 	X(NO_PATH, "paths_too_long")
@@ -81,7 +82,7 @@ struct why_report {
 	double pause_s;		  /* for which the process was stopped; NaN: it was not */
 	bool registers;		  /* of threads were known */
 	uint64_t running_threads; /* whose stack pointers were not */
-	uint64_t table_bytes;	  /* memory that the last scan took */
+	uint64_t table_bytes;	  /* memory for the tables of the scan that needed most */
 	uint64_t losses[WHY_N_LOSSES];
 	char doubt[160]; /* why nothing can be called lost; "": it can */
 
@@ -95,7 +96,8 @@ struct why_report {
 	uint64_t missing; /* addresses at which no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
-	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last scan, but before */
+	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last full scan, but a
+						    * pointer was found in another one */
 	uint64_t followed;			  /* blocks whose paths are in rows */
 	struct why_row *rows;			  /* by blocks, descending; owned */
 	size_t n_rows;

@@ -70,7 +70,7 @@ static size_t leaks_of(struct leak **ret)
 
 	made_heap__finish(&heap, 0);
 	look(&reach, NULL, 1000, &lost);
-	assert_int_equal(lost__leaks(&reach, &lost, ret, &n), 0);
+	assert_int_equal(lost__leaks(&reach.numbers, &reach.edges, &lost, ret, &n), 0);
 	reach__clear(&reach);
 	free(lost.list);
 	return n;

@@ -131,12 +131,58 @@ static int look_why(void *ctx, FILE *told)
 				      .maps = &h->fake.maps,
 				      .threads = &threads,
 				      .before = &before,
-				      .last = true};
+				      .paths = true,
+				      .leaks = true};
 	struct heap_found found = {};
 	struct scan_view view = {.blocks = h->blocks, .found = &found};
 	int err = new_image(&h->fake, &view.image);
 
 	return err ? err : end_image(view.image, why__scan(&view, &work, told));
+}
+
+static int look_again(void *ctx, FILE *told)
+{
+	struct made_heap *h = ctx;
+	const struct why_choice choice = {};
+	const struct root_threads threads = {};
+	struct lost_block list[20];
+	const struct lost before = {.list = list, .n = 20};
+	struct stale_words stale = {};
+	const struct why_work work = {.choice = &choice,
+				      .maps = &h->fake.maps,
+				      .threads = &threads,
+				      .before = &before,
+				      .recheck = true,
+				      .stale = &stale,
+				      .leaks = true};
+	struct heap_found found = {};
+	struct scan_view view = {.blocks = h->blocks, .found = &found};
+	int err = new_image(&h->fake, &view.image);
+
+	for (uint64_t i = 0; !err && i < 20; i++) {
+		const struct block block = {.start = BLOCK(i + 10), .size = BLOCK_SIZE};
+
+		list[i] = (struct lost_block){.addr = block.start,
+					      .size = block.size,
+					      .content = lost__hash(view.image, &block)};
+	}
+	return err ? err : end_image(view.image, why__scan(&view, &work, told));
+}
+
+static void rechecks_are_told_whole_or_not(void **state)
+{
+	static struct made_heap h;
+
+	(void)state;
+	made_heap__begin(&h, 30);
+	fake__put(&h.fake, BLOCK(3), BLOCK(12));
+	fake__put(&h.fake, BLOCK(40), BLOCK(13));
+	fake__put(&h.fake, BLOCK(50), HEAP + HEAP_BYTES + 64);
+	fake__put(&h.fake, BLOCK(12), BLOCK(14));
+	fake__put(&h.fake, BLOCK(25), BLOCK(26)); /* lost */
+	made_heap__finish(&h, 0);
+	fail_each_allocation("recheck", look_again, &h);
+	made_heap__free(&h);
 }
 
 static void holders_are_told_whole_or_not(void **state)
@@ -159,6 +205,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(censuses_are_taken_whole_or_not),
 		cmocka_unit_test(holders_are_told_whole_or_not),
+		cmocka_unit_test(rechecks_are_told_whole_or_not),
 	};
 
 	return cmocka_run_group_tests_name("no_memory", tests, NULL, NULL);

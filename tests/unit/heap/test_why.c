@@ -13,6 +13,7 @@ struct answer {
 	struct why_counts counts;
 	struct lost_block lost[64];
 	uint64_t late[8];
+	struct stale_word stale[8];
 	struct leak_group groups[8];
 	struct why_path paths[WHY_MAX_PATHS];
 	struct why_block blocks[8];
@@ -25,7 +26,7 @@ static void read_some(FILE *from, void *to, size_t size, size_t n)
 	assert_int_equal(n ? fread(to, size, n, from) : 0, n);
 }
 
-static void scan(const struct why_choice *choice, const struct lost *before, bool last)
+static void run(const struct why_choice *choice, const struct lost *before, bool last, bool recheck)
 {
 	struct heap_arena arena = {
 		.allocator = HEAP_GLIBC, .addr = DATA + 0x1000, .own_bytes = 2200};
@@ -37,7 +38,9 @@ static void scan(const struct why_choice *choice, const struct lost *before, boo
 				      .maps = &heap.fake.maps,
 				      .threads = &threads,
 				      .before = before,
-				      .last = last};
+				      .recheck = recheck,
+				      .paths = last,
+				      .leaks = last};
 	FILE *out = tmpfile();
 
 	assert_non_null(out);
@@ -47,14 +50,21 @@ static void scan(const struct why_choice *choice, const struct lost *before, boo
 	read_some(out, &answer.sums, sizeof(answer.sums), 1);
 	read_some(out, &answer.counts, sizeof(answer.counts), 1);
 	assert_true(answer.counts.lost <= 64 && answer.counts.groups <= 8 &&
-		    answer.counts.blocks <= 8 && answer.counts.late <= 8);
+		    answer.counts.blocks <= 8 && answer.counts.late <= 8 &&
+		    answer.counts.stale <= 8);
 	read_some(out, answer.lost, sizeof(answer.lost[0]), answer.counts.lost);
 	read_some(out, answer.late, sizeof(answer.late[0]), answer.counts.late);
+	read_some(out, answer.stale, sizeof(answer.stale[0]), answer.counts.stale);
 	read_some(out, answer.groups, sizeof(answer.groups[0]), answer.counts.groups);
 	read_some(out, answer.paths, sizeof(answer.paths[0]), answer.counts.paths);
 	read_some(out, answer.blocks, sizeof(answer.blocks[0]), answer.counts.blocks);
 	assert_int_equal(fgetc(out), EOF);
 	fclose(out);
+}
+
+static void scan(const struct why_choice *choice, const struct lost *before, bool last)
+{
+	run(choice, before, last, false);
 }
 
 static void test_lost_and_held(void **state)
@@ -83,7 +93,7 @@ static void test_lost_and_held(void **state)
 	scan(&some, &before, true);
 	assert_int_equal(answer.sums.lost, 2);
 	assert_int_equal(answer.sums.lost_bytes, 2 * BLOCK_SIZE);
-	assert_int_equal(answer.sums.once_unreached, 2);
+	assert_int_equal(answer.sums.unreached, 4);
 	assert_int_equal(answer.sums.arenas[HEAP_GLIBC], 1);
 	assert_int_equal(answer.counts.groups, 1);
 	assert_int_equal(answer.groups[0].leaks, 1);
@@ -108,6 +118,42 @@ static void test_lost_and_held(void **state)
 	assert_int_equal(answer.blocks[3].verdict, WHY_MISSING);
 	assert_int_equal(answer.blocks[4].verdict, WHY_MISSING);
 	assert_int_equal(answer.blocks[5].addr, BLOCK(1));
+	free(before.list);
+	made_heap__free(&heap);
+}
+
+/* What is lost and was asked for keeps a mark, so that a recheck need not know the question. */
+static void test_recheck(void **state)
+{
+	const uint64_t addrs[] = {BLOCK(1), BLOCK(3), BLOCK(4)};
+	const struct why_choice some = {.addrs = addrs, .n_addrs = 3};
+	struct lost before;
+
+	(void)state;
+	made_heap__begin(&heap, 8);
+	for (uint64_t i = 0; i < 3; i++)
+		fake__put(&heap.fake, DATA + 8 * i, BLOCK(i));
+	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
+	fake__put(&heap.fake, BLOCK(20), BLOCK(6)); /* free memory */
+	made_heap__finish(&heap, 0);
+	scan(&some, NULL, true);
+	assert_int_equal(answer.counts.lost, 5);
+	assert_int_equal(answer.sums.chosen[WHY_HELD], 1);
+	assert_int_equal(answer.sums.chosen[WHY_LOST], 2);
+	assert_int_equal(answer.counts.groups, 1);
+	assert_int_equal(answer.groups[0].leaks, 4);
+	before = (struct lost){.n = 5, .list = malloc(sizeof(answer.lost))};
+	memcpy(before.list, answer.lost, sizeof(answer.lost));
+	fake__put(&heap.fake, DATA + 64, BLOCK(3));
+	run(&some, &before, true, true);
+	assert_int_equal(answer.counts.lost, 4);
+	assert_true(answer.lost[0].addr == BLOCK(4) && answer.lost[0].asked);
+	assert_true(answer.lost[1].addr == BLOCK(5) && !answer.lost[1].asked);
+	assert_int_equal(answer.sums.lost_bytes, 4 * BLOCK_SIZE);
+	assert_int_equal(answer.counts.stale, 1);
+	assert_int_equal(answer.stale[0].value, BLOCK(6));
+	assert_int_equal(answer.groups[0].leaks, 3);
+	assert_int_equal(answer.counts.blocks, 0);
 	free(before.list);
 	made_heap__free(&heap);
 }
@@ -176,6 +222,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lost_and_held),
+		cmocka_unit_test(test_recheck),
 		cmocka_unit_test(test_by_size),
 		cmocka_unit_test(test_memory_without_blocks),
 	};

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* Looks for pointers to blocks that a scan has left over. */
+#include "heap/recheck.h"
+
+#include "heap/lost.h"
+#include "made_heap.h"
+
+static struct made_heap heap;
+static struct lost before;
+static struct recheck found;
+
+/* 20 blocks in use, of which a scan has left over those with numbers from 4 to 9. Fake memory is
+ * put afterwards. */
+static void begin(void)
+{
+	made_heap__begin(&heap, 20);
+	for (uint64_t i = 0; i < 20; i++)
+		if (i < 4 || i > 9)
+			fake__put(&heap.fake, DATA + i * 8, BLOCK(i));
+}
+
+static void take_before(void)
+{
+	struct reach reach;
+
+	made_heap__finish(&heap, 0);
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, false, &reach), 0);
+	assert_int_equal(lost__list(&reach, heap.image, NULL, 100, &before), 0);
+	reach__clear(&reach);
+	assert_int_equal(before.n, 6);
+}
+
+static void look(const struct stale_words *stale)
+{
+	recheck__clear(&found);
+	assert_int_equal(
+		recheck__scan(heap.image, heap.blocks, &heap.roots, &before, stale, true, &found),
+		0);
+}
+
+static bool is_left(uint64_t number)
+{
+	for (size_t i = 0; i < found.lost.n; i++)
+		if (found.lost.list[i].addr == BLOCK(number))
+			return true;
+	return false;
+}
+
+static void end(void)
+{
+	recheck__clear(&found);
+	free(before.list);
+	made_heap__free(&heap);
+}
+
+static void test_pointers_from_candidates_do_not_count(void **state)
+{
+	struct leak *leaks;
+	size_t n;
+
+	(void)state;
+	begin();
+	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
+	fake__put(&heap.fake, BLOCK(5) + 8, BLOCK(6) + 17); /* interior, with a tag */
+	fake__put(&heap.fake, BLOCK(7), BLOCK(7));
+	take_before();
+	look(NULL);
+	assert_int_equal(found.lost.n, 6);
+	assert_int_equal(found.stale.n, 0);
+	assert_int_equal(lost__leaks(&found.numbers, &found.edges, &found.lost, &leaks, &n), 0);
+	assert_int_equal(n, 4);
+	assert_int_equal(leaks[0].blocks, 3);
+	assert_true(leaks[1].head.addr == BLOCK(7) && leaks[1].blocks == 1);
+	free(leaks);
+	end();
+}
+
+/* A pointer in a root, in any block in use, or in a register takes a block off, with all that it
+ * leads to. */
+static void test_pointers_to_candidates(void **state)
+{
+	struct root_value value = {.value = BLOCK(8) + 1, .tid = 7};
+	struct leak *leaks;
+	size_t n;
+
+	(void)state;
+	begin();
+	fake__put(&heap.fake, BLOCK(6), BLOCK(4)); /* backwards */
+	fake__put(&heap.fake, BLOCK(4), BLOCK(7));
+	fake__put(&heap.fake, BLOCK(7), BLOCK(6));
+	take_before();
+	fake__put(&heap.fake, BLOCK(12) + 24, BLOCK(6) + 8);
+	image__forget(heap.image);
+	look(NULL);
+	assert_int_equal(found.lost.n, 3);
+	assert_true(is_left(5) && is_left(8) && is_left(9));
+
+	fake__put(&heap.fake, ANON + 0x1000, BLOCK(9));
+	free(heap.roots.values);
+	heap.roots.values = malloc(sizeof(value));
+	assert_non_null(heap.roots.values);
+	heap.roots.values[0] = value;
+	heap.roots.n_values = 1;
+	look(NULL);
+	assert_int_equal(found.lost.n, 1);
+	assert_true(is_left(5));
+	assert_int_equal(lost__leaks(&found.numbers, &found.edges, &found.lost, &leaks, &n), 0);
+	assert_int_equal(n, 1);
+	free(leaks);
+	end();
+}
+
+/* Who wrote to a block, or freed it, held it. */
+static void test_changed_blocks(void **state)
+{
+	(void)state;
+	begin();
+	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
+	fake__put(&heap.fake, BLOCK(6), BLOCK(7));
+	take_before();
+	fake__put(&heap.fake, BLOCK(4) + 8, 1); /* and it still leads to 5 */
+	before.list[4].size -= 16;
+	image__forget(heap.image);
+	look(NULL);
+	assert_int_equal(found.lost.n, 3);
+	assert_true(is_left(6) && is_left(7) && is_left(9));
+	end();
+}
+
+/* Words in free memory: stale ones stay where they are, a new one is in a block that was given out
+ * since blocks were listed. */
+static void test_words_in_free_memory(void **state)
+{
+	struct stale_words seen;
+
+	(void)state;
+	begin();
+	fake__put(&heap.fake, BLOCK(6), BLOCK(7));
+	take_before();
+	fake__put(&heap.fake, BLOCK(30) + 16, BLOCK(5)); /* who freed it forgot this one */
+	fake__put(&heap.fake, BLOCK(40) + 16, BLOCK(4));
+	look(NULL);
+	assert_int_equal(found.lost.n, 6);
+	assert_int_equal(found.stale.n, 2);
+	assert_int_equal(found.stale.list[0].at, BLOCK(30) + 16);
+	seen = found.stale;
+	found.stale = (struct stale_words){};
+
+	fake__put(&heap.fake, BLOCK(40) + 16, BLOCK(8)); /* another value */
+	fake__put(&heap.fake, BLOCK(50) + 48, BLOCK(6)); /* another place */
+	look(&seen);
+	assert_int_equal(found.lost.n, 3);
+	assert_true(is_left(4) && is_left(5) && is_left(9));
+	assert_int_equal(found.stale.n, 3);
+	free(seen.list);
+
+	seen = found.stale;
+	found.stale = (struct stale_words){};
+	look(&seen);
+	assert_int_equal(found.lost.n, 6);
+	free(seen.list);
+	end();
+}
+
+/* glibc links free chunks by addresses that lie within the last word of the block before. */
+static void test_links_of_glibc(void **state)
+{
+	struct stale_words none = {};
+
+	(void)state;
+	begin();
+	take_before();
+	fake__put(&heap.fake, BLOCK(30), BLOCK(6) - 16);      /* the last word of 5 */
+	fake__put(&heap.fake, BLOCK(30) + 8, BLOCK(7) - 24);  /* not quite the last of 6 */
+	fake__put(&heap.fake, BLOCK(31) + 32, BLOCK(8) - 16); /* no place for a link */
+	look(&none);
+	assert_int_equal(found.lost.n, 4);
+	assert_true(is_left(4) && is_left(5) && is_left(8) && is_left(9));
+	end();
+}
+
+/* Memory that was mapped after the maps were read may hold the only pointer. It may lead to more of
+ * such memory. */
+static void test_memory_mapped_meanwhile(void **state)
+{
+	const uint64_t far = HEAP + HEAP_BYTES + 0x10000;
+
+	(void)state;
+	begin();
+	take_before();
+	fake__add(&heap.fake, far, 0x2000, FAKE_ANON);
+	fake__put(&heap.fake, BLOCK(15), far + 0x100);
+	fake__put(&heap.fake, far + 0x110, far + 0x1000);
+	fake__put(&heap.fake, far + 0x1008, BLOCK(5));
+	fake__put(&heap.fake, far + 0x1000 + 128 * 8, BLOCK(6)); /* beyond what is read */
+	look(NULL);
+	assert_int_equal(found.lost.n, 5);
+	assert_false(is_left(5));
+	end();
+}
+
+static void test_no_candidates(void **state)
+{
+	(void)state;
+	made_heap__begin(&heap, 5);
+	made_heap__finish(&heap, 0);
+	before = (struct lost){.list = calloc(1, sizeof(*before.list)), .beyond = 3};
+	look(NULL);
+	assert_int_equal(found.lost.n, 0);
+	assert_int_equal(found.lost.beyond, 3);
+	end();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_pointers_from_candidates_do_not_count),
+		cmocka_unit_test(test_pointers_to_candidates),
+		cmocka_unit_test(test_changed_blocks),
+		cmocka_unit_test(test_words_in_free_memory),
+		cmocka_unit_test(test_links_of_glibc),
+		cmocka_unit_test(test_memory_mapped_meanwhile),
+		cmocka_unit_test(test_no_candidates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include "heap/recheck.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bits.h"
+#include "base/cleanup.h"
+#include "base/search.h"
+#include "base/vector.h"
+#include "heap/image.h"
+#include "heap/late.h"
+#include "heap/window.h"
+
+#define WORD	  sizeof(uint64_t)
+#define FILTER	  (1u << 20) /* bits; a power of two */
+#define LOW_ADDRS (1ULL << 32)
+#define LINKS	  32 /* bytes at the start of a free block in which glibc keeps links */
+
+struct checking {
+	struct image *image;
+	const struct blocks *blocks;
+	struct recheck *to;
+	uint64_t lowest, highest; /* of all spans and their vicinity */
+	const struct span *near;  /* a span in which a value lay */
+
+	struct lost candidates; /* of `before`, those that are unchanged */
+	struct numbers numbers; /* of the candidates: their index */
+	uint64_t *off;		/* a bit per candidate: it is not lost */
+	uint32_t *queue;	/* candidates that are off, whose pointers were not followed yet */
+	size_t n_queue, queue_room;
+	uint64_t *filter; /* a bit per page, by FILTER: may hold a candidate */
+
+	struct window window;
+	struct late late; /* memory that was mapped meanwhile */
+	size_t stale_room;
+};
+
+static bool may_hold(const struct checking *c, uint64_t value)
+{
+	return bits__test(c->filter, value / HEAP_PAGE % FILTER);
+}
+
+/* --- candidates --- */
+
+/* Keeps the blocks of before that are there, unchanged. */
+static int take_candidates(struct checking *c, const struct lost *before)
+{
+	struct lost *to = &c->candidates;
+	int err = numbers__open(&c->numbers, c->blocks);
+
+	if (err)
+		return err;
+	to->list = calloc(before->n + 1, sizeof(*to->list));
+	c->off = calloc(bits__words(before->n), sizeof(*c->off));
+	c->filter = calloc(bits__words(FILTER), sizeof(*c->filter));
+	if (!to->list || !c->off || !c->filter)
+		return -ENOMEM;
+	to->beyond = before->beyond;
+	for (size_t i = 0; i < before->n && !image__spent(c->image); i++) {
+		const struct lost_block *candidate = &before->list[i];
+		struct block block;
+		uint64_t end;
+
+		if (!blocks__find(c->blocks, candidate->addr, &block) || !block.in_use ||
+		    block.start != candidate->addr || block.size != candidate->size ||
+		    lost__hash(c->image, &block) != candidate->content)
+			continue;
+		to->list[to->n++] = *candidate;
+		numbers__take(&c->numbers, &block);
+		end = block.start + block.size;
+		for (uint64_t at = block.start / HEAP_PAGE * HEAP_PAGE; at < end; at += HEAP_PAGE)
+			bits__set(c->filter, at / HEAP_PAGE % FILTER);
+	}
+	err = numbers__close(&c->numbers);
+	return err ? err : image__spent(c->image);
+}
+
+/* The candidate is not lost. */
+static int take_off(struct checking *c, uint32_t number)
+{
+	if (bits__test(c->off, number))
+		return 0;
+	bits__set(c->off, number);
+	if (VECTOR_RESERVE(c->queue, c->queue_room, c->n_queue + 1))
+		return -ENOMEM;
+	c->queue[c->n_queue++] = number;
+	return 0;
+}
+
+/* --- words --- */
+
+/* Is it a link of glibc's, from one free chunk to another? Chunks begin 16 bytes before their
+ * blocks, so the link seems to lead to the last word of the block before. */
+static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
+		    const struct block *holder, uint32_t number)
+{
+	const struct lost_block *candidate = &c->candidates.list[number];
+
+	return holder->span && holder->span->kind == SPAN_WALKED && at - holder->start < LINKS &&
+	       value == candidate->addr + candidate->size - WORD;
+}
+
+/* Takes a word at `at` in memory of the heap that points to a candidate. */
+static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint32_t number)
+{
+	struct stale_words *stale = &c->to->stale;
+	struct block holder = {};
+
+	if (numbers__find(&c->numbers, at) != NO_NUMBER)
+		return 0; /* if that candidate is off, its pointers are followed later */
+	if (blocks__find(c->blocks, at, &holder) && holder.in_use)
+		return take_off(c, number);
+	if (is_link(c, at, value, &holder, number))
+		return 0;
+	if (stale->n == RECHECK_STALE)
+		return take_off(c, number);
+	if (VECTOR_RESERVE(stale->list, c->stale_room, stale->n + 1))
+		return -ENOMEM;
+	stale->list[stale->n++] = (struct stale_word){at, value};
+	return 0;
+}
+
+/* A value in the heap's vicinity: does it lead to memory that was mapped after the maps were read?
+ * That is read, too. */
+static int note_late(struct checking *c, uint64_t value)
+{
+	size_t n;
+	int err;
+
+	if (c->near && value - c->near->start < c->near->end - c->near->start)
+		return 0;
+	c->near = blocks__find_span(c->blocks, value);
+	if (c->near || !late__may_be(c->image, c->blocks, value))
+		return 0;
+	n = c->late.seen.n;
+	err = late__note(&c->late, value);
+	return err < 0 || c->late.seen.n == n ? err : late__follow(&c->late, value, 0);
+}
+
+/* Takes a word at `at`; heap: memory of the heap, else a root or memory mapped meanwhile. */
+static int take_word(struct checking *c, uint64_t at, uint64_t value, bool heap)
+{
+	uint32_t number = may_hold(c, value) ? numbers__find(&c->numbers, value) : NO_NUMBER;
+
+	if (number == NO_NUMBER)
+		return note_late(c, value);
+	return heap ? take_heap_word(c, at, value, number) : take_off(c, number);
+}
+
+/* Takes all words of [at, end) that are there. */
+static int sweep(struct checking *c, uint64_t at, uint64_t end, bool heap)
+{
+	struct window *window = &c->window;
+	uint64_t run_start, run_end, range = c->highest - c->lowest;
+	int err = 0;
+
+	while (!err && at < end && image__run(c->image, at, end, &run_start, &run_end)) {
+		err = window__load(window, c->image, run_start, run_end);
+		for (size_t i = 0; !err && i < (window->end - window->start) / WORD; i++)
+			if (window->words[i] - c->lowest < range)
+				err = take_word(c, window->start + i * WORD, window->words[i],
+						heap);
+		at = window->end;
+		if (!heap)
+			c->to->root_bytes += window->end - window->start;
+	}
+	return err ? err : image__spent(c->image);
+}
+
+static int read_roots(struct checking *c, const struct roots *roots)
+{
+	int err = 0;
+
+	for (size_t i = 0; !err && i < roots->n; i++)
+		err = sweep(c, roots->list[i].start, roots->list[i].end, false);
+	for (size_t i = 0; !err && i < roots->n_values; i++)
+		if (roots->values[i].value - c->lowest < c->highest - c->lowest)
+			err = take_word(c, 0, roots->values[i].value, false);
+	return err;
+}
+
+/* Memory that was mapped meanwhile may lead to more of it. */
+static int read_late(struct checking *c)
+{
+	uint64_t words[LATE_WORDS];
+	int err = 0;
+
+	for (size_t i = 0; i < c->late.n_pointers && !err; i++) {
+		int n = late__visit(&c->late, c->image, c->late.pointers[i].value, words);
+
+		if (n < 0)
+			return n;
+		for (int k = 0; k < n && !err; k++)
+			if (words[k] - c->lowest < c->highest - c->lowest)
+				err = take_word(c, 0, words[k], false);
+	}
+	c->to->late_beyond = c->late.beyond;
+	return err;
+}
+
+/* --- what follows from it --- */
+
+/* Words in free memory that the preceding look has not seen. */
+static int judge_stale(struct checking *c, const struct stale_words *before)
+{
+	const struct stale_words *stale = &c->to->stale;
+	size_t k = 0;
+	int err = 0;
+
+	for (size_t i = 0; i < stale->n && !err; i++) {
+		const struct stale_word *word = &stale->list[i];
+
+		while (k < before->n && before->list[k].at < word->at)
+			k++;
+		if (k == before->n || before->list[k].at != word->at ||
+		    before->list[k].value != word->value)
+			err = take_off(c, numbers__find(&c->numbers, word->value));
+	}
+	return err;
+}
+
+/* Calls fn for each candidate to which a block leads. */
+static int each_target(struct checking *c, const struct lost_block *block,
+		       int (*fn)(struct checking *c, uint32_t to))
+{
+	uint64_t at = (block->addr + WORD - 1) / WORD * WORD, words[HEAP_PAGE / WORD], len;
+	uint64_t end = (block->addr + block->size) / WORD * WORD;
+	int err = 0;
+
+	for (; at < end && !err; at += len) {
+		len = HEAP_PAGE - at % HEAP_PAGE;
+		len = len < end - at ? len : end - at;
+		if (image__peek(c->image, at, words, (size_t)len)) {
+			err = image__spent(c->image);
+			continue; /* nothing is there */
+		}
+		for (size_t i = 0; i < len / WORD && !err; i++) {
+			uint32_t to = words[i] - c->lowest < c->highest - c->lowest &&
+						      may_hold(c, words[i])
+					      ? numbers__find(&c->numbers, words[i])
+					      : NO_NUMBER;
+
+			if (to != NO_NUMBER)
+				err = fn(c, to);
+		}
+	}
+	return err;
+}
+
+/* Takes off all candidates to which those lead that are off. */
+static int follow(struct checking *c)
+{
+	int err = 0;
+
+	image__forget(c->image);
+	while (c->n_queue && !err)
+		err = each_target(c, &c->candidates.list[c->queue[--c->n_queue]], take_off);
+	return err;
+}
+
+/* Lists the candidates that are left. */
+static int list_rest(struct checking *c)
+{
+	struct lost *lost = &c->to->lost;
+
+	lost->list = calloc(c->candidates.n + 1, sizeof(*lost->list));
+	if (!lost->list)
+		return -ENOMEM;
+	lost->beyond = c->candidates.beyond;
+	for (size_t i = 0; i < c->candidates.n; i++)
+		if (!bits__test(c->off, i))
+			lost->list[lost->n++] = c->candidates.list[i];
+	return 0;
+}
+
+/* --- the pointers of what is left --- */
+
+static int collect(struct checking *c, uint32_t to)
+{
+	if (bits__test(c->off, to))
+		return 0;
+	if (VECTOR_RESERVE(c->queue, c->queue_room, c->n_queue + 1))
+		return -ENOMEM;
+	c->queue[c->n_queue++] = to;
+	return 0;
+}
+
+/* The candidates' numbers serve: those that are off have no pointers, and none to them. */
+static int find_edges(struct checking *c)
+{
+	int err = edges__init(&c->to->edges, c->numbers.n);
+
+	for (uint32_t i = 0; i < c->numbers.n && !err; i++) {
+		if (bits__test(c->off, i))
+			continue;
+		c->n_queue = 0;
+		err = each_target(c, &c->candidates.list[i], collect);
+		if (!err)
+			err = edges__add(&c->to->edges, i, c->queue, c->n_queue);
+	}
+	c->to->numbers = c->numbers;
+	c->numbers = (struct numbers){};
+	return err;
+}
+
+static int look(struct checking *c, const struct roots *roots, const struct stale_words *stale,
+		bool leaks)
+{
+	int err = read_roots(c, roots);
+
+	for (size_t i = 0; i < blocks__n_spans(c->blocks) && !err; i++) {
+		const struct span *span = blocks__span(c->blocks, i);
+
+		err = sweep(c, span->start, span->end, true);
+	}
+	if (!err)
+		err = read_late(c);
+	if (!err && stale)
+		err = judge_stale(c, stale);
+	if (!err)
+		err = follow(c);
+	if (!err)
+		err = list_rest(c);
+	return err || !leaks ? err : find_edges(c);
+}
+
+static void find_range(struct checking *c)
+{
+	size_t n = blocks__n_spans(c->blocks);
+
+	if (!n)
+		return;
+	c->lowest = blocks__span(c->blocks, 0)->start;
+	c->highest = blocks__span(c->blocks, n - 1)->end + LATE_NEAR;
+	c->lowest -= c->lowest < LOW_ADDRS ? 0 : LATE_NEAR; /* as in reach.c */
+}
+
+int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
+		  const struct lost *before, const struct stale_words *stale, bool leaks,
+		  struct recheck *ret)
+{
+	struct recheck made = {};
+	struct checking c = {.image = image, .blocks = blocks, .to = &made};
+	int err = window__init(&c.window);
+
+	image__forget(image);
+	find_range(&c);
+	if (!err)
+		err = take_candidates(&c, before);
+	if (!err)
+		err = look(&c, roots, stale, leaks);
+	made.unread_bytes = c.window.unread_bytes;
+	window__clear(&c.window);
+	late__clear(&c.late);
+	numbers__clear(&c.numbers);
+	free(c.candidates.list);
+	free(c.off);
+	free(c.queue);
+	free(c.filter);
+	if (err)
+		recheck__clear(&made);
+	else
+		*ret = made;
+	return err;
+}
+
+size_t recheck__bytes(const struct recheck *recheck)
+{
+	size_t slots = recheck->numbers.n_words * 64;
+
+	return slots / 8 + slots / 16 + recheck->edges.n_bytes + FILTER / 8 +
+	       recheck->stale.n * sizeof(*recheck->stale.list);
+}
+
+void recheck__clear(struct recheck *recheck)
+{
+	free(recheck->lost.list);
+	free(recheck->stale.list);
+	numbers__clear(&recheck->numbers);
+	edges__clear(&recheck->edges);
+	*recheck = (struct recheck){};
+}
