@@ -389,6 +389,18 @@ bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot)
 	return start != SIZE_MAX;
 }
 
+size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr)
+{
+	const struct span *span = blocks__find_span(blocks, addr);
+	size_t slot;
+
+	if (!span || span->kind != SPAN_WALKED)
+		return SIZE_MAX;
+	slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
+	__builtin_prefetch(&span->starts[slot / 64]);
+	return span->first_slot + slot;
+}
+
 int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx)
 {
 	struct block block;

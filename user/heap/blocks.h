@@ -90,6 +90,10 @@ bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret)
  * blocks__find() finds, in a fraction of the time. False: none. */
 bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
 
+/* Brings what blocks__slot() needs for addr into the processor's cache. Returns a number near that
+ * slot; SIZE_MAX: addr is in no block. */
+size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr);
+
 /* Calls fn for every block in ascending order, until it returns something other than 0, which is
  * returned. */
 int blocks__each(const struct blocks *blocks, int (*fn)(const struct block *block, void *ctx),

@@ -63,6 +63,16 @@ uint32_t numbers__find(const struct numbers *numbers, uint64_t addr)
 	return word & bit ? numbers->before[slot / 64] + bits__count(word & (bit - 1)) : NO_NUMBER;
 }
 
+void numbers__prefetch(const struct numbers *numbers, uint64_t addr)
+{
+	size_t slot = blocks__prefetch(numbers->blocks, addr);
+
+	if (slot == SIZE_MAX)
+		return;
+	__builtin_prefetch(&numbers->used[slot / 64]);
+	__builtin_prefetch(&numbers->before[slot / 64]);
+}
+
 /* The slot of a number. */
 static size_t slot_of(const struct numbers *numbers, uint32_t number)
 {

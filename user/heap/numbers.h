@@ -22,9 +22,9 @@ struct numbers {
 	uint32_t n; /* blocks with a number */
 };
 
-/* In steps: numbers__open(); numbers__take() for each block in use that gets a number, in any order;
- * numbers__close(). blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG: more than
- * 2^31 blocks. */
+/* In steps: numbers__open(); numbers__take() for each block in use that gets a number, in any
+ * order; numbers__close(). blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG:
+ * more than 2^31 blocks. */
 int numbers__open(struct numbers *numbers, const struct blocks *blocks);
 void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);
@@ -32,6 +32,9 @@ void numbers__clear(struct numbers *numbers);
 
 /* The number of the block that holds addr; NO_NUMBER: none that has a number. */
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
+
+/* numbers__find() of this address will be called soon, and should not wait for memory then. */
+void numbers__prefetch(const struct numbers *numbers, uint64_t addr);
 
 /* The block of a number below n. False: there is none, which is a mistake of the caller. */
 bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);

@@ -14,6 +14,7 @@
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
+#define PREFETCH     32	   /* words from the one at hand to the one that is prepared */
 #define AHEAD_BLOCKS 32768 /* at most */
 #define LOW_ADDRS    (1ULL << 32)
 
@@ -225,12 +226,15 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 {
 	struct reach *reach = s->reach;
 	bool marked = !s->all && reach__has(reach, s->number);
-	size_t n_targets = 0;
+	const uint64_t *end = s->window.words + (s->window.end - s->window.start) / WORD;
+	size_t n_targets = 0, left = (size_t)(end - words);
 	uint32_t last = NO_NUMBER;
 
 	for (size_t i = 0; i < n; i++) {
 		uint32_t to;
 
+		if (i + PREFETCH < left && may_point(s, words[i + PREFETCH]))
+			numbers__prefetch(&reach->numbers, words[i + PREFETCH]);
 		if (!may_point(s, words[i]))
 			continue;
 		to = numbers__find(&reach->numbers, words[i]);
