@@ -181,15 +181,18 @@ struct abi_python {
 	__u16 frame;	 /* pointer to the innermost frame; through_cframe: to what points there */
 	__u16 cframe_frame;
 	/* in a frame: */
-	__u16 code;	    /* pointer to the code object */
-	__u16 previous;	    /* pointer to the caller's frame */
-	__u16 instruction;  /* pointer to the instruction being executed */
-	__u16 last;	    /* a byte, which is last_value in the last frame of a native one */
+	__u16 code;	   /* pointer to the code object */
+	__u16 previous;	   /* pointer to the caller's frame */
+	__u16 instruction; /* pointer to the instruction being executed */
+	__u16 last;	   /* a byte, which is last_value in the last frame of a native one */
+	/* a byte, which is 0xff where native code that is no call of Python was called; 0: last
+	 * says all */
+	__u16 depth;
 	__u16 instructions; /* in a code object: its first instruction */
 	__u8 last_value;
 	__u8 last_is_empty; /* that last frame is no function's */
 	__u8 through_cframe;
-	__u8 pad;
+	__u8 pad[7];
 };
 
 /* A frame of Python in a stack, in the place of an address: bit 63, which no address of a process
@@ -615,7 +618,7 @@ struct abi_config {
 ABI_ASSERT(struct abi_func, 32);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
-ABI_ASSERT(struct abi_python, 72);
+ABI_ASSERT(struct abi_python, 80);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);

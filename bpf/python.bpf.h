@@ -5,6 +5,10 @@
  * native function was entered. So the walk of the native stack stops at each frame of the function.
  * In place of this frame it puts the interpreter's frames as far as the mark, and then continues.
  *
+ * A generator that passes an exception on to another one ("yield from") has no native frame at that
+ * time. 3.11 leaves it marked. But it has its depth of stack noted, as a frame that has called
+ * Python, and the frame before was called from native code.
+ *
  * Where each field lies depends on the version. User space tells (struct abi_python). All that is
  * read may be forged: each step reads one frame, and the stack's limit ends a walk in circles. */
 #ifndef MEMTRACE_BPF_PYTHON_BPF_H
@@ -64,7 +68,7 @@ static __always_inline void python_enter(struct unwind *u, const struct abi_pyth
 /* Puts one frame into the stack. 0: the walk goes on; 1: it is over. */
 static __always_inline int python_step(struct unwind *u, const struct abi_python *python)
 {
-	__u64 code, instruction, unit, last;
+	__u64 code, instruction, unit, last, depth;
 	__u32 n = u->stack.n;
 
 	if (read_user(u->python_words, ABI_PYTHON_FRAME_BYTES, u->python_frame)) {
@@ -75,8 +79,10 @@ static __always_inline int python_step(struct unwind *u, const struct abi_python
 	instruction = u->python_words[(python->instruction >> 3) & (PYTHON_WORDS - 1)];
 	last = u->python_words[(python->last >> 3) & (PYTHON_WORDS - 1)];
 	last = (last >> (8 * (python->last & 7))) & 0xff;
+	depth = u->python_words[(python->depth >> 3) & (PYTHON_WORDS - 1)];
+	depth = (depth >> (8 * (python->depth & 7))) & 0xff;
 	u->python_frame = u->python_words[(python->previous >> 3) & (PYTHON_WORDS - 1)];
-	if (last == python->last_value) {
+	if (last == python->last_value && (!python->depth || !u->python_first || depth == 0xff)) {
 		u->python_runs = 0;
 		if (python->last_is_empty)
 			return 0;

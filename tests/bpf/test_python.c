@@ -93,14 +93,19 @@ static void begin(struct unwind *u, uint32_t max_frames)
 }
 
 /* Walks one native frame of the interpreter's function. Returns what the last step returned. */
-static int walk(struct unwind *u)
+static int walk_by(struct unwind *u, const struct abi_python *python)
 {
 	int rc = 0;
 
-	python_enter(u, &how);
+	python_enter(u, python);
 	for (int i = 0; i < 2 * ABI_STACK_FRAMES && u->python_runs && !rc; i++)
-		rc = python_step(u, &how);
+		rc = python_step(u, python);
 	return rc;
+}
+
+static int walk(struct unwind *u)
+{
+	return walk_by(u, &how);
 }
 
 static void frames_take_the_place_of_the_native_one(void **state)
@@ -124,6 +129,37 @@ static void frames_take_the_place_of_the_native_one(void **state)
 	assert_int_equal(u.stack.n, 6);
 	assert_int_equal(u.stack.ip[4], abi_python_frame(code(3), 3));
 	assert_int_equal(u.stack.ip[5], abi_python_frame(code(4), 4));
+}
+
+/* As 3.11 marks it: the last byte of the depth is 0xff in a frame that has called native code. */
+static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **state)
+{
+	struct abi_python marked = how;
+	struct unwind u;
+
+	(void)state;
+	marked.depth = 67;
+	lay_threads(1, 0);
+	for (size_t i = 0; i < 4; i++)
+		lay_frame(i, true);
+	memory[FRAMES + 8] |= 0xffULL << 24;
+	/* number 1 is the generator; number 2 has called number 1's callee; 3 has called 2 */
+	memory[FRAMES + 16 * 2 + 8] |= 0xffULL << 24;
+	begin(&u, ABI_STACK_FRAMES);
+	assert_int_equal(walk_by(&u, &marked), 0);
+	assert_int_equal(u.stack.n, 2);
+	u.stack.ip[u.stack.n++] = 0x1600;
+	assert_int_equal(walk_by(&u, &marked), 0);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[2], abi_python_frame(code(1), 1));
+	assert_int_equal(u.stack.ip[3], abi_python_frame(code(2), 2));
+	/* a frame that was called from the frame before is the last one, whatever its depth */
+	lay_frame(0, false);
+	lay_frame(1, true);
+	begin(&u, ABI_STACK_FRAMES);
+	assert_int_equal(walk_by(&u, &marked), 0);
+	assert_int_equal(u.stack.n, 3);
+	assert_int_equal(u.stack.ip[2], abi_python_frame(code(1), 1));
 }
 
 static void code_of_the_function_is_recognized(void **state)
@@ -203,6 +239,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(frames_take_the_place_of_the_native_one),
+		cmocka_unit_test(a_generator_that_passes_an_exception_on_has_no_native_frame),
 		cmocka_unit_test(code_of_the_function_is_recognized),
 		cmocka_unit_test(threads_are_found),
 		cmocka_unit_test(a_frame_that_is_none_ends_it),

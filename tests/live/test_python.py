@@ -73,10 +73,30 @@ async def wait(n):
     if n:
         await asyncio.sleep(0)
         await wait(n - 1)
+def catch():
+    try:
+        yield
+    except KeyError:
+        note()
+        yield
+def through():
+    yield from catch()
+async def cancelled():
+    try:
+        await asyncio.sleep(60)
+    except asyncio.CancelledError:
+        note()
+async def cancel():
+    async def outer():
+        await cancelled()
+    task = asyncio.ensure_future(outer())
+    await asyncio.sleep(0)
+    task.cancel()
+    await task
 expression = compile("note()", "<string>", "eval")
 statements = compile("def inner():\\n    note()\\ninner()", "<string>", "exec")
 async def both():
-    await asyncio.gather(wait(3), wait(4))
+    await asyncio.gather(wait(3), wait(4), cancel())
 def everything():
     for i in range(10):
         Tree().deep(i)
@@ -88,6 +108,7 @@ def everything():
     except KeyError:
         note()
     eval(expression); exec(statements)
+    thrown = through(); next(thrown); thrown.throw(KeyError)
     asyncio.run(both())
 print("ready", flush=True)
 input()
@@ -103,7 +124,8 @@ input()
 @test(beside=True)
 def python_stacks():
     """The frames of Python in the stacks of known blocks, against traceback.extract_stack() at the same places:
-    recursion, methods, comprehensions, generators, coroutines, callbacks from C, code without a file, and threads."""
+    recursion, methods, comprehensions, generators, coroutines, exceptions that are thrown into these, callbacks from C,
+    code without a file, and threads."""
     with running(STACKS) as (target, path):
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
             print(file=target.stdin, flush=True)

@@ -19,6 +19,7 @@ static const struct python_layout layouts[] = {
 		.instruction = 56,
 		.last = 68, /* is_entry */
 		.last_value = 1,
+		.depth = 67, /* the highest byte of stacktop, -1 but while it calls Python */
 		.instructions = 184,
 		.file = 112,
 		.name = 128,

@@ -23,8 +23,9 @@ struct python_layout {
 	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
-	/* in _PyInterpreterFrame; last: the byte that marks the last frame of a native one */
-	uint16_t frame_code, previous, instruction, last;
+	/* in _PyInterpreterFrame; last: the byte that marks the last frame of a native one; depth:
+	 * the byte that is 0xff where other native code was called, 0: none */
+	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
 	/* in PyCodeObject */

@@ -60,6 +60,7 @@ int python_names__new(struct python_files *files, pid_t pid, const struct maps *
 		.previous = l->previous,
 		.instruction = l->instruction,
 		.last = l->last,
+		.depth = l->depth,
 		.instructions = l->instructions,
 		.last_value = l->last_value,
 		.last_is_empty = l->last_is_empty,
