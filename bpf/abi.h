@@ -165,8 +165,6 @@ struct abi_stack {
 };
 
 /* How to find the frames of CPython in a process. Offsets are in bytes. */
-#define ABI_PYTHON_FRAME_BYTES 72 /* of a frame, as far as it is read */
-
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that runs Python's code */
 	__u64 cold_start, cold_end; /* of its part that the compiler took for rarely executed */
@@ -174,7 +172,9 @@ struct abi_python {
 	 * 0: this version has none */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
-	__u16 threads;	   /* in the interpreter: pointer to the first thread's state */
+	/* up to 3.10, frames are objects: address of their type; 0: they are none */
+	__u64 frame_type;
+	__u16 threads; /* in the interpreter: pointer to the first thread's state */
 	/* in a thread's state: */
 	__u16 next;	 /* pointer to the next one */
 	__u16 thread_id; /* pthread_self() */
@@ -183,7 +183,7 @@ struct abi_python {
 	/* in a frame: */
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
-	__u16 instruction; /* pointer to the instruction being executed */
+	__u16 instruction; /* pointer to the instruction being executed; in objects, its index */
 	__u16 last;	   /* a byte, which is last_value in the last frame of a native one */
 	/* a byte, which is 0xff where native code that is no call of Python was called; 0: last
 	 * says all */
@@ -192,7 +192,9 @@ struct abi_python {
 	__u8 last_value;
 	__u8 last_is_empty; /* that last frame is no function's */
 	__u8 through_cframe;
-	__u8 pad[7];
+	__u8 frame_bytes; /* of a frame, as far as it is read: less than 128 */
+	__u8 index_shift; /* makes an instruction's number of its index */
+	__u8 pad[5];
 };
 
 /* A frame of Python in a stack, in the place of an address: bit 63, which no address of a process
@@ -618,7 +620,7 @@ struct abi_config {
 ABI_ASSERT(struct abi_func, 32);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
-ABI_ASSERT(struct abi_python, 80);
+ABI_ASSERT(struct abi_python, 88);
 ABI_ASSERT(struct abi_file_part, 24);
 ABI_ASSERT(struct abi_file_table, 32);
 ABI_ASSERT(struct abi_site_key, 24);

@@ -5,9 +5,11 @@
  * native function was entered. So the walk of the native stack stops at each frame of the function.
  * In place of this frame it puts the interpreter's frames as far as the mark, and then continues.
  *
+ * Up to 3.10 frames are objects on the heap.
+ *
  * A generator that passes an exception on to another one ("yield from") has no native frame at that
- * time. 3.11 leaves it marked. But it has its depth of stack noted, as a frame that has called
- * Python, and the frame before was called from native code.
+ * time. Up to 3.10 it has no mark either. 3.11 leaves it marked. But it has its depth of stack
+ * noted, as a frame that has called Python, and the frame before was called from native code.
  *
  * Where each field lies depends on the version. User space tells (struct abi_python). All that is
  * read may be forged: each step reads one frame, and the stack's limit ends a walk in circles. */
@@ -19,6 +21,7 @@
 #include "unwind.bpf.h"
 
 #define PYTHON_MAX_THREADS 64 /* looked through for the state of the running thread */
+#define PYTHON_TYPE_WORD   1  /* of an object: its type */
 
 static __always_inline bool python_runs_at(const struct abi_python *python, __u64 pc)
 {
@@ -71,7 +74,9 @@ static __always_inline int python_step(struct unwind *u, const struct abi_python
 	__u64 code, instruction, unit, last, depth;
 	__u32 n = u->stack.n;
 
-	if (read_user(u->python_words, ABI_PYTHON_FRAME_BYTES, u->python_frame)) {
+	if (read_user(u->python_words, python->frame_bytes & (8 * PYTHON_WORDS - 1),
+		      u->python_frame) ||
+	    (python->frame_type && u->python_words[PYTHON_TYPE_WORD] != python->frame_type)) {
 		u->python_runs = u->python_frame = 0;
 		return 0;
 	}
@@ -94,6 +99,8 @@ static __always_inline int python_step(struct unwind *u, const struct abi_python
 		return 0;
 	}
 	unit = (instruction - code - python->instructions) >> 1;
+	if (python->frame_type)
+		unit = (__u32)instruction >> (python->index_shift & 31);
 	if (unit > ABI_PYTHON_UNKNOWN)
 		unit = ABI_PYTHON_UNKNOWN;
 	if (u->python_first) {

@@ -34,6 +34,29 @@ static const struct abi_python how = {
 	.instructions = 184,
 	.last_value = 1,
 	.through_cframe = 1,
+	.frame_bytes = 72,
+};
+
+/* of a version whose frames are objects */
+#define FRAME_TYPE 0x905cc0ULL
+
+static const struct abi_python old = {
+	.eval_start = 0x1000,
+	.eval_end = 0x2000,
+	.current = STACK_ADDR + 8 * CURRENT,
+	.interpreter = STACK_ADDR + 8 * MAIN,
+	.threads = 16,
+	.next = 8,
+	.thread_id = 24,
+	.frame = 32,
+	.code = 32,
+	.previous = 48,
+	.frame_type = FRAME_TYPE,
+	.instruction = 104,
+	.last = 116,
+	.last_value = 1,
+	.frame_bytes = 120,
+	.index_shift = 1,
 };
 
 __u32 random_u32(void)
@@ -65,6 +88,18 @@ static void lay_frame(size_t i, bool last)
 	frame[6] = at(FRAMES + 16 * (i + 1));
 	frame[7] = code(i) + how.instructions + 2 * i;
 	frame[8] = last ? 1ULL << 32 : 0;
+}
+
+/* Frame object i, whose caller is i + 1, runs the instruction at byte 2 i. */
+static void lay_object(size_t i, bool last)
+{
+	uint64_t *frame = memory + FRAMES + 16 * i;
+
+	frame[1] = FRAME_TYPE;
+	frame[4] = code(i);
+	frame[6] = at(FRAMES + 16 * (i + 1));
+	frame[13] = 77ULL << 32 | 2 * i; /* behind it: another field */
+	frame[14] = (uint64_t)last << 32;
 }
 
 /* n threads; the running one is number self. */
@@ -235,6 +270,80 @@ static void a_circle_ends_at_the_limit(void **state)
 	}
 }
 
+/* A thread whose innermost frame is an object, which begins at the first word of FRAMES. */
+static void lay_objects(size_t n)
+{
+	lay_threads(1, 0);
+	memory[THREADS + 4] = at(FRAMES);
+	for (size_t i = 0; i < n; i++)
+		lay_object(i, true);
+}
+
+static void objects_take_the_places_of_native_frames(void **state)
+{
+	struct unwind u;
+
+	(void)state;
+	lay_objects(4);
+	lay_object(1, false); /* a generator without a native frame */
+	memory[FRAMES + 16 * 3 + 6] = 0;
+	memory[FRAMES + 16 * 3 + 13] = UINT32_MAX; /* it has not begun */
+	begin(&u, ABI_STACK_FRAMES);
+	assert_int_equal(walk_by(&u, &old), 0);
+	assert_int_equal(u.stack.n, 2);
+	assert_int_equal(u.stack.ip[1], abi_python_frame(code(0), 0));
+	u.stack.ip[u.stack.n++] = 0x1600;
+	assert_int_equal(walk_by(&u, &old), 0);
+	assert_int_equal(u.stack.n, 4);
+	assert_int_equal(u.stack.ip[2], abi_python_frame(code(1), 1));
+	assert_int_equal(u.stack.ip[3], abi_python_frame(code(2), 2));
+	u.stack.ip[u.stack.n++] = 0x1700;
+	assert_int_equal(walk_by(&u, &old), 0);
+	assert_int_equal(u.stack.n, 5);
+	assert_int_equal(u.stack.ip[4], abi_python_frame(code(3), ABI_PYTHON_UNKNOWN));
+	/* no more: the native frame stays */
+	u.stack.ip[u.stack.n++] = 0x1800;
+	assert_int_equal(walk_by(&u, &old), 0);
+	assert_int_equal(u.stack.n, 6);
+	assert_int_equal(u.stack.ip[5], 0x1800);
+}
+
+static void what_is_no_frame_object_ends_it(void **state)
+{
+	struct unwind u;
+
+	(void)state;
+	lay_objects(3);
+	memory[FRAMES + 16 + 1]++; /* another type */
+	begin(&u, ABI_STACK_FRAMES);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(walk_by(&u, &old), 0);
+		u.stack.ip[u.stack.n++] = 0x1600;
+	}
+	assert_int_equal(u.stack.n, 5);
+	assert_int_equal(u.stack.ip[1], abi_python_frame(code(0), 0));
+	for (int i = 2; i < 5; i++)
+		assert_int_equal(u.stack.ip[i], 0x1600);
+}
+
+/* A forged chain: it leads back to its first frame, and no frame has a native one. */
+static void a_circle_of_objects_ends_at_the_limit(void **state)
+{
+	struct unwind u;
+
+	(void)state;
+	lay_objects(2);
+	lay_object(0, false);
+	lay_object(1, false);
+	memory[FRAMES + 16 + 6] = at(FRAMES);
+	for (uint32_t most = 2; most <= ABI_STACK_FRAMES; most += 25) {
+		begin(&u, most);
+		assert_int_equal(walk_by(&u, &old), 1);
+		assert_int_equal(u.stack.n, most);
+		assert_int_equal(u.stack.end, STACK_END_TRUNCATED);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -244,6 +353,9 @@ int main(void)
 		cmocka_unit_test(threads_are_found),
 		cmocka_unit_test(a_frame_that_is_none_ends_it),
 		cmocka_unit_test(a_circle_ends_at_the_limit),
+		cmocka_unit_test(objects_take_the_places_of_native_frames),
+		cmocka_unit_test(what_is_no_frame_object_ends_it),
+		cmocka_unit_test(a_circle_of_objects_ends_at_the_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

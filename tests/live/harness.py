@@ -235,9 +235,9 @@ def read_line(process, stream, timeout=PATIENCE_S):
 
 
 @contextlib.contextmanager
-def place():
+def place(parent=None):
     """A temporary directory for one test."""
-    path = tempfile.mkdtemp(prefix="memtrace-live-")
+    path = tempfile.mkdtemp(prefix="memtrace-live-", dir=parent)
     try:
         yield path
     finally:

@@ -2,35 +2,43 @@
 """Python's functions in stacks. The truth is what traceback and tracemalloc say in the target."""
 import collections
 import contextlib
+import glob
 import json
 import os
 import re
 import subprocess
 
-from harness import (NotRunnable, Tracer, end, expect, losses, memtrace, place, read_line, start, test, wait_until)
+from harness import (ROOT, NotRunnable, Tracer, end, expect, losses, memtrace, place, read_line, start, test,
+                     wait_until)
 
 PYTHON = "/usr/bin/python3"
+DEBIAN_11 = os.path.join(ROOT, "build", "libcs", "bullseye", "python")  # a root directory: scripts/fetch-libcs
+READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions whose frames are read
 
 
-def need_python():
-    """Debian's python3, if its version is one of those whose frames are read."""
-    if not os.path.exists(PYTHON):
-        raise NotRunnable(f"no {PYTHON}")
-    version = subprocess.run([PYTHON, "-c", "import sys; print(*sys.version_info[:2])"], check=True, text=True,
-                             stdout=subprocess.PIPE).stdout.split()
-    if version not in (["3", "11"], ["3", "12"], ["3", "13"]):
-        raise NotRunnable(f"python3 is {'.'.join(version)}")
+def need_python(command):
+    """The interpreter, if its version is one of those whose frames are read."""
+    try:
+        version = subprocess.run([*command, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], check=True,
+                                 text=True, stdout=subprocess.PIPE).stdout.strip()
+    except OSError:
+        raise NotRunnable(f"no {command[-1]}") from None
+    if version not in READ:
+        raise NotRunnable(f"{command[-1]} is {version}")
 
 
 @contextlib.contextmanager
-def running(script):
-    """A Python that waits for a line before it does anything; all its blocks come from malloc."""
-    need_python()
-    with place() as directory:
+def running(script, python=PYTHON, root=""):
+    """A Python that waits for a line before it does anything; all its blocks come from malloc. root: the directory that
+    it takes for /. The script's path is how Python sees it."""
+    command = ["chroot", root, python] if root else [python]
+    need_python(command)
+    with place(root + "/tmp" if root else None) as directory:
         path = os.path.join(directory, "script.py")
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
-        target = start([PYTHON, path], env={**os.environ, "PYTHONMALLOC": "malloc"})
+        path = path[len(root):]
+        target = start([*command, path], env={**os.environ, "PYTHONMALLOC": "malloc"})
         try:
             expect(read_line(target, target.stdout) == "ready\n", "the script is not ready")
             yield target, path
@@ -121,12 +129,11 @@ input()
 """
 
 
-@test(beside=True)
-def python_stacks():
+def check_stacks(**interpreter):
     """The frames of Python in the stacks of known blocks, against traceback.extract_stack() at the same places:
     recursion, methods, comprehensions, generators, coroutines, exceptions that are thrown into these, callbacks from C,
     code without a file, and threads."""
-    with running(STACKS) as (target, path):
+    with running(STACKS, **interpreter) as (target, path):
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
             print(file=target.stdin, flush=True)
             notes = json.loads(read_line(target, target.stdout))
@@ -147,6 +154,48 @@ def python_stacks():
     expect(len(equal) >= 0.995 * len(truth), f"{len(equal)} of {len(truth)} stacks are equal, not", wrong,
            list(found)[:3])
     return f"{len(equal)} of {len(truth)} stacks equal, {sum(map(len, truth))} frames"
+
+
+@test(beside=True)
+def python_stacks():
+    return check_stacks()
+
+
+@test(beside=True)
+def python_stacks_debian_11():
+    """Python 3.9, whose frames are objects on the heap; it is traced from outside of its root directory."""
+    if not os.path.exists(DEBIAN_11):
+        raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
+    return check_stacks(python="/usr/bin/python3.9", root=DEBIAN_11)
+
+
+def other_pythons():
+    """version -> path, of the interpreters of this machine beside Debian's."""
+    places = ("/usr/local/bin", os.path.expanduser("~/.pyenv/versions/*/bin"))
+    found = {os.path.basename(path)[6:]: path for place in places for path in glob.glob(place + "/python3.*")}
+    return {version: path for version, path in found.items() if version in READ}
+
+
+@test(beside=True, long=True)
+def python_stacks_others():
+    said = [f"{version}: {check_stacks(python=path)}" for version, path in sorted(other_pythons().items())]
+    return "; ".join(said) or "no other Python is here"
+
+
+@test(beside=True, long=True)
+def python_stacks_from_start():
+    """A command with an old Python, traced from its first instruction on: the types that tell its version are not there
+    before the loader has run. The imports of its start are the first functions that are named."""
+    said = []
+    for version in sorted({"3.9", "3.10"} & set(other_pythons())):
+        result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none", "--", other_pythons()[version], "-c",
+                          "import time; time.sleep(2)")
+        profile = json.loads(result.err.splitlines()[-1])  # standard output is the command's
+        named = sum(stack["alloc_objects"] for stack in profile["stacks"]
+                    if any("<frozen importlib._bootstrap>:" in (line or "") for line in stack["lines"]))
+        expect(named > profile["samples"] / 4, version, "named:", named, "of", profile["samples"])
+        said.append(f"{version}: {named} of {profile['samples']}")
+    return "; ".join(said) or "no old Python is here"
 
 
 LEAK = """

@@ -7,6 +7,7 @@
 
 #include "base/cleanup.h"
 #include "proc/memory.h"
+#include "python/word.h"
 
 #define MAX_TEXT  4096	      /* characters of a name or path, before it is cut */
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
@@ -23,14 +24,6 @@
 #define STR_COMPACT 0x20
 #define STR_ASCII   0x40
 #define BYTES_TEXT  32 /* PyBytesObject.ob_sval */
-
-static uint64_t word(const unsigned char *bytes, size_t off)
-{
-	uint64_t value;
-
-	memcpy(&value, bytes + off, sizeof(value));
-	return value;
-}
 
 static size_t put_utf8(char *to, uint32_t c)
 {
@@ -69,7 +62,7 @@ static int read_text(pid_t pid, const struct python_layout *layout, uint64_t add
 
 	if (rc)
 		return rc;
-	length = word(head, STR_LENGTH);
+	length = python__word(head, STR_LENGTH);
 	memcpy(&state, head + STR_STATE, sizeof(state));
 	kind = state >> 2 & 7;
 	if (!length || length > MAX_TEXT || !(state & STR_COMPACT) ||
@@ -95,6 +88,32 @@ static int read_text(pid_t pid, const struct python_layout *layout, uint64_t add
 	return 0;
 }
 
+/* How much of a code object is read. */
+static size_t head_of(const struct python_layout *layout)
+{
+	return layout->instructions ? layout->instructions : layout->lines + sizeof(uint64_t);
+}
+
+/* What tells an object from another one that has its address later. */
+static void identify(const struct python_layout *layout, const unsigned char *head,
+		     uint64_t identity[3])
+{
+	identity[0] = python__word(head, layout->name);
+	identity[1] = python__word(head, layout->lines);
+	identity[2] = python__word(head, layout->code_bytes ? layout->code_bytes : OB_SIZE);
+}
+
+/* code_bytes: the bytes object with the instructions, of 2 bytes each. */
+static int count_units(pid_t pid, uint64_t code_bytes, uint64_t *ret)
+{
+	unsigned char head[BYTES_TEXT];
+	int rc = memory__read(pid, code_bytes, head, sizeof(head));
+
+	if (!rc)
+		*ret = python__word(head, OB_SIZE) / 2;
+	return rc;
+}
+
 static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
 {
 	unsigned char head[BYTES_TEXT];
@@ -103,7 +122,7 @@ static int read_lines(pid_t pid, uint64_t addr, struct python_code *code)
 
 	if (rc)
 		return rc;
-	n = word(head, OB_SIZE);
+	n = python__word(head, OB_SIZE);
 	if (n > MAX_LINES)
 		return -ENOENT;
 	code->lines = malloc(n + 1);
@@ -119,24 +138,28 @@ int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 	const struct python_layout *layout = python->layout;
 	struct python_code code = {};
 	unsigned char head[HEAD];
-	int rc = memory__read(pid, addr, head, layout->instructions);
+	int rc = memory__read(pid, addr, head, head_of(layout));
 
-	if (!rc && word(head, OB_TYPE) != python->code_type)
+	if (!rc && python__word(head, OB_TYPE) != python->code_type)
 		rc = -ENOENT;
 	if (!rc)
-		rc = read_text(pid, layout, word(head, layout->name), &code.name);
+		rc = read_text(pid, layout, python__word(head, layout->name), &code.name);
 	if (!rc)
-		rc = read_text(pid, layout, word(head, layout->file), &code.file);
+		rc = read_text(pid, layout, python__word(head, layout->file), &code.file);
 	if (!rc)
-		rc = read_lines(pid, word(head, layout->lines), &code);
+		rc = read_lines(pid, python__word(head, layout->lines), &code);
+	if (!rc) {
+		identify(layout, head, code.identity);
+		code.n_units = code.identity[2];
+		if (layout->code_bytes)
+			rc = count_units(pid, code.identity[2], &code.n_units);
+	}
 	if (rc) {
 		python_code__clear(&code);
 		return rc;
 	}
 	memcpy(&code.first_line, head + layout->first_line, sizeof(code.first_line));
-	code.n_units = word(head, OB_SIZE);
-	code.identity[0] = word(head, layout->name);
-	code.identity[1] = word(head, layout->lines);
+	code.lines_kind = layout->lines_kind;
 	*ret = code;
 	return 0;
 }
@@ -146,15 +169,15 @@ int python_code__is_same(pid_t pid, const struct python *python, uint64_t addr,
 {
 	const struct python_layout *layout = python->layout;
 	unsigned char head[HEAD];
-	int line, rc = memory__read(pid, addr, head, layout->instructions);
+	uint64_t identity[3];
+	int line, rc = memory__read(pid, addr, head, head_of(layout));
 
 	if (rc)
 		return rc;
 	memcpy(&line, head + layout->first_line, sizeof(line));
-	return word(head, OB_TYPE) == python->code_type && line == code->first_line &&
-	       word(head, OB_SIZE) == code->n_units &&
-	       word(head, layout->name) == code->identity[0] &&
-	       word(head, layout->lines) == code->identity[1];
+	identify(layout, head, identity);
+	return python__word(head, OB_TYPE) == python->code_type && line == code->first_line &&
+	       !memcmp(identity, code->identity, sizeof(identity));
 }
 
 void python_code__clear(struct python_code *code)
@@ -181,9 +204,50 @@ static int read_number(const unsigned char **pos, const unsigned char *end)
 	return value & 1 ? -(int)(value >> 1) : (int)(value >> 1);
 }
 
+static int line_or_none(int64_t line)
+{
+	return line < 0 || line > INT32_MAX ? 0 : (int)line;
+}
+
+/* Pairs of bytes: how far the next place is in the code, and by how many lines it is further, with
+ * a sign. Source: Objects/lnotab_notes.txt of CPython 3.9. */
+static int line_by_steps(const struct python_code *code, uint64_t unit)
+{
+	int64_t line = code->first_line;
+	uint64_t at = 0;
+
+	for (size_t i = 0; i + 1 < code->n_lines; i += 2) {
+		at += code->lines[i];
+		if (at > 2 * unit)
+			break;
+		line += (int8_t)code->lines[i + 1];
+	}
+	return line_or_none(line);
+}
+
+/* Pairs of bytes: the length of a range of code, and by how many lines it is further than the one
+ * before, with a sign. -128: this range has no line. Source: Objects/lnotab_notes.txt of CPython
+ * 3.10. */
+static int line_by_ranges(const struct python_code *code, uint64_t unit)
+{
+	int64_t line = code->first_line;
+	uint64_t end = 0;
+
+	for (size_t i = 0; i + 1 < code->n_lines; i += 2) {
+		int8_t further = (int8_t)code->lines[i + 1];
+
+		end += code->lines[i];
+		if (further != INT8_MIN)
+			line += further;
+		if (2 * unit < end)
+			return further == INT8_MIN ? 0 : line_or_none(line);
+	}
+	return 0;
+}
+
 /* Each entry begins with 1, 4 bits for its kind, and 3 for its number of instructions less 1. Other
  * bytes have bit 7 clear. Source: Objects/locations.md of CPython (3.11 and later). */
-int python_code__line(const struct python_code *code, uint64_t unit)
+static int line_by_locations(const struct python_code *code, uint64_t unit)
 {
 	const unsigned char *pos = code->lines, *end = pos + code->n_lines;
 	int64_t line = code->first_line;
@@ -200,9 +264,23 @@ int python_code__line(const struct python_code *code, uint64_t unit)
 			line += kind - 10;
 		at += (byte & 7) + 1;
 		if (unit < at)
-			return kind == 15 || line < 0 || line > INT32_MAX ? 0 : (int)line;
+			return kind == 15 ? 0 : line_or_none(line);
 		while (pos < end && !(*pos & 0x80))
 			pos++;
 	}
 	return 0;
+}
+
+int python_code__line(const struct python_code *code, uint64_t unit)
+{
+	if (unit >= code->n_units)
+		return 0;
+	switch (code->lines_kind) {
+	case PYTHON_LINE_STEPS:
+		return line_by_steps(code, unit);
+	case PYTHON_LINE_RANGES:
+		return line_by_ranges(code, unit);
+	default:
+		return line_by_locations(code, unit);
+	}
 }

@@ -73,7 +73,11 @@ static bool may_be_python(const struct map_entry *entry)
 /* Addresses are vaddrs. */
 struct python_file {
 	bool is_python;
-	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type, version;
+	uint64_t eval_start, eval_end, cold_start, cold_end, runtime, code_type;
+	uint64_t version; /* Py_Version; 0: there is none, as before 3.11 */
+	/* of a version before 3.11, else 0 and NULL: */
+	uint64_t frame_type;
+	const struct python_layout *layout;
 	uint64_t shift; /* vaddr - file offset of the code */
 };
 
@@ -107,7 +111,8 @@ void python_files__free(struct python_files *files)
 static int read_file(int fd, const struct map_entry *entry, struct python_file *file)
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
-	struct elf_symbol eval, runtime, type, version;
+	struct elf_symbol eval, runtime, type, version = {}, frame = {};
+	const struct python_layout *layout = NULL;
 	uint64_t vaddr;
 	int rc = elf_image__open(fd, entry->path, &image, NULL);
 
@@ -116,15 +121,21 @@ static int read_file(int fd, const struct map_entry *entry, struct python_file *
 	if (elf_image__find_function(image, "_PyEval_EvalFrameDefault", &eval) ||
 	    elf_image__find_object(image, "_PyRuntime", &runtime) ||
 	    elf_image__find_object(image, "PyCode_Type", &type) ||
-	    elf_image__find_object(image, "Py_Version", &version) ||
 	    elf_image__mapping_to_vaddr(image, entry->off, &vaddr) || eval.size > MAX_EVAL_BYTES)
 		return 0;
+	if (elf_image__find_object(image, "Py_Version", &version)) {
+		layout = python_layout__find_old(runtime.size);
+		if (!layout || elf_image__find_object(image, "PyFrame_Type", &frame))
+			return 0;
+	}
 	file->is_python = true;
 	file->eval_start = eval.vaddr;
 	file->eval_end = eval.vaddr + eval.size;
 	file->runtime = runtime.vaddr;
 	file->code_type = type.vaddr;
 	file->version = version.vaddr;
+	file->frame_type = frame.vaddr;
+	file->layout = layout;
 	file->shift = vaddr - entry->off;
 	return find_cold_part(image, &eval, &file->cold_start, &file->cold_end);
 }
@@ -160,11 +171,32 @@ static int file_of(struct python_files *files, const struct map_entry *entry,
 
 /* --- processes --- */
 
+/* The layout of the file's version in this process. 0; errors of python_layout__check(). */
+static int find_layout(pid_t pid, const struct python_file *file, uint64_t bias,
+		       const struct python_layout **ret)
+{
+	const struct python_layout *layout = file->layout;
+	uint64_t number;
+	int rc;
+
+	if (layout) {
+		*ret = layout;
+		return python_layout__check(layout, pid, bias + file->frame_type,
+					    bias + file->code_type);
+	}
+	rc = memory__read(pid, bias + file->version, &number, sizeof(number));
+	if (rc)
+		return rc;
+	*ret = number >> 32 ? NULL : python_layout__find((uint32_t)(number >> 16));
+	return *ret ? 0 : -ENOENT;
+}
+
 static int look(struct python_files *files, pid_t pid, const struct map_entry *entry,
 		struct python *ret)
 {
+	const struct python_layout *layout = NULL;
 	const struct python_file *file;
-	uint64_t bias, number;
+	uint64_t bias;
 	int rc = file_of(files, entry, &file);
 
 	if (rc)
@@ -172,21 +204,22 @@ static int look(struct python_files *files, pid_t pid, const struct map_entry *e
 	if (!file->is_python)
 		return -ENOENT;
 	bias = entry->start - entry->off - file->shift;
-	rc = memory__read(pid, bias + file->version, &number, sizeof(number));
+	rc = find_layout(pid, file, bias, &layout);
 	if (rc)
 		return rc;
 	*ret = (struct python){
-		.layout = python_layout__find((uint32_t)(number >> 16)),
+		.layout = layout,
 		.eval_start = bias + file->eval_start,
 		.eval_end = bias + file->eval_end,
 		.runtime = bias + file->runtime,
 		.code_type = bias + file->code_type,
+		.frame_type = file->frame_type ? bias + file->frame_type : 0,
 	};
 	if (file->cold_end) {
 		ret->cold_start = bias + file->cold_start;
 		ret->cold_end = bias + file->cold_end;
 	}
-	return ret->layout && !(number >> 32) ? 0 : -ENOENT;
+	return 0;
 }
 
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps, struct python *ret)

@@ -13,28 +13,61 @@
 #include "elf/binary.h"
 #include "proc/maps.h"
 
+/* How a code object keeps its lines. */
+enum python_lines {
+	PYTHON_LOCATIONS,   /* from 3.11 on, with columns */
+	PYTHON_LINE_RANGES, /* 3.10 */
+	PYTHON_LINE_STEPS,  /* up to 3.9 */
+};
+
+/* A field that a type has declared to the interpreter itself (PyMemberDef). */
+struct python_member {
+	const char *name;
+	uint16_t off;
+};
+
+#define PYTHON_MEMBERS 6
+
 /* Where a version keeps things, offsets in bytes. Source: CPython's pycore_runtime.h,
- * pycore_interp.h, pycore_frame.h, cpython/pystate.h, cpython/code.h, cpython/unicodeobject.h. */
+ * pycore_interp.h, pycore_frame.h, cpython/pystate.h, cpython/code.h, cpython/frameobject.h,
+ * cpython/unicodeobject.h. */
 struct python_layout {
 	uint32_t version; /* major << 8 | minor */
+	/* Before 3.11 no variable tells the version, and frames are objects. These sizes and
+	 * fields tell this layout from those of other versions. runtime_bytes 0: from 3.11 on. */
+	uint16_t runtime_bytes, frame_size, code_size;
+	struct python_member frame_members[PYTHON_MEMBERS], code_members[PYTHON_MEMBERS];
 	/* in _PyRuntime; current 0: there is none */
 	uint16_t current, interpreter;
 	uint16_t threads; /* in PyInterpreterState */
 	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
-	/* in _PyInterpreterFrame; last: the byte that marks the last frame of a native one; depth:
-	 * the byte that is 0xff where other native code was called, 0: none */
+	/* in _PyInterpreterFrame, or in PyFrameObject; last: the byte that marks the last frame of
+	 * a native one; depth: the byte that is 0xff where other native code was called, 0: none */
 	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
-	/* in PyCodeObject */
-	uint16_t instructions, file, name, first_line, lines;
+	uint8_t frame_bytes; /* of a frame, as far as it is read */
+	uint8_t index_shift; /* makes an instruction's number of its index in PyFrameObject */
+	/* in PyCodeObject: the first instruction, or where a pointer to the bytes object with the
+	 * instructions is; the other of the two is 0 */
+	uint16_t instructions, code_bytes;
+	uint16_t file, name, first_line, lines;
+	enum python_lines lines_kind;
 	uint16_t ascii, unicode; /* where a str keeps its text */
 };
 
-/* NULL: the version is not known. */
+/* NULL: the version is not known, or is before 3.11. */
 const struct python_layout *python_layout__find(uint32_t version);
+/* The layout of a version before 3.11 by the size of its _PyRuntime. NULL: none is known. */
+const struct python_layout *python_layout__find_old(uint64_t runtime_bytes);
+
+/* Are the types of frames and code objects in the process those of layout, one before 3.11? 0;
+ * -ENOENT: they are not; -EAGAIN: the loader has not filled in their pointers yet; other negative
+ * errno. */
+int python_layout__check(const struct python_layout *layout, pid_t pid, uint64_t frame_type,
+			 uint64_t code_type);
 
 /* A CPython that a process has mapped. Addresses are run-time addresses. */
 struct python {
@@ -43,6 +76,7 @@ struct python {
 	uint64_t cold_start, cold_end; /* its rarely executed part; both 0: none is known */
 	uint64_t runtime;	       /* _PyRuntime */
 	uint64_t code_type;	       /* PyCode_Type */
+	uint64_t frame_type;	       /* PyFrame_Type; 0: frames are no objects in this version */
 };
 
 /* What files tell, so that each is read once, however many processes run it. Opaque. */
@@ -53,8 +87,9 @@ struct python_files;
 int python_files__new(const struct binaries *binaries, struct python_files **ret);
 void python_files__free(struct python_files *files);
 
-/* Looks for CPython 3.11 to 3.13 in the process: in a file called python... or libpython... 0;
- * -ENOENT: there is none of a known version; other negative errno. */
+/* Looks for CPython 3.9 to 3.13 in the process: in a file called python... or libpython... 0;
+ * -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11 whose loader has not
+ * filled in its pointers yet; other negative errno. */
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 		 struct python *ret);
 
@@ -64,9 +99,12 @@ struct python_code {
 	char *name, *file; /* UTF-8, of the object's own choice; cut to PYTHON_NAME_BYTES */
 	int first_line;
 	uint64_t n_units;     /* instructions */
-	unsigned char *lines; /* co_linetable */
+	unsigned char *lines; /* co_linetable, or co_lnotab */
 	size_t n_lines;
-	uint64_t identity[2]; /* where the object has its name and table of lines */
+	enum python_lines lines_kind;
+	/* where the object has its name, its table of lines, and its instructions (else their
+	 * number) */
+	uint64_t identity[3];
 };
 
 /* Reads the code object at addr. 0, then the caller clears *ret; -ENOENT: it is no code object, or

@@ -100,6 +100,7 @@ struct target {
 	 * known */
 	struct perf_map_place perf_map;
 	struct python_names *python; /* NULL: it runs no Python, as far as is known */
+	bool python_due;	     /* its loader was not ready for that look */
 	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;

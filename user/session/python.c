@@ -51,6 +51,7 @@ int python_names__new(struct python_files *files, pid_t pid, const struct maps *
 		.cold_end = python.cold_end,
 		.current = l->current ? python.runtime + l->current : 0,
 		.interpreter = python.runtime + l->interpreter,
+		.frame_type = python.frame_type,
 		.threads = l->threads,
 		.next = l->next,
 		.thread_id = l->thread_id,
@@ -65,6 +66,8 @@ int python_names__new(struct python_files *files, pid_t pid, const struct maps *
 		.last_value = l->last_value,
 		.last_is_empty = l->last_is_empty,
 		.through_cframe = l->through_cframe,
+		.frame_bytes = l->frame_bytes,
+		.index_shift = l->index_shift,
 	};
 	*ret = names;
 	return 0;

@@ -16,8 +16,8 @@
 /* The Python that a process runs, and the code objects that were read. */
 struct python_names;
 
-/* Looks for a Python in the process. 0; -ENOENT: there is none; other negative errno: another
- * attempt may succeed. *ret_how tells the kernel side. */
+/* Looks for a Python in the process. 0; -ENOENT: there is none; -EAGAIN: it is still being loaded;
+ * other negative errno: another attempt may succeed. *ret_how tells the kernel side. */
 int python_names__new(struct python_files *files, pid_t pid, const struct maps *maps,
 		      struct python_names **ret, struct abi_python *ret_how);
 void python_names__free(struct python_names *names);

@@ -158,6 +158,7 @@ static void seek_python(struct session *s, struct target *t)
 		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
+	t->python_due = rc == -EAGAIN;
 }
 
 /* Where the kernel side has no room for all mappings that ever were, it is told only the present
@@ -169,8 +170,11 @@ void targets__tell_mappings(struct session *s)
 		struct maps now = {};
 		int left_out;
 
-		if (!t->maps_changed)
+		if (!t->maps_changed) {
+			if (t->python_due && !t->ended)
+				seek_python(s, t);
 			continue;
+		}
 		t->maps_changed = false;
 		t->probes_due = true;
 		if (t->ended)

@@ -33,6 +33,12 @@ static void put_text(unsigned char *at, const void *text, size_t length, uint32_
 	       length * (kind ? kind : 1));
 }
 
+/* The size of _PyRuntime on x86-64, by its declaration in the version's pycore_runtime.h. */
+static uint64_t runtime_bytes(uint32_t version)
+{
+	return version == 0x309 ? 656 : 672;
+}
+
 static void lay(uint32_t version)
 {
 	/* Lines of 3.11's compiler for
@@ -53,7 +59,10 @@ static void lay(uint32_t version)
 	memset(object, 0, sizeof(object));
 	memset(name, 0, sizeof(name));
 	memset(file, 0, sizeof(file));
-	python = (struct python){.layout = python_layout__find(version), .code_type = TYPE};
+	python = (struct python){.layout = version < 0x30b
+						   ? python_layout__find_old(runtime_bytes(version))
+						   : python_layout__find(version),
+				 .code_type = TYPE};
 	assert_non_null(python.layout);
 	put(object, 8, TYPE);
 	put(object, 16, 9);
@@ -99,6 +108,110 @@ static void objects_are_read(void **state)
 	}
 	assert_null(python_layout__find(0x30a));
 	assert_null(python_layout__find(0x30e));
+}
+
+static void old_objects_are_read(void **state)
+{
+	/* pairs of bytes of 3.9: line 11 from byte 0 on, 13 from 6 on, 10 from 10 on */
+	static const unsigned char steps[] = {0, 1, 6, 2, 4, (unsigned char)-3};
+	/* of 3.10: line 11 for 4 bytes, none for 2, 16 for none, 13 for 6, 4 for the rest */
+	static const unsigned char ranges[] = {4, 1, 2, 0x80, 0, 5, 6, 0xfd, 6, 0xf7};
+	static const struct {
+		uint32_t version;
+		const unsigned char *table;
+		size_t len;
+		int wanted[9];
+	} cases[] = {
+		{0x309, steps, sizeof(steps), {11, 11, 11, 13, 13, 10, 10, 10, 10}},
+		{0x30a, ranges, sizeof(ranges), {11, 11, 0, 13, 13, 13, 4, 4, 4}},
+	};
+	static unsigned char instructions[64];
+	struct python_code code;
+
+	(void)state;
+	for (size_t c = 0; c < sizeof(cases) / sizeof(*cases); c++) {
+		lay(cases[c].version);
+		assert_int_equal(python.layout->version, cases[c].version);
+		put(object, 16, 0x300000001); /* no size: co_argcount, co_posonlyargcount */
+		put(object, python.layout->code_bytes, (uintptr_t)instructions);
+		put(instructions, 16, 18);
+		put(lines, 16, cases[c].len);
+		memcpy(lines + 32, cases[c].table, cases[c].len);
+		assert_int_equal(get(&code), 0);
+		assert_string_equal(code.name, "Klass.f");
+		assert_string_equal(code.file, "/srv/app.py");
+		assert_int_equal(code.n_units, 9);
+		for (size_t i = 0; i < 9; i++)
+			assert_int_equal(python_code__line(&code, i), cases[c].wanted[i]);
+		assert_int_equal(python_code__line(&code, 9), 0);
+		assert_int_equal(python_code__line(&code, UINT64_MAX), 0);
+		assert_int_equal(python_code__is_same(getpid(), &python, (uintptr_t)object, &code),
+				 1);
+		put(object, python.layout->code_bytes, (uintptr_t)instructions + 16);
+		assert_int_equal(python_code__is_same(getpid(), &python, (uintptr_t)object, &code),
+				 0);
+		python_code__clear(&code);
+		put(object, python.layout->code_bytes, 16);
+		assert_int_equal(get(&code), -EFAULT);
+	}
+	assert_null(python_layout__find_old(0));
+	assert_null(python_layout__find_old(1464)); /* 3.8 */
+}
+
+/* A PyTypeObject for objects of size bytes, with these fields and others. */
+struct type {
+	unsigned char head[256], members[32 * 40];
+};
+
+static void lay_type(struct type *type, uint64_t size, const struct python_member *members)
+{
+	memset(type, 0, sizeof(*type));
+	put(type->head, 32, size);
+	put(type->head, 240, (uintptr_t)type->members);
+	put(type->members, 0, (uintptr_t) "a_field_with_a_name_too_long_to_be_one");
+	put(type->members, 16, members[0].off);
+	for (size_t i = 0; i < PYTHON_MEMBERS && members[i].name; i++) {
+		put(type->members, 40 * (i + 1), (uintptr_t)members[i].name);
+		put(type->members, 40 * (i + 1) + 16, members[i].off);
+	}
+}
+
+static void a_layout_is_checked_by_what_types_declare(void **state)
+{
+	static struct type frame, code;
+	const struct python_layout *layout;
+	pid_t pid = getpid();
+
+#define CHECK() python_layout__check(layout, pid, (uintptr_t)&frame, (uintptr_t)&code)
+	(void)state;
+	for (uint32_t version = 0x309; version <= 0x30a; version++) {
+		layout = python_layout__find_old(runtime_bytes(version));
+		lay_type(&frame, layout->frame_size, layout->frame_members);
+		lay_type(&code, layout->code_size, layout->code_members);
+		assert_int_equal(CHECK(), 0);
+		put(frame.members, 40 * 3 + 16, 4); /* another offset */
+		assert_int_equal(CHECK(), -ENOENT);
+		lay_type(&frame, layout->frame_size + 8, layout->frame_members);
+		assert_int_equal(CHECK(), -ENOENT);
+		lay_type(&frame, layout->frame_size, layout->frame_members);
+		put(code.members, 40, 0); /* the field is not there */
+		assert_int_equal(CHECK(), -ENOENT);
+		put(code.members, 0, 0); /* the loader has done nothing yet */
+		assert_int_equal(CHECK(), -EAGAIN);
+		put(code.members, 0, 0x1234); /* or the file has an address that is not one yet */
+		assert_int_equal(CHECK(), -EAGAIN);
+		put(code.head, 240, 0);
+		assert_int_equal(CHECK(), -EAGAIN);
+		put(code.head, 240, 0x1234);
+		assert_int_equal(CHECK(), -EAGAIN);
+		/* a table without an end */
+		lay_type(&code, layout->code_size, layout->code_members);
+		for (size_t i = 0; i < 32; i++)
+			put(code.members, 40 * i, (uintptr_t) "co_nothing");
+		assert_int_equal(CHECK(), -ENOENT);
+		assert_int_equal(python_layout__check(layout, pid, 16, 16), -EFAULT);
+	}
+#undef CHECK
 }
 
 static void texts_become_utf8(void **state)
@@ -171,6 +284,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(objects_are_read),
+		cmocka_unit_test(old_objects_are_read),
+		cmocka_unit_test(a_layout_is_checked_by_what_types_declare),
 		cmocka_unit_test(texts_become_utf8),
 		cmocka_unit_test(lies_are_refused),
 		cmocka_unit_test(none_is_found_without_python),
