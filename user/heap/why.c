@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/search.h"
+#include "heap/rounds.h"
 #include "heap/scan.h"
 #include "heap/why_internal.h"
 #include "proc/freeze.h"
@@ -22,13 +23,11 @@
 struct looking {
 	pid_t pid;
 	const struct why_options *options;
-	unsigned int scan; /* number of this scan, from 0 on */
-	unsigned int calm; /* scans, in a row, that took no block off the list */
-	bool recheck;	   /* this scan only looks again for pointers to the list */
-	bool leaks;	   /* it may be the last one */
+	bool first;   /* this scan is the first one */
+	bool recheck; /* it only looks again for pointers to the list */
+	bool leaks;   /* it may be the last one */
 	struct lost lost;
-	uint64_t taken_off; /* blocks, by the last scan */
-	uint64_t *late;	    /* values that the last full scan has seen, ascending (late.h) */
+	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
 	struct stale_words stale; /* what the last recheck has seen; */
 	bool rechecked;		  /* false: there was none */
@@ -160,10 +159,7 @@ static int read_all(struct stream *stream, struct received *r)
 static void take_lost(struct looking *l, struct received *r)
 {
 	struct why *why = &l->why;
-	size_t before = l->lost.n;
 
-	l->calm = l->scan && before == r->counts.lost ? l->calm + 1 : 0;
-	l->taken_off = l->scan && before > r->counts.lost ? before - r->counts.lost : 0;
 	free(l->lost.list);
 	l->lost =
 		(struct lost){.list = r->lost, .n = r->counts.lost, .beyond = r->sums.lost_beyond};
@@ -276,7 +272,7 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 		.choice = &l->options->choice,
 		.maps = maps,
 		.threads = threads,
-		.before = l->scan ? &l->lost : NULL,
+		.before = l->first ? NULL : &l->lost,
 		.late = l->late,
 		.n_late = l->n_late,
 		.recheck = l->recheck,
@@ -450,40 +446,34 @@ static bool has_time(const struct looking *l, double start_s)
 static int search(struct looking *l, double start_s, struct error *err)
 {
 	const struct why_options *o = l->options;
-	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S;
-	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : WHY_SCANS;
-	unsigned int most = least < WHY_ENOUGH ? least : least + WHY_MORE_SCANS;
-	uint64_t unsettled;
-	int rc = 0;
+	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S, due_s;
+	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : ROUNDS_LEAST;
+	struct rounds rounds = rounds__begin(least);
+	int rc;
 
-	for (;; l->scan++) {
-		double due_s = clock__monotonic_s() + apart_s;
-
-		if (l->scan + 1 >= least && !has_time(l, start_s))
-			most = l->scan + 1;
-		l->recheck = l->scan;
-		/* Leaks are asked for in a scan that will be the last one, unless it takes blocks
-		 * off the list. */
-		l->leaks = l->scan + 1 >= least && (l->calm || l->scan + 1 == most);
+	for (;; pause_until(due_s)) {
+		due_s = clock__monotonic_s() + apart_s;
+		if (!has_time(l, start_s))
+			rounds__hurry(&rounds);
+		l->first = !rounds.n;
+		l->recheck = !rounds__is_full(&rounds);
+		l->leaks = rounds__may_end(&rounds);
 		rc = scan_next(l, err);
 		if (rc)
 			return rc;
-		if (l->scan + 1 == most || !l->lost.n || (l->leaks && l->calm > 1))
+		if (rounds__add(&rounds, l->lost.n, l->lost.beyond))
 			break;
-		pause_until(due_s);
 	}
 	settle_asked(l);
-	if (least < WHY_ENOUGH)
-		return 0;
-	unsettled = l->lost.n && l->calm < 2 ? l->taken_off : 0;
-	if (l->why.sums.chosen[WHY_IN_DOUBT] && has_time(l, start_s)) {
+	l->why.scans = rounds.n;
+	if (least >= ROUNDS_LEAST && l->why.sums.chosen[WHY_IN_DOUBT] && has_time(l, start_s)) {
 		/* A pointer leads to blocks that were asked for: a full scan tells which. */
-		l->scan++;
-		l->recheck = false;
+		l->first = l->recheck = false;
 		l->leaks = true;
 		rc = scan_next(l, err);
+		l->why.scans++;
 	}
-	l->why.sums.unsettled = unsettled;
+	l->why.sums.unsettled = rounds__unsettled(&rounds);
 	return rc;
 }
 
@@ -503,7 +493,6 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 		why__clear(&l.why);
 		return rc;
 	}
-	l.why.scans = l.scan + 1;
 	l.why.seconds = clock__monotonic_s() - start_s;
 	*ret = l.why;
 	return 0;

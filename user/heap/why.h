@@ -3,7 +3,7 @@
  * several times, from outside (scan.h). The first scan is a full one, which marks what can be
  * reached (reach.h). Those that follow look for pointers to what it did not reach (recheck.h). If
  * such pointers are found to blocks that were asked for, one more full scan tells who holds
- * them. */
+ * them. How many scans: rounds.h. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -19,16 +19,11 @@
 #include "heap/roots.h"
 #include "sandbox/stream.h"
 
-/* At least WHY_SCANS scans. Then up to WHY_MORE_SCANS more, until two in a row take no block off
- * the list of lost blocks. The search ends at once when the list is empty. */
-#define WHY_SCANS      3
-#define WHY_MORE_SCANS 9
-#define WHY_APART_S    0.5
-#define WHY_ENOUGH     3 /* with fewer scans, a block whose pointer moves may be called lost */
-#define WHY_MAX_ADDRS  4096
-#define WHY_MAX_PATHS  1000	  /* of the blocks asked for: the most whose paths are reported */
-#define WHY_MAX_TYPES  1024	  /* classes of blocks on paths; further ones have no name */
-#define WHY_MAX_LOST   (4u << 20) /* blocks; more are only counted */
+#define WHY_APART_S   0.5
+#define WHY_MAX_ADDRS 4096
+#define WHY_MAX_PATHS 1000	 /* of the blocks asked for: the most whose paths are reported */
+#define WHY_MAX_TYPES 1024	 /* classes of blocks on paths; further ones have no name */
+#define WHY_MAX_LOST  (4u << 20) /* blocks; more are only counted */
 
 /* Which blocks are asked for. All zero: none, only what is lost is told. */
 struct why_choice {
@@ -45,7 +40,7 @@ struct why_choice {
 
 struct why_options {
 	struct why_choice choice;
-	unsigned int scans;  /* at least; below 3: exactly; 0: WHY_SCANS */
+	unsigned int scans;  /* as in rounds__begin(); 0: ROUNDS_LEAST */
 	double apart_s;	     /* between the beginnings of two scans; 0: WHY_APART_S */
 	double patience_s;   /* of one scan; 0: SCAN_PATIENCE_S */
 	double within_s;     /* after this time no scan begins that is not needed; 0: no limit */

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: BSD-2-Clause
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "heap/rounds.h"
+
+/* Makes scans that leave these numbers of blocks on the list. Returns how many were made. */
+static unsigned int search(unsigned int least, const uint64_t *left, uint64_t *ret_unsettled)
+{
+	struct rounds rounds = rounds__begin(least);
+	bool may_end, done;
+
+	do {
+		assert_int_equal(rounds__is_full(&rounds), rounds.n == 0);
+		may_end = rounds__may_end(&rounds);
+		done = rounds__add(&rounds, left[rounds.n], 0);
+		assert_true(may_end || !done || !rounds.left);
+	} while (!done);
+	*ret_unsettled = rounds__unsettled(&rounds);
+	return rounds.n;
+}
+
+static void test_until_nothing_comes_off(void **state)
+{
+	const uint64_t still[] = {5, 5, 5}, busy[] = {900, 40, 7, 7, 6, 6, 6}, none[] = {0},
+		       gone[] = {800, 3, 0};
+	uint64_t unsettled;
+
+	(void)state;
+	assert_int_equal(search(3, still, &unsettled), 3);
+	assert_int_equal(unsettled, 0);
+	assert_int_equal(search(3, busy, &unsettled), 7);
+	assert_int_equal(unsettled, 0);
+	assert_int_equal(search(3, none, &unsettled), 1);
+	assert_int_equal(search(3, gone, &unsettled), 3);
+	assert_int_equal(unsettled, 0);
+}
+
+static void test_at_most(void **state)
+{
+	uint64_t left[64], unsettled;
+	struct rounds rounds = rounds__begin(3);
+
+	(void)state;
+	for (uint64_t i = 0; i < 64; i++)
+		left[i] = 1000 - 4 * i;
+	assert_int_equal(search(3, left, &unsettled), 3 + ROUNDS_MORE);
+	assert_int_equal(unsettled, 4);
+	assert_int_equal(search(1, left, &unsettled), 1);
+	assert_int_equal(search(2, left, &unsettled), 2);
+	assert_int_equal(unsettled, 0); /* so few scans were wanted */
+
+	rounds__hurry(&rounds);
+	assert_false(rounds__may_end(&rounds));
+	assert_false(rounds__add(&rounds, 9, 0));
+	assert_false(rounds__add(&rounds, 9, 0));
+	rounds__hurry(&rounds);
+	assert_true(rounds__may_end(&rounds));
+	assert_true(rounds__add(&rounds, 8, 0));
+	assert_int_equal(rounds__unsettled(&rounds), 1);
+}
+
+/* Blocks for which the list has no room may lead to those on it. */
+static void test_a_list_that_is_full(void **state)
+{
+	struct rounds rounds = rounds__begin(3);
+
+	(void)state;
+	assert_true(rounds__is_full(&rounds));
+	assert_false(rounds__add(&rounds, 100, 1));
+	assert_true(rounds__is_full(&rounds));
+	assert_false(rounds__add(&rounds, 100, 1));
+	assert_true(rounds__is_full(&rounds));
+	assert_true(rounds__add(&rounds, 100, 1));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_until_nothing_comes_off),
+		cmocka_unit_test(test_at_most),
+		cmocka_unit_test(test_a_list_that_is_full),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
