@@ -7,6 +7,7 @@
 #include "fuzz.h"
 
 #include "heap/find.h"
+#include "heap/shapes.h"
 #include "heap/types.h"
 #include "heap/image.h"
 #include "proc/maps.h"
@@ -109,6 +110,7 @@ static inline int fuzz_heap__check_block(const struct block *block, void *ctx)
 {
 	struct fuzz_heap_sums *sums = ctx;
 	struct block found;
+	uint64_t start;
 
 	require(block->start >= sums->end && block->size);
 	require(block->start >= block->span->start);
@@ -116,10 +118,61 @@ static inline int fuzz_heap__check_block(const struct block *block, void *ctx)
 	require(block->slot < blocks__n_slots(sums->blocks));
 	require(blocks__find(sums->blocks, block->start + block->size - 1, &found));
 	require(found.start == block->start && found.in_use == block->in_use);
+	require(blocks__find_start(sums->blocks, block->start + block->size - 1, &start));
+	require(start == block->start);
 	sums->end = block->start + block->size;
 	sums->in_use += block->in_use;
 	sums->in_use_bytes += block->in_use ? block->size : 0;
 	return 0;
+}
+
+#define FUZZ_LABELS 8
+
+/* The first blocks in use are known ones. */
+struct fuzz_heap_labels {
+	struct shape_label labels[FUZZ_LABELS];
+	size_t n;
+};
+
+static inline int fuzz_heap__label(const struct block *block, void *ctx)
+{
+	struct fuzz_heap_labels *labels = ctx;
+
+	if (block->in_use && labels->n < FUZZ_LABELS)
+		labels->labels[labels->n++] = (struct shape_label){block->start, block->size};
+	return 0;
+}
+
+static inline int fuzz_heap__count(const struct block *block, void *ctx)
+{
+	if (block->in_use)
+		shapes__count(ctx, block, 0);
+	return 0;
+}
+
+/* Counts what looks like the first blocks: never more blocks than there are. */
+static inline void fuzz_heap__shapes(struct image *image, const struct blocks *blocks,
+				     uint64_t in_use)
+{
+	struct fuzz_heap_labels labels = {};
+	struct census census = {};
+	struct shapes *shapes;
+	uint64_t n = 0;
+
+	blocks__each(blocks, fuzz_heap__label, &labels);
+	require(!shapes__new(image, blocks, labels.labels, labels.n, &shapes));
+	blocks__each(blocks, fuzz_heap__count, shapes);
+	shapes__give(shapes, &census);
+	shapes__free(shapes);
+	for (size_t i = 0; i < census.n_shapes; i++)
+		n += census.shapes[i].count.blocks;
+	for (size_t i = 0; i < census.n_rough; i++)
+		n += census.rough[i].count.blocks;
+	require(n <= in_use && census.n_shapes <= labels.n && census.n_rough <= labels.n);
+	for (size_t i = 0; i < labels.n; i++)
+		require(census.shape_of[i] < census.n_shapes ||
+			census.shape_of[i] == CENSUS_NO_SHAPE);
+	census__clear(&census);
 }
 
 /* Reads the heap and checks that blocks and counts agree. */
@@ -149,6 +202,7 @@ static inline void fuzz_heap__run(struct fuzz_heap *heap)
 			     found.arenas[i]->count[PLACE_LARGE][k].blocks;
 	require(!types__count(image, blocks, &types, &n_types, &untold) && n_types <= TYPES_MAX);
 	free(types);
+	fuzz_heap__shapes(image, blocks, sums.in_use);
 	require(found.stopped || found.quality[HEAP_GLIBC].dropped_spans || n == sums.in_use);
 	heap_found__clear(&found);
 	blocks__free(blocks);

@@ -386,8 +386,9 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 	}
 	if (plain)
 		sink__puts(sink,
-			   "(plain): numbers and text in the same places. Functions that made no "
-			   "such block while tracing\nlooked may have made some of these.\n");
+			   "(plain): numbers and text in the same places, to which the same kind "
+			   "of block points. Functions\nthat made no such block while tracing "
+			   "looked may have made some of these.\n");
 	put_held_back(o, sink);
 	return 0;
 }

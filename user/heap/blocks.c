@@ -401,6 +401,26 @@ size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr)
 	return span->first_slot + slot;
 }
 
+bool blocks__find_start(const struct blocks *blocks, uint64_t addr, uint64_t *ret)
+{
+	const struct span *span = blocks__find_span(blocks, addr);
+	size_t slot;
+
+	if (!span || !span->n_slots)
+		return false;
+	if (span->kind != SPAN_WALKED) {
+		if (addr < span->first)
+			return false;
+		*ret = span->first + (addr - span->first) / span->block_size * span->block_size;
+		return true;
+	}
+	slot = start_before(span, (size_t)((addr - span->start) / BLOCK_GRANULE));
+	if (slot == SIZE_MAX)
+		return false;
+	*ret = span->start + slot * BLOCK_GRANULE;
+	return true;
+}
+
 int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx)
 {
 	struct block block;

@@ -94,6 +94,10 @@ bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
  * slot; SIZE_MAX: addr is in no block. */
 size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr);
 
+/* The start of the block that holds addr, which may also lie a little behind that block's usable
+ * bytes. Quicker than blocks__find(). False: no block begins before it in its span. */
+bool blocks__find_start(const struct blocks *blocks, uint64_t addr, uint64_t *ret);
+
 /* Calls fn for every block in ascending order, until it returns something other than 0, which is
  * returned. */
 int blocks__each(const struct blocks *blocks, int (*fn)(const struct block *block, void *ctx),

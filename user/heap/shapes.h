@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What blocks look like. A block's shape is its usable size and the kinds of its first eight words:
- * which are pointers, and where to; which are zero, small or text. Pointers to a file's memory (a
- * vtable, a type object, a function, a constant) and pointers into the block itself count with
- * their exact target. Blocks that one function makes have few shapes, so blocks that are known (the
- * sampled ones of a run) tell something of others that look alike.
+/* Which blocks are alike. A block's shape is its fine look (look.h): its usable size and the kinds
+ * of its first eight words. Blocks that one function makes have few shapes, so blocks that are
+ * known (the sampled ones of a run) tell something of others that look alike. A rough shape is the
+ * rough look: four words, less exact.
  *
- * A rough shape is the size and the kinds of the first four words, where pointers that may be NULL,
- * and data of any kind, are each one kind. */
+ * Numbers and text look alike whoever made them. So to the shape, and to the rough shape, of a
+ * plain block (SHAPE_PLAIN) belongs the colour of what points to it (referrers.h). */
 #ifndef MEMTRACE_HEAP_SHAPES_H
 #define MEMTRACE_HEAP_SHAPES_H
 
@@ -33,8 +32,9 @@ int shapes__new(struct image *image, const struct blocks *blocks, const struct s
 		size_t n, struct shapes **ret);
 void shapes__free(struct shapes *shapes); /* NULL: nothing */
 
-/* Counts a block in use if a labelled block looks like it. pinned: as in struct census_shape.
- * Blocks are to come in ascending order. */
+/* Counts a block in use if a labelled block looks like it. In large heaps, blocks below 1 KiB count
+ * several times or not at all, by their page: referrers__weight(). pinned: as in struct
+ * census_shape. Blocks are to come in ascending order. */
 void shapes__count(struct shapes *shapes, const struct block *block, uint64_t pinned);
 
 /* Moves what was counted to the census, which owns it then. */

@@ -98,7 +98,8 @@ struct census_type {
 enum shape_class {
 	SHAPE_PARTICULAR, /* it has a pointer to a file or into the block, or two to other blocks */
 	SHAPE_LARGE,	  /* 1 KiB or more: few functions make blocks of one such size */
-	SHAPE_PLAIN,	  /* all else, such as text and numbers */
+	SHAPE_PLAIN,	  /* all else, such as text and numbers that another block points to */
+	SHAPE_ALONE,	  /* the same, but no block is known to point to it: it says nothing */
 	SHAPE_CLASSES
 };
 
@@ -108,6 +109,7 @@ struct census_shape {
 	uint32_t rough; /* index of the rough shape that it is one of; of a rough shape: its own */
 	uint32_t shape_class;
 	uint64_t mark; /* the first pointer to a file, such as a vtable or a type object; 0: none */
+	/* but for SHAPE_LARGE, estimates in large heaps: from every n-th page (heap/referrers.h) */
 	struct heap_count count;
 	uint64_t pinned; /* free bytes on sparse pages that they hold */
 };

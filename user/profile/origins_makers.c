@@ -219,7 +219,8 @@ static void close_family(struct finding *f, enum level level, const struct famil
 	for (size_t i = 0; i < n; i++)
 		for (size_t k = groups[i].from; k < groups[i].to; k++)
 			c->samples[n_samples++] = f->samples[k];
-	closed = would_mislead(c->samples, n_samples, groups[0].shape->mark, c->makers);
+	closed = groups[0].shape->shape_class == SHAPE_ALONE ||
+		 would_mislead(c->samples, n_samples, groups[0].shape->mark, c->makers);
 	for (size_t i = 0; i < n; i++)
 		f->closed[level][groups[i].group] = closed;
 }

@@ -269,6 +269,23 @@ static void test_rough_shape_of_a_closed_family(void **state)
 	end();
 }
 
+/* Text that no block points to says nothing, whoever is known to have made some. */
+static void test_plain_blocks_alone(void **state)
+{
+	(void)state;
+	start();
+	add_known("text_new", add_shape(SHAPE_ALONE, 10), 20);
+	add_known("page_new", add_shape(SHAPE_ALONE, 10), 20);
+	add_known("key_new", add_shape(SHAPE_PLAIN, 10), 20);
+	add_known("value_new", add_shape(SHAPE_PLAIN, 10), 20);
+	find();
+	assert_int_equal(origins.n_rows, 2);
+	assert_null(row_of("text_new"));
+	assert_null(row_of("page_new"));
+	assert_int_equal(origins.unknown.blocks, 20);
+	end();
+}
+
 /* What the only known function of a family makes may be what others make, too, if it has no mark.
  */
 static void test_family_of_one(void **state)
@@ -459,6 +476,7 @@ int main(void)
 		cmocka_unit_test(test_classes_that_mislead),
 		cmocka_unit_test(test_families),
 		cmocka_unit_test(test_rough_shape_of_a_closed_family),
+		cmocka_unit_test(test_plain_blocks_alone),
 		cmocka_unit_test(test_family_of_one),
 		cmocka_unit_test(test_common_beginning),
 		cmocka_unit_test(test_stacks),
