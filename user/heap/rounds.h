@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A list of lost blocks counts after ROUNDS_LEAST scans at least, of which the last ROUNDS_CALM took
- * no block off. With fewer scans, a block whose pointer moves may be called lost. */
+/* A list of lost blocks counts after ROUNDS_LEAST scans at least, of which the last ROUNDS_CALM
+ * took no block off. With fewer scans, a block whose pointer moves may be called lost. */
 #define ROUNDS_LEAST 3
 #define ROUNDS_MORE  9 /* scans beyond those that are wanted at least */
 #define ROUNDS_CALM  2

@@ -205,6 +205,8 @@ static void take_recheck(struct looking *l, struct received *r)
 	memcpy(to->quality, from->quality, sizeof(to->quality));
 	memcpy(to->arenas, from->arenas, sizeof(to->arenas));
 	to->stopped = from->stopped;
+	to->blocks = from->blocks;
+	to->bytes = from->bytes; /* with which quality is compared */
 	to->lost = from->lost;
 	to->lost_bytes = from->lost_bytes;
 	to->lost_beyond = from->lost_beyond;

@@ -67,8 +67,8 @@ enum why_verdict {
 	WHY_VERDICTS
 };
 
-/* Fixed numbers of a result. Of the last scan: quality, arenas, stopped, roots, what is unread or
- * swapped out. Of all scans: what is lost. The rest is of the last full scan. */
+/* Fixed numbers of a result. Of the last scan: quality, arenas, stopped, blocks in use, roots, what
+ * is unread or swapped out. Of all scans: what is lost. The rest is of the last full scan. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
