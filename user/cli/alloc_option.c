@@ -60,7 +60,7 @@ static const char *take_arguments(const char **pos, struct abi_func *func)
 		} else if (take_word(pos, "throws")) {
 			func->exits = 1;
 		} else {
-			return "between the brackets stand size=, ptr=, pool= and throws";
+			return "only size=, ptr=, pool= and throws may stand in brackets";
 		}
 	} while (take_word(pos, ","));
 	return take_word(pos, ")") ? NULL : bad_number;
@@ -75,7 +75,7 @@ static const char *parse(const char *text, enum abi_role role, struct abi_func *
 
 	colon = open ? memrchr(text, ':', (size_t)(open - text)) : strrchr(text, ':');
 	if (!colon || colon == text || colon + 1 == open || !colon[1])
-		return "it begins with FILE:FUNCTION";
+		return "it must begin with FILE:FUNCTION";
 	if (!open)
 		return role == ROLE_FREE       ? "ptr= is missing, as in lib.so:f(ptr=1)"
 		       : role == ROLE_POOL_END ? "pool= is missing, as in lib.so:f(pool=1)"
@@ -86,12 +86,11 @@ static const char *parse(const char *text, enum abi_role role, struct abi_func *
 		return why;
 	if (role == ROLE_FREE) {
 		if (!func->ptr_arg || func->size_arg || func->pool_arg || func->exits)
-			return "it frees: ptr= and nothing else is given, as in lib.so:f(ptr=1)";
+			return "it must have ptr= and nothing else, as in lib.so:f(ptr=1)";
 		func->role = role;
 	} else if (role == ROLE_POOL_END) {
 		if (!func->pool_arg || func->size_arg || func->ptr_arg || func->exits)
-			return "a pool ends: pool= and nothing else is given, as in "
-			       "lib.so:f(pool=1)";
+			return "it must have pool= and nothing else, as in lib.so:f(pool=1)";
 		func->role = role;
 		func->ptr_arg = func->pool_arg;
 		func->pool_arg = 0;
@@ -100,16 +99,16 @@ static const char *parse(const char *text, enum abi_role role, struct abi_func *
 			return "size= is missing, as in lib.so:f(size=1)->ret";
 		if (take_word(&pos, "->*")) {
 			if (take_arg(&pos, &func->out_arg))
-				return "->* is followed by an argument's number, 1 to 6";
+				return "the number of an argument, 1 to 6, must follow ->*";
 		} else if (!take_word(&pos, "->ret")) {
-			return "it ends with where the block is: ->ret or ->*N";
+			return "the end must say where the block's address is: ->ret or ->*N";
 		}
 		func->role = func->ptr_arg ? ROLE_REALLOC : ROLE_ALLOC;
 		func->wraps = WRAPS_AWAITED;
 		func->exits |= !strncmp(colon + 1, "_Z", 2) || !strncmp(colon + 1, "_R", 2);
 	}
 	if (*pos)
-		return "there is text after its end";
+		return "there is text after the end";
 	*ret_colon = colon;
 	return NULL;
 }

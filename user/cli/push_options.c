@@ -136,10 +136,10 @@ const struct option_row push_rows[] = {
 
 const struct option_row push_rare_rows[] = {
 	{"push-tenant", .arg = "NAME", .take = take_push_tenant,
-	 .help = "tenant at the receiver that is named before (X-Scope-OrgID)",
+	 .help = "tenant at the last receiver named before (X-Scope-OrgID)",
 	 .man = "1 to 150 letters, digits and !-_.*'()."},
 	{"push-token-file", .arg = "FILE", .take = take_push_token_file,
-	 .help = "file with the bearer token for the receiver that is named before",
+	 .help = "file with the bearer token for the last receiver named before",
 	 .man = "One line. It is read at the start and at each reload, with privileges. A token "
 		"is sent over https only, or within the host."},
 	{},

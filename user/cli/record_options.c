@@ -100,7 +100,7 @@ TAKE_OPTION(every)
 /* clang-format off: a row reads as a sentence */
 static const struct option_row output_rows[] = {
 	{"every", .arg = "TIME|BYTES", .take = take_every,
-	 .help = "snapshots, too: so often, or per BYTES allocated",
+	 .help = "write a snapshot every TIME, or every BYTES allocated",
 	 .man = "TIME is in seconds. BYTES have a unit: 32M. The files are PREFIX.PID.0001.heap "
 		"and so on. SIGUSR1 writes one at once."},
 	{"peak", .flag = offsetof(struct record_config, snapshots.at_peaks),
@@ -192,8 +192,9 @@ static const struct option_row rare_rows[] = {
 
 static const struct option_row debug_rows[] = {
 	{"debug-parts", .arg = "DIR", .take = take_parts,
-	 .help = "what windows say without each part of their model",
-	 .man = "As JSON: DIR/PART.json. For tests, which judge what each part is worth."},
+	 .help = "write the estimates once more without each part of the windows' model",
+	 .man = "As JSON: DIR/PART.json has the estimates without PART. For tests, which judge "
+		"what each part is worth."},
 	{},
 };
 /* clang-format on */

@@ -32,8 +32,9 @@ int profiles__read(struct profiles *profiles, const char *command, char *const *
 			return EXIT_FAILED;
 		bytes += profile__bytes(profiles->list[profiles->n - 1]);
 		if (bytes > MAX_BYTES) {
-			complain("%s: the profiles up to it take more than %llu MiB together", path,
-				 MAX_BYTES >> 20);
+			complain(
+				"%s: with this file, the profiles take more than %llu MiB together",
+				path, MAX_BYTES >> 20);
 			return EXIT_FAILED;
 		}
 	}

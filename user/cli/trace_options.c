@@ -414,11 +414,11 @@ const struct option_row trace_how_rows[] = {
 		"exact."},
 	{"max-overhead", .arg = "PCT", .take = take_max_overhead,
 	 .help = "share of CPU time that tracing may cost, or off",
-	 .man = "Of the process's own, or of a core, where the process leaves that idle. off: no "
-		"limit. A process for which tracing costs more is traced in "
-		"random short windows. The default is 5 all the time, else 1 in windows; there is"
-		" no limit with "
-		"-i 1 and for a COMMAND. With 5 there are more windows, and answers come sooner."},
+	 .man = "Per cent of the process's own CPU time, or of one core, if the process leaves "
+		"the core mostly idle. off: no limit. A process for which tracing costs more is "
+		"traced in random short windows. The default is 5 all the time, else 1 in "
+		"windows; there is no limit with -i 1 and for a COMMAND. With 5 there are more "
+		"windows, and answers come sooner."},
 	{},
 };
 
@@ -456,19 +456,19 @@ const struct option_row trace_rare_rows[] = {
 	 .man = "With -a, --comm and the like. off: no limit."},
 	{"alloc", .arg = "FILE:FUNCTION(size=N[*M])->ret", .take = take_function,
 	 .help = "a function that allocates, too",
-	 .man = "A pool's, in the mapped file FILE or the program (exe). Its size is argument N. "
-		"->*N: the block is "
-		"stored where argument N points. ptr=N: it is a realloc of that. pool=N: the block "
-		"ends with that (--end). throws: an "
-		"exception may leave it."},
+	 .man = "For a pool of your own. FILE is a mapped file, or exe for the program. size=N: "
+		"argument N is the block's size. ->*N: the block's address is stored where "
+		"argument N points. ptr=N: the function is a realloc of the block in argument N. "
+		"pool=N: the block ends with the pool in argument N (--end). throws: an exception "
+		"may leave the function."},
 	{"free", .arg = "FILE:FUNCTION(ptr=N)", .take = take_function,
 	 .help = "a function that frees, too",
 	 .man = "Argument N is the block that it frees. --alloc and --free may be given several "
 		"times."},
 	{"end", .arg = "FILE:FUNCTION(pool=N)", .take = take_function,
 	 .help = "a function that frees all blocks of a pool, too",
-	 .man = "Argument N is the pool: what --alloc's pool=N was given. May be given several "
-		"times."},
+	 .man = "Argument N is the pool, the same value as the argument pool=N of --alloc. May "
+		"be given several times."},
 	{"probe-kind", .arg = "KIND", .values = "session multi perf", .take = take_probe_kind,
 	 .help = "session, multi or perf instead of the best that works",
 	 .man = "session needs Linux 6.13, multi 6.6, perf 5.15. memtrace check tells which work."},

@@ -84,7 +84,7 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 		return;
 	case CONTRADICTION_LIVE_ABOVE_RESIDENT:
 		fprintf(out, "live is %s more than %s (%s): %s", more,
-			is_split(profile) ? "is resident and swapped of the heap"
+			is_split(profile) ? "the heap's resident and swapped memory"
 					  : "the whole resident set",
 			fact, why_not_resident(profile, c));
 		return;

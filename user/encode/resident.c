@@ -279,10 +279,12 @@ static void put_sums(const struct profile *profile, const struct resident *r,
 			     format_kib((double)r->hugetlb_bytes, number));
 	if (r->followed_s > 0)
 		sink__printf(sink,
-			     "INCOMPLETE: who maps memory was followed for the first %.1f s only\n",
+			     "INCOMPLETE: calls that map memory were followed for the first "
+			     "%.1f s only\n",
 			     r->followed_s);
 	if (!r->followed)
-		sink__puts(sink, "who maps memory was not followed (--what heap,regions)\n");
+		sink__puts(sink, "memtrace did not follow which stacks map memory; "
+				 "--what heap,regions does\n");
 	if (r->skipped)
 		sink__printf(sink, "INCOMPLETE: %" PRIu64 " lines of smaps were not understood\n",
 			     r->skipped);

@@ -74,7 +74,7 @@ static const char *what_it_is(const struct profile *profile)
 		break;
 	}
 	if (profile->drawn == DRAWN_PATHS)
-		return "what was asked for, by who holds it, and what is lost";
+		return "the blocks asked for, by who holds them; some may be lost";
 	if (profile->drawn == DRAWN_ORIGINS)
 		return "blocks in use, by who made them, as it looks";
 	if (profile__is_regions(profile))

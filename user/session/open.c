@@ -272,7 +272,7 @@ static void choose_returns(struct session *s, const struct session_options *o)
 		return;
 	if (features__seccomp_kills()) {
 		snprintf(s->no_returns, sizeof(s->no_returns),
-			 "on this kernel they kill a process under a filter of system calls");
+			 "this kernel kills a process by them if it has a filter of system calls");
 		return;
 	}
 	if (!features__shadow_stacks_kill())

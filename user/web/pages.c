@@ -186,7 +186,7 @@ static void put_time(FILE *to, uint64_t ns)
 	fputs(text, to);
 }
 
-/* What it has of windows because it surely grows. */
+/* Tells if the process has more windows than others, because it surely grows. */
 static void put_more(const struct rise *rise, FILE *to)
 {
 	switch (rise->more) {
@@ -199,7 +199,7 @@ static void put_more(const struct rise *rise, FILE *to)
 		put_time(to, rise->more_ns);
 		break;
 	case MORE_WAITING:
-		fputs(". More windows are asked for it", to);
+		fputs(". It waits for more windows than others have", to);
 		break;
 	case MORE_NONE:
 	case MORE_STATES:

@@ -97,18 +97,19 @@ static void functions_that_are_named(void **state)
 	static const struct {
 		const char *option, *text, *words;
 	} wrong[] = {
-		{"--alloc", "f(size=1)->ret", "it begins with FILE:FUNCTION"},
+		{"--alloc", "f(size=1)->ret", "it must begin with FILE:FUNCTION"},
 		{"--alloc", "lib.so:f", "size= is missing, as in lib.so:f(size=1)->ret"},
 		{"--alloc", "lib.so:f(ptr=1)->ret", "size= is missing"},
 		{"--alloc", "lib.so:f(size=7)->ret", "an argument's number is 1 to 6"},
 		{"--alloc", "lib.so:f(size=1)", "->ret or ->*N"},
-		{"--alloc", "lib.so:f(size=1)->*9", "->* is followed by an argument's number"},
-		{"--alloc", "lib.so:f(size=1)->ret;", "there is text after its end"},
-		{"--alloc", "lib.so:f(what=1)->ret", "between the brackets stand size="},
+		{"--alloc", "lib.so:f(size=1)->*9", "1 to 6, must follow ->*"},
+		{"--alloc", "lib.so:f(size=1)->ret;", "there is text after the end"},
+		{"--alloc", "lib.so:f(what=1)->ret",
+		 "only size=, ptr=, pool= and throws may stand in brackets"},
 		{"--free", "lib.so:f", "ptr= is missing, as in lib.so:f(ptr=1)"},
-		{"--free", "lib.so:f(size=1)", "ptr= and nothing else is given"},
+		{"--free", "lib.so:f(size=1)", "it must have ptr= and nothing else"},
 		{"--end", "lib.so:f", "pool= is missing, as in lib.so:f(pool=1)"},
-		{"--end", "lib.so:f(ptr=1)", "pool= and nothing else is given"},
+		{"--end", "lib.so:f(ptr=1)", "it must have pool= and nothing else"},
 	};
 
 	(void)state;

@@ -233,13 +233,13 @@ static void more_than_is_resident(void **state)
 	} cases[] = {
 		{1, 3079, MODE_CONTINUOUS, NULL}, /* 3,006.8 KiB of 3,007 */
 		{1, 4000, MODE_CONTINUOUS,
-		 "note: live is 899.2 KiB more than is resident and swapped of the heap (2.9 "
+		 "note: live is 899.2 KiB more than the heap's resident and swapped memory (2.9 "
 		 "MiB): its "
 		 "blocks are not all touched\n"},
 		/* each sample stands for 1 MiB + 500 bytes */
 		{1 << 20, 3, MODE_CONTINUOUS,
-		 "note: live is 66.5 KiB more than is resident and swapped of the heap (2.9 MiB): "
-		 "believe the lower part of its interval, unless"},
+		 "note: live is 66.5 KiB more than the heap's resident and swapped memory (2.9 "
+		 "MiB): believe the lower part of its interval, unless"},
 		{4096, 1000, MODE_CONTINUOUS, "(2.9 MiB): its blocks are not all touched\n"},
 		{4096, 1000, MODE_WINDOWED, "not all touched, or the estimate is wrong\n"},
 	};

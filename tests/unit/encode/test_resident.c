@@ -105,7 +105,7 @@ static void rows_add_up(void **state)
 			text,
 			" 3        0  .bss of 3 files, or next to it\n")); /* too small for rows */
 		assert_non_null(strstr(text, "anonymous, not followed\n"));
-		assert_non_null(strstr(text, "not followed (--what"));
+		assert_non_null(strstr(text, "memtrace did not follow which stacks map memory"));
 		assert_non_null(strstr(text, "huge pages: 2,048 KiB of it\n"));
 		assert_non_null(strstr(text, "swapped out: 7 KiB, not in it\n"));
 		assert_non_null(strstr(text, "(hugetlb): 4,096 KiB, not in it\n"));

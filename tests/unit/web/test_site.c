@@ -570,7 +570,7 @@ static void who_grows_gets_more_windows(void **state)
 	assert_int_equal(site.wishes[0].kind, FEED_FAVOUR);
 	assert_int_equal(site.wishes[0].pid, 7);
 	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"waiting\"");
-	assert_says("/pid/7/", NULL, NULL, 200, "More windows are asked for it");
+	assert_says("/pid/7/", NULL, NULL, 200, "It waits for more windows than others have");
 	site.n_wishes = 0;
 	come_nth(7, n++, names, 500, blocks += 100);
 	end_round(0, 0, FEED_FAVOURED); /* others have them: it is asked for again */
