@@ -193,7 +193,7 @@ struct abi_python {
 	__u8 last_is_empty; /* that last frame is no function's */
 	__u8 through_cframe;
 	__u8 frame_bytes; /* of a frame, as far as it is read: less than 128 */
-	__u8 index_shift; /* makes an instruction's number of its index */
+	__u8 index_shift; /* f_lasti, shifted right by this, is the instruction's number */
 	__u8 pad[5];
 };
 

@@ -34,7 +34,7 @@ from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all, 
 
 RESULTS = os.path.join(ROOT, "build", "leaks", "results.jsonl")
 WARM_S, WATCH_S = 2, 3
-EVENT_S = 3  # seconds from the begin of tracing
+EVENT_S = 3  # seconds from the start of tracing
 ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
 
 # What each program does, in the words of its table, and whether an event happens to it while it is traced.

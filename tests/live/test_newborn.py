@@ -51,7 +51,7 @@ def live(program, *args, ms=5):
 
 @contextlib.contextmanager
 def asleep(tracer):
-    """Stops memtrace (SIGSTOP). Meanwhile its programs in the kernel learn of no new process from it."""
+    """Stops memtrace (SIGSTOP). Until it goes on, it tells its programs in the kernel of no new process."""
     tracer.process.send_signal(signal.SIGSTOP)
     try:
         yield

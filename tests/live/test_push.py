@@ -29,7 +29,7 @@ def expect_chain(requests):
     """Their intervals follow each other without a gap, and none comes twice."""
     ends = sorted(map(interval, requests))
     for (_, until), (start, _) in zip(ends, ends[1:]):
-        expect_equal(start, until, f"begin of an interval in {ends}")
+        expect_equal(start, until, f"start of an interval in {ends}")
 
 
 @test(beside=True)

@@ -4,7 +4,7 @@ import threading
 
 from harness import PATIENCE_S, Failure
 
-# The longest time allowed between the begin of tracing and the mark. The account does not count blocks born in it as new.
+# The longest time allowed between the start of tracing and the mark. Blocks born in this time are not new in the account.
 MOST_GAP_S = 1
 
 

@@ -15,9 +15,10 @@
 
 #include "proc/container.h"
 
-#define FEED_FD	 3 /* the server's end, in the server */
-#define GUARD_FD 4 /* what guards it (agent/guard.h), there */
-#define FIRST_FD 5 /* that it listens on */
+/* Descriptors of the server process. */
+#define FEED_FD	 3 /* its end of the pair of sockets */
+#define GUARD_FD 4 /* memory file with the TLS key and token that it uses (agent/guard.h) */
+#define FIRST_FD 5 /* the first socket that it listens on */
 
 enum feed_kind {
 	/* With a descriptor: a profile as encode_pprof() writes it, in a memory file. */

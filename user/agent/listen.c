@@ -107,8 +107,8 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 
-/* The directory is opened once, and the socket is named relative to it. So the stale socket is
- * removed from, and the new one made in, the same directory, even if directories are renamed
+/* The directory is opened once, and the socket is named relative to it. So the new socket
+ * is made in the directory from which the stale one is removed, even if directories are renamed
  * meanwhile. */
 static int open_unix(const char *path, struct listener *ret, struct error *err)
 {

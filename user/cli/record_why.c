@@ -166,7 +166,7 @@ static struct asked *find_asked(struct asking *a, uint64_t addr)
 	return bsearch(&key, a->asked, a->n_asked, sizeof(key), compare_asked);
 }
 
-/* doubt: why nothing is called lost. */
+/* doubt: the report has a reason not to call any block lost. */
 static void count_verdict(struct site_why *why, enum why_verdict verdict, bool doubt)
 {
 	why->asked++;

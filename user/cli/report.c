@@ -340,7 +340,7 @@ static int check_more(const struct report_config *c, const struct profile *profi
 /* Does the file have all that was asked for? */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
-	/* with --thread or --age no figures of allocation are left */
+	/* figures of allocation are not kept by thread or age */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
 		complain("%s: %s", c->path,
 			 profile->no_allocated

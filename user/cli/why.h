@@ -21,9 +21,9 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 /* Blocks of the stacks that are asked for. */
 struct why_stack {
 	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending; sizes as asked for */
-	size_t n;					     /* of these, evenly chosen from */
-	size_t n_live;					     /* sampled blocks that live */
-	bool any;					     /* a stack has such a function */
+	size_t n;      /* of addrs: chosen evenly from n_live */
+	size_t n_live; /* sampled blocks that live */
+	bool any;      /* a stack has such a function */
 };
 
 /* Traces the process, with the limits that record has by default, and finds sampled blocks that

@@ -44,8 +44,8 @@ enum flow_next { FLOW_ON, FLOW_BRANCH, FLOW_JUMP, FLOW_END };
 /* What an instruction does. */
 struct flow_effect {
 	struct flow_place load, store;
-	struct flow_value loaded, stored; /* the values; unknown ones where they are no whole
-					   * register's */
+	struct flow_value loaded, stored; /* unknown if the instruction moves only a part
+					   * of a register */
 	enum flow_next next;		  /* calls, and all else that leaves the path, end it */
 	uint64_t target;		  /* of a branch or jump */
 	size_t len;			  /* of the instruction */

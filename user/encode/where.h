@@ -7,10 +7,10 @@
  *
  * Names are folded (encode/fold.h), printable, and shortened where one alone would fill the line.
  * The allocator's frames are left out. Of many frames of the runtime in a row, the first is named
- * and the others are counted. A stack without an own frame begins with its first frame that is not
- * the allocator's. If there is none, only its last frame is shown.
+ * and the others are counted. A stack in which no frame is the program's own begins with its first
+ * frame that is not the allocator's. If there is none, only its last frame is shown.
  *
- * With show_runtime, all stacks are shown as those without an own frame. */
+ * With show_runtime, every stack is shown as if no frame were the program's own. */
 #ifndef MEMTRACE_ENCODE_WHERE_H
 #define MEMTRACE_ENCODE_WHERE_H
 

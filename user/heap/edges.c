@@ -40,7 +40,7 @@ static unsigned char *put(unsigned char *at, uint64_t value)
 	return at;
 }
 
-/* Bytes are our own, so a number always ends before them. */
+/* Reads a number. put() wrote it, so it has a last byte and no limit is checked. */
 static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 {
 	uint64_t value = *at & 0x7f;

@@ -249,7 +249,8 @@ static int each_target(struct checking *c, const struct lost_block *block,
 	return err;
 }
 
-/* Takes off all candidates to which those lead that are off. */
+/* A candidate that was taken off the list may hold pointers to other candidates. Takes these off,
+ * too. */
 static int follow(struct checking *c)
 {
 	int err = 0;

@@ -46,7 +46,8 @@ void root_threads__clear(struct root_threads *threads)
 	*threads = (struct root_threads){};
 }
 
-/* "running", "-1 SP PC", or "NUMBER six arguments SP PC". */
+/* text: a thread's /proc/PID/task/TID/syscall. It is "running", "-1 SP PC" (blocked outside of a
+ * system call), or "NUMBER six arguments SP PC". */
 static int take_thread(struct root_threads *threads, pid_t tid, const char *text)
 {
 	uint64_t words[8];

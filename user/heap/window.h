@@ -15,7 +15,7 @@ struct image;
 struct window {
 	uint64_t *words;
 	uint64_t start, end;   /* addresses of the words that were loaded last */
-	uint64_t unread_bytes; /* in all, that were there, but could not be read */
+	uint64_t unread_bytes; /* of all loads: bytes that were there, but could not be read */
 };
 
 int window__init(struct window *window); /* 0 or -ENOMEM */

@@ -62,8 +62,8 @@ struct host {
 	/* while probes are everywhere: the factor for the samples of all processes (a process with
 	 * a larger factor of its own keeps its own) */
 	struct thinning thinning;
-	/* when probes last came or went everywhere; until when they must not come back; how long
-	 * the wait is between the two */
+	/* changed_ns: when probes were last placed or removed everywhere. return_ns: they must not
+	 * come back before this time. back_off_ns: return_ns less the time of the removal */
 	uint64_t changed_ns, return_ns, back_off_ns;
 	uint64_t returned_ns; /* the last return; 0: none so far */
 	/* For reports. */

@@ -32,7 +32,7 @@ static inline bool paced__is_kept(const struct paced *p)
 /* Totals of a process: the one place where they are read. */
 void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, double *ret_cpu);
 double pace__machine_cost_ns(struct scheduler *sc);
-/* Books the time since the last booking. */
+/* Adds the time and the machine's cost since the last call to the host's account. */
 void pace__book(struct scheduler *sc);
 /* Windows of several processes make each other more costly. Adds this extra cost. Call it before
  * the number of processes with windows of their own changes. */
@@ -41,7 +41,7 @@ void pace__note_felt(struct scheduler *sc, struct paced *p);
 
 /* Appends to a list that grows. 0 or -ENOMEM. */
 int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p);
-/* Takes in all windows that are due. */
+/* Gives all windows that are due to ops->harvest(). */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
 /* The factor of a process's sampling interval while it is traced continuously: the larger one of
@@ -55,7 +55,7 @@ bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_
  * errno: there is nothing to place them on. */
 int pace__open_window(struct scheduler *sc, struct paced *p);
 void pace__begin_window(struct scheduler *sc, struct paced *p);
-/* Takes the probes out, and takes in what the window has brought. end_ns: when it was over. */
+/* Begins to take the probes out. end_ns: when the window was over. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns);
 void pace__end_close(struct scheduler *sc, struct paced *p);
 /* Ends all windows whose probes are out by now, for one harvest. */

@@ -31,8 +31,8 @@ struct thinning {
 	/* The stretch since the factor was last judged. */
 	uint64_t since_ns;
 	double calls_ns, samples_ns, other_ns; /* samples_ns: as if at the interval asked for */
-	/* The way back: when samples last came closer (0: never), and how long a stretch the next
-	 * time needs. */
+	/* When the factor was last made smaller (0: never), and how long a stretch must be before
+	 * that is tried again. */
 	uint64_t finer_ns, back_off_ns;
 };
 

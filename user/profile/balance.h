@@ -16,12 +16,12 @@
  *
  * DOUBTS. Of some stacks contents show shorter lives than frees do, and too few frees were seen to
  * tell which is right (struct survival.doubtful). The process's growth can tell. If its memory
- * grows by more than all other stacks explain, the blocks of such a stack stay, and their contents
- * were only written to. Each way to decide for the ONE_BY_ONE stacks that matter most gives one G,
- * the growth of all stacks together. Its weight is the density of log(A / G), as above. Before A is
- * looked at, both kinds of evidence have the same chance for each stack. If one of them then has a
- * chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold both
- * answers.
+ * grows by more than all other stacks explain, the blocks of such a stack have not ended: the
+ * program has only written to them. Each way to decide for the ONE_BY_ONE stacks that matter most
+ * gives one G, the growth of all stacks together. Its weight is the density of log(A / G), as
+ * above. Before A is looked at, both kinds of evidence have the same chance for each stack. If one
+ * of them then has a chance of SETTLED or more, it is believed. Else the doubt remains, and
+ * intervals hold both answers.
  *
  * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
@@ -31,12 +31,12 @@
  * uses. 64 threads that hold 16 MB together map 556 MB, of which 20 MB are resident.
  *
  * WALL CLOCK. Windows do not slow what goes by the wall clock (a timer, clients that wait for no
- * answer). By net time, windows show up to windowed_run.hidden times as much of it as there is.
- * Anonymous memory may surely grow while all stacks together seem to grow by more. Then all stacks
- * are taken to go by the wall clock, as far as that explains the difference. The growth of each is
- * divided by the same factor, and so are the live bytes of stacks whose blocks stay. This is not
- * done if the process gains fewer blocks than the stacks whose blocks stay would add. Then their
- * blocks replace older ones (a table that turns over slowly).
+ * answer). Per second of net time, windows see up to windowed_run.hidden times as many such
+ * events as there are. Anonymous memory may surely grow while all stacks together seem to grow by
+ * more. Then all stacks are taken to go by the wall clock, as far as that explains the difference.
+ * The growth of each is divided by the same factor, and so are the live bytes of stacks whose
+ * blocks stay. This is not done if the process gains fewer blocks than the stacks whose blocks stay
+ * would add. Then their blocks replace older ones (a table that turns over slowly).
  *
  * ENDS BY THE WALL CLOCK (profile/windowed.h). If blocks end by what the process does, its number
  * of blocks changes in windows as it does everywhere. If they end by the wall clock, each window

@@ -24,9 +24,10 @@
  *  probes_withdrawn: figure live objects, fact "probes_withdrawn". What was allocated or freed
  *	while the probes were out because memtrace hung is in no figure. Not for windows: their
  *	figures are estimates for all times.
- *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. Clearly;
- *	sure where more is live than was ever allocated. For windows, where both are estimates,
- *	only when the interval's low end is above the fact, and never sure.
+ *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. The
+ *	figure must clearly be above the fact. Sure if more is live than was ever allocated. For
+ *	windows, where both are estimates, only when the interval's low end is above the fact, and
+ *	never sure.
  *  live_above_mapped: figure live bytes, fact heap_mapped_bytes. By more than one per cent;
  *	sure when the interval's low end is above the fact, too: live memory is mapped, touched
  *	or not.
@@ -36,9 +37,9 @@
  *	process must not have ended. Never sure: blocks need not be touched.
  *  growth_above_process: figure bytes per second that all stacks together grow by, at the
  *	interval's low end; fact the growth of the process's anonymous memory less that of its
- *	regions. Clearly, and by more than 128 KiB for each thread over the run, which an
- *	allocator may have had in reserve. Never sure: blocks may take the place of freed ones,
- *	or may not be touched.
+ *	regions. The figure must clearly be above the fact, and by more than 128 KiB for each
+ *	thread over the run, which an allocator may have had in reserve. Never sure: blocks may
+ *	take the place of freed ones, or may not be touched.
  *  growth_of_rows: figure bytes per second, the sum of the stacks' growth; fact the growth that
  *	is told of all stacks together. By more than one per cent of their absolute values. Not
  *	where samples were dropped.

@@ -472,7 +472,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	stack->change.to = stack->values[d->n_profiles - 1];
 	stack->change.bytes = stack->change.to - stack->change.from;
 	if (d->measure == DIFF_GROWTH) {
-		/* if neither has growth: only a profile between them has the stack */
+		/* stays so if only profiles between the first and the last have the stack */
 		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
 		if (from.any_growth || to.any_growth) {

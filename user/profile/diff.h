@@ -41,7 +41,7 @@
  * whose blocks come and go in crowds - a request's thousand at once - can differ by more. Two
  * profiles cannot tell that, four can.
  *
- * Growth rates (struct growth: bytes per second of each profile's own run, known to Student's
+ * Growth rates (struct growth: bytes per second of each profile's own run, with errors of Student's
  * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
  * windows are tested by the t test, too, because their samples cannot be counted. Their error comes
  * from the intervals that the profiles give. Two snapshots of one run in windows share what was

@@ -130,15 +130,15 @@ struct census {
 	uint64_t cpu_ns;     /* of the child */
 	uint64_t table_bytes;
 	uint64_t n_arenas;
-	struct census_arena *arenas;	/* own part of the message */
+	struct census_arena *arenas;	/* sent as a message part of its own */
 	uint64_t n_types, untold_types; /* objects of further classes */
-	struct census_type *types;	/* own part of the message */
+	struct census_type *types;	/* sent as a message part of its own */
 	/* If blocks are labelled. A block counts once: with its shape, or with its rough shape if
 	 * its shape is none of those of labelled blocks. */
 	uint64_t n_shapes, n_rough, n_labels;
-	struct census_shape *shapes, *rough; /* own parts of the message */
-	/* by label: its block's shape; CENSUS_NO_SHAPE: no such block is in use. Own part of the
-	 * message. */
+	struct census_shape *shapes, *rough; /* each sent as a message part of its own */
+	/* by label: its block's shape; CENSUS_NO_SHAPE: no such block is in use. Sent as a
+	 * message part of its own. */
 	uint32_t *shape_of;
 };
 

@@ -42,7 +42,7 @@ int origins__known(const struct profile *profile, struct known_block **ret, size
 
 /* Blocks that look as if the same functions had made them. */
 struct origin {
-	const char **functions; /* innermost first; owned; the names are the profile's */
+	const char **functions; /* innermost first; owned; the profile owns the names */
 	size_t n_functions;
 	struct heap_count count;
 	uint64_t pinned;      /* as in struct census_shape */

@@ -38,7 +38,7 @@ struct finding {
 
 /* --- origins_tell.c --- */
 
-/* The first depth functions. 0: not told. */
+/* The makers of a shape's blocks: the first `depth` functions of their stacks. 0: not known. */
 struct told {
 	const uint32_t *functions;
 	size_t depth;
@@ -60,7 +60,7 @@ size_t samples__group_end(const struct sample *samples, size_t from, size_t n, e
  * sorted by their functions. The result is empty if that list is no maker. */
 struct told samples__tell(const struct sample *samples, size_t n);
 
-/* What is told of shapes, and of rough shapes. Free with lesson__clear(). */
+/* The makers of each shape, and of each rough shape. Free with lesson__clear(). */
 struct lesson {
 	struct told *shapes, *rough;
 	/* by shape: its rough shape cannot speak for it, because its family is closed, or because
@@ -71,8 +71,8 @@ struct lesson {
 /* Learns from the samples, whose order changes. 0 or -ENOMEM. */
 int lesson__learn(const struct finding *f, struct sample *samples, size_t n, struct lesson *ret);
 void lesson__clear(struct lesson *lesson);
-/* What is told of a shape. If too few samples have it, and they do not disagree, its rough shape is
- * asked. */
+/* The makers of a shape. If too few samples have the shape, and they do not disagree, the answer is
+ * that of its rough shape. */
 const struct told *lesson__ask(const struct lesson *lesson, uint32_t shape, uint32_t rough);
 
 /* --- origins_makers.c --- */

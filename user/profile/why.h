@@ -52,8 +52,8 @@ struct why_step {
 	 * none */
 	uint64_t off;
 	bool chain; /* blocks of this size, one after the other */
-	/* C++ class of the block, or of a chain's first and last one, demangled; the report's;
-	 * NULL: none is known */
+	/* C++ class of the block, demangled; of a chain: of its first and its last block. Owned by
+	 * the report. NULL: no class is known */
 	const char *type;
 };
 

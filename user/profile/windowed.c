@@ -385,10 +385,10 @@ static double error_by_unseen_ages(const struct context *c, const struct figures
 	return c->run->end_s > 0 ? f->alloc / c->run->end_s * f->survival.area_error : 0;
 }
 
-/* Contents may change while a block lives, and then they say that blocks end earlier than frees do.
- * If too few frees were seen to tell, either may be right. And if survival is known from frees, so
- * few may have been seen that the blocks may end much sooner. So the intervals reach to the figures
- * by what else is possible. other: these figures.
+/* A block whose content changes while it lives seems to have ended. So survival by contents may be
+ * lower than survival by frees. If too few frees were seen, either of the two may be right. And if
+ * survival is known from frees, but few were seen, blocks may end much sooner. So the intervals
+ * reach to the figures by the other survival. other: these figures.
  *
  * returns: other, or NULL if there is no doubt */
 static const struct figures *allow_for_doubt(const struct context *all, struct figures *other,

@@ -209,8 +209,8 @@ static int line_or_none(int64_t line)
 	return line < 0 || line > INT32_MAX ? 0 : (int)line;
 }
 
-/* Pairs of bytes: how far the next place is in the code, and by how many lines it is further, with
- * a sign. Source: Objects/lnotab_notes.txt of CPython 3.9. */
+/* The table has pairs of bytes: the distance to the next place in the code, and the signed change
+ * of the line from this place to the next. Source: Objects/lnotab_notes.txt of CPython 3.9. */
 static int line_by_steps(const struct python_code *code, uint64_t unit)
 {
 	int64_t line = code->first_line;

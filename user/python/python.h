@@ -49,7 +49,8 @@ struct python_layout {
 	uint8_t last_value;
 	bool last_is_empty;
 	uint8_t frame_bytes; /* of a frame, as far as it is read */
-	uint8_t index_shift; /* makes an instruction's number of its index in PyFrameObject */
+	/* PyFrameObject's f_lasti, shifted right by this, is the instruction's number */
+	uint8_t index_shift;
 	/* in PyCodeObject: the first instruction, or where a pointer to the bytes object with the
 	 * instructions is; the other of the two is 0 */
 	uint16_t instructions, code_bytes;

@@ -364,8 +364,9 @@ uint64_t build__exec_untraced(const struct build *b)
 }
 
 /* 1 when the main thread has ended and the probes have therefore gone silent, although other
- * threads go on. The kernel finds the process that is to be probed by its main thread: for some
- * kinds of probe at each call, for the others when probes are placed, which each window does. */
+ * threads go on. To find the process of a probe, the kernel looks for its main thread. For some
+ * kinds of probe this is done at each call, for the others when probes are placed (each window
+ * places them). */
 static uint64_t main_thread_ended(const struct build *b)
 {
 	return b->target->headless && b->target->allocators &&

@@ -15,7 +15,7 @@ struct variable {
 	/* "cache", demangled; NULL: no symbol covers the address, or the file could not be read */
 	const char *name; /* owned by struct variables, until the next call */
 	uint64_t off;	  /* of the address in the variable; without a name, its vaddr */
-	const char *path; /* of the file; the maps' */
+	const char *path; /* of the file; the maps own it */
 };
 
 /* The caller keeps maps, which must outlive ret and be those of pid. waiting: NULL for none. 0 or
