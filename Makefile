@@ -8,7 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# The agent's unit and its configuration; the unit names the latter. UNITDIR=: no unit.
+# The directory of the agent's systemd unit, and the configuration file that the unit names. With UNITDIR=, no unit
+# is installed.
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 CONFIG  := /etc/memtrace/agent.conf
 B       := build
@@ -44,17 +45,17 @@ OPT := $(if $(filter 1,$(DEBUG)),-O0 -g3,-O2 -g)
 # For targets that build everything: as many jobs as there are CPUs, unless -j says how many.
 PARALLEL = $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
 CPPFLAGS += -D_GNU_SOURCE -DMEMTRACE_VERSION='"$(VERSION)"' -Iuser -I. -I$(B)
-# Whoever builds it wherever has the same bytes.
+# The same bytes are built in every directory.
 PREFIX_MAP := -ffile-prefix-map=$(CURDIR)=.
 CFLAGS  += -std=gnu11 $(OPT) $(WARN) $(PREFIX_MAP)
 SANFLAGS := $(if $(SAN),-fsanitize=$(SAN) -fno-sanitize-recover=all -fno-omit-frame-pointer)
 COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
-# wide characters; -ltinfo where that is a library of its own
+# The library for wide characters. pkg-config adds -ltinfo where tinfo is a separate library.
 NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncursesw)
 CAPSTONE_LIBS ?= -lcapstone
 LIBS := -lbpf -ldw -lelf -llzma -lz $(CAPSTONE_LIBS) -liberty $(NCURSES_LIBS) -lm
-# STATIC=1: nothing of the system that it runs on is needed, nor used: names of users come from /etc/passwd
-# alone, and nothing is fetched from debuginfod.
+# STATIC=1: the program neither needs nor uses libraries of the system on which it runs. Names of users come from
+# /etc/passwd alone, and nothing is fetched from debuginfod.
 ifeq ($(STATIC),1)
 CPPFLAGS += -DMEMTRACE_STATIC
 LDFLAGS += -static
@@ -67,11 +68,11 @@ CHECK_LIBS := -lcmocka $(LIBS)
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
-# registers.bpf.c is loaded alone, without the tables of the others.
+# registers.bpf.c is a BPF object of its own: it is loaded without the tables of the other programs.
 BPF_SRC  := $(filter-out bpf/registers.bpf.c,$(wildcard bpf/*.bpf.c))
 BPF_OBJ  := $(BPF_SRC:%.c=$(B)/%.o)
 BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
-# asm/types.h of Debian and its relatives; others have it in /usr/include itself
+# Debian and its relatives have asm/types.h here; other distributions have it in /usr/include.
 MULTIARCH := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter \
 	-fdebug-compilation-dir=. $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
@@ -104,15 +105,15 @@ tools:
 		{ echo "memtrace: $$tool is missing; 'sudo make deps' installs it" >&2; exit 1; }; done
 
 # --- user side ---------------------------------------------------------------------------------
-# Rooms from the ground up: each may use those before it (proc and elf are siblings; decode, which
-# reads what encode writes, is tested with it).
+# Rooms from the ground up. Each may use the rooms before it, but proc and elf do not use each other. decode reads
+# what encode writes, and is tested with encode.
 ROOMS    := base sandbox proc elf python profile encode decode symbolize heap capture ledger pace session agent cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
 room_obj  = $(patsubst %.c,$(B)/%.o,$(call room_src,$(1)))
 
-# What is built with other flags is built again.
+# If the flags have changed, everything is built again.
 FLAGS := $(BPF_CFLAGS) $(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS)
 $(shell mkdir -p $(B); printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $(B)/flags || \
 	printf '%s\n' '$(subst ','\'',$(FLAGS))' >$(B)/flags)
@@ -139,7 +140,7 @@ $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
-# The agent's server: a program of its own, for it has no privileges, and memtrace no HTTP in it.
+# The agent's server is a separate program: it has no privileges, and memtrace contains no HTTP server.
 WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) user/agent/feed.c user/agent/guard.c user/agent/loopback.c user/agent/packet.c
 WEB_OBJ := $(WEB_SRC:%.c=$(B)/%.o)
 $(B)/memtrace-web: $(WEB_OBJ)
@@ -164,7 +165,7 @@ install: all $(B)/share/man1/memtrace.1
 	install -D -m 644 -t '$(SHARE)/fish/vendor_completions.d' $(B)/share/fish/memtrace.fish
 	$(if $(STATIC),,$(install_agent))
 
-# The agent. A configuration that is there stays.
+# Installs the agent. An existing configuration is not replaced.
 define install_agent
 install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web'
 	[ -e '$(DESTDIR)$(CONFIG)' ] || install -D -m 644 systemd/agent.conf '$(DESTDIR)$(CONFIG)'
@@ -172,7 +173,7 @@ install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtra
 	install -D -m 644 $(B)/memtrace-agent.service '$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
 endef
 
-# What was configured stays.
+# A configuration that somebody has changed stays.
 uninstall:
 	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' '$(SHARE)/man/man1/'memtrace-*.1 \
 		'$(SHARE)/bash-completion/completions/memtrace' '$(SHARE)/zsh/vendor-completions/_memtrace' \
@@ -182,7 +183,7 @@ uninstall:
 	for dir in '$(DESTDIR)$(PREFIX)/libexec/memtrace' '$(DESTDIR)$(dir $(CONFIG))'; do \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; done
 
-# What is installed is complete, and what is uninstalled leaves nothing but what was configured.
+# `make install` installs all files that the unit needs. `make uninstall` leaves only a changed configuration.
 INSTALLED := $(abspath $(B))/installed
 check-install: all $(B)/share/man1/memtrace.1
 	$(Q)rm -rf '$(INSTALLED)'
@@ -206,11 +207,11 @@ check-manual: $(B)/share/man1/memtrace.1
 
 # --- packages ----------------------------------------------------------------------------------
 .PHONY: deb dist
-# Both are made of the tracked files as they are now, elsewhere.
+# Packages are built in a copy of the tracked files, with changes that are not committed.
 EXPORT = rm -rf '$1' && mkdir -p '$1' && git ls-files -z | tar -c --null -T - | tar -x -C '$1'
 export SOURCE_DATE_EPOCH ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
-# build/deb/memtrace_VERSION_amd64.deb, by the distribution that it is for
+# build/deb/memtrace_VERSION_amd64.deb, built on the distribution for which it is made
 deb:
 	$(Q)$(call EXPORT,$(B)/deb/memtrace-$(VERSION))
 	$(Q)cd $(B)/deb/memtrace-$(VERSION) && dpkg-buildpackage -us -uc -b
@@ -230,7 +231,7 @@ dist:
 		--mode=u+rw,go+r,go-w -c $(DIST) | gzip -n9 >$(DIST).tar.gz && \
 		sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
 
-# Both where nothing else is.
+# Tries both packages in systems where nothing else is installed.
 .PHONY: check-packages
 check-packages: deb dist
 	$(Q)for suite in bookworm trixie; do scripts/check-packages deb $$suite || exit 1; done
@@ -259,7 +260,7 @@ PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-poin
 .PHONY: progs
 progs: $(PROGS)
 
-# As distributions build: what unwinding by tables is for. And the other way round.
+# WITH_TABLES: as distributions build, with unwind tables and without frame pointers. WITH_FRAMES: the opposite.
 CHAINS_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -D_GNU_SOURCE -pthread
 WITH_TABLES := $(CHAINS_CFLAGS) -fomit-frame-pointer -fasynchronous-unwind-tables
 WITH_FRAMES := $(CHAINS_CFLAGS) -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
@@ -284,14 +285,14 @@ $(B)/progs/refused_free.so $(B)/progs/refused_valloc.so: tests/progs/refused.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
 
-# Not even an .eh_frame.
+# Has no .eh_frame at all.
 $(B)/progs/chains_step.so: tests/progs/chains_step.c $(wildcard tests/progs/chains*.h)
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(WITH_FRAMES) -DSTEP_NAME=step_library -shared -fPIC -nostartfiles \
 		-Wl,--no-ld-generated-unwind-info $< -o $@
 
-# $(1): what is added to the names; they are compiled with $(2) and linked with $(3).
+# $(1): suffix of the programs' names; $(2): flags of the compiler; $(3): flags of the linker.
 define chains_rules
 $(B)/progs/chains$(1) $(B)/progs/chains_frames$(1): tests/progs/chains.c tests/progs/chains.h
 	$$(say) CC $$@
@@ -312,7 +313,8 @@ $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
 comma := ,
-# What linkers make of segments: their own pages or shared ones, code with or without what is only read.
+# Linkers lay out segments in several ways: with pages of their own or shared ones, with read-only data beside the
+# code or in a separate segment.
 $(eval $(call chains_rules,_bfd_shared,,-Wl$(comma)-z$(comma)noseparate-code))
 $(eval $(call chains_rules,_gold,,-fuse-ld=gold))
 $(eval $(call chains_rules,_lld,,-fuse-ld=lld))
@@ -324,7 +326,7 @@ $(eval $(call chains_rules,_lld_static_pie,-DSTATIC -fPIE,-static-pie -fuse-ld=l
 $(eval $(call chains_rules,_mold,,-fuse-ld=mold))
 $(eval $(call chains_rules,_mold_shared,,-fuse-ld=mold -Wl$(comma)-z$(comma)noseparate-code))
 
-# The same truth with other allocators inside.
+# The same programs with other allocators linked in.
 $(B)/progs/%_static: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -static $< -o $@
@@ -359,7 +361,7 @@ $(B)/progs/truth_alloc_google_stripped: $(B)/progs/truth_alloc_google
 	$(say) STRIP $@
 	$(Q)strip -o $@ $<
 
-# As Rust's programs have it: a copy of jemalloc inside whose functions go by other names.
+# A copy of jemalloc whose functions have other names, as in Rust's programs.
 RJEM := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc malloc_usable_size mallocx \
 	rallocx xallocx sallocx dallocx sdallocx nallocx mallctl
 $(B)/progs/rjem.a: $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libjemalloc_pic.a)
@@ -371,7 +373,7 @@ $(B)/progs/truth_alloc_rjem: tests/progs/truth_alloc_jemalloc.c $(B)/progs/rjem.
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DPREFIX=_rjem_ $< $(B)/progs/rjem.a -lm -ldl -o $@
 
-# The same loop of pairs by other functions.
+# The loop of churn.c with other functions that allocate and free.
 $(B)/progs/churn_new: CHURN_FLAGS := -DALLOC=_Znwm -DFREE=_ZdlPv
 $(B)/progs/churn_pool: CHURN_FLAGS := -DPOOL
 $(B)/progs/churn_rjem: CHURN_FLAGS := -DALLOC=_rjem_malloc -DFREE=_rjem_free
@@ -381,7 +383,7 @@ $(B)/progs/churn_new $(B)/progs/churn_pool $(B)/progs/churn_rjem: tests/progs/ch
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $(CHURN_FLAGS) $(filter %.c %.a,$^) -o $@ -lstdc++ -lm -ldl
 
-# LeakSanitizer tells what is lost at the end.
+# LeakSanitizer reports lost blocks when the program ends.
 $(B)/progs/%_lsan: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -fsanitize=leak $< -o $@
@@ -398,7 +400,7 @@ $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(PROG_CFLAGS) $< -o $@
 
-# Debian's compilers, whichever others are installed. Nothing is fetched or left outside of $(B).
+# Debian's compilers, even if others are installed. Nothing is fetched, and no file is left outside of $(B).
 GO    := /usr/bin/go
 RUSTC := /usr/bin/rustc
 $(B)/progs/go_chain_pie: GO_FLAGS := -buildmode=pie
@@ -417,11 +419,11 @@ $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
 	$(Q)mkdir -p $(@D)
 	$(Q)$(RUSTC) --edition 2021 --crate-name rust_chain -O -g $(RUST_FLAGS) -o $@ $<
 
-# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it, and nothing
-# else, so that a room that secretly needs one above fails to link. Always instrumented.
+# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it only. So a room that needs a
+# room above it fails to link. Sanitizers are always on.
 CHECK_B   := $(B)/$(if $(COVFLAGS),coverage,check)
-# -O0 halves the time to compile. Rooms that the tests compute much with run in half the time at -O1; nothing
-# is inlined there, for scripts/check-unused.
+# -O0 halves the time to compile. Tests of rooms that compute much run in half the time at -O1. Even there nothing
+# is inlined, because scripts/check-unused needs every function.
 CHECK_OPT := -O0
 CHECK_CFLAGS = -std=gnu11 $(CHECK_OPT) -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer -ffunction-sections $(COVFLAGS)
@@ -441,7 +443,7 @@ $(CHECK_B)/user/%.o: user/%.c | tools
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
 
-# Counts are written before each execvp(), which fails in a sandbox, and curl would seem to say so.
+# gcc writes the counts of lines before each execvp(). In a sandbox this fails, and the error looks like curl's.
 $(CHECK_B)/user/cli/fetch.o: CHECK_OPT := -O0 $(if $(COVFLAGS),-fno-builtin-execvp)
 
 $(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h
@@ -465,9 +467,9 @@ $(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WE
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) -lcurl
 
-# Over a disk that may hang.
+# The test replaces the disk by one that may hang.
 $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open
-# Over a capture that is made up.
+# The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
 	capture__probes capture__probes_file capture__set_mappings capture__put_tables capture__forget_mappings \
 	capture__drop_process capture__counters capture__events,-Wl,--wrap=$(f))
@@ -476,7 +478,7 @@ $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borro
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
 	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 
-# The kernel side's ideas, compiled for the host.
+# Headers of the kernel side (bpf/*.bpf.h), compiled for the host.
 $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
@@ -487,8 +489,8 @@ $(CHECK_B)/golden/%: tests/golden/%.c $(wildcard tests/unit/encode/*.h) $(call c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(call check_obj,encode) -o $@ $(CHECK_LIBS)
 
-# Fuzz targets: tests/fuzz/fuzz_NAME.c with a corpus in tests/fuzz/corpus/NAME, and nothing else. Here
-# they are given their corpus; `make fuzz` looks for more.
+# Fuzz targets: each is one file tests/fuzz/fuzz_NAME.c with a corpus in tests/fuzz/corpus/NAME. `make check` runs
+# each target on its corpus; `make fuzz` looks for more inputs.
 FUZZ_B     := $(B)/fuzz
 FUZZ_S     ?= 20
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -540,7 +542,7 @@ check-format:
 format:
 	$(Q)scripts/check-format --fix
 
-# What compilers do not say. What cppcheck is not asked, and why: .cppcheck.
+# Finds faults of which compilers do not warn. .cppcheck lists the checks that are off, and why.
 check-static:
 	$(Q)cppcheck --enable=warning,performance,portability --std=c11 -D__x86_64__ -Iuser -Ibpf -q \
 		'-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' --suppressions-list=.cppcheck \
@@ -549,7 +551,7 @@ check-static:
 check-unused: $(patsubst %.c,$(CHECK_B)/%.o,$(USER_SRC) $(WEB_SRC))
 	$(Q)scripts/check-unused $(CHECK_B)
 
-# What compilers and cppcheck do not say, either: .clang-tidy tells what is asked.
+# Finds faults that neither compilers nor cppcheck report. .clang-tidy lists the checks.
 check-tidy: $(B)/memtrace
 	$(Q)printf '%s\n' $(USER_SRC) | xargs -P $$(nproc) -n 8 $(CLANG_TIDY) --quiet 2>$(B)/tidy.err
 
@@ -565,19 +567,20 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 	$(Q)scripts/fetch-libcs $(B)/libcs || true
 	$(Q)python3 tests/live/run.py $(LIVE)
 
-# The core of the live tests on Debian 12's kernels 6.1 and 6.12, emulated: no root, but a network to
-# fetch them once. What is missing is a failure.
+# Runs the most important live tests in virtual machines with Debian 12's kernels 6.1 and 6.12. Needs no root, but a
+# network to fetch the kernels once. Fails if something is missing.
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
-# What a few tests of the long ones do for seconds, for as long as it is wanted (root).
+# Runs a few of the long live tests, which take seconds by default, for as long as you want (root).
 moments: $(B)/memtrace progs
 	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
 
 storm: $(B)/memtrace progs
 	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) python3 tests/live/run.py storm_everywhere
 
-# An agent for long (root): beside a Prometheus with the example's alerts, and while programs start and end by the ten thousand.
+# Long tests of the agent (root). fleet-hour: with a Prometheus and the example's alerts. fleet-storm: while tens of
+# thousands of programs start and end.
 fleet-hour fleet-storm: $(B)/memtrace $(B)/memtrace-web progs
 	$(Q)python3 tests/fleet/$(@:fleet-%=%).py $(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))
 
@@ -604,11 +607,11 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $^ -o $@ $(LIBS)
 
-# Hours: what is in build/leaks/results.jsonl is not run again.
+# Takes hours. Cases that build/leaks/results.jsonl already has are not run again.
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
 	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS RESULTS,$(if $($o),$o=$($o)))
 
-# The same for what is compared: build/leaks/diffs.jsonl.
+# The same for comparisons of profiles; their results are in build/leaks/diffs.jsonl.
 diffs: $(B)/memtrace $(B)/progs/leaking
 	$(Q)python3 tests/leaks/diffs.py $(foreach o,ONLY PAIRS SECONDS EVERY JOBS RESULTS,$(if $($o),$o=$($o)))
 
@@ -618,7 +621,7 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
-# The judge of what is printed at the defaults: hours; build/truth/results.jsonl.
+# Compares what memtrace prints at the defaults with the truth. Takes hours; results are in build/truth/results.jsonl.
 LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
 $(LIVES): tests/truth/lives.c tests/progs/truth.h
 	$(say) CC $@

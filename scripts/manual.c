@@ -2,7 +2,7 @@
 /* Writes the manual pages and the shells' completions, from the tables by which memtrace parses its
  * options.
  * usage: manual DIRECTORY
- *   man1/memtrace.1 (record and what there is), man1/memtrace-COMMAND.1, in man(7)'s macros;
+ *   man1/memtrace.1 (record and the list of commands), man1/memtrace-COMMAND.1, in man(7)'s macros;
  *   bash/memtrace, zsh/_memtrace, fish/memtrace.fish */
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static void put_word(const char *word, size_t len, FILE *to)
 			fputc(word[i], to);
 }
 
-/* Each sentence begins a line. */
+/* Begins a new line for each sentence. */
 static void put_text(const char *text, FILE *to)
 {
 	size_t column = 0, len;
@@ -98,7 +98,7 @@ static void put_sentence(const char *text, FILE *to)
 struct page {
 	FILE *to;
 	const char *title;
-	bool debug; /* writes the options for debugging, else all others */
+	bool debug; /* write only the options for debugging; false: only the others */
 };
 
 static int put_option(void *ctx, const struct option_group *group, const struct option_row *row)
