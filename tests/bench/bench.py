@@ -12,9 +12,9 @@ the machine hits all alike. The medians over the rounds and their extremes are p
    each kind of probe; bpftrace's mallocs.bt; heaptrack, injected (elapsed time: it makes the loop
    wait).
 2. SET/s of a redis-server on glibc's malloc, pinned to one core, with redis-benchmark on the other.
-   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is about this.
+   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is for this case.
    And once with pipelining, where the server does little else than allocate. Also printed: how busy
-   the server kept its core, and its SETs per second of CPU time, which would be the rate
+   the server kept its core, and its SETs per second of CPU time. This would be the rate
    if the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
@@ -22,24 +22,24 @@ the machine hits all alike. The medians over the rounds and their extremes are p
    that no call is sampled.
 5. How long the unwind table of a library takes to build, and its size in the kernel.
 6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether both
-   name the same functions. In CPU time, as in 5.: both work alone, in one thread.
+   name the same functions. Both programs have one thread, and their CPU time is compared.
 
 7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
    empty programs on the same instructions; memtrace. The time that memtrace adds is compared with that
    of two empty programs on glibc's malloc and free, and with that of the empty programs on the same
    instructions. The two comparisons differ where probes must be on a ret instruction.
 8. For 1 to 1,000 sleeping processes, named or selected: how long it takes until they are traced,
-   and until their probes are gone, and memtrace's memory and CPU time for that.
+   and until their probes are gone, and how much memory and CPU time memtrace needs.
 9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is limited to a
    share of their CPU time; whether 20,000 pairs a second are traced continuously and all counted; and
    whether loops of 1,000 to 200 million pairs a second feel the cost that memtrace prints. All this is
    measured in the target's CPU time, so that other processes on its core do not count.
 10. How long threads wait in operations of microseconds, near a window's opening and near its
-    closing (build/progs/stalls), beside such waits at other times of the same run.
-11. What 20 clients of a redis-server notice, who make one request at a time: SET/s and how long the slowest in
-    100 and in 1,000 wait, by the limit, beside rounds without memtrace.
+    closing (build/progs/stalls), compared with their waits at other times of the same run.
+11. What 20 clients of a redis-server, each with one request at a time, notice of each limit: SET/s, and the 99th and
+    99.9th percentile of the time to answer, compared with rounds without memtrace.
 12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that server (1 GB, 10
-    million blocks) from outside, and how long and how much memory these take.
+    million blocks) from outside. Also the time and the memory that the two commands take.
 
 The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients and
 outside.
@@ -84,15 +84,15 @@ WHOLE_RUN_S = 2400
 PATIENCE_S = 30  # the longest single wait
 KINDS = ("session", "multi", "perf")
 
-# The bars.
+# The bars: the least that memtrace must reach.
 OF_BPFTRACE = 1 / 8  # of the cost that bpftrace adds to a pair
 OF_BARE_TRAPS = 1.15  # times the cost that two empty programs add
 OF_BARE_TRAPS_ANY = 1.6  # the same for other allocators, whose code differs a little
-OF_REDIS = 0.60  # of the untraced rate
+OF_REDIS = 0.60  # of the untraced SET/s
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
-OF_LIMITED_REDIS = 0.95  # at 5
+OF_LIMITED_REDIS = 0.95  # of redis's untraced throughput, at --max-overhead 5
 OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
-FELT = 1.5  # between the printed cost and the cost that a loop feels
+FELT = 1.5  # the largest factor between the printed cost and the measured cost of a loop
 STALL_US = 10_000  # the longest wait that a window may cause, in 99 of 100 windows
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
 OF_ADDR2LINE = 1 / 20  # of addr2line's time
@@ -218,7 +218,7 @@ def wait_until(condition, what, patience_s=PATIENCE_S):
 # --- what the kernel says about a process ---
 
 def code_of(pid):
-    """(address, file offset, length, path) of each mapping of code from a file."""
+    """(address, file offset, length, path) of each mapping of code that has a file."""
     with open(f"/proc/{pid}/maps") as maps:
         for line in maps:
             field = line.split()
@@ -233,7 +233,7 @@ def libc_path():
 
 
 def changed_bytes(pid):
-    """How many bytes of the process's code differ from the files: these are probes."""
+    """How many bytes of the process's code differ from the files. Such bytes are probes."""
     changed = 0
     for start, offset, length, path in code_of(pid):
         with open(path, "rb") as file, open(f"/proc/{pid}/mem", "rb") as memory:
@@ -248,8 +248,8 @@ def changed_bytes(pid):
 
 
 def undisturbed(measure):
-    """The result of measure(), repeated if another tracer had probes in all processes. Such probes are in this process
-    as well: that shows them."""
+    """The result of measure(). The measurement is repeated if another tracer had probes in all processes. This process
+    has such probes as well, and so finds them."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if changed_bytes(os.getpid()):
@@ -401,8 +401,8 @@ class Candidate:
 
 
 def interleave(candidates, rounds, budget_s):
-    """Measures each candidate once per round, in another order each time. Once the budget is spent, as on a
-    busy machine, no further round begins."""
+    """Measures each candidate once per round, in another order each time. No further round begins when the time of
+    the budget is over, as may happen on a busy machine."""
     begin = time.monotonic()
     for i in range(rounds):
         if time.monotonic() - begin > budget_s:
@@ -436,8 +436,8 @@ class Churn:
         self.child.tell("go")
         wall = json.loads(self.child.line_like(r"^\{.*\}$")[0])["ns_per_pair"]
         after = on_cpu_ns(self.pid)
-        # CPU time: another process on this core adds nothing to it. heaptrack makes the loop wait
-        # for the reader of its pipe; this is its cost as well, so elapsed time counts there.
+        # Other processes on this core add nothing to CPU time. But heaptrack makes the loop wait for
+        # the reader of its pipe. This wait is part of its cost, so elapsed time counts for heaptrack.
         if self.wall or not before or not after:
             return wall
         return (after - before) / self.pairs
@@ -500,8 +500,8 @@ class Redis:
         self.load(100_000, 16)  # sets every key, so that later SETs replace values
 
     def serve(self, clients, requests):
-        """For clients that make one request at a time: SET/s; the milliseconds within which 99 % and 99.9 % of the
-        requests were answered; and the longest."""
+        """For clients that make one request at a time: SET/s; the 99th and the 99.9th percentile of the time to answer,
+        in ms; and the longest such time."""
         out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-c", str(clients), "-n",
                    str(requests), "-r", "60000", "-d", "100"], OTHER_CPU, 3 * PATIENCE_S)
         waits = [(float(share), float(ms)) for share, ms in
@@ -547,8 +547,8 @@ REDIS_TALKS = {1: "one request at a time", 16: "pipelines of 16"}
 
 
 def redis_candidates(scratch):
-    """Candidates by pipeline and tool. The numbers of requests follow from the rates, so that each candidate takes about
-    a second a round."""
+    """Candidates by pipeline and tool. The number of requests follows from the rate, so that each candidate takes about
+    a second per round."""
     server = Redis(scratch)
     requests = {
         ("untraced", 1): 120_000, ("untraced", 16): 1_500_000,
@@ -598,8 +598,8 @@ sys.stdin.readline()
 
 
 def write_profile(blocks, scratch):
-    """For a process that holds that many blocks: seconds from SIGTERM to the end of memtrace, its peak memory, and
-    the memory of its maps."""
+    """For a process with this number of blocks: the seconds from SIGTERM to the end of memtrace, the peak memory of
+    memtrace, and the memory of its maps."""
     holder = Child([sys.executable, "-c", HOLDER, str(blocks)], TARGET_CPU,
                    {"PYTHONMALLOC": "malloc"})
     try:
@@ -766,7 +766,7 @@ AGREE = ("the same name", "another name of the same function")
 
 
 def compare_names(functions, addresses, ours, theirs):
-    """How many addresses are in which class; nm decides whether a name is right."""
+    """The number of addresses in each class. nm decides whether a name is right."""
     spans = {}
     for start, size, name in functions:
         spans.setdefault(name, []).append(range(start, start + size))
@@ -823,10 +823,10 @@ ANY_PAIRS, ANY_UNTRACED_PAIRS = 10_000, 500_000
 POOL = ("pool_alloc", "pool_free")
 
 # (name, program, preloaded library, functions that have to be named, traps)
-# traps: how many traps a pair takes, each as dear as one on glibc's malloc or free. The bar goes by that many
-# times the cost of such a trap. A pool's pair has a third trap, at the return of the allocation, because
-# memtrace must leave out the calls that the pool makes meanwhile. None: a probe is on the ret of a function
-# that may throw, and this costs ten times more. So the bar goes by empty programs on the same instructions.
+# traps: how many traps a pair has. The bar is this number times the cost of a trap on glibc's malloc or free. A
+# pool's pair has a third trap, at the return of the allocation, because memtrace must leave out the calls that
+# the pool itself makes. None: a probe is on the ret of a function that may throw, and there a trap costs ten
+# times more. Then the bar is the cost of empty programs on the same instructions.
 ALLOCATORS = (
     ("glibc", "churn", None, (), 2),
     ("glibc, static", "churn_static", None, (), 2),
@@ -905,7 +905,7 @@ class Sleepers:
 
 
 def others_trace():
-    """Does a new process find probes in place? Probes that a tracer has left behind are only in older processes."""
+    """Does a new process have probes? Probes that a tracer has left behind are only in older processes."""
     child = Child(["sleep", str(PATIENCE_S)])
     try:
         wait_until(lambda: any("/libc" in path for *_, path in code_of(child.pid)), "sleep starts")
@@ -1043,7 +1043,7 @@ def report_redis(candidates, pipeline):
 
 
 def report_unwinding(candidates):
-    """By depth, in microseconds. What one frame adds is the slope between this depth and the first."""
+    """By depth, in microseconds. The cost of one frame is the slope between this depth and the first."""
     rows, first = [], None
     for frames, (sampled, plain) in candidates.items():
         if sampled.missing or plain.missing:
@@ -1175,7 +1175,7 @@ def judge_attach(candidates):
     for c in candidates:
         if not c.values:
             continue
-        # The best round: these are times by the clock, which other load on the machine lengthens.
+        # The best round counts, because other load on the machine lengthens elapsed times.
         attach, gone, end = (min(v[k] for v in c.values) for k in ("attach", "gone", "end"))
         kib = max(v["kib"] for v in c.values)
         verdict(attach < ATTACH_S and gone < DETACH_S and end < ATTACH_S and kib < ATTACH_KIB,
@@ -1251,9 +1251,9 @@ class Loop:
 
 
 def limited_candidates():
-    """A limit of 1 % is kept over half a minute of CPU time, but not over a few seconds. The cost until the first
-    window is closed is what the limit allows in ten seconds. In two seconds by the clock each loop gets one second of CPU
-    time."""
+    """memtrace keeps a limit of 1 % over half a minute of CPU time, but not over a few seconds: until the first
+    window is closed, it costs as much as the limit allows in ten seconds. The loop and its twin share a CPU, so each
+    gets half of the time as CPU time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
 
@@ -1289,12 +1289,12 @@ def judge_limited(candidates):
                     f"throughput (bar: {bar:.0%})")
 
 
-LIMITED_REDIS_S = 8  # for each measurement: the first windows and some more
+LIMITED_REDIS_S = 8  # of each measurement: enough for the first windows and some more
 
 
 class LimitedRedis:
-    """A server and its twin, which is never traced, on the same CPU. Both have a load that goes on all the time, and
-    together want more CPU time than there is. SETs per second of CPU time are compared."""
+    """A server and its twin, which is never traced, on the same CPU. Both are under load all the time, and together
+    they could use more CPU time than one CPU has. SETs per second of CPU time are compared."""
 
     def __init__(self, scratch, pipeline, rounds):
         self.servers = [Redis(scratch) for _ in range(2)]
@@ -1346,8 +1346,8 @@ def judge_limited_redis(found):
 
 
 EXACT_PAIRS = 20_000  # a second: traced continuously at a limit of 5
-BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work, of a fraction of a nanosecond each; None: as
-                                               # many as make EXACT_PAIRS
+BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work between two pairs. A step takes less than 1 ns.
+                                               # None: as many as make EXACT_PAIRS
 
 
 def steps_for(pairs):
@@ -1375,7 +1375,7 @@ def ratio_and_interval(values, others):
 
 
 class Felt:
-    """A loop, untraced and traced: what it loses against its twin, and the cost that memtrace prints."""
+    """A loop, untraced and traced: its loss of speed, compared with its twin, and the cost that memtrace prints."""
 
     def __init__(self, between, scratch):
         self.json = os.path.join(scratch, "felt.json")
@@ -1427,7 +1427,7 @@ def judge_felt(loops):
             (lost, low, high), printed = felt.lost_pct(candidate), felt.printed_pct(limit)
             _, from_, noise = felt.lost_pct(felt.untraced)
             where = f"{rate} pairs/s, limit {limit}: memtrace says {printed:.1f} %, felt are"
-            if low <= max(0, noise):  # the felt cost is within the machine's own noise
+            if low <= max(0, noise):  # the measured cost is within the machine's own noise
                 verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %, untraced {from_:.1f} to "
                         f"{noise:.1f} %: as much (bar: below the upper end, and a factor of {FELT})")
             else:
@@ -1445,7 +1445,7 @@ def judge_felt(loops):
 
 STALLS = os.path.join(PROGS, "stalls")
 STALL_THREADS = (1, 8, 64)
-NEAR_US = 5_000  # us around the change of code that opens or closes a window: the kernel works for it then
+NEAR_US = 5_000  # us before and after the change of code that opens or closes a window
 OPS = {"spin": "reading the clock", "alloc": "32 pairs", "map": "mmap, touch, munmap"}
 MOMENTS = ("opening", "window", "closing", "gap")
 
@@ -1456,8 +1456,8 @@ def percentile(values, share):
 
 
 class Stalls:
-    """The waits of one run: the longest wait by operation near each opening and closing, and at moments
-    near neither, in windows and in the gaps between. Waits in which the thread was preempted are
+    """The longest waits of one run, by operation: near each opening and each closing, and at other
+    moments, in windows and between windows. Waits in which the thread was preempted are
     never counted: with more threads than CPUs the scheduler causes them."""
 
     def __init__(self, said):
@@ -1540,7 +1540,7 @@ CLIENTS_LIMITS = ("1", "2", "5")
 
 
 class Clients:
-    """Rounds without memtrace and with each limit, in turn; rounds that follow each other are compared."""
+    """Rounds without memtrace and with each limit, in turn. Neighbouring rounds are compared."""
 
     def __init__(self, scratch, rounds):
         server = Redis(scratch)
@@ -1720,7 +1720,7 @@ def part_windows(args, scratch):
     loop.end()
     redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 12) for pipeline in REDIS_TALKS}
     loops = []
-    for between in BETWEEN:  # each loop by itself, so that compared rounds follow each other
+    for between in BETWEEN:  # one loop after the other, so that compared rounds are neighbours
         loops.append(Felt(between, scratch))
         interleave([loops[-1].untraced, *loops[-1].traced.values()], 3 if args.quick else 5, 120)
         loops[-1].loop.end()

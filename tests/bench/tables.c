@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Measures what the unwind table of one ELF file costs to build. Usage: tables FILE. Prints
  * {"rows", "bytes", "fdes", "bad_rows", "skipped", "seconds", "peak_bytes"}. "seconds" is CPU time.
- * "bytes" is the size on the kernel side, in whole chunks, with one more chunk as their index.
+ * "bytes" is the size on the kernel side: whole chunks of rows, and one chunk more for the index.
  * "peak_bytes" is the most memory that this process had. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ static double cpu_s(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
-/* Not from getrusage(), whose maximum includes the time before the exec. */
+/* getrusage() is not used: its maximum includes the time before the exec. */
 static long peak_kib(void)
 {
 	_cleanup_fclose_ FILE *status = fopen("/proc/self/status", "re");

@@ -18,7 +18,7 @@ static struct abi_site sites[SITES];
 static struct abi_peak peak;
 static uint64_t random_state = 88172645463325252ULL;
 
-/* The truth, kept in the expensive way. */
+/* The truth, computed in the expensive way. */
 static int64_t held[SITES], held_at_peak[SITES], live, highest;
 static uint64_t peak_time;
 
@@ -88,7 +88,7 @@ static void sites_are_as_at_the_highest_moment(void **state)
 	}
 }
 
-/* The old program held more. An exec ends its memory, which must not count for the new one. */
+/* The old program held more. An exec frees its memory, which must not count for the new program. */
 static void an_exec_begins_anew(void **state)
 {
 	__u64 objects, bytes;

@@ -37,7 +37,7 @@ static const struct abi_python how = {
 	.frame_bytes = 72,
 };
 
-/* of a version whose frames are objects */
+/* The type of frame objects, in a version of Python that has them. */
 #define FRAME_TYPE 0x905cc0ULL
 
 static const struct abi_python old = {
@@ -98,11 +98,11 @@ static void lay_object(size_t i, bool last)
 	frame[1] = FRAME_TYPE;
 	frame[4] = code(i);
 	frame[6] = at(FRAMES + 16 * (i + 1));
-	frame[13] = 77ULL << 32 | 2 * i; /* behind it: another field */
+	frame[13] = 77ULL << 32 | 2 * i; /* the upper half is another field */
 	frame[14] = (uint64_t)last << 32;
 }
 
-/* n threads; the running one is number self. */
+/* Lays out n threads. Number self is the one that runs. */
 static void lay_threads(size_t n, size_t self)
 {
 	memset(memory, 0, sizeof(memory));
@@ -127,7 +127,8 @@ static void begin(struct unwind *u, uint32_t max_frames)
 	u->stack.ip[1] = 0x1500;
 }
 
-/* Walks one native frame of the interpreter's function. Returns what the last step returned. */
+/* Walks the Python frames of one native frame of the interpreter. Returns what the last step
+ * returned. */
 static int walk_by(struct unwind *u, const struct abi_python *python)
 {
 	int rc = 0;
@@ -158,7 +159,7 @@ static void frames_take_the_place_of_the_native_one(void **state)
 		assert_int_equal(u.stack.ip[1 + i], abi_python_frame(code(i), i));
 		assert_int_equal(abi_python_code(u.stack.ip[1 + i]), code(i));
 	}
-	/* the next native frame of the function goes on where this one has ended */
+	/* the interpreter's next native frame continues after the last Python frame of this one */
 	u.stack.ip[u.stack.n++] = 0x1600;
 	assert_int_equal(walk(&u), 0);
 	assert_int_equal(u.stack.n, 6);
@@ -212,10 +213,10 @@ static void threads_are_found(void **state)
 	assert_int_equal(python_thread(&how, SELF), at(THREADS + 8 * (PYTHON_MAX_THREADS - 1)));
 	lay_threads(PYTHON_MAX_THREADS + 1, PYTHON_MAX_THREADS);
 	assert_int_equal(python_thread(&how, SELF), 0);
-	/* it holds the lock */
+	/* the thread holds the interpreter's lock */
 	memory[CURRENT] = at(THREADS + 8 * PYTHON_MAX_THREADS);
 	assert_int_equal(python_thread(&how, SELF), memory[CURRENT]);
-	/* a circle */
+	/* the list of threads is a circle */
 	lay_threads(2, 5);
 	memory[THREADS + 9] = at(THREADS);
 	assert_int_equal(python_thread(&how, SELF), 0);
@@ -228,12 +229,12 @@ static void a_frame_that_is_none_ends_it(void **state)
 	struct unwind u;
 
 	(void)state;
-	lay_threads(1, 5); /* no state: the native frame stays */
+	lay_threads(1, 5); /* the thread has no Python state: its native frame stays */
 	begin(&u, ABI_STACK_FRAMES);
 	assert_int_equal(walk(&u), 0);
 	assert_int_equal(u.stack.n, 2);
 	assert_int_equal(u.stack.ip[1], 0x1500);
-	lay_threads(1, 0); /* not mapped */
+	lay_threads(1, 0); /* an address that is not mapped */
 	memory[CFRAME + 1] = 0x10;
 	begin(&u, ABI_STACK_FRAMES);
 	assert_int_equal(walk(&u), 0);
@@ -287,7 +288,7 @@ static void objects_take_the_places_of_native_frames(void **state)
 	lay_objects(4);
 	lay_object(1, false); /* a generator without a native frame */
 	memory[FRAMES + 16 * 3 + 6] = 0;
-	memory[FRAMES + 16 * 3 + 13] = UINT32_MAX; /* it has not begun */
+	memory[FRAMES + 16 * 3 + 13] = UINT32_MAX; /* a frame that has not begun */
 	begin(&u, ABI_STACK_FRAMES);
 	assert_int_equal(walk_by(&u, &old), 0);
 	assert_int_equal(u.stack.n, 2);
@@ -301,7 +302,7 @@ static void objects_take_the_places_of_native_frames(void **state)
 	assert_int_equal(walk_by(&u, &old), 0);
 	assert_int_equal(u.stack.n, 5);
 	assert_int_equal(u.stack.ip[4], abi_python_frame(code(3), ABI_PYTHON_UNKNOWN));
-	/* no more: the native frame stays */
+	/* there are no more frame objects: the native frame stays */
 	u.stack.ip[u.stack.n++] = 0x1800;
 	assert_int_equal(walk_by(&u, &old), 0);
 	assert_int_equal(u.stack.n, 6);
@@ -326,7 +327,7 @@ static void what_is_no_frame_object_ends_it(void **state)
 		assert_int_equal(u.stack.ip[i], 0x1600);
 }
 
-/* A forged chain: it leads back to its first frame, and no frame has a native one. */
+/* A forged chain that leads back to its first frame. No frame of it has a native frame. */
 static void a_circle_of_objects_ends_at_the_limit(void **state)
 {
 	struct unwind u;

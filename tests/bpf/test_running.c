@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The code that notes which thread runs on a CPU (running.bpf.h), compiled for the host. A
- * simulated scheduler preempts at the worst places. What a probe learns of its caller must always
- * be true. */
+ * simulated scheduler preempts at the worst places. The note must never give a probe another
+ * thread's data. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ struct task_struct {
 #define DEPTH 4
 #define STEPS 2000000
 
-/* A thread, and the truth about it. */
+/* A thread, and what a probe must learn about it. */
 struct thread {
 	struct task_struct task;
 	struct caller truth;
@@ -113,7 +113,7 @@ static void preemption_point(void)
 
 static void renew(struct thread *thread, uint64_t number)
 {
-	/* the new thread keeps the number and the count of the one that has ended */
+	/* the new thread has the number and the count of the thread that has ended */
 	thread->task.start_time = number;
 	thread->truth = (struct caller){.process = 1 + (uint32_t)random_below(3),
 					.interval = 1 + random_below(100)};
@@ -144,7 +144,7 @@ static void callers_are_who_they_are(void **state)
 		thread->on_cpu = false;
 		if (random_below(20)) {
 			thread->task.nvcsw++;
-		} else { /* the thread ends; a new one gets its number and reaches its count */
+		} else { /* the thread ends, and a new one gets the same number and count */
 			renew(thread, TASKS + i + 1);
 		}
 	}

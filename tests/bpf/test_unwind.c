@@ -29,7 +29,7 @@
 static struct abi_mappings mappings;
 static struct abi_unwind_chunk chunks[3]; /* an index and two of rows */
 static uint64_t hidden_slot, hidden_return;
-static struct abi_mapping kernel[2]; /* what the kernel knows to be mapped */
+static struct abi_mapping kernel[2]; /* mappings of which the kernel knows */
 static unsigned int asked;
 
 __u32 random_u32(void)
@@ -64,7 +64,7 @@ static const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk)
 }
 
 /* Lays out functions of 256 bytes each, from TEXT on. Function i has rules[i]. The second chunk
- * holds the functions from half on. */
+ * holds the second half of the functions. */
 static void lay_table(const uint32_t *rules, size_t n)
 {
 	size_t half = (n + 1) / 2;
@@ -121,9 +121,9 @@ static void by_stack_pointer_and_back_to_rbp(void **state)
 	(void)state;
 	lay_table(rules, 4);
 	memory[3] = in(1);  /* function 0 at words 0..3 */
-	memory[6] = at(20); /* function 1 at words 4..7: the rbp it saved */
+	memory[6] = at(20); /* function 1 at words 4..7: its saved rbp */
 	memory[7] = in(2);
-	memory[20] = 0x1234; /* function 2: its frame pointer stands at word 20 */
+	memory[20] = 0x1234; /* function 2: its frame pointer is at word 20 */
 	memory[21] = in(3);
 	walk(&u, 0, at(0), 0xbad0, ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
@@ -173,7 +173,7 @@ static void signal_frame(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[1], in(0) + 1);	 /* the trampoline begins at in(0) */
-	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* shown as this - 1: exact */
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* less 1, as shown, it is the interrupted address */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
 }
@@ -246,12 +246,12 @@ static void coroutine_start(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 3);
 	assert_int_equal(u.stack.ip[2], TEXT + 2 * 256 + 1); /* shown as this - 1 */
-	memory[1]--; /* one less is code without information, as everywhere in the gap */
+	memory[1]--; /* an address that is one lower is in code without information */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[3], in(4));
-	memory[1] += 2; /* one more is in the function */
+	memory[1] += 2; /* an address that is one higher is inside the function */
 	walk(&u, 0, at(0), at(10), ABI_STACK_FRAMES);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
@@ -283,18 +283,17 @@ static void go_changes_stacks(void **state)
 			memcpy(changed, rules, sizeof(rules));
 			changed[ASMCGOCALL] = GO_SWITCH(0x30, 0x28, saved);
 			lay_table(changed, 7);
-			memory[3000] = 0xbad; /* struct g: where its stack begins, and ends */
+			memory[3000] = 0xbad; /* struct g: start and end of its stack */
 			memory[3001] = at(200);
 
 			memory[4001] = in(ASMCGOCALL); /* C's frame */
 			memory[4002 + 5] = 200 * 8 - 110 * 8;
 			memory[4002 + 6] = at(3000);
-			if (in_thread) { /* no goroutine: Go on the thread's stack, as it starts one
-					  */
+			if (in_thread) { /* no goroutine: Go's code runs on the thread's stack */
 				memory[4002 + 5] = at(110);
 				memory[4002 + 6] = 0;
 			}
-			/* the callback's part: asmcgocall's return, cgocall's frame, Go's frame */
+			/* the callback's stack: asmcgocall's return, cgocall's frame, Go's frame */
 			memory[110] = saved ? at(114) : in(CGOCALL);
 			memory[110 + saved] = saved ? in(CGOCALL) : memory[110];
 			memory[113 + saved] = at(120); /* cgocall's 32 bytes */
@@ -437,7 +436,7 @@ static void hidden_return_addresses(void **state)
 	assert_int_equal(u.stack.ip[3], in(2));
 }
 
-/* As walk(), for a process of which user space has told these mappings. */
+/* As walk(), for a process of which user space has given the mappings "told" to the kernel side. */
 static void walk_untold(struct unwind *u, const struct abi_mappings *told, bool may_ask)
 {
 	memset(u, 0, sizeof(*u));
@@ -476,15 +475,15 @@ static void untold_mappings_are_asked_for(void **state)
 		assert_int_equal(u.stack.n, 5);
 		assert_int_equal(asked, 1);
 	}
-	/* The kernel is not asked for mappings that user space has told. Where asking is not
-	 * allowed, it is asked for nothing. */
+	/* The kernel is not asked for mappings that user space has given. Without may_ask it is
+	 * asked for nothing. */
 	walk_untold(&u, &mappings, true);
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(asked, 0);
 	walk_untold(&u, NULL, false);
 	assert_int_equal(u.stack.end, STACK_END_NO_MAPPING);
 	assert_int_equal(asked, 0);
-	/* user space has told half of the code */
+	/* user space has given a mapping of half of the code */
 	told.entries[0] = whole;
 	told.entries[0].end = TEXT + 0x100;
 	walk_untold(&u, &told, true);

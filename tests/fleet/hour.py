@@ -1,17 +1,17 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real Prometheus with the files of examples/, beside an agent that traces redis, nginx and postgres under load, and a
-program that begins to leak after some minutes. Its alert has to fire within five minutes, and no other may fire at all.
-Needs root, and `make all progs` before.
+"""A real Prometheus with the files of examples/ scrapes an agent. The agent traces redis, nginx and postgres under
+load, and a program that begins to leak after some minutes. The alert for this program has to fire within five minutes,
+and no other alert may fire. Needs root, and `make all progs` before.
 
 usage: tests/fleet/hour.py [MINUTES=60] [QUIET_MINUTES=5] [LEAK=50000] [MEMTRACE=build/memtrace]
 
   MINUTES        of the whole run
   QUIET_MINUTES  before the program leaks
-  LEAK           by so many bytes a second
+  LEAK           bytes per second that the program leaks
 
-Each process is started and ended here, by pid, and the agent traces only these. At the end one line of JSON tells when
-which alert fired, and what the agent took."""
+Each process is started and ended here, by pid, and the agent traces only these. At the end one line of JSON says when
+each alert fired, and how much CPU time and memory the agent took."""
 import contextlib
 import json
 import os
@@ -30,14 +30,14 @@ from test_prometheus import Prometheus  # noqa: E402
 from test_real import Redis  # noqa: E402
 from test_servers import POSTGRES, UnixHTTP, as_user, children, nginx, postgres, run  # noqa: E402
 
-ALERT_S = 300  # in which it has to fire
+ALERT_S = 300  # the alert has to fire within this time
 KEYS, CLIENTS = 5000, 4
-# the same rule with other waits, to choose one by: in this test alone
+# the example's rule is also tried with these waits, to choose the best one
 WAITS_M = (1, 3, 5)
 
 
 class Load:
-    """Calls work(i) so many times a second, in a thread, until it is told to end."""
+    """Calls work(i) per_s times a second, in a thread, until the context ends."""
 
     def __init__(self, per_s, work):
         self.ended, self.n, self.failed = threading.Event(), 0, None
@@ -50,7 +50,7 @@ class Load:
                 for _ in range(max(1, per_s // 20)):
                     work(self.n)
                     self.n += 1
-        except Exception as e:  # the main thread tells it
+        except Exception as e:  # the main thread reports it
             self.failed = e
 
     def __enter__(self):
@@ -62,7 +62,7 @@ class Load:
 
 
 def redis_load(redis):
-    """The same keys again and again, with values of several sizes."""
+    """Sets and gets the same keys again and again, with values of several sizes."""
     for i in range(KEYS):
         redis.ask("SET", f"key:{i}", "x" * 200)
 
@@ -81,11 +81,11 @@ def nginx_load(sock):
 
 @contextlib.contextmanager
 def pgbench(directory, seconds):
-    """Ten transactions a second of each client, for which there are as many backends until the end."""
+    """Each client makes ten transactions a second, and has a backend of its own until the end."""
     options = ["-h", directory, "-U", "postgres", "postgres"]
     result = run([f"{POSTGRES}/pgbench", "-i", "-q", *options], **as_user("postgres"))
     expect(result.status == 0, result)
-    # its output is not read, and must not fill a pipe
+    # /dev/null, because a pipe that nobody reads would fill up
     process = start([f"{POSTGRES}/pgbench", "-n", "-c", CLIENTS, "-R", 10 * CLIENTS, "-T", seconds, *options],
                     cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **as_user("postgres"))
     try:
@@ -135,7 +135,7 @@ def main():
         bench = stack.enter_context(pgbench(database_directory, int(60 * minutes) + 120))
         wait_until(lambda: len(children(web.pid)) == 2, "nginx has its workers")
         loads = [stack.enter_context(Load(200, redis_load(redis))), stack.enter_context(Load(100, nginx_load(sock)))]
-        time.sleep(10)  # pgbench's backends are there, and all is warm
+        time.sleep(10)  # until pgbench's backends are there, and all is warm
         pids = [redis.pid, web.pid, *children(web.pid), database.pid, *children(database.pid), leaking.pid]
         agent = stack.enter_context(test_agent.Agent("-p", ",".join(map(str, pids)), "--every", "15"))
         agent.wait_for(leaking.pid)

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs start and end by the ten thousand, in batches, while an agent that traces them is scraped each second and reads
-its configuration again after each batch. What it holds must stay the same: memory, descriptors, BPF maps and links. Needs
-root, and `make all progs` before.
+"""Tens of thousands of programs start and end, in batches, while an agent traces them. The agent is scraped each
+second, and reads its configuration again after each batch. Its memory, descriptors, BPF maps and links must not grow.
+Needs root, and `make all progs` before.
 
 usage: tests/fleet/storm.py [PROGRAMS=100000] [BATCHES=10] [RATE=100] [MEMTRACE=build/memtrace]
 
   RATE  programs started a second, as far as the machine can
 
-The agent selects them by their cgroup. Within a batch its tracer is the same process, and the last third of the looks is
-compared with the first; from batch to batch only its supervisor is, and the last batch is compared with the first. At the
-end one line of JSON has the figures of each batch."""
+The agent selects the programs by their cgroup. Within a batch the agent's tracer is one process: the last third of its
+figures is compared with the first third. Each batch has a new tracer under the same supervisor: the last batch is
+compared with the first. At the end one line of JSON has the figures of each batch."""
 import contextlib
 import http.client
 import json
@@ -30,7 +30,7 @@ from harness import Endless, end, expect, place, start, wait_until  # noqa: E402
 from test_processes import cgroup  # noqa: E402
 from test_storm import LOOK_S, Storm, check_flat, held_by, middle  # noqa: E402
 
-FRESH = 30   # one program of so many is from a file that was never run before
+FRESH = 30   # one of this many programs is a file that never ran before
 SETTLE = 4   # the first quarter of a batch, after which buffers and tables have their size
 ROOM = {"descriptors": 16, "links": 8, "resident": 12 << 20, "kernel": 8 << 20}  # from batch to batch
 
@@ -67,7 +67,7 @@ def tracer_of(agent):
 
 
 def run_batch(storm, agent, n, rate):
-    """Starts n programs. Returns the looks after the first quarter of them."""
+    """Starts n programs. Returns the figures that were read after the first quarter of them."""
     looks, first = [], len(storm.pids)
     while len(storm.pids) < first + n:
         left = first + n - len(storm.pids)
@@ -127,7 +127,7 @@ def main():
                           "losses": scraper.losses, "batches": said}), flush=True)
         for key, room in ROOM.items():
             expect(said[-1][key] <= said[0][key] + room, f"{key}: from {said[0][key]} to {said[-1][key]}")
-        # a scrape during a reload, or two
+        # a scrape fails during a reload, and sometimes two or more
         expect(scraper.failed <= 5 * batches, scraper.failed, "scrapes failed")
         agent.stop()
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fuzz targets share. A target is one file, tests/fuzz/fuzz_NAME.c, with the function below
- * and a corpus in tests/fuzz/corpus/NAME; it is linked with all rooms up to heap, the room web
- * and what parses the agent's configuration as an archive, of which it takes what it does not
- * define itself: so it may include the .c that it tests, for what is static there. `make fuzz` runs
- * it by libFuzzer, `make check` gives it its corpus. */
+/* What fuzz targets share. A target is one file, tests/fuzz/fuzz_NAME.c, that defines the function
+ * below, and a corpus in tests/fuzz/corpus/NAME. It is linked with an archive of all rooms up to
+ * heap, the room web and the parser of the agent's configuration. A target may include a .c of the
+ * archive to reach its static functions: the linker then leaves the archive's copy out. `make fuzz`
+ * runs the target under libFuzzer, `make check` runs it on its corpus. */
 #ifndef MEMTRACE_TESTS_FUZZ_H
 #define MEMTRACE_TESTS_FUZZ_H
 
@@ -15,7 +15,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Gives the code under test one input. Always 0; aborts where a promise is broken. */
+/* Gives the code under test one input. Returns 0, or aborts if a promise is broken. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 /* Something that must hold whatever the input. */
@@ -36,7 +36,8 @@ static inline int fuzz_file(const uint8_t *data, size_t size)
 	return fd;
 }
 
-/* A copy of exactly that size, so that a sanitizer sees each step beyond it; its owner frees it. */
+/* A copy of exactly this size, so that a sanitizer sees each access beyond it. The caller frees
+ * it. */
 static inline void *fuzz_copy(const uint8_t *data, size_t size)
 {
 	void *copy = malloc(size);
@@ -47,7 +48,7 @@ static inline void *fuzz_copy(const uint8_t *data, size_t size)
 	return copy;
 }
 
-/* The same as a string. */
+/* The same, as a string with a NUL. */
 static inline char *fuzz_string(const uint8_t *data, size_t size)
 {
 	char *copy = malloc(size + 1);
@@ -58,7 +59,7 @@ static inline char *fuzz_string(const uint8_t *data, size_t size)
 	return copy;
 }
 
-/* Takes the next bytes of the input as a number of any type; zeroes where it has ended. */
+/* Takes the next bytes of the input as a number of any type. Bytes beyond its end are 0. */
 struct fuzz_input {
 	const uint8_t *pos, *end;
 };

@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (bytes >> 62)
 		return 0;
-	/* Only nested probes take a countdown below zero, each by one allocation. So it cannot be
-	 * near the least number. */
+	/* Only nested probes bring a countdown below zero, each by one allocation. So the countdown
+	 * is never near the least number. */
 	if (until < -(INT64_MAX / 4))
 		until = cpu.until_sample = -(INT64_MAX / 4);
 	taken = sample_take(&cpu, bytes, interval);

@@ -52,7 +52,7 @@ long read_user_u64(__u64 *dst, __u64 addr)
 	return read_user(dst, sizeof(*dst), addr);
 }
 
-/* The kernel knows all mappings, also those that user space has not told. */
+/* The kernel knows all mappings, also those that user space has not given. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret)
 {
 	*ret = (struct abi_mapping){};

@@ -22,8 +22,8 @@ static const struct decode_limits limits = {
 	.written_bytes = 1 << 20,
 };
 
-/* A sink's write function that keeps nothing. ctx: a limit of bytes, above what any encoder writes
- * for profiles of this size. */
+/* A sink's write function that drops all bytes. ctx: how many bytes may still be written. The limit
+ * is more than any encoder writes for profiles of this size. */
 static int discard(void *ctx, const void *data, size_t len)
 {
 	size_t *left = ctx;

@@ -101,7 +101,7 @@ static int append(void *ctx, const void *data, size_t len)
 	return 0;
 }
 
-/* What the encoder writes. It must be text without a NUL. */
+/* Returns the encoder's output, which must be text without a NUL. */
 static char *encoded(const struct profile *p, int (*encode)(const struct profile *, struct sink *))
 {
 	char *text;
@@ -189,7 +189,7 @@ static const char *json_string(const char *p)
 	return p + 1;
 }
 
-/* Returns the place behind a list of values, or of names and values. */
+/* Returns the address after a list of values, or of names and values. */
 static const char *json_list(const char *p, char close)
 {
 	p++;

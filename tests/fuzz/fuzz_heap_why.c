@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is reachable in a heap whose pointers the input makes: marking alone and with parents must
- * agree, leaks must add up, and paths must lead from a root to their block. Then the same while the
- * memory changes under the reader, where nothing is promised but an end. */
+/* The reachable blocks of a heap whose pointers the input makes. Marking with parents and without
+ * must agree, leaks must add up, and paths must lead from a root to their block. Then the same
+ * while the memory changes under the reader: there the code only has to come to an end. */
 #include "heap.h"
 
 #include "heap/lost.h"
@@ -74,8 +74,8 @@ static void check_paths(const struct reach *reach, struct image *image)
 	}
 }
 
-/* In a heap that stays as it is, no pointer leads to the blocks that a scan has left over. Where it
- * changes, some of them are left. Each block that is left is of one leak. */
+/* A recheck must find the same lost blocks again if the heap has not changed, and no further ones
+ * if it has. Each lost block must belong to one leak. */
 static void check_again(struct image *image, const struct blocks *blocks, const struct roots *roots,
 			const struct reach *reach, bool still)
 {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads an ELF file's symbols, .gnu_debugdata included, as the child does, and takes the result as
- * its parent does. No child runs here. Numbers in the file are looked up as addresses. */
+/* Reads an ELF file's symbols, .gnu_debugdata included, as the sandboxed child does, and then reads
+ * the result as its parent does. No child runs here. Numbers in the file are looked up as
+ * addresses. */
 #include "fuzz.h"
 #include "symtab.h"
 

@@ -69,7 +69,7 @@ static void check(const struct unwind_table *table, size_t input_size)
 {
 	size_t bad = 0;
 
-	/* "work and memory stay proportional": one row for each byte, two more for a function */
+	/* "work and memory stay proportional": a row for each byte, and two more for a function */
 	require(table->n <= 3 * input_size);
 	for (size_t i = 0; i < table->n; i++) {
 		const struct unwind_row *row = &table->rows[i];

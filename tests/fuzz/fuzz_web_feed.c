@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What memtrace-web receives from the tracer, and what it serves of it. The input is a row of
- * datagrams: a byte for their kind, one for the process, two for the size, then as many bytes: of a
- * profile in any format that we read. */
+/* What memtrace-web receives from the tracer and serves. The input is a series of datagrams. Each
+ * is a byte for its kind, one for the process, two for a size, and then this many bytes of a
+ * profile, in any format that memtrace reads. */
 #include "fuzz.h"
 
 #include <sys/socket.h>
@@ -18,7 +18,7 @@ static const char *no_argument(void *ctx, const char *name)
 	return NULL;
 }
 
-/* No page of ours has an element <x: one that comes from a name has broken out of its text. */
+/* memtrace's pages have no element <x. If a page has one, a name was written without escapes. */
 static void get(struct site *site, const char *path, const char *accept)
 {
 	struct request request = {.path = path,
@@ -63,7 +63,7 @@ static void get_process(struct site *site, pid_t pid)
 			get(site, path, NULL);
 			continue;
 		}
-		/* not each two profiles can be compared, nor each written for jeprof */
+		/* some profiles cannot be compared, and some cannot be written for jeprof */
 		site__answer(site, &request, &reply);
 		require(reply.status && (reply.body || !reply.size));
 		free(reply.body);

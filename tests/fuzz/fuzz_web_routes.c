@@ -23,7 +23,7 @@ static const char *argument(void *ctx, const char *name)
 	return NULL;
 }
 
-/* The profile comes from the tracer after so many seconds. */
+/* The tracer sends the profile after this number of seconds. */
 static void add(struct site *site, pid_t pid, const char *text, int seconds)
 {
 	struct profile *profile;
@@ -59,7 +59,7 @@ static const struct site *known(void)
 	return &site;
 }
 
-/* The next line; "" where there is none. */
+/* Returns the next line, or "" if there is none. */
 static char *line(char **rest)
 {
 	char *text = strsep(rest, "\n");
@@ -98,7 +98,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		require(reply.status == 200 || reply.status == 202 || reply.status == 301 ||
 			reply.status == 303 || (reply.status >= 400 && reply.status < 500) ||
 			reply.status == 503);
-		/* nothing in a header that a client has made up but a number */
+		/* a client may choose only a number in a header */
 		require(!reply.location ||
 			!reply.location[strspn(reply.location, "/pid0123456789")]);
 		require(!reply.file || strspn(reply.file, "heap.bgz") == strlen(reply.file));

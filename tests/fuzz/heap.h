@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a process made from bytes, for the readers of heaps. A heap that makes sense is
- * laid out first. The input changes words of it: some before it is read, the others meanwhile. */
+/* The made-up memory of a process, for the readers of heaps. A target first lays out a heap that is
+ * valid. The input then changes words of the heap: some before it is read, some meanwhile. */
 #ifndef MEMTRACE_TESTS_FUZZ_HEAP_H
 #define MEMTRACE_TESTS_FUZZ_HEAP_H
 
@@ -39,7 +39,7 @@ static inline void fuzz_heap__add(struct fuzz_heap *heap, uint64_t start, uint64
 		 (unsigned long long)start, (unsigned long long)(start + len), tail);
 }
 
-/* The bytes from addr on, and how many there are. */
+/* Returns the bytes from addr on; ret_len: how many there are in this part. */
 static inline unsigned char *fuzz_heap__at(struct fuzz_heap *heap, uint64_t addr, uint64_t *ret_len)
 {
 	for (size_t i = 0; i < heap->n_parts; i++)
@@ -57,7 +57,7 @@ static inline void fuzz_heap__put(struct fuzz_heap *heap, uint64_t addr, uint64_
 	memcpy(fuzz_heap__at(heap, addr, &len), &word, sizeof(word));
 }
 
-/* Changes a word as the input says: its number, then how. */
+/* Changes a word as the input says: the word's number, how to change it, and a value. */
 static inline void fuzz_heap__change(struct fuzz_heap *heap)
 {
 	size_t word = fuzz_take(&heap->in, 2) % heap->n_words, part;
@@ -128,7 +128,7 @@ static inline int fuzz_heap__check_block(const struct block *block, void *ctx)
 
 #define FUZZ_LABELS 8
 
-/* The first blocks in use are known ones. */
+/* The first blocks in use have a label, as if their stacks were known. */
 struct fuzz_heap_labels {
 	struct shape_label labels[FUZZ_LABELS];
 	size_t n;
@@ -150,7 +150,7 @@ static inline int fuzz_heap__count(const struct block *block, void *ctx)
 	return 0;
 }
 
-/* Counts what looks like the first blocks: never more blocks than there are. */
+/* Counts the blocks that look like the first ones. The counts must not exceed the blocks in use. */
 static inline void fuzz_heap__shapes(struct image *image, const struct blocks *blocks,
 				     uint64_t in_use)
 {

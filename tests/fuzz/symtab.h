@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What holds of every table of symbols, whoever made it. Include after fuzz.h. */
+/* Checks that every table of symbols must pass. Include after fuzz.h. */
 #ifndef MEMTRACE_TESTS_FUZZ_SYMTAB_H
 #define MEMTRACE_TESTS_FUZZ_SYMTAB_H
 
-#include "symbolize/symtab.c" /* for what it takes from the child */
+#include "symbolize/symtab.c" /* for receive(), which is static */
 
 #include <fcntl.h>
 
-/* What receive() makes of these bytes, of a file with file_bytes. 0 or negative errno. */
+/* Gives receive() the stream. bytes: the size of the file with the symbols. 0 or negative errno. */
 static inline int fuzz_receive(int stream_fd, uint64_t bytes, struct symtab **ret)
 {
 	struct stream *stream;

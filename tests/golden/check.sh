@@ -2,10 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # usage: tests/golden/check.sh EMIT
 #
-# Compares what the encoders make of two profiles made by hand with text written by hand, and lets
-# readers that know nothing of memtrace read it: python3 the JSON, jeprof the heap profiles, Go's pprof the
-# pprof ones. EMIT is the program built from emit.c. Needs python3, jeprof and go (Debian: python3,
-# libjemalloc-dev, golang-go).
+# Two profiles are made by hand. Their encoded forms are compared with texts written by hand, and other programs read
+# them: python3 the JSON, jeprof the heap profiles, Go's pprof the pprof profiles. EMIT is the program built from
+# emit.c. Needs python3, jeprof and go (Debian: python3, libjemalloc-dev, golang-go).
 #
 # The numbers, with R = 524288 and, for small z, 1/p = R/z + 1/2 and z/p = R + z/2:
 #   exact    cache_insert 4 x 4096 = 16384, parse 10 x 100 = 1000 live of 25, scratch 0 live of 5
@@ -140,13 +139,14 @@ expect sampled --inuse_space 103284776 5
 expect sampled --inuse_objects 163845 5
 expect sampled --alloc_space 103284776 5
 
-# The same of what carries its names with it, by both tools that read it: there is no /usr/bin/leaky.
+# The same for heap profiles that contain names, with both tools that read them. The binary /usr/bin/leaky does not
+# exist, so the names must come from the profile.
 for profile in exact sampled; do
 	"$emit" "$profile" symbolized >"$temp/$profile.own"
 	for reader in jeprof google-pprof; do
 		for option in --inuse_space --inuse_objects --alloc_space; do
 			"$reader" --text --show_bytes "$option" "$temp/$profile.own" 2>"$temp/errors" \
-				>"$temp/$reader$option" || true # the difference tells
+				>"$temp/$reader$option" || true # a failure shows in the comparison below
 			jeprof --text --show_bytes "$option" "$temp/$profile.symbolized" 2>/dev/null >"$temp/wanted"
 			grep -q 'cache_insert$' "$temp/wanted"
 			if ! diff -u "$temp/wanted" "$temp/$reader$option"; then
@@ -158,13 +158,13 @@ for profile in exact sampled; do
 	done
 done
 
-# Other weights are what jeprof makes of them.
+# The collapsed stacks of other weights are the same as jeprof's.
 for weight in objects:--inuse_objects allocated:--alloc_space; do
 	jeprof --collapsed "${weight#*:}" "$temp/exact.own" 2>"$temp/errors" | grep -v ' 0$' | LC_ALL=C sort >"$temp/theirs"
 	diff -u "$here/exact.${weight%:*}" "$temp/theirs"
 done
 
-# The collapsed stacks of jeprof are ours, but for stacks that hold nothing.
+# jeprof's collapsed stacks are the same as ours, except that jeprof also lists stacks that hold nothing.
 for profile in exact sampled; do
 	jeprof --collapsed "$temp/$profile.symbolized" 2>"$temp/errors" | grep -v ' 0$' |
 		LC_ALL=C sort >"$temp/theirs"
@@ -184,7 +184,7 @@ for names, number in ours.items():
     assert abs(number - theirs[names]) <= 0.005 * number, (names, number, theirs[names])
 PYTHON
 done
-# pprof's totals, and who holds the memory: the allocator's own frames are left out as jeprof leaves them out.
+# pprof shows the same totals and the same functions. The allocator's own frames are left out, as jeprof does.
 export PPROF_TMPDIR="$temp" HOME="$temp"
 pprof() {
 	go tool pprof -symbolize=none "$@" 2>"$temp/errors" || {
@@ -192,7 +192,7 @@ pprof() {
 		exit 1
 	}
 }
-# expect_pprof PROFILE INDEX NUMBER FLAT...: the total, and "BYTES FUNCTION" of the rows in turn.
+# expect_pprof PROFILE INDEX NUMBER ROW...: NUMBER is the total, each ROW is "BYTES FUNCTION".
 expect_pprof() {
 	pprof -top -unit=B -sample_index="$2" "$temp/$1.pb.gz" >"$temp/top"
 	total=$(sed -n 's/^Showing nodes accounting for .* of \([0-9]*\)B\{0,1\} total$/\1/p' "$temp/top")
@@ -227,13 +227,13 @@ for profile in exact sampled; do
 		}
 	done
 done
-# One knows growth, the other does not.
+# Profiles can be compared although only one of them has figures of growth.
 pprof -top -diff_base "$temp/sampled.pb.gz" "$temp/exact.pb.gz" >/dev/null
 expect_pprof exact inuse_space 17384 '16384B cache_insert' '1000B parse'
 expect_pprof exact inuse_objects 14
 expect_pprof exact alloc_space 19204 '2500B parse' '320B scratch'
 expect_pprof exact alloc_objects 34
 expect_pprof sampled inuse_space 103284776 '67108864B cache_insert' '34078728B scratch' '2097184B parse'
-expect_pprof sampled inuse_objects 163846 # 163845.5 and a little
+expect_pprof sampled inuse_objects 163846 # the exact number is 163845.5 and a little
 expect_pprof sampled inuse_samples 8
 echo "golden: formats read back as written"

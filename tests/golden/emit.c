@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* usage: emit PROFILE FORMAT
- * Writes a profile made by hand in one of the formats, for check.sh to give to other people's
- * readers. PROFILE is exact or sampled; FORMAT is heap, symbolized, collapsed, pprof, table, json,
- * modules (JSON with components, and a file that is a snapshot's), the name of a weight or a root
- * (collapsed stacks of that view), or symbols (the symbol section of a symbolized heap profile as
- * jeprof
- * --raw writes it, so that jeprof needs no binary). */
+ * Writes a profile made by hand in one of the formats; check.sh gives it to other programs.
+ * PROFILE is exact or sampled. FORMAT is heap, symbolized, collapsed, pprof, table, json, modules
+ * (JSON with components, of a snapshot), the name of a weight or a root (collapsed stacks of that
+ * view), or symbols (the symbol section of a symbolized heap profile as `jeprof --raw` writes it,
+ * so that jeprof needs no binary). */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -148,7 +147,7 @@ static void fill(struct profile *profile, bool exact)
 	}
 }
 
-/* Keys are what jeprof looks up: the leaf as it stands, every other frame less 1. */
+/* Keys are the addresses that jeprof looks up: the leaf's own address, less 1 for other frames. */
 static void put_symbols(void)
 {
 	printf("--- symbol\nbinary=/usr/bin/leaky\n");
@@ -158,7 +157,7 @@ static void put_symbols(void)
 	printf("---\n--- heap\n");
 }
 
-/* Collapsed stacks of a view by that name; 2 if there is none. */
+/* Writes the collapsed stacks of the view of this name. Returns 2 if there is none. */
 static int put_view(struct profile *profile, const char *name, struct sink *sink)
 {
 	struct view_options options = {};
