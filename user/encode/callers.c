@@ -33,7 +33,7 @@ struct tree {
 	uint32_t *frames;
 	struct tree_stack *stacks;
 	size_t n;
-	double total, least; /* least: fewest bytes of a shown node */
+	double total, least; /* nodes with fewer bytes than least are not shown */
 	size_t width;
 	int live_width; /* columns */
 };
@@ -95,7 +95,7 @@ static int number_names(struct tree *tree, const struct profile *profile,
 }
 
 /* Fills the stacks with the same frames that the table shows. A stack begins with its first own
- * frame, to which the function that it called is added. The allocator's frames are left out. */
+ * frame, which also names the function that it called. The allocator's frames are left out. */
 static int tree__fill(struct tree *tree, const struct profile *profile, bool show_runtime)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
@@ -198,7 +198,7 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 
 	put_numbers(tree, node->bytes, indent);
 	rc = put_frame(tree, first->frames[depth], indent, true, &used);
-	/* as long as all stacks have the same caller */
+	/* while all stacks of the node have the same caller, it stays on this line */
 	for (depth++; !rc && depth < first->n && first->frames[depth] == last->frames[depth];
 	     depth++)
 		rc = put_frame(tree, first->frames[depth], indent, false, &used);
@@ -206,7 +206,7 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 	return rc ? rc : put_children(tree, node, depth, level + 1);
 }
 
-/* Puts the callers at depth, largest first. Small callers share one line. */
+/* Puts the callers at depth, largest first. The smallest callers share one line. */
 static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
 			unsigned level)
 {

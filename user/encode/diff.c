@@ -18,7 +18,7 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-#define MIN_ROOM      24 /* for the frames, however narrow the terminal */
+#define MIN_ROOM      24 /* fewest columns for frames, also on a narrower terminal */
 #define FEW	      5	 /* replicas */
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},

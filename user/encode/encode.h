@@ -52,19 +52,19 @@ int encode_pprof(const struct profile *profile, struct sink *sink);
 
 #define STANDARD_VALUES 4 /* alloc_objects, alloc_space, inuse_objects, inuse_space */
 
-/* The part of a run that a pushed profile tells of. */
+/* The part of a run that a pushed profile covers. */
 struct encode_interval {
 	uint64_t from_ns, until_ns; /* by the wall clock */
-	/* By site: objects and bytes that were allocated in the interval. NULL: not known, and 0
-	 * is written. */
+	/* By site: the objects and bytes allocated in the interval. NULL: not known, so 0 is
+	 * written. */
 	const double (*allocated)[2];
-	/* By site: objects and bytes that live memory has gained, negative where it has shrunk; in
-	 * pprof only. NULL: what is live at the end is written. */
+	/* By site: by how many objects and bytes live memory has grown; negative if it has shrunk.
+	 * Set for pprof only. NULL: the memory live at the end is written. */
 	const double (*live)[2];
-	size_t most_sites; /* the first ones of the profile are written */
+	size_t most_sites; /* at most this many sites are written: the profile's first */
 };
 
-/* What is written of a site: values[] in the order of enum pprof_value. */
+/* The values to write for a site, in the order of enum pprof_value. */
 void encode_interval__values(const struct encode_interval *interval,
 			     const struct profile_site *site, size_t index,
 			     double values[STANDARD_VALUES]);
@@ -85,9 +85,9 @@ struct otlp_attribute {
 
 struct otlp_options {
 	struct encode_interval interval;
-	const struct otlp_attribute *resource; /* what the profile is of */
+	const struct otlp_attribute *resource; /* attributes of the traced process */
 	size_t n_resource;
-	uint8_t id[16]; /* of the profile: equal ids are the same profile, sent again */
+	uint8_t id[16]; /* the profile's id; a profile sent again has the same id */
 };
 
 /* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
@@ -97,7 +97,7 @@ struct otlp_options {
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
 struct svg_options {
-	/* an older profile of the same kind, sorted and symbolized, or NULL */
+	/* an older profile of the same kind, sorted and symbolized; or NULL */
 	const struct profile *base;
 };
 
@@ -159,9 +159,9 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* A part of a line. If any stack surely grows, it names the fastest one with the interval of its
- * growth. Contradictions of the profile stand before. Of options, width and show_runtime are used.
- * 0 or -errno. */
+/* Puts a part of a line. If any stack surely grows, this part names the fastest one, with the
+ * interval of its growth. The profile's contradictions come first. Of options, width and
+ * show_runtime are used. 0 or -errno. */
 int encode_fastest(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
@@ -210,17 +210,17 @@ struct process_table_options {
  * name.
  *
  * LIVE is what a process allocated during the run and has not freed. GROWTH/s is LIVE divided by
- * the length of the run, because all LIVE memory came during the run. The length is the longest
- * duration_s (a process that began later grew from nothing). The interval is LIVE's, divided by the
- * same length. For a process traced in windows LIVE is estimated, and GROWTH/s is the growth of its
- * stacks (profile/growth.h). Memory from before the run that the process freed is not subtracted,
- * because it is not seen. If no live block was sampled, the interval ends at -ln(0.025) R. If more
- * memory were live, at least one of its blocks would have been sampled with a probability of 97.5
- * %. ">=" means that samples were dropped. PEAK is the most that the process held; "-": not known,
- * as in windows. The column PEAK is present if some process held more than it does at its end. RSS
- * is at the end, CHANGE over the run; TOP SITE is the function that holds most. Ended processes are
- * ordered by their peak. Sums cover the processes that still exist; their RSS counts shared pages
- * once for each process.
+ * the length of the run, because all LIVE memory was allocated during the run. The length is the
+ * longest duration_s. (A process that began later held nothing before.) The interval is LIVE's,
+ * divided by the same length. For a process traced in windows LIVE is estimated, and GROWTH/s is
+ * the growth of its stacks (profile/growth.h). Memory from before the run that the process freed is
+ * not subtracted, because it is not seen. If no live block was sampled, the interval ends at
+ * -ln(0.025) R. If more memory were live, at least one of its blocks would have been sampled with a
+ * probability of 97.5 %. ">=" means that samples were dropped. PEAK is the most that the process
+ * held; "-": not known, as in windows. The column PEAK is present if some process held more than it
+ * does at its end. RSS is the resident memory at the end, CHANGE its change over the run. TOP SITE
+ * is the function that holds most. Ended processes are ordered by their peak. Sums cover the
+ * processes that still exist; their RSS counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */
@@ -228,8 +228,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
 /* JSON: one object on one line, ended by a newline. docs/json.md says what each key means, and
- * docs/memtrace.schema.json where it stands. Bytes are integers; names that are not UTF-8 have the
- * offending bytes replaced by U+FFFD.
+ * docs/memtrace.schema.json where each key occurs. Bytes are integers; names that are not UTF-8
+ * have the offending bytes replaced by U+FFFD.
  *
  * ENCODE_JSON_VERSION is the key "version". It grows when a key is removed or changes its meaning,
  * not when one is added. */
@@ -289,17 +289,17 @@ int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 const char *leaks__refusal(const struct profile *profile);
 const char *diff_leaks__refusal(const struct diff *diff);
 
-/* For people: the scans, losses, what became of the blocks that were asked for and who holds them,
- * and what is lost; top: rows of each table at most. */
+/* For people: the scans, the losses, the lost blocks, what became of the blocks that were asked
+ * for, and who holds those. Each table has at most `top` rows. */
 int encode_why(const struct why_report *report, unsigned int top, struct sink *sink);
 
 /* JSON of all of it, as encode_json() writes it. */
 int encode_why_json(const struct why_report *report, struct sink *sink);
 
-/* Why the figures of an allocator are not worth printing, into text. False: they are. */
+/* True: the figures of an allocator are too doubtful to be printed, and text says why. */
 bool heap_report__refusal(const struct census *census, char *text, size_t size);
 
-/* A census for people; top: rows of sizes at most. */
+/* A census for people, with at most `top` rows of sizes. */
 int encode_heap_report(const struct heap_report *report, unsigned top, struct sink *sink);
 
 /* JSON of all of it, as encode_json() writes it. */
@@ -309,8 +309,9 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 const char *format_bytes(double bytes, char *buf);
 
 /* The cost of tracing: "12 %" of the CPU time of the traced processes. If they use little of a
- * core, a share of their CPU time says nothing about the effect: then "0.4 % of a core", and true
- * is returned. overhead_pct: of their CPU time; cpu_cores: their average use, 0: not known. */
+ * core, a share of their CPU time says nothing about the effect. The text is then "0.4 % of a
+ * core", and true is returned. overhead_pct: of their CPU time; cpu_cores: their average use, 0:
+ * not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
 /* The cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not

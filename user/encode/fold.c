@@ -48,7 +48,7 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_' || (c & 0x80);
 }
 
-/* Can a '<' behind this character begin arguments? */
+/* Can a '<' after this character begin arguments? */
 static bool follows_name(char c)
 {
 	return is_word(c) || c == ')' || c == ':' || c == '}';
@@ -105,8 +105,8 @@ static bool put_typedef(struct folded *to, const char *arguments)
 	return false;
 }
 
-/* name stands at the word "operator". Puts the word and the symbols behind it, without template
- * arguments. Returns the text behind these. */
+/* name points to the word "operator". Puts the word and the symbols after it, without template
+ * arguments. Returns the rest of the name. */
 static const char *put_operator(struct folded *to, const char *name)
 {
 	static const char *const symbols[] = {
@@ -132,9 +132,8 @@ static const char *put_operator(struct folded *to, const char *name)
 
 static void put_path(struct folded *to, const char *name, const char *end);
 
-/* Puts <impl Trait for Type>, which stands in the middle of a path. The names before it only tell
- * where the impl was written. If Type is a path, they are removed, and Type stands in their
- * place. */
+/* Puts <impl Trait for Type>, which occurs in the middle of a path. The names before it only tell
+ * where the impl was written. If Type is a path, Type replaces these names. */
 static void put_impl(struct folded *to, size_t path, const char *type, const char *end)
 {
 	const char *of = NULL, *close;
@@ -159,8 +158,8 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 	to->text[to->len] = '\0';
 }
 
-/* name stands at '['. If arguments of Go begin there, [go.shape.int_0,go.shape.[]uint8_1], the text
- * behind them, else NULL. */
+/* name points to '['. If arguments of Go begin there, as [go.shape.int_0,go.shape.[]uint8_1], the
+ * text after them, else NULL. */
 static const char *behind_shapes(const char *name, const char *end)
 {
 	size_t depth = 0;
@@ -204,7 +203,7 @@ static void put_path(struct folded *to, const char *name, const char *end)
 			continue;
 		}
 		if (*name == '[' && (close = behind_shapes(name, end))) {
-			put(to, "[...]", 5); /* as Go's own traces have it */
+			put(to, "[...]", 5); /* as in Go's own traces */
 			name = close;
 			continue;
 		}
@@ -228,7 +227,7 @@ static void put_path(struct folded *to, const char *name, const char *end)
 	}
 }
 
-/* Where the last part of a path begins, behind "::"; the text itself if it has only one part. */
+/* Where the last part of a path begins, after "::"; the text itself if it has only one part. */
 static char *last_part(char *text)
 {
 	size_t depth = 0;

@@ -90,7 +90,7 @@ size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink)
 	return used;
 }
 
-/* Puts a row without trailing blanks, as nothing follows on its line. */
+/* Puts a row without trailing blanks. Nothing may follow on its line. */
 static void put_last_row(const struct grid *grid, size_t row, struct sink *sink)
 {
 	char *const *cells = grid->cells + row * grid->n_columns;

@@ -20,7 +20,7 @@ struct grid {
 	char **cells; /* row by row; owned */
 	size_t n;
 	int *width; /* of each column, set by grid__fit(); 0: left out */
-	int error;  /* -ENOMEM; it stays set */
+	int error;  /* 0, or -ENOMEM from the first failure on */
 };
 
 /* Adds the next cell, row by row. Unprintable characters are replaced (encode/text.h). */

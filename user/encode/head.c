@@ -14,8 +14,8 @@
 #include "encode/text.h"
 #include "profile/windowed.h"
 
-#define MOSTLY		0.5 /* of the run: what was seen for longer needs no windows */
-#define MOST_BROKEN_PCT 50  /* of stacks: if fewer are complete, the first line says so */
+#define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
+#define MOST_BROKEN_PCT 50  /* of the stacks; if fewer are complete, a line warns */
 
 double cpu_cores(const struct profile *profile)
 {
@@ -96,7 +96,7 @@ static const char *why_they_end(const struct profile *profile)
 	return words;
 }
 
-/* Warns if most stacks are incomplete. Their table shows little more than leaves, but looks like
+/* Warns if most stacks are incomplete. The table then shows little more than leaves, but looks like
  * any other table. */
 static void put_broken(const struct profile *profile, struct sink *sink)
 {
@@ -114,8 +114,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* Warns if the command lets children do the work, as compilers, make and shells do. Then the
- * children's memory is what the user wants to know about. */
+/* Warns if children of the command do the work, as with compilers, make and shells. The user then
+ * wants to know about the children's memory. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -141,7 +141,7 @@ static void put_death(const struct profile *profile, struct sink *sink)
 			     name ? ")" : "", profile->duration_s);
 }
 
-/* Says what was not probed. How much is missing is not known, so no number includes it. */
+/* Says which functions were not probed. Their memory is not known, so no figure includes it. */
 static int put_refused(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_free_ char *refused = profile->refused ? text_printable(profile->refused) : NULL;
@@ -188,7 +188,7 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "the file does not say how it was sampled");
 }
 
-/* The head of a profile from a file that is not of memtrace's own kind. */
+/* The head of a profile from another program's file. */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {
@@ -230,7 +230,7 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
-/* Says what to do where windows were so few that no stack can be sure. */
+/* Says what to do if windows were so few that no stack can surely grow. */
 static void put_few(const struct profile *profile, struct sink *sink)
 {
 	if (profile->windows.n && profile->windows.n < WINDOWED_LEAST_BORN &&
@@ -289,7 +289,7 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 		sink__printf(sink, "live heap: not known, the process is not traced: %s",
 			     profile->not_traced);
 	} else if (profile__lost_count(profile, "not_traced")) {
-		/* read from a file, which does not say why */
+		/* read from a file that does not say why */
 		sink__puts(sink, "live heap: not known, the process was not traced");
 	} else if (profile__lost_count(profile, LOST_FILTERED)) {
 		sink__puts(sink, "live heap: the filters leave nothing");
@@ -342,8 +342,8 @@ static const char *format_signed(double bytes, char *buf)
 	return buf;
 }
 
-/* Puts the growth of the process, and how much of it the stacks explain: this tells what the table
- * is worth. */
+/* Puts the growth of the process, and how much of this growth the stacks explain. If they explain
+ * little, the table says little. */
 static void put_process_growth(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;

@@ -10,7 +10,7 @@
 #include "encode/text.h"
 #include "profile/origins.h"
 
-#define MAX_ARENAS 8 /* rows of arenas; the others are added up */
+#define MAX_ARENAS 8 /* rows of arenas; one more row sums up the others */
 
 static const char *const allocator_names[HEAP_ALLOCATORS] = {
 	[HEAP_GLIBC] = "glibc",
@@ -171,7 +171,7 @@ static int by_key(const void *a, const void *b)
 	return (x->max > y->max) - (x->max < y->max);
 }
 
-/* The groups that have something to show, the largest keys first. */
+/* The groups that are not empty, descending by key. */
 static size_t sort_sizes(const struct census *census, int allocator, bool by_pinned,
 			 struct size_row rows[HEAP_SIZES])
 {
@@ -327,7 +327,7 @@ static void put_origin(const struct heap_count *count, uint64_t pinned, struct s
 		     pinned ? bytes(pinned, b) : "");
 }
 
-/* How often the known blocks were told rightly, when half of them told the others. */
+/* How many known blocks got the right function when half of them were used to guess the others. */
 static void put_held_back(const struct origins *o, struct sink *sink)
 {
 	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);

@@ -43,7 +43,7 @@ struct pair {
 
 struct pairs {
 	struct pair pair[2];
-	int n; /* how many are in use */
+	int n; /* number of pairs in use */
 };
 
 /* The factor f that a reader multiplies by. */
@@ -164,13 +164,13 @@ static void put_thread(struct sink *sink, const struct profile_thread *thread, s
 {
 	char tid[16];
 
-	/* What a thread has freed is not known, so its accumulated numbers are written as zeros.
-	 * jemalloc does the same unless prof_accum is on. */
+	/* How much a thread has freed is not known, so its accumulated numbers are written as
+	 * zeros. jemalloc does the same unless prof_accum is on. */
 	snprintf(tid, sizeof(tid), "%" PRIu32, thread->tid);
 	put_counts(sink, tid, live, (struct pair){}, end);
 }
 
-/* The head: totals of the process and of each thread. Readers skip it; people do not. */
+/* The head: totals of the process and of each thread. Programs skip the head; people read it. */
 static int put_head(const struct profile *profile, double interval, struct sink *sink)
 {
 	_cleanup_free_ struct profile_site_thread *held =

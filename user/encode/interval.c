@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What both forms of a pushed profile write of a stack. */
+/* The values of a stack, for both forms of a pushed profile. */
 #include "encode/encode.h"
 #include "profile/pprof.h"
 

@@ -17,7 +17,7 @@ void json__comma(struct json *json)
 	json->first = false;
 }
 
-/* The inside of a string. */
+/* Writes a string without its quotes. */
 static void json__escaped(struct json *json, const char *text)
 {
 	const char *run = text;
@@ -33,8 +33,7 @@ static void json__escaped(struct json *json, const char *text)
 		sink__write(json->sink, run, (size_t)(text - run));
 		if (!len)
 			sink__puts(json->sink, "\xef\xbf\xbd"); /* U+FFFD */
-		else if (is_control(code)) /* none is above U+FFFF; JSON may be read on a
-					    * terminal */
+		else if (is_control(code)) /* escaped for terminals; no control is above U+FFFF */
 			sink__printf(json->sink, "\\u%04x", code);
 		else
 			sink__printf(json->sink, "\\%c", (char)code);
@@ -142,12 +141,12 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* The high end of a lower bound is not known, nor the low end of an upper bound. If the profile
- * does not say how it was sampled, neither end is known. */
+/* A lower bound has no known high end, an upper bound no known low end. If the profile does not say
+ * how it was sampled, neither end is known. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
-	/* not if windows have seen no live memory: then any amount may be live */
+	/* false if windows have seen no live memory: any amount may then be live */
 	bool complete = !profile__is_lower_bound(profile) &&
 			!(profile__is_windowed(profile) && !(live->bytes > 0));
 	bool known = profile->interval_bytes;
@@ -279,14 +278,14 @@ static void put_growth(struct json *json, const struct growth *growth)
 	json__put_real(json, "growth_high", growth->high);
 }
 
-/* The growth of the process's memory, and how much of it is explained. */
+/* The growth of the process's memory, and how much of this growth the stacks explain. */
 static void put_process_growth(struct json *json, const struct profile *profile)
 {
 	const struct process_growth *growth = &profile->growth;
 	struct json object = json__open(json, "process_growth", "{");
 
 	json__put_real(&object, "bytes_per_s", growth->bytes_per_s);
-	if (!profile->has_growth) { /* too few windows to tell the stacks' growth */
+	if (!profile->has_growth) { /* too few windows for the stacks' growth */
 		sink__puts(json->sink, "}");
 		return;
 	}
@@ -313,7 +312,7 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
-/* null: longer than the run could see, or not known at all. */
+/* null: the half-life is longer than the run could measure, or not known at all. */
 static void put_half_life(struct json *stack, const struct half_life *h)
 {
 	bool known = h->s > 0;
@@ -343,8 +342,8 @@ static void put_heights(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 }
 
-/* Thread names by tid, and which thread freed whose memory. An entry with freer 0 tells all that
- * the owner allocated. */
+/* Thread names by tid, and which thread freed whose memory. An entry with freer 0 has the sum of
+ * all that the owner allocated. */
 static void put_transfers(struct json *json, const struct profile *profile)
 {
 	struct json list = json__open(json, "threads", "[");
@@ -372,8 +371,8 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* Of the samples at the peak only the sum is known. Its interval assumes the largest variance
- * (estimate__of_bytes()), so it is no narrower than the interval of the same bytes live. */
+/* Only the sum of the samples at the peak is known. So the interval assumes the largest variance
+ * (estimate__of_bytes()) and is not narrower than that of the same number of live bytes. */
 static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
 	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -468,7 +467,7 @@ static void put_probes(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* The members that only regions have. */
+/* The members that only a profile of regions has. */
 static void put_kinds(struct json *json, const struct profile *profile)
 {
 	struct json kinds = json__open(json, "kinds", "{");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The common question: does the process leak, and where? Stacks are ranked by evidence. Each gets a
- * sentence: whether it surely grows, its share of all growth, whether its blocks are ever freed,
- * and what would make the answer surer. */
+/* Does the process leak, and where? Stacks are ranked by evidence. Each gets a few sentences:
+ * whether it surely grows, its share of all growth, whether its blocks are ever freed, and what
+ * would make the answer surer. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -19,10 +19,11 @@
 
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
-#define HOLDER_MAX    60  /* columns of a function's name in a sentence */
-#define LOST_SHARE    0.5 /* of the blocks searched for: above it, the stack loses its blocks */
-#define HOLDERS	      2	  /* the most holders of a stack's blocks that are printed */
-#define MAYBE	      3	  /* the most stacks that are printed of those that only may grow */
+#define HOLDER_MAX    60 /* columns of a function's name in a sentence */
+/* share of the blocks searched for: if more are lost, the stack loses its blocks */
+#define LOST_SHARE 0.5
+#define HOLDERS	   2 /* at most this many holders of a stack's blocks are printed */
+#define MAYBE	   3 /* at most this many of the stacks that only may grow are printed */
 /* A stack's survival at the last age divided by its survival at the first age. From FLAT on the
  * blocks stay, as those of a leak do. Up to STEEP the blocks are freed, as those of a cache are. */
 #define FLAT  0.8
@@ -34,28 +35,28 @@
 /* Share of a run. If more is traced continuously, growth is known as in a continuous run
  * (session/windowed_trend.c). */
 #define NEARLY_ALL 0.8
-#define LONGEST	   60 /* a run this many times as long is not advised: half an hour for 30 s */
+#define LONGEST	   60 /* no run longer than this many times the present one is advised */
 #define LEAST_RATE 1  /* byte per second: less does not count as growth */
 #define MUCH_PCT   20 /* of CPU time: the limit that is advised */
-/* bytes per second: if a process grows by this or more, that is always mentioned */
+/* bytes per second; from this on, the growth of a process is always mentioned */
 #define GROWS (16 << 10)
 
-/* What is told of one stack, or of a group of stacks that are printed the same. */
+/* What is known of one stack, or of a group of stacks that are printed the same. */
 struct suspect {
 	const struct profile *profile;
 	const struct profile_site *site;
 	double rate, low, high; /* bytes per second */
 	double live;
-	size_t index; /* among those given */
+	size_t index; /* in the given order */
 	bool sure;
-	/* known: young is the share of what was allocated more than young_s ago that is still live;
-	 * old and old_s likewise */
+	/* The next four fields are known. young is the share of the memory allocated more than
+	 * young_s ago that is still live; old and old_s likewise. */
 	bool aged;
 	double young_s, young, old_s, old;
-	double oldest_s;   /* some of its memory is older than this; 0: not known */
-	struct growth now; /* growth by the last profile alone, which looks at the end of its run;
-			    * low is NaN: not known */
-	bool replaces;	   /* struct profile_site's */
+	double oldest_s;   /* some of the stack's memory is older; 0: not known */
+	struct growth now; /* growth by the last profile alone, which judges the end of its run; low
+			    * is NaN: not known */
+	bool replaces;	   /* as in struct profile_site */
 	const struct site_why *why; /* who holds its blocks; NULL: not asked */
 	unsigned rises;		    /* the stack grew in this many of `steps`; 0: not known */
 	size_t steps;
@@ -78,7 +79,7 @@ static bool is_over(const struct suspect *s)
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* The growth is too small to be told, although its interval may reach far above. */
+/* The growth is too small to be mentioned, although its interval may reach far above. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
@@ -187,19 +188,20 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 	return sink->error;
 }
 
-/* What is told of one profile, or of several. */
+/* What is known of one profile, or of several. */
 struct finding {
 	struct suspect *suspects; /* by_evidence() */
 	size_t n, n_sure;
-	bool judged;	  /* it is known how sure growth is */
-	double whole;	  /* all growth, bytes per second: a stack's growth is told as a share of
-			   * it; not above 0: not known */
-	const char *what; /* words for whole */
+	bool judged;	  /* whether growth is sure is known */
+	double whole;	  /* all growth, bytes per second; a stack's growth is printed as a share of
+			   * whole. 0 or less: not known */
+	const char *what; /* the words for whole */
 	bool of_process;  /* whole is the process's growth, not the sum of the stacks */
-	double process;	  /* growth of its anonymous memory, bytes per second; NaN: not known */
+	double process;	  /* growth of the process's anonymous memory, bytes per second; NaN: not
+			   * known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited;	  /* is_limited() */
-	bool somebody;	  /* the process has more and more blocks, of whichever stack */
+	bool somebody;	  /* the process has more and more blocks; of which stack is not known */
 };
 
 static void finding__clear(struct finding *finding)
@@ -267,7 +269,7 @@ static int put_why(const struct site_why *why, struct sink *sink)
 	return sink->error;
 }
 
-/* Tells how far the sentences of put_why() can be trusted. */
+/* Says how far the sentences of put_why() can be trusted. */
 static int put_why_doubts(const struct profile *profile, struct sink *sink)
 {
 	const struct profile_why *why = profile->why;
@@ -642,7 +644,7 @@ const char *diff_leaks__refusal(const struct diff *diff)
 	if (diff->measure == DIFF_GROWTH || (diff->windowed && !diff->one_run && last->has_growth))
 		return "of profiles of windows each tells by itself what grows: memtrace leaks "
 		       "FILE, of the last one";
-	if (diff->windowed && !last->has_growth) /* differences between few windows are no trend */
+	if (diff->windowed && !last->has_growth) /* differences of few windows are no trend */
 		return leaks__refusal(last);
 	if (diff->profiles[0]->pid != last->pid)
 		return "they are of several processes: memtrace leaks FILE for each, or memtrace "

@@ -21,8 +21,8 @@ static const struct grid_column columns[] = {
 
 #define N_COLUMNS (sizeof(columns) / sizeof(columns[0]))
 
-/* The cell with a row's interval. Empty if no interval is known: samples were missed, the file does
- * not say how it was sampled, or no sample fell to the component. */
+/* The cell with a row's interval. The cell is empty if no interval is known: samples were missed,
+ * the file does not say how it was sampled, or the component has no sample. */
 static void put_interval(const struct profile *profile, const struct estimate *live, char *cell,
 			 size_t size)
 {
@@ -44,7 +44,7 @@ static void add_row(struct grid *grid, const struct profile *profile, const stru
 	char bytes[20], interval[CELL_SIZE], objects[32] = "?";
 
 	put_interval(profile, &sum->live, interval, sizeof(interval));
-	/* bytes without objects: the profile's file does not count objects */
+	/* bytes without objects: the profile's file has no numbers of objects */
 	if (sum->live.objects > 0 || !(sum->live.bytes > 0))
 		with_commas(to_integer(sum->live.objects), objects);
 	grid__add(grid, "%*s%s", (int)(2 * sum->depth), "", sum->part ? sum->part : REMAINDER);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* OTLP profiles: opentelemetry/proto/profiles/v1development/profiles.proto. The first entry of each
- * table is empty, so that index 0 says "none". A location's number is its index in the profile + 1,
- * and so is a stack's. */
+ * table is empty, so that index 0 means "none". The number of a location or stack is its index in
+ * the profile + 1. */
 #include "encode/encode.h"
 
 #include <endian.h>
@@ -74,7 +74,7 @@ struct otlp {
 	struct intern strings, functions, attributes; /* attributes: as they are written */
 	struct message dictionary, part, inner, list;
 	uint32_t *mappings; /* by mapping: its number; 0: no location lies in it */
-	bool no_threads;    /* there would be too many samples */
+	bool no_threads;    /* samples name no threads: there would be too many samples */
 	int error;
 };
 
@@ -226,7 +226,7 @@ static void put_functions(struct otlp *o)
 	}
 }
 
-/* Leaf first, as in the profile. */
+/* Stacks are leaf first, as in the profile. */
 static void put_stacks(struct otlp *o, size_t n)
 {
 	put_entry(o, DICTIONARY_STACK);
@@ -273,7 +273,7 @@ static void put_sample(struct otlp *o, struct message *to, size_t site, double v
 	o->part.len = 0;
 }
 
-/* The samples of one kind of value; of what is in use, threads have their own. */
+/* The samples of one kind of value. Memory in use has samples for each thread. */
 static void put_samples(struct otlp *o, struct message *to, int kind, size_t n)
 {
 	struct carry carry = {};
@@ -309,7 +309,7 @@ static void put_profile(struct otlp *o, struct message *to, int kind, size_t n)
 	uint8_t id[16];
 
 	memcpy(id, o->options->id, sizeof(id));
-	id[sizeof(id) - 1] ^= (uint8_t)kind; /* each of the four has its own */
+	id[sizeof(id) - 1] ^= (uint8_t)kind; /* each of the four profiles has its own id */
 	put_value_type(o, &profile, OTLP_PROFILE_SAMPLE_TYPE, pprof_values[kind].type,
 		       pprof_values[kind].unit);
 	put_samples(o, &profile, kind, n);
@@ -345,7 +345,7 @@ static void put_resource(struct otlp *o, struct message *to)
 	free(resource.bytes);
 }
 
-/* Both are always there, for readers look into them unasked. */
+/* The resource and the scope are always written, because readers use them without a check. */
 static void put_resource_profiles(struct otlp *o, struct message *to, size_t n)
 {
 	struct message scope = {};
@@ -354,7 +354,7 @@ static void put_resource_profiles(struct otlp *o, struct message *to, size_t n)
 	message__bytes(&o->part, SCOPE_NAME, KIND, strlen(KIND));
 	message__bytes(&o->part, SCOPE_VERSION, MEMTRACE_VERSION, strlen(MEMTRACE_VERSION));
 	message__bytes(&scope, SCOPE_PROFILES_SCOPE, o->part.bytes, o->part.len);
-	/* what is shown first is in use, in bytes */
+	/* the first profile, which readers show first: bytes in use */
 	put_profile(o, &scope, VALUE_INUSE_SPACE, n);
 	for (int kind = 0; kind < VALUE_INUSE_SPACE; kind++)
 		put_profile(o, &scope, kind, n);
@@ -399,7 +399,7 @@ int encode_otlp(const struct profile *profile, const struct otlp_options *option
 		o.error = -ENOMEM;
 	if (!o.error) {
 		put_resource_profiles(&o, &profiles, n);
-		put_dictionary(&o, n); /* last: it has what the profiles refer to */
+		put_dictionary(&o, n); /* last, because the profiles add to it */
 	}
 	message__bytes(&head, REQUEST_RESOURCE_PROFILES, profiles.bytes, profiles.len);
 	message__varint(&head, REQUEST_DICTIONARY << 3 | WIRE_BYTES);

@@ -3,8 +3,8 @@
  *
  * The bytes are written by hand: a message consists of tags, varints and lengths, which take a
  * hundred lines here and as many in the decoder. protobuf-c would be a dependency. It would need a
- * second copy of the profile as a tree of its objects. And it unpacks a hostile file into such a
- * tree, many times the file's size, before a limit can be checked.
+ * second copy of the profile as a tree of its objects. And it would unpack a hostile file into such
+ * a tree, many times as large as the file, before a limit can be checked.
  *
  * The file's values are integers, the profile's are not. Each value is written as the difference of
  * two rounded sums. Thus a value is off by less than one, and the total by at most half. */
@@ -26,9 +26,11 @@
 
 #define MAX_DROP       16  /* the most allocator functions that drop_frames names */
 #define MAX_DROP_BYTES 100 /* longest of these names */
-/* LABEL_SQUARES is written if it is more than this many times what readers compute */
+/* LABEL_SQUARES is written if its value is more than this many times the value that readers
+ * compute */
 #define CLEARLY 1.01
-/* limit for the locations in all threads' samples: they take some 500 MB, which zlib makes small */
+/* limit for the locations in all threads' samples; so many take some 500 MB before zlib packs
+ * them */
 #define MAX_THREAD_LOCATIONS (1ULL << 27)
 
 static void put_value_type(struct pprof *p, int field, const char *type, const char *unit)
@@ -56,7 +58,7 @@ static void add_label(struct pprof *p, const char *key, const char *text, int64_
 	message__bytes(&p->message, SAMPLE_LABEL, p->part.bytes, p->part.len);
 }
 
-/* A number with a sign, within what readers can add up. */
+/* A number with a sign, so limited that sums of such numbers do not overflow in readers. */
 static int64_t to_signed(const struct pprof *p, double value)
 {
 	double limit = (double)p->max_value;
@@ -90,7 +92,7 @@ static void add_share(struct pprof *p, const char *label, double age_s, double s
 static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
-	struct estimate unsaid = site->live; /* as readers compute it from the values */
+	struct estimate unsaid = site->live; /* as readers compute the estimate without labels */
 	size_t before = p->message.len;
 
 	unsaid.squares = 0;
@@ -195,8 +197,8 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 	pprof__put_message(p, PROFILE_SAMPLE);
 }
 
-/* Live memory belongs to the threads that hold it. The same amount of the allocated memory belongs
- * to them, too. The rest of it was freed again and belongs to no thread. */
+/* Live memory belongs to the threads that hold it, and as much of the allocated memory belongs to
+ * them. The rest of the allocated memory was freed again and belongs to no thread. */
 static void put_site(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
@@ -204,7 +206,7 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
 		/* If allocated memory is unknown, the profile has the live figures in its place.
-		 * The file then gets 0, so that it stays unknown to readers. */
+		 * The file gets 0, so that readers do not take them for allocated memory. */
 		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
 		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
@@ -226,7 +228,7 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		share.value[VALUE_INUSE_SPACE] = fmin(held->bytes, left.value[VALUE_INUSE_SPACE]);
 		for (int k = VALUE_INUSE_SAMPLES; k < VALUE_GROWTH; k++)
 			share.value[k] = fmin(all.value[k] * part, left.value[k]);
-		/* In windows the estimate of live may exceed that of allocated. */
+		/* In windows, estimated live memory may exceed estimated allocated memory. */
 		share.value[VALUE_ALLOC_OBJECTS] =
 			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
 		share.value[VALUE_ALLOC_SPACE] =
@@ -246,8 +248,8 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		put_sample(p, site, NULL, &left);
 }
 
-/* If a thread holds memory of a stack, it has a sample of its own, which repeats the whole stack.
- * No process has too many of these, but a short input file can have. */
+/* A thread that holds memory of a stack has a sample of its own, which repeats the whole stack. No
+ * process leads to too many such samples, but a short input file can. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;
@@ -271,7 +273,8 @@ static void put_interval_site(struct pprof *p, size_t index)
 	message__bytes(&p->message, SAMPLE_LOCATION_ID, p->part.bytes, p->part.len);
 	p->part.len = 0;
 	for (int i = 0; i < STANDARD_VALUES; i++) {
-		/* negative ones are rounded among themselves; pprof has them as two's complement */
+		/* negative values have a carry of their own; pprof stores them as two's
+		 * complement */
 		uint64_t value = values[i] < 0 ? -take(p, STANDARD_VALUES + i, -values[i])
 					       : take(p, i, values[i]);
 
@@ -332,8 +335,8 @@ static void put_mapping(struct pprof *p, size_t index)
 	pprof__put_message(p, PROFILE_MAPPING);
 }
 
-/* Puts the mappings in which a location lies, the program's first: readers take the first one for
- * the program. */
+/* Puts the mappings in which a location lies. The program's is first, because readers take the
+ * first one for the program. */
 static void put_mappings(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -479,7 +482,7 @@ static void put_survival_ages(struct pprof *p)
 	put_comment(p, COMMENT_SURVIVAL ": %s", text);
 }
 
-/* For people: a program that reads the file finds the contradictions itself. */
+/* The findings are for people. memtrace finds the contradictions itself when it reads the file. */
 static void put_findings(struct pprof *p)
 {
 	struct contradictions all = profile__contradictions(p->profile);
@@ -529,7 +532,7 @@ static void put_comments(struct pprof *p)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);
 }
 
-/* Adds a name to a regular expression, quoted to match itself. */
+/* Adds a name to a regular expression, with its special characters quoted. */
 static void add_quoted(struct message *m, const char *name)
 {
 	for (; *name; name++) {
@@ -563,8 +566,8 @@ static void add_dropped(struct pprof *p, struct intern *names, struct message *r
 	add_quoted(regex, printable);
 }
 
-/* Allocation functions do not tell who holds memory: readers leave them out, as collapsed stacks
- * do. */
+/* Allocation functions do not tell who holds memory. drop_frames lets readers leave them out, as
+ * collapsed stacks do. */
 static void put_drop_frames(struct pprof *p)
 {
 	const struct profile *profile = p->profile;

@@ -44,7 +44,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	for (int i = 0; i < OWN_REMAINDERS; i++) {
 		double remainder = fmax(values[i], 0) - (double)written[i];
 
-		/* a value cut to the limit of readers stays cut */
+		/* a value that was cut to the limit of readers gets no remainder */
 		parts[i] = fabs(remainder) < 2 ? llround(OWN_PARTS * remainder) : 0;
 		any |= parts[i] != 0;
 	}

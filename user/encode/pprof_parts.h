@@ -21,27 +21,28 @@ struct message {
 	bool failed; /* out of memory */
 };
 
-/* The running sum of one value before rounding, and what was written of it so far. */
+/* The sum of one value over the samples so far, and the sum of the integers written for them. */
 struct carry {
 	double sum;
 	uint64_t written;
 };
 
-/* What is to be written for the next value: the difference of the rounded sums, so that the total
- * is right. At most INT64_MAX; 0 for what is no positive number. */
+/* The integer to write for the next value: the difference of the rounded sums, so that the total is
+ * right. At most INT64_MAX; 0 if the value is not a positive number. */
 uint64_t carry__take(struct carry *carry, double value);
 
 /* The fields that a mapping is written with. */
 struct mapping_use {
 	uint64_t id;			/* 0: no location lies in it */
-	bool functions, files, inlined; /* known of some locations */
+	bool functions, files, inlined; /* at least one location has these */
 };
 
 struct encode_interval;
 
 struct pprof {
 	const struct profile *profile;
-	const struct encode_interval *interval; /* the standard form, of an interval; or NULL */
+	const struct encode_interval *interval; /* set: the standard form of the interval; NULL: our
+						 * own */
 	struct sink *sink;
 	z_stream zip;
 	struct intern strings;
@@ -50,7 +51,7 @@ struct pprof {
 	uint64_t max_value; /* limit for one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
-	bool threads_left_out;	  /* there would be too many */
+	bool threads_left_out;	  /* samples name no threads: there are too many */
 	bool *named;		  /* by thread: whether a sample names it */
 	int error;
 };

@@ -20,7 +20,7 @@
 /* The most columns for a program's name: the kernel keeps 15 characters of it. Only the kernel's
  * own workers may have longer names. */
 #define COMMAND_MAX 15
-#define MIN_ROOM    20 /* for the function, before columns are left out */
+#define MIN_ROOM    20 /* fewest columns for the function, before others are left out */
 
 enum column {
 	PID,
@@ -56,10 +56,10 @@ struct row {
 
 /* Sums over several processes, or the figures of one process. */
 struct sum {
-	size_t n, untraced; /* processes, and those of them that are not traced */
+	size_t n, untraced; /* number of processes, and how many of them are not traced */
 	struct estimate live;
 	bool unbounded;		     /* one of them may hold any number of bytes */
-	bool allocated;		     /* something, during the run */
+	bool allocated;		     /* something was allocated during the run */
 	bool lower, upper, windowed; /* lower, upper: live is a bound */
 	double growth;		     /* bytes per second */
 	bool at_most;		     /* growth is an upper bound */
@@ -68,24 +68,24 @@ struct sum {
 
 struct process {
 	const struct profile *profile;
-	struct estimate live, peak; /* peak only if the profile has one */
-	/* bytes: the larger of peak and live; 0 unless run.peaks */
+	struct estimate live, peak; /* peak is set if the profile has a peak */
+	/* the larger of peak and live, bytes; 0 unless run.peaks */
 	double held_most;
 	double growth; /* bytes per second */
-	size_t index;  /* among those given */
+	size_t index;  /* in the given order */
 };
 
 /* What holds for all processes. */
 struct run {
 	const struct process_table_options *options;
 	double duration_s;
-	uint64_t interval_bytes;       /* R, the largest of all */
+	uint64_t interval_bytes;       /* R, the largest interval of a process */
 	uint64_t asked_interval_bytes; /* 0: the same */
 	bool exact;
 	bool peaks;		   /* some process's peak is known and above its live bytes */
 	struct process *processes; /* in the order of the table */
 	size_t n;
-	bool hidden[N_COLUMNS]; /* to save room, or because there is nothing to show */
+	bool hidden[N_COLUMNS]; /* to save room, or because the column is empty */
 };
 
 /* Is GROWTH/s the estimated growth of the stacks? Otherwise it is LIVE divided by the time. */
@@ -94,9 +94,9 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
-/* There are too few windows to tell growth. The process's true growth is its live memory of the
- * run, less the older memory that it freed. How much it freed was not seen, so LIVE divided by the
- * time is an upper bound. */
+/* There are too few windows to tell growth. The process has grown by its live memory of the run,
+ * less the older memory that it freed. The freed memory is not known, so LIVE divided by the time
+ * is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->has_growth;
@@ -130,7 +130,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 
 /* --- numbers as text --- */
 
-/* false: the number is not an estimate, or its error is not known. */
+/* False: live is exact, or its error is not known. */
 static bool live_interval(const struct run *run, const struct sum *sum, struct interval *ret)
 {
 	if (run->exact || !sum->allocated || sum->lower)
@@ -188,8 +188,8 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* --- rows --- */
 
-/* The function that holds most: the holder (encode/where.h) of the group of equally printed stacks
- * that holds most. A printable copy. */
+/* A printable copy of the name of the function that holds most. It is the holder (encode/where.h)
+ * of the largest group of stacks that are printed the same. */
 static int top_site(const struct profile *profile, bool show_runtime, char **ret_name)
 {
 	struct group *groups;
@@ -262,7 +262,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	snprintf(row->cells[COST], CELL_SIZE, "%s", *cost ? cost : "-");
 	if (!profile->not_traced)
 		return top_site(profile, run->options->show_runtime, &row->site);
-	/* its heap is not known, which does not mean that it is empty */
+	/* The heap is not known. "-" says so; 0 would say that it is empty. */
 	for (int c = LIVE; c <= GROWTH_INTERVAL; c++)
 		strcpy(row->cells[c], c == LIVE || c == GROWTH ? "-" : "");
 	if (asprintf(&row->site, "(not traced: %s)", profile->not_traced) < 0) {
@@ -305,7 +305,7 @@ static void measure(const struct row *rows, size_t n, size_t *width)
 	}
 }
 
-/* Columns before the last one take this much, blanks between them included. */
+/* The width of all columns before the last one, with the blanks between them. */
 static size_t width_used(const struct run *run, const size_t *width)
 {
 	size_t used = 0;
@@ -350,7 +350,7 @@ static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
 	return used + MIN_ROOM > total ? MIN_ROOM : total - used;
 }
 
-/* A line has no trailing blanks: blanks are put only before the next cell that is not empty. */
+/* Puts no trailing blanks: blanks are put only before the next cell that is not empty. */
 static void put_cells(const struct run *run, const size_t *width, const char *const *cells,
 		      const char *last, struct sink *sink)
 {
@@ -585,8 +585,8 @@ static int put_findings(const struct run *run, struct sink *sink)
 	return err;
 }
 
-/* Descending. Ended processes come last, as they hold nothing any more, ordered by their peak. Ties
- * by pid. */
+/* Descending. Ended processes hold nothing any more. They come last, ordered by their peak. Ties by
+ * pid. */
 static int compare_by(const struct process *a, const struct process *b, enum process_sort sort)
 {
 	const struct profile *x = a->profile, *y = b->profile;

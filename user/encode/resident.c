@@ -15,9 +15,9 @@
 #include "encode/fold.h"
 #include "encode/text.h"
 
-#define MIN_ROOM 40 /* for a row's text, however narrow the terminal */
-/* Of each kind up to ROWS_OF_KIND rows are shown, if each is at least 1/LEAST_PART of the whole.
- * The rest is one row. */
+#define MIN_ROOM 40 /* fewest columns for a row's text, also on a narrower terminal */
+/* Each kind shows at most ROWS_OF_KIND rows, each at least 1/LEAST_PART of the whole. One row sums
+ * up the rest of the kind. */
 #define ROWS_OF_KIND  10
 #define LEAST_PART    200
 #define DEFAULT_WIDTH 100
@@ -106,8 +106,8 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-/* In whole KiB, as measured figures are. The heap's two rows are rounded so that their sum is still
- * right. */
+/* The row's bytes, rounded to whole KiB, as measured figures are. The heap's two rows are rounded
+ * so that their sum stays right. */
 static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
 {
 	if (row->kind == RESIDENT_HEAP && r->heap_split)
@@ -193,8 +193,8 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 {
 	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
-	/* An owner's name consists of functions' names, which may have template arguments. Other
-	 * names are paths of files. */
+	/* An owner's name consists of names of functions, which may have template arguments. The
+	 * names of other rows are paths of files. */
 	if (printable)
 		name = row->kind == RESIDENT_MAPPED ? fold_name(printable) : strdup(printable);
 	text = name ? row_text(r, row, name) : NULL;

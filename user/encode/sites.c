@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What stacks did during the run: how much they allocated, how much they held, and for how long. */
+/* How much each stack allocated during the run, how much it held, and for how long. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A picture that is complete without its script: boxes, labels and the head are elements of the
  * file, placed in per cent of the chart. For the script, <metadata> has a line with the figures of
- * each box, in the order of the boxes, and each name once. Text from the target is escaped for XML
- * and never stands in the script, which is the same in every file (svg.js). */
+ * each box, in the order of the boxes, and each name once. Text from the target is escaped for XML.
+ * The script is the same in every file (svg.js), so it has no such text. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -18,15 +18,15 @@
 #include "encode/text.h"
 #include "encode/tree.h"
 
-/* Pixels; the script has most of these as well. */
+/* Pixels. The script repeats most of these numbers. */
 #define WIDTH	    1200
 #define MARGIN	    10
 #define CHART	    (WIDTH - 2 * MARGIN)
 #define FIRST_LINE  28
 #define ROW	    18
 #define PAD	    4
-#define THIN	    2	 /* narrower boxes have no line around them */
-#define LETTER	    7.23 /* in the labels' font, which is monospaced */
+#define THIN	    2	 /* narrower boxes have no border */
+#define LETTER	    7.23 /* width of a letter in the labels' monospaced font */
 #define LEAST_LABEL 4	 /* columns */
 #define LEAST_BOTH  16	 /* columns: from this width on, a shortened name keeps both its ends */
 
@@ -40,9 +40,9 @@
 struct svg {
 	const struct profile *profile, *base;
 	struct tree tree;
-	double *left;	     /* of each node, share of the whole width */
-	uint32_t *name_line; /* of each frame: its line among the names */
-	double most_change;  /* of all nodes, bytes */
+	double *left;	     /* left edge of each node, as a share of the whole width */
+	uint32_t *name_line; /* by frame: its line among the names */
+	double most_change;  /* the largest change of a node, bytes */
 	struct sink *sink;
 };
 
@@ -154,7 +154,7 @@ static uint32_t hash(const char *text)
 	return h ^ h >> 15;
 }
 
-/* hue in degrees, the others 0..1; to is "#rrggbb". */
+/* hue is in degrees, the other two are 0..1. Writes "#rrggbb" to `to`. */
 static void hsl(double hue, double saturation, double lightness, char to[8])
 {
 	double a = saturation * fmin(lightness, 1 - lightness);
@@ -173,7 +173,7 @@ static void hsl(double hue, double saturation, double lightness, char to[8])
  * Matches of a search are pink (svg.css), so no kind is pink. */
 static const struct {
 	double hue, hues;	      /* first hue, and range in degrees */
-	bool by_module;		      /* the module's hash picks it; else the name's */
+	bool by_module;		      /* the module's hash picks the hue, else the name's */
 	double saturation, lightness; /* lightness: up to 8 % more, by name */
 	const char *name;
 } kinds[FRAME_KINDS] = {
@@ -224,8 +224,8 @@ static void node_color(const struct svg *svg, size_t i, char to[8])
 	}
 }
 
-/* Puts what the colours mean. It is one line of text, so that nothing here needs to know how wide
- * the words are. */
+/* Puts what the colours mean, as one line of text, so that nothing here needs to know how wide the
+ * words are. */
 static void put_key(const struct svg *svg, int y)
 {
 	static const struct {
@@ -377,10 +377,10 @@ static int put_names(struct svg *svg)
 	return rc;
 }
 
-/* "PARENT FRAME BYTES OBJECTS" of each box. FRAME is its line among the names or, below zero, how
- * many nodes are folded. With a base, "BYTES LOW HIGH" follows: the base's bytes and the interval
- * of the change ("0 0": not known). If the box's own BYTES are an estimate, "LOW HIGH" of their
- * interval follows last. */
+/* "PARENT FRAME BYTES OBJECTS" of each box. FRAME is the line of the box's name. A negative FRAME
+ * says how many nodes are folded into the box. With a base, "BYTES LOW HIGH" follows: the base's
+ * bytes and the interval of the change ("0 0": not known). If the box's own BYTES are an estimate,
+ * "LOW HIGH" of their interval follows last. */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;

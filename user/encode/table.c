@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The summary that people read first, often in a hurry: how much memory, how sure, which stacks
- * hold it, what was missed. Columns are as wide as their widest cell. The rest of the line is for
- * the frames. */
+/* The summary that people read first: how much memory, how sure, which stacks hold it, what was
+ * missed. Columns are as wide as their widest cell. The rest of the line is for the frames. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -19,11 +18,11 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-#define MIN_ROOM      24 /* for the frames, however narrow the terminal */
+#define MIN_ROOM      24 /* fewest columns for frames, also on a narrower terminal */
 
 struct row {
 	const struct profile_site *site;      /* NULL for the sum of the rest */
-	char growth[16], growth_interval[48]; /* for leaks, in the place of interval and share */
+	char growth[16], growth_interval[48]; /* for leaks, instead of interval and share */
 	char live[16], interval[48], objects[32], share[16];
 };
 
@@ -58,7 +57,8 @@ static void fill_row(struct row *row, const struct profile_site *site, const str
 		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
 }
 
-/* Readers first look for whether a stack grows at all. If its growth may be 0, the cell says so. */
+/* Readers first want to know whether a stack grows at all. If its growth may be 0, the cell says
+ * so. */
 static void fill_growth(struct row *row, const struct growth *growth)
 {
 	struct interval interval = {growth->low, growth->high};
@@ -124,8 +124,8 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth. Regions that an allocator maps for its heap are no leak of their own, so they come
- * after all other stacks. */
+/* By growth. Regions that an allocator maps for its heap are not leaks in themselves, so they come
+ * last. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;

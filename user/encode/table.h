@@ -19,12 +19,12 @@
 /* Live memory of the sites whose stacks are printed the same. Their stacks differ only in return
  * addresses within the same functions, or in the allocation function. */
 struct group {
-	const struct profile_site *site; /* one of them */
-	char *key;			 /* the text of the stack, a line per frame; owned */
+	const struct profile_site *site; /* one of the sites */
+	char *key;			 /* the text of the stack, one line for each frame; owned */
 	struct estimate live;
 	struct growth growth;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
-	double alloc_variance, alloc_common; /* struct profile_site's */
+	double alloc_variance, alloc_common; /* as in struct profile_site */
 	struct site_life life;
 	const struct site_why *why; /* of one of the sites; NULL: no site has it */
 };
@@ -34,8 +34,8 @@ enum groups {
 	GROUPS_BY_LIVE,	     /* sites with anything live, descending by live bytes */
 	GROUPS_BY_GROWTH,    /* the same sites, descending by growth */
 	GROUPS_BY_ALLOCATED, /* all sites, descending by allocated bytes */
-	GROUPS_BY_CALLS,     /* all, descending by allocated objects */
-	GROUPS_BY_NAME,	     /* all, ascending by the text of the stack */
+	GROUPS_BY_CALLS,     /* all sites, descending by allocated objects */
+	GROUPS_BY_NAME,	     /* all sites, ascending by the text of the stack */
 };
 
 /* Groups sites by the text of their stacks. *ret_groups is for free_groups(). 0 or -ENOMEM. */
@@ -53,9 +53,9 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
-/* The rows of the table as a tree. There is a line for each function that holds memory, with its
- * callers as long as all its memory has the same caller. Where the callers differ, each has a line
- * below. 0 or negative errno. */
+/* The rows of the table as a tree. There is a line for each function that holds memory. Its caller
+ * follows on the same line if all its memory has the same caller, and so do further callers. Where
+ * callers differ, each has a line below. 0 or negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
@@ -66,8 +66,7 @@ double cpu_cores(const struct profile *profile);
  * process, where known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
-/* "one sample per 512 KiB": how a file that is not of memtrace's own kind was sampled, if it
- * says. */
+/* "one sample per 512 KiB": how a file of another program was sampled, if the file says so. */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
 /* An upper bound of 1.96 standard errors of an estimate of this many bytes, in per cent of the

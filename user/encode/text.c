@@ -12,9 +12,9 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-/* of a core; for processes that use less, the limit may be a share of a core (pace/windows.h) */
+/* of a core; if a process uses less, its limit may be a share of a core (pace/windows.h) */
 #define LITTLE_CPU 0.5
-#define DEAR_PCT   1 /* of CPU time: less is told as a share of that */
+#define DEAR_PCT   1 /* of CPU time; a lower cost stays a share of CPU time */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
@@ -161,7 +161,7 @@ char *text_unqualified(const char *name, size_t max)
 	if (!elided)
 		return NULL;
 	columns = text_columns(elided);
-	end = strstr(elided, "operator"); /* "::" behind it may belong to a type's name */
+	end = strstr(elided, "operator"); /* "::" after it may belong to a type's name */
 	while (columns > max && (next = strstr(part, "::")) && (!end || next < end)) {
 		for (next += 2; part < next; part++)
 			columns -= (*part & 0xc0) != 0x80;
@@ -196,7 +196,7 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	uint32_t first = 0, n = site->n_locations;
 	const char *name;
 
-	/* If a stack has only allocator frames, its last one is shown. A view's notes are no
+	/* If a stack has only allocator frames, its last one is shown. A view's notes are not
 	 * frames. */
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
@@ -225,7 +225,7 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor)
 	double divisor = 1;
 	size_t unit = 0;
 
-	/* The next unit starts where rounding to what is printed would reach 1024. */
+	/* The next unit begins where the printed number would be rounded up to 1024. */
 	while (unit < 6 && fabs(bytes / divisor) >= (unit ? 1023.95 : 1023.5)) {
 		divisor *= 1024;
 		unit++;
@@ -258,7 +258,7 @@ const char *format_bytes(double bytes, char *buf)
 	if (!isfinite(bytes))
 		return strcpy(buf, "?");
 	value = scale_bytes(bytes, &unit, NULL);
-	/* %.3g: 1e30 bytes are no memory, but must fit into 16 bytes as well. */
+	/* %.3g, because impossible values such as 1e30 must fit into 16 bytes as well. */
 	if (fabs(value) >= 1e6)
 		snprintf(buf, 16, "%.3g %s", value, unit);
 	else

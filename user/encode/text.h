@@ -44,10 +44,10 @@ struct frame_walk {
 	const struct profile *profile;
 	const struct profile_site *site;
 	const struct frame_slots *slots;
-	size_t slot;			   /* of the frame that was returned, if there are slots */
-	uint32_t location;		   /* of the next frame: index into site->locations */
-	size_t index;			   /* in the location's frames */
-	const struct profile_frame *frame; /* the one that was returned; NULL: not symbolized */
+	size_t slot;			   /* of the frame returned last; set only with slots */
+	uint32_t location;		   /* the next frame's index in site->locations */
+	size_t index;			   /* index of the next frame in that location */
+	const struct profile_frame *frame; /* returned last; NULL: not symbolized */
 	char buf[24];
 };
 

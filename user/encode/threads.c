@@ -90,8 +90,8 @@ static int put_pools(const struct profile *profile, const struct pools *pools, s
 	return err ? err : sink->error;
 }
 
-/* Is there anything for the row and column of others: pools not shown, or memory without a known
- * thread? */
+/* Is there anything for the row and the column "others": pools that are not shown, or memory
+ * without a known thread? */
 static bool has_others(const struct pools *pools)
 {
 	bool any = pools->n > POOLS_PAIRED;
@@ -141,8 +141,8 @@ static const struct grid_column owners[] = {
 	{"95 % INTERVAL", false}, {"OBJECTS", false},
 };
 
-/* For a windowed run: writes which pools of threads own the live memory. Owners are known for as
- * much memory as windows have seen to be live. */
+/* For a windowed run: writes which pools of threads own the live memory. The owner is known only of
+ * memory that windows have seen to be live. */
 static int put_owners(const struct profile *profile, size_t top, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = owners,

@@ -17,7 +17,7 @@
 #include "base/vector.h"
 
 /* Frames that are not code. Each note is one occurrence (struct occurrence). The notes are added
- * first, so a note's value is also the index of its occurrence. */
+ * first, so the enum's value is also the index of the occurrence. */
 enum note { NOTE_NO_STACK, NOTE_TRUNCATED, NOTE_ALLOCATORS_OWN, NOTES };
 
 static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocator's own]"};
@@ -40,8 +40,8 @@ struct builder {
 	struct tree *tree;
 	struct occurrence *occurrences;
 	size_t n_occurrences;
-	uint32_t *numbers;  /* of the frame of each occurrence */
-	uint32_t *first[2]; /* occurrence of the outermost frame of each location, by profile */
+	uint32_t *numbers;  /* by occurrence: the number of its frame */
+	uint32_t *first[2]; /* by profile and location: the occurrence of its outermost frame */
 	struct row *rows;
 	size_t n_rows;
 	uint32_t *row_frames;
@@ -135,7 +135,7 @@ static int by_frame(const void *a, const void *b)
 	const struct occurrence *x = a, *y = b;
 	int order = compare_frames(&x->frame, &y->frame);
 
-	/* The first of equal frames sets the kind of all. A fixed order makes it the same one each
+	/* Equal frames get the kind of the first one. A fixed order lets the same one be first each
 	 * time. */
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
@@ -193,7 +193,8 @@ static size_t site_frames(const struct profile *profile, const struct profile_si
 	return n + site->truncated + site->allocators_own;
 }
 
-/* Writes the numbers of a site's frames, the root's first. Returns the place behind the last. */
+/* Writes the numbers of a site's frames, the root's first. Returns the place after the last
+ * number. */
 static uint32_t *put_row(const struct builder *b, int p, const struct profile *profile,
 			 const struct profile_site *site, uint32_t *to)
 {
@@ -400,8 +401,8 @@ int tree__build(const struct profile *profile, const struct profile *base,
 		tree.unseen_live = unseen_bytes(profile, &root.live);
 		root.end = (uint32_t)b.n_rows;
 		count_gone(&b);
-		/* min_share need not rise beyond 1: no child holds more than all bytes, so all
-		 * children are then folded into one node. */
+		/* Above a min_share of 1 all children are folded into one node, because no child
+		 * holds more than all bytes. So min_share need not rise further. */
 		while ((rc = make_nodes(&b, &root, options->max_nodes)) == -E2BIG &&
 		       tree.min_share <= 1)
 			tree.min_share = fmax(1.25 * tree.min_share, 1e-6);

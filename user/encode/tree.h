@@ -17,14 +17,15 @@ enum frame_kind {
 	FRAME_LIBRARY, /* another file's */
 	/* an allocation function, or a frame between it and the function that holds the memory */
 	FRAME_ALLOCATOR,
-	FRAME_KERNEL,	 /* what the kernel maps into each process: [vdso] */
+	FRAME_KERNEL,	 /* code that the kernel maps into each process: [vdso] */
 	FRAME_ANONYMOUS, /* in no file: JIT code, or nothing is mapped there */
 	FRAME_NOTE,	 /* not code, but a note about the stacks above it */
 	FRAME_KINDS
 };
 
 struct tree_frame {
-	/* as in the profile, so it may be any bytes; owned by the profile or the tree */
+	/* as in the profile, where a name may contain any bytes; owned by the profile or the
+	 * tree */
 	const char *name;
 	const char *module; /* the last part of its file's path, "" for none; borrowed */
 	enum frame_kind kind;
@@ -32,12 +33,13 @@ struct tree_frame {
 
 struct tree_node {
 	uint32_t frame; /* index into frames; no meaning for the root and folded nodes */
-	/* 0: one frame (or the root); else the number of folded nodes, too small to be shown */
+	/* 0: the node is one frame, or the root; else the number of nodes folded into this one,
+	 * because they are too small to be shown */
 	uint32_t n_folded;
 	uint32_t parent; /* index; the root's is its own, 0 */
 	uint32_t depth;	 /* the root's is 0 */
 	uint32_t first_child, n_children;
-	/* of all stacks through this node, in the profile and in the older one */
+	/* live memory of all stacks through this node, in the profile and in the older one */
 	struct estimate live, base;
 	uint32_t begin, end; /* private: range of these stacks */
 };
@@ -49,12 +51,12 @@ struct tree {
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
 	uint32_t depth; /* of the deepest node */
-	/* share of all bytes (of the older profile's, too); smaller nodes are folded */
+	/* a node is folded if its share of all bytes is smaller, in the older profile as well */
 	double min_share;
-	size_t gone_stacks; /* stacks only in the older profile, and their bytes there */
+	size_t gone_stacks; /* number of stacks that only the older profile has, and their bytes */
 	double gone_bytes;
-	bool unsure; /* no change has a known interval: one profile was windowed, or does not say
-		      * how it was sampled */
+	bool unsure; /* no change has a known interval, because one profile was windowed or does not
+		      * say how it was sampled */
 	/* bytes that may be live (95 %) in a stack without samples */
 	double unseen_live, unseen_base;
 	char (*addresses)[24]; /* private: names of frames that have none */

@@ -22,7 +22,7 @@
 /* A group and its weight. */
 struct weighed {
 	const struct group *group;
-	struct estimate amount; /* bytes holds the weight, in any unit */
+	struct estimate amount; /* .bytes is the weight, in the unit of the weight */
 };
 
 /* Makes an estimate of `bytes`, which are a part of what the group's stacks allocated. In a

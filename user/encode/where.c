@@ -30,9 +30,9 @@ struct story_frame {
 struct story {
 	struct story_frame *frames;
 	size_t n;
-	/* called: what the first frame called to get memory, which is not own. innermost: the last
-	 * function in the chain of calls that begins there, the nearest to the allocation; set only
-	 * where it tells something more (story__tell_called()). NULL: none. Owned. */
+	/* called: the function of other code that the first frame called to get memory. innermost:
+	 * the last function of this chain of calls, nearest to the allocation; set only where it
+	 * adds something (story__tell_called()). NULL: none. Owned. */
 	char *called, *innermost;
 	bool has_own;		    /* the first frame is the program's own */
 	enum frame_owner least_own; /* frames from this one up count as own, if has_own */
@@ -92,8 +92,8 @@ static bool same_class(const char *a, const char *b)
 	return len == len_b && !strncmp(a, b, len);
 }
 
-/* What the own frame called to get memory: a chain of calls, as far as they have names. NULL: there
- * is none of the kind. */
+/* The chain of calls from the own frame to the allocation, as far as functions have names. NULL:
+ * the chain has no function of this kind. */
 struct calls {
 	const char *outermost, *innermost; /* of the runtime */
 	const char *native;		   /* the interpreter's that is nearest to the allocation */
@@ -104,7 +104,7 @@ static void calls__add(struct calls *calls, const char *name, enum frame_owner o
 {
 	if (owner == FRAME_OF_LIBRARY)
 		calls->library = name;
-	/* PyDict_New tells more than the interpreter's plumbing between it and the own frame */
+	/* PyDict_New says more than the interpreter's internal functions that lead to it */
 	if (owner == FRAME_OF_INTERPRETER &&
 	    (!calls->native ||
 	     (function__module_length(calls->native) && !function__module_length(name))))
@@ -121,10 +121,10 @@ static bool is_worth_telling(const char *innermost, const char *called)
 	       !strstr(innermost, "::_") && !same_class(innermost, called);
 }
 
-/* Sets called and innermost of the story. With innermost, two stacks through the same function can
- * be told apart: one allocates a map's nodes, the other the strings in them. Of the runtime's calls
- * the story keeps innermost only if both are std:: functions of different classes, and innermost
- * has a name that people use (no "::_"). */
+/* Sets called and innermost of the story. innermost distinguishes two stacks through the same
+ * function: one allocates a map's nodes, the other the strings in them. If both are the runtime's,
+ * the story has innermost only if both are std:: functions of different classes, and innermost is a
+ * public name (without "::_"). */
 static int story__tell_called(struct story *story, const struct calls *calls)
 {
 	bool library = calls->library && calls->native && !function__module_length(calls->native),
@@ -186,7 +186,7 @@ static int find_own(struct frame_walk *walk, struct story *story)
 {
 	int rc = find_first(walk, FRAME_OWN, story);
 
-	/* a program that is all libraries, or whose own functions have no names */
+	/* for a program that consists of libraries, or whose own functions have no names */
 	return rc || story->has_own ? rc : find_first(walk, FRAME_OF_INTERPRETER, story);
 }
 
@@ -236,7 +236,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 	return 0;
 }
 
-/* Fills a story of at most `most` frames. The walk then continues behind them. */
+/* Fills a story of at most `most` frames. The walk then continues after them. */
 static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, struct story *story)
 {
 	const char *name, *root = "[no stack]";
@@ -303,8 +303,8 @@ static char *called_text(const struct story *story, size_t room)
 	return n < 0 ? NULL : text;
 }
 
-/* If a story is too long for room, folds runs of frames without names, so that names behind them
- * are shown. */
+/* If a story is too long for room, folds runs of frames without names, so that names after them are
+ * shown. */
 static int story__make_room(struct story *story, size_t room)
 {
 	size_t columns = 0;
