@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "decode/internal.h"
 
-/* The number behind the last blank: digits, perhaps with a fraction. *ret_len is the length of what
- * stands before the blank. */
+/* The number after the last blank: digits, perhaps with a fraction. *ret_len is the length of the
+ * text before the blank. */
 static int take_number(const struct line *line, size_t *ret_len, double *ret)
 {
 	const char *end = line->text + line->len, *blank = memrchr(line->text, ' ', line->len),
@@ -30,8 +30,8 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-/* What is kept of the line before. Most files are sorted, so a line often begins with the same
- * names as the line before. */
+/* The names of the last line. Most files are sorted, so a line often begins with the same names as
+ * the line before. */
 struct stacks {
 	/* addresses of the last line's names, MAX_STACK_FRAMES each */
 	uint64_t *from_root, *from_leaf;
@@ -39,8 +39,8 @@ struct stacks {
 	size_t len;
 };
 
-/* How many whole names at its beginning the line has in common with the line before. *ret_start is
- * where the next name begins. */
+/* With how many names of the last line the line begins. *ret_start is where its next name
+ * begins. */
 static size_t count_shared(const struct stacks *last, const char *text, size_t len,
 			   size_t *ret_start)
 {
@@ -110,7 +110,7 @@ int decode_collapsed(const struct input *in, struct making *making)
 	}
 	if (!rc && !making->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
-	/* half of a number that was cut would pass for a whole one */
+	/* a number that was cut in the middle would look like a whole one */
 	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds out which format a file has; and what the readers of all formats share. */
+/* Finds out which format a file has. Also has the functions that the readers of all formats
+ * share. */
 #include "decode/decode.h"
 
 #include <errno.h>
@@ -17,8 +18,9 @@
 #include "decode/internal.h"
 #include "profile/pprof.h"
 
-#define LOOK_AT 65536 /* bytes that are looked at to tell text from binary */
-/* The kernel gives no tid from here on. Threads without a possible tid get numbers from here on. */
+#define LOOK_AT 65536 /* the first bytes of a file, which tell text from binary */
+/* The kernel gives only tids below this. Threads with an impossible tid get numbers from this
+ * on. */
 #define FIRST_OWN_TID (1u << 31)
 /* size of a slot in the look-up tables that a profile is built with; half of the slots stay
  * empty */
@@ -246,8 +248,8 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
 {
-	/* A second entry for the same site and thread counts again, because it is not known here
-	 * whether the entry is new. */
+	/* Counts a second entry for the same site and thread again, because it is not known here
+	 * whether an entry is new. */
 	if (++making->n_held > making->limits->items)
 		return making__refuse(making,
 				      "more shares of threads in stacks than any profile has");
@@ -273,8 +275,7 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 
 	if (!(n > 0))
 		return (struct estimate){};
-	/* Blocks of no bytes are never sampled, so their number cannot be scaled and stays as it
-	 * is. */
+	/* Blocks of 0 bytes are never sampled, so their number cannot be scaled up. */
 	if (!interval || !(x > 0))
 		return (struct estimate){.objects = n, .bytes = s};
 	p = -expm1(-x / (double)interval);
@@ -369,13 +370,13 @@ int making__finish(struct making *making)
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
-		/* the file does not say; at least what is live was allocated */
+		/* the file does not say how much was allocated; it was at least the live memory */
 		if (profile->no_allocated) {
 			site->alloc_objects = site->live.objects;
 			site->alloc_bytes = site->live.bytes;
 		}
 		if (!profile->no_allocated && !isnan(site->freed_bytes))
-			continue; /* the file says it */
+			continue; /* the file has the figure */
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
@@ -389,7 +390,7 @@ int making__finish(struct making *making)
 
 /* --- files --- */
 
-/* Unpacks a gzip file. It may consist of several gzip files, one after the other. */
+/* Unpacks a gzip file, which may consist of several gzip files, one after the other. */
 static int unpack(const struct input *in, char **ret_bytes, size_t *ret_len)
 {
 	z_stream zip = {.next_in = (Bytef *)in->bytes, .avail_in = (uInt)in->len};
@@ -444,7 +445,7 @@ static bool is_gzip(const struct input *in)
 	return in->len >= 2 && !memcmp(in->bytes, "\x1f\x8b", 2);
 }
 
-/* A binary file, such as pprof's, has a byte near its start that no text has. */
+/* A binary file, such as one of pprof, has near its start a byte that no text has. */
 static bool is_text(const struct input *in)
 {
 	size_t n = in->len < LOOK_AT ? in->len : LOOK_AT;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Files in, profile out. A file comes from memtrace or from another tool, and is not trusted:
- * whatever is in it, reading it takes bounded memory and time. An error message names the place of
- * what is wrong. */
+ * reading any file takes bounded memory and time. An error message names the place of the fault in
+ * the file. */
 #ifndef MEMTRACE_DECODE_DECODE_H
 #define MEMTRACE_DECODE_DECODE_H
 
@@ -12,30 +12,29 @@
 
 #define DECODE_MAX_BYTES (256u << 20) /* limit for a file, packed and unpacked */
 
-/* Reads the file called path ("-": standard input). Its content tells which of these formats it
- * has:
+/* Reads the file called path ("-": standard input). The format is found by the file's content:
  *
  * - pprof (profile.proto), gzipped or not: memtrace's own, with all that profile/pprof.h describes,
- *   and other heap profilers' with inuse_space or space. Files of other profilers tell no variance,
- *   so it is computed. The computation assumes that they sampled by the file's period, and that all
- *   blocks of a pprof sample have its mean size.
- * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or behind a section
- *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are unsampled as jeprof
+ *   and other heap profilers' with inuse_space or space. Files of other profilers have no
+ *   variance, so it is computed. The computation assumes that the profiler sampled by the file's
+ *   period, and that all blocks of a pprof sample have its mean size.
+ * - heap_v2 of memtrace and jemalloc, with the lines of threads or without, raw or after a section
+ *   of symbols ("--- symbol"); and the one-line form of gperftools. Numbers are scaled up as jeprof
  *   does it (encode/encode.h), and the variance is computed as above.
  * - collapsed: live bytes by names, and nothing else. no_objects and leaf_holds are set, and
  *   interval_bytes is 0.
  *
  * Numbers that go into sums are refused if they are impossible (more than 2^62 bytes or objects,
- * all stacks together). Elsewhere they are cut to what is possible: shares to 0 .. 1, sizes to 0 ..
- * 2^62. Threads with a tid that the kernel never gives are kept apart under numbers from 2^31 on.
- * Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There are limits
- * (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1 GiB for the
- * memory of the profile.
+ * all stacks together). Other numbers are limited to possible values: shares to 0 .. 1, sizes to 0
+ * .. 2^62. Threads whose tid the kernel never gives stay separate threads, under numbers from 2^31
+ * on. Unusable lines of a list of libraries are counted as lost: mappings_unreadable. There are
+ * limits (decode/internal.h): 4 million items of each kind, such as stacks or functions, and 1 GiB
+ * for the memory of the profile.
  *
  * The profile is sorted, and all locations have names ("module+0xoff" or "0xaddr" where the file
  * has none). The caller frees it. 0, or negative errno (-EINVAL: not such a file, or broken;
- * -EFBIG: a limit is exceeded; -ENOMEM). err then names path, the line or byte (unless the error is
- * of the whole file), and the reason. */
+ * -EFBIG: a limit is exceeded; -ENOMEM). err then names path, the line or byte (unless the whole
+ * file is at fault), and the reason. */
 int decode_file(const char *path, struct profile **ret_profile, struct error *err);
 
 /* decode_file() for len bytes in memory; name is what err calls them. */

@@ -1,28 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Heap profiles in text (encode/encode.h tells what the numbers of heap_v2 mean):
  *
- *	--- symbol			only in files that carry their names
- *	binary=/usr/bin/redis-server
- *	0x0000000000401010 main--inlined
- *	---
- *	--- heap
- *	heap_v2/524288			jemalloc, memtrace
- *	  t*: 7: 3670016 [0: 0]
- *	  t1: 7: 3670016 [0: 0] main
- *	@ 0x401011 0x402000		leaf first
- *	  t*: 7: 3670016 [0: 0]
- *	  t1: 7: 3670016 [0: 0]
+ * 	--- symbol			only in files that carry their names
+ * 	binary=/usr/bin/redis-server
+ * 	0x0000000000401010 main--inlined
+ * 	---
+ * 	--- heap
+ * 	heap_v2/524288			jemalloc, memtrace
+ * 	  t*: 7: 3670016 [0: 0]
+ * 	  t1: 7: 3670016 [0: 0] main
+ * 	@ 0x401011 0x402000		leaf first
+ * 	  t*: 7: 3670016 [0: 0]
+ * 	  t1: 7: 3670016 [0: 0]
  *
- *	MAPPED_LIBRARIES:
- *	(the text of /proc/PID/maps)
+ * 	MAPPED_LIBRARIES:
+ * 	(the text of /proc/PID/maps)
  *
  * or, in the place of heap_v2, gperftools' form, with one line for each stack:
  *
- *	heap profile:   14:  17384 [  34: 19204] @ heapprofile
- *	     4:  16384 [     4:  16384] @ 0x401011 0x402000
+ * 	heap profile:   14:  17384 [  34: 19204] @ heapprofile
+ * 	     4:  16384 [     4:  16384] @ 0x401011 0x402000
  *
  * ("@ heap_v2/R" is sampled, "@ heapprofile" is not; the line "--- heap" may be missing.) A file
- * may contain a stack twice. Each entry is then unsampled by itself, and the results are added up,
+ * may contain a stack twice. Each entry is then scaled up by itself, and the results are added up,
  * as in every other reader. */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,10 +56,10 @@ struct heap {
 	const struct input *in;
 	struct making *making;
 	struct profile *profile;
-	uint64_t interval; /* 0: nothing is sampled, and nothing is unsampled */
+	uint64_t interval; /* sampling interval in bytes; 0: not sampled */
 	struct symbol *symbols;
 	size_t n_symbols, symbols_room;
-	/* the stack at hand */
+	/* the stack that is being read */
 	uint64_t *addrs;
 	size_t n_addrs;
 	bool has_stack, has_counts;
@@ -175,8 +175,8 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		objects += part.objects;
 		bytes += part.bytes;
 	}
-	/* Each thread's counts are unsampled by their own mean size. The results are then scaled so
-	 * that they add up to what the stack holds. */
+	/* Each thread's counts are scaled up by their own mean size. The results are then adjusted
+	 * so that they add up to the memory of the stack. */
 	for (size_t i = 0; i < h->n_held && !rc; i++) {
 		const struct counts *c = &h->held[i].counts;
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
@@ -189,7 +189,7 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 	return rc;
 }
 
-/* Adds the stack at hand to the profile, if there is one. */
+/* Adds the stack that was read to the profile, if there is one. */
 static int end_stack(struct heap *h, const struct line *line)
 {
 	const struct counts *c = &h->counts;
@@ -215,7 +215,7 @@ static int end_stack(struct heap *h, const struct line *line)
 	return rc;
 }
 
-/* Takes a line "t*: ..." or "t17: ...". Before the file's first stack, a line "t17: ..." ends with
+/* Reads a line "t*: ..." or "t17: ...". Before the file's first stack, a line "t17: ..." ends with
  * the thread's name. */
 static int take_thread_line(struct heap *h, const struct line *line, struct text *in)
 {
@@ -251,7 +251,7 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 	return 0;
 }
 
-/* A line of the part with the stacks. */
+/* Reads a line of the part with the stacks. */
 static int take_line(struct heap *h, const struct line *line, bool one_line)
 {
 	struct text in = {line->text, line->text + line->len};
@@ -275,7 +275,7 @@ static int take_line(struct heap *h, const struct line *line, bool one_line)
 	return rc ? rc : take_stack(h, line, &in);
 }
 
-/* --- what stands before and behind the stacks --- */
+/* --- the parts before and after the stacks --- */
 
 static size_t name_length(const char *start, const char *end)
 {
@@ -321,7 +321,7 @@ static bool is_head(const struct line *line)
 	return line__starts(line, "heap profile:") || line__starts(line, "heap_v2/");
 }
 
-/* Reads on to the first line of the stacks, or to "--- heap" before it. */
+/* Reads up to the first line of the stacks, or to "--- heap" before it. */
 static int take_symbols(struct heap *h, struct line *line)
 {
 	bool over = false;
@@ -344,7 +344,7 @@ static int take_symbols(struct heap *h, struct line *line)
 				    "it ends before the stacks: it was cut short");
 }
 
-/* Takes the line that says which form the file has, and how it was sampled. */
+/* Reads the line that says which form the file has, and how it was sampled. */
 static int take_head(struct heap *h, const struct line *line, bool *ret_one_line)
 {
 	struct text in = {line->text, line->text + line->len};
@@ -371,8 +371,8 @@ static int take_head(struct heap *h, const struct line *line, bool *ret_one_line
 	return 0;
 }
 
-/* Takes one line of the list of libraries. Lines are parsed one by one because parsing the whole
- * list at once would need a second copy of it. *end: where the mapping before ends. */
+/* Reads one line of the list of libraries. Lines are parsed one by one, because parsing the whole
+ * list at once would need a second copy of it. *end: where the mapping before this line ends. */
 static int take_library(struct heap *h, const struct line *line, uint64_t *end, uint64_t *n_broken)
 {
 	struct profile_mapping mapping = {};
@@ -426,7 +426,7 @@ static const struct symbol *find_symbol(const struct heap *h, uint64_t addr)
 	return at < h->n_symbols && h->symbols[at].addr == addr ? &h->symbols[at] : NULL;
 }
 
-/* In "outer--inner": where the name of the next function begins, behind the dashes. NULL: there is
+/* In "outer--inner": where the name of the next function begins, after the dashes. NULL: there is
  * none. The dashes of "operator--" belong to the name. */
 static const char *next_function(const char *name, const char *end)
 {

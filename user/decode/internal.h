@@ -11,20 +11,20 @@
 #include "base/intern.h"
 #include "profile/profile.h"
 
-#define MAX_STACK_FRAMES 16384 /* of one stack */
+#define MAX_STACK_FRAMES 16384 /* limit for one stack */
 #define MAX_NAME_BYTES	 4096  /* longer names are cut */
 /* limit for bytes or objects of all stacks together: integer sums of them cannot overflow */
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
-/* No real profile comes near any of these limits. They bound the memory that a file can make
- * memtrace use to some 2 GB. This includes what is kept beside the profile while it is read. */
+/* No real profile comes near any of these limits. They limit the memory that a file can make
+ * memtrace use to some 2 GB. This includes the tables that exist only while the file is read. */
 struct decode_limits {
 	uint64_t items;	    /* of each kind: functions, strings, stacks, threads, mappings, lines of
 			     * locations ... */
-	uint64_t locations; /* distinct ones in stacks */
-	uint64_t frames;    /* in all distinct stacks together */
-	uint64_t bytes;	    /* memory of the profile, with what the allocator adds */
+	uint64_t locations; /* distinct addresses in stacks */
+	uint64_t frames;    /* frames of all distinct stacks together */
+	uint64_t bytes;	    /* memory of the profile, with the allocator's overhead */
 	/* of all stacks written out in full, with inlined functions */
 	uint64_t written_frames, written_bytes;
 };
@@ -63,17 +63,18 @@ bool input__next_line(const struct input *in, struct line *line);
 
 bool line__starts(const struct line *line, const char *word);
 
-/* A profile while it is read. At the beginning all is zero except profile and limits. If a function
- * below refuses something, it leaves the reason in why. The reader of the format knows the place in
- * the file, and reports place and reason. */
+/* A profile while it is read. At the beginning all fields are zero except profile and limits. A
+ * function below that refuses a number or an entry sets why to the reason. The reader of the format
+ * knows the place in the file, and reports place and reason. */
 struct making {
 	struct profile *profile;
 	const struct decode_limits *limits;
 	const char *why;      /* static */
-	struct intern stacks; /* addresses of a stack; the number is the index of its site */
-	/* names of frames without an address; they get the address PROFILE_NO_ADDR + number */
+	struct intern stacks; /* keys: addresses of stacks; number: index of the site */
+	/* names of frames without an address; such a frame gets the address PROFILE_NO_ADDR +
+	 * number */
 	struct intern names;
-	/* threads without a possible tid, found by tid, or by name if the tid is NO_TID */
+	/* threads with an impossible tid; key: the tid, or the name if the tid is NO_TID */
 	struct intern threads;
 	uint64_t n_frames, n_held, n_bytes;
 	struct {
@@ -86,8 +87,8 @@ void making__clear(struct making *making);
 /* Sets why and returns -EFBIG. */
 int making__refuse(struct making *making, const char *static_why);
 
-/* The site of a stack of addresses, leaf first. A stack that comes for the first time gets a new
- * site, whose survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
+/* The site of a stack of addresses, leaf first. A stack that is new gets a new site, whose
+ * survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
 /* Adds to a site's live memory, and to what it allocated. 0; -EFBIG: all stacks together have more
@@ -100,20 +101,19 @@ int making__name(struct making *making, const char *name, size_t len, uint64_t *
 
 #define NO_TID UINT64_MAX
 
-/* Finds or adds a thread. A thread with a tid below 2^31 is identified by the tid. The kernel gives
- * no larger tids. A thread with a larger one is also identified by the tid alone, but a thread with
- * NO_TID by its name alone. In the profile both kinds get new tids from 2^31 on. 0; -EFBIG;
- * -ENOMEM. */
+/* Finds or adds a thread. A thread is identified by its tid alone, or, with NO_TID, by its name
+ * alone. The kernel gives tids below 2^31 only. A thread with a larger tid or with NO_TID gets a
+ * new tid from 2^31 on. 0; -EFBIG; -ENOMEM. */
 int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread);
 
-/* Adds to what a thread holds of the live memory of a site. 0; -EFBIG; -ENOMEM. */
+/* Adds to a thread's part of the live memory of a site. 0; -EFBIG; -ENOMEM. */
 int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes);
 
 /* Adds a copy of the mapping. 0; -EFBIG; -ENOMEM. */
 int making__mapping(struct making *making, const struct profile_mapping *mapping);
 
-/* Counts one allocation of so many bytes that is about to be made, with what the allocator adds. 0
- * or -EFBIG. */
+/* Counts one allocation of so many bytes, with the allocator's overhead, before it is made. 0 or
+ * -EFBIG. */
 int making__take(struct making *making, size_t bytes);
 
 /* Names a location by path and offset ("libc.so.6+0x1234"). Without a path, off is the address,
@@ -121,19 +121,20 @@ int making__take(struct making *making, size_t bytes);
 int making__name_by_offset(struct making *making, struct profile_location *location,
 			   const char *path, uint64_t off);
 
-/* Estimates what n sampled objects of s bytes altogether stand for, sampled at interval. With
- * interval 0 they stand for themselves, and their error is not known. */
+/* Estimates how much memory n objects of s bytes in total stand for, if they were sampled at
+ * interval. With interval 0 they stand for themselves, and the error is not known. */
 struct estimate unsampled(double n, double s, uint64_t interval);
 
-/* Sorts the profile, when all sites are there. Then names the locations whose addresses are from
- * making__name(). 0; -EFBIG; -ENOMEM. */
+/* Sorts the profile. All sites must have been added. Then names the locations whose addresses are
+ * from making__name(). 0; -EFBIG; -ENOMEM. */
 int making__sort(struct making *making);
 
 /* At the end: names the locations that have no name yet by their offset, and checks the size of all
  * stacks written out. 0; -EFBIG; -ENOMEM. */
 int making__finish(struct making *making);
 
-/* Reads decimal digits at *pos, and moves *pos behind them. 0, -EINVAL: none there or too large. */
+/* Reads decimal digits at *pos, and moves *pos after them. 0, or -EINVAL: no digit, or the number
+ * is too large. */
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
 /* The formats. Each fills in making->profile. 0, or negative errno with in->err set. -ENOMEM, and

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reads files in pprof's format, profile.proto: calls the parts of the reader in their order
- * (pprof_parts.h). profile/pprof.h describes what memtrace's own profiles contain and others do
- * not. */
+ * (pprof_parts.h). profile/pprof.h describes what only memtrace's own profiles contain. */
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_TRIES 100 /* stacks to look at for the allocator */
+#define MAX_TRIES 100 /* at most so many stacks are searched for the allocator */
 
 /* Does a regular expression contain the name as text? Backslashes that quote are skipped. */
 static bool is_named_in(struct bytes regex, const char *name)
@@ -31,9 +30,9 @@ static bool is_named_in(struct bytes regex, const char *name)
 	return false;
 }
 
-/* Is the leaf of each stack the function that holds the memory? It is not if any stack begins with
- * an allocator's function that drop_frames names. Tools that obey drop_frames leave these functions
- * out when they write the profile again. */
+/* Is the leaf of each stack the function that holds the memory? The answer is no if any stack
+ * begins with an allocator's function that drop_frames names. Tools that obey drop_frames leave
+ * these functions out when they write the profile again. */
 static bool leaf_holds(const struct pprof_file *file)
 {
 	const struct profile *profile = file->making->profile;

@@ -12,7 +12,7 @@
 #define MAX_COUNTERS 1000
 
 #define SEEN_WHAT  (1ULL << 63)
-#define OLD_FAULTS "growth" /* what files of older versions call faults */
+#define OLD_FAULTS "growth" /* the word for faults in files of older versions */
 
 /* The values of COMMENT_WHAT and COMMENT_MODE. */
 
@@ -117,14 +117,14 @@ static void set_survival_ages(struct profile *profile, const char *value)
 	}
 }
 
-/* What follows word in key, or NULL. */
+/* The rest of key if key begins with word, else NULL. */
 static const char *behind(const char *key, const char *word)
 {
 	return strncmp(key, word, strlen(word)) ? NULL : key + strlen(word);
 }
 
-/* Takes a comment if it is one of memtrace's. A value that is set already stays. So a merged
- * profile has the values of the first of its parts. */
+/* Uses a comment if it is one of memtrace's. A value that is set already stays. So a merged profile
+ * has the values of its first part. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {
 	const char *rest;
@@ -167,7 +167,7 @@ static int take_comment(struct profile *profile, const char *key, const char *va
 	return 0;
 }
 
-/* Is it the comment that only memtrace writes, and writes into every file? */
+/* Is this the comment that memtrace writes into each of its files, and no other program writes? */
 static bool is_own(const struct pprof_file *file, uint64_t comment)
 {
 	char line[64];

@@ -16,8 +16,8 @@ struct function {
 struct names {
 	const struct pprof_file *file;
 	const struct pprof_places *places;
-	struct function *functions; /* as in file->functions */
-	size_t n_lines;		    /* of locations, so far */
+	struct function *functions; /* same indices as file->functions */
+	size_t n_lines;		    /* lines of locations read so far */
 };
 
 /* Why a frame has no name. In memtrace's files the system name of its function tells the reason. */
@@ -61,7 +61,7 @@ static int read_functions(struct names *names)
 	return rc;
 }
 
-/* Fills in the frame of a line. 1; 0: it has no name; negative errno. */
+/* Fills in the frame of a line. 1; 0: the frame has no name; negative errno. */
 static int read_frame(const struct names *names, const struct field *line,
 		      struct profile_frame *ret_frame, enum unresolved_reason *ret_reason)
 {
@@ -108,7 +108,8 @@ static int read_frame(const struct names *names, const struct field *line,
 	return 1;
 }
 
-/* Counts the lines of a location. Those without names count, too: reading them takes time. */
+/* Counts the lines of a location. Lines without names count, too, because reading them takes
+ * time. */
 static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 {
 	struct making *making = names->file->making;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What only memtrace writes into its files. A later version may have more fields, and more numbers
- * in a field. Both are skipped. */
+/* Fields that only memtrace writes. A later version may have more fields, and more numbers in a
+ * field. Both are skipped. */
 #include <endian.h>
 #include <errno.h>
 #include <math.h>
@@ -11,9 +11,9 @@
 #include "base/vector.h"
 #include "decode/pprof_parts.h"
 
-#define MAX_TID INT32_MAX /* the kernel has none above */
+#define MAX_TID INT32_MAX /* the kernel has no larger tid */
 
-/* Takes n packed doubles of any value. */
+/* Reads n packed doubles of any value. */
 static int take_any_reals(const struct pprof_file *file, const struct field *field, double *ret,
 			  size_t n)
 {
@@ -203,7 +203,7 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 struct resident_reader {
 	const struct pprof_file *file;
 	struct resident *resident;
-	uint64_t sum; /* of all numbers so far */
+	uint64_t sum; /* sum of all numbers so far */
 };
 
 /* False: the sum is larger than possible. */
@@ -340,7 +340,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 
 	if (!r)
 		return -ENOMEM;
-	resident__free(profile->resident); /* if there are several, the last one counts */
+	resident__free(profile->resident); /* a file may have several sets; the last one counts */
 	profile->resident = r;
 	if (making__take(file->making, sizeof(*r)))
 		return -EFBIG;
@@ -403,7 +403,7 @@ static int read_probe(const struct pprof_file *file, const struct field *field)
 	return profile__add_probe(making->profile, &probe);
 }
 
-/* If there are several, the first one counts. */
+/* Reads why the process was not traced. If there are several such fields, the first one counts. */
 static int read_not_traced(const struct pprof_file *file, const struct field *field)
 {
 	struct profile *profile = file->making->profile;

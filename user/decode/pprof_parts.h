@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: the parts of the reader of pprof, each in a file of that name. The messages
- * of a file refer to each other by number and may come in any order. So the tables are read first
- * (pprof_file), then the comments, which describe the whole (pprof_comments), then mappings and
- * locations (pprof_places), then the samples, which refer to locations (pprof_samples). Last come
- * memtrace's own fields (pprof_own) and the names of the locations that are in the profile
- * (pprof_names).
+/* Private to the room: the parts of the reader of pprof, each in a file of the same name. The
+ * messages of a file refer to each other by number and may come in any order. So the tables are
+ * read first (pprof_file), then the comments, which describe the whole (pprof_comments), then
+ * mappings and locations (pprof_places), then the samples, which refer to locations
+ * (pprof_samples). Last come memtrace's own fields (pprof_own) and the names of the locations that
+ * are in the profile (pprof_names).
  *
  * Functions that return int return 0, or negative errno as decode_pprof() does. Memory is allocated
- * for what is really in the file, never for a size that the file states. */
+ * for entries that the file really contains, never for a size that it states. */
 #ifndef MEMTRACE_DECODE_PPROF_PARTS_H
 #define MEMTRACE_DECODE_PPROF_PARTS_H
 
 #include "decode/wire.h"
 #include "profile/pprof.h"
 
-/* --- pprof_file: what the file consists of, and the look-up of strings and ids --- */
+/* --- pprof_file: the messages of the file, and the look-up of strings and ids --- */
 
 #define PPROF_MAX_TYPES 64
 
@@ -30,15 +30,15 @@ struct pprof_table {
 /* A text is an index in the table of strings. */
 struct pprof_file {
 	const struct input *input;
-	struct making *making; /* the profile that is made */
+	struct making *making; /* the profile while it is read */
 	struct bytes *strings;
 	size_t n_strings, strings_room;
 	struct pprof_table mappings, locations, functions;
 	struct {
 		uint64_t type, unit; /* texts */
-	} types[PPROF_MAX_TYPES];    /* of the values of each sample */
+	} types[PPROF_MAX_TYPES];    /* types of the values of a sample */
 	size_t n_types;
-	int value_at[VALUES]; /* index in types; -1: none */
+	int value_at[VALUES]; /* index into types, or -1 */
 	uint64_t *comments;   /* texts */
 	size_t n_comments, comments_room;
 	uint64_t drop_frames, period_type, period_unit; /* texts */
@@ -54,8 +54,8 @@ int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
 
-/* Set the error at this place. pprof_file__bad() returns -EINVAL. pprof_file__too_much() gives the
- * reason from making->why and returns -EFBIG. */
+/* Set the error, with `at` as its place. pprof_file__bad() returns -EINVAL. pprof_file__too_much()
+ * gives the reason from making->why and returns -EFBIG. */
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
@@ -67,7 +67,7 @@ bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const c
 /* A copy that the caller frees; NULL: no memory. */
 char *pprof_file__copy_text(const struct pprof_file *file, uint64_t number);
 
-/* A field of a message, and where its number goes. */
+/* A field of a message, and where to store its number. */
 struct pprof_member {
 	uint32_t field;
 	enum {
@@ -97,7 +97,8 @@ int pprof_comments__read(struct pprof_file *file);
 struct pprof_mapping {
 	uint64_t start, limit, off;
 	uint64_t filename, build_id; /* texts */
-	bool used;		     /* the profile has it: valid, and no earlier one overlaps it */
+	bool used;		     /* the profile has this mapping: it is valid, and overlaps no
+				      * earlier one */
 };
 
 struct pprof_location {
@@ -111,10 +112,10 @@ struct pprof_location {
 struct pprof_places {
 	struct pprof_mapping *mappings;	  /* same indices as file->mappings */
 	struct pprof_location *locations; /* same indices as file->locations */
-	struct pprof_location **order;	  /* all of these, ascending by addr */
+	struct pprof_location **order;	  /* all locations, ascending by addr */
 };
 
-/* Adds the mappings to the profile, and gives each location its addr. */
+/* Adds the mappings to the profile, and sets the addr of each location. */
 int pprof_places__read(struct pprof_places *places, const struct pprof_file *file);
 
 void pprof_places__clear(struct pprof_places *places);
@@ -124,7 +125,7 @@ void pprof_places__clear(struct pprof_places *places);
 /* Adds all samples to the profile's sites. */
 int pprof_samples__read(const struct pprof_file *file, const struct pprof_places *places);
 
-/* --- pprof_own: the fields of our own (enum pprof_own_field) --- */
+/* --- pprof_own: memtrace's own fields (enum pprof_own_field) --- */
 
 /* These functions are for files that memtrace has written. They return -EINVAL also for an
  * impossible number. */
@@ -136,28 +137,28 @@ int pprof_own__read(const struct pprof_file *file);
 int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
 			       double ret[OWN_REMAINDERS]);
 
-/* What SAMPLE_OWN_STACK tells of a sample's stack. */
+/* The figures of a sample's stack in SAMPLE_OWN_STACK. */
 struct pprof_own_stack {
 	bool any, has_freed, has_peak, has_ended, has_why;
 	double freed[2], peak[2]; /* objects, bytes */
-	struct site_life life;	  /* life.ended only if has_ended */
+	struct site_life life;	  /* life.ended is set only if has_ended */
 	struct field why;
 };
 
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
 			  struct pprof_own_stack *ret);
 
-/* Copies what was read to the site. If a stack has several such samples, the last one counts. */
+/* Copies the figures to the site. If several samples of a stack have them, the last one counts. */
 int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
 			 struct profile_site *site);
 
-/* Takes n packed doubles, each from 0 to most. */
+/* Reads n packed doubles, each from 0 to most. */
 int pprof_own__take_reals(const struct pprof_file *file, const struct field *field, double most,
 			  double *ret, size_t n);
 
 /* --- pprof_why --- */
 
-/* Read OWN_STACK_WHY into the site, PROFILE_OWN_WHY into the profile. */
+/* The first reads OWN_STACK_WHY into the site, the second PROFILE_OWN_WHY into the profile. */
 int pprof_why__set_site(const struct pprof_file *file, const struct field *field,
 			struct profile_site *site);
 int pprof_why__read(const struct pprof_file *file, const struct field *field);

@@ -29,9 +29,9 @@ enum label_kind {
 	KIND_REPLACES,
 	KIND_PEAK_OBJECTS,
 	KIND_PEAK_SPACE,
-	KIND_SURVIVAL,					    /* + index of the age */
-	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* the same */
-	KIND_FREED = KIND_OLDER + PROFILE_SURVIVAL_AGES,    /* + class of the age */
+	KIND_SURVIVAL,					    /* plus the index of the age */
+	KIND_OLDER = KIND_SURVIVAL + PROFILE_SURVIVAL_AGES, /* plus the index of the age */
+	KIND_FREED = KIND_OLDER + PROFILE_SURVIVAL_AGES,    /* plus the class of the age */
 };
 
 struct label {
@@ -42,7 +42,7 @@ struct label {
 /* What the labels of one sample say. */
 struct labels {
 	bool has_thread;
-	uint64_t thread; /* its name, a text */
+	uint64_t thread; /* the thread's name, a text */
 	bool has_tid;
 	uint64_t tid;
 	bool incomplete, truncated, allocators_own, has_low, has_high, replaces;
@@ -57,7 +57,7 @@ struct samples {
 	const struct pprof_places *places;
 	struct profile *profile;
 	uint8_t *kinds; /* enum label_kind, by the key's text; 0: not looked up yet */
-	/* of the sample at hand */
+	/* of the sample that is being read */
 	uint64_t *addrs; /* room for MAX_STACK_FRAMES */
 	size_t n_addrs;
 	int64_t values[PPROF_MAX_TYPES];
@@ -260,8 +260,8 @@ static void use_label(struct samples *samples, const struct label *label)
 	}
 }
 
-/* A value of the sample at hand, as it is rounded in the file. memtrace's encoder carries what it
- * rounds off one sample to the next one. So the sum of such values over all samples is right. */
+/* A value of the sample, rounded as in the file. memtrace's encoder carries the rounding error of
+ * one sample to the next one. So the sum of such values over all samples is right. */
 static double rounded_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];
@@ -279,8 +279,8 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 	return fmax(rounded + samples->remainders[value], 0);
 }
 
-/* The sample's live memory as an estimate. The file tells the error, or it is computed for sampling
- * by the file's period. */
+/* The sample's live memory as an estimate. The error is from the file, or it is computed for
+ * sampling by the file's period. */
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;
@@ -297,7 +297,7 @@ static struct estimate live_of(const struct samples *samples)
 		live.variance_max = labels->largest * labels->largest;
 		live.squares = labels->root_of_squares * labels->root_of_squares;
 		live.common = labels->common;
-		/* a stack's threads have samples of their own, which lack this label */
+		/* the samples of a stack's threads lack this label */
 		live.most = labels->most > 0	 ? labels->most
 			    : samples->file->own ? 0
 						 : samples->profile->windows.heap_mapped_bytes;
@@ -305,7 +305,8 @@ static struct estimate live_of(const struct samples *samples)
 		double p = -expm1(-bytes / objects / (double)interval);
 
 		live = unsampled(objects * p, bytes * p, interval);
-		live.objects = objects; /* exactly as in the file; unsampled() may have rounded */
+		live.objects = objects; /* as in the file; unsampled() may have rounded this
+					 * number */
 		live.bytes = bytes;
 	}
 	return live;
@@ -335,7 +336,8 @@ static void add_growth(struct growth *to, double bytes_per_s, const struct label
 	to->bytes_per_s += bytes_per_s;
 	if (!labels->has_low || !labels->has_high)
 		return;
-	/* A merged profile may have several intervals. Their sum is used, which is too wide. */
+	/* A merged profile may have several intervals of one stack. Their sum is used, although it
+	 * is too wide. */
 	to->low = (isnan(to->low) ? 0 : to->low) + labels->low;
 	to->high = (isnan(to->high) ? 0 : to->high) + labels->high;
 }

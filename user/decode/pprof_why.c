@@ -10,8 +10,8 @@
 
 #define MAX_ASKED (1ULL << 40) /* blocks: no process has more */
 
-/* Copies a text. Its length is limited, and counts towards the limit of the file's memory. NULL:
- * *ret_rc says why. */
+/* Copies a text of limited length. Its bytes count towards the limit of the file's memory. NULL:
+ * *ret_rc is the error. */
 static char *take_text(const struct pprof_file *file, uint64_t text, int *ret_rc)
 {
 	char *copy = pprof_file__copy_text(file, text);
@@ -77,7 +77,7 @@ int pprof_why__set_site(const struct pprof_file *file, const struct field *field
 
 	if (!why)
 		return -ENOMEM;
-	site_why__free(site->why); /* if there are several, the last one counts */
+	site_why__free(site->why); /* of several such fields, the last one counts */
 	site->why = why;
 	if (making__take(file->making, sizeof(*why) + SITE_HOLDERS * sizeof(*why->holders)))
 		return -EFBIG;
@@ -110,7 +110,7 @@ int pprof_why__read(const struct pprof_file *file, const struct field *field)
 
 	if (!why)
 		return -ENOMEM;
-	profile_why__free(profile->why); /* if there are several, the last one counts */
+	profile_why__free(profile->why); /* of several such fields, the last one counts */
 	profile->why = why;
 	if (making__take(file->making, sizeof(*why)))
 		return -EFBIG;

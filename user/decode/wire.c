@@ -24,8 +24,8 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* wire__bad() for bytes that are not even in protobuf's form: the file may be of any kind, and the
- * message says so unless the file was gzipped. */
+/* wire__bad() for bytes that are not even in protobuf's form. The file may then be of any kind, and
+ * the message says so unless the file was gzipped. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,
@@ -70,7 +70,7 @@ int wire__next(const struct input *input, struct bytes *message, struct field *r
 	switch (tag & 7) {
 	case WIRE_VARINT:
 		return take_varint(input, message, &ret->value) ? -EINVAL : 1;
-	case WIRE_FIXED64: /* pprof has no such field; one of a later version is skipped */
+	case WIRE_FIXED64: /* no field of pprof today; skipped */
 	case WIRE_FIXED32:
 		skip = (tag & 7) == WIRE_FIXED64 ? 8 : 4;
 		if ((size_t)(message->end - message->pos) < skip)

@@ -10,23 +10,23 @@
 
 #include "decode/internal.h"
 
-/* A part of the input: from pos up to end. Readers move pos. */
+/* A part of the input: from pos up to end. Reading moves pos. */
 struct bytes {
 	const uint8_t *pos, *end;
 };
 
 struct field {
-	uint32_t number; /* in its message; 0: of a type that no field of pprof has */
+	uint32_t number; /* the field's number; 0: its type occurs in no field of pprof */
 	bool is_bytes;
 	uint64_t value;	    /* if not is_bytes */
 	struct bytes bytes; /* if is_bytes */
-	const uint8_t *at;  /* where it begins in the input */
+	const uint8_t *at;  /* where the field begins in the input */
 };
 
 /* The whole input as a message. */
 struct bytes wire__message(const struct input *input);
 
-/* Sets the error "NAME: byte N: WHAT", N being the place of at, and returns code. */
+/* Sets the error "NAME: byte N: WHAT", where N is the offset of at, and returns code. */
 int wire__bad(const struct input *input, int code, const uint8_t *at, const char *what);
 
 /* Takes the next field of a message. 1; 0 at its end; negative errno. */
