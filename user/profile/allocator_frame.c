@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Decides by names alone which frames are the allocator's. A wrong guess changes no number: it only
- * hides a frame from the summary, which shows the frame's caller instead. */
+/* Decides by names alone which frames are the allocator's. A wrong guess changes no number: the
+ * summary only leaves out a frame and shows its caller instead. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -10,20 +10,20 @@
 
 #define WIDEST	      2.5   /* the grid reaches this many standard deviations either way */
 #define FINER	      20    /* facts are weighed at this many points between two of the grid */
-#define ANON_ERROR    0.2   /* relative spread of what allocators keep for themselves */
-#define OTHER_THINGS  0.05  /* chance that memory grows by what is not in any stack */
+#define ANON_ERROR    0.2   /* relative spread of the memory that allocators keep for themselves */
+#define OTHER_THINGS  0.05  /* chance that the growing memory is in no stack */
 #define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
 #define BY_CLOCK      0.2   /* chance that the growing stacks go by the wall clock */
-#define LOST_ERROR    0.1   /* error of lost blocks: share of the loss that W explains, */
-#define STEADY_ERROR  0.02  /* and share of the loss if all stacks ended by the wall clock */
-#define ONE_BY_ONE    8	    /* stacks that are looked at one by one */
+#define LOST_ERROR    0.1   /* error of lost blocks: a share of the loss that W explains, */
+#define STEADY_ERROR  0.02  /* and a share of the loss if all stacks ended by the wall clock */
+#define ONE_BY_ONE    8	    /* stacks that are judged one by one */
 #define ONE_BY_ONE    8	    /* stacks whose doubt is looked at */
-#define SETTLED	      0.975 /* chance at which a doubt is over, as at the ends of intervals */
+#define SETTLED	      0.975 /* chance that ends a doubt, as at the ends of intervals */
 #define HALF_STAY     0.5   /* of a stack's blocks */
-#define MUCH_MORE     3	    /* times as much: beyond all errors */
-#define GROWTH_PASSES 8	    /* each ends when a stack has no more to give */
-/* A stack may or may not go by the wall clock. The standard error from that is at most so many
- * times the stack's live bytes. */
+#define MUCH_MORE     3	    /* this many times as much is beyond all errors */
+#define GROWTH_PASSES 8	    /* each ends when a stack can be lowered no further */
+/* A stack may or may not follow the wall clock. The standard error from this doubt is at most this
+ * many times the stack's live bytes. */
 #define MOST_ABOVE 2
 
 double balance__footprint(double size)
@@ -33,7 +33,7 @@ double balance__footprint(double size)
 	return fmax(chunk, 32);
 }
 
-/* How much more memory a stack's blocks take than was asked for. */
+/* Memory that a stack's blocks take, divided by the size that was asked for. */
 static double overhead(const struct windowed_result *r)
 {
 	double size = r->alloc_objects > 0 ? r->alloc_bytes / r->alloc_objects : 0;
@@ -146,12 +146,12 @@ static int weigh_clock(struct windowed_run *run, const struct windowed_strata *s
 		first += weight * z * clock_error;
 		second += weight * z * clock_error * z * clock_error;
 	}
-	/* No factor explains the growth. The scale stays as it was, and the contradiction is told
-	 * (contradictions.h). */
+	/* No factor explains the growth. The scale stays as it was, and the contradiction is
+	 * reported (contradictions.h). */
 	if (!(sum > 1e-9))
 		return 0;
 	run->scale = base * exp(mode);
-	/* around the mode; the spread of windows is added again where the strata are made */
+	/* around the mode; windowed_strata__new() adds the spread of windows again */
 	run->clock_error =
 		sqrt(fmax(second / sum - 2 * mode * first / sum + mode * mode -
 				  (clock_error * clock_error - run->clock_error * run->clock_error),
@@ -201,8 +201,8 @@ static int choose_largest(const struct windowed_result *results, size_t n,
 	return chosen;
 }
 
-/* Bayes' rule over all ways to answer n questions with yes or no. weight: of one way, which has a
- * bit for each yes. ret: the chance of each yes; all 0 if all weights are. */
+/* Bayes' rule over all ways to answer n questions with yes or no. weight: the weight of one way;
+ * `which` has a bit for each yes. ret: the chance of each yes; all 0 if all weights are 0. */
 static void find_chances(int n, double (*weight)(const void *ctx, unsigned which), const void *ctx,
 			 double *ret)
 {
@@ -262,8 +262,8 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 	ret->variance = windowed__variance(strata, rest);
 }
 
-/* How well the growth of anonymous memory is explained if, for the stacks in `which` (one bit
- * each), the evidence is right that was not believed. */
+/* How well the growth of anonymous memory is explained if the other evidence is right for the
+ * stacks in `which` (one bit each). */
 static double weight_of_doubts(const void *ctx, unsigned which)
 {
 	const struct doubts *d = ctx;
@@ -286,8 +286,8 @@ static double weight_of_doubts(const void *ctx, unsigned which)
 		d->hidden);
 }
 
-/* Decides for each stack in doubt which evidence is believed, if the process's growth can tell.
- * Returns for how many stacks it was decided. */
+/* Decides which evidence is believed for each stack in doubt, if the process's growth can tell.
+ * Returns the number of stacks that were decided. */
 static int settle_doubts(const struct windowed_run *run, const struct windowed_strata *strata,
 			 double clock_error, const struct windowed_result *results, size_t n,
 			 double anon, struct windowed_stack *const *stacks)
@@ -391,8 +391,8 @@ static void choose_enders(const struct windowed_result *wall, size_t n, const do
 }
 
 /* How well the lost blocks are explained if the blocks of the stacks in `which`, one bit each, end
- * by the wall clock. This is multiplied by the prior chance of that. The remainder of a group may
- * be of any size, because many blocks may be freed at once: Cauchy's distribution. */
+ * by the wall clock. The result is multiplied by the prior chance of this case. The remainder of a
+ * group may be of any size, because many blocks may be freed at once: Cauchy's distribution. */
 static double weight_of_enders(const void *ctx, unsigned which)
 {
 	const struct enders *e = ctx;
@@ -413,7 +413,7 @@ static double weight_of_enders(const void *ctx, unsigned which)
 	return weight;
 }
 
-/* The chance of each of n stacks that its ends go by the wall clock. */
+/* For each of n stacks, the chance that its blocks end by the wall clock. */
 static void chances_by_wall(const struct enders *e, size_t n, double *ret)
 {
 	double chance[ONE_BY_ONE + 1];
@@ -520,8 +520,8 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 
 	for (size_t i = 0; i < n; i++)
 		grows += fmax(results[i].growth.bytes_per_s, 0);
-	/* If the process gains too few blocks, its new blocks replace old ones, whatever clock it
-	 * goes by. */
+	/* If the process gains too few blocks, its new blocks replace old ones, whatever clock they
+	 * follow. */
 	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) ||
 	    staying_blocks(results, n) > process->blocks_high)
 		return;
@@ -538,7 +538,7 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 		r->growth.low *= r->growth.low > 0 ? k : 1;
 		r->live_bytes *= k;
 		r->live_objects *= k;
-		/* so wide that it reaches the figure before the division */
+		/* the error is so wide that it reaches the figure before the division */
 		r->live_variance = fmax(r->live_variance * k * k, pow(r->live_bytes * rest, 2));
 		r->live_common *= k;
 	}
@@ -558,7 +558,7 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 			r->growth.low = 0;
 			r->replaces = known;
 		}
-		/* The blocks may be gone: freed where no window saw it, or replaced. */
+		/* The blocks may be gone: freed outside of windows, or replaced. */
 		if (r->growth.bytes_per_s > most || r->replaces)
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
 	}
@@ -615,13 +615,13 @@ static void fit_into(struct windowed_result *results, struct windowed_stack *con
 			set_live(&results[i], results[i].live_bytes * bound_bytes / sum);
 }
 
-/* A stack's growth in memory of the process, with what the allocator adds. */
+/* A stack's growth in memory of the process, with the allocator's overhead. */
 static double grows(const struct windowed_result *r)
 {
 	return isnan(r->growth.low) ? 0 : r->growth.bytes_per_s * overhead(r);
 }
 
-/* Half of the interval of that. */
+/* Half of the interval of grows(). */
 static double growth_error(const struct windowed_result *r)
 {
 	return (r->growth.high - r->growth.low) / 2 * overhead(r);
@@ -663,8 +663,8 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 	}
 }
 
-/* The growth of a stack cannot add, or take away, more than the stack's most live bytes. If a stack
- * surely seemed to grow by more, its blocks have replaced older ones. */
+/* The growth of a stack cannot add or remove more than the upper limit of the stack's live bytes.
+ * If a stack surely seemed to grow by more, its blocks have replaced older ones. */
 static void fit_growth_into(struct windowed_result *results, struct windowed_stack *const *stacks,
 			    size_t n, const struct windowed_run *run)
 {
@@ -682,7 +682,7 @@ static void fit_growth_into(struct windowed_result *results, struct windowed_sta
 			results[i].replaces = true;
 		}
 		growth->bytes_per_s = fmin(fmax(growth->bytes_per_s, -most), most);
-		/* at most, all that is live now has come in these seconds */
+		/* at most, all live bytes have come in these seconds */
 		growth->bytes_per_s = fmin(growth->bytes_per_s, results[i].live_bytes / seconds);
 		growth->low = fmin(fmax(growth->low, -most), fmax(growth->bytes_per_s, 0));
 		growth->high = fmin(fmax(growth->high, -most), most);

@@ -30,8 +30,8 @@ void profile_build__free(struct profile_build *build)
 }
 
 /* Locations without an address have dense numbers (PROFILE_NO_ADDR), so an array finds them without
- * hashing. Most frames of a large file are looked up in it. The numbers that are given out are all
- * below this. */
+ * hashing. Most frames of a large file are looked up in this array. Numbers above this limit are
+ * not in it. */
 #define MAX_NAMED (1u << 24)
 
 static bool is_named(uint64_t addr)

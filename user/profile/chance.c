@@ -14,7 +14,7 @@
  * continued fraction would be long. */
 #define MANY 1e6
 #define EVEN 1e5
-/* above MOST events, of which one side has few, only that side's mean matters (Poisson) */
+/* if one side has few of more than MOST events, only the mean of this side matters (Poisson) */
 #define MOST 1e8
 
 /* The continued fraction of the incomplete beta function (DLMF 8.17.22), by Lentz's method; it
@@ -93,7 +93,7 @@ double chance__of_student(double t, double df)
 	return t > 0 ? both / 2 : 1 - both / 2;
 }
 
-/* A claim, and the figure of it that claims are sorted by. */
+/* A claim, and its figure by which claims are sorted. */
 struct order {
 	double figure;
 	size_t index;

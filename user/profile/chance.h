@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Could a difference be chance? Tail probabilities of the figures that are compared. And which of
- * many claims may be made at a level that holds for all of them together. */
+/* Could a difference be chance? This file has the tail probabilities of the compared figures. It
+ * also decides which of many claims may be made at one level for all of them. */
 #ifndef MEMTRACE_PROFILE_CHANCE_H
 #define MEMTRACE_PROFILE_CHANCE_H
 
@@ -11,13 +11,13 @@
  * events that come at random (Poisson). When nothing differs, `share` (0..1) of all events belong
  * to the second count. The probability is a binomial tail (Przyborowski and Wilenski, Biometrika
  * 31, 1940), of which half of the probability of `to` itself is left out (mid-p). Because counts
- * are discrete, a test with all of that probability stays at half of its level and finds less
- * (Hwang and Yang, Statistica Sinica 11, 2001). Counts need not be whole: the incomplete beta
- * function interpolates. */
+ * are discrete, a test with the full probability would make false claims only half as often as its
+ * level allows, and would find less (Hwang and Yang, Statistica Sinica 11, 2001). Counts need not
+ * be whole: the incomplete beta function interpolates. */
 double chance__of_counts(double from, double to, double share);
 
-/* Upper tail of Student's distribution with df > 0 degrees of freedom, at t of either sign. And the
- * upper tail of the normal distribution. */
+/* Upper tails: of Student's distribution with df > 0 degrees of freedom, at t of either sign; and
+ * of the normal distribution. */
 double chance__of_student(double t, double df);
 double chance__of_normal(double z);
 
@@ -25,8 +25,8 @@ double chance__of_normal(double z);
 struct claim {
 	double p;	/* probability of what was seen, or of more, where the claim is false */
 	double least;	/* the smallest p that its counts could have given; 0: any */
-	double traffic; /* > 0: number of samples that it was made from. Each claim's share of the
-			 * level is in inverse proportion to it */
+	double traffic; /* > 0: number of samples behind the claim. Each claim's share of the level
+			 * is in inverse proportion to this number */
 	bool holds;	/* out */
 };
 
@@ -40,13 +40,13 @@ struct claim {
  * - Claims that could not hold whatever their outcome (least above their share of the level) take
  *   no part. It costs nothing to leave them out (Tarone, Biometrics 46, 1990), and a profile has
  *   dozens of stacks with two samples each.
- * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two looks, and
+ * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two profiles, and
  *   the next difference will be as large. In another stack ten samples come and none goes. So the
  *   first stack leaves most of the level to the second. Of the many ways to share the level, this
  *   one finds the slow leak among churn. A churning stack loses little by it: to hold at a sixth of
  *   the level, its difference need only be larger by half a standard deviation.
  *
- * Both rules look at how much was seen, not at how the counts are divided. Given the sum of two
+ * Both rules depend on the sum of the two counts, not on how it is divided. Given the sum of two
  * counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be
  * NULL) is the sum of the weights of the claims that took part. 0 or -ENOMEM. */
 int claims__decide(struct claim *claims, size_t n, double level, double *ret_weights);

@@ -12,9 +12,9 @@
  * mean rate. Below, "clearly" means: by more than that, and by more than one per cent, which
  * rounding may come to.
  *
- *  frees_unseen: figure live objects, fact "freed_unobserved". A new block stood where an old
- *	one had not been freed. So memory is also freed in a way that no probe sees (heaps that
- *	are destroyed at once, as mi_heap_destroy does). An old block counts as live until a new
+ *  frees_unseen: figure live objects, fact "freed_unobserved". A new block got the address of a
+ *	block that was not seen to be freed. So memory is also freed in a way that no probe sees
+ *	(mi_heap_destroy() destroys a heap as a whole). The old block counts as live until a new
  *	one has its address. Not for windows, which are known to miss frees, nor for page faults.
  *  blocks_unseen: figure live objects, fact the sum of the counters "result_unknown",
  *	"allocators_refused" and "functions_refused": so many allocations, allocators, or
@@ -32,25 +32,25 @@
  *	sure when the interval's low end is above the fact, too: live memory is mapped, touched
  *	or not.
  *  live_above_resident: figure live bytes. Fact: how much of the heap's mappings is resident or
- *	swapped out, where that was measured (struct resident). Where it was not, the fact is the
- *	whole resident set. Then the interval's low end must clearly be above the fact, and the
- *	process must not have ended. Never sure: blocks need not be touched.
+ *	swapped out, if that was measured (struct resident). If not, the fact is the whole resident
+ *	set. Then the interval's low end must clearly be above the fact, and the process must not
+ *	have ended. Never sure: blocks need not be touched.
  *  growth_above_process: figure bytes per second that all stacks together grow by, at the
  *	interval's low end; fact the growth of the process's anonymous memory less that of its
  *	regions. The figure must clearly be above the fact, and by more than 128 KiB for each
  *	thread over the run, which an allocator may have had in reserve. Never sure: blocks may
  *	take the place of freed ones, or may not be touched.
- *  growth_of_rows: figure bytes per second, the sum of the stacks' growth; fact the growth that
- *	is told of all stacks together. By more than one per cent of their absolute values. Not
- *	where samples were dropped.
+ *  growth_of_rows: figure bytes per second, the sum of the stacks' growth; fact the growth that the
+ *	profile states for all stacks together. By more than one per cent of the sum of absolute
+ *	values. Not where samples were dropped.
  *  kinds_of_regions: figure bytes, the sum of live regions of all kinds; fact live bytes. By
  *	more than one per cent.
- *  peak_below_live: figure bytes held when the process held most, fact live bytes at the end.
- *	By more than five per cent, because it is not known in which order several CPUs do things
- *	at the same moment (bpf/peak.bpf.h). Sure in a process of one thread.
+ *  peak_below_live: figure bytes held when the process held most, fact live bytes at the end. By
+ *	more than five per cent, because the order of events on several CPUs at the same moment is
+ *	not known (bpf/peak.bpf.h). Sure in a process of one thread.
  *  threads_above_stack: figure the bytes that all threads together hold of one stack, fact that
- *	stack's live bytes. By more than one per cent and a block. Told of the stack with the
- *	largest excess.
+ *	stack's live bytes. By more than one per cent and a block. Only the stack with the largest
+ *	excess is reported.
  *
  * In a filtered profile (LOST_FILTERED), figures of the whole process are not compared with the
  * stacks that are left. */

@@ -50,8 +50,8 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 
 		a->older[i] = b->older[i] * share + (share < 1 ? a->older[i] * (1 - share) : 0);
 	}
-	/* survival: for each age, the share of older allocations that is still live. It is known
-	 * for both sites, or for neither. */
+	/* survival: for each age, the share of older allocations that is still live. These shares
+	 * are known for both sites, or for neither. */
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES && b->alloc_bytes > 0; i++) {
 		double share = b->alloc_bytes / (a->alloc_bytes + b->alloc_bytes);
 
@@ -60,7 +60,7 @@ static int merge_site(struct profile *profile, size_t to, struct profile_site *b
 	}
 	estimate__merge(&a->live, &b->live);
 	a->growth.bytes_per_s += b->growth.bytes_per_s;
-	a->growth.low += b->growth.low; /* makes the interval wider than needed */
+	a->growth.low += b->growth.low; /* the interval becomes wider than it need be */
 	a->growth.high += b->growth.high;
 	a->alloc_objects += b->alloc_objects;
 	a->alloc_bytes += b->alloc_bytes;

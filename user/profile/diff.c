@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is computed and why is in diff.h. */
+/* diff.h says what is computed, and why. */
 #include "profile/diff.h"
 
 #include <errno.h>
@@ -25,7 +25,7 @@ struct held {
 	bool any_growth;
 };
 
-/* The two sides of a difference, and how many samples it was made from. */
+/* The two sides of a difference, and the number of samples behind it. */
 struct sides {
 	struct estimate from, to;
 	double traffic; /* samples */
@@ -74,8 +74,8 @@ static double mean_weight(const struct estimate *side)
 	return side->bytes > 0 ? estimate__squares(side) / side->bytes : 0;
 }
 
-/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side. That
- * side was sampled at interval `others`. If it has no samples: `interval`. */
+/* Bytes that a sample at `interval` stands for, if blocks are like those of the other side, which
+ * was sampled at interval `others`. If the other side has no samples: `interval`. */
 static double weight_like(const struct estimate *other, uint64_t others, uint64_t interval)
 {
 	return other->bytes > 0 ? estimate__weight_at(mean_weight(other), others, interval)
@@ -351,15 +351,14 @@ static int check(struct diff *d, struct error *err)
 		d->warnings |= 1u << DIFF_WARN_UNTIMED;
 	else if (first->pid == last->pid && !are_in_order(d))
 		d->warnings |= 1u << DIFF_WARN_BACKWARDS;
-	/* the time between two runs is no time of growth: each run has only what it allocated
-	 * itself */
+	/* memory does not grow from one run to another: each has only what it allocated itself */
 	if (untimed || !d->one_run || !(d->seconds > 0))
 		d->seconds = NAN;
 	return choose_measure(d, err);
 }
 
 /* Refuses profiles of different programs without a common stack: each line of their difference
- * would be true, but would say nothing. */
+ * would be true, but of no use. */
 static int check_common(struct diff *d, const struct match *match, struct error *err)
 {
 	bool any[2] = {};
@@ -472,7 +471,7 @@ static void add_stack(struct diff *d, const struct match *match, size_t index,
 	stack->change.to = stack->values[d->n_profiles - 1];
 	stack->change.bytes = stack->change.to - stack->change.from;
 	if (d->measure == DIFF_GROWTH) {
-		/* stays so if only profiles between the first and the last have the stack */
+		/* final if only profiles between the first and the last have the stack */
 		stack->change.low = stack->change.high = 0;
 		stack->change.p_grows = stack->change.p_shrinks = 0.5;
 		if (from.any_growth || to.any_growth) {
@@ -528,7 +527,7 @@ static int rank(const struct diff_stack *stack)
 	return stack->grows ? 0 : stack->shrinks ? 1 : 2;
 }
 
-/* Ties keep the order of their names, in which the stacks are made. */
+/* Ties keep the order of the stacks' names, in which the stacks were added. */
 static int by_evidence(const void *a, const void *b)
 {
 	const struct diff_stack *x = a, *y = b;
@@ -600,7 +599,7 @@ double diff__least_growth(const struct diff *d)
 	if (!isfinite(d->seconds) || d->measure != DIFF_LIVE || d->windowed ||
 	    d->warnings & DIFF_UNSURE || weight <= 1)
 		return NAN;
-	/* find the least n for which a claim of n samples, all of them new, holds beside the
+	/* find the least n for which a claim of n samples, all of them new, holds among the
 	 * others */
 	while (exp2(-(double)n - 1) > CHANCE_LEVEL / n / (d->weights + 1.0 / n))
 		n++;

@@ -3,7 +3,7 @@
  * whether it is growth at all or may be chance.
  *
  * In 95 of 100 samplings, the interval holds the true difference of what was live at the two
- * moments. For each of the two samplings estimate.h gives an interval, which is right with few
+ * moments. For each of the two samplings estimate.h gives an interval, which holds with few
  * samples, too. With totals Y1, Y2 and intervals (l1, u1), (l2, u2) the interval of the difference
  * is (Zou and Donner, Statistics in Medicine 27, 2008: the method of variance estimates recovery)
  *
@@ -16,13 +16,14 @@
  * there would have been a sample with a probability of 97.5 %.
  *
  * Two snapshots of one run are not independent. A block that is live in both was sampled once and
- * weighs the same in both, so it adds nothing to the error of the difference. To take the snapshots
- * for independent is safe, but finds less: a stack with eleven samples that leaks eleven more would
- * not be found. Let B be the blocks that were born between the snapshots and are still live at the
- * second. Let D be those that were live at the first and are dead at the second. Then the
- * difference is exactly B - D. Profiles do not tell B and D, but they tell two pairs of bounds for
- * them. The first pair is what the stack allocated, and freed, between the snapshots: the gains of
- * its totals. B is at most the allocated bytes, D at most the freed bytes. The second pair is live
+ * weighs the same in both, so it adds nothing to the error of the difference. To treat the
+ * snapshots as independent is safe, but finds less: a stack with eleven samples that leaks eleven
+ * more would not be found. Let B be the blocks that were born between the snapshots and are still
+ * live at the second. Let D be those that were live at the first and are dead at the second. Then
+ * the difference is exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
+ * for B and D. The first pair is the bytes that the stack allocated and freed between the
+ * snapshots: the gains of its totals. B is at most the allocated bytes, D at most the freed bytes.
+ * The second pair is live
  * bytes: B is at most those of the second snapshot, D at most those of the first. Both pairs of
  * bounds have the same difference, so the pair with the smaller variance is taken. For a stack
  * through which memory passes quickly, that is the pair of live bytes, as if the snapshots were
@@ -30,23 +31,23 @@
  * freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
- * few more of them at one moment than at another, even if every byte is known exactly. So the
- * question is this. Would a stack differ by so much if its blocks came and went at random, each by
- * itself, with the same mean number? The samples are then Poisson counts, of weights z/p with the
- * sum of squares Q (estimate.h). They are as good as n = Y^2 / Q samples of the weight Q / Y.
- * (Where both profiles' sampling intervals are equal, the weight is taken from both together: if
- * nothing differs, both are samples of like blocks.) Two Poisson counts are compared by the
- * binomial test of chance.h, which keeps its level however few they are. All stacks together are
- * tested by Holm's procedure there, for growth and shrinking each with CHANCE_LEVEL. A program
- * whose blocks come and go in crowds - a request's thousand at once - can differ by more. Two
- * profiles cannot tell that, four can.
+ * few more blocks at one moment than at another. This is so even if every byte is known exactly. So
+ * the question is this. Would a stack differ by so much if its blocks came and went at random, each
+ * by itself, with the same mean number? The samples are then Poisson counts, of weights z/p with
+ * the sum of squares Q (estimate.h). Together they are worth as much as n = Y^2 / Q samples of the
+ * weight Q / Y. (Where both profiles' sampling intervals are equal, the weight is taken from both
+ * together: if nothing differs, both are samples of like blocks.) Two Poisson counts are compared
+ * by the binomial test of chance.h, which keeps its level however few they are. All stacks together
+ * are tested by Holm's procedure there, for growth and shrinking each with CHANCE_LEVEL. If the
+ * blocks of a program come and go in crowds (a thousand at once for each request), its profiles can
+ * differ by more. Two profiles cannot show this, four can.
  *
  * Growth rates (struct growth: bytes per second of each profile's own run, with errors of Student's
  * distribution) get an interval in the same way, and are tested by the t test. Live bytes of
  * windows are tested by the t test, too, because their samples cannot be counted. Their error comes
  * from the intervals that the profiles give. Two snapshots of one run in windows share what was
- * seen before the first, and the error of the clock. To take them for independent makes the
- * interval too wide, never too narrow.
+ * seen before the first, and the error of the clock. They are treated as independent, which makes
+ * the interval too wide, never too narrow.
  *
  * If there are more than two profiles, first and last are compared as above. The steps between all
  * of them make a trend: the ratio estimator of growth.h with the steps for its segments. It is
@@ -54,11 +55,12 @@
  * need be, because the error of each sampling counts in two steps. From four profiles on, a stack
  * is said to grow only if the trend grows, too.
  *
- * tests/unit/profile/test_diff.c simulates how good that is, with samples at 512 KiB. One program
- * holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, and does not grow. Of 400 pairs of its
- * runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found between two
- * snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6 are enough,
- * and fewer come in 3 of 100 runs.) In 6 of these 200 runs something else is reported to grow. */
+ * tests/unit/profile/test_diff.c simulates how well this works, with samples at 512 KiB. One
+ * program holds 50 MB in 30 stacks, sizes from 16 bytes to 3 MiB, and does not grow. Of 400 pairs
+ * of its runs, growth is reported in 8. A leak of 200 kB/s beside 50 MB of churn is found between
+ * two snapshots 30 s apart in 199 of 200 runs. (The leak leaves 11 samples on average; 6 are
+ * enough, and fewer come in 3 of 100 runs.) In 6 of these 200 runs growth is reported for another
+ * stack. */
 #ifndef MEMTRACE_PROFILE_DIFF_H
 #define MEMTRACE_PROFILE_DIFF_H
 
@@ -134,7 +136,8 @@ struct diff_stack {
 	double *values; /* by profile; all stacks share one array */
 	struct change change;
 	bool grows, shrinks;   /* significantly, tested with all stacks; the total: by itself */
-	unsigned rises, falls; /* steps between profiles in which it became more, less */
+	unsigned rises, falls; /* number of steps between profiles in which the value rises,
+			        * falls */
 	struct growth trend; /* of live bytes, per second, or, untimed, per step; NaN: not known */
 };
 
@@ -145,14 +148,14 @@ struct diff {
 	bool one_run;	   /* all are snapshots of one run */
 	bool exact;	   /* every allocation and free was recorded, all the time */
 	bool windowed;	   /* at least one was traced in windows */
-	double seconds;	   /* from the first to the last, if they are of one run; NaN: not known, or
-			 * says nothing of growth */
+	double seconds;	   /* from the first to the last profile, if they are of one run; NaN: not
+			    * known, or the runs differ */
 	unsigned warnings; /* 1 << enum diff_warning */
-	struct diff_stack *stacks; /* those with anything live, or growing. First those that surely
-				    * grow, then those that surely shrink, then the rest; each
-				    * group by the size of the change, descending */
+	struct diff_stack *stacks; /* stacks that hold live memory or grow. First the stacks that
+				    * surely grow, then those that surely shrink, then the rest;
+				    * each group by the size of the change, descending */
 	size_t n_stacks;
-	size_t n_grow, n_shrink; /* how many stacks grow, and shrink; they come first */
+	size_t n_grow, n_shrink; /* how many stacks surely grow, and surely shrink */
 	struct diff_stack total;
 	double *values; /* private */
 	double weights; /* private: *ret_weights of claims__decide() for growth */

@@ -11,15 +11,15 @@
 #include "base/intern.h"
 #include "profile/profile.h"
 
-#define DRAWING_MAX_FRAMES 128 /* of a stack: those behind, towards the leaf, are left out */
+#define DRAWING_MAX_FRAMES 128 /* of a stack: further frames, towards the leaf, are left out */
 
-/* Names stand for addresses. The members are drawing.c's, but for profile and thread, which
- * profile__add_live...() take. */
+/* Names stand for addresses. All members are private to drawing.c, except profile and thread: these
+ * are arguments of profile__add_live...(). */
 struct drawing {
 	struct profile *profile;
 	size_t thread;
 	struct intern names;
-	uint64_t frames[DRAWING_MAX_FRAMES]; /* of the stack at hand, from the root on */
+	uint64_t frames[DRAWING_MAX_FRAMES]; /* frames of the present stack, from the root on */
 	size_t n;
 };
 
@@ -33,10 +33,10 @@ int drawing__add_frame(struct drawing *drawing, const char *name);
  * profile__add_live...(). 0 or -ENOMEM. */
 int drawing__add_stack(struct drawing *drawing, size_t *ret_site);
 
-/* As drawing__add_stack(), with so many blocks and bytes in all. */
+/* As drawing__add_stack(), for a stack that has this number of blocks and bytes in all. */
 int drawing__add_blocks(struct drawing *drawing, uint64_t blocks, uint64_t bytes);
 
-/* Sorts and names. The caller owns *ret. 0 or -ENOMEM. */
+/* Sorts the profile and names its frames. The caller owns *ret. 0 or -ENOMEM. */
 int drawing__finish(struct drawing *drawing, struct profile **ret);
 void drawing__end(struct drawing *drawing);
 

@@ -15,8 +15,9 @@
  *
  * Intervals: few samples have a skewed distribution, for which +-1.96 sqrt(V) covers too little. So
  * the gamma interval of Fay and Feuer for weighted sums of Poisson counts is used (Statistics in
- * Medicine 16, 1997: confidence intervals for directly standardized rates). With total Y, variance
- * V and w2 the largest single term of V (what one sample that happened not to be taken would add),
+ * Medicine 16, 1997: confidence intervals for directly standardized rates). Let Y be the total and
+ * V its variance. Let w2 be the largest term of V: what one sample would add that was missed by
+ * chance. Then
  *
  *	low  = V / (2Y)         * chi2(0.025; 2Y^2 / V)
  *	high = (V + w2) / (2(Y + w)) * chi2(0.975; 2(Y + w)^2 / (V + w2)),	w = sqrt(w2)
@@ -28,7 +29,7 @@
 #include <stdint.h>
 
 struct estimate {
-	uint64_t samples;	/* how many allocations it rests on */
+	uint64_t samples;	/* number of sampled allocations behind the estimate */
 	uint64_t sampled_bytes; /* their sizes, added up: a hard lower bound */
 	double objects;		/* sum of 1/p */
 	double bytes;		/* sum of z/p */
@@ -39,9 +40,9 @@ struct estimate {
 	double common;	/* standard error of the clock, bytes: all estimates of the run share it.
 			* So when estimates are added, these errors are added, not their squares.
 			* For an interval, the square is added to the variance. */
-	/* upper limit of bytes, from what the process has; 0: no such limit is known */
+	/* upper limit of bytes, from facts about the process; 0: no such limit is known */
 	double most;
-	double least; /* lower limit of bytes that something else tells; 0: none is known */
+	double least; /* lower limit of bytes, from other facts; 0: none is known */
 };
 
 struct interval {
@@ -58,15 +59,15 @@ void estimate__add(struct estimate *estimate, uint64_t size, uint64_t interval);
  * p. */
 void estimate__add_seen(struct estimate *estimate, uint64_t size, double p);
 
-/* Adds what other holds. */
+/* Adds another estimate. */
 void estimate__merge(struct estimate *estimate, const struct estimate *other);
 
 /* The part of an estimate that has so many objects and bytes. The error is shared out by bytes. */
 struct estimate estimate__part(const struct estimate *estimate, double objects, double bytes);
 
-/* The sum of squares. If it was not kept (a file does not have it), this is the larger of two lower
- * limits. One is bytes^2 / samples, which is right if all samples weigh the same. The other is the
- * variance, which is nearly right if all blocks are small. */
+/* The sum of squares. If it is not known (a file does not have it), the result is the larger of two
+ * lower limits. One is bytes^2 / samples, which is right if all samples weigh the same. The other
+ * is the variance, which is nearly right if all blocks are small. */
 double estimate__squares(const struct estimate *estimate);
 
 /* How many bytes a sample of a block stands for at mean interval `to`, if at mean interval `from`

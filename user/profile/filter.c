@@ -37,7 +37,8 @@ static bool is_live(void *ctx, const struct profile *profile, const struct profi
 	return site->live.objects > 0 || site->live.bytes > 0;
 }
 
-/* Removes all figures but live memory: for a part of the memory no others are known. */
+/* Removes all figures but live memory: for a part of a stack's memory no other figures are
+ * known. */
 static void only_live(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {
@@ -47,7 +48,7 @@ static void only_live(struct profile *profile)
 		site->alloc_bytes = site->live.bytes;
 		site->freed_objects = site->freed_bytes = 0;
 		site->alloc_variance = site->alloc_common = 0;
-		site_why__free(site->why); /* it is about all of the stack's blocks */
+		site_why__free(site->why); /* its counts are of all blocks of the stack */
 		site->why = NULL;
 	}
 	profile->no_allocated = true;

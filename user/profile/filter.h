@@ -25,10 +25,9 @@ int profile__keep_threads(struct profile *profile, const bool *keep);
 int profile__find_age(const struct profile *profile, double age_s);
 
 /* Reduces a sorted profile to live memory that is older than survival_age_s[age], or, if `younger`
- * is set, to the rest. Freed memory and growth have no age, and it is not known which thread holds
- * the memory that is kept. So freed memory, growth and threads are removed. The error is shared out
- * by bytes. *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0 or
- * -ENOMEM. */
+ * is set, to the rest. Freed memory and growth have no age. Which thread holds the remaining memory
+ * is not known. So freed memory, growth and threads are removed. The error is shared out by bytes.
+ * *ret_unknown: live bytes of stacks whose ages are not known; they are left out. 0 or -ENOMEM. */
 int profile__keep_age(struct profile *profile, int age, bool younger, double *ret_unknown);
 
 #endif

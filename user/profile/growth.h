@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* How fast the memory of one stack grows, and how sure that is.
  *
- * The run is cut into segments. For each it is known by how much the stack's memory grew in it
- * (what this means differs by mode: see the callers). A leak adds about as much in every segment. A
- * population in balance - a cache, connections - adds in some what it loses in others. So the
- * spread of the segments among each other carries everything that makes a figure uncertain: the
+ * The run is cut into segments. For each segment, the growth of the stack's memory is known (what
+ * this means differs by mode: see the callers). A leak adds about as much in every segment. A
+ * population in balance (a cache, connections) adds in some segments what it loses in others. So
+ * the spread of the segments among each other carries everything that makes a figure uncertain: the
  * sampling, the windows, and the program's own ups and downs.
  *
  * With y_j bytes in t_j seconds, the rate is the ratio estimator of survey sampling (Cochran,
@@ -18,9 +18,9 @@
  *
  * a segment that is longer than the others draws r to itself, so its deviation from r counts for
  * more. The interval is r +- t(0.975; n - 1) sqrt(V). Where little was seen, samples may show no
- * spread at all. So the interval reaches at least as far as one more block of the largest size seen
- * would move r. If no block was seen, it reaches as far as 3.7 such blocks: so many may be expected
- * and none come (Poisson).
+ * spread at all. So the interval is at least as wide as one more block of the largest size seen
+ * would make it. If no block was seen, it is as wide as 3.7 such blocks would make it. Even if 3.7
+ * are expected, there is a chance of 2.5 % that none comes (Poisson).
  *
  * Memory that fills up and then stays (a cache that warms up, a population with a long life) also
  * grows for a while, but by less and less. A line is fitted to the rates of the segments. The rates
@@ -57,8 +57,8 @@ struct growth growth__estimate(const struct growth_segment *segments, size_t n, 
 			       bool dying);
 
 /* Adds the growth of another stack. The errors of both are independent, except for a lower end of
- * exactly 0. That is not chance: the process's own facts say that the growth may all be nothing
- * (profile/balance.h). What may be nothing for each of two stacks may be nothing for both. */
+ * exactly 0. Such a 0 is no chance error: by facts about the process, there may be no growth at all
+ * (profile/balance.h). If each of two stacks may not grow at all, their sum may not grow either. */
 void growth__merge(struct growth *growth, const struct growth *other);
 
 #define NORMAL_QUANTILE 1.9599640 /* 0.975, of the normal distribution */
@@ -66,11 +66,11 @@ void growth__merge(struct growth *growth, const struct growth *other);
 /* Does it grow or shrink by more than chance explains? */
 bool growth__is_significant(const struct growth *growth);
 
-/* Orders stacks by growth, for qsort(): below 0 when a comes first. First comes what surely grows,
- * by its growth. Then what may grow, the nearest to sure first: by growth divided by the distance
- * between growth and the interval's low end. (Above 1, growth would be sure. An estimate of few
- * samples that may be anything is often the largest. By growth alone it would come before all that
- * is nearly sure.) Then what does not grow. What is not known (NaN) counts as not growing. */
+/* Orders stacks by growth, for qsort(): below 0 when a comes first. First come stacks that surely
+ * grow, by growth. Then come stacks that may grow, by growth divided by the distance between growth
+ * and the interval's low end. (If this were above 1, growth would be sure. Estimates from few
+ * samples are often the largest. Ordered by growth alone, they would come before stacks whose
+ * growth is nearly sure.) Last come stacks that do not grow, or whose growth is not known (NaN). */
 int growth__compare(const struct growth *a, const struct growth *b);
 
 /* Quantile 0.975 of Student's distribution with df >= 1 degrees of freedom; 0.95 with one_sided. */

@@ -47,15 +47,17 @@ struct heap_count {
 
 /* How far the blocks of an allocator can be trusted. */
 struct heap_quality {
-	uint64_t resyncs;	/* places where headers made no sense, three times */
-	uint64_t unknown_bytes; /* skipped there */
-	uint64_t absent_bytes;	/* skipped, because a header lies on a page that is not resident */
-	uint64_t doubtful;	/* blocks of 64 KiB and more that nothing proves */
-	uint64_t own_bytes;	/* how much memory the allocator's own count says it has */
-	uint64_t found_bytes;	/* how much was walked */
-	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own 0: unknown */
-	uint64_t broken_slabs;	/* whose own count of free blocks differs from their bitmap */
-	uint64_t dropped_spans; /* that overlap others */
+	uint64_t resyncs;	/* places where headers made no sense in each of three readings */
+	uint64_t unknown_bytes; /* bytes skipped at these places */
+	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
+				 * resident */
+	uint64_t doubtful;	/* blocks of 64 KiB and more without any proof that they are
+				 * blocks */
+	uint64_t own_bytes;	/* memory of the allocator by its own count */
+	uint64_t found_bytes;	/* memory that was searched for blocks */
+	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own_large 0: unknown */
+	uint64_t broken_slabs;	/* slabs whose count of free blocks differs from their bitmap */
+	uint64_t dropped_spans; /* spans that overlap others */
 };
 
 /* The resident pages of an allocator's memory, in bytes. pages = live + whole_free + between. */
@@ -64,11 +66,12 @@ struct census_pages {
 	uint64_t pages;	     /* resident */
 	uint64_t live;	     /* usable bytes of blocks in use */
 	uint64_t whole_free; /* pages without a byte of a block in use */
-	uint64_t trimmable; /* of whole_free: within one free block, behind its header. This is what
-			      * malloc_trim(0) can give back; of the tops, only the main one's */
-	uint64_t between;   /* the rest: free bytes and headers on pages with blocks in use */
-	uint64_t sparse;    /* pages with blocks in use, less than half of the page */
-	uint64_t pinned;    /* free bytes on these: part of between */
+	uint64_t trimmable;  /* of whole_free: pages that lie within one free block, behind its
+			     * header. malloc_trim(0) can give them back, except for the tops of
+			     * arenas that are not the main one */
+	uint64_t between;    /* the rest: free bytes and headers on pages with blocks in use */
+	uint64_t sparse;     /* pages of which blocks in use take some, but less than half */
+	uint64_t pinned;     /* free bytes on sparse pages: part of between */
 };
 
 /* Blocks in use of one group of sizes. A sparse page's free bytes are shared among its blocks by
@@ -76,7 +79,7 @@ struct census_pages {
 struct census_size {
 	struct heap_count in_use, cached, free; /* cached: thread caches and fast bins */
 	uint64_t holders;			/* blocks in use that lie on sparse pages */
-	uint64_t pinned;			/* free bytes on sparse pages that they hold */
+	uint64_t pinned; /* free bytes on sparse pages: the share of these blocks */
 };
 
 struct census_arena {
@@ -96,22 +99,25 @@ struct census_type {
 
 /* How much a shape may say of who made the block. */
 enum shape_class {
-	SHAPE_PARTICULAR, /* it has a pointer to a file or into the block, or two to other blocks */
+	SHAPE_PARTICULAR, /* the block has a pointer to a file or into itself, or two to other
+			   * blocks */
 	SHAPE_LARGE,	  /* 1 KiB or more: few functions make blocks of one such size */
 	SHAPE_PLAIN,	  /* all else, such as text and numbers that another block points to */
-	SHAPE_ALONE,	  /* the same, but no block is known to point to it: it says nothing */
+	SHAPE_ALONE,	  /* as SHAPE_PLAIN, but no block is known to point to it: tells nothing */
 	SHAPE_CLASSES
 };
 
 /* Blocks in use whose content has a certain shape (heap/shapes.h). Only shapes of labelled blocks
  * are counted. */
 struct census_shape {
-	uint32_t rough; /* index of the rough shape that it is one of; of a rough shape: its own */
+	uint32_t rough; /* index of the rough shape that it belongs to; of a rough shape: its own
+			 * index */
 	uint32_t shape_class;
 	uint64_t mark; /* the first pointer to a file, such as a vtable or a type object; 0: none */
-	/* but for SHAPE_LARGE, estimates in large heaps: from every n-th page (heap/referrers.h) */
+	/* in large heaps an estimate from every n-th page (heap/referrers.h), except for
+	 * SHAPE_LARGE */
 	struct heap_count count;
-	uint64_t pinned; /* free bytes on sparse pages that they hold */
+	uint64_t pinned; /* free bytes on sparse pages: the share of these blocks */
 };
 
 #define CENSUS_NO_SHAPE UINT32_MAX
@@ -131,14 +137,15 @@ struct census {
 	uint64_t table_bytes;
 	uint64_t n_arenas;
 	struct census_arena *arenas;	/* sent as a message part of its own */
-	uint64_t n_types, untold_types; /* objects of further classes */
+	uint64_t n_types, untold_types; /* untold_types: objects of classes that types does not
+					 * have */
 	struct census_type *types;	/* sent as a message part of its own */
-	/* If blocks are labelled. A block counts once: with its shape, or with its rough shape if
-	 * its shape is none of those of labelled blocks. */
+	/* Only if blocks are labelled. Each block counts once: with its shape if a labelled block
+	 * has the same shape, else with its rough shape. */
 	uint64_t n_shapes, n_rough, n_labels;
 	struct census_shape *shapes, *rough; /* each sent as a message part of its own */
-	/* by label: its block's shape; CENSUS_NO_SHAPE: no such block is in use. Sent as a
-	 * message part of its own. */
+	/* by label: the shape of the labelled block; CENSUS_NO_SHAPE: no such block is in use. Sent
+	 * as a message part of its own. */
 	uint32_t *shape_of;
 };
 
@@ -160,7 +167,7 @@ struct heap_type {
 
 struct origins; /* profile/origins.h */
 
-/* A census, and what the reader is told beside it. */
+/* A census, and facts that are reported with it. */
 struct heap_report {
 	const struct census *census;
 	const struct heap_type *types; /* by bytes, descending */
@@ -169,7 +176,7 @@ struct heap_report {
 	pid_t pid;
 	const char *comm; /* printable */
 	double seconds;	  /* that the census took */
-	/* an allocator that is mapped but cannot be read, as people call it; NULL: none is known */
+	/* name of an allocator that is mapped but cannot be read; NULL: none is known */
 	const char *unread;
 };
 

@@ -6,7 +6,7 @@
 
 static int draw_row(struct drawing *d, const struct origin *row)
 {
-	/* of a stack that is too long, the inner functions tell more */
+	/* a stack that is too long loses its outer functions, which tell less */
 	size_t n = row->n_functions < DRAWING_MAX_FRAMES ? row->n_functions : DRAWING_MAX_FRAMES;
 	int rc = 0;
 

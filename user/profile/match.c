@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Every frame gets a number, and equal frames get the same. A stack is the list of its frames'
- * numbers, by which stacks are sorted. The time is linear-logarithmic in the size of the
+ * numbers. Stacks are sorted by these lists. The time is linear-logarithmic in the size of the
  * profiles. */
 #include "profile/match.h"
 

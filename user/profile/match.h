@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which stacks of several profiles are the same for people. The profiles may be of other processes
- * or hosts, of files that were built or loaded elsewhere:
+/* Decides which stacks of several profiles are the same for people. The profiles may be of
+ * different processes, hosts or builds, with files loaded at different addresses:
  *
  * - A place in a file, by build-id and offset, is the same in all profiles that know both, whatever
- *   its name there. All profiles take the frames of the profile that knows the place best. That
- *   helps if only one of them was made with debug information, or if a stripped file goes by two
+ *   its name there. All profiles take the frames of the profile that knows most about the place.
+ *   This helps if only one of them was made with debug information, or if a stripped file has two
  *   names.
  * - Frames are the same when their functions are: by name, and by the shared library that they are
- *   in. A library is the file's name up to ".so", or to a version number before that. All programs
- *   count as one library, whatever they are called, so that two versions of one can be compared.
- *   Where a profile has no mappings at all (.collapsed), libraries are not compared.
+ *   in. The name of a library is its file's name up to ".so", or up to a version number before
+ *   ".so". All programs count as one library, whatever they are called, so that two versions of one
+ *   can be compared. Where a profile has no mappings at all (.collapsed), libraries are not
+ *   compared.
  * - Stacks are the same when all their frames are, without the allocator's frames, as in the table
  *   of one profile. They may differ in return addresses within the same functions. */
 #ifndef MEMTRACE_PROFILE_MATCH_H

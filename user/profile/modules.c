@@ -55,8 +55,8 @@ void modules__free(struct modules *m)
 
 /* --- reading the rules --- */
 
-/* The component with that path of len bytes. If it is new, it is added, and so are those above it.
- * 0 or -ENOMEM. */
+/* The component with that path of len bytes. If it is new, it is added, and so are the new
+ * components above it. 0 or -ENOMEM. */
 static int find_component(struct modules *m, const char *path, size_t len, uint32_t *ret)
 {
 	const char *slash = memrchr(path, '/', len);
@@ -248,8 +248,8 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 	return owners;
 }
 
-/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames count
- * only behind another frame. */
+/* The component of the innermost frame that has one, or NOBODY. The allocator's own frames at the
+ * leaf are skipped. */
 static uint32_t owner_of_site(const uint32_t *owners, const struct frame_slots *slots,
 			      const struct profile_site *site)
 {

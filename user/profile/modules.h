@@ -14,9 +14,9 @@
  *
  * A stack belongs to the component of the frame nearest to the allocation that any rule matches.
  * That is the code that asked for the memory, not its caller. If several rules match that frame,
- * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf. What
- * no rule claims is the remainder. It is always told, so that the components and the remainder add
- * up to the profile. */
+ * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf.
+ * Stacks that no rule claims are the remainder. The remainder is always shown, so that it and the
+ * components add up to the profile. */
 #ifndef MEMTRACE_PROFILE_MODULES_H
 #define MEMTRACE_PROFILE_MODULES_H
 

@@ -36,8 +36,8 @@ int origins__known(const struct profile *profile, struct known_block **ret, size
 				(struct known_block){site->blocks[k].addr, site->blocks[k].size, i};
 	}
 	qsort(known, n, sizeof(*known), compare_known);
-	/* Windows may have sampled a block and also its successor at the same address. Which of
-	 * them lives is not known. */
+	/* Windows may have sampled a block and also its successor at the same address. Which of the
+	 * two lives is not known. */
 	for (size_t i = 0, next; i < n; i = next) {
 		for (next = i + 1; next < n && known[next].addr == known[i].addr; next++)
 			;
@@ -88,7 +88,7 @@ static int add_function(struct finding *f, const char *name)
 	return 0;
 }
 
-/* Who called the allocator: its own functions are left out. */
+/* Adds the functions that called the allocator, without the allocator's own. */
 static int add_functions(struct finding *f, const struct profile_site *site)
 {
 	size_t first = f->n_numbers;
@@ -143,7 +143,8 @@ static int add_samples(struct finding *f)
 			.rough = census->shapes[shape].rough,
 			.functions = f->numbers + f->first[site],
 			.n_functions = f->first[site + 1] - f->first[site],
-			/* Neighbours in the heap are alike, and belong to different halves. */
+			/* Neighbours in the heap are alike, so they are put into different
+			 * halves. */
 			.second = f->n_samples % 2,
 		};
 		f->n_samples++;
@@ -159,7 +160,7 @@ static bool is_right(const struct told *told, const struct sample *sample)
 	       !memcmp(sample->functions, told->functions, told->depth * sizeof(*told->functions));
 }
 
-/* Tells one half of the samples by the other half. */
+/* Finds the makers of one half of the samples by the other half, and counts the right ones. */
 static int tell_half(const struct finding *f, bool second, struct origins *ret)
 {
 	_cleanup_free_ struct sample *others = calloc(f->n_samples + 1, sizeof(*others));
@@ -202,7 +203,7 @@ static int measure(const struct finding *f, struct origins *ret)
 
 /* --- rows --- */
 
-/* A shape that is told. */
+/* A shape and its makers. */
 struct counted {
 	struct told told;
 	const struct census_shape *shape;

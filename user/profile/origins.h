@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which functions made the blocks of a heap, as it looks: blocks that a run has sampled are known,
- * and others look like them (heap/shapes.h). This is the only way to say something of blocks that
- * are older than the run.
+/* Estimates which functions made the blocks of a heap. The makers of sampled blocks are known, and
+ * other blocks look like sampled ones (heap/shapes.h). This is the only way to say something about
+ * blocks that are older than the run.
  *
- * A shape is told if ORIGINS_SHARE of the known blocks that have it were made by the same innermost
- * functions, as far as so few can show this: the mean of Jeffreys' posterior of a share of which k
- * of n were seen is (k + 1/2) / (n + 1) (Brown, Cai, DasGupta, "Interval Estimation for a Binomial
- * Proportion", Statistical Science 16, 2001). So it takes nine known blocks at least. As many
- * functions are named as are common to that share. If a shape is not told, its rough shape may be.
+ * A shape gets a maker if the same innermost functions made a share of ORIGINS_SHARE or more of its
+ * known blocks. If k of n blocks have this maker, the share is estimated as (k + 1/2) / (n + 1):
+ * the mean of Jeffreys' posterior (Brown, Cai, DasGupta, "Interval Estimation for a Binomial
+ * Proportion", Statistical Science 16, 2001). So a shape needs at least nine known blocks. The
+ * maker is named by all functions that this share of blocks has in common. If a shape gets no
+ * maker, its rough shape may get one.
  *
- * A maker that made blocks before the run and none within it can pass for another. How often this
- * would happen is measured with the makers that were seen: each is left out, and told by the
- * others. Families of shapes (those with the same mark, and the rest by enum shape_class) in which
- * it happens too often are not told at all.
+ * If a maker made blocks before the run but none during it, its blocks can be taken for those of
+ * another maker. How often this would happen is measured with the known makers: each is left out in
+ * turn, and its blocks are judged by the others. Shapes with the same mark are a family, and so are
+ * the other shapes of each enum shape_class. If a family has too many such mistakes, none of its
+ * shapes gets a maker.
  *
- * How right the rest is, is measured, too: half of the known blocks are told by the other half, and
- * the other way round.
+ * The accuracy of the result is measured, too: each half of the known blocks is judged by the other
+ * half.
  */
 #ifndef MEMTRACE_PROFILE_ORIGINS_H
 #define MEMTRACE_PROFILE_ORIGINS_H
@@ -46,7 +48,7 @@ struct origin {
 	size_t n_functions;
 	struct heap_count count;
 	uint64_t pinned;      /* as in struct census_shape */
-	uint64_t plain_bytes; /* of count, those in blocks of SHAPE_PLAIN: weak evidence */
+	uint64_t plain_bytes; /* bytes of count in blocks of SHAPE_PLAIN: weak evidence */
 };
 
 struct origins {
@@ -54,10 +56,10 @@ struct origins {
 	size_t n_rows;
 	struct heap_count unknown; /* all other blocks in use */
 	size_t known;		   /* sampled blocks that were found in the heap */
-	/* of these, those that half of the others told, and told rightly */
+	/* of these: blocks that the other half gave a maker, and blocks whose maker was right */
 	struct heap_count told, right;
-	/* More than 1 - ORIGINS_SHARE of them were told wrongly, by number or by bytes. So there
-	 * are no rows. */
+	/* More than 1 - ORIGINS_SHARE of the blocks that were given a maker got a wrong one, by
+	 * number or by bytes. So there are no rows. */
 	bool misleading;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to origins.c, origins_tell.c (whose the blocks of one shape are) and origins_makers.c
- * (makers, and which of them could be mistaken for others). */
+/* Private to origins.c, origins_tell.c (finds the makers of a shape) and origins_makers.c (decides
+ * what a maker is, and which makers could be mistaken for others). */
 #ifndef MEMTRACE_PROFILE_ORIGINS_INTERNAL_H
 #define MEMTRACE_PROFILE_ORIGINS_INTERNAL_H
 
@@ -17,7 +17,7 @@ struct sample {
 	size_t maker_depth; /* see find_maker_depths() */
 	const uint32_t *functions;
 	size_t n_functions;
-	bool second; /* the half that it belongs to when they tell each other */
+	bool second; /* it belongs to the second half: each half is judged by the other */
 };
 
 /* Functions of all sites with known blocks, each site's innermost first. */
@@ -33,7 +33,7 @@ struct finding {
 	size_t *first; /* by site: its first element of numbers; n_sites + 1 */
 	struct sample *samples;
 	size_t n_samples, n_makers;
-	bool *closed[LEVELS]; /* by shape and rough shape: nothing is told of its family */
+	bool *closed[LEVELS]; /* by shape and rough shape: its family gets no makers */
 };
 
 /* --- origins_tell.c --- */
@@ -44,8 +44,8 @@ struct told {
 	size_t depth;
 };
 
-/* Compares the functions of two stacks, or of two beginnings of stacks, the innermost one first. A
- * beginning comes before what is longer. */
+/* Compares the functions of two stacks, or of two beginnings of stacks, the innermost one first. If
+ * one list is the beginning of the other, the shorter one comes first. */
 int functions__compare(const uint32_t *x, size_t n_x, const uint32_t *y, size_t n_y);
 int sample__compare(const struct sample *x, const struct sample *y);
 
@@ -56,23 +56,24 @@ uint32_t sample__group(const struct sample *sample, enum level level);
 /* Of n sorted samples, the end of the group that begins at from. */
 size_t samples__group_end(const struct sample *samples, size_t from, size_t n, enum level level);
 
-/* The longest list of innermost functions that enough of the n samples begin with. The samples are
- * sorted by their functions. The result is empty if that list is no maker. */
+/* Finds the longest list of innermost functions with which enough of the n samples begin. The
+ * samples are sorted by their functions. The result is empty if this list is too short to be a
+ * maker. */
 struct told samples__tell(const struct sample *samples, size_t n);
 
 /* The makers of each shape, and of each rough shape. Free with lesson__clear(). */
 struct lesson {
 	struct told *shapes, *rough;
-	/* by shape: its rough shape cannot speak for it, because its family is closed, or because
-	 * samples of several makers have it */
+	/* by shape: the maker of its rough shape is not used for it, because its family is closed,
+	 * or because samples of several makers have this shape */
 	bool *own;
 };
 
 /* Learns from the samples, whose order changes. 0 or -ENOMEM. */
 int lesson__learn(const struct finding *f, struct sample *samples, size_t n, struct lesson *ret);
 void lesson__clear(struct lesson *lesson);
-/* The makers of a shape. If too few samples have the shape, and they do not disagree, the answer is
- * that of its rough shape. */
+/* Returns the makers of a shape. If too few samples have the shape, and these agree with each
+ * other, returns the makers of its rough shape. */
 const struct told *lesson__ask(const struct lesson *lesson, uint32_t shape, uint32_t rough);
 
 /* --- origins_makers.c --- */

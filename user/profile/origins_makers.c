@@ -7,8 +7,8 @@
 #include "profile/origins_internal.h"
 
 #define MOST_LEFT_OUT 64 /* makers of one shape that are left out, one after the other */
-/* The share of them that may be taken for others. So if makers that were not seen have made a fifth
- * of the heap, at most a twentieth of the heap gets a wrong maker. */
+/* The largest share of samples that may be taken for another maker's. So if unknown makers made a
+ * fifth of the heap, at most a twentieth of the heap gets a wrong maker. */
 #define MOST_MISTAKEN 0.25
 
 static int by_functions(const void *a, const void *b)
@@ -28,9 +28,9 @@ struct range {
 	size_t from, to;
 };
 
-/* Is a function that these samples share a wrapper of malloc, which is nobody's mark? It is if more
- * than half of all stacks come by it, and more than half of all rough shapes. seen: by rough shape,
- * less than time. */
+/* These samples share a function. Is it a wrapper of malloc, which says nothing about the maker? It
+ * is one if more than half of all stacks contain it, and more than half of all rough shapes have a
+ * block from it. seen: by rough shape, less than time. */
 static bool come_by_wrapper(const struct finding *f, struct range range, size_t n_stacks,
 			    uint32_t *seen, uint32_t time)
 {
@@ -46,8 +46,8 @@ static bool come_by_wrapper(const struct finding *f, struct range range, size_t 
 	return 2 * stacks > n_stacks && 2 * shapes > f->census->n_rough;
 }
 
-/* Of samples that have more functions than depth: the end of those that share the next function
- * with the first one. */
+/* The samples have more functions than depth. Returns the end of the samples whose next function is
+ * that of the first sample. */
 static size_t next_function(const struct finding *f, struct range range, size_t depth)
 {
 	size_t end = range.from + 1;
@@ -58,8 +58,8 @@ static size_t next_function(const struct finding *f, struct range range, size_t 
 	return end;
 }
 
-/* A maker is a stack's innermost functions up to the first one that is no wrapper of malloc. The
- * samples are sorted by functions. seen: zeroed, by rough shape. */
+/* A maker is the list of a stack's innermost functions, up to the first one that is no wrapper of
+ * malloc. The samples are sorted by functions. seen: zeroed, by rough shape. */
 static void find_maker_depths(struct finding *f, size_t n_stacks, uint32_t *seen)
 {
 	struct range range = {0, f->n_samples};
@@ -104,7 +104,8 @@ int finding__number_makers(struct finding *f)
 	return 0;
 }
 
-/* Samples of a maker: all, and those that others would have told wrongly. */
+/* Samples of a maker: all, and those that would get a wrong maker from the other makers'
+ * samples. */
 struct left_out {
 	size_t all, mistaken;
 };
@@ -116,15 +117,15 @@ static bool is_mistaken(const struct told *told, const struct sample *sample)
 	return memcmp(sample->functions, told->functions, n * sizeof(*told->functions)) != 0;
 }
 
-/* As few of n samples as a shape that is told may have of others: blocks that were freed unseen,
- * and their places given out again. */
+/* A shape that has a maker may have a few samples of other makers: blocks that were freed unseen
+ * and whose addresses were given out again. Are these so few of n samples? */
 static bool is_noise(size_t few, size_t n)
 {
 	return (double)few <= (1 - ORIGINS_SHARE) * (double)n;
 }
 
-/* Leaves out the makers of a group, one after the other, and tells each by the others. Makers of
- * few samples say nothing, neither of themselves nor of others. room: for n samples. */
+/* Leaves out the makers of a group, one after the other, and judges the samples of each by the
+ * others. Makers with few samples prove nothing and are skipped. room: for n samples. */
 static void leave_out(const struct sample *samples, size_t n, struct sample *room,
 		      struct left_out *makers)
 {
@@ -149,10 +150,11 @@ static void leave_out(const struct sample *samples, size_t n, struct sample *roo
 	}
 }
 
-/* Could a maker that was not seen pass for one that was? As often as those that were seen would if
- * each were not (the mean of Jeffreys' posterior, as above). samples: of one family. A maker that
- * is alone in a family has nobody to be taken for. Where there is a mark, that is evidence: nobody
- * else makes such objects. Without a mark it is none. makers: all is set to 0. */
+/* Could an unknown maker be taken for a known one? This is as likely as it would be for the known
+ * makers, if each of them were unknown (the mean of Jeffreys' posterior, as above). samples: of one
+ * family. A maker that is alone in a family can be taken for no other. If the family has a mark,
+ * this is evidence that nobody else makes such objects. Without a mark it is no evidence. makers:
+ * all is set to 0. */
 static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 			  struct left_out *makers)
 {
@@ -172,8 +174,8 @@ static bool would_mislead(const struct sample *samples, size_t n, bool marked,
 	return (mistaken + 0.5) / (all + 1) > MOST_MISTAKEN;
 }
 
-/* A group of samples, by the family of its shape. Shapes with the same mark, such as those of one
- * class's objects, are a family, and so are all others of a class of shapes. */
+/* A group of samples, by the family of its shape. Shapes with the same mark (objects of one C++
+ * class) are a family. The other shapes of each enum shape_class are a family, too. */
 struct family_group {
 	const struct census_shape *shape;
 	uint32_t group;
@@ -198,7 +200,7 @@ static int compare_families(const void *a, const void *b)
 
 /* Room for finding__close_families(). */
 struct closing {
-	struct sample *samples; /* of a family, or of a group but for one maker */
+	struct sample *samples; /* of a family, or of a group without one maker */
 	struct left_out *makers;
 	struct family_group *groups;
 	size_t n_groups;

@@ -90,7 +90,8 @@ size_t samples__group_end(const struct sample *samples, size_t from, size_t n, e
 	return end;
 }
 
-/* Sorts the samples, and tells each group. own: as in struct lesson; NULL: for rough shapes. */
+/* Sorts the samples, and finds the makers of each group. own: as in struct lesson; NULL: for rough
+ * shapes. */
 static void tell_groups(const struct finding *f, struct sample *samples, size_t n, enum level level,
 			struct told *ret, bool *own)
 {

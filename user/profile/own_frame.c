@@ -59,7 +59,7 @@ static const char *const libraries[] = {
 static const char *const library_prefixes[] = {
 	"libnss_", /* plugins of libc's */
 	"libc.musl-",	"ld-linux", "ld-musl-",
-	"ld64.so",	"libstd-", /* of Rust, behind it a hash */
+	"ld64.so",	"libstd-", /* of Rust, followed by a hash */
 	"libtcmalloc_",
 };
 
@@ -80,7 +80,7 @@ static const char *const library_files[] = {"<frozen ", "node:"};
 static const char *const scripts[] = {"JS:", "Eval:", "Script:", "LazyCompile:", "Function:"};
 static const char *const v8_code[] = {"Builtin:", "BytecodeHandler:", "Stub:", "RegExp:"};
 
-/* What stands behind the name of a function in a script that is not the program's. */
+/* What follows the name of a function in a script that is not the program's own. */
 static const char *const script_places[] = {" node:", " internal/", "/node_modules/"};
 
 /* --- C, C++, Rust and Go --- */
@@ -98,7 +98,7 @@ static const char *const mangled[] = {
 };
 
 /* Modules of Rust's crates core and alloc that allocate or call back. The crates as a whole are not
- * listed: C++ programs like these two names for namespaces of their own. */
+ * listed, because C++ programs often use these two names for namespaces of their own. */
 static const char *const rust_modules[] = {
 	"core::alloc::",   "core::array::",	 "core::cell::",	 "core::clone::",
 	"core::cmp::",	   "core::convert::",	 "core::default::",	 "core::fmt::",
@@ -159,8 +159,8 @@ static bool is_word(char c)
 	return isalnum((unsigned char)c) || c == '_';
 }
 
-/* text stands behind "operator". If it begins with an operator that has angle brackets, the length
- * of that operator, else 0. */
+/* text is what follows "operator". If text begins with an operator that has angle brackets, returns
+ * the length of that operator, else 0. */
 static size_t angle_operator(const char *text)
 {
 	static const char *const operators[] = {"<=>", "<<=", ">>=", "->*", "<<", ">>",

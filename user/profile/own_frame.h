@@ -79,10 +79,11 @@ struct qualified_name {
 bool qualified_name__parse(const char *name, struct qualified_name *ret);
 
 /* The '>' that closes the '<' at open, or NULL if none does. The brackets in "->" and in comparison
- * operators do not count. */
+ * operators are skipped. */
 const char *angle__close(const char *open);
 
-/* Copies name without what stands in angle brackets, a compiler's suffix, and a return type. */
+/* Copies name without template arguments (in angle brackets), a compiler's suffix and a return
+ * type. */
 void function__simplify(const char *name, char *out, size_t size);
 
 #endif

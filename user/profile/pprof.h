@@ -21,10 +21,10 @@
  * Comments are lines "key: value": pprof_facts[] and the COMMENT_ names. Readers show all comments
  * above each report, so a comment that says nothing is left out.
  *
- * What no other reader can use is in fields of memtrace's own (enum pprof_own_field and what
- * follows it). They are numbered from 1000 on, and readers of protobuf skip them. These fields are
- * lost when another tool rewrites the file. Real numbers in them are packed doubles, so that they
- * are not rounded. */
+ * Data that no other reader can use is in memtrace's own fields (enum pprof_own_field and the enums
+ * after it). Their numbers begin at 1000, and readers of protobuf skip them. These fields are lost
+ * when another tool rewrites the file. Real numbers in them are packed doubles, so that they are
+ * not rounded. */
 #ifndef MEMTRACE_PROFILE_PPROF_H
 #define MEMTRACE_PROFILE_PPROF_H
 
@@ -98,7 +98,7 @@ enum pprof_line_field {
 enum pprof_function_field {
 	FUNCTION_ID = 1,
 	FUNCTION_NAME,
-	FUNCTION_SYSTEM_NAME, /* of a frame without a name: why it has none (REASON_SYSTEM_NAME) */
+	FUNCTION_SYSTEM_NAME, /* of a frame without a name: the reason (REASON_SYSTEM_NAME) */
 	FUNCTION_FILENAME,
 	FUNCTION_START_LINE,
 };
@@ -117,7 +117,7 @@ enum pprof_own_field {
 
 /* memtrace's own fields of a sample. */
 enum pprof_own_sample_field {
-	/* what rounding took from the values up to VALUE_INUSE_VARIANCE: signed numbers (zigzag),
+	/* what the values up to VALUE_INUSE_VARIANCE lost by rounding: signed numbers (zigzag),
 	 * packed, in units of 1 / OWN_PARTS */
 	SAMPLE_OWN_REMAINDERS = 1000,
 	SAMPLE_OWN_STACK = 1001, /* in a stack's sample without a thread */
@@ -126,9 +126,10 @@ enum pprof_own_sample_field {
 #define OWN_PARTS      65536.0
 #define OWN_REMAINDERS (VALUE_INUSE_VARIANCE + 1)
 
-/* Fields of the stack. All but the last one are packed doubles, and absent where all are 0. */
+/* Fields of a stack. Each but the last is a list of packed doubles, which is absent if all of them
+ * are 0. */
 enum pprof_own_stack_field {
-	OWN_STACK_FREED = 1, /* objects, bytes; absent: all that was allocated and is not live */
+	OWN_STACK_FREED = 1, /* objects, bytes; absent: allocated less live */
 	OWN_STACK_LIFE,	  /* struct site_life: low_objects, low_bytes, high_objects, high_bytes */
 	OWN_STACK_LIVING, /* by class of age */
 	OWN_STACK_HALF_LIFE, /* s, low_s, high_s; may be infinite */
@@ -256,7 +257,7 @@ extern const struct pprof_value_name {
 #define LABEL_BYTES  "bytes" /* the mean size of a block */
 
 /* Numeric labels of a stack's sample without a thread. */
-#define LABEL_INCOMPLETE     "stack_incomplete"	      /* 1: it does not reach the start */
+#define LABEL_INCOMPLETE     "stack_incomplete"	      /* 1: the stack does not reach the start */
 #define LABEL_TRUNCATED	     "stack_truncated"	      /* 1: more callers exist */
 #define LABEL_ALLOCATORS_OWN "allocators_own"	      /* 1: regions for the heap */
 #define LABEL_LARGEST	     "largest_sample"	      /* bytes: sqrt(variance_max) */
@@ -298,7 +299,7 @@ enum pprof_fact_type {
 	FACT_SIGNED, /* real */
 };
 
-/* Which profiles a fact tells something of. */
+/* Which profiles have a fact. */
 enum pprof_fact_of {
 	FACT_OF_ANY,
 	FACT_OF_GROWING,	/* profiles with has_growth */
@@ -323,7 +324,7 @@ extern const size_t n_pprof_facts;
 
 /* The value of a fact. A FACT_UINT64 may lose digits. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
-/* Does the fact say nothing of this profile? */
+/* Does this profile lack the fact? */
 bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *profile);
 
 /* Sets every fact of a profile that is read from a file to its absent value. */

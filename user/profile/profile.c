@@ -263,7 +263,7 @@ const char *profile__keep(struct profile *profile, const char *text)
 	return_ptr(own);
 }
 
-/* What some site alone holds at least. */
+/* The largest low end of a single site's live bytes. */
 static double least_live(const struct profile *profile)
 {
 	double least = 0;
@@ -385,8 +385,8 @@ bool profile__knows_process_growth(const struct profile *profile)
 		(profile__is_windowed(profile) && isfinite(profile->growth.bytes_per_s)));
 }
 
-/* Is nothing known of a part of the run, because the probes were withdrawn? (Windows estimate their
- * figures for all times anyway.) */
+/* Is a part of the run unknown, because the probes were withdrawn? (Not for windows: their figures
+ * are estimates for all times.) */
 static bool was_withdrawn(const struct profile *profile)
 {
 	return !profile__is_windowed(profile) && profile__lost_count(profile, "probes_withdrawn");
@@ -408,8 +408,8 @@ bool profile__is_lower_bound(const struct profile *profile)
 
 bool profile__is_upper_bound(const struct profile *profile)
 {
-	/* A page that is given back without a call is no loss. A page that is gone at the end is
-	 * left out, and a page that is touched again replaces its old sample. */
+	/* A page that is given back without a call needs no probe: if it is gone at the end, it is
+	 * left out, and if it is touched again, the new sample replaces the old one. */
 	if (profile__is_faults(profile))
 		return false;
 	return was_withdrawn(profile) ||

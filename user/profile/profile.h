@@ -24,11 +24,11 @@
 	X(NO_MAPPING, "no_mapping")		  /* the address lies in no known mapping */       \
 	X(NOT_A_FILE, "not_a_file")		  /* anonymous memory: JIT code, trampolines */    \
 	X(NO_FILE, "file_not_readable")		  /* the mapped file could not be opened */        \
-	X(BAD_ELF, "bad_elf")			  /* it is no ELF file or a broken one */          \
-	X(UNREAD, "symbols_not_read")		  /* reading them failed or took too long */       \
+	X(BAD_ELF, "bad_elf")			  /* no ELF file, or a broken one */               \
+	X(UNREAD, "symbols_not_read")		  /* reading symbols failed or took too long */    \
 	X(NO_SYMBOLS, "no_symbols")		  /* the file has no symbol table at all */        \
-	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* it has one, but no symbol is there */         \
-	X(INTERPRETED, "interpreted")		  /* an interpreter's, whose name was not read */
+	X(NO_SYMBOL_HERE, "no_symbol_at_address") /* no symbol covers the address */               \
+	X(INTERPRETED, "interpreted")		  /* interpreted code: its name was not read */
 
 enum unresolved_reason {
 #define X(id, name) UNRESOLVED_##id,
@@ -49,7 +49,7 @@ struct profile_mapping {
 	char *build_id; /* hex, or NULL; symbolize fills it in */
 };
 
-/* A function as the source has it: one that a compiler inlined is a frame, too. */
+/* A function of the source. A function that the compiler inlined is a frame, too. */
 struct profile_frame {
 	char *name; /* without parameter list. If it is not resolved, "module+0xoff" (file offset of
 		     * addr - 1) or "0xaddr" */
@@ -57,18 +57,18 @@ struct profile_frame {
 	uint32_t line; /* 0: unknown */
 };
 
-/* A file that tells only names has locations without an address. They get distinct numbers from
- * this one upwards, where no code can be. */
+/* If a file has only names, its locations have no addresses. They get distinct numbers instead,
+ * from PROFILE_NO_ADDR upwards, where no code can be. */
 #define PROFILE_NO_ADDR (1ULL << 63)
 
-/* What stacks are that no run has recorded (profile/drawing.h). */
+/* What the stacks of a profile are. Drawn stacks were not recorded by a run (profile/drawing.h). */
 enum profile_drawn {
-	DRAWN_NOTHING, /* a run has recorded them */
+	DRAWN_NOTHING, /* stacks that a run has recorded */
 	DRAWN_PATHS,   /* paths of pointers: why_report__paths() */
-	DRAWN_ORIGINS, /* whose functions' blocks they look like: heap_report__stacks() */
+	DRAWN_ORIGINS, /* functions that probably made the blocks: heap_report__stacks() */
 };
 
-/* One address of a stack. Distinct by addr within a profile. */
+/* One address of a stack. In a profile, no two locations have the same addr. */
 struct profile_location {
 	uint64_t addr;	 /* as captured: for the allocator (leaf) its entry + 1, for callers the
 			  * return address. addr - 1 is looked up and shown. Never 0. */
@@ -77,7 +77,7 @@ struct profile_location {
 				       * they are inlined in; none until symbolized */
 	size_t n_frames;
 	enum unresolved_reason reason;
-	bool note; /* it is not code, but a text about the stacks that have it (profile/view.h) */
+	bool note; /* the location is not code, but a text about its stacks (profile/view.h) */
 };
 
 struct profile_thread {
@@ -93,10 +93,10 @@ struct profile_site_thread {
 
 #define PROFILE_SURVIVAL_AGES 5
 
-/* What one thread freed of its own or another's memory; or, with freer 0, all that owner allocated.
- * Estimates. */
+/* Memory that the thread owner allocated and the thread freer freed. With freer 0: all memory that
+ * owner allocated. The figures are estimates. */
 struct profile_transfer {
-	uint32_t owner, freer; /* tids of the thread that allocated, and that freed */
+	uint32_t owner, freer; /* tids; both may be the same thread */
 	uint64_t samples;
 	double objects, bytes;
 };
@@ -106,12 +106,12 @@ struct profile_transfer {
 /* How a stack's memory changed over a run. */
 struct site_life {
 	double high_objects, high_bytes; /* the most that it ever held */
-	double low_objects, low_bytes;	 /* the least that it held at any of the looks in the last
-					* two thirds of the run */
+	double low_objects, low_bytes;	 /* the least that it held in the snapshots of the last two
+					  * thirds of the run, and at its end */
 	/* Numbers of objects by age. ended: objects that have ended, by their age when they were
 	 * freed. living: objects that live at the end of the run, by their age then. Class i holds
 	 * ages up to 10 us times 10^i, the last class all older ones. Objects that realloc moved
-	 * have ended, too. The age of an object whose end was not seen is not known. */
+	 * have ended, too. If the end of an object was not seen, its age is not known. */
 	double ended[PROFILE_AGES], living[PROFILE_AGES];
 	struct half_life half_life; /* by the wall clock; only for windows */
 };
@@ -122,8 +122,8 @@ int profile_age_class(uint64_t ns);
 /* "10us", "100us", ... "1000s", "more": the oldest age of a class. */
 const char *profile_age__name(int class);
 
-/* Adds the life of another stack. The two need not have been highest at the same time, so the sum
- * of their highs is an upper bound. */
+/* Adds the life of another stack. The two stacks need not have held most at the same time, so the
+ * sum of their highs is an upper bound. */
 void site_life__merge(struct site_life *life, const struct site_life *other);
 
 /* A live block that was sampled. */
@@ -135,10 +135,10 @@ struct profile_block {
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
 	uint32_t n_locations;
-	bool complete;	     /* it reaches the process's or thread's start */
+	bool complete;	     /* the stack reaches the process's or thread's start */
 	bool truncated;	     /* the walk stopped at its limit; more callers exist */
-	bool allocators_own; /* regions: a traced allocator mapped them, for the heap */
-	/* regions, if asked for: how much of them is in memory */
+	bool allocators_own; /* regions: a traced allocator mapped this memory, for the heap */
+	/* regions: how much of this memory is resident, if that was asked for */
 	struct resident_bytes resident;
 
 	struct estimate live;		   /* allocated during the run and not freed */
@@ -149,11 +149,12 @@ struct profile_site {
 	double alloc_variance, alloc_common;
 	double freed_objects, freed_bytes; /* of what was allocated */
 	double peak_objects,
-		/* if the profile has_peak: held when the process held most, estimated */
+		/* if the profile has_peak: estimate of what the stack held when the process held
+		 * most */
 		peak_bytes;
 	struct growth growth; /* if the profile has_growth */
-	bool replaces; /* windows show that its blocks stay, but the process does not grow by them:
-			* they replace older ones, or are freed where no window sees it */
+	bool replaces; /* windows show that the stack's blocks stay, but the process does not grow:
+		        * the blocks replace older ones, or are freed outside of windows */
 	/* One figure for each age in the profile's survival_age_s. Of the bytes that were allocated
 	 * more than that age before the end of the run, it is the share that is live at the end.
 	 * NaN: no bytes were allocated so early. */
@@ -164,8 +165,8 @@ struct profile_site {
 	struct site_life life;		     /* if the profile has_life, has_ages */
 	struct profile_site_thread *threads; /* live, by allocating thread, ascending */
 	size_t n_threads;
-	/* Sampled blocks that may be live at the end of the run, if they were asked for. In no
-	 * file. */
+	/* Sampled blocks that may be live at the end of the run, if blocks were asked for. Files do
+	 * not have them. */
 	struct profile_block *blocks;
 	size_t n_blocks;
 	struct site_why *why; /* who holds its blocks; NULL: not asked; owned */
@@ -176,7 +177,7 @@ struct profile_site {
 struct profile_counter {
 	const char *name;
 	uint64_t count;
-	bool of_run; /* it counts for all processes of the run: each one's profile has it */
+	bool of_run; /* a count of the whole run: the profile of each process has it */
 };
 
 /* One probe that was attached. Strings owned. */
@@ -190,30 +191,31 @@ struct profile_probe {
 	double cost_ns;	   /* calibrated cost of one hit, 0 when unknown */
 };
 
-/* What became of the blocks that were sampled in windows (ledger/survivors.h). born: how many were
- * born. Of these, how many were seen to be freed, to be replaced by another block at their address,
- * to be no longer mapped, or to have changed. unchanged: how many of the rest are unchanged. */
+/* What became of the blocks that were sampled in windows (ledger/survivors.h). born: number of
+ * these blocks. The other members count some of them. freed: seen to be freed. replaced: another
+ * block was at the address. unmapped: the address is no longer mapped. changed: the contents have
+ * changed. unchanged: none of this, and the contents are still the same. */
 struct profile_evidence {
 	uint64_t born, freed, replaced, unmapped, changed, unchanged;
 };
 
-/* How a process was traced in windows. All 0 where it was not. */
+/* How a process was traced in windows. All 0: it was not. */
 struct profile_windows {
 	uint64_t n;
-	double seconds;	     /* spent in them */
-	double continuous_s; /* and in continuous tracing before, between or after them */
+	double seconds;	     /* length of all windows together */
+	double continuous_s; /* length of continuous tracing before, between or after windows */
 	struct profile_evidence evidence;
 	double heap_mapped_bytes; /* size of the mappings that may hold the heap: an upper limit of
 				   * live bytes. 0: not known */
 };
 
-/* Figures that only regions have. */
+/* Figures that only a profile of regions has. */
 struct profile_regions {
 	double kind_bytes[REGION_MEMORY_KINDS]; /* live, by kind of memory */
 	/* regions from before the run that were given back during it; negative: not known */
 	double earlier_gone_bytes;
-	/* Regions were followed for so long from the start, until that cost too much. 0: to the
-	 * end. */
+	/* Seconds from the start after which regions were no longer followed, because that cost too
+	 * much. 0: they were followed to the end. */
 	double followed_s;
 };
 
@@ -229,16 +231,17 @@ struct run_cost {
 				* the tables use (before Linux 6.4) */
 };
 
-/* By how much the process's anonymous memory grows, which the kernel knows, and how much of that
- * the stacks explain. The remainder is what the allocator keeps for itself, and memory that is not
- * the allocator's. */
+/* How fast the process's anonymous memory grows, as the kernel counts it, and how much of this
+ * growth the stacks explain. The remainder is memory that the allocator keeps for itself, and
+ * memory that is not the allocator's. */
 struct process_growth {
 	double bytes_per_s;	  /* NaN: unknown */
 	struct growth attributed; /* of all stacks together */
-	/* growth of what the program maps by itself, as far as that was looked at */
+	/* growth of the regions that no allocator mapped; 0 if regions were not traced */
 	double regions;
-	/* Windowed: how many blocks a second the process gains, and the 95 % interval of that. It
-	 * comes from the counts of the process's calls; stacks are not needed. NaN: not known. */
+	/* Windowed: how many blocks per second the process gains, with the 95 % interval. These
+	 * figures come from the counts of the process's calls, without any stack. NaN: not
+	 * known. */
 	double blocks_per_s, blocks_low, blocks_high;
 };
 
@@ -247,8 +250,8 @@ enum profile_weight {
 	WEIGHT_LIVE, /* bytes */
 	WEIGHT_OBJECTS,
 	WEIGHT_ALLOCATED, /* bytes, over the run */
-	WEIGHT_FREED,	  /* bytes of the allocated ones */
-	WEIGHT_GROWTH,	  /* bytes per second, where it grows */
+	WEIGHT_FREED,	  /* bytes that were allocated during the run and freed */
+	WEIGHT_GROWTH,	  /* bytes per second; 0 for stacks that do not grow */
 	WEIGHT_PEAK,	  /* bytes, when the process held most */
 	PROFILE_WEIGHTS
 };
@@ -279,8 +282,9 @@ struct profile {
 	char *exe; /* path of its program or "" */
 	/* why no call of its allocator could be seen; static; NULL: it was traced */
 	const char *not_traced;
-	const char *file;     /* file that it was read from, profile__keep(); NULL: of this run */
-	unsigned own_version; /* PPROF_OWN_VERSION of a file of memtrace's; 0: an older one */
+	const char *file;     /* file that the profile was read from, profile__keep(); NULL: it is
+			       * of this run */
+	unsigned own_version; /* PPROF_OWN_VERSION of the file; 0: not in the file */
 	enum profile_mode mode;
 	bool leaf_holds; /* the allocator's frames are left out: stacks begin with its caller */
 	enum profile_drawn drawn;
@@ -295,7 +299,7 @@ struct profile {
 	bool has_life; /* each site has life.low_ and high_; only if traced continuously */
 	/* each site has life.ended, and life.living; for windows they are estimates */
 	bool has_ages;
-	bool no_living; /* has_ages without life.living: the file does not tell it */
+	bool no_living; /* has_ages, but life.living is not known: the file does not have it */
 	bool has_peak;	/* each site has a peak; only if traced continuously */
 	double peak_s;	/* time of the peak, seconds from the start */
 	double survival_age_s[PROFILE_SURVIVAL_AGES]; /* ascending; 0: not known */
@@ -304,7 +308,8 @@ struct profile {
 	 * uses each sample's own interval. Other figures are known only as sums: their variance is
 	 * at most the one that this interval gives. */
 	uint64_t interval_bytes;
-	/* the interval that was asked for, if it was made coarser to keep the limit; else 0 */
+	/* the interval that was asked for, if a coarser one was used to limit the overhead; else
+	 * 0 */
 	uint64_t asked_interval_bytes;
 	uint64_t start_unix_ns; /* wall clock at the start */
 	double duration_s;
@@ -335,8 +340,8 @@ struct profile {
 	char *refused; /* which functions could not be probed, why, and what follows; NULL: none */
 	/* what the whole process's resident set is made of; NULL: not known */
 	struct resident *resident;
-	/* how the search went for the holders of blocks (struct profile_site's why); NULL: not
-	 * asked */
+	/* how the search for the holders of blocks went (struct profile_site's why); NULL: there
+	 * was no search */
 	struct profile_why *why;
 
 	struct profile_mapping *mappings; /* ascending by start */
@@ -356,7 +361,7 @@ struct profile {
 	size_t n_probes;
 	char **files; /* files that were written, for the summary and --json */
 	size_t n_files;
-	size_t n_snapshots; /* how many of these, the first ones, were written during the run */
+	size_t n_snapshots; /* the first n_snapshots files were written during the run */
 	char **kept;	    /* profile__keep() */
 	size_t n_kept;
 
@@ -426,7 +431,8 @@ void profile_site__clear(struct profile_site *site);
 /* Replaces the location's frames. The location owns the array and its strings from then on. */
 void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,
 				  size_t n);
-/* Replaces them by one frame of which only the name is known. The name is copied. 0 or -ENOMEM. */
+/* Replaces the location's frames by one frame of which only the name is known. The name is copied.
+ * 0 or -ENOMEM. */
 int profile_location__set_name(struct profile_location *location, const char *name);
 
 /* The function whose code is at the location, not an inlined one; NULL until symbolized. */
@@ -447,9 +453,10 @@ int profile__sort(struct profile *profile);
  * whose addr - 1 lies in no mapping, or in one that is not executable. Sites that become equal are
  * merged (estimates, totals, threads). This removes what a frame-pointer walk collects in a program
  * without frame pointers. The leaf and its immediate caller always stay: they were read, not
- * guessed. interpreted: a location with bit 63 is a frame of Python (bpf/abi.h); else it cannot be
- * code either. Locations that no stack uses any more are removed. *ret_cut (may be NULL): number of
- * sites that lost frames. Needs profile__sort() first, and sorts again. 0 or -ENOMEM. */
+ * guessed. A location with bit 63 set cannot be code either, unless interpreted is set: then the
+ * location is a frame of Python (bpf/abi.h). Locations that no stack uses any more are removed.
+ * *ret_cut (may be NULL): number of sites that lost frames. Needs profile__sort() first, and sorts
+ * again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut);
 
 /* Is it a profile of regions, of page faults? */
@@ -474,8 +481,8 @@ bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? false if the profile's file does not say how it was
  * sampled. */
 bool profile__is_exact(const struct profile *profile);
-/* Is it exact, and does no counter say that something was missed all the same? Only then is
- * anything called exact. */
+/* Is it exact, and does no counter say that something was missed? Outputs call figures exact only
+ * then. */
 bool profile__is_surely_exact(const struct profile *profile);
 
 /* The sampling interval that was asked for; 0: not known. */
@@ -489,8 +496,8 @@ uint64_t profile__lost_count(const struct profile *profile, const char *name);
 #define LOST_FILTERED "filtered_stacks"
 
 /* How large a symbolized profile is when all its stacks are written out, with all names (those of
- * inlined functions, too). by_thread: each stack counts once for each thread that holds any of it,
- * and once more for no thread. 0 or -ENOMEM. */
+ * inlined functions, too). by_thread: each stack counts once for each thread that holds some of its
+ * memory, and once more without a thread. 0 or -ENOMEM. */
 struct profile_extent {
 	uint64_t frames, bytes;
 };
@@ -505,12 +512,12 @@ size_t profile__bytes(const struct profile *profile);
 /* Live memory of all sites together. A run in windows may also have continuous stretches, and these
  * may be sampled much more coarsely than windows. A continuous stretch may by chance have missed
  * memory that is live. The fine samples of windows do not show this error. So the error of the
- * result allows for one sample of a continuous stretch. This sample weighs one interval, or all
- * that was allocated in such stretches if that is less.
+ * result allows for one sample of a continuous stretch. This sample stands for the bytes of one
+ * interval, or for all bytes allocated in such stretches if these are fewer.
  *
- * In windows the errors of stacks differ widely. The sum of a stack that is known well and of one
- * that is hardly known has a low end near 0 if all errors are added up. But the others hold no less
- * than nothing, so the sum is at least the low end of each stack. */
+ * In windows the errors of stacks differ widely. Suppose that one stack is known well and another
+ * hardly. If all errors are added up, the low end of their sum is near 0. But no stack holds less
+ * than 0 bytes, so the sum is at least the low end of each stack. */
 struct estimate profile__live(const struct profile *profile);
 
 /* What all sites together held when the process held most. */

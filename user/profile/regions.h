@@ -41,13 +41,12 @@ struct regions {
 
 void regions__free(struct regions *regions);
 
-/* Removes [start, end): regions within it go, regions that reach over its ends are cut or split.
- * cut (may be NULL): the removed parts are appended to it, ascending. 0; -ENOMEM: nothing has
- * changed. */
+/* Removes [start, end): regions inside are removed, regions that cross an end are cut or split. cut
+ * (may be NULL): gets the removed parts appended, ascending. 0; -ENOMEM: nothing has changed. */
 int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
 
-/* Inserts a region in place of whatever lay there, as the kernel does. 0; -EINVAL for an empty
- * region; -ENOMEM: it is not inserted, but what it covers may be gone. */
+/* Inserts a region and removes older regions below it, as the kernel does. 0; -EINVAL for an empty
+ * region; -ENOMEM: it is not inserted, but regions in its range may be gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
 /* Index of the first region that ends above addr; the number of regions if none does. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is computed and why is in replicas.h. */
+/* replicas.h says what is computed, and why. */
 #include "profile/replicas.h"
 
 #include <errno.h>
@@ -76,8 +76,7 @@ static double others(const struct sorted *sorted, double but_value, double *ret_
 	return median;
 }
 
-/* Bytes that a value of 1 stands for. Divided by a sample's weight, they are a number of
- * samples. */
+/* Bytes for a value of 1. Bytes divided by a sample's weight are a number of samples. */
 static double exposure(const struct replicas *r, size_t replica)
 {
 	return r->per_second ? r->profiles[replica]->duration_s : 1;
@@ -360,8 +359,8 @@ static int compare(struct replicas *r, const struct match *match)
 	err = claims__decide(claims, n_claims, CHANCE_LEVEL, NULL);
 	if (err)
 		return err;
-	/* Values that are not above the median had to be tested, too: which values are above is
-	 * chance. */
+	/* Values that are not above the median had to be tested, too, because chance decides which
+	 * values are above. */
 	for (size_t i = 0; i < n_claims; i++) {
 		if (!(r->list[i].value > r->list[i].median))
 			continue;
@@ -441,8 +440,8 @@ static int check(struct replicas *r, struct error *err)
 	return 0;
 }
 
-/* Refuses a profile that shares no stack with the others, if the programs differ. It is no replica:
- * each of its stacks would be abnormal. */
+/* Refuses a profile that shares no stack with the others, if the programs differ. Such a profile is
+ * of no replica: each of its stacks would be abnormal. */
 static int check_common(const struct replicas *r, const struct match *match, struct error *err)
 {
 	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));

@@ -1,26 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which of several replicas of a service holds, or grows by, more than the others, and in which
- * stack.
+/* Finds which of several replicas of a service holds more, or grows faster, than the others, and in
+ * which stack.
  *
- * Replicas differ from each other for two reasons: sampling, and because they do not do the same
- * work. A replica's stack is abnormal when neither explains it: its p is the larger of two.
+ * Replicas differ from each other for two reasons: sampling, and different work. A replica's stack
+ * is abnormal when neither explains it: its p is the larger of two.
  *
  * - Sampling: the replica's samples against those of all others together, by the binomial test
  *   (chance.h). The expected shares follow the lengths of the runs and the sampling intervals.
  *   Growth rates, and live bytes if any profile has windows, have intervals of their own, so the t
  *   test is used.
  * - Spread among the others: by how many standard deviations the replica exceeds their median. The
- *   deviation is 1.4826 times the median distance from that median (MAD: right for a normal
- *   distribution, and not moved by a single outlier). It is multiplied by student_quantile(n - 2) /
- *   1.96, because it is known from n - 1 values only. The error that sampling has if nothing
- *   differs is added (as variances are). Few values may be close together by chance. So the median
- *   distance, as a share of the median, is taken to be no smaller than it typically is: than the
- *   median of these shares over all stacks, weighted by bytes.
+ *   deviation is 1.4826 times the median distance from that median (MAD: this estimates the
+ *   deviation of a normal distribution, and a single outlier hardly changes it). It is multiplied
+ *   by student_quantile(n - 2) / 1.96, because it is known from n - 1 values only. The sampling
+ *   error that there would be without any difference is added, as a variance. Few values may be
+ *   close together by chance. So the median distance, as a share of the median, has a lower limit:
+ *   the median of these shares over all stacks, weighted by bytes.
  *
  * All stacks of all replicas are claims that are tested at once (claims__decide()), at
- * CHANCE_LEVEL. Three replicas say little of what is ordinary. If two of them hold 4 and 6 MB of a
- * stack, it is not abnormal in the third up to some 40 MB. If the two do not have it at all, it is
- * abnormal from a dozen samples on. Two replicas cannot say which of them is the odd one. */
+ * CHANCE_LEVEL. Three replicas tell little about usual differences. If two of them hold 4 and 6 MB
+ * of a stack, up to some 40 MB in the third are not abnormal. If the first two do not have the
+ * stack at all, a dozen samples in the third are abnormal. Of two replicas, neither can be called
+ * the abnormal one. */
 #ifndef MEMTRACE_PROFILE_REPLICAS_H
 #define MEMTRACE_PROFILE_REPLICAS_H
 
@@ -54,15 +55,15 @@ struct replicas {
 	const struct profile *const *profiles; /* the caller's, must outlive this */
 	size_t n;
 	enum diff_measure measure;
-	bool per_second;   /* live bytes are divided by the length of the run, because the lengths
-			    * differ and are known */
+	bool per_second;   /* live bytes are divided by the length of the run: the lengths are known
+			    * and differ */
 	bool by_intervals; /* the compared figures have intervals of their own */
 	unsigned warnings; /* 1 << enum diff_warning */
 	struct replica *ranks; /* n, by excess, then by total above the median: descending */
 	struct replica_stack *stacks;
 	size_t n_stacks;
-	struct replica_excess *list; /* what is above the median: first abnormal ones, then the
-				      * others, each by value above the median, descending */
+	struct replica_excess *list; /* values above the median: first the abnormal ones, then the
+				      * others, both by the distance to the median, descending */
 	size_t n_list, n_abnormal;
 	double *values;				    /* private */
 	uint64_t intervals[REPLICAS_MAX_INTERVALS]; /* private: each different one */

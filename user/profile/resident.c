@@ -141,7 +141,8 @@ static uint32_t first_own(const struct profile *profile, const struct profile_si
 		for (size_t k = 0; k < location->n_frames; k++) {
 			*ret_frame = k;
 			/* The rows of --rss are the owners' names. So an interpreter that maps
-			 * memory for its pool is one owner, whichever function it runs then. */
+			 * memory for its pool is one owner, whatever function it interprets at that
+			 * time. */
 			if (profile__frame_owner(profile, location, location->frames[k].name,
 						 NULL) >= FRAME_OF_INTERPRETER)
 				return i;
@@ -282,7 +283,7 @@ static int split_heap(struct resident *r, const struct profile *heap)
 	of_live = row ? add_row(r, RESIDENT_HEAP_LIVE, "", 0) : NULL;
 	if (!of_live)
 		return -ENOMEM;
-	/* more live bytes would have given a sample in 97.5 of 100 cases */
+	/* with more live bytes, there would be a sample in 97.5 of 100 cases */
 	if (!live.samples && heap->alloc_calls && !profile__is_exact(heap))
 		all.high = -log(0.025) * (double)heap->interval_bytes;
 	if (profile__is_lower_bound(heap))

@@ -3,16 +3,17 @@
  * of addresses, and from what the profiles know of the range.
  *
  * All rows but two are measured, and each page is in one row. The heap's mappings are measured as
- * one sum, which is told in two rows. HEAP_LIVE is the heap profile's estimate of blocks that were
- * allocated during the run and are not freed. HEAP is the rest of the sum: the allocator's own
+ * one sum, which is divided into two rows. HEAP_LIVE is the heap profile's estimate of blocks that
+ * were allocated during the run and are not freed. HEAP is the rest of the sum: the allocator's own
  * memory and, unless the run saw the process begin, what was allocated before the run. HEAP has the
  * error of the estimate. It can be negative, because live blocks count with the size that was asked
  * for, but pages count only if they were touched.
  *
  * Who owns a range? If a call during the run mapped it, it belongs to the call's stack, which may
- * be an allocator's (profile_site.allocators_own). Of older ranges less is known: the name that the
- * kernel gives them, and what the caller is certain of (struct resident_piece). An older anonymous
- * mapping belongs to an allocator if a block that the allocator gave out lies in it. */
+ * be an allocator's (profile_site.allocators_own). For older ranges there is less to go by: the
+ * name that the kernel gives them, and what the caller knows for certain (struct resident_piece).
+ * An older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
+ * it. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -29,9 +30,8 @@
 	X(HEAP, "heap")		  /* the rest of the heap's mappings */                            \
 	X(MAPPED, "mapped")	  /* mapped by the program during the run, by owner */             \
 	X(STACK, "stacks")	  /* of threads */                                                 \
-	X(FILE, "file")		  /* by path; what was written to a private mapping among it */    \
-	X(BSS,                                                                                     \
-	  "bss") /* anonymous, right behind a file's data, and what the kernel joined to it */     \
+	X(FILE, "file")		  /* by path, with the private pages that were written to */       \
+	X(BSS, "bss") /* anonymous, right behind a file's data, and neighbours joined to it */     \
 	X(SHARED, "shared")		/* not on a disk: memfd, /dev/shm, MAP_SHARED, System V */ \
 	X(EARLIER, "anonymous_earlier") /* anonymous, and nobody was seen to map it */             \
 	X(SEVERAL,                                                                                 \
@@ -53,7 +53,7 @@ const char *resident_kind__name(enum resident_kind kind);
 
 struct resident_bytes {
 	uint64_t rss, anonymous, swap; /* anonymous: part of rss; swap: none of it */
-	uint64_t mappings;	       /* how many mappings these are the sum of */
+	uint64_t mappings;	       /* number of mappings in this sum */
 };
 
 void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes *more);
@@ -62,7 +62,7 @@ void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes
 #define RESIDENT_MAX_PIECES (1U << 18)
 #define RESIDENT_MAX_NAMES  (4U << 20) /* bytes of paths; files beyond that have the name "" */
 
-/* A mapping, or the part of one that one stack has mapped. */
+/* A mapping, or the part of a mapping that one stack has mapped. */
 struct resident_piece {
 	uint64_t start, end;
 	struct resident_bytes bytes;
@@ -76,7 +76,7 @@ struct resident_piece {
 struct resident_pieces {
 	struct resident_piece *at; /* ascending by address; each has something in memory or swap */
 	size_t n, room;
-	struct resident_bytes left_out; /* sum of the pieces for which there was no room */
+	struct resident_bytes left_out; /* sum of further pieces, for which there was no room */
 	struct intern names;
 	/* VmRSS in /proc/PID/status, right after smaps; 0: not measured */
 	uint64_t vmrss_bytes;
@@ -95,12 +95,13 @@ void resident_pieces__add(struct resident_pieces *pieces, const struct resident_
 
 struct resident_row {
 	enum resident_kind kind;
-	/* path; of MAPPED the owner's frames ("map_cache < main"); "": none. Any bytes. Owned */
+	/* a path; for MAPPED the owner's frames ("map_cache < main"); "": no name. May contain any
+	 * bytes. Owned */
 	char *name;
 	int64_t bytes; /* resident; of HEAP it can be negative */
 	struct interval
 		interval; /* of HEAP_LIVE and HEAP, if heap_split; NaN: that end is not known */
-	uint64_t anonymous, swap; /* HEAP_LIVE has none: HEAP has the sum of both */
+	uint64_t anonymous, swap; /* HEAP_LIVE has 0: HEAP has the sum of both rows */
 	uint64_t mappings;
 };
 
@@ -116,7 +117,8 @@ struct resident {
 	bool heap_windowed; /* ... in windows: an estimate */
 	bool from_start;    /* the run saw the process, or its present program, from its start */
 	bool followed;	    /* memory mapped during the run is listed by owner */
-	double followed_s;  /* seconds until that cost too much; 0: it was done to the end */
+	double followed_s;  /* seconds from the start until following mappings cost too much; 0: it
+			     * was done to the end */
 	uint64_t skipped;
 };
 

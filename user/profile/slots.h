@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All frames of all locations in one row of slots. So facts about a frame are found once, not once
- * for each stack that has the frame. */
+/* Numbers all frames of all locations. So facts about a frame are computed once, not once for each
+ * stack that has the frame. */
 #ifndef MEMTRACE_PROFILE_SLOTS_H
 #define MEMTRACE_PROFILE_SLOTS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Ends building. Everything gets one order, so equal input gives equal output, in whatever order
- * the kernel's hash tables gave it out. Each step allocates its memory before it moves anything, so
+/* Ends building. Everything is sorted, so equal input gives equal output, whatever the order of
+ * elements in the kernel's hash tables. Each step allocates its memory before it moves anything, so
  * a profile stays whole when memory runs out. */
 #include <errno.h>
 #include <stdlib.h>
@@ -131,8 +131,8 @@ static int fold_shares(struct profile *profile)
 	return 0;
 }
 
-/* Sorts the threads of every site. A thread that was added to after an earlier sort is there twice:
- * both entries become one. */
+/* Sorts the threads of every site. If a thread got more memory after an earlier sort, it has two
+ * entries: they become one. */
 static void sort_site_threads(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {

@@ -10,7 +10,7 @@
 #define FIRST_AGE_S 1e-5
 #define PER_DECADE  6
 
-#define MOST_ALIKE  0.5	 /* chance of equal contents; from there on contents are not used */
+#define MOST_ALIKE  0.5	 /* contents are not used if the chance of equal contents is this or more */
 #define CONTRADICTS 0.15 /* share of blocks that contents may wrongly show as ended */
 #define KNOWN_LEAST 0.1	 /* is_mutated() judges ages at which frees prove more survival than this */
 #define NEAR_AGE    2.5	 /* times as old */
@@ -73,8 +73,8 @@ static void integrate(struct survival *s)
 	}
 }
 
-/* Blocks of some ages are never looked at: at the end of a window they are younger, and when the
- * next one begins they are older. S at such ages is only known to lie between its values before and
+/* Blocks of some ages are never watched: at the end of a window they are younger, and when the next
+ * one begins they are older. At such ages, S is only known to lie between its values before and
  * after. Returns the largest error of the integral that follows from this, seconds. */
 static double error_of_area(const struct survival *s)
 {
@@ -87,7 +87,7 @@ static double error_of_area(const struct survival *s)
 		while (next < SURVIVAL_CLASSES && !s->seen[next])
 			next++;
 		if (next == k || next == SURVIVAL_CLASSES)
-			continue; /* it was looked at, or nothing older was */
+			continue; /* this age was watched, or no older one was */
 		from = class_begin(k);
 		to = survival__class_end(next - 1);
 		before = k ? s->s[k - 1] : 1;
@@ -149,8 +149,8 @@ static void add_young(const struct survival_ages *a, int last, double per_alloc_
 }
 
 /* Adds up all groups but one. Times in calls that allocate become seconds of the clock by which
- * blocks end. If that is the wall clock, a block is older by it, in the window of its birth, than
- * by the process's own clock: `slowed` times as old. */
+ * blocks end. In the window of its birth, a block is `slowed` times as old by the wall clock as by
+ * the process's own clock. */
 static void add_ages(const struct survival_ages *groups, size_t n, int without, double per_alloc_s,
 		     double slowed, double (*sum)[SURVIVAL_CLASSES])
 {
@@ -193,7 +193,7 @@ static double free_rate(double pairs, double exposed, double frees)
 	return -log1p(-share) / (exposed / pairs);
 }
 
-/* Survival as frees tell it, at the upper bounds of the classes. */
+/* Survival by frees, at the upper bounds of the classes. */
 struct ends {
 	double s[SURVIVAL_CLASSES];	/* S by the renewal equation */
 	double least[SURVIVAL_CLASSES]; /* S cannot be less */
@@ -204,8 +204,8 @@ struct ends {
 /* How often something ends, by class of age, per second. */
 struct hazards {
 	double rate[SURVIVAL_CLASSES];
-	/* The first so many classes are known from windows of birth: their rates are of blocks. The
-	 * rates of later classes are of frees at an address. */
+	/* The first n_young classes are known from windows of birth: their rates are those of
+	 * blocks. The rates of later classes are those of frees at an address. */
 	int n_young;
 	bool known;	/* frees tell of ages beyond the windows of birth, */
 	double known_s; /* up to this age */
@@ -213,18 +213,18 @@ struct hazards {
 
 /* Finds the rates. last: the class of the run's length.
  *
- * Few frees say little of one age. But classes of age that follow each other have similar rates. So
- * each rate is estimated with a Gamma prior, whose mean is the rate of the class before
- * (Nieto-Barajas and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much
- * as watching for so long that one event is expected, at the mean rate of all ages. Two other
- * priors were worse. One had that mean rate as its mean. But most addresses that are watched at old
- * ages are never used again: they made buffers of some milliseconds live for seconds. The other,
- * Jeffreys' prior, gave the first rate half an event more than was seen. With it, the half per cent
- * of a stack's blocks that leaked seemed to be freed.
+ * Few frees say little about one age. But neighbouring classes of age have similar rates. So each
+ * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
+ * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as the time in
+ * which one event is expected at the mean rate of all ages. Two other priors were worse. One had
+ * that mean rate as its mean. But most addresses that are watched at old ages are never used again.
+ * With this prior, buffers that live for some milliseconds seemed to live for seconds. The other
+ * was Jeffreys' prior, which adds half an event to the first rate. With this prior, the half per
+ * cent of a stack's blocks that leaked seemed to be freed.
  *
- * Between the window of birth and the next window, nothing may have been watched at an age. Its
- * rate is then the mean of the rate before and the rate after. The rate before is that of the last
- * decade of ages in the window of birth. */
+ * An age between the window of birth and the next window may never have been watched. The rate at
+ * such an age is the mean of the rate before and the rate after. The rate before is that of the
+ * last decade of ages in the window of birth. */
 static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 			 struct hazards *ret)
 {
@@ -284,8 +284,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 
 /* --- ends --- */
 
-/* The renewal equation is solved in so many steps per class. With steps as wide as classes, each
- * half as wide as its age, lives seem a tenth too short. */
+/* The renewal equation is solved in so many steps per class. With steps as wide as the classes,
+ * which are half as wide as their age, lives would seem a tenth too short. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)
 
@@ -336,8 +336,8 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 }
 
 /* Later windows tell only of blocks that were alive at the end of the window of their birth. So
- * beyond young ages, the equation is solved for what is left of these blocks' lives. Their
- * successors live whole lives. last: the class of the run's length. */
+ * beyond young ages, the equation is solved for the remaining lives of these blocks. For their
+ * successors whole lives count. last: the class of the run's length. */
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
@@ -372,7 +372,7 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 			frees += hazards.rate[class] * width;
 			rest_ended[i] =
 				fmin(fmax((frees - rest - of_rest) / (1 + self), 0), 1 - rest);
-			/* without that part, each free is taken for the block's own */
+			/* without PART_RENEWAL, each free counts as the block's own */
 			if (!windowed_has(t->without, PART_RENEWAL))
 				rest_ended[i] = (1 - rest) * -expm1(-hazards.rate[class] * width);
 			rest += rest_ended[i];
@@ -383,7 +383,8 @@ static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_te
 		m[i + 1] = fmax(m[i], f + successors + ended[i] * self);
 		ret->s[class] = 1 - f;
 	}
-	for (int k = last; k + 1 < SURVIVAL_CLASSES; k++) { /* older than the run: nobody asks */
+	for (int k = last; k + 1 < SURVIVAL_CLASSES; k++) { /* ages older than the run are not
+							     * used */
 		ret->s[k + 1] = ret->s[k];
 		ret->least[k + 1] = ret->least[k];
 	}
@@ -416,7 +417,7 @@ static void pool_rising(double *value, const double *weight, int n)
 			value[at++] = mean[b];
 }
 
-/* S at the end of the class that holds the last known age: the line to that age goes on. */
+/* S at the end of the class that holds the last known age: the line up to that age is extended. */
 static double end_of_last(int class, double age, double value, const double s[SURVIVAL_CLASSES])
 {
 	double begin = class_begin(class), before = class ? s[class - 1] : 1;
@@ -495,8 +496,8 @@ static bool is_mutated(double (*sum)[SURVIVAL_CLASSES], const double least[SURVI
 	return more > CONTRADICTS * all;
 }
 
-/* How many events may have been expected where n were seen: the upper limit, with 97.5 %, of a
- * Poisson mean (Garwood, Biometrika 28, 1936). */
+/* The upper limit of a Poisson mean, with 97.5 %, where n events were seen (Garwood, Biometrika 28,
+ * 1936). */
 static double most_events(double n)
 {
 	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
@@ -519,9 +520,9 @@ static struct address_frees frees_at_addresses(double (*sum)[SURVIVAL_CLASSES], 
 	return f;
 }
 
-/* Were addresses watched for long enough to be sure of that? Frees are taken to come at the highest
- * rate that the number of seen frees allows. Frees in windows of birth do not count, because blocks
- * may all end between two windows. */
+/* Were addresses watched for long enough to be sure that contents change while blocks live? Frees
+ * are taken to come at the highest rate that the number of seen frees allows. Frees in windows of
+ * birth do not count, because blocks may all end between two windows. */
 static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct address_frees *f,
 			      const double alike[SURVIVAL_CLASSES])
 {
@@ -532,8 +533,8 @@ static bool is_surely_mutated(double (*sum)[SURVIVAL_CLASSES], const struct addr
 	return is_mutated(sum, least, alike);
 }
 
-/* Contents tell how long blocks live on average, and so how often an address that is always in use
- * is freed. Are most of these frees missing? Some may be, as some addresses are not used again.
+/* Contents show how long blocks live on average, and so how often an address that is always in use
+ * is freed. Are most of these frees missing? Some are, because some addresses are not used again.
  * s[]: S by contents */
 static bool frees_are_missing(const struct address_frees *f, const double s[SURVIVAL_CLASSES],
 			      double length_s)
@@ -553,8 +554,8 @@ struct evidence {
 	double contents[SURVIVAL_CLASSES]; /* S by contents, */
 	double contents_known_s;	   /* up to that age, */
 	bool compared;			   /* if any could be compared */
-	bool by_contents;		   /* they are taken, not ends */
-	bool doubtful;			   /* ends contradict them, but not surely */
+	bool by_contents;		   /* contents are used, not ends */
+	bool doubtful;			   /* ends contradict contents, but not surely */
 };
 
 static void weigh(const struct survival_ages *groups, size_t n, int without,
@@ -587,9 +588,9 @@ static void weigh(const struct survival_ages *groups, size_t n, int without,
 
 /* --- the lower bound --- */
 
-/* Finds what S is at least, at the upper bounds of the classes, by the number of events seen. It is
- * the larger of two bounds. One takes events to have one rate in windows of birth, and one in later
- * windows, up to the age: the highest rates that these numbers allow. The other comes from the
+/* Finds a lower bound of S at the upper bounds of the classes, from the number of events seen. It
+ * is the larger of two bounds. The first assumes one rate of events in windows of birth, and one in
+ * later windows up to the age: the highest rates that these numbers allow. The other comes from the
  * contents of blocks of that age or older. */
 static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
 {
@@ -618,7 +619,7 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 	}
 }
 
-/* contents: S is at most what they say, too, if any were compared */
+/* contents: the bound is also at most S by contents, if any were compared */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])
 {

@@ -7,27 +7,27 @@
  *
  *  Ends. In the window of its birth, every block is watched until it ends. So the hazard (the rate
  *  at which blocks of an age end, F' / S) is known for young ages. Later, each window watches the
- *  block's address: M(a) is the mean number of frees that happen there up to age a. The first of
- *  them is the block's own. If no window saw that one, the first that a window sees is a
+ *  block's address: M(a) is the mean number of frees at the address up to age a. The first of these
+ *  frees is the block's own. If no window saw it, the first free that a window sees is a
  *  successor's. An address is a renewal process (Feller, An Introduction to Probability Theory,
  *  vol. 2, chapter XI):
  *
  *	M(a) = F(a) + integral of M(a - u) dF(u),
  *
  *  if successors live as the block did and come at once. The equation is solved for F from young to
- *  old, with F between 0 and 1 and never falling. It is solved for blocks that were alive when the
- *  window of their birth ended, because later windows tell only of these. Whatever successors do,
- *  F <= M: a block cannot end without a free at its address.
+ *  old ages, with F between 0 and 1 and never falling. It is solved for the blocks that were alive
+ *  at the end of the window of their birth, because later windows show only these. Whatever
+ *  successors do, F <= M: a block cannot end without a free at its address.
  *
- *  Contents. U(a) is the share of blocks at whose address the first bytes are as they were when the
- *  block was new. If a block lives and is not written to, they are the same. If it has ended, they
- *  are the same if its successor has equal contents. With q the chance of that, U = S + (1 - S) q.
- *  Where q is small this is the sharper evidence. But even where blocks differ much, a successor
- *  may have the contents of the block before it for a while. An example is a header that points to
- *  a buffer, where both are freed and allocated together. So q is the larger of the chance for any
- *  two blocks and a share by age (alike and missed in struct windowed_stack). Contents that change
- *  while the block lives make U too small. But S is no less than 1 - M: contents that contradict
- *  this are not used. */
+ *  Contents. U(a) is the share of blocks whose address still has the first bytes of the new block.
+ *  If a block lives and is not written to, these bytes are the same. If it has ended, they are the
+ *  same if its successor has equal contents. With the chance q of equal contents, U = S + (1 - S)
+ *  q. Where q is small, contents are the more precise evidence. But even where blocks differ much,
+ *  a successor may have the contents of the block before it for a while. An example is a header
+ *  that points to a buffer, where both are freed and allocated together. So q is the larger of the
+ *  chance for any two blocks and a share by age (alike and missed in struct windowed_stack).
+ *  Contents that change while the block lives make U too small. But S is at least 1 - M: contents
+ *  that contradict this are not used. */
 #ifndef MEMTRACE_PROFILE_SURVIVAL_H
 #define MEMTRACE_PROFILE_SURVIVAL_H
 
@@ -60,15 +60,16 @@ enum survival_evidence {
 	SURVIVAL_UNKNOWN,  /* nothing was watched long enough */
 	SURVIVAL_CONTENTS, /* from contents */
 	SURVIVAL_ENDS,	   /* from frees at addresses */
-	SURVIVAL_LEAST,	   /* the least that so few events allow: only to be asked for */
+	SURVIVAL_LEAST,	   /* the least that the number of events allows: only if asked for */
 };
 
 /* S at the upper bounds of the classes of age. */
 struct survival {
 	double s[SURVIVAL_CLASSES];
-	double area[SURVIVAL_CLASSES]; /* integral of S from 0 on, seconds */
+	double area[SURVIVAL_CLASSES]; /* integral of S from 0 to there, seconds */
 	bool seen[SURVIVAL_CLASSES];   /* something of that age was watched, or compared */
-	double area_error; /* of the integral, from ages at which no block was looked at, seconds */
+	double area_error; /* error of the integral by ages at which no block was watched,
+			    * seconds */
 	double known_s;	   /* the oldest age for which S is known */
 	enum survival_evidence by;
 	/* Contents show shorter lives than frees do, and so few frees were seen that either may be
@@ -76,8 +77,8 @@ struct survival {
 	bool doubtful;
 };
 
-/* Half of a stack's bytes live at least so long. 0: not known; infinite: longer than anybody
- * watched. */
+/* The time for which half of a stack's bytes live at least. 0: not known; infinite: longer than
+ * anybody watched. */
 struct half_life {
 	double s, low_s, high_s; /* seconds; low and high: its interval */
 };
@@ -86,7 +87,7 @@ struct half_life {
 struct survival_terms {
 	double per_alloc_s; /* net seconds per call that allocates, in windows */
 	/* 1: blocks end by the process's own clock. More: they end by the wall clock, and a net
-	 * second in windows has so many times as much wall time as elsewhere. */
+	 * second in windows has this many times the wall time of a net second elsewhere. */
 	double slowed;
 	double left;   /* share of its bytes that was alive when the windows of their birth ended */
 	double sample; /* bytes that one sampled block stands for, on average */
@@ -96,7 +97,7 @@ struct survival_terms {
 	double length_s;  /* length of the run; older ages are not needed */
 	unsigned without; /* parts of the model that are left out: parts.h */
 	/* SURVIVAL_CONTENTS, SURVIVAL_ENDS: only this evidence is taken, if there is any.
-	 * SURVIVAL_LEAST: S is its lower bound, as of survival__lowest(), by contents only if they
+	 * SURVIVAL_LEAST: S is the lower bound of survival__lowest(), by contents only if contents
 	 * are not surely wrong */
 	enum survival_evidence only;
 };
@@ -106,9 +107,9 @@ struct survival_terms {
 void survival__solve(const struct survival_ages *groups, size_t n, int without,
 		     const struct survival_terms *terms, struct survival *ret);
 
-/* A lower bound of S at the upper bounds of the classes, from all groups. It is at most what the
- * number of events makes sure: windows that saw no event do not differ, so their spread says
- * nothing. And it is at most what contents say, even if frees contradict them. */
+/* A lower bound of S at the upper bounds of the classes, from all groups. The bound follows from
+ * the number of events, because windows without events do not differ, so that their spread says
+ * nothing. The bound is also at most S by contents, even if frees contradict contents. */
 void survival__lowest(const struct survival_ages *groups, size_t n,
 		      const struct survival_terms *terms, double ret[SURVIVAL_CLASSES]);
 
@@ -116,7 +117,7 @@ void survival__lowest(const struct survival_ages *groups, size_t n,
 double survival__at(const struct survival *survival, double age_s);
 double survival__area(const struct survival *survival, double age_s);
 
-/* The age at which S falls to one half; infinite: S stays above. */
+/* The age at which S falls to one half; infinite: S stays above one half. */
 double survival__half_life(const struct survival *survival);
 
 #endif

@@ -107,7 +107,7 @@ static int name_pools(const struct profile *profile, struct pools *pools, size_t
 	return 0;
 }
 
-/* A thread's part of a stack. How large the part is, only the thread's own samples tell. That adds
+/* A thread's part of a stack. Only the thread's own samples tell how large this part is, which adds
  * variance. */
 static struct estimate live_of(const struct profile_site *site,
 			       const struct profile_site_thread *held)

@@ -21,8 +21,8 @@ struct pool {
 	 * the error of dividing them among threads */
 	struct estimate live;
 	double freed_self;	/* by the thread that allocated it */
-	double freed_by_others; /* of what its threads allocated, freed by any other thread, of the
-				 * same pool perhaps */
+	double freed_by_others; /* of what its threads allocated, freed by other threads, also by
+				 * those of the same pool */
 	double freed_of_others; /* of what other threads allocated, freed by its threads */
 };
 
@@ -36,7 +36,7 @@ struct pools {
 	struct pool *list;
 	size_t n;
 	/* [owner][freer], bytes, of the first POOLS_PAIRED pools; the last row and column are all
-	 * others together */
+	 * other pools together */
 	double freed[POOLS_PAIRED + 1][POOLS_PAIRED + 1];
 };
 

@@ -303,7 +303,7 @@ static int add_sites(struct profile_view *view, const struct profile *profile,
 	return 0;
 }
 
-/* A file of a stack and a thousand threads is short, but its text by thread would be long. */
+/* A file with one stack and a thousand threads is short, but its text by thread would be long. */
 static int check_written(const struct profile *profile)
 {
 	struct profile_extent written;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A profile as the user wants to see its stacks. They may be weighed by another figure than live
- * bytes, and each may get a root frame that says whose it is. A view is a profile itself. It is for
- * encoders that show stacks by weight: collapsed files, flame graphs, trees (encode/encode.h). */
+/* A profile as the user wants to see its stacks. Stacks may be weighed by another figure than live
+ * bytes, and each stack may get a root frame that names its thread, process or module. A view is a
+ * profile itself. It is for encoders that show stacks by weight: collapsed files, flame graphs,
+ * trees (encode/encode.h). */
 #ifndef MEMTRACE_PROFILE_VIEW_H
 #define MEMTRACE_PROFILE_VIEW_H
 
@@ -23,11 +24,12 @@ enum profile_root {
 const char *profile_weight__name(enum profile_weight weight);
 const char *profile_root__name(enum profile_root root);
 
-/* Zeroed: the profile as it is. */
+/* All zero: the profile is not changed. */
 struct view_options {
 	enum profile_weight weight;
 	enum profile_root root;
-	const struct modules *modules; /* ROOT_MODULE tells its components; NULL: files */
+	const struct modules *modules; /* ROOT_MODULE: the root is a component of these; NULL: a
+				        * file */
 };
 
 /* Do the options change anything? */
@@ -38,15 +40,15 @@ static inline bool view_options__any(const struct view_options *options)
 
 /* view_options__contradiction(): why no profile can be shown with these options.
  * view_options__refusal(): the same, or why this profile cannot be shown with them, mostly because
- * it does not tell what is asked for. Text for people; NULL: it can be shown. */
+ * it lacks the figures. Text for people; NULL: it can be shown. */
 const char *view_options__contradiction(const struct view_options *options);
 const char *view_options__refusal(const struct view_options *options,
 				  const struct profile *profile);
 
 struct profile_view {
-	struct profile profile; /* the original owns all that is not private below, and must outlive
-				 * the view. Never give it to profile__free() or to functions that
-				 * build */
+	struct profile profile; /* the original profile must outlive the view: it owns all but the
+				 * members below. Never pass this copy to profile__free() or to
+				 * functions that build a profile */
 	struct profile_site *sites; /* private from here on: owned by the view */
 	struct profile_location *locations;
 	struct profile_frame *frames;

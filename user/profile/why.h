@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Why memory of a process is still there, as reported to people: which blocks are lost for good,
- * and who holds the blocks that were asked for. Plain data: heap/why.h finds it out, encode/why.c
- * prints it. */
+ * and who holds the blocks that were asked for. Plain data: heap/why.h finds these facts,
+ * encode/why.c prints them. */
 #ifndef MEMTRACE_PROFILE_WHY_H
 #define MEMTRACE_PROFILE_WHY_H
 
@@ -45,11 +45,12 @@ struct why_leak {
 	uint64_t example;	/* address of one head */
 };
 
-/* A step from a root to the blocks that were asked for, which are the last step. */
+/* A step of a path from a root to the blocks that were asked for. These blocks are the last
+ * step. */
 struct why_step {
 	uint64_t size; /* of the block */
-	/* of the pointer to the next step, within the block; WHY_UNKNOWN: it differs, or there is
-	 * none */
+	/* offset of the pointer to the next step, within the block; WHY_UNKNOWN: it differs, or
+	 * there is no next step */
 	uint64_t off;
 	bool chain; /* blocks of this size, one after the other */
 	/* C++ class of the block, demangled; of a chain: of its first and its last block. Owned by
@@ -61,11 +62,11 @@ struct why_step {
 struct why_row {
 	const char *root_kind;	/* "global", "memory", "stack", "register"; static */
 	char *root;		/* "cache (leaky)"; owned */
-	uint64_t root_off;	/* within the root; WHY_UNKNOWN: it differs, or says nothing */
+	uint64_t root_off;	/* offset within the root; WHY_UNKNOWN: it differs, or is useless */
 	struct why_step *steps; /* owned */
 	size_t n_steps;
 	bool cut;		/* steps in the middle are missing */
-	uint64_t blocks, bytes; /* of those whose path was followed */
+	uint64_t blocks, bytes; /* of blocks whose path was followed */
 	uint64_t example;	/* address of one block */
 };
 
@@ -77,27 +78,27 @@ struct why_report {
 	uint64_t blocks, bytes; /* in use */
 
 	unsigned int scans;
-	double seconds;		  /* from the first to the end of the last */
+	double seconds;		  /* from the start of the first scan to the end of the last */
 	double scan_s;		  /* the longest */
-	double pause_s;		  /* for which the process was stopped; NaN: it was not */
-	bool registers;		  /* of threads were known */
-	uint64_t running_threads; /* whose stack pointers were not */
+	double pause_s;		  /* time for which the process was stopped; NaN: it was not */
+	bool registers;		  /* the registers of threads were known */
+	uint64_t running_threads; /* threads whose stack pointers were not known */
 	uint64_t table_bytes;	  /* memory for the tables of the scan that needed most */
 	uint64_t losses[WHY_N_LOSSES];
-	char doubt[160]; /* why nothing can be called lost; "": it can */
+	char doubt[160]; /* why no block can be called lost; "": blocks can be */
 
 	uint64_t lost_blocks, lost_bytes;
 	struct why_leak *leaks; /* by bytes, descending; owned */
 	size_t n_leaks;
 
-	bool asked; /* for blocks */
-	/* usable bytes of the blocks that were asked for by size; 0: there are none */
+	bool asked; /* somebody asked who holds certain blocks */
+	/* usable bytes of the blocks that were asked for by size; 0: none were */
 	uint64_t asked_size;
 	uint64_t missing; /* addresses at which no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
-	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last full scan, but a
-						    * pointer was found in another one */
+	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last full scan, but another
+						   * scan found a pointer */
 	uint64_t followed;			  /* blocks whose paths are in rows */
 	struct why_row *rows;			  /* by blocks, descending; owned */
 	size_t n_rows;
@@ -117,15 +118,16 @@ struct site_holder {
 	uint64_t blocks; /* of those that were followed */
 };
 
-/* What became of a stack's live blocks. asked: how many of its samples were searched for, evenly
- * chosen. Each of them is in one of the four counts below. */
+/* What became of a stack's live blocks. asked: the number of its sampled blocks that were searched
+ * for; they are chosen evenly. Each of them is in one of the next four counts. */
 struct site_why {
 	uint64_t asked;
 	uint64_t held;
 	uint64_t lost;	   /* no pointer to them is left */
 	uint64_t in_doubt; /* reached by an earlier scan only; or nothing is called lost */
 	uint64_t gone;	   /* freed meanwhile, or no block of the allocator that was read */
-	uint64_t followed; /* of the held ones: their paths, or the most common, are in holders */
+	uint64_t followed; /* held blocks whose paths were followed: the most common paths are in
+			    * holders */
 	struct site_holder *holders; /* by blocks, descending; owned */
 	size_t n_holders;
 };
@@ -135,7 +137,7 @@ void site_why__free(struct site_why *why);
 /* How the process was searched, after its run. Free with profile_why__free(). */
 struct profile_why {
 	char *failed; /* why there is no answer, in words; NULL: there is one; owned */
-	char *doubt;  /* why nothing is called lost, in words; NULL: it can be; owned */
+	char *doubt;  /* why no block is called lost, in words; NULL: blocks can be; owned */
 	uint32_t scans;
 	double seconds;
 	bool no_registers; /* of threads were known */
@@ -163,9 +165,9 @@ void why_rows__free(struct why_row *rows, size_t n);
 struct profile;
 
 /* Makes a profile whose stacks are the paths: the root is the outermost frame, the block that is
- * held is the leaf. Lost blocks are below a root of their own, by the size of the block that leads
- * to the others. The weights are live bytes, which are estimates if not all paths were followed.
- * Free with profile__free(). 0 or -ENOMEM. */
+ * held is the leaf. Lost blocks have a root of their own. Below it they are grouped by the size of
+ * the head, the block that leads to the others. The weights are live bytes; they are estimates if
+ * not all paths were followed. Free with profile__free(). 0 or -ENOMEM. */
 int why_report__paths(const struct why_report *report, struct profile **ret);
 
 void why_report__clear(struct why_report *report);

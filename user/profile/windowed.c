@@ -166,8 +166,8 @@ static void tell_ages(const struct context *c, double objects, struct windowed_r
 }
 
 /* The interval has the ages at which S may be a half (Brookmeyer and Crowley, Biometrics 38, 1982).
- * Only ages of which anything was seen are looked at. S never rises, so between two of these ages
- * it is between its values there. other: as of judge_growth(). */
+ * Only ages at which anything was seen are used. S never rises, so between two of these ages it is
+ * between its values there. other: as of judge_growth(). */
 static void tell_half_life(const struct context *c, const struct figures *all,
 			   const struct figures *other, struct windowed_result *r)
 {
@@ -327,11 +327,11 @@ struct error {
 };
 
 /* The error of one figure: the spread between windows, and what sampling adds in continuous
- * stretches. With too few windows, no spread is known, and the rest of the run may be unlike the
- * one window. The time outside of the window may then have twice what the window says, or none. If
- * most of the run is outside, it may have as much as the heap has room for. lives: the figure is of
- * live memory. Then blocks that lived when tracing stopped may have ended since: all of them, if
- * the time since then is as long as the traced time. */
+ * stretches. With too few windows, no spread is known, and the rest of the run may differ from the
+ * one window. The time outside of the window may then have twice as many bytes as the window says,
+ * or none. If most of the run is outside, it may have as many bytes as the heap has room for.
+ * lives: the figure is of live memory. Then blocks that lived when tracing stopped may have ended
+ * since. If the time since then is as long as the traced time, all of them may have ended. */
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
@@ -369,7 +369,7 @@ double windowed__reach(double clock_error)
 	return expm1(2 * clock_error) / 2;
 }
 
-/* Where the net clock is uncertain, the wall clock may be as right. So the difference between the
+/* Where the net clock is uncertain, the wall clock may be as good. So the difference between the
  * figures by both clocks adds to the error. */
 static double clock_error_of_allocated(const struct context *c, double allocated)
 {
@@ -379,7 +379,7 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 	       hypot(allocated, isfinite(apart) ? apart : 0);
 }
 
-/* By how much live bytes may be wrong because no window looks at blocks of some ages. */
+/* By how much live bytes may be wrong because no window watches blocks of some ages. */
 static double error_by_unseen_ages(const struct context *c, const struct figures *f)
 {
 	return c->run->end_s > 0 ? f->alloc / c->run->end_s * f->survival.area_error : 0;
@@ -412,7 +412,7 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 
 /* --- growth --- */
 
-/* Moves one end of an interval outwards by the error of the clock. That error is a factor, so the
+/* Moves one end of an interval outwards by the error of the clock. This error is a factor, so the
  * sign stays. */
 static double at_worst(const struct windowed_strata *s, double end, bool high)
 {
@@ -506,7 +506,8 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 		bytes += stack->born[i].bytes;
 		ret->samples += stack->born[i].samples;
 	}
-	/* All windows (g = 0) come last, so that c.survival is theirs in the end: it is told. */
+	/* All windows (g = 0) come last, so that c.survival is theirs in the end: tell_ages() and
+	 * others report it. */
 	for (int g = WINDOWED_GROUPS; g >= 0; g--) {
 		if (!g || strata->has_group[g - 1])
 			figure(&c, g - 1, stack->believed, &all[g]);

@@ -8,8 +8,8 @@
  *
  * In a window that slows its process much, net time is a small difference of two large numbers. So
  * where its error is above CLOCK_ROUGH, all windows share one mean net time per call that
- * allocates. Each window then has net time in proportion to its calls. That mean is known best, and
- * its error cancels out where births and frees both depend on it.
+ * allocates. Each window then has net time in proportion to its calls. This mean is the figure that
+ * is known best. Its error cancels out where births and frees both depend on it.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
  * 3rd ed., chapters 5A and 9). Windows that follow each other make a stratum h of T_h seconds, of
@@ -19,37 +19,38 @@
  *
  * A stretch of continuous tracing is a stratum of its own and stands for itself.
  *
- * SURVIVAL. S(a) is the share of a stack's bytes that live for a seconds or longer. How it is found
- * is in profile/survival.h.
+ * SURVIVAL. S(a) is the share of a stack's bytes that live for a seconds or longer.
+ * profile/survival.h tells how S is computed.
  *
- * ENDS. Most blocks end because of what the process does: by its clock. Blocks that wait for a
- * timer, a disk or another host end by the wall clock, which windows do not slow. So a window shows
- * more of these ends than its net time should have. It shows as many as a longer window would: one
+ * ENDS. Most blocks end because of the process's own work: by its clock. Blocks that wait for a
+ * timer, a disk or another host end by the wall clock, which windows do not slow. So a window has
+ * more of these ends than its net time should have. It has as many as a longer window would: one
  * with the net time that the run has, on average, in the window's wall time. profile/balance.h
- * finds out which kind it is, from the number of blocks that a window loses if they end by the wall
- * clock. The blocks that live when a window opens are taken to be a population in balance, born at
- * the rate r. Of these the window loses r * integral of (S(a) - S(infinity)), for a from 0 to the
- * net time that the run has, on average, in the window's wall time. What is left of the window's
- * own births when it closes, but will end later, makes the loss smaller.
+ * decides how the blocks of a stack end, from the number of blocks that windows lose. The blocks
+ * that live when a window opens are taken to be a population in balance, born at the rate r. Of
+ * these the window loses r * integral of (S(a) - S(infinity)), for a from 0 to the net time that
+ * the run has, on average, in the window's wall time. Blocks that are born in the window and end
+ * after it make the loss smaller.
  *
  * LIVE. What is live at time t is what was allocated and survived (Little's law, by strata):
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
- * What lives at the end of a continuous stretch is known. S says how much of that is left later.
+ * The bytes that live at the end of a continuous stretch are known. S tells how many of them are
+ * left later.
  *
  * GROWTH is L at the end of the run, less L when a quarter of its wall time was over, divided by
- * the wall time between. A population from before the run loses blocks that the run does not know.
- * In balance it loses as much as is gained. So only what never ends surely grows: the lower limit
- * is r S(infinity). Where S falls with age, S(infinity) is Aitken's extrapolation from S at the
- * ages A/3, 2A/3 and A, where A is the oldest age that is known. And the process's own count of
- * blocks, which needs no stack, must allow that growth (struct windowed_process).
+ * the wall time between. Blocks from before the run end, too, but the run does not know them. A
+ * population in balance loses as many of them as it gains. So only blocks that never end are sure
+ * growth: the lower limit is r S(infinity). Where S falls with age, S(infinity) is Aitken's
+ * extrapolation from S at the ages A/3, 2A/3 and A, where A is the oldest age that is known. The
+ * process's number of blocks must allow this growth, too (struct windowed_process).
  *
- * AGES. Of what was born at u, the share S(T - u) is there at T, and the share 1 - S(min(A, T - u))
- * ended at the age A or younger. So what ended so young has two parts. Of what was allocated until
- * T - A it is the share 1 - S(A). Of what was allocated later it is all that does not live at T.
- * These ages are in net time. By the wall clock, ages are taken to be longer (or shorter) by the
- * same factor as the whole run.
+ * AGES. Of the bytes born at u, the share S(T - u) lives at T, and the share 1 - S(min(A, T - u))
+ * ended at the age A or younger. So the bytes that ended at the age A or younger have two parts. Of
+ * the bytes allocated until T - A, it is the share 1 - S(A). Of the bytes allocated later, it is
+ * all bytes that do not live at T. These ages are in net time. By the wall clock, ages are taken to
+ * be longer (or shorter) by the same factor as the whole run.
  *
  * ERRORS. Windows are few and differ. So the error of every figure is that of a jackknife that
  * leaves out one group of windows in turn (Cochran, section 6.17; Wolter, Introduction to Variance
@@ -75,7 +76,8 @@
  * windows shows growth or shrinking with the same chance, all n show growth with the chance 2^-n.
  * 2^-6 is the first of these chances below 2.5 %. */
 #define WINDOWED_LEAST_BORN 6
-/* groups of windows that are left out in turn; window i is in group i modulo WINDOWED_GROUPS */
+/* number of groups of windows that are left out in turn; window i is in group i modulo
+ * WINDOWED_GROUPS */
 #define WINDOWED_GROUPS 16
 
 struct windowed_window {
@@ -93,7 +95,7 @@ struct windowed_born {
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
-	double left_bytes; /* of bytes: what was alive at the window's end */
+	double left_bytes; /* those of bytes that were alive at the window's end */
 };
 
 /* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
@@ -127,7 +129,7 @@ struct windowed_stack {
 	enum survival_evidence believed;
 };
 
-/* Relative standard error of a figure that is as wrong as the clock. If the clock is off by two
+/* Relative standard error of a figure that is proportional to the clock. If the clock is off by two
  * standard errors, the figure is off by a factor e^2s, with s = clock_error. So two standard errors
  * of the figure are e^2s - 1. */
 double windowed__reach(double clock_error);
@@ -143,7 +145,7 @@ struct windowed_process {
 struct windowed_run {
 	const struct windowed_window *windows;
 	size_t n_windows;
-	size_t n_before; /* so many of them, the first ones, are of the program before an exec: they
+	size_t n_before; /* the first n_before windows are of the program before an exec: they
 			  * belong to no stack */
 	double quarter_s, end_s; /* the net clock when a quarter of the run's wall time was over,
 				  * and at its end */
@@ -151,8 +153,8 @@ struct windowed_run {
 	double clock_error;	 /* standard error of the net time of windows, relative */
 	bool rough;		 /* clock_error was above CLOCK_ROUGH at first */
 	double scale;		 /* windows stand for `scale` times their clock's time; 0 means 1 */
-	/* Windows do not slow what goes by the wall clock. So by net time they show more of it than
-	 * there is: up to so many times as much. 0 means 1 */
+	/* Windows do not slow events that follow the wall clock. So by net time windows show more
+	 * of these events than there are: up to this many times as many. 0 means 1 */
 	double hidden;
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
@@ -175,27 +177,28 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 struct windowed_result {
 	/* live_variance: bytes^2, of the stack's own windows and samples */
 	double live_bytes, live_objects, live_variance;
-	double live_common; /* standard error that all stacks share, bytes. It has the error of the
-			     * clock (profile/balance.h). With too few windows to show how windows
-			     * differ, it also has the error of the time outside of them */
+	double live_common; /* standard error that all stacks share, bytes. It includes the error of
+			     * the clock (profile/balance.h). With too few windows to show how
+			     * windows differ, it also includes the error of the time outside of
+			     * windows */
 	double alloc_bytes, alloc_objects, alloc_variance; /* as above, of what was allocated */
 	double alloc_common;
 	struct growth growth;
 	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
-	/* what growth.bytes_per_s may be as well: by the evidence that was not taken, or if blocks
-	 * end as soon as so few events allow; NaN: there is no doubt */
+	/* another possible value of growth.bytes_per_s: by the evidence that was not taken, or if
+	 * blocks end as early as the number of events allows; NaN: there is no doubt */
 	double other_grows;
-	/* share of its bytes that do not end: S(infinity), as far as the run can tell */
+	/* share of its bytes that never end: S(infinity), as far as the run can tell */
 	double stays;
 	enum survival_evidence by;
-	bool replaces; /* it seems to grow, but the process does not: struct profile_site */
+	bool replaces; /* the stack seems to grow, but the process does not: struct profile_site */
 	double survival[WINDOWED_OLDER]; /* S at 1/32, 1/16 ... 1/2 of the run */
 	/* share of live bytes that are older than each of these ages; NaN: nothing lives */
 	double older[WINDOWED_OLDER];
 	/* with ends_by_wall: blocks of this stack that the windows of each group would lose */
 	double deficit[WINDOWED_GROUPS];
 	/* Numbers of objects by age. ended: objects that were freed, by their age then. living:
-	 * objects that live at the end, by their age then. All 0 if windows saw nothing of how long
+	 * objects that live at the end, by their age then. All 0 if windows did not show how long
 	 * the blocks live. */
 	double ended[WINDOWED_AGES], living[WINDOWED_AGES];
 	struct half_life half_life; /* by the wall clock */

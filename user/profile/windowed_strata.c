@@ -16,8 +16,7 @@ static int compare_doubles(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Leaves out windows that sample much more coarsely than most windows of their stratum. Else the
- * few heavy samples of such a window would outweigh all other samples of the stratum. */
+/* Leaves out windows that sample much more coarsely than most windows of their stratum. */
 static void leave_coarse_out(const struct windowed_run *run, struct windowed_strata *s,
 			     const struct stratum *stratum)
 {
@@ -36,7 +35,7 @@ static void leave_coarse_out(const struct windowed_run *run, struct windowed_str
 }
 
 /* Adds the strata of windows [first, first + n), which lie between two continuous stretches or ends
- * of the run. These strata share out the time from from_s to to_s. */
+ * of the run. These strata divide the time from from_s to to_s. */
 static void add_strata(const struct windowed_run *run, struct windowed_strata *s, size_t first,
 		       size_t n, double from_s, double to_s)
 {
@@ -96,8 +95,8 @@ static void share_seconds(const struct windowed_run *run, struct windowed_strata
 	}
 }
 
-/* The relative standard error of the sum of windows' net times, from how far each net time is from
- * what the window's calls say. */
+/* The relative standard error of the sum of windows' net times. It follows from the distance of
+ * each net time to the time that the window's calls predict. */
 static double spread_of_seconds(const struct windowed_run *run, const struct windowed_strata *s)
 {
 	double squares = 0, seconds = 0;

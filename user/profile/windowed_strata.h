@@ -20,17 +20,17 @@ struct stratum {
 struct windowed_strata {
 	struct stratum *at;
 	size_t n;
-	bool *left_out;	    /* by window: it samples too coarsely */
+	bool *left_out;	    /* by window: it is not used, because it samples too coarsely */
 	size_t *stratum_of; /* by window */
 	double *seconds;    /* net, by window */
 	double clock_error; /* of all windows' net time together, relative */
-	double per_alloc_s; /* net, in windows: for a call that allocates */
-	double ends_slowed; /* the clock by which blocks end goes this many times as fast in a net
-			     * second of a window as in one of the run; at least 1 */
-	int n_groups;	    /* that have windows which stand for others */
+	double per_alloc_s; /* net time per call that allocates, in windows */
+	double ends_slowed; /* the clock by which blocks end advances this many times as far in a
+			     * net second of a window as in a net second of the run; at least 1 */
+	int n_groups;	    /* groups that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
-	/* Two for each stratum. This is room for one estimate at a time, so that no estimate needs
-	 * to allocate, and none can fail. */
+	/* Two for each stratum: memory for one estimate at a time. So no estimate needs to allocate
+	 * memory, and none can fail. */
 	double *rates;
 };
 
