@@ -8,17 +8,17 @@
 
 #define ABI_STACK_FRAMES   127		/* addresses per stack, the allocator function included */
 #define ABI_MAX_FUNCS	   4096		/* probed functions at a time, over all files */
-#define ABI_MAX_OBJECTS	   256		/* files with an allocator at a time: abi_func.object */
-#define ABI_MAX_INNER	   24		/* return addresses inside an allocator, per file */
-#define ABI_MAX_OUTER	   40		/* bodies of probed functions, per file */
+#define ABI_MAX_OBJECTS	   256		/* allocators at a time, over all files: abi_func.object */
+#define ABI_MAX_INNER	   24		/* return addresses inside one allocator */
+#define ABI_MAX_OUTER	   40		/* bodies of probed functions of one allocator */
 #define ABI_MAX_INTERVAL   (1ULL << 32) /* bytes; the fixed-point arithmetic's limit */
 #define ABI_COMM_LEN	   16		/* TASK_COMM_LEN */
 #define ABI_COSTS	   16		/* kinds of probe that differ in cost */
 #define ABI_MAX_WANTED	   16		/* names or users that select processes */
 #define ABI_MAX_MAPPINGS   1024		/* executable mappings of a process; a power of two */
 #define ABI_CHUNK_ROWS	   2048		/* unwind rows per chunk; a power of two */
-#define ABI_MAX_TABLES	   4096		/* unwind tables: binaries */
-#define ABI_MAX_FILE_PARTS 16384	/* parts of mapped files, which lead to their tables */
+#define ABI_MAX_TABLES	   4096		/* unwind tables, one per binary */
+#define ABI_MAX_FILE_PARTS 16384	/* mapped parts of files, each with its unwind table */
 #define ABI_NO_WINDOW	   (~0ULL)
 #define ABI_AGES	   10	    /* age classes of freed blocks */
 #define ABI_AGE_NS	   10000ULL /* the first class ends at 10 us */
@@ -36,16 +36,16 @@
 	X(SCRATCH_BUSY, "scratch_busy", "sample dropped: no stack buffer free on this CPU")        \
 	X(RESULT_FAULT, "result_unreadable", "sample dropped: stack or result could not be read")  \
 	X(RESULT_UNKNOWN, "result_unknown",                                                        \
-	  "sample dropped: a function that may throw, of which the ends are not known")            \
+	  "sample dropped: the function may throw, and its ret instructions are not known")        \
 	X(STACK_TRUNCATED, "stacks_truncated", "stack cut at the limit of frames")                 \
 	X(FREED_UNOBSERVED, "freed_unobserved",                                                    \
 	  "block proven dead by a new one at its address; its free was not seen")                  \
 	X(DROPPED_BY_EXEC, "dropped_by_exec", "block of a program that exec replaced")             \
 	X(THREADS_FULL, "thread_names_full", "thread name not recorded")                           \
 	X(TRANSFERS_FULL, "thread_pairs_full",                                                     \
-	  "not recorded by which thread, of which thread's, a block was freed")                    \
+	  "not recorded which thread freed a block of which thread")                               \
 	X(POOLED, "pooled_lost",                                                                   \
-	  "block not known to be its pool's: it seems to live on when that ends")                  \
+	  "block not recorded as its pool's: it seems to live on when the pool ends")              \
 	X(REGION_CALLS, "region_calls_lost",                                                       \
 	  "call of mmap, munmap, mremap or brk that found no room")
 
@@ -90,35 +90,36 @@ struct abi_func {
 	__u8 count_arg; /* size is size_arg * count_arg, checked for overflow */
 	__u8 ptr_arg;
 	__u8 out_arg;  /* posix_memalign: where the result is stored, valid when rax is 0 */
-	__u8 cost;     /* cost class of a hit, set by user space: index of abi_process_cpu.calls */
-	__u8 object;   /* index of its file */
+	__u8 cost;     /* cost class of a hit: index in abi_process_cpu.calls; set by user space */
+	__u8 object;   /* index of its allocator's struct abi_object */
 	__u8 outer;    /* may hand the call over to another probed function: OUTER_... */
-	__u32 delta;   /* of the probe from the function's entry, bytes */
-	__u8 in_place; /* xallocx: the block never moves. rax is its size now. The block has grown
-			 * or shrunk as asked when rax is no less than the size asked for */
-	__u8 exits;    /* it may throw: no return probe, its ret instructions are probed */
+	__u32 delta;   /* bytes from the function's entry to the probe */
+	__u8 in_place; /* xallocx: the block never moves. rax is its new size. The call has
+			* succeeded if rax is at least the size asked for */
+	__u8 exits;    /* it may throw: not its return is probed, but its ret instructions */
 	__u8 blind;    /* it may throw, and its ret instructions are not known */
 	/* WRAPS_...: it is an allocator on top of others, and calls inside its calls are not
 	 * counted */
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block is its pool's address */
-	__u16 own;	/* bytes of a new pool itself, added to size */
+	__u16 own;	/* bytes that a new pool itself takes, added to size */
 	__u8 pad[4];
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
-/* How to recognize calls that an allocator makes to itself: a realloc that moves its block calls
- * malloc. Such calls must not be counted again. All values are ELF virtual addresses of one file.
- */
 struct abi_range {
 	__u64 start, end; /* end exclusive */
 };
 
+/* How to recognize calls that an allocator makes to itself: a realloc that moves its block calls
+ * malloc. Such calls must not be counted again. All values are ELF virtual addresses of one
+ * file. */
 struct abi_object {
 	__u32 n_inner, n_outer;
 	__u64 text_start, text_end; /* code of a library that is nothing but an allocator; else 0 */
-	__u64 low, high;	    /* inner and outer lie in here; low > high: both are empty */
+	__u64 low, high;	    /* range of all addresses in inner and outer; low > high: both
+				     * are empty */
 	__u64 inner[ABI_MAX_INNER]; /* return addresses of its direct calls to a probed
 						* function */
 	struct abi_range outer[ABI_MAX_OUTER]; /* bodies of functions that may hand a call over */
@@ -127,23 +128,23 @@ struct abi_object {
 };
 
 /* A stack is found by 128 bits of a hash, which is keyed with a secret of the run. Two stacks do
- * not share a key by chance (2^-64 at 2^32 stacks). Nor can the target make them share one, because
- * it cannot see the secret. */
+ * not share a key by chance (2^-64 at 2^32 stacks). The target cannot make two stacks share a key,
+ * because it cannot see the secret. */
 struct abi_stack_key {
 	__u64 lo, hi;
 };
 
 /* Why a stack ends where it does: X(enumerator, name). Only COMPLETE is the stack's own end. */
 #define ABI_STACK_ENDS(X)                                                                          \
-	X(COMPLETE, "complete")		    /* the start of process, thread or coroutine */        \
+	X(COMPLETE, "complete")		    /* the start of a process, thread or coroutine */      \
 	X(TRUNCATED, "truncated")	    /* the limit of frames */                              \
 	X(NO_MAPPING, "no_mapping")	    /* code in no known mapping: JIT, just mapped */       \
-	X(NO_TABLE, "no_table")		    /* its file's table is not loaded (yet) */             \
-	X(NO_RULE, "no_rule")		    /* its file has no unwind information there */         \
-	X(BAD_RULE, "bad_rule")		    /* it has some that the table cannot hold */           \
+	X(NO_TABLE, "no_table")		    /* the table of its file is not loaded (yet) */        \
+	X(NO_RULE, "no_rule")		    /* the code has no unwind information */               \
+	X(BAD_RULE, "bad_rule")		    /* its information does not fit into a table */        \
 	X(UNREADABLE, "unreadable")	    /* the stack's memory could not be read */             \
 	X(NO_PROGRESS, "no_progress")	    /* the next frame is not above this one */             \
-	X(FRAME_POINTERS, "frame_pointers") /* the frame pointers ended; nothing else to go by */
+	X(FRAME_POINTERS, "frame_pointers") /* the chain of frame pointers ended */
 
 enum abi_stack_end {
 #define X(id, name) STACK_END_##id,
@@ -167,38 +168,41 @@ struct abi_stack {
 /* How to find the frames of CPython in a process. Offsets are in bytes. */
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that runs Python's code */
-	__u64 cold_start, cold_end; /* of its part that the compiler took for rarely executed */
+	__u64 cold_start, cold_end; /* of its rarely executed part, which the compiler has moved
+				     * away */
 	/* address of the pointer to the state of the thread that holds the lock of the interpreter;
 	 * 0: this version has none */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
-	/* up to 3.10, frames are objects: address of their type; 0: they are none */
+	/* up to 3.10, frames are objects: address of their type; 0: frames are no objects */
 	__u64 frame_type;
-	__u16 threads; /* in the interpreter: pointer to the first thread's state */
+	__u16 threads; /* in the interpreter's state: pointer to the first thread's state */
 	/* in a thread's state: */
-	__u16 next;	 /* pointer to the next one */
-	__u16 thread_id; /* pthread_self() */
-	__u16 frame;	 /* pointer to the innermost frame; through_cframe: to what points there */
-	__u16 cframe_frame;
+	__u16 next;	    /* pointer to the next one */
+	__u16 thread_id;    /* pthread_self() */
+	__u16 frame;	    /* pointer to the innermost frame; if through_cframe: to a cframe */
+	__u16 cframe_frame; /* in a cframe: pointer to the innermost frame */
 	/* in a frame: */
 	__u16 code;	   /* pointer to the code object */
 	__u16 previous;	   /* pointer to the caller's frame */
 	__u16 instruction; /* pointer to the instruction being executed; in objects, its index */
-	__u16 last;	   /* a byte, which is last_value in the last frame of a native one */
-	/* a byte, which is 0xff where native code that is no call of Python was called; 0: last
-	 * says all */
+	__u16 last;	   /* a byte that is last_value in the last frame that a native frame
+			    * runs */
+	/* a byte that is 0xff if the frame has called native code, not Python; 0: `last` alone
+	 * decides */
 	__u16 depth;
 	__u16 instructions; /* in a code object: its first instruction */
 	__u8 last_value;
-	__u8 last_is_empty; /* that last frame is no function's */
+	__u8 last_is_empty; /* the frame with last_value belongs to no function */
 	__u8 through_cframe;
-	__u8 frame_bytes; /* of a frame, as far as it is read: less than 128 */
+	__u8 frame_bytes; /* bytes of a frame that are read: less than 128 */
 	__u8 index_shift; /* f_lasti, shifted right by this, is the instruction's number */
 	__u8 pad[5];
 };
 
-/* A frame of Python in a stack, in the place of an address: bit 63, which no address of a process
- * has; the address of its code object, divided by 16; the number of its instruction. */
+/* A frame of Python stands in a stack in place of an address. It consists of bit 63, which no
+ * address of a process has, the address of its code object divided by 16, and the number of its
+ * instruction. */
 #define ABI_PYTHON_FRAME   (1ULL << 63)
 #define ABI_PYTHON_UNKNOWN 0xfffffULL /* the number is not known */
 
@@ -242,7 +246,7 @@ struct abi_program {
 	__u32 generation; /* 0 where the file system has none */
 };
 
-/* Does a file fit --exe? Valid while its ctime and generation are still these. */
+/* Does a file fit --exe? The verdict is valid while the file has this ctime and generation. */
 struct abi_verdict {
 	__u64 changed_s;
 	__u32 changed_ns;
@@ -257,17 +261,17 @@ struct abi_file_part {
 	__u64 page;
 };
 
-/* The file's unwind table. It is valid while the file is what it was when the table was made. */
+/* The unwind table of a part of a file. It is valid until the file changes. */
 struct abi_file_table {
 	__u64 size;	 /* of the file, bytes */
-	__u64 changed_s; /* its time of change (ctime): no one can set it */
+	__u64 changed_s; /* the file's time of change (ctime), which nobody can set */
 	__u32 changed_ns;
-	__u32 number; /* of the table */
+	__u32 number; /* the table's number */
 	__u64 shift;  /* address - the mapping's start + shift is a pc of the table; modulo 2^64 */
 };
 
 /* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
- * ~0. Chunk 0 of a table is its index: the pc of its row i is the first pc of chunk i + 1. */
+ * ~0. Chunk 0 is the table's index: the pc of row i in chunk 0 is the first pc of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {
 		__u32 pc, rule;
@@ -302,8 +306,8 @@ struct abi_site {
 	/* Samples by realloc whose growth is known, and the sum of that growth, weighted like
 	 * bytes. A block that shrinks counts as negative growth: two's complement. */
 	__u64 grown_samples, grown_bytes;
-	/* Blocks that were born in a window and were seen to end in the same one: replaced by
-	 * realloc, or freed. */
+	/* Samples that were born in a window and were seen to end in the same window: replaced by
+	 * realloc (moved), or freed (ended). */
 	__u64 moved_samples, ended_samples;
 	/* The most that the site ever held. CPUs may overtake each other here: at worst the value
 	 * is a little too low. */
@@ -322,8 +326,8 @@ struct abi_peak {
 	__u64 bytes;	  /* the most it has held */
 	__u64 time_ns;	  /* when that was: monotonic; 0: it never held anything */
 	__u64 n;	  /* peaks so far, each higher than the one before */
-	/* number of the present program's first peak. If a site's note has a lower number, the note
-	 * belongs to the program before the exec; 0: the site has no note. */
+	/* n just after the last exec; 0: there was no exec. If a site's note has a lower number,
+	 * the note belongs to the program before the exec. */
 	__u64 base;
 };
 
@@ -380,21 +384,21 @@ static inline __u32 abi_filter_slot(const struct abi_live_key *key)
 
 enum abi_birth {
 	BIRTH_NEW,     /* all of it is new */
-	BIRTH_GROWN,   /* by realloc: grown bytes of it are new */
+	BIRTH_GROWN,   /* by realloc: `grown` of its bytes are new */
 	BIRTH_UNKNOWN, /* by realloc: the old size is not known, or was not asked for */
 	BIRTH_ENDED,   /* it was freed; its address stays watched: abi_process.watch */
 };
 
 struct abi_live {
 	__u64 size;	/* as requested, bytes */
-	__u64 interval; /* at which it was sampled, mean bytes between samples */
+	__u64 interval; /* sampling interval at its birth: mean bytes between samples */
 	__u64 birth_ns; /* CLOCK_MONOTONIC */
 	struct abi_stack_key stack;
 	__u32 tid;
 	__u32 birth; /* enum abi_birth */
 	/* BIRTH_GROWN: by how many bytes it is larger than the block that it replaced; not below
 	 * -size. BIRTH_ENDED: abi_process.window_ns of the window in which a free at its address
-	 * was last told; 0: in none. */
+	 * was last reported; 0: none was. */
 	__s64 grown;
 };
 
@@ -402,8 +406,8 @@ struct abi_live {
 struct abi_pool {
 	__u64 number; /* unique in the run, from 1 */
 	__u64 first;  /* address of its list's first block; 0: it has none */
-	/* In the window that began at told_ns, the end of this block and of all behind it in the
-	 * list was told; 0: of none. */
+	/* Address of a block. In the window that began at told_ns, the ends of this block and of
+	 * all blocks after it in the list were reported; 0: no end was. */
 	__u64 told;
 	__s64 told_ns;
 	__u32 busy; /* lock of its list; 1: taken */
@@ -413,16 +417,17 @@ struct abi_pool {
 /* A sampled block of a pool. */
 struct abi_pooled {
 	__u64 pool, number;  /* its pool's address and number */
-	__u64 before, after; /* in the pool's list: addresses; 0: none */
+	__u64 before, after; /* addresses of its neighbours in the pool's list; 0: none */
 };
 
 /* What was seen at the address of a sampled block while its process is traced in windows. The
- * ledger needs each of them with its time (user/ledger/survivors.h). */
+ * ledger needs each event with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
 	END_MOVED,     /* realloc has replaced it by another block, anywhere */
-	END_UNSEEN,    /* a new sampled block stands at its address: its free was not seen */
-	END_AGAIN,     /* a later block at its address was freed: told once in a window */
+	END_UNSEEN,    /* a new sampled block stands at its address: the old one's free was not
+			* seen */
+	END_AGAIN,     /* a later block at its address was freed: reported once per window */
 };
 
 struct abi_end {
@@ -436,7 +441,7 @@ struct abi_end {
 /* A call between its entry and its return, found by thread and stack pointer so that nested calls
  * do not overwrite each other. */
 struct abi_inflight_key {
-	__u64 sp; /* at entry: where the return address stands */
+	__u64 sp; /* stack pointer at entry: it points to the return address */
 	__u32 tid;
 	__u32 pad;
 };
@@ -446,9 +451,9 @@ struct abi_inflight_key {
 struct abi_inflight {
 	struct abi_stack_key stack;
 	struct abi_live old; /* the block being reallocated, taken out of the live table */
-	__u64 old_addr;	     /* 0: was not tracked */
+	__u64 old_addr;	     /* 0: the block was not tracked */
 	__u64 size;
-	/* size of the reallocated block, bytes; 0: not asked for, or not readable */
+	/* size of the old block, bytes; 0: not asked for, or not readable */
 	__u64 had;
 	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD: see abi_func.pool_word */
 	__u64 pool;
@@ -458,10 +463,10 @@ struct abi_inflight {
 	__u32 sampled;	/* the new block is a sample */
 	__u32 process;
 	__u32 birth;  /* enum abi_birth */
-	__u32 header; /* had is from the old block's header: compare the new block's header */
+	__u32 header; /* `had` is from the old block's header: compare it with the new block's */
 };
 
-/* A call that takes memory from the kernel or gives it back, as user space hears of it. */
+/* A call that takes memory from the kernel or gives it back, as reported to user space. */
 enum abi_region_kind {
 	REGION_MMAP = 1,
 	REGION_MUNMAP,
@@ -479,7 +484,7 @@ struct abi_region_call {
 	__u64 old_addr, old_len;
 	__u64 flags;		 /* of mmap and mremap, as given */
 	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
-	/* zero: no stack. The call only takes memory away, or the stack was lost (counted). */
+	/* zero: no stack. The call only gives memory back, or the stack was lost (counted). */
 	struct abi_stack_key stack;
 };
 
@@ -490,29 +495,32 @@ struct abi_process {
 	__u32 id;
 	__u32 borrowed; /* a child of vfork: until its exec it runs in its parent's memory and has
 			 * its parent's id */
-	__u64 exec_ns;	/* last exec: blocks born before are gone */
+	__u64 exec_ns;	/* time of the last exec: blocks born before it are gone */
 	__u64 interval; /* mean bytes between samples; 1: every allocation */
 	/* Time since which all probes are in place. ABI_NO_WINDOW: not all probes are in place, or
 	 * they came only just now. 0: they are always in place. */
 	__u64 window_ns;
 	__u32 watch; /* it is traced in windows: ends of sampled blocks are reported (struct
-		      * abi_end). Addresses of freed ones stay in the live table, as BIRTH_ENDED */
+		      * abi_end). Freed blocks stay in the live table, as BIRTH_ENDED */
 	__u32 pad;
 };
 
-/* Processes with abi_process.borrowed that user space has not heard of yet, at most. */
+/* The most processes with abi_process.borrowed at a time, with ended ones that user space has not
+ * read yet. */
 #define ABI_MAX_BORROWERS 16384
 
-/* Such a process, from its start to its exec or end, and until user space has read that. */
+/* Such a process. The entry stays until user space has read that the process has called exec or has
+ * ended. */
 struct abi_borrower {
 	__u32 process; /* whose memory it runs in */
-	__u32 ended;   /* 1: its exec or end has come */
-	__u64 cpu_ns;  /* ended: CPU time that it had used, at least 1 */
+	__u32 ended;   /* 1: it has called exec, or has ended */
+	__u64 cpu_ns;  /* if ended: CPU time that it had used, at least 1 */
 };
 
 /* A process's state on one CPU. */
 struct abi_process_cpu {
-	/* whose state this is; if it is another process's, this process has not run here yet */
+	/* id of the process that this state belongs to. If another process looks here, it has not
+	 * run on this CPU yet */
 	__u32 process;
 	__u32 pad;
 	/* bytes to the next sample; meaningless unless drawn for the process's interval */
@@ -521,7 +529,8 @@ struct abi_process_cpu {
 	__u64 samples;	       /* allocations recorded */
 	__u64 stack_ns;	       /* time spent on taking the stacks of heap samples */
 	__u64 armed, returned; /* calls whose return was awaited; those that did return */
-	__u64 inner;	       /* calls that an allocator made to itself: left out */
+	__u64 inner;	       /* calls that an allocator made to itself; they are in `calls`,
+				* too */
 	/* calls of allocating functions that add no block: realloc of a block */
 	__u64 no_births;
 	__u64 no_deaths; /* calls of freeing functions that end no block: free(NULL) */
@@ -555,10 +564,10 @@ enum abi_event_kind {
 	EVENT_FORK,	/* a process is traced: a fork's child; parent is the parent's id */
 	EVENT_EXEC,	/* it runs another program */
 	EVENT_EXIT,	/* it has ended, or its new program does not fit */
-	EVENT_HEADLESS, /* its main thread has ended, others go on */
+	EVENT_HEADLESS, /* its main thread has ended, other threads go on */
 	EVENT_UNKNOWN,	/* an exec; user space has not judged the file as it is now; process is 0 */
-	/* the kernel is about to kill a process because memory is short. Told of every process;
-	 * process is 0, and only tgid, time_ns and anon_bytes are set */
+	/* the kernel is about to kill a process because memory is short. Reported for every
+	 * process, traced or not; process is 0, and only tgid, time_ns and anon_bytes are set */
 	EVENT_VICTIM,
 };
 
@@ -571,7 +580,7 @@ struct abi_event {
 	__u32 process, parent;
 	__u32 tgid;
 	__u32 by_thread;  /* EVENT_EXEC: called by another thread than the main one */
-	__u32 death;	  /* EVENT_EXIT: why, of ABI_DEATH_... */
+	__u32 death;	  /* EVENT_EXIT: cause of death, ABI_DEATH_... */
 	__u64 time_ns;	  /* CLOCK_MONOTONIC */
 	__u64 anon_bytes; /* EVENT_VICTIM: its anonymous memory then; 0: not known */
 	struct abi_program exe;
@@ -589,11 +598,12 @@ struct abi_thread {
 struct abi_outer_call {
 	__u64 sp, ret, size;
 	__u64 vaddr;	/* of the function: it does not hand over to itself */
-	__u64 inner_sp; /* of the last call inside it, which may hand over as well; 0: none */
+	__u64 inner_sp; /* of the last call inside it to a function that may hand over as well; 0:
+			 * none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
-	__u64 pool_sp,
-		pool_ret; /* the last call into one that is WRAPS_BY_STACK; pool_sp 0: none */
+	/* The last call into a function that is WRAPS_BY_STACK; pool_sp 0: none. */
+	__u64 pool_sp, pool_ret;
 };
 
 /* The thread that was the last to hit a probe on a CPU, and what a probe needs to know of it
@@ -646,7 +656,7 @@ ABI_ASSERT(struct abi_thread, 24);
 ABI_ASSERT(struct abi_running, 48);
 ABI_ASSERT(struct abi_config, 32);
 
-/* What registers.bpf.c tells of a thread: all general registers but the stack pointer, in no
+/* What registers.bpf.c reports of a thread: all general registers but the stack pointer, in no
  * particular order. */
 #define ABI_REGISTERS 15
 struct abi_registers {

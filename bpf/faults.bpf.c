@@ -56,7 +56,7 @@ int BPF_PROG(fault_user, unsigned long address, struct pt_regs *regs, unsigned l
 	return 0;
 }
 
-/* The fault is the kernel's: it touches the page first, as when read() fills a new buffer. */
+/* The kernel is the first to touch the page, as when read() fills a new buffer. */
 SEC("tp_btf/page_fault_kernel")
 int BPF_PROG(fault_kernel, unsigned long address, struct pt_regs *regs, unsigned long error)
 {

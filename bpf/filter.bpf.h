@@ -4,8 +4,8 @@
  * in a large table, a cache miss.
  *
  * The table's keys are hashed. For each value of the hash there is a counter, which is never below
- * the number of entries with that hash. Zero: no entry has that key, and no look-up is needed.
- * Above zero: an entry may have the key, and the table is asked.
+ * the number of entries with that hash. Zero: the table has no such key, and no look-up is needed.
+ * Above zero: the table may have the key, so it is looked up.
  *
  * A counter that is too high costs a look-up; one that is too low hides a free. So a counter is
  * never below the number of entries, whatever CPUs and user space do at the same time:

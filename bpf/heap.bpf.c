@@ -14,8 +14,8 @@
 
 char LICENSE[] SEC("license") = "GPL";
 
-/* Argument number of the call (abi.h). The barriers keep clang from computing
- * one address for all cases: the verifier takes only constant offsets into the context. */
+/* The call's argument with that number (abi.h). The barriers keep clang from computing one address
+ * for all cases: the verifier takes only constant offsets into the context. */
 static __always_inline __u64 argument(struct pt_regs *ctx, __u8 number)
 {
 	__u64 value = 0;
@@ -99,7 +99,7 @@ static __noinline bool find_caller(struct abi_running *running, struct caller *c
 }
 
 /* Finds the function that the probe stands on, and the thread that has called it. Returns the
- * counters of the caller's process on this CPU; NULL when nothing is to do. */
+ * counters of the caller's process on this CPU; NULL when there is nothing to do. */
 static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct abi_func **fn,
 						     struct caller *caller)
 {
@@ -131,10 +131,11 @@ static __always_inline struct abi_process_cpu *begin(struct pt_regs *ctx, struct
 	return cpu;
 }
 
-/* --- calls that an allocator makes to itself, for one that has been counted already ---
+/* --- calls that an allocator makes to itself, inside a call that has been counted already ---
  *
  * A realloc that moves its block calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc
- * hands small alignments over. Such an inner call is recognized by its return address, which is
+ * hands calls with small alignments over. Such an inner call is recognized by its return address,
+ * which is
  * - after one of the allocator's direct calls, or
  * - in the body of a function that hands over ("outer"), or
  * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
@@ -192,7 +193,7 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
 	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
 	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
 		return true;
-	/* An inner call may ask for more: pvalloc and the like round up to whole pages. */
+	/* An inner call may ask for more bytes: pvalloc and the like round up to whole pages. */
 	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
 		return false;
 	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
@@ -253,7 +254,7 @@ static __noinline int note_pool_call(struct pt_regs *ctx)
 	return 0;
 }
 
-#define POOL_FRAMES 16 /* the most frames of the pool's code and the allocator's */
+#define POOL_FRAMES 16 /* the pool and the allocator take at most so many frames */
 
 static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_stack_key *key)
 {
@@ -282,10 +283,10 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
 				     BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!outer)
 		return;
-	/* The return address shows if the next function is jumped to: a jump leaves it in place.
-	 * With OUTER_WITHIN it also shows that the outer call is still under way. realloc jumps
-	 * only when it has no block to move. Otherwise it calls the next function, and only
-	 * OUTER_WITHIN needs the return address. */
+	/* The return address shows whether the next function is jumped to: a jump leaves the
+	 * address in place. With OUTER_WITHIN it also shows that the outer call is still under way.
+	 * realloc jumps only when it has no block to move. Otherwise it calls the next function,
+	 * and only OUTER_WITHIN needs the return address. */
 	if (fn->outer == OUTER_WITHIN || fn->role != ROLE_REALLOC || !argument(ctx, fn->ptr_arg))
 		read_user_u64(&ret, PT_REGS_SP(ctx));
 	outer->sp = PT_REGS_SP(ctx);
@@ -302,8 +303,8 @@ static __noinline void note_outer(const struct abi_func *fn, struct pt_regs *ctx
  * of tracing. */
 #define STACK_MOST_NS 30000
 
-/* Takes a stack and measures how long that takes: it depends on the stack's depth, and belongs to
- * the cost that is reported. */
+/* Takes a stack and measures the time for this. The time depends on the stack's depth, and is a
+ * part of the reported cost. */
 static __always_inline int take_timed(const struct stack_from *from, struct abi_process_cpu *cpu,
 				      const struct abi_process *process, struct abi_stack_key *key)
 {
@@ -333,8 +334,8 @@ static __noinline int forget_call(__u64 sp)
 }
 
 /* A call of fn at sp is not recorded, but its return may be seen. A longjmp or an exception may
- * have left an older entry at sp. It is deleted, so that this return is not taken for the older
- * call's. */
+ * have left an older entry at sp. That entry is deleted, so that this return is not taken for the
+ * older call's. */
 static __always_inline void forget_left(const struct abi_func *fn, __u64 sp)
 {
 	if (returns_always || fn->exits || fn->wraps == WRAPS_AWAITED)
@@ -358,7 +359,7 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
  * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, the size of
  * the old block must be found in that moment. glibc keeps a block's size in front of the block:
  * rounded up to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses,
- * which header_bytes() takes off. The sizes of both blocks, old and new, are taken from their
+ * which header_bytes() subtracts. The sizes of both blocks, old and new, are taken from their
  * headers, so that the growth adds up correctly over many reallocs. Other allocators keep the size
  * where it cannot be read cheaply. With them the old size is known only if the block was sampled in
  * this same window. A target that writes into the header itself falsifies only its own profile; the
@@ -415,7 +416,8 @@ static __always_inline void note_growth(const struct abi_inflight *call, __u64 a
 			return;
 	}
 	grown = has - call->had;
-	/* The sample's weight is that of the new size, so no more than that may be taken off. */
+	/* The sample's weight is that of its new size, so at most the new size may be
+	 * subtracted. */
 	if (grown < -(__s64)block->size)
 		grown = -(__s64)block->size;
 	block->birth = BIRTH_GROWN;
@@ -439,7 +441,7 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 
 	if (fn->role == ROLE_TAKEN) {
 		from.entry = false;
-		from.pc = PT_REGS_IP(ctx) + 1; /* the frame is that at the instruction itself */
+		from.pc = PT_REGS_IP(ctx) + 1; /* the first frame is the instruction itself */
 	}
 
 	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
@@ -450,8 +452,8 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	return 0;
 }
 
-/* A call begins that is a sample or may concern a tracked block. Not inlined in enter(): the room
- * and time that it takes must not burden all the other calls. 1: the return is awaited. */
+/* The beginning of a call that is a sample, or may concern a tracked block. Not inlined in enter(),
+ * because other calls must not pay for its stack and time. 1: the return is awaited. */
 static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu *cpu,
 				    const struct abi_func *fn, __u64 size,
 				    const struct sample *sample)
@@ -626,7 +628,8 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	if (call->in_place)
 		ret = ret >= call->size ? call->in_place : 0;
 	if (old_addr) {
-		/* Whoever drains the tables meanwhile must not find the old block here as well. */
+		/* User space may read the tables at this moment. It must not find the old block
+		 * here as well. */
 		call->old_addr = 0;
 		if (!ret && call->size) { /* failed: the old block stays */
 			struct abi_live_key old_key = {.addr = old_addr, .process = process->id};
@@ -694,7 +697,7 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 	process = process_current();
 	cpu = process ? process_cpu(process->id) : NULL;
 	/* The stack has no room for a copy of the entry, so it is read inside the map. That is
-	 * safe, because nobody but this thread deletes it. */
+	 * safe, because nobody but this thread deletes the entry. */
 	if (cpu)
 		end_call(cpu, process, call, PT_REGS_RC(ctx));
 	bpf_map_delete_elem(&inflight, &key);

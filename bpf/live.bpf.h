@@ -21,10 +21,11 @@
 enum live_end {
 	LIVE_FREED,
 	LIVE_MOVED,  /* realloc has replaced it by another block */
-	LIVE_UNSEEN, /* nobody knows */
+	LIVE_UNSEEN, /* its end was not seen */
 };
 
-/* All insertions and deletions go through these two functions: the filter must follow the table. */
+/* The filter must follow the table. So each insertion and deletion changes both, as in these two
+ * functions. */
 static __always_inline long live_insert(const struct abi_live_key *key,
 					const struct abi_live *block)
 {
@@ -37,7 +38,7 @@ static __always_inline long live_insert(const struct abi_live_key *key,
 	return err;
 }
 
-/* false: somebody else has deleted it. */
+/* false: another CPU, or user space, has deleted the entry. */
 static __always_inline bool live_delete(const struct abi_live_key *key)
 {
 	if (bpf_map_delete_elem(&live, key))
@@ -54,7 +55,7 @@ static __always_inline bool live_may_hold(__u32 process, __u64 addr)
 	return filter_may_hold(live_filter, &key);
 }
 
-/* Class of an age in abi_site.ended_objects_q16. */
+/* The class of an age: an index in abi_site.ended_objects_q16. */
 static __always_inline __u32 age_class(__u64 ns)
 {
 	__u64 end = ABI_AGE_NS;
@@ -66,8 +67,8 @@ static __always_inline __u32 age_class(__u64 ns)
 	return i;
 }
 
-/* Books a block that is no longer in the table as freed. Returns false when the block belonged to a
- * program that exec has replaced since: that is no free. */
+/* Counts a block as freed; its entry is no longer that of a live block. Returns false when the
+ * block belonged to a program that exec has replaced since: then the block was not freed. */
 static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi_process *process,
 				   const struct abi_live *block, enum live_end how)
 {
@@ -110,7 +111,7 @@ static __noinline bool live_settle(struct abi_process_cpu *cpu, const struct abi
 	return true;
 }
 
-/* Tells user space what was seen at the address of a sampled block. */
+/* Reports to user space what was seen at the address of a sampled block. */
 static __noinline int live_tell(const struct abi_process *process, const struct abi_live *block,
 				__u64 addr, enum abi_end_kind kind)
 {
@@ -140,7 +141,7 @@ static __always_inline __s64 live_window(const struct abi_process *process)
 	return bpf_ktime_get_ns() >= process->window_ns ? (__s64)process->window_ns : 0;
 }
 
-/* A free at the address of a block that was freed before. It is told once in a window. */
+/* A free at the address of a block that was freed before. It is reported once per window. */
 static __always_inline void live_free_again(const struct abi_process *process,
 					    struct abi_live *ended, __u64 addr)
 {
@@ -166,8 +167,7 @@ static __always_inline void live_forget(struct abi_process_cpu *cpu,
 		live_free_again(process, found, addr);
 		return;
 	}
-	block = *found; /* copied before the deletion: another block may take its place in the map
-			 */
+	block = *found; /* copied before the deletion: another block may get the entry's memory */
 	if (process->watch) {
 		found->birth = BIRTH_ENDED;
 		found->grown = live_window(process);
@@ -209,7 +209,7 @@ static __always_inline void note_high(struct abi_site *site)
 		site->high_objects_q16 = objects;
 }
 
-/* A sampled block came to be at addr. */
+/* A sampled block now stands at addr. */
 static __always_inline void live_remember(struct abi_process_cpu *cpu,
 					  const struct abi_process *process, __u64 addr,
 					  const struct abi_live *block)
@@ -235,7 +235,8 @@ static __always_inline void live_remember(struct abi_process_cpu *cpu,
 
 	site = bpf_map_lookup_elem(&sites, &site_key);
 	if (!site) {
-		/* Another CPU may have inserted it first: it only matters that it is there now. */
+		/* Another CPU may have inserted the site first. It only matters that the site is
+		 * there now. */
 		err = bpf_map_update_elem(&sites, &site_key, &no_site, BPF_NOEXIST);
 		site = bpf_map_lookup_elem(&sites, &site_key);
 		if (!site) {

@@ -17,7 +17,7 @@ struct {
 	__type(value, struct abi_live);
 } live __weak SEC(".maps");
 
-/* Pools, and the blocks of the live table that are theirs (pool.bpf.h). */
+/* Pools, and the sampled blocks that belong to pools (pool.bpf.h). */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -112,10 +112,10 @@ struct {
 	__type(value, struct abi_borrower);
 } borrowers __weak SEC(".maps");
 
-/* The counters of each process. Memory is taken beforehand: a new process must not be missed
- * because its state has to wait for memory. It is an array because every hit of a probe looks here.
- * The kernel compiles a look-up in an array to a few instructions, but one in a hash to two calls.
- * A process's row is id & process_rows; row 0 is nobody's. */
+/* The counters of each process. Their memory is allocated beforehand: a new process must not be
+ * missed for want of memory. It is an array because every hit of a probe looks here. The kernel
+ * compiles a look-up in an array to a few instructions, but one in a hash to two calls. A process's
+ * row is id & process_rows; row 0 is nobody's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -148,8 +148,8 @@ struct {
 	__type(value, __u32);
 } free_processes __weak SEC(".maps");
 
-/* The counters of the whole machine, if probes are in everybody's code. They include calls of
- * processes that are not traced. The map has a single entry. */
+/* The counters of the whole machine, if probes are in the code of all processes. They include calls
+ * of processes that are not traced. The map has a single entry. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
 	__uint(max_entries, 1);
@@ -238,19 +238,19 @@ __u64 ends_lost __weak;		/* ends for which the ring had no room */
 __u64 n_pools __weak;		/* pools that have had a block so far */
 __u64 events_lost __weak;	/* news for which the ring had no room */
 __u64 processes_refused __weak; /* processes that fit, but had no room for their state */
-__u64 borrowers_changes __weak; /* how often one has begun or ended so far */
-__u64 borrowers_lost __weak;	/* those that had no room in the map */
+__u64 borrowers_changes __weak; /* how often a borrower has begun or ended so far */
+__u64 borrowers_lost __weak;	/* borrowers that had no room in the map */
 /* Counts changes of what is known of running processes. Whoever makes such a change (an exec, or
- * user space) raises the counter after it. */
+ * user space) raises the counter afterwards. */
 volatile __u64 changes __weak;
 /* True if some function of the table wraps others. */
 volatile __u32 any_wraps __weak;
-volatile __u32 any_pools __weak; /* some known pool is WRAPS_BY_STACK */
+volatile __u32 any_pools __weak; /* some function of the table is WRAPS_BY_STACK */
 /* True once a process in pythons has been seen. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
-__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* by a hash of the keys of live: filter.bpf.h */
+__u32 live_filter[ABI_FILTER_SLOTS] __weak; /* counters by hash of the keys of live: filter.bpf.h */
 
 static __always_inline void count(__u64 *counter, __u64 n)
 {
@@ -272,7 +272,7 @@ static __always_inline void lose(struct abi_process_cpu *cpu, enum abi_lost what
 
 #define E_TOO_BIG (-7) /* -E2BIG: what a full hash map answers */
 
-/* An insertion into a map failed with err: because it is full, or for want of memory. */
+/* An insertion into a map failed with err: the map is full, or there was no memory. */
 static __always_inline void lose_insert(struct abi_process_cpu *cpu, long err, enum abi_lost full)
 {
 	lose(cpu, err == E_TOO_BIG ? full : LOST_NO_MEMORY);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What each site held when the process held most.
  *
- * While a process grows, it reaches a new peak with every other allocation. To note at each peak
- * what all of its sites hold would take a walk through the whole table. So a new peak only gets a
- * number. At its first change after a peak, a site notes what it holds just before that change,
- * with the peak's number. In the end, if a site has a note with the number of the last peak, the
- * note tells what it held at that peak. A site without such a note has not changed since the last
- * peak, and still holds what it held then. So the cost of a change does not depend on the number of
- * sites. Every sampled allocation is examined: no peak falls between two looks.
+ * While a process grows, nearly every allocation is a new peak. To note at each peak what all of
+ * its sites hold would take a walk through the whole table. So a new peak only gets a number. At
+ * its first change after a peak, a site notes what it holds just before that change, with the
+ * peak's number. In the end, if a site has a note with the number of the last peak, the note tells
+ * what the site held then. A site without such a note has not changed since the last peak, and
+ * still holds what it held then. So the cost of a change does not depend on the number of sites.
+ * Every sampled allocation is examined, so no peak is missed.
  *
- * CPUs may overtake each other between the steps. So what a site has noted can be wrong by the
- * samples that other CPUs book at that moment. */
+ * CPUs may overtake each other between the steps. So a site's note can be wrong by the samples that
+ * other CPUs count at that moment. */
 #ifndef MEMTRACE_BPF_PEAK_BPF_H
 #define MEMTRACE_BPF_PEAK_BPF_H
 

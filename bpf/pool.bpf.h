@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Blocks that end with their pool: a heap of mimalloc's that is destroyed, a pool that the user has
- * named. The sampled blocks of each pool stand in a list, so that the pool's end can book each of
- * them as freed. While no pool is known, no free looks here.
+ * named. The sampled blocks of each pool stand in a list, so that each of them can be counted as
+ * freed when the pool ends. While no pool has had a sampled block, frees skip this file.
  *
  * The list is doubly linked by addresses, because blocks are also freed one by one, by any thread.
  * Whoever changes the list takes the pool's lock, but does not wait for it: the holder may be the
@@ -125,12 +125,12 @@ static __noinline int pool_join(struct abi_process_cpu *cpu, __u32 process, __u6
 	return 0;
 }
 
-/* What the walk along a list needs. */
+/* The state of a walk along a list. */
 struct pool_walk {
 	struct abi_process_cpu *cpu;
 	const struct abi_process *process;
 	__u64 addr, number;
-	__u64 told; /* as in abi_pool, of this window */
+	__u64 told; /* abi_pool.told, if it is of this window; else 0 */
 	__u32 id;
 	bool frees;
 	bool stays; /* the list is kept, because the blocks' addresses are watched */
@@ -165,7 +165,7 @@ static __noinline int pool_end(struct abi_process_cpu *cpu, __u64 addr, bool fre
 
 	if (!process || !cpu)
 		return 0;
-	if (!use_tables) { /* nor is there bpf_loop() */
+	if (!use_tables) { /* bpf_loop() is missing, too */
 		lose(cpu, LOST_POOLED);
 		return 0;
 	}

@@ -2,17 +2,19 @@
 /* Frames of CPython in a stack. One native frame of _PyEval_EvalFrameDefault runs one Python
  * function, or from 3.11 on several of them that have called each other. The thread's state leads
  * to the innermost frame of the interpreter, and each frame to its caller. A mark tells where the
- * native function was entered. So the walk of the native stack stops at each frame of the function.
- * In place of this frame it puts the interpreter's frames as far as the mark, and then continues.
+ * native function was entered. When the walk of the native stack reaches a frame of this function,
+ * it puts the interpreter's frames in place of that frame, as far as the mark. Then it continues.
  *
  * Up to 3.10 frames are objects on the heap.
  *
  * A generator that passes an exception on to another one ("yield from") has no native frame at that
- * time. Up to 3.10 it has no mark either. 3.11 leaves it marked. But it has its depth of stack
- * noted, as a frame that has called Python, and the frame before was called from native code.
+ * time. Up to 3.10 its Python frame has no mark at that time. 3.11 leaves the mark. So the walk
+ * ignores the mark of the first frame that it puts in place of a native one, if that frame's depth
+ * of stack is noted, as in a frame that has called Python.
  *
- * Where each field lies depends on the version. User space tells (struct abi_python). All that is
- * read may be forged: each step reads one frame, and the stack's limit ends a walk in circles. */
+ * Where each field lies depends on the version. User space finds the offsets (struct abi_python).
+ * All that is read may be forged: each step reads one frame, and the stack's limit ends a walk in
+ * circles. */
 #ifndef MEMTRACE_BPF_PYTHON_BPF_H
 #define MEMTRACE_BPF_PYTHON_BPF_H
 
@@ -20,8 +22,8 @@
 #include "compat.bpf.h"
 #include "unwind.bpf.h"
 
-#define PYTHON_MAX_THREADS 64 /* looked through for the state of the running thread */
-#define PYTHON_TYPE_WORD   1  /* of an object: its type */
+#define PYTHON_MAX_THREADS 64 /* states that are searched for the running thread's */
+#define PYTHON_TYPE_WORD   1  /* index of the word of an object that points to its type */
 
 static __always_inline bool python_runs_at(const struct abi_python *python, __u64 pc)
 {

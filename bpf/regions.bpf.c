@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What processes take from the kernel themselves: mmap, munmap, mremap and brk. Each call that
- * changed something is told to user space, which keeps the map of the regions. Calls are seen in
- * one of two places: at libc's functions, which costs other processes nothing, or at the system
+ * changed something is reported to user space, which keeps the map of the regions. Calls are seen
+ * in one of two places: at libc's functions, which costs other processes nothing, or at the system
  * calls, whoever makes them. */
 #include "maps.bpf.h"
 #include "process.bpf.h"
@@ -55,8 +55,8 @@ static __always_inline int region_enter(struct abi_region_call *call, const stru
 		if (!call->addr || call->addr == call->old_addr)
 			return 0;
 	}
-	/* A call that only takes memory away needs no stack. Where a stack could not be taken, the
-	 * call has an effect all the same, and is told. */
+	/* A call that only gives memory back needs no stack. A call whose stack could not be taken
+	 * has an effect all the same, and is reported. */
 	if (call->kind != REGION_MUNMAP &&
 	    !(call->kind == REGION_BRK && call->addr < call->old_addr)) {
 		if (take_stack(from, cpu, process, &call->stack))
@@ -99,8 +99,8 @@ static __always_inline void region_leave(__u64 sp, __u64 result, bool syscall)
 	if (call->kind == REGION_MMAP || call->kind == REGION_MREMAP)
 		call->addr = result;
 	call->tid = key.tid;
-	/* User space looks once a second anyway. So it is woken only when a quarter of the ring is
-	 * full. */
+	/* User space reads the ring once a second anyway. So it is woken only when a quarter of the
+	 * ring is full. */
 	bpf_ringbuf_submit(call, bpf_ringbuf_query(&regions, BPF_RB_AVAIL_DATA) >
 						 bpf_ringbuf_query(&regions, BPF_RB_RING_SIZE) / 4
 					 ? BPF_RB_FORCE_WAKEUP

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The registers of a process's threads, without stopping them: those that each has saved when it
- * came into the kernel. A file of its own, loaded alone: no probe, no table. Needs Linux 5.15
- * (bpf_task_pt_regs()). */
+/* The registers of a process's threads, without stopping them: as each thread saved them when it
+ * last entered the kernel. This program has a file of its own, because it is loaded alone, without
+ * probes and tables. Needs Linux 5.15 (bpf_task_pt_regs()). */
 #include "vmlinux.h"
 
 #include <bpf/bpf_core_read.h>

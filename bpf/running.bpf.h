@@ -8,21 +8,19 @@
  * is valid while the running thread's turn equals that word. Then the thread has run on this CPU
  * ever since, and no other thread has. So
  * - a valid note was written by this very thread, on this CPU, and by nobody after it. Preemption
- *   in
- *   the middle of reading or writing a note does no harm: any other thread that ran had switched
+ *   in the middle of reading or writing a note does no harm: any other thread that ran had switched
  *   this one out, which ended its turn;
  * - when two threads have each written a part of one note, the word is from one of them, and the
  *   turns of both are over;
- * - the thread can write into whatever note it finds: a note that is not its own is not valid
- *   any more.
- * What is read from a note is checked after it has been read.
+ * - the thread can write into whatever note it finds: another thread's note is no longer valid.
+ * Whether a note is valid is checked after its values have been read.
  *
- * After a thread has ended, another thread may get its number, and reach the same count. The time
- * of its start differs. (That time is stored in another word than the turn. This does no harm: two
+ * After a thread has ended, another thread may get its number, and reach the same count. Then its
+ * start time differs. (That time is stored in another word than the turn. This does no harm: two
  * threads with the same number never exist at the same time.)
  *
- * What is known of a process can be changed by others. They raise a count of changes after a
- * change, and the note holds that count.
+ * What is known of a process can be changed by others. Whoever changes it raises a count of changes
+ * afterwards, and the note holds that count.
  *
  * If the storage has no process for a thread, no note is made: before Linux 6.2 the storage of
  * tasks finds nothing when it is busy. It is busy while a program that was preempted in it waits
@@ -47,7 +45,7 @@ static __always_inline __u64 task_turn(const struct task_struct *task)
 	return (__u64)(__u32)task->pid << 32 | (__u32)(task->nvcsw + task->nivcsw);
 }
 
-/* Reads the note on this CPU. false: it is not good for the thread as it is now. */
+/* Reads the note on this CPU. false: the note is not valid for this thread now. */
 static __always_inline bool running_recall(const struct abi_running *running,
 					   const struct task_struct *task,
 					   const volatile __u64 *changes, struct caller *caller)

@@ -2,7 +2,7 @@
 /* Which allocations are sampled, and what one sample stands for.
  *
  * Points are laid over the stream of allocated bytes by a Poisson process with mean distance R; an
- * allocation is sampled when at least one falls into it. The distance to the next point is
+ * allocation is sampled when at least one point falls into it. The distance to the next point is
  * exponential,
  *
  *	X = -R ln(u),	u uniform on (0, 1],

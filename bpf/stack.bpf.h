@@ -5,10 +5,11 @@
  * return address is at [rsp], and rbp has the caller's value. So the allocator function and its
  * immediate caller are always right. From there the walk goes on by unwind tables (unwind.bpf.h).
  *
- * Tables cannot be used on a kernel before 5.17. Nor can they where a process's mappings are not
- * known yet and the kernel must not be asked for them (vma.bpf.h). Then the walk follows frame
- * pointers while they look like frame pointers. In a program compiled without them this collects
- * wrong addresses. User space removes those that point to no code (profile__cut_implausible). */
+ * Tables cannot be used on a kernel before 5.17. Nor can tables be used where a process's mappings
+ * are not known yet and the kernel must not be asked for them (vma.bpf.h). In both cases the walk
+ * follows frame pointers while they look like frame pointers. In a program compiled without them
+ * this collects wrong addresses. User space removes addresses that point to no code
+ * (profile__cut_implausible). */
 #ifndef MEMTRACE_BPF_STACK_BPF_H
 #define MEMTRACE_BPF_STACK_BPF_H
 

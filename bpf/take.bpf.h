@@ -17,7 +17,7 @@ struct stack_from {
 		     * false: the thread is about to execute the instruction at pc */
 };
 
-/* The beginning at a probe that stands delta bytes behind a function's entry. */
+/* The beginning at a probe that stands delta bytes after a function's entry. */
 static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, __u32 delta)
 {
 	return (struct stack_from){
@@ -67,8 +67,8 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 	int result = -1;
 	__u32 i;
 
-	/* Tasks on one CPU preempt each other even inside these programs: no buffer is simply
-	 * "the CPU's". */
+	/* Tasks on one CPU preempt each other even inside these programs. So a CPU needs several
+	 * buffers. */
 	for (i = 0; i < ABI_SCRATCH; i++) {
 		__u32 slot = i;
 
@@ -95,7 +95,8 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 	if (walk.python && python_runs_at(walk.python, unwind->pc))
 		python_enter(unwind, walk.python);
 	if (use_tables &&
-	    (walk.mappings || unwind->may_ask)) /* each native frame may be replaced */
+	    (walk.mappings || unwind->may_ask)) /* twice: a step to each native frame, and one that
+						 * replaces it */
 		bpf_loop(2 * ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
 		stack_walk_frame_pointers(unwind);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What happens to the processes themselves: which are traced, and what user space must hear of. */
+/* Starts, execs and ends of processes: decides which processes are traced, and reports to user
+ * space. */
 #include "ctime.bpf.h"
 #include "maps.bpf.h"
 #include "peak.bpf.h"
@@ -31,7 +32,7 @@ static __always_inline void tell(enum abi_event_kind kind, const struct abi_proc
 	bpf_ringbuf_submit(event, 0);
 }
 
-/* Begins the account of the process whose main thread leader is. NULL: no room for it. */
+/* Begins to trace the process whose main thread is leader. NULL: there is no room for it. */
 static __always_inline struct abi_process *begin_process(struct task_struct *leader)
 {
 	struct abi_process empty = {}, *process;
@@ -65,8 +66,8 @@ static __always_inline bool same_comm(const char *a, const char *b)
 	return true;
 }
 
-/* Does the current process, whose main thread is named as task, fit the selection? *unknown is set
- * if only its program's file is in doubt: user space has not judged the file as it is now. */
+/* Does the current process fit the selection? task: its main thread. *unknown: it fits but for its
+ * program's file, which user space has not judged as it is now. */
 static __always_inline bool fits(struct task_struct *task, const struct abi_program *exe,
 				 bool *unknown)
 {
@@ -124,8 +125,8 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 }
 
 /* A thread that calls exec ends all others and takes the main thread's place, with a task of its
- * own. What was known of the process was kept with the old main thread's task, which is gone. It is
- * brought along here. */
+ * own. What was known of the process was kept with the old main thread's task, which is gone. This
+ * function brings it along. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -139,7 +140,8 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 }
 
 /* A child of vfork, or of clone() with CLONE_VM alone, begins. What it allocates is its parent's,
- * but its CPU time is its own: user space must hear of it, or it takes the parent to be at rest. */
+ * but its CPU time is its own: user space must hear of the child, or would believe that the parent
+ * rests. */
 static __always_inline void begin_borrower(struct task_struct *child, __u32 process)
 {
 	struct abi_borrower borrower = {.process = process};
@@ -150,7 +152,7 @@ static __always_inline void begin_borrower(struct task_struct *child, __u32 proc
 	count(&borrowers_changes, 1);
 }
 
-/* Its last thread calls exec, or ends. */
+/* The borrower's last thread calls exec, or ends. */
 static __always_inline void end_borrower(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -178,7 +180,7 @@ static __always_inline int exec(struct task_struct *task, int old_pid)
 	process = bpf_task_storage_get(&processes, leader, NULL, 0);
 	if (!process && old_pid != task->tgid) {
 		process = inherit(leader);
-		/* a borrower's is not kept */
+		/* `headless` has no borrowers */
 		if (!process)
 			end_borrower(task);
 	}
@@ -245,7 +247,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 		if (bpf_task_storage_get(&processes, child, &borrowed,
 					 BPF_LOCAL_STORAGE_GET_F_CREATE))
 			begin_borrower(child, theirs->id);
-		else /* its end would not be noted */
+		else /* the child's end would not be noted */
 			count(&borrowers_lost, 1);
 		return 0;
 	}
@@ -262,7 +264,7 @@ int BPF_PROG(task_fork, struct task_struct *parent, struct task_struct *child)
 	return 0;
 }
 
-/* Why the process ends whose last thread this is. */
+/* Why a process ends; task: its last thread. */
 static __always_inline __u32 death_of(struct task_struct *task)
 {
 	return ((__u32)task->exit_code & ABI_DEATH_SIGNAL) |
@@ -276,8 +278,7 @@ int BPF_PROG(task_exit, struct task_struct *task)
 	struct abi_program exe = {};
 	__u32 pid = (__u32)task->tgid;
 
-	/* Other threads go on. Even if they only call exec, one of them may become the main
-	 * thread. */
+	/* Other threads go on. One of them may call exec, and become the main thread: inherit(). */
 	if (task->signal->live.counter) {
 		if ((__u32)task->pid != pid || task->signal->flags & SIGNAL_GROUP_EXIT)
 			return 0;
@@ -330,7 +331,7 @@ struct mm_struct___old {
 #define RSS_ANON   1 /* MM_ANONPAGES of include/linux/mm_types_task.h */
 #define PAGE_BYTES 4096
 
-/* Its anonymous memory, as exactly as the kernel's own message about the kill has it. */
+/* The task's anonymous memory, as exactly as in the kernel's own message about the kill. */
 static __always_inline __u64 anon_bytes(struct task_struct *task)
 {
 	struct mm_struct *mm = BPF_CORE_READ(task, mm);
@@ -346,7 +347,7 @@ static __always_inline __u64 anon_bytes(struct task_struct *task)
 	return pages > 0 ? (__u64)pages * PAGE_BYTES : 0;
 }
 
-/* A raw tracepoint needs no tracefs. Its program may not ask for the note on the victim's process,
+/* A raw tracepoint needs no tracefs. Its program may not look up the victim's struct abi_process,
  * so the event names the victim by its pid. */
 SEC("raw_tp/mark_victim")
 int task_victim(struct bpf_raw_tracepoint_args *ctx)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which threads there are, and who frees whose memory. */
+/* The names of threads, and which thread frees whose memory. */
 #ifndef MEMTRACE_BPF_THREADS_BPF_H
 #define MEMTRACE_BPF_THREADS_BPF_H
 

@@ -32,27 +32,27 @@
 #define UCONTEXT_RSP 160
 #define UCONTEXT_RIP 168
 
-#define PYTHON_WORDS 16 /* of a frame; a power of two */
+#define PYTHON_WORDS 16 /* words of a Python frame, at most; a power of two */
 
 struct unwind {
-	__u64 pc; /* exact, to look up */
+	__u64 pc; /* the address that the rule is looked up for */
 	__u64 sp, bp;
-	__u64 window_addr; /* where window was read; 0: nowhere */
+	__u64 window_addr; /* the address that window was read from; 0: none */
 	__u64 window[WINDOW_WORDS];
-	__u64 trampoline; /* of return probes; 0: none */
+	__u64 trampoline; /* address of the return probes' trampoline; 0: none */
 	__u32 max_frames;
-	__u32 bridged; /* STACK_BRIDGED once a frame was crossed that way, else 0 */
-	__u32 may_ask; /* ask_mapping() */
+	__u32 bridged; /* 0, or the flag STACK_BRIDGED */
+	__u32 may_ask; /* ask_mapping() may be called */
 	/* a frame whose file has no table yet was crossed by frame pointer */
 	__u32 guessed;
 	/* of python.bpf.h: */
 	__u32 python_known; /* python_frame was looked for */
 	__u32 python_runs;  /* the next steps go through Python's frames */
-	__u32 python_first; /* the next one takes the place of the native frame */
-	__u64 python_frame; /* the next frame; 0: none */
+	__u32 python_first; /* the next Python frame takes the native frame's place */
+	__u64 python_frame; /* address of the next frame; 0: none */
 	__u64 python_words[PYTHON_WORDS];
 	struct abi_mapping asked; /* last answer of ask_mapping(); start and end 0: none */
-	struct abi_stack stack;	  /* its end: why the walk would stop here */
+	struct abi_stack stack;	  /* stack.end: why the walk would stop here */
 };
 
 /* Finds a chunk of an unwind table for the walk; NULL: there is none. tables.bpf.h defines this
@@ -157,8 +157,8 @@ static __always_inline void mark_not_called(struct unwind *u)
 		u->stack.ip[n - 1]++;
 }
 
-/* Finds the table for u->pc, and the pc within that table. First it searches the mappings that user
- * space has told (NULL: none yet). Else it asks the kernel. It keeps the answer, because the
+/* Finds the table for u->pc, and the pc within that table. First it searches the mappings from user
+ * space (NULL: none yet), then it asks the kernel. It keeps the kernel's answer, because the
  * caller's code is likely to be in the same mapping. 0, or -1: no known code. */
 static __always_inline int find_table(struct unwind *u, const struct abi_mappings *mappings,
 				      __u32 *table, __u64 *pc)
@@ -235,9 +235,9 @@ static __always_inline int step_by_frame_pointer(struct unwind *u, __u64 *ret)
 }
 
 /* One frame up from Go's code. The plain rule uses the frame pointer. The other rule is for the
- * function that calls C on the thread's stack. During that call the goroutine's stack may move, so
- * frame pointers that lead back from C to it may be stale. So the function has noted on the stack
- * how deep it was in the goroutine's stack, which stays right. 0, or -1: unreadable. */
+ * function that calls C on the thread's stack. During that call the goroutine's stack may move, and
+ * frame pointers that lead to it from C become stale. So the function has stored its depth in the
+ * goroutine's stack, which stays right. 0, or -1: unreadable. */
 static __always_inline int step_in_go(struct unwind *u, __u32 rule, __u64 *ret)
 {
 	__u64 frame = u->bp;

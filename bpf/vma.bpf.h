@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The code mappings of a process that user space has not entered into the tables yet. After an
- * exec, a fork or a dlopen, user space needs some milliseconds for this. The kernel itself knows
- * the mappings, and is asked for the mapping of a single address. The file behind the mapping leads
- * to its unwind table, if user space has made one for any process.
+/* Code mappings that user space has not put into the tables yet. After an exec, a fork or a dlopen,
+ * user space needs some milliseconds for this. The kernel itself knows the mappings, and is asked
+ * for the mapping of a single address. The file behind the mapping leads to its unwind table, if
+ * user space has made one for any process.
  *
- * A table fits its file only as the file was when the table was made. So the file's size and time
- * of change are compared (not its time of modification, which its owner may set). User space keeps
- * the file open, so no other file gets its inode.
+ * A table is wrong once its file has changed. So the file's size and time of change are compared
+ * (not its time of modification, which its owner may set). User space keeps the file open, so no
+ * other file gets its inode.
  *
  * Asking takes the lock of the address space, if the lock is free, and releases it. With interrupts
  * off the lock is released only later. If two programs ask on one CPU before that, one lock is
@@ -26,7 +26,7 @@ struct mapped_file {
 	__u32 pad;
 };
 
-/* Sets a mapping's table by what is known of its file. 0, or -1: the file has changed since. */
+/* Sets a mapping's table: that of its file. 0, or -1: the file has changed since. */
 static __always_inline int place_table(struct abi_mapping *mapping, const struct mapped_file *file,
 				       const struct abi_file_table *table)
 {
@@ -44,7 +44,7 @@ static __always_inline int place_table(struct abi_mapping *mapping, const struct
 
 #define VM_EXEC 4
 
-/* The unwind tables of the file parts that user space has met. */
+/* The unwind tables of the file parts that user space has seen. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -80,15 +80,15 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	backing = (void *)vma->vm_file;
 	if (!backing || !(vma->vm_flags & VM_EXEC))
 		return 0;
-	found->table = ABI_MAX_TABLES; /* a number that leads nowhere */
+	found->table = ABI_MAX_TABLES; /* a number that no table has */
 	inode = BPF_CORE_READ(vma, vm_file, f_inode);
 	read_state(&file, inode);
 	table = look_up(&file, inode);
-	/* On overlayfs, inode is the file in the layer below. Since 6.7 user space hears either of
-	 * that file or of the overlay's own file above it. The kernel notes the file above behind
-	 * the struct file of the one below. A flag tells whether it has done so, but the flag's
-	 * place moves from version to version, so it is not read. Behind other files this reads
-	 * some other value, which has no table. */
+	/* On overlayfs, inode is the file in the layer below. Since 6.7 user space is told either
+	 * of that file or of the overlay's own file above it. The kernel stores the path of the
+	 * file above just after the struct file of the one below. A flag tells whether it has done
+	 * so, but the flag's place moves from version to version, so it is not read. After other
+	 * files' struct file this reads some other value, which has no table. */
 	if (!table && bpf_core_field_exists(backing->user_path))
 		table = look_up(&file, BPF_CORE_READ(backing, user_path.dentry, d_inode));
 	if (table)
@@ -96,7 +96,8 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	return 0;
 }
 
-/* Declared in unwind.bpf.h. Global: the verifier looks at it once, not at every frame. */
+/* Declared in unwind.bpf.h. The function is global, so the verifier checks it once, not at every
+ * frame. */
 __weak __noinline int ask_mapping(__u64 addr, struct abi_mapping *ret)
 {
 	struct abi_mapping found = {};
