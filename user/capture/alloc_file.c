@@ -38,7 +38,7 @@ struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
 	struct alloc_how how;
-	struct alloc_file **kept; /* by the index of the binary; NULL: not looked at, or freed */
+	struct alloc_file **kept; /* by the index of the binary; NULL: not read, or freed */
 	size_t n_kept;
 	size_t kept_bytes;
 	struct alloc_file *passing; /* the last result that is not kept */
@@ -57,7 +57,7 @@ struct reader {
 	bool no_table;
 	struct alloc_how how;
 	/* about the part that is being read: */
-	bool interposed; /* a direct call is the library's own, others use the PLT */
+	bool interposed; /* direct calls are the library's own; other callers use the PLT */
 	bool alone;	 /* the file is nothing but this allocator */
 	struct alloc_part *part;
 	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
@@ -339,7 +339,7 @@ static int add_extra(struct reader *r, const char *path, const struct alloc_extr
 		else
 			rc = add_offer(r, 0, extra[i]->symbol, &extra[i]->func, &symbol);
 	}
-	/* the user named these: they are taken even if another file defines the name, too */
+	/* the user named these: they are used even if another file defines the name, too */
 	for (size_t i = 0; i < r->part->n_aliases; i++)
 		r->part->aliases[i].exported = false;
 	return end_part(r) ?: rc;
@@ -397,8 +397,8 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 	return true;
 }
 
-#define MOST_CALLERS 64 /* of a part of a function that are looked at */
-#define MOST_PARTS   64 /* each of which takes a look at all code */
+#define MOST_CALLERS 64 /* callers of a part of a function that are examined */
+#define MOST_PARTS   64 /* parts of functions; each takes a search of all code */
 
 struct parts {
 	const struct reader *r;
@@ -427,7 +427,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 	struct elf_symbol whole;
 	size_t n;
 
-	/* what is rarely executed is never called, and a jump there comes from its function */
+	/* a ".cold" part is never called, and only its own function jumps there */
 	if (!symbol->name[len] || strstr(symbol->name + len, ".cold"))
 		return 0;
 	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++) {

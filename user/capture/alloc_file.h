@@ -37,8 +37,8 @@ struct alloc_offer {
 	struct probe_site site;
 	struct code_place insn;	    /* the probed instruction */
 	size_t first_exit, n_exits; /* in alloc_part.exits: its ret instructions if it may throw */
-	/* Index of a function of the same part, if this function only hands its calls over to it.
-	 * That function is probed instead. ALLOC_NOWHERE: there is none. */
+	/* Index of the function of the same part to which this one only hands its calls over. That
+	 * function is probed instead. ALLOC_NOWHERE: there is none. */
 	size_t leads_to;
 	int rc; /* negative errno: it cannot be probed */
 	char why[96];
@@ -48,7 +48,7 @@ struct alloc_offer {
 struct alloc_alias {
 	uint16_t name;	/* number in the table of names; no meaning for the user's functions */
 	uint16_t offer; /* index */
-	bool exported;	/* other files can use this name; else it is the file's own copy */
+	bool exported;	/* other files can use this name; else only the file itself can */
 };
 
 /* One allocator in the file. */
@@ -59,7 +59,7 @@ struct alloc_part {
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize its calls to itself */
-	/* functions besides the offers by which it takes memory from the kernel */
+	/* code, besides the offers, that takes memory from the kernel for it */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
 };
@@ -73,15 +73,15 @@ struct alloc_file {
 	 * the pool's functions into their callers, and not all copies are known. NULL: there is no
 	 * such pool. */
 	const char *copied;
-	char why[96];	     /* ... why not all copies are known */
-	struct forward copy; /* of a function of this pool */
+	char why[96];	     /* why not all copies are known */
+	struct forward copy; /* what is known of one of this pool's functions */
 	uint64_t code_shift; /* vaddr - file offset of the code */
 	/* Indexed by the name's number: does the file define the name; does it export it to other
 	 * files? */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
 };
 
-/* Files that were looked at. */
+/* The files that were read. */
 struct alloc_files;
 
 /* What the probes of a run can do. */
@@ -92,24 +92,24 @@ struct alloc_how {
 	/* where the compiler has put copies of a pool's functions into their callers, the copies
 	 * are searched for; there may be hundreds */
 	bool copies;
-	/* all blocks of a pool can be ended at once; else pools that end so are not looked for */
+	/* the end of a pool can end all its blocks; else pools that end in this way are not
+	 * searched for */
 	bool pools;
 	/* called after each slice of a search that takes long */
 	struct pymalloc_meanwhile meanwhile;
 };
 
-/* binaries: the known files. For these, the offers are kept, up to some MB, while the files are not
- * written to. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is
- * kept. 0 or -ENOMEM. */
+/* binaries: the known files. Their offers are kept, up to some MB, as long as the files do not
+ * change. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is kept.
+ * 0 or -ENOMEM. */
 int alloc_files__new(const struct binaries *binaries, const struct alloc_how *how,
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
-/* Opens the very file behind a mapping of process pid: the one that the binaries hold, even when
- * the process is gone; for other files as maps__open_file() does. A descriptor or negative
- * errno. */
+/* Opens the very file behind a mapping of process pid. If the binaries hold the file, this works
+ * even when the process is gone; else as maps__open_file(). A descriptor or negative errno. */
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
 /* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are

@@ -272,7 +272,7 @@ static const struct alloc_function python_functions[] = {
 	{},
 };
 
-/* A pool whose blocks also end all at once. `own`: the bytes of the pool itself. */
+/* Functions of a pool that can end all its blocks at once. `own`: the bytes of the pool itself. */
 #define POOL_NEW(...) ALLOC(.wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define POOL_END                                                                                   \
 	{                                                                                          \
@@ -331,7 +331,7 @@ static const struct alloc_function nginx_functions[] = {
 	{},
 };
 
-/* The other functions call apr_palloc. Only apr_pvsprintf takes memory without calling it. */
+/* APR's other functions call apr_palloc. Only apr_pvsprintf takes memory without such a call. */
 static const struct alloc_function apr_functions[] = {
 	{"apr_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"apr_pool_create_ex", POOL_NEW(.out_arg = 1, .own = 120)}, /* sizeof(apr_pool_t) */

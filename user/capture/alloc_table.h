@@ -21,12 +21,12 @@ struct alloc_function {
 
 enum alloc_home {
 	HOME_LIBC,     /* the C library's own: other files reach it through the PLT */
-	HOME_LIBRARY,  /* its library holds nothing else; or it is linked into a program */
-	HOME_EMBEDDED, /* always linked into something */
+	HOME_LIBRARY,  /* its library holds nothing else; or it is a part of a program */
+	HOME_EMBEDDED, /* always a part of another library, or of a program */
 	/* any file that replaces the C library's malloc: it exports a name of the C library's (the
 	 * marker), but is not the C library */
 	HOME_PLACE,
-	HOME_POOL, /* a pool on top of others, in any kind of file */
+	HOME_POOL, /* a pool on top of other allocators, in any kind of file */
 	/* a language's pool; each of its functions passes its calls on through a pointer
 	 * (elf/forward.h) */
 	HOME_LANGUAGE,
@@ -34,7 +34,8 @@ enum alloc_home {
 
 struct alloc_family {
 	const char *name;
-	/* symbols that only this allocator defines: a file with any of them has it */
+	/* symbols that only this allocator defines: a file with any of them contains the
+	 * allocator */
 	const char *markers[ALLOC_MAX_MARKERS];
 	/* lists of its functions, each ended by an empty row */
 	const struct alloc_function *functions[ALLOC_MAX_LISTS];
@@ -62,7 +63,7 @@ size_t alloc_names__find(const struct alloc_names *names, const char *name);
 /* Is it a common name: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
-/* Is the family with that name a pool on top of others? */
+/* Is the family with that name a pool on top of other allocators? */
 bool alloc_family__is_pool(const char *name);
 
 /* Is it the pool of a language? */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Decides which of the allocators' functions in its files a process uses. */
+/* Decides which functions a process uses, of those that the allocators in its files have. */
 #include "capture/allocator.h"
 
 #include <errno.h>
@@ -378,8 +378,8 @@ static int read_all(struct search *s, struct error *err)
 		rc = entry ? try_file(s, entry, err) : 0;
 	}
 	/* Without a list, the process is a static program, or it is still being loaded: then the
-	 * files mapped so far came in link order. With a list, the files that are not on it were
-	 * loaded apart from it. */
+	 * files mapped so far came in link order. With a list, files that are not on the list were
+	 * loaded in other ways. */
 	for (size_t i = 0; i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

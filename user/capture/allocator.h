@@ -29,7 +29,7 @@ struct alloc_point {
 struct allocator {
 	const char *family; /* "glibc"; static */
 	char *path;	    /* as the process names the file */
-	int fd;		    /* the file itself */
+	int fd;		    /* the open file */
 	struct file_id file;
 	struct alloc_point *points;
 	size_t n_points;
@@ -67,7 +67,7 @@ struct allocators {
 	struct allocator **list;
 	size_t n;
 	size_t n_attached; /* the first n_attached of these were attached: capture__attach() */
-	/* allocators that were mapped late and have no probes, but are not in
+	/* how often a file or an allocator could not be used, without an entry in
 	 * capture__refusals() */
 	size_t n_refused;
 	struct file_id *seen;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Measures what a probe costs on this machine. A child of memtrace's own calls small functions of
- * memtrace's own, without probes and with the very probes and programs of the run. */
+/* Measures what a probe costs on this machine. A child of memtrace calls small functions of
+ * memtrace, first without probes, then with the very probes and programs of the run. */
 #include "capture/internal.h"
 
 #include <errno.h>
@@ -44,14 +44,14 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 #define RARE_FROM_NS 50e3
 #define RARE_NS	     450e3
 
-/* Functions of the child that stand for those of targets, by class and role. */
+/* Functions of the child that stand for functions of targets, by class and role. */
 #define STUBS (2 * INSN_CLASSES)
 
 /* What the child measures, in nanoseconds per call, [0] without and [1] with probes: each stub in
  * each round, in a loop of its own and among other code; and a rare allocation with its free. */
 struct measured {
 	double ns[2][STUBS][CALIBRATION_ROUNDS], among_ns[2][STUBS][CALIBRATION_ROUNDS], rare_ns[2];
-	double pair_ns[2]; /* with probes: a pair unsampled, and sampled */
+	double pair_ns[2]; /* with probes: an unsampled pair, and a sampled one */
 };
 
 static int compare_double(const void *a, const void *b)

@@ -191,8 +191,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
-	/* Without it, deaths still tell that memory was short: only the size at the kill is missing
-	 * (capture__victims_unseen()). */
+	/* Without this program, deaths still tell that memory was short: only the size at the kill
+	 * is missing (capture__victims_unseen()). */
 	skel->links.task_victim = bpf_program__attach(skel->progs.task_victim);
 	c->ends = ring_buffer__new(bpf_map__fd(skel->maps.ends), on_end, c, NULL);
 	if (!c->ends) {
@@ -362,7 +362,7 @@ int capture__release_process(struct capture *c, pid_t pid)
 	if (pidfd < 0)
 		return -errno;
 	rc = bpf_map__delete_elem(c->skel->maps.processes, &pidfd, sizeof(pidfd), 0);
-	/* whose process runs on a CPU is looked up anew */
+	/* every CPU looks up anew which process its thread belongs to */
 	__atomic_add_fetch(&c->skel->bss->changes, 1, __ATOMIC_SEQ_CST);
 	return rc;
 }

@@ -47,8 +47,8 @@ struct capture_options {
 	struct abi_selection selection;
 };
 
-/* Loads the programs for the best kind of probe that works here, or for the kind that was asked
- * for. 0 or negative errno with err. */
+/* Loads the programs for the best kind of probe that works here, or for options->kind. 0 or
+ * negative errno with err. */
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err);
 void capture__free(struct capture *capture);
 
@@ -87,11 +87,11 @@ uint64_t capture__processes_refused(const struct capture *capture);
 
 /* Processes that run in the memory of a traced one, without being a thread of it: children of vfork
  * until their exec, and of clone() with CLONE_VM. What they allocate is the traced process's. Calls
- * fn for each of them, also for one that has ended: once. */
+ * fn for each of them. A process that has ended is forgotten after the call. */
 void capture__borrowers(struct capture *capture,
 			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
 			void *ctx);
-/* How often such a process has begun or ended so far; how many could not be noted. Cheap. */
+/* How often such a process has begun or ended so far (cheap), and how many could not be noted. */
 uint64_t capture__borrowers_changes(const struct capture *capture);
 uint64_t capture__borrowers_lost(const struct capture *capture);
 
@@ -123,22 +123,21 @@ int capture__set_mappings(struct capture *capture, const struct binaries *binari
  * 10 ms or more, so make one call for many processes, after all urgent work. */
 void capture__put_tables(struct capture *capture);
 
-/* The process has ended. Its unwind tables may be removed when other tables need the room. */
-/* Tells how to find Python's frames in the process. It is forgotten with the mappings. 0 or
- * negative errno. */
+/* Tells the kernel side how to find Python's frames in the process. capture__forget_mappings() also
+ * forgets this. 0 or negative errno. */
 int capture__set_python(struct capture *capture, uint32_t process, const struct abi_python *how);
+/* The process has ended. Its unwind tables may be removed when other tables need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
 /* Number of files for whose unwind tables max_unwind had no room at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
 
 /* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
- * 0, in all present and future processes. (With pid 0, only probes for all processes count as
- * present.) The probes do nothing until activation. 0, or negative errno with err for the first
- * allocator that could not be attached. No probe is left on this allocator, and the allocators
- * after it need another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of
- * the allocator (alloc_point__is_essential()). Other functions that the kernel refuses get no
- * probe. */
+ * 0, in all present and future processes. (With pid 0, probes in single processes do not count.)
+ * The probes do nothing until activation. 0, or negative errno with err for the first allocator
+ * that could not be attached. No probe is left on this allocator, and the allocators after it need
+ * another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of the allocator
+ * (alloc_point__is_essential()). Other functions that the kernel refuses get no probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
@@ -220,8 +219,8 @@ int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
 /* Sees page faults of traced processes through tracepoints. Needs options->faults.
- * capture__detach(), which also ends calibration, removes these tracepoints: then call this
- * again. */
+ * capture__detach() removes these tracepoints, also at the end of a calibration: call this function
+ * again afterwards. */
 int capture__attach_faults(struct capture *capture, struct error *err);
 
 /* From now on capture__events() calls fn for each reported call of mmap and the like. The struct

@@ -111,8 +111,7 @@ int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off
 			return bit;
 		attr.config |= 1ULL << bit;
 	}
-	/* An event for all processes is opened on one CPU, but each CPU hits its probe: the probe
-	 * is the kernel's. */
+	/* An event for all processes is opened on one CPU, but its probe is hit on every CPU. */
 	event = (int)syscall(SYS_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
 			     PERF_FLAG_FD_CLOEXEC);
 	if (event < 0)
@@ -312,8 +311,8 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* This check takes a millisecond and saves most kernels the full trial. Under a filter of
-	 * memtrace's own process the answers may come from that filter. */
+	/* This check takes a millisecond and saves most kernels the full trial. If memtrace itself
+	 * runs under a filter, the answers may come from that filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 

@@ -12,7 +12,8 @@
 
 /* The kinds of probe, best first. */
 enum probe_kind {
-	PROBE_SESSION, /* one program for entry and return, return armed per call (Linux 6.13) */
+	PROBE_SESSION, /* one program for entry and return; each call can arm its return (Linux
+			* 6.13) */
 	PROBE_MULTI,   /* one link for many entries, another for their returns (Linux 6.6) */
 	PROBE_PERF,    /* one perf event per probe (Linux 5.15, for its cookie) */
 	PROBE_KINDS

@@ -43,12 +43,12 @@ struct capture_offsets {
 						     * that may throw */
 };
 
-/* What probes are on. */
+/* What a probe is on. */
 enum capture_place_kind {
 	ON_ALLOCATORS,
 	ON_REGIONS,  /* mmap and its like, in libc */
 	ON_SYSCALLS, /* mmap and its like as system calls: tracepoints */
-	ON_FAULTS,   /* tracepoints, too */
+	ON_FAULTS,   /* page faults: tracepoints, too */
 };
 
 /* What holds probes in place. */
@@ -60,7 +60,7 @@ struct capture_link {
 	/* index of the object that the probed functions belong to; NO_OBJECT */
 	int object;
 	enum capture_place_kind on;
-	uint32_t rank; /* of the kind perf: those of lower rank are closed first */
+	uint32_t rank; /* of the kind perf: links of lower rank are closed first */
 };
 
 /* A link that is being closed. */
@@ -70,7 +70,7 @@ struct capture_closing {
 	int object; /* the link's, or ANY_OBJECT */
 };
 
-#define NEW_TABLES 64 /* at a time; each has a descriptor */
+#define NEW_TABLES 64 /* new unwind tables at a time; each has a descriptor */
 
 /* The unwind tables in the kernel. */
 struct unwind_store {
@@ -93,7 +93,7 @@ void unwind_store__free(struct unwind_store *store);
 struct capture {
 	struct memtrace_bpf *skel;
 	struct keeper *keeper;
-	unsigned patience_ms; /* the usual one */
+	unsigned patience_ms; /* the keeper's usual patience */
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects, n_funcs; /* entries ever in use; a function of role 0 is free */
@@ -110,7 +110,7 @@ struct capture {
 	struct unwind_store unwind;
 	enum capture_place {
 		PLACE_NONE,
-		PLACE_OUT, /* it has one that is out at the moment */
+		PLACE_OUT, /* it has a probe, which is out at the moment */
 		PLACE_IN,
 	} everywhere[ABI_MAX_FUNCS]; /* functions with a probe in all processes */
 	bool everywhere_out;
@@ -133,7 +133,7 @@ struct capture {
 /* Gives the descriptor to the keeper; on failure closes it. rank: as in struct capture_link. 0 or
  * negative errno. */
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
-/* Closes the links that were kept since there were n_links, the last one first. */
+/* Closes all links but the first n_links, the last one first. */
 void links__roll_back(struct capture *capture, size_t n_links);
 /* Which links are meant. */
 struct link_choice {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A memtrace that hangs cannot keep the limit of what its probes cost. It may be stopped (Ctrl-Z),
  * write to a terminal that nobody reads, or wait for memory of the target that never comes. So
- * another process, the keeper, can take the probes out as well. Every 50 ms it looks whether
- * memtrace has said since the last look that all is well (a beat). When no beat comes for as long
- * as the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds a
- * probe.
+ * another process, the keeper, can take the probes out as well. Every 50 ms the keeper checks
+ * whether memtrace has sent a beat ("all is well") since the last check. When no beat comes for as
+ * long as the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds
+ * a probe.
  *
  * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but not its
  * address space, its session or its signals. As the table is shared, no descriptor has to be handed
@@ -13,7 +13,7 @@
  * (shield.c). While memtrace is well it closes its probes by itself, without asking the keeper. An
  * atomic exchange of the slot decides who closes a descriptor: the process that finds it there.
  *
- * Time is counted in looks, not by a clock. So no beat is missed when a machine, or a container,
+ * Time is counted in checks, not by a clock. So no beat is missed when a machine, or a container,
  * stands still as a whole.
  *
  * When memtrace dies, the shared table keeps its descriptors open. So the keeper ends, too, and the
@@ -47,7 +47,7 @@
 
 enum state {
 	WATCHING,
-	CLOSING,   /* by the keeper: nobody else leaves this state */
+	CLOSING,   /* the keeper closes probes: nobody else leaves this state */
 	WITHDRAWN, /* until memtrace resumes */
 };
 
@@ -59,7 +59,7 @@ struct slot {
 /* What both processes see. */
 struct shared {
 	atomic_ulong beats;
-	atomic_uint patience; /* number of looks */
+	atomic_uint patience; /* number of checks, LOOK_MS apart */
 	atomic_int state;
 	_Atomic uint64_t withdrawn_ns;
 	atomic_bool over;
@@ -77,7 +77,7 @@ struct keeper {
 
 /* --- in the keeper's process --- */
 
-/* Takes the descriptors out of all slots. By rank, ascending. */
+/* Takes the descriptors out of all slots. They ascend by rank. */
 static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
 {
 	size_t n = 0;
@@ -115,8 +115,8 @@ static void close_all(const struct keeper *k, const int *fds, size_t n)
 		shield__end_close(closer, true);
 }
 
-/* Closes all descriptors, if the state is still the one in which this was decided (from): memtrace
- * may have resumed since then. */
+/* Closes all descriptors, if the state is still `from`, in which this was decided: memtrace may
+ * have resumed since then. */
 static void withdraw(const struct keeper *k, int from)
 {
 	static uint32_t ranks[SLOTS];
@@ -190,8 +190,8 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* The keeper keeps all signals blocked. It sends none when it ends, so that no wait() for
-	 * another child meets it. */
+	/* The keeper keeps all signals blocked. It sends no signal when it ends, so that no wait()
+	 * for another child meets it. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);

@@ -27,7 +27,7 @@ int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 }
 
 /* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it.
- * Returns their new number. */
+ * Returns how many are to be closed now. */
 static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
 {
 	int fd = keeper__take(c->keeper, link->slot);
@@ -72,7 +72,7 @@ void links__close(struct capture *c, const struct link_choice *choice)
  * that are called most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0, n_fds = 0; /* n: of going, which insertion sorts: some dozens */
+	size_t kept = 0, n = 0, n_fds = 0; /* n: entries of going, some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 

@@ -19,7 +19,7 @@
  * or a breakpoint's. So the bytes before the place in its function are compared, too. */
 struct code_place {
 	uint64_t off;	  /* offset in the file */
-	uint8_t byte;	  /* its first byte */
+	uint8_t byte;	  /* the instruction's first byte */
 	uint8_t n_before; /* number of bytes in before */
 	uint8_t before[CODE_BEFORE];
 };

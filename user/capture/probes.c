@@ -51,7 +51,7 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
  * be seen to enter but not to leave. */
 struct placement {
 	struct bpf_program *prog;
-	enum probe_kind kind; /* matters for the two kinds of multi links */
+	enum probe_kind kind; /* only matters for uprobe_multi links */
 	bool ret_probe;
 };
 
@@ -69,7 +69,7 @@ struct attach {
 	const struct capture_offsets *offsets;
 	pid_t pid;
 	bool all;      /* every function is essential */
-	size_t before; /* number of links before */
+	size_t before; /* number of links before this work */
 	/* What the kernel refused; at: index in list. At most one of these functions is essential,
 	 * because the first essential one ends the work. */
 	struct {
@@ -383,8 +383,8 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 		if (index < 0)
 			return error__set(
 				err, index,
-				"too many different allocators at a time: %u files with %u "
-				"functions are known already",
+				"too many different allocators at a time: %u with %u functions "
+				"are known already",
 				c->n_objects, c->n_funcs);
 		if ((!pid && c->everywhere[index] > (again ? PLACE_OUT : PLACE_NONE)) ||
 		    find_refusal(c, a, point, pid))
@@ -485,7 +485,7 @@ int capture__resume(struct capture *c, struct allocators *allocators, pid_t pid,
 	c->everywhere_out = c->everywhere_out && pid;
 	for (size_t i = 0; i < allocators->n_attached && !rc; i++) {
 		rc = attach_one(c, allocators->list[i], pid, true, err);
-		if (rc == -EOPNOTSUPP) /* it stays out; capture__refusals() tells it */
+		if (rc == -EOPNOTSUPP) /* it stays out; capture__refusals() reports it */
 			rc = 0;
 	}
 	if (rc)
@@ -536,7 +536,7 @@ static int place_region_points(const struct attach_regions *a)
 	return rc;
 }
 
-/* All or none. */
+/* Places all of the probes or none. */
 static int attach_region_points(void *arg)
 {
 	const struct attach_regions *a = arg;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* In glibc (seen in the code of 2.36) each of the four system calls is made in one place: the
- * function of that name. This includes the calls for glibc's own malloc and thread stacks. Only its
- * dynamic linker has copies. Other C libraries make some of the calls in place, and so do programs
- * without a C library. */
+ * function of its name. This includes the calls for glibc's own malloc and thread stacks. Only
+ * glibc's dynamic linker has copies. Other C libraries make some of the calls in place, and so do
+ * programs without a C library. */
 #include "capture/region_source.h"
 
 #include <elf.h>
@@ -86,7 +86,7 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
-/* Looks at one file. 1: the search ends, as the file is the C library, or shows that only the
+/* Looks at one file. 1: the search ends, because the file is the C library, or shows that only the
  * system calls will do; 0: go on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
@@ -169,8 +169,8 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* The process has no list of its files, or not yet. The mapped files may at least tell
-	 * why. */
+	/* The process has no list of its files, or not yet. The mapped files may at least tell why
+	 * the system calls are needed. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

@@ -28,7 +28,7 @@ struct region_source {
 	bool syscalls;
 	char why[160]; /* why the C library's functions do not suffice */
 	char *path;    /* path of the library, as the process names it */
-	int fd;	       /* the file itself, or -1 */
+	int fd;	       /* the open library, or -1 */
 	struct file_id file;
 	struct region_point points[REGION_FUNCTIONS];
 	size_t n_points;

@@ -39,7 +39,7 @@ int registers__new(pid_t pid, struct registers **ret)
 
 	if (!registers)
 		return -ENOMEM;
-	print = libbpf_set_print(be_silent); /* where it cannot be done, that is no failure */
+	print = libbpf_set_print(be_silent); /* a kernel that cannot do this is no failure */
 	registers->skel = registers_bpf__open();
 	if (!registers->skel)
 		err = -errno;

@@ -9,7 +9,7 @@
 
 struct registers; /* opaque: a program in the kernel */
 
-/* Loads the program that reads the registers of pid, which is in the initial pid namespace. 0;
+/* Loads the program that reads the registers of pid (as the initial pid namespace has it). 0;
  * -EPERM; other negative errno where the kernel cannot do it (before Linux 5.15, or without
  * BTF). */
 int registers__new(pid_t pid, struct registers **ret);

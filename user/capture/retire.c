@@ -4,9 +4,9 @@
  *
  * Stacks have no owner. With addresses laid out at random each process has stacks of its own, which
  * no other process names; but a fork shares its parent's stacks. So a stack is removed when no site
- * and no call under way names it. The kernel side may be about to name it at that very moment: it
- * finds the stack in place, and makes the site a little later. Therefore removed stacks are kept
- * until the next drain, which puts back those that are named by then. */
+ * and no call under way names it. At that very moment the kernel side may be about to name the
+ * stack: it has found the stack in place, and makes the site a little later. Therefore removed
+ * stacks are kept until the next drain, which puts back those that are named by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -62,8 +62,8 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop(c->skel->maps.inflight, &calls[i]);
 }
 
-/* The stacks that a site or a call names whose process is not gone, in ascending order. NULL: out
- * of memory. */
+/* The stacks that sites and calls of the other processes name, in ascending order. NULL: out of
+ * memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct gone *gone, size_t *ret_n)
 {

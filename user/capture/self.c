@@ -7,7 +7,7 @@
 
 #include "proc/maps.h"
 
-/* In assembly, so that the instruction under the probe is the one that is meant. */
+/* In assembly, so that the instruction under the probe is of the intended class. */
 #define STUB(name, body)                                                                           \
 	void name(uint64_t arg);                                                                   \
 	__asm__(".pushsection .text\n.p2align 4\n.globl " #name "\n.type " #name                   \

@@ -22,7 +22,7 @@ struct self_stub {
 	uint32_t delta; /* offset of the instruction of that class, bytes from the entry */
 };
 
-/* role: 0 for the allocating one, 1 for the freeing one. */
+/* role: 0 for the allocating stub, 1 for the freeing stub. */
 struct self_stub self__stub(enum insn_class class, int role);
 
 /* Stands for the work of a program between two calls. It runs through as much code as a program

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* When SIGKILL is pending for the process that takes a probe out (or gives up placing one), the
  * kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe". The
- * breakpoint then stays in the target for as long as the target lives. So a helper places and takes
- * out probes, which is not hit when memtrace is killed. The helper is a child that shares
+ * breakpoint then stays in the target for as long as the target lives. So probes are placed and
+ * taken out by a helper, which a kill of memtrace does not hit. The helper is a child that shares
  * memtrace's memory and descriptors, while memtrace waits as after vfork(). When memtrace dies
  * meanwhile, the helper finishes its work. When the helper exits, the descriptors are closed, and
  * the probes go with them. (A process that dies of SIGKILL closes its descriptors when the signal
@@ -84,7 +84,7 @@ int shield__run(int (*fn)(void *arg), void *arg)
 
 /* --- closing --- */
 
-/* Every step-th of the descriptors, from the first on. */
+/* Every step-th of the n descriptors, beginning with fds[first]. */
 struct share {
 	const int *fds;
 	size_t n, first, step;
@@ -147,7 +147,7 @@ struct shield_closer {
 	int fds[];
 };
 
-/* Like close_share, it makes only calls that succeed and so leave errno alone, which is ours. */
+/* Like close_share(), it makes only calls that succeed: a failure would change memtrace's errno. */
 static int close_beside(void *arg)
 {
 	const struct shield_closer *closer = arg;

@@ -330,7 +330,7 @@ void capture__borrowers(struct capture *c,
 	int fd = bpf_map__fd(c->skel->maps.borrowers);
 	uint32_t pid, next, *from = NULL;
 
-	/* a key that is deleted meanwhile has the kernel begin anew: that must end some time */
+	/* if a key is deleted meanwhile, the kernel begins anew: the bound ends the loop */
 	for (int i = 0; i < 2 * ABI_MAX_BORROWERS; i++) {
 		struct abi_borrower borrower;
 		bool last;

@@ -31,11 +31,11 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 
 /* What is known of one binary's table. */
 struct unwind_entry {
-	bool tried;	   /* built once: n_chunks and base are known */
+	bool tried;	   /* the table was built once: n_chunks and base are known */
 	uint32_t n_chunks; /* of the table; 0: the file has none */
 	uint32_t number;   /* of the table in the kernel; 0: not loaded */
-	uint64_t base;	   /* a vaddr */
-	uint32_t users;	   /* processes that have it mapped */
+	uint64_t base;	   /* vaddr at which the table's pcs begin */
+	uint32_t users;	   /* processes that map the binary */
 	uint64_t let_go;   /* when its last user went, by the store's clock */
 	bool refused;	   /* there was no room for it at least once */
 };
@@ -97,9 +97,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 	e->refused = true;
 }
 
-/* Puts many tables with one call, because each call waits until all BPF programs that are running
- * have returned. If that fails, puts them one by one. A table that fails then keeps its number,
- * which leads to nothing: the kernel side has been told this number already. */
+/* Puts many tables into the kernel with one call, because each call waits until all BPF programs
+ * that are running have returned. If that fails, puts them one by one. A table that fails then
+ * keeps its number, which leads to nothing: the kernel side has been told this number already. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -162,7 +162,7 @@ static int load_table(const struct unwind_table *table)
  * number any more when another table gets it. */
 static void unload_table(struct capture *c, size_t entry)
 {
-	capture__put_tables(c); /* else a waiting table may be put under another's number */
+	capture__put_tables(c); /* else a table that waits may be put under the number of another */
 	forget_parts(c, entry);
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
 			    &c->unwind.entries[entry].number);
@@ -263,7 +263,7 @@ static size_t find_part(const struct unwind_store *store, const struct abi_file_
 }
 
 /* Lets the kernel side find the table of a mapping by the mapping's file. If there is no room for
- * this, the table is found a little later, when capture__set_mappings() tells the mappings of the
+ * this, the table is found a little later, when capture__set_mappings() records the mappings of the
  * process. */
 static void provide_part(struct capture *c, const struct binaries *binaries,
 			 const struct map_entry *e, const struct abi_mapping *mapping, size_t entry)

@@ -233,7 +233,7 @@ void watch__read(struct watch *w)
 	perf_buffer__consume(w->buffer);
 }
 
-/* The news of the whole machine come here. The two kinds of records that name a process begin
+/* News of the whole machine comes here. The two kinds of records that name a process begin
  * alike. */
 static bool is_wanted(const struct watch *w, const struct perf_event_header *header)
 {

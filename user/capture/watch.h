@@ -18,8 +18,8 @@ struct watch_handlers {
 	/* pid mapped a file, or anonymous memory (inode 0), with PROT_EXEC. entry and its path are
 	 * valid for the call only. */
 	void (*mapped)(void *ctx, pid_t pid, const struct map_entry *entry);
-	/* pid replaced its program at time_ns (CLOCK_MONOTONIC): its old mappings are gone. Comes
-	 * before its new mappings. */
+	/* pid replaced its program at time_ns (CLOCK_MONOTONIC): its old mappings are gone. This
+	 * call comes before the calls for its new mappings. */
 	void (*exec)(void *ctx, pid_t pid, uint64_t time_ns);
 	/* n records of unknown processes were lost; the known maps may be out of date. */
 	void (*lost)(void *ctx, uint64_t n);
