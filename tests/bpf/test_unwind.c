@@ -173,7 +173,7 @@ static void signal_frame(void **state)
 	assert_int_equal(u.stack.end, STACK_END_COMPLETE);
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[1], in(0) + 1);	 /* the trampoline begins at in(0) */
-	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* less 1, as shown, it is the interrupted address */
+	assert_int_equal(u.stack.ip[2], TEXT + 256 + 1); /* shown less 1 */
 	assert_int_equal(u.stack.ip[3], in(2));
 	assert_int_equal(u.bp, 0x77);
 }

@@ -3,8 +3,8 @@
  * Writes the flame graph of profiles made by hand, for a real browser to open
  * (tests/live/test_svg.py):
  *   diff     a server before and after: what grew, shrank, may have, and what is gone
- *   hostile  names that would be markup or a script if they could
- *   names    of C++ and Rust, too long for their boxes
+ *   hostile  names with markup and scripts, which must stay text
+ *   names    long names of C++ and Rust in boxes that are too narrow for them
  *   huge     100,000 stacks */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #include "tests/unit/encode/huge.h"
 
 #define INTERVAL 65536
-/* Blocks of 1 MiB are sampled for sure: 16 * INTERVAL, of which exp(-16) are missed. */
+/* 16 * INTERVAL: a block of this size is missed with a probability of exp(-16). */
 #define BLOCK (1 << 20)
 
 static struct profile *before(void)
@@ -36,8 +36,9 @@ static struct profile *before(void)
 	return p;
 }
 
-/* Of 64 MiB, exactly: sessions 8 -> 24, pages 20 -> 8, the index 10 -> 0, a new journal 0 -> 26,
- * the configuration 6 -> 6; and some headers, 9 samples -> 11, which is within sampling error. */
+/* Changes from before(), in MiB: sessions 8 -> 24, pages 20 -> 8, the index 10 -> 0, a new journal
+ * 0 -> 26, the configuration 6 -> 6. Also some headers, 9 samples -> 11: this is within sampling
+ * error. */
 static struct profile *after(void)
 {
 	struct profile *p = new_profile(INTERVAL);
@@ -69,7 +70,7 @@ static struct profile *hostile(void)
 	return p;
 }
 
-/* Each in boxes of all widths. */
+/* Each name is in boxes of all widths. */
 static struct profile *names(void)
 {
 	static const char *const all[] = {
@@ -88,7 +89,7 @@ static struct profile *names(void)
 
 	for (unsigned i = 0; i < 16; i++) {
 		snprintf(caller, sizeof(caller), "caller_%u", i);
-		/* one name below the other */
+		/* all names are in one stack */
 		STACK(p, 1, 1000 + 100 * i * i, 1, all[(i + 7) % 8], all[(i + 6) % 8],
 		      all[(i + 5) % 8], all[(i + 4) % 8], all[(i + 3) % 8], all[(i + 2) % 8],
 		      all[(i + 1) % 8], all[i % 8], caller);

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """usage: python3 tests/golden/read_svg.py FILE.svg
 
-Reads a flame graph as a parser of XML sees it, checks what must hold of each (below), and prints what is in it: the
-lines of its head, then its boxes by depth first:
+Reads a flame graph with a parser of XML and checks what every flame graph must fulfil (below). Prints the lines of its
+head, and then its boxes, each followed by its children:
 
     DEPTH*"  " NAME [MODULE] BYTES OBJECTS FIGURES... @X+WIDTH (per cent of the chart)"""
 import re
@@ -10,7 +10,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 SVG = "{http://www.w3.org/2000/svg}"
-SLACK = 0.0002  # what rounding to four digits leaves
+SLACK = 0.0002  # the error of rounding to four digits
 
 
 def by_id(root, name):
@@ -20,7 +20,7 @@ def by_id(root, name):
 
 
 def check_harmless(root):
-    """Nothing in it comes from elsewhere, or runs but the one script."""
+    """The graph loads nothing from elsewhere, and has no code but its one script."""
     assert {e.tag for e in root.iter()} <= {SVG + t for t in ("svg", "title", "style", "rect", "text", "tspan", "g",
                                                               "metadata", "script")}
     assert sum(e.tag == SVG + "script" for e in root.iter()) == 1
@@ -54,7 +54,7 @@ def read(path):
 
 
 def check_boxes(boxes):
-    """Children stand under their parents, beside each other, and hold no more than these."""
+    """Children are under their parent, beside each other, and together hold no more than the parent."""
     assert boxes[0]["parent"] == 0 and boxes[0]["depth"] == 0 and boxes[0]["width"] == 100
     left = [box["x"] for box in boxes]
     held = [0] * len(boxes)

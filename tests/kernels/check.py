@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Judges what a guest sent: every test that must pass on its kernel did, and the kernel is content.
+"""Judges the results of a guest: every test that must pass on its kernel passed, and the kernel reported no fault.
 
 usage: check.py SERIES RESULTS KIND...
 
-RESULTS holds the lines of guest.py; KINDs are the kinds of probe that must have worked, best first.
-Exit status: 0, 1 when something is wrong, which is then said.
+RESULTS holds the lines of guest.py. KINDs are the kinds of probe that must have worked, best first.
+Exit status: 0, or 1 after a message that says what is wrong.
 """
 import json
 import re

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The live suite's core, as it runs inside a guest of run.sh: the suite's own tests and a few more.
+"""Runs the core of the live suite inside a guest of run.sh: tests of the suite, and a few of this file.
 
 usage: guest.py --files          prints the files that it needs of this machine, itself included
-       guest.py --names KIND...  prints the tests that must pass where just these kinds work
-       guest.py RESULTS          runs them; a line of JSON for each goes to RESULTS, at once
+       guest.py --names KIND...  prints the tests that must pass if only these kinds of probe work
+       guest.py RESULTS          runs the tests; writes a line of JSON to RESULTS after each
 """
 import json
 import os
@@ -30,8 +30,8 @@ from harness import (MEMTRACE, PROGS, Tracer, expect, expect_equal, memtrace,  #
                      test, test_each_kind)
 
 KINDS = ("session", "multi", "perf")
-# Of the live suite as it is, and what is below. Emulated, everything takes fifty times as long, so
-# only the best kind of probe goes through all of it.
+# Tests of the live suite, and the tests of this file. In the emulator everything takes fifty times as long. So only
+# the best kind of probe runs all tests.
 ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
        "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks")
 OTHERS = ("truth_basic", "stacks_as_declared")
@@ -50,8 +50,8 @@ test_newborn.PROCESSES = 10
 
 @test_each_kind
 def sampled_in_small(kind):
-    """As test_sampled's sampled: of 40 draws 80 % must hold the truth. 38 draws do not with a
-    probability of 5e-4."""
+    """A small copy of "sampled" in test_sampled.py: of 40 intervals 80 % must contain the truth. If each does in 95
+    of 100 cases, the test fails with a probability of 5e-4."""
     told = []
     for attempt in range(2):
         series = test_sampled.Series()
@@ -65,9 +65,9 @@ def sampled_in_small(kind):
 
 @test_each_kind
 def harmless_in_small(kind):
-    """Exceptions through the allocator, and no probe left by a killed memtrace. With the target in
-    the allocator all the time, a normal end, SIGKILL while tracing and SIGKILL at a random moment
-    of attaching: it goes on, and no probe is left."""
+    """Exceptions pass through the allocator, and a killed memtrace leaves no probe. The target is in
+    the allocator all the time while memtrace ends normally, by SIGKILL while tracing, and by
+    SIGKILL at a random moment of attaching. The target goes on, and no probe is left."""
     options = ("-q", "-i", "1", "-f", "none", "--probe-kind", kind)
     args = ("--rounds", "30", "--exit", "3")
     result = memtrace(*options, "--", os.path.join(PROGS, "cxx_throw"), "--auto", *args)
@@ -94,9 +94,9 @@ def harmless_in_small(kind):
 
 @test
 def best_kind_sampled():
-    """The kind that memtrace chooses, and whole stacks by tables. The verifier sees its interval as
-    a constant. 20,000 pairs of 4,000 bytes at 512 KiB: 152.6 samples, standard deviation 12.4.
-    Their stacks go through libc's own frames to the process's start, which only tables can do."""
+    """memtrace chooses the best kind, and stacks are whole. The verifier sees the interval as a
+    constant. 20,000 pairs of 4,000 bytes at 512 KiB: 152.6 samples, standard deviation 12.4.
+    Only unwind tables lead through libc's own frames to the process's start."""
     profile = test_stacks.trace_command("512K", os.path.join(PROGS, "churn"), "--auto", "--pairs",
                                         "20000", "--size", "4000")
     kind = {p["kind"] for p in profile["probes"] if p["function"] != "free"}

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Runs memtrace on other kernels than this machine's: boots Debian 12's cloud kernels in qemu (pure
-# emulation, no KVM, no root) from an initramfs of busybox, Python, build/memtrace, the target
-# programs and the live tests, and runs the core of these there (guest.py).
+# Tests memtrace on other kernels than this machine's. Boots Debian 12's cloud kernels in qemu (pure
+# emulation, no KVM, no root). The initramfs holds busybox, Python, build/memtrace, the target
+# programs and the live tests. guest.py runs the core of the live tests.
 # Usage: tests/kernels/run.sh [6.1|6.12]...     (default: both, at once)
 #        tests/kernels/run.sh --list    prints each one's package and kinds of probe (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
@@ -29,7 +29,7 @@ cannot() {
 }
 
 # The meta package that names the newest kernel of a series in Debian 12, and the kinds of probe
-# that must work on it; the others of the ladder must be refused.
+# that must work on this kernel. It must refuse all other kinds.
 kernel_meta() {
     case $1 in
     6.1) echo linux-image-cloud-amd64 ;;
@@ -48,7 +48,7 @@ need() {
     command -v "$1" >/dev/null || cannot "$1 is missing: apt-get install $2"
 }
 
-# The package of the series' newest kernel, as far as apt's lists say.
+# The package of the series' newest kernel, according to apt's lists.
 newest_package() {
     apt-cache depends --no-recommends --no-suggests "$(kernel_meta "$1")" 2>/dev/null |
         sed -n 's/^ *Depends: \(linux-image-6[^ ]*\)$/\1/p' | head -n 1
@@ -71,11 +71,11 @@ fetch_kernel() {
     need apt-get apt
     need dpkg-deb dpkg
     work=$(mktemp -d)
-    chmod 755 "$work" # apt's own user writes here when it can
-    # A fresh machine may have no lists, an old one those of packages that are no longer there.
+    chmod 755 "$work" # apt downloads as a user of its own
+    # A fresh machine may have no lists; the lists of an old one may name packages that no longer exist.
     download_kernel "$1" || {
         [ "$(id -u)" -ne 0 ] || timeout --foreground 180 apt-get update -q >"$work/update.log" 2>&1 ||
-            true # the second try tells
+            true # the second try below shows if this failed
         download_kernel "$1" || {
             cat "$work"/*.log >&2
             cannot "cannot fetch a kernel $1: no network, no bookworm-security among apt's" \
@@ -90,7 +90,7 @@ fetch_kernel() {
     work=
 }
 
-# Copies files into the initramfs, each to where it is here; from stdin.
+# Copies the files that stdin names into the initramfs, each to the same path as here.
 copy_in() {
     while read -r file; do
         mkdir -p "$1$(dirname "$file")"
@@ -98,7 +98,7 @@ copy_in() {
     done
 }
 
-# The initramfs, the same for all kernels: a root file system with nothing in it that is not used.
+# Builds the initramfs, the same for all kernels: a root file system with only the files that are used.
 build_initrd() {
     root=$work/root
     mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/memtrace/build"
@@ -109,7 +109,7 @@ build_initrd() {
     mkdir "$root/memtrace/build/progs"
     # shellcheck disable=SC2086 # a list
     (cd build/progs && cp $progs "$root/memtrace/build/progs/")
-    # Python: the interpreter itself, not what chooses among several, and the modules in use
+    # Python: the interpreter itself, not a script that chooses one, and the modules in use
     python=$(python3 -c 'import sys; print(sys.executable)')
     echo "$python" >"$root/python"
     python3 "$here/guest.py" --files >"$work/files"
@@ -122,7 +122,7 @@ build_initrd() {
     (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$work/initrd"
 }
 
-# Boots the series' kernel until it powers off, and judges what it sent. A process of its own.
+# Boots the series' kernel, waits until it powers off, and judges its results. Runs in a process of its own.
 run_kernel() {
     series=$1 results=$work/results-$1
     # ttyS0 is the guest's console, ttyS1 takes the results.
@@ -141,8 +141,8 @@ run_kernel() {
     # the firmware's screen control and greeting are left out
     [ ! -e "$work/console-$series" ] || tr -d '\r' <"$work/console-$series" |
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
-    # Emulating two CPUs, TCG now and then lets one run an instruction that the other is patching: the
-    # kernel dies while it boots, before there is anything of ours. Only then it has another try.
+    # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is patching. The
+    # kernel then dies while it boots, before the tests begin. Only in this case it is booted again.
     if ! grep -q '^--- ' "$work/console-$series" && [ "${2:-1}" -lt 3 ]; then
         echo "kernels: $series: the kernel did not come up; once more"
         run_kernel "$series" $((${2:-1} + 1))

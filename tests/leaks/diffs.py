@@ -1,22 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
 """Does memtrace diff report growth where there is none, and does it find a leak? Compares pairs of real profiles of
-tests/progs/leaking.c. Keeps the verdict of each pair, or of all pairs of one traced run, as one line of JSON in
-build/leaks/diffs.jsonl: a run that is in this file is not run again. Needs root, and `make all progs` before.
+tests/progs/leaking.c. Writes the verdict on each pair, or on all pairs of one traced run, as one line of JSON to
+build/leaks/diffs.jsonl. A run that is in this file is not run again. Needs root, and `make all progs` before.
 
 usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
-       tests/leaks/diffs.py tables [FILE]         make diffs-tables: FILE (docs/diff.md) from what is kept
+       tests/leaks/diffs.py tables [FILE]         make diffs-tables: FILE (docs/diff.md) from the results
 
-  ONLY=store,cache,connections,leak   PAIRS=100 of all programs that do not grow together, and as many of leak
-  SECONDS=8          of tracing, of each of the two runs of a program that does not grow
-  EVERY=30           seconds between the snapshots of the one that leaks
+  ONLY=store,cache,connections,leak   programs
+  PAIRS=100          pairs of all programs that do not grow together, and as many pairs of leak
+  SECONDS=8          of tracing, for each of the two processes of a pair that does not grow
+  EVERY=30           seconds between the snapshots of leak
   JOBS=1             runs at a time: programs take a core each
   RESULTS=FILE       another file of results
 
 A pair of a program that does not grow is two processes, one after the other, each traced from before its
-first allocation. A pair of the program that leaks is two consecutive snapshots of one traced run, which has
-ten such pairs. The times between the two snapshots do not overlap from pair to pair. A pair is judged by what
-came and went in that time. Each process is started and ended here, by pid; every wait is bounded."""
+first allocation. A pair of the program that leaks is two consecutive snapshots of one traced run. Each run has
+ten such pairs, and the times between their snapshots do not overlap. A pair is judged by the blocks that
+came and went in its time. Each process is started and ended here, by pid. Every wait is bounded."""
 import collections
 import glob
 import os
@@ -32,7 +33,7 @@ RATE = 20000  # pairs of malloc and free a second
 RUN_PAIRS = 10
 WAIT_S = 120  # the longest wait for a snapshot that is due
 
-# Scenarios, in the words of their table.
+# Scenarios, with the words that the table uses for them.
 STILL = {
     "store": "churn of 50 MB, blocks of 200 to 1,800 bytes",
     "cache": "full caches, random replacement (40 s, 8 s)",
@@ -49,7 +50,7 @@ def compared(*paths):
 
 
 def growing(diff):
-    """[frames without the allocator's, from, to] of the stacks that diff says grow."""
+    """[frames without the allocator's, from, to] of each stack that grows according to diff."""
     return [[[f for f in stack["frames"] if f not in leaks.ALLOCATORS][:3], stack["from"], stack["to"]]
             for stack in diff["stacks"] if stack["grows"]]
 
@@ -83,7 +84,7 @@ def measure_still(program, seconds):
 # --- a program that leaks ---
 
 def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_RATE):
-    """Takes snapshots until there are that many pairs of consecutive ones."""
+    """Takes snapshots until there is this number of pairs of consecutive ones. Returns the verdict on each pair."""
     with place() as directory, Leaking("store", "--leak", leak_rate, "--rate", store_rate, go=False) as target:
         recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
                               "--every", f"{every:g}", "-o", os.path.join(directory, "out"))
@@ -115,7 +116,7 @@ def claims(record):
 
 
 def missing_runs(settings, results):
-    """Keys (program, seconds, number). The programs take turns, so that each has as many pairs."""
+    """Keys (program, seconds, number). The programs take turns, so that all have equally many pairs."""
     have = {(r["program"], r["asked_s"], r["number"]) for r in results}
     pairs, only = int(settings["PAIRS"]), settings["ONLY"].split(",")
     still = [program for program in STILL if program in only]

@@ -1,19 +1,19 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does memtrace find the leak, how sure is it of the rate, and what does that cost? Runs the scenarios of
-tests/progs/leaking.c under every method, again and again. Keeps each run as one line of JSON in
-build/leaks/results.jsonl: a run that is in this file is not run again. Needs root, and `make all progs` before.
+"""Does memtrace find the leak, how precise is its rate, and what does tracing cost? Runs the scenarios of
+tests/progs/leaking.c with every method, again and again. Writes each run as one line of JSON to
+build/leaks/results.jsonl. A run that is in this file is not run again. Needs root, and `make all progs` before.
 
 usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
-       tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from what is kept
+       tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from the results
 
   ONLY=churn,cache   programs; METHODS=windowed,continuous,faults; RUNS=20 of each; SECONDS=60 of tracing
   JOBS=1             runs at a time: programs take a core each, and threads two
   RESULTS=FILE       another file of results
 
-A run: the program runs alone for two seconds, is watched for three, traced, and watched for three
-again. The truth is what the program says when tracing begins and when it ends. Each process is started and
-ended here, by pid; every wait is bounded."""
+In a run, the program warms up for two seconds, is watched untraced for three, traced, and watched for three
+again. The truth is what the program reports when tracing begins and when it ends. Each process is started and
+ended here, by pid. Every wait is bounded."""
 import collections
 import concurrent.futures
 import json
@@ -37,7 +37,7 @@ WARM_S, WATCH_S = 2, 3
 EVENT_S = 3  # seconds from the start of tracing
 ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
 
-# What each program does, in the words of its table, and whether an event happens to it while it is traced.
+# The words of the tables for each program, and whether an event happens to the program while it is traced.
 PROGRAMS = {
     "churn": ("fast churn of the same and other sizes", False),
     "cache": ("full caches, random replacement (40 ms, 8 s)", False),
@@ -77,7 +77,7 @@ class Leaking(Target):
 
 
 class Recording:
-    """memtrace on a process, its output in files. Its CPU time is what the kernel counts, children included."""
+    """memtrace on a process, with its output in files. Its CPU time is the kernel's count, children included."""
 
     def __init__(self, directory, *args):
         self.err_path = os.path.join(directory, "err")
@@ -121,13 +121,13 @@ def rates_between(before, after):
 
 
 def leak_rate(name, before, after):
-    """Bytes per second that the leak lost from `before` to `after`. If the leak began later than `before`: since it began."""
+    """Bytes per second that the leak lost from `before` to `after`, or from the leak's beginning if this is later."""
     old, new = before["leaks"][name], after["leaks"][name]
     return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
 
 
 def sum_of(a, b):
-    """The sum of two figures [estimate, low, high] whose errors are independent; ends may be unknown."""
+    """The sum of two figures [estimate, low, high] whose errors are independent. low and high may be unknown."""
     if None in a or None in b:
         return [(a[0] or 0) + (b[0] or 0), None, None]
     down, up = (sum((x[i] - x[0]) ** 2 for x in (a, b)) ** 0.5 for i in (1, 2))
@@ -135,9 +135,9 @@ def sum_of(a, b):
 
 
 def rows_of(profiles, method):
-    """[frames, estimate, low, high] in the order of --leaks: what surely grows first. Stacks with the same
-    frames are one row. An allocator's own regions are left out: its blocks are in them.
-    Method faults knows no rates; its figure is what has become resident, per second."""
+    """[frames, estimate, low, high] in the order of --leaks: stacks that surely grow come first. Stacks with the
+    same frames are one row. An allocator's own regions are left out, because its blocks are in them.
+    Method faults knows no rates: its estimate is the memory that has become resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
@@ -159,7 +159,7 @@ def short(row):
 
 
 def judge(profiles, log, method, truths):
-    """What was found of each leak, and which other stacks are said to grow."""
+    """What memtrace found of each leak, and which other stacks grow according to memtrace."""
     before, after = truths
     rows, found = rows_of(profiles, method), {}
     for name in after["leaks"]:
@@ -292,7 +292,7 @@ def keep_all(path, jobs, keys, measure_one, describe_one):
         list(pool.map(one, keys))
     except BaseException:
         pool.shutdown(wait=False, cancel_futures=True)
-        end_all()  # runs that have begun then fail soon
+        end_all()  # runs that have already begun then fail soon
         raise
     return 1 if failed else 0
 
@@ -456,8 +456,8 @@ these other stacks.
 
 
 def command(usage, settings, known, document, tables_of, run_them):
-    """A command with settings NAME=VALUE; known tells the allowed values of some settings. It runs what is missing
-    or, with the word tables, writes the document from the kept results."""
+    """A command with settings NAME=VALUE. known: the allowed values of some settings. The command runs what the results
+    lack or, with the word tables, writes the document from the results."""
     own, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     for word in [w for w in words if "=" in w]:
         name, value = word.split("=", 1)

@@ -17,7 +17,7 @@ BACKSPACE, ENTER, ESCAPE, RIGHT, DOWN = map(chr, (0xe003, 0xe007, 0xe00c, 0xe014
 
 
 def need(name):
-    """Returns the program's path. A missing browser fails the test: only a browser can check these things."""
+    """Returns the program's path. Without a browser the test fails, because nothing else can check a page."""
     path = shutil.which(name)
     expect(path, f"{name} is not installed: scripts/install-deps installs it")
     return path
@@ -78,7 +78,7 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # Kills a browser process that did not end. Its pid may belong to another process by now: the name tells.
+                # Kills a browser process that did not end. Its name shows that the pid is not another process's by now.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)

@@ -13,7 +13,7 @@ import struct
 import gdb
 
 AT_BASE = 7
-E_ENTRY = 24  # offset in an ELF header of 64 bits
+E_ENTRY = 24  # offset of e_entry in a 64-bit ELF header
 UINT64 = (1 << 64) - 1
 NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)  # gdb shows them, but they have no return address
 
@@ -49,7 +49,7 @@ def process_start(pid):
 
 
 def on_new_objfile(event):
-    """Sets the breakpoints when libc is mapped, before any of its code has run."""
+    """Sets the breakpoints when libc is mapped, before any code of libc has run."""
     if os.path.realpath(event.new_objfile.filename) != config["libc"]:
         return
     pid = gdb.selected_inferior().pid

@@ -20,7 +20,7 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
-# A timeout measures nothing: machines are slow, slower with probes in place, and slowest when emulated.
+# Timeouts only catch hangs, so they are long: a machine may be slow, above all with probes or in an emulator.
 PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
 os.environ.pop("COLUMNS", None)  # memtrace cuts its tables to this width
 
@@ -43,7 +43,7 @@ def expect_equal(got, wanted, what):
 
 
 def expect_words(text, *words):
-    """Every word (a pattern; case does not matter) is in the text."""
+    """Checks that every word (a regular expression; case does not matter) is in the text."""
     for word in words:
         expect(re.search(str(word), text, re.I | re.M), f"no {word!r} in {text.strip()!r}")
 
@@ -64,10 +64,10 @@ def _enter(name, function, beside, long):
 
 
 def test(function=None, *, beside=False, long=False):
-    """beside: the test may run at the same time as another such test. Not allowed for a test that measures time or
-    cost, that traces processes by anything else than their pids (probes for the whole machine), or that counts
-    something of the whole machine. long: the test takes more than about five seconds, and a shorter test finds the
-    common faults of the same code; `make test` leaves it to `make test-long`."""
+    """beside: the test may run at the same time as another such test. Tests must not have it if they measure time or
+    cost, trace processes by anything else than their pids (probes for the whole machine), or count something of
+    the whole machine. long: the test takes more than about five seconds, and a shorter test finds the common
+    faults of the same code. `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -75,8 +75,8 @@ def test(function=None, *, beside=False, long=False):
 
 
 def test_each_kind(function=None, *, beside=False, long=False):
-    """Enters one test for each kind of probe that this kernel has; the function takes the kind. All tests but that of
-    the best kind are long: the kernel removes probes of the older kinds slowly."""
+    """Makes one test for each kind of probe that this kernel has. The function takes the kind. Only the test of the
+    best kind is not "long": the kernel removes probes of the older kinds slowly."""
     if not function:
         return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
@@ -105,8 +105,8 @@ def found_kinds():
 
 
 def kinds():
-    """The kinds of probe to test here, best first. A kind that the kernel's version promises and memtrace does not find
-    is tested, and fails. A list of only what memtrace finds would hide that."""
+    """The kinds of probe to test here, best first. If memtrace does not find a kind that the kernel's version promises,
+    the test of this kind must fail. So the list does not rely on memtrace alone."""
     return [kind for kind in KIND_SINCE if kind in promised_kinds() | found_kinds()]
 
 
@@ -125,7 +125,7 @@ def other_tracers():
 
 
 def _is_tracer(pid):
-    """Does the process hold a descriptor of a probe, or of the perf event behind one?"""
+    """Does the process have a descriptor of a probe, or of a probe's perf event?"""
     for fd in os.listdir(f"/proc/{pid}/fd"):
         with contextlib.suppress(OSError):
             if re.search("bpf[_-]link", os.readlink(f"/proc/{pid}/fd/{fd}")):
@@ -221,7 +221,7 @@ def imported(name):
 
 
 def read_line(process, stream, timeout=PATIENCE_S):
-    """Reads one line, byte by byte: a buffer would hold data that poll() does not see."""
+    """Reads one line, byte by byte: poll() does not see data that is in a buffer."""
     line, deadline = b"", time.monotonic() + timeout
     while not line.endswith(b"\n"):
         left = deadline - time.monotonic()
@@ -283,7 +283,7 @@ class Target:
         return json.loads(self.line())
 
     def quit(self):
-        """Returns the exit status; everything went well if it is the status that the test asked for."""
+        """Ends the target and returns its exit status. If all went well, this is the status that the test asked for."""
         with contextlib.suppress(BrokenPipeError):
             self.say("quit")
         return self.process.wait(PATIENCE_S)
@@ -312,7 +312,7 @@ class Endless(Target):
 
 
 class Tracer:
-    """memtrace on running processes, or on a command, from its message "tracing" until stop()."""
+    """memtrace that traces running processes or a command. It traces when the constructor returns, until stop()."""
 
     def __init__(self, *args, wait=True, **options):
         self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)
@@ -348,8 +348,8 @@ class Tracer:
 
 
 def run_script(main):
-    """Runs main() of a program beside the live tests. Whatever ends it, what it has started ends, too."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit runs what follows
+    """Runs main() of a program that uses this module. However main() ends, the processes that it started end, too."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # sys.exit() runs the "finally" below
     try:
         main()
     except Failure as e:
@@ -363,9 +363,9 @@ def memtrace(*args, **options):
 
 
 def trace_script(kind, program, *args, options=("-i", "1"), prefix=None, preload=None):
-    """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
-    profile as JSON and, when there is a prefix for files, the paths of the files by extension."""
-    if "--max-overhead" not in options: # continuous: the truth counts all calls
+    """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the profile as JSON
+    and, if a prefix for files is given, the paths of the files by extension."""
+    if "--max-overhead" not in options: # traced continuously, because the truth counts all calls
         options = ["--max-overhead", "off", *options]
     options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
                *(["-o", prefix] if prefix else ["-f", "none"])]

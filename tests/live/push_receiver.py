@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A receiver of pushed profiles: Pyroscope's /ingest and OTLP over HTTP, read by the protocols' own schemas. It answers as a
-test wants: well, with an error, or not at all."""
+"""A receiver of pushed profiles: Pyroscope's /ingest and OTLP over HTTP. It reads them with the protocols' own
+schemas. A test chooses whether it answers well, with an error, or not at all."""
 import collections
 import gzip
 import http.server
@@ -12,7 +12,7 @@ import urllib.parse
 
 from harness import ROOT, NotRunnable, expect, expect_equal, imported, need_tool, run
 
-# One sample: function names from the leaf, and the values by type.
+# One request that was received.
 Request = collections.namedtuple("Request", "at path query headers body status")
 
 
@@ -84,7 +84,7 @@ def read_otlp(body):
 
 
 def read_name(name):
-    """(application, labels) of "app{name=value,...}", by the grammar that Pyroscope reads it with: nothing is quoted in it."""
+    """(application, labels) of "app{name=value,...}", by Pyroscope's grammar, which has no quotes."""
     app, brace, rest = name.partition("{")
     expect(brace and rest.endswith("}") and "}" not in rest[:-1], "no name of a series:", name)
     labels = {}
@@ -96,12 +96,12 @@ def read_name(name):
 
 
 class Receiver:
-    """mode: a status, with extra headers of answer_headers; "hang": no answer until the mode changes, and then the connection
-    is closed."""
+    """mode: the status to answer, with the headers of answer_headers; or "hang": no answer until the mode changes, when
+    the connection is closed."""
 
     def __init__(self):
         self.mode, self.answer_headers = 200, {}
-        self.requests = []  # of Request: with the status that was answered, or "hung"
+        self.requests = []  # of Request; its status is the answered one, or "hung"
         self.hanging = 0
         receiver = self
 

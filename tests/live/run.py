@@ -9,18 +9,18 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
   -s  only short ones, as `make test`     -S  only the others, as `make test-long`
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
-A test that cannot run here is skipped, with the reason. Where nothing may be skipped (CI=true or
-MEMTRACE_NO_SKIP=1 in the environment) it fails. Tests that run alone cannot run while another tracer
-has probes in place: the names of these tests are printed first. A kind of probe is left out of the list
-if neither this kernel's version promises it nor memtrace finds it.
+A test that cannot run here is skipped, with the reason. With CI=true or MEMTRACE_NO_SKIP=1 in the
+environment it fails instead. Tests that run alone cannot run while another tracer has probes in place:
+then their names are printed first. A kind of probe is left out of the list if neither this kernel's
+version promises it nor memtrace finds it.
 
-Tests that say that they may run beside others (harness.test) run first: two at a time, or of short ones
-as many as CPUS_EACH allows. All other tests run alone after them.
+Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as many as
+CPUS_EACH allows. All other tests run alone after them.
 
-Intervals of 95 % miss at times, and a machine may stand still for a moment. A test that failed is
-therefore tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it
-as unsteady, with the first failure. More than MOST_UNSTEADY failures are no chance: none of them is tried
-again."""
+A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test that
+failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it
+as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance is not the cause, and no
+test is tried again."""
 import argparse
 import collections
 import fnmatch
@@ -38,9 +38,10 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
-# With only one, every fifth run of the suite would fail, if twenty tests each miss an interval in a tenth of their runs.
+# Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each, every fifth run of
+# the suite would fail.
 MORE_ATTEMPTS = 2
-CPUS_EACH = 0.5  # CPUs for each short test: it waits most of the time
+CPUS_EACH = 0.5  # CPUs for each short test, because it waits most of the time
 
 
 def no_skips():
@@ -100,14 +101,14 @@ def fork_one(name, reason, verbose):
         told.write(why)
         told.flush()
         status = OUTCOMES.index(outcome)
-    finally:  # also on SIGTERM: run_one() has ended what it had started
+    finally:  # also on SIGTERM: run_one() has ended the processes that it had started
         os._exit(status)
 
 
 def run_beside(names, at_once, reason, verbose, note):
     """Runs at_once tests at a time. Tests with perf uprobes mostly wait for the kernel, which removes these probes one
-    after the other. So at most one of them should run at a time. They stand at the left end of the queue, short ones
-    first, and one at a time is taken from there; other tests are taken from the right end. Two tests with perf
+    after the other. So at most one of these tests should run at a time. They are at the left end of the queue, short
+    ones first, and one at a time is taken from there. Other tests are taken from the right end. Two tests with perf
     uprobes run together only when no other tests are left."""
     waiting = collections.deque(
         sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
@@ -158,7 +159,7 @@ def main():
     parser.add_argument("patterns", nargs="*")
     args = parser.parse_args()
 
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # sys.exit() ends the targets
     for module in sorted(glob.glob("test_*.py", root_dir=os.path.dirname(__file__))):
         importlib.import_module(module[:-len(".py")])
     names = [name for name in harness.tests

@@ -57,7 +57,7 @@ class Agent:
             return {}
 
     def check_json(self, *keys):
-        """What it answers as JSON fits docs/agent.schema.json, and has these keys, so that they were tried."""
+        """Checks that the agent's JSON fits docs/agent.schema.json, and that these keys are in it."""
         schema = "docs/agent.schema.json"
         expect_keys(check("targets", self.get("/targets")[1].decode(), schema) +
                     check("deaths", self.get("/deaths?format=json")[1].decode(), schema), *keys)
@@ -91,7 +91,7 @@ def watching_a_leak():
 
 @test(beside=True)
 def agent_serves_what_there_is():
-    """Every route, and the same bytes on each."""
+    """Every route answers, and the number of live bytes is the same on each."""
     with watching_a_leak() as (target, agent):
         pid = target.pid
         live = agent.targets()[pid]["live_bytes"]
@@ -115,7 +115,7 @@ def agent_serves_what_there_is():
                 with open(file, "wb") as to:
                     to.write(agent.get(f"/pid/{pid}/{path}")[1])
                 read = memtrace("report", "-f", "json", file).json()
-                # heap_v2 has integers that are multiplied (user/encode/heap_v2.c)
+                # heap_v2 is not exact: it has integers that a reader multiplies (user/encode/heap_v2.c)
                 expect(abs(read["live_bytes"] - live) <= (live / 1000 if path == "pprof/heap" else 0), path, read["live_bytes"], "for", live)
         expect_words(agent.get(f"/debug/pprof/heap?pid={pid}&debug=1")[1].decode(), "live heap")
         snapshots = json.loads(agent.get(f"/pid/{pid}/snapshots")[1])
@@ -158,7 +158,7 @@ def agent_tells_what_is_new():
 
 @test(beside=True)
 def agent_metrics():
-    """By group, as promtool has them; each stack's number leads to its frames."""
+    """promtool accepts the metrics, which are by group. Each stack's number leads to a page with its frames."""
     with watching_a_leak() as (target, agent):
         _, kind, text = agent.ask("/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0,text/plain;q=0.5"})
         expect_equal(kind, "application/openmetrics-text; version=1.0.0; charset=utf-8", "type")
@@ -195,8 +195,8 @@ def agent_is_read_by_others():
 
 @test(beside=True)
 def agent_heap_of_some_seconds():
-    """go tool pprof reads from heap?seconds=S what leaks meanwhile. Other clients are served. Too many waits are
-    refused."""
+    """go tool pprof reads from heap?seconds=S the memory that leaks in this time. Meanwhile other clients are served.
+    Too many such requests at once are refused."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
             Agent("-p", target.pid, "-i", "1", "--max-overhead", "off") as agent, contextlib.ExitStack() as stack:
         agent.wait_for(target.pid)
@@ -243,7 +243,8 @@ HOSTILE = ("/pid/", "/pid/x/", "/pid/-1/", "/pid/99999999999999999999/", "/pid/1
 
 @test(beside=True)
 def agent_and_hostile_clients():
-    """Wrong paths, methods, bodies and hosts are refused. Half a request, 500 at once, and one of 20 MB harm nobody."""
+    """Wrong paths, methods, bodies and hosts are refused. Half a request, 500 requests at once, and a request of 20
+    MB do no harm."""
     with watching_a_leak() as (target, agent):
         for path in HOSTILE:
             status, _, body = agent.ask(path)
@@ -276,8 +277,8 @@ def agent_and_hostile_clients():
 
 @test(beside=True)
 def agent_and_slow_clients():
-    """More clients than the agent has places for send a byte now and then. Other clients get their answer after
-    a while."""
+    """More clients than the agent accepts send a byte now and then. Other clients still get their answer after a
+    while."""
     with watching_a_leak() as (target, agent), contextlib.ExitStack() as stack:
         slow = [stack.enter_context(socket.socket()) for _ in range(250)]
         for s in slow:
@@ -301,7 +302,7 @@ def agent_and_slow_clients():
 
 
 def below(pid):
-    """All processes that descend from it, deepest last."""
+    """All descendants of the process, deepest last."""
     found = [pid]
     for one in found:
         with contextlib.suppress(OSError), open(f"/proc/{one}/task/{one}/children", encoding="ascii") as file:
@@ -325,7 +326,8 @@ def is_gone(pid):
 
 @test(beside=True)
 def agent_killed_anywhere():
-    """SIGKILL of the supervisor: no process and no probe is left. Of the keeper: the tracer ends, and another one begins."""
+    """After a SIGKILL of the supervisor no process and no probe is left. After a SIGKILL of the keeper the tracer
+    ends, and a new one begins."""
     with Target("truth_basic") as target, Agent("-p", target.pid, "-i", "1") as agent:
         agent.wait_for(target.pid)
         family = below(agent.process.pid)
@@ -345,7 +347,8 @@ def agent_killed_anywhere():
 
 @test(beside=True)
 def agent_server_dies():
-    """Its server is another process, nobody's: killed, it comes back; the tracing goes on."""
+    """The agent's server is a process of its own, of the user nobody. If it is killed, a new one starts, and tracing
+    goes on."""
     with watching_a_leak() as (target, agent):
         def server():
             return next((pid for pid in below(agent.process.pid) if comm(pid) == "memtrace-web"), None)
@@ -364,7 +367,7 @@ def agent_server_dies():
 
 @test(beside=True)
 def agent_refuses():
-    """What cannot be served is said, with what to do."""
+    """If the agent cannot serve an address, its message says why and what to do."""
     for address, words in (("0.0.0.0:9178", "other hosts"), ("[::]:9178", "other hosts"), ("example.org:1", "no address"),
                            ("127.0.0.1", "no address"), ("127.0.0.1:99999", "no address"), ("unix:x", "no unix socket")):
         result = memtrace("agent", "--listen", address, "-p", os.getpid())
@@ -385,7 +388,7 @@ def agent_refuses():
 
 @test(beside=True)
 def agent_knows_containers():
-    """Discovery has the container and the pod that the path of the cgroup names."""
+    """The discovery page has the container and the pod that the path of the cgroup names."""
     container, pod = f"{os.getpid():064x}", "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
     with cgroup(f"kubepods-pod{pod}.slice") as outer:
         with cgroup(f"{os.path.basename(outer)}/cri-containerd-{container}.scope") as path:
@@ -422,8 +425,8 @@ def agent_names_are_text():
 
 @test(beside=True)
 def agent_begins_anew_with_a_good_configuration():
-    """SIGHUP: a good file is applied. A bad one is refused with its line, and the old one stays in force. A killed tracer is
-    started again."""
+    """After SIGHUP a good file is applied. A bad file is refused with the number of its line, and the old configuration
+    stays in force. A killed tracer is started again."""
     ports = free_port(), free_port()
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "agent.conf")
@@ -452,7 +455,7 @@ def agent_begins_anew_with_a_good_configuration():
                 [tracer] = map(int, file.read().split())
             os.kill(tracer, signal.SIGKILL)
             wait_until(lambda: not os.path.exists(f"/proc/{tracer}"), "the end of the tracer")
-            # the keeper takes them out, and a new tracer begins a second later
+            # the keeper removes the probes, and a new tracer begins a second later
             wait_until(lambda: not changed_text(target.pid), "the probes are gone after SIGKILL", 0.9)
             agent.wait_for(target.pid)
             err = agent.stop()
@@ -462,7 +465,7 @@ def agent_begins_anew_with_a_good_configuration():
 
 @test(beside=True)
 def agent_tells_the_service_manager():
-    """What sd_notify(3) demands of Type=notify-reload, over a real socket."""
+    """The agent sends what sd_notify(3) demands of Type=notify-reload, over a real socket."""
     with place() as directory, Target("truth_basic") as target, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
         manager.bind(os.path.join(directory, "notify"))
         manager.settimeout(30)
@@ -489,8 +492,8 @@ def agent_tells_the_service_manager():
 
 
 def check_left_alone(agent, target, other, probed):
-    """Deactivated, it is traced no more; activated, from 0 on. The other one is traced all the time. probed: tells if the
-    target's code has probes."""
+    """A deactivated target is not traced. After its activation it is traced, with counts that begin at 0. `other` is
+    traced all the time. probed(): has the target's code probes?"""
     pid, path = target.pid, f"/pid/{target.pid}"
 
     def is_active(wanted):
@@ -505,7 +508,7 @@ def check_left_alone(agent, target, other, probed):
         expect_equal(agent.ask(f"{path}/deactivate", "POST", headers={"Origin": origin})[0], 403, f"status of a page of {origin}")
     expect_equal(agent.ask("/pid/2147483647/deactivate", "POST")[0], 404, "status of no process")
     expect(is_active(True) and probed(), "it is not traced:", agent.targets()[pid])
-    # as the button of the page
+    # as the button on the page does
     expect_equal(agent.ask(f"{path}/deactivate", "POST", headers={"Origin": agent.url, "Accept": "text/html"})[0], 303, "status for a browser")
     wait_until(lambda: is_active(False), "it is inactive")
     wait_until(lambda: not probed(), "its probes are out")
@@ -533,12 +536,12 @@ def check_left_alone(agent, target, other, probed):
 
 @test(beside=True)
 def agent_leaves_alone():
-    """POST deactivate takes the probes out of a process, POST activate puts them back, even if memtrace-web dies
+    """POST deactivate removes the probes from a process, and POST activate puts them back, even if memtrace-web dies in
     between."""
     with Endless("leaking", "--rate", "2000", "--leak", "200000") as target, Target("truth_basic") as other, \
             Agent("-p", f"{target.pid},{other.pid}", "-i", "1", "--max-overhead", "off") as agent:
         def changes():
-            """The other one does something now and then."""
+            """Places of the target's code that probes have changed."""
             return changed_text(target.pid)
 
         told = check_left_alone(agent, target, other, changes)
@@ -559,8 +562,9 @@ def agent_leaves_alone():
 
 @test(long=True)
 def agent_leaves_alone_without_a_main_thread():
-    """A process whose main thread ends while it is left alone is not forgotten. It is traced again if probes are in the
-    code of all processes; if they were its own, the reason is told why it is not."""
+    """The main thread of a deactivated process ends. The process stays in the agent's list. When it is activated, it is
+    traced again if probes are in the code of all processes. If it had probes of its own, it is not traced, and
+    /targets says why."""
     for named in (False, True):
         with Target("strange", "headless") as target, \
                 Agent(*(("-p", target.pid) if named else ("--comm", "strange", "--max-overhead", "off")), "-i", "1") as agent:
@@ -574,7 +578,7 @@ def agent_leaves_alone_without_a_main_thread():
             wait_until(lambda: pid in inactive(), "it is inactive")
             target.go()  # the main thread ends
             before = agent.targets()[pid]["snapshot"]
-            time.sleep(3)  # every second memtrace looks which of these processes are alive
+            time.sleep(3)  # every second memtrace checks which of these processes are alive
             expect(pid in inactive(), "it is forgotten:", agent.targets())
             expect_equal(agent.ask(f"/pid/{pid}/activate", "POST")[0], 202, "status")
             if named:
@@ -589,7 +593,8 @@ def agent_leaves_alone_without_a_main_thread():
 
 @test
 def agent_leaves_alone_what_is_selected():
-    """The same with probes in everybody's code, for a selected process, also after its exec."""
+    """A process that was selected by name can be deactivated and activated, too, also after its exec. Probes are in the
+    code of all processes."""
     program = os.path.join(os.path.dirname(MEMTRACE), "progs", "leaking")
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "0") as other:
         shell = os.path.join(directory, "leaking")
@@ -619,7 +624,8 @@ def agent_leaves_alone_what_is_selected():
 
 @test(beside=True)
 def agent_json_fits_its_schema():
-    """What /targets and /deaths answer of processes that are traced, left alone, that end and that are killed."""
+    """The JSON of /targets and /deaths fits its schema, for processes that are traced, deactivated, ended and
+    killed."""
     with place() as directory, Endless("leaking", "--rate", "1000", "--leak", "100000") as leaks, Target("truth_basic") as left, \
             Target("truth_basic") as ends, Target("truth_basic") as killed, \
             Agent("-p", f"{leaks.pid},{left.pid},{ends.pid},{killed.pid}", "-i", "1", "--spool", directory) as agent:
@@ -637,9 +643,9 @@ def agent_json_fits_its_schema():
 
 @test(beside=True, long=True)
 def agent_sees_what_others_allocate_in_a_process():
-    """A process sleeps while a child with CLONE_VM, which is no thread of it, allocates in its memory. That is the
-    process's own memory: its profiles go on, and hold it. Where the kernel does not run the probes of a process for
-    such a child, its profile says so."""
+    """A process sleeps while a child with CLONE_VM, which is not one of its threads, allocates in its memory. New
+    profiles of the process follow, and contain this memory. If the kernel does not run a process's probes for such a
+    child, the profile says so."""
     with Target("lender") as target, Agent("-p", target.pid, "-i", "1") as agent:
         agent.wait_for(target.pid)
         target.say("go")
@@ -661,7 +667,7 @@ def agent_sees_what_others_allocate_in_a_process():
         before = agent.targets()
         wait_until(lambda: agent.targets()[other.pid]["snapshot"] >= before[other.pid]["snapshot"] + 5, "five profiles")
         rounds = agent.targets()[target.pid]["snapshot"] - before[target.pid]["snapshot"]
-        # one that rests would have had two or three, because its run is longer
+        # a process that rests would have two or three, because its rounds are longer
         expect(rounds >= 4, f"{rounds} profiles; of a process that works, five")
         target.say("stop")
         truth = json.loads(target.line())
@@ -674,7 +680,8 @@ def agent_sees_what_others_allocate_in_a_process():
 
 @test(beside=True)
 def agent_gives_who_grows_more_windows():
-    """A program in windows begins to leak. It gets more windows, which /targets, its page and /metrics say."""
+    """A program that is traced in windows begins to leak. It gets more windows. /targets, its page and /metrics say
+    so."""
     with Endless("leaking", "plugin_late", "--rate", "400000", "--leak", "20000000") as target, \
             Agent("-p", target.pid, "--debug-window-period", "100") as agent:
         agent.wait_for(target.pid, snapshots=7)
@@ -699,8 +706,8 @@ def agent_gives_who_grows_more_windows():
 
 @test(beside=True, long=True)
 def agent_tells_when_it_began():
-    """A quiet program begins to leak. The agent tells when and in which function, and keeps the profiles before and
-    after."""
+    """A quiet program begins to leak. The agent says when and in which function, and stores the profiles from before
+    and after."""
     with Endless("leaking", "plugin_late", "--rate", "1000", "--leak", "300000") as target, Agent("-p", target.pid, "-i", "4096") as agent:
         agent.wait_for(target.pid, snapshots=7)
         expect(not agent.targets()[target.pid].get("rise"), "it grows before it leaks:", agent.targets())

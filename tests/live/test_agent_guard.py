@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Who may call memtrace agent: unix sockets, and other hosts by TLS and a token."""
+"""Who may call memtrace agent: clients of a unix socket, and other hosts with TLS and a token."""
 import contextlib
 import json
 import os
@@ -20,8 +20,8 @@ def curl(*args):
 
 @test(beside=True)
 def agent_on_a_unix_socket():
-    """curl gets the pages by any name. The agent removes its socket at its end, and replaces one that a killed agent
-    left."""
+    """curl gets the pages from a unix socket, whatever host it names. The agent removes its socket at its end, and
+    replaces a socket that a killed agent has left."""
     with place() as directory, Target("truth_basic") as target:
         path = os.path.join(directory, "socket")
         args = [MEMTRACE, "agent", "--listen", f"unix:{path}", "-p", str(target.pid), "--every", "1"]
@@ -70,7 +70,8 @@ def put(path, text, mode=0o600):
 
 @test(beside=True)
 def agent_for_other_hosts():
-    """curl gets pages only with TLS and the token. A reload reads both again. 250 half handshakes are closed."""
+    """curl gets pages only with TLS and the token. A reload reads certificate and token again. 250 half handshakes are
+    closed."""
     with place() as directory, Target("truth_basic") as target, contextlib.ExitStack() as stack:
         make_certificate(directory)
         cert, key, token = (os.path.join(directory, name) for name in ("cert", "key", "token"))

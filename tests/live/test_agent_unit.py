@@ -22,7 +22,7 @@ ARCH_X86_64, EPERM = 0xC000003E, 1
 
 
 def settings():
-    """Key -> value; a key that is given several times adds to its list."""
+    """Key -> value. The values of a key that is given several times are joined."""
     found = {}
     with open(UNIT, encoding="utf-8") as file:
         for key, value in re.findall(r"^(\w+)=(.*)$", file.read(), re.M):
@@ -31,7 +31,7 @@ def settings():
 
 
 def groups():
-    """systemd's groups of system calls: @name -> what is in it, groups among it."""
+    """systemd's groups of system calls: @name -> its system calls and groups."""
     text = run([need_tool("systemd-analyze"), "syscall-filter"]).out
     found, group = {}, None
     for line in text.splitlines():
@@ -61,7 +61,7 @@ def filter_of(words):
 
 
 def install(program):
-    """In the child, before it executes. A failure is an exception there, and start() raises it."""
+    """Runs in the child before its exec. start() raises an exception that is raised here."""
     libc = ctypes.CDLL(None, use_errno=True)
     steps = ctypes.create_string_buffer(program, len(program))
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps)))
@@ -85,7 +85,7 @@ def agent_of_the_unit(config, port):
 
 @test(beside=True)
 def agent_under_its_unit():
-    """Finds what leaks, names its stack, and reloads."""
+    """With the unit's rights the agent finds a leak, names its stack, and reloads."""
     with place() as directory:
         path = os.path.join(directory, "agent.conf")
         port = free_port()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every allocator: figures are exact at -i 1 and unbiased at 64K, and C++ exceptions are still caught. The truth
-comes from the targets' own books; redis-server's comes from its INFO."""
+"""Every allocator: figures are exact at -i 1 and unbiased at 64K, and C++ exceptions are still caught. The targets
+count their own blocks: these counts are the truth. redis-server's truth is its INFO."""
 import contextlib
 import glob
 import json
@@ -62,7 +62,7 @@ def alloc_static_and_musl():
 
 @test(beside=True)
 def alloc_stripped_static():
-    """A stripped static program: no allocator can be found in it, and memtrace says so."""
+    """memtrace finds no allocator in a stripped static program, and says so."""
     with place() as directory:
         path = os.path.join(directory, "stripped")
         subprocess.run(["strip", "-o", path, os.path.join(PROGS, "truth_basic_static")], check=True)
@@ -74,7 +74,8 @@ def alloc_stripped_static():
 
 @test_each_kind(beside=True)
 def alloc_jemalloc_own(kind):
-    """mallocx and its relatives, and resizing in place; in the copy with a prefix, glibc's malloc as well."""
+    """mallocx and its relatives, and resizing in place. The program with a prefixed jemalloc also uses glibc's
+    malloc."""
     for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
         truth, profile, _ = trace_script(kind, program)
         check_exact(truth, profile)
@@ -117,9 +118,9 @@ int main(void)
 
 @test_each_kind(long=True)
 def alloc_without_return_probes(kind):
-    """With --no-return-probes no call returns through a probe; the target itself checks this. What calls return is
-    known all the same. glibc's calloc hands over to memset: its return is counted as unknown. A malloc whose return
-    value cannot be found is refused."""
+    """With --no-return-probes no call returns through a return probe; the target itself checks this. memtrace still
+    knows the values that calls return. glibc's calloc jumps to memset: its return value counts as unknown. A malloc
+    whose return value cannot be found is refused."""
     changed, said = {}, {}
     with place() as directory:
         program = compile_c(directory, RETURNS, "-O1")
@@ -155,9 +156,9 @@ def alloc_without_return_probes(kind):
 
 @test_each_kind(beside=True)
 def alloc_destroyed_at_once(kind):
-    """Heaps that are destroyed with all their blocks: none of these blocks counts as live."""
+    """Blocks of heaps that were destroyed do not count as live."""
     truth, profile, _ = trace_script(kind, "truth_alloc_mi", "--destroy")
-    truth["alloc_calls"] += 3 * 40  # mi_heap_new takes a block for each heap
+    truth["alloc_calls"] += 3 * 40  # mi_heap_new allocates a block for each heap
     check_functions(truth, profile)
     expect_equal(losses(profile), {}, "losses")
     wanted = truth["functions"]["keep_of_many_heaps"]
@@ -166,8 +167,8 @@ def alloc_destroyed_at_once(kind):
 
 @test(beside=True)
 def alloc_destroyed_unseen():
-    """memtrace does not know which blocks belonged to destroyed heaps, so some of these seem to be live. No output
-    may call its figures exact."""
+    """memtrace does not know which blocks belonged to destroyed heaps, so some freed blocks seem to be live. No output
+    may then call its figures exact."""
     with place() as directory:
         prefix = os.path.join(directory, "destroyed")
         with Target("truth_alloc_mi", "--default") as target:
@@ -213,7 +214,7 @@ def alloc_loaded_late():
 
 def trace_refused(name, *options):
     """Traces refusing.c, which loads its allocator while it is traced. Returns the profile, the text on standard error,
-    and what `report` says of the file."""
+    and the output of `report` for the file."""
     with place() as directory, Target("refusing", os.path.join(PROGS, name)) as target:
         with Tracer(*(() if "--comm" in options else ("-p", target.pid)), *options, "-i", "1", "--max-overhead", "off", "--json", "-f", "pprof",
                     "-o", directory + "/r") as tracer:
@@ -239,8 +240,8 @@ def check_refused(result, function, held, counters):
 
 @test_each_kind(beside=True)
 def alloc_refused(kind):
-    """When the kernel refuses the probe on an allocator's free, this allocator gets no probes; other allocators keep
-    theirs. When it refuses the probe on valloc, only that probe is missing."""
+    """If the kernel refuses the probe on an allocator's free, this allocator gets no probes, and other allocators keep
+    theirs. If the kernel refuses the probe on valloc, only this probe is missing."""
     check_refused(trace_refused("refused_free.so", "--probe-kind", kind), "je_free", (7 * 200, 7),
                   {"allocators_refused": 1})
     check_refused(trace_refused("refused_valloc.so", "--probe-kind", kind), "je_valloc", (7 * 200 + 3 * 1000, 10),
@@ -269,8 +270,9 @@ def alloc_cxx(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
-    """Ten thousand times: a traced program catches what it catches untraced. The kinds of probe differ at entries
-    only, so only the best kind does all rounds. (mimalloc, being C in Debian, aborts instead, traced or not.)"""
+    """A traced program catches the same exceptions as an untraced one, ten thousand times. The kinds of probe differ
+    only at a function's entry, so only the best kind does all rounds. (Debian's mimalloc is C and aborts instead,
+    traced or not.)"""
     wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
@@ -286,7 +288,8 @@ def alloc_bad_alloc(kind):
 
 @test_each_kind(beside=True)
 def alloc_all_names(kind):
-    """The functions that the programs above leave out (pvalloc, C23's free_sized ...), under each allocator that has them."""
+    """Functions that the other programs do not call (pvalloc, C23's free_sized ...), with each allocator that has
+    them."""
     truth, profile, _ = trace_script(kind, "truth_alloc_names")
     check_functions(truth, profile)
     # (removing a perf uprobe takes a tenth of a second, so this kind is tested with one library only)
@@ -313,8 +316,8 @@ def alloc_standin(kind):
 
 @test_each_kind(beside=True)
 def alloc_standin_linked(kind):
-    """The stand-in linked into a program, and the program stripped of all names but those that it exports to libc,
-    as vendors' servers are. The target's functions then have no names either: only the sum is compared."""
+    """The stand-in is linked into a program that is stripped of all names but those that it exports to libc, as
+    vendors' servers are. The target's functions have no names then, so only the sum is compared."""
     truth, profile, _ = trace_script(kind, "truth_alloc_google")
     check_functions(truth, profile)
     truth, profile, _ = trace_script(kind, "truth_alloc_google_stripped", options=("-i", "1"))
@@ -331,7 +334,7 @@ POOL = ("--alloc", "exe:pool_alloc(size=2,pool=1)->ret", "--alloc", "exe:pool_ge
 
 @test_each_kind(beside=True)
 def alloc_pool(kind):
-    """A pool that the user names: its blocks are counted; the memory that it takes from malloc for them is not."""
+    """Blocks of a pool that the user names are counted. Memory that the pool takes from malloc is not."""
     for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
         truth, profile, _ = trace_script(kind, "truth_alloc_pool", options=("-i", "1", *options))
         check_functions(truth, profile)
@@ -340,7 +343,7 @@ def alloc_pool(kind):
 
 @test(beside=True)
 def alloc_pool_unnamed():
-    """If the user does not name the pool, its memory is one big malloc. So alloc_pool can fail."""
+    """If the user does not name the pool, its memory is one big malloc. This shows that alloc_pool can fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
@@ -348,7 +351,7 @@ def alloc_pool_unnamed():
 
 @test_each_kind(beside=True)
 def alloc_python(kind):
-    """Python's pool, in a stand-in: each block counts once, whether the pool or malloc gives it."""
+    """A stand-in for Python's pool. Each block counts once, whether it comes from the pool or from malloc."""
     for script in ((), ("--malloc",)):
         truth, profile, _ = trace_script(kind, "truth_alloc_python", *script)
         check_functions(truth, profile)
@@ -376,9 +379,9 @@ input()
 
 @test_each_kind(beside=True)
 def alloc_python_copied(kind):
-    """Debian's python3 consists of copies of its pool. Blocks that it keeps are seen in the copies, as many as
-    sys.getallocatedblocks() says, and none that it has freed. Perf uprobes are too slow for so many copies, which
-    memtrace says, but not with PYTHONMALLOC=malloc, with which it sees each object."""
+    """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many live blocks as
+    sys.getallocatedblocks() says, and none that are freed. Perf uprobes are too slow for so many copies, and memtrace
+    says so. With PYTHONMALLOC=malloc it sees each object with every kind of probe."""
     python = need_tool("/usr/bin/python3")
     for setting in ("pymalloc", "malloc"):
         with contextlib.ExitStack() as stack:
@@ -426,7 +429,7 @@ def alloc_named_wrongly():
 
 @test(beside=True)
 def alloc_named_checked():
-    """For functions that the user names, check says where they are, or why they are not found."""
+    """For functions that the user names, `memtrace check` says where they are, or why they are not found."""
     with Target("truth_alloc_pool") as target:
         result = memtrace("check", *POOL, target.pid)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -446,7 +449,8 @@ def alloc_named_checked():
 
 
 def sampled_under(program, preload):
-    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the first is out of bounds."""
+    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the first is out of
+    bounds."""
     told = []
     for attempt in range(2):
         series = Series()
@@ -482,7 +486,7 @@ def redis_used(socket):
 
 @contextlib.contextmanager
 def redis_server():
-    """Debian's redis-server, as shipped: the process, and its socket."""
+    """Starts Debian's redis-server. Yields the process and its socket."""
     with place() as directory:
         socket = os.path.join(directory, "socket")
         server = start(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "",
@@ -495,8 +499,8 @@ def redis_server():
 
 
 def redis_estimate():
-    """10,000 keys whose values fill jemalloc's size classes of 5 KiB hold most of the memory. So the bytes asked for
-    and the bytes used differ by about a hundredth. Returns (used, least, most)."""
+    """Most of the memory is in 10,000 keys whose values fill jemalloc's size class of 5 KiB. So the bytes asked for
+    and the bytes used differ by about 1 %. Returns (used, least, most)."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
@@ -513,7 +517,7 @@ def redis_estimate():
 
 @test(beside=True)
 def alloc_redis_estimate():
-    """The growth of used_memory lies in the printed interval; one run in twenty may miss it."""
+    """The growth of used_memory is in the printed interval, which may miss it in one run of twenty."""
     told = []
     for _ in range(2):
         grown, low, high = redis_estimate()
@@ -525,7 +529,7 @@ def alloc_redis_estimate():
 
 @test(beside=True)
 def alloc_redis():
-    """Debian's redis-server on its jemalloc. It counts the usable sizes of its blocks itself (used_memory).
+    """Debian's redis-server on its jemalloc. The server counts the usable sizes of its blocks (used_memory).
     With jemalloc's size classes these are at most a quarter above the sizes asked for."""
     with redis_server() as (server, socket):
         before = redis_used(socket)

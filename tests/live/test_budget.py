@@ -30,7 +30,7 @@ class Restless(Endless):
 
 
 def in_window(pid):
-    """Waits until a window of the target opens; a window that is open already does not count."""
+    """Waits until a new window of the target opens. A window that is already open does not count."""
     wait_until(lambda: not changed_text(pid), "no window")
     wait_until(lambda: changed_text(pid), "a window")
 
@@ -51,8 +51,9 @@ def live_of(profile, function):
 
 @test(long=True)
 def budget_bursts():
-    """Silence, a second of full speed, silence: the bursts lose as much as is printed, and no more than is allowed.
-    Measured in pairs per CPU time, beside an untraced loop that runs on the same CPU at the same time."""
+    """A target runs at full speed for a second, between times of silence. It loses as much speed as memtrace prints,
+    and no more than the limit allows. Its speed is in pairs per CPU time, compared with an untraced loop that runs on
+    the same CPU at the same time."""
     def bursts(*targets):
         before = [cpu_ns(target.pid) for target in targets]
         for target in targets:
@@ -61,7 +62,7 @@ def budget_bursts():
         return [n / (cpu_ns(target.pid) - ns) for n, target, ns in zip(pairs, targets, before)]
 
     with Target("churn", "--seconds", "1") as target, Target("churn", "--seconds", "1") as other:
-        for pid in (target.pid, other.pid):  # pin their threads: another CPU may have another speed
+        for pid in (target.pid, other.pid):  # pin their threads, because another CPU may have another speed
             for tid in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(tid), {min(os.sched_getaffinity(0))})
         bursts(target, other)
@@ -97,8 +98,8 @@ def budget_idle():
 
 @test(long=True)
 def budget_idle_again():
-    """The target runs at full speed for a tenth of a second, then is silent. Wall-clock time pays for the cost, and the
-    target is traced continuously again."""
+    """The target runs at full speed for a tenth of a second, then is silent. After some time the cost is within the
+    limit, and the target is traced continuously again."""
     with Target("churn", "--seconds", "0.1") as target, Tracer("-p", target.pid, *LIMIT) as tracer:
         time.sleep(0.5)
         target.say("go")
@@ -118,7 +119,7 @@ def budget_idle_again():
 
 @test
 def budget_reacts():
-    """How long the probes stay in place when a silent target goes to full speed."""
+    """When a silent target begins to run at full speed, its probes are removed within half a second."""
     took = []
     for _ in range(4):
         with Target("churn", "--seconds", "2") as target, Tracer("-p", target.pid, *LIMIT):
@@ -134,7 +135,7 @@ def budget_reacts():
 
 @test(long=True)
 def budget_stopped_target():
-    """SIGSTOP in the middle of a window."""
+    """The target gets a SIGSTOP in the middle of a window."""
     with Restless() as target:
         with Tracer("-p", target.pid, *LIMIT) as tracer:
             in_window(target.pid)
@@ -146,7 +147,7 @@ def budget_stopped_target():
             profile = tracer.stop().json()
         expect(profile["windows"]["n"] >= 4, profile["windows"])
         expect(profile["overhead_pct"] < TOLERATED, "overhead, %:", profile["overhead_pct"])
-        # memtrace also ends while the target stands still, with probes in place or without
+        # memtrace also ends while the target is stopped, whether probes are in place or not
         with Tracer("-p", target.pid, *LIMIT) as tracer:
             in_window(target.pid)
             os.kill(target.pid, signal.SIGSTOP)
@@ -174,8 +175,8 @@ def exec_in_window(*preload):
     expect("exec_untraced" not in lost, lost)
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
-    # The estimate rests on a few dozen samples in windows of some milliseconds. Probes slow the target twenty
-    # times there. (The truth is read when the target stops, but after the end of tracing it keeps little more.)
+    # The estimate comes from a few dozen samples in windows of some milliseconds, in which probes make the target twenty
+    # times slower. (The truth is read when the target stops. It keeps little more after the end of tracing.)
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
     expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and 0 < live < 30 * truth["kept_bytes"],
            live, "live bytes of the second life,", low, "to", high, "which kept", truth["kept_bytes"])
@@ -191,7 +192,7 @@ def budget_exec():
 
 @test(long=True)
 def budget_exec_other_allocator():
-    """As budget_exec, and the new program has another allocator."""
+    """As budget_exec, but the new program has another allocator."""
     found = sorted(glob.glob("/usr/lib/*/libjemalloc.so.2"))
     expect(found, "libjemalloc2 is not installed")
     return exec_in_window("--preload", found[0])
@@ -199,7 +200,7 @@ def budget_exec_other_allocator():
 
 @test(long=True)
 def budget_forks():
-    """A child forked in a window has the probes in its code, but no longer than the window lasts."""
+    """A child that is forked in a window has probes in its code until the window ends, and no longer."""
     children, inherited = [], 0
     with Restless() as target:
         with Tracer("-p", target.pid, "--max-overhead", "20", *LIMIT[2:]) as tracer:
@@ -248,13 +249,13 @@ def kill_often(times):
 
 @test
 def budget_killed():
-    """memtrace is killed at a random moment, and in a window; the target's code is the original again."""
+    """memtrace is killed at a random moment, and in a window. Afterwards the target's code is the original again."""
     return kill_often(2)
 
 
 @test(long=True)
 def budget_killed_often():
-    """As budget_killed, more often, so that windows are opening, open and closing."""
+    """As budget_killed, but more often, so that some windows are opening, some open and some closing."""
     return kill_often(8)
 
 
@@ -282,7 +283,7 @@ def own_programs(pid):
 
 
 def held(pid, programs):
-    """The minimum that memtrace holds within a second: (descriptors, links of its programs, helpers)."""
+    """The smallest numbers within a second: (memtrace's descriptors, links of its programs, helpers)."""
     bpftool, seen = need_tool("bpftool"), []
     for _ in range(5):
         links = json.loads(run([bpftool, "-j", "link", "show"]).out or "[]")
@@ -296,8 +297,8 @@ def held(pid, programs):
 
 @test(long=True)
 def budget_nothing_leaks():
-    """After hundreds of windows of five targets, or thousands in MEMTRACE_SOAK_S seconds, memtrace holds as many links,
-    maps, descriptors and as much memory as after fifty."""
+    """memtrace has as many links, maps and descriptors and as much memory after hundreds of windows as after fifty.
+    Five targets run, for MEMTRACE_SOAK_S seconds if set."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
         tracer = stack.enter_context(
@@ -317,7 +318,7 @@ def budget_nothing_leaks():
         left = {str(p["id"]) for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
         expect_equal(left & programs, set(), "programs after the end")
     n = sum(p["windows"]["n"] for p in profiles)
-    # each target may have an open window with two links, and as many links that are being removed
+    # each target may have an open window with two links, and two links that are being removed
     for what, b, a, room in zip(("descriptors", "links", "helpers"), before, after, (10, 10, 20)):
         expect(a <= b + room, what, "before:", b, "after:", a)
     expect(bytes_after[0] < bytes_before[0] + (8 << 20), "resident:", bytes_before, bytes_after)
@@ -329,7 +330,7 @@ def budget_nothing_leaks():
 
 @test(long=True)
 def budget_of_each_of_many():
-    """Eight targets on as many CPUs as there are: each within its limit, its windows as long as planned."""
+    """Eight targets run on all CPUs. Each stays within its limit, and its windows are as long as planned."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))

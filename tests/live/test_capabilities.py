@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which of its capabilities memtrace keeps after its start, and what it can do without root. docs/safety.md lists the
-sets."""
+"""Which capabilities memtrace keeps after its start, and what it can do without root. docs/safety.md lists them."""
 import contextlib
 import json
 import os
@@ -39,7 +38,7 @@ def capabilities(pid, which="CapPrm"):
 
 
 def ours():
-    """The capabilities that root gives memtrace here: in a container some may be missing."""
+    """The capabilities that memtrace gets from root here. In a container some may be missing."""
     return capabilities("self")
 
 
@@ -52,7 +51,8 @@ def check_kept(pid, wanted):
 
 
 def children(pid, name):
-    """The children of that name. Other children, such as the one forked to measure costs, may end during the search."""
+    """The children with this name. Others, such as the one that is forked to measure costs, may end during the
+    search."""
     found = []
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
@@ -84,11 +84,11 @@ class Open:
         self.file.close()
 
 
-# --- what is kept ---
+# --- which capabilities memtrace keeps ---
 
 @test_each_kind(beside=True)
 def capabilities_while_tracing(kind):
-    """Continuously and in windows. Each probe of the kind perf needs CAP_SYS_ADMIN."""
+    """memtrace keeps the documented set, continuously and in windows. Probes of the kind perf need CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         for limit in ("off", "5"):
             with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", limit, "-f", "none") as tracer:
@@ -101,7 +101,7 @@ def capabilities_while_tracing(kind):
 
 @test
 def capabilities_of_all():
-    """With -a probes come and go as processes come: memtrace keeps the same set."""
+    """With -a memtrace places and removes probes when processes start. It keeps the same set."""
     with Tracer("-a", "-f", "none", "-q") as tracer:
         check_kept(tracer.process.pid, TRACING | ROOT)
         tracer.stop()
@@ -109,7 +109,8 @@ def capabilities_of_all():
 
 @test(beside=True)
 def capabilities_of_page_numbers():
-    """--rss recognizes the page of zeros by its number. /proc/PID/pagemap shows page numbers with CAP_SYS_ADMIN only."""
+    """--rss recognizes the page of zeros by its number. /proc/PID/pagemap shows page numbers only with
+    CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "--rss", "-f", "none") as tracer:
             check_kept(tracer.process.pid, TRACING | ROOT | {"sys_admin"})
@@ -118,7 +119,7 @@ def capabilities_of_page_numbers():
 
 @test(beside=True)
 def capabilities_for_files():
-    """Root writes into another user's directory by CAP_DAC_OVERRIDE; memtrace keeps it only in this case."""
+    """Root needs CAP_DAC_OVERRIDE to write into another user's directory. memtrace keeps it only in this case."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -130,7 +131,7 @@ def capabilities_for_files():
 
 @test(beside=True)
 def capabilities_for_files_of_top():
-    """As capabilities_for_files, when w is pressed in top, also after the target has ended."""
+    """As capabilities_for_files, when the key w is pressed in top, also after the target has ended."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -165,7 +166,7 @@ def without_waiting(pid, path):
 
 @test(beside=True)
 def capabilities_and_terminals():
-    """Under sudo the terminal belongs to the calling user. memtrace opens it without blocking all the same."""
+    """Under sudo the terminal belongs to the calling user. memtrace can still open it, in non-blocking mode."""
     with Target("truth_basic") as target:
         with OthersScreen("-p", target.pid) as screen:
             screen.until_words(rf"pid {target.pid}")
@@ -179,7 +180,7 @@ def capabilities_and_terminals():
                        "a descriptor of the terminal that does not block")
 
 
-# --- what a command has ---
+# --- the capabilities of a command that memtrace starts ---
 
 SHOW = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "SigBlk",
         "SigIgn", "SigCgt")
@@ -222,7 +223,7 @@ def run_without_root(args, *added):
 
 @test_each_kind(beside=True)
 def capabilities_without_root(kind):
-    """Traces another user's process, exactly, with names, and writes files."""
+    """Without root memtrace traces another user's process exactly, with names, and writes files."""
     added = ["sys_admin"] if kind == "perf" else []
     with Target("truth_basic") as target, place() as directory, Open() as (program, options):
         os.chown(directory, NOBODY, NOBODY)
@@ -275,7 +276,7 @@ def capabilities_without_root_top():
 
 @test(beside=True, long=True)
 def capabilities_of_the_file():
-    """setcap: a program that has capabilities by its file is not dumpable, and its own /proc belongs to root."""
+    """A program that has capabilities by setcap is not dumpable, and its own /proc belongs to root. memtrace works."""
     with Target("truth_basic") as target, place() as directory:
         os.chmod(directory, 0o755)
         program = shutil.copy(MEMTRACE, directory + "/memtrace")
@@ -293,7 +294,7 @@ def capabilities_of_the_file():
 
 @test(beside=True)
 def capabilities_missing():
-    """The message names each missing capability, and what would help."""
+    """The message names each missing capability, and how to get it."""
     with Target("truth_basic") as target, Open() as (program, options):
         for name in WITHOUT_ROOT[:4]:
             given = ",".join("+" + other for other in WITHOUT_ROOT if other != name)

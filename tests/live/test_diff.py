@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares profiles of real processes: what is the same, what has grown, and which of several replicas is odd."""
+"""Compares profiles of real processes: equal ones, ones that have grown, and replicas of which one is odd."""
 import concurrent.futures
 import os
 import subprocess
@@ -31,7 +31,7 @@ def exact_run(directory, name, *args):
 
 @test(beside=True)
 def diff_of_equal_runs():
-    """Two processes at different addresses did the same: both profiles have every stack, with equal figures."""
+    """Two processes did the same at different addresses. Both profiles have every stack, with equal figures."""
     with place() as directory:
         functions, one = exact_run(directory, "one")
         _, other = exact_run(directory, "other")
@@ -56,8 +56,8 @@ def diff_of_equal_runs():
 
 @test # alone: on a busy machine the runs differ in length, and then diff claims nothing
 def diff_names_the_leaking_replica():
-    """The second of three servers forgets ten times as many sessions a second. diff names that replica and that
-    function: from all three profiles, from two of them, and in a sentence of its own."""
+    """The second of three servers leaks ten times as many sessions a second. diff names this replica and the function
+    that leaks: from all three profiles, from two of them, and in a sentence of its own."""
     servers, rates = [], (150, 2000, 150)
     with place() as directory:
         for rate in rates:
@@ -75,7 +75,7 @@ def diff_names_the_leaking_replica():
             odd = diff("--per-process", "--json", "--by", by, *files).json()
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
-            # six seconds of three servers may be too little to call a stack's growth abnormal
+            # six seconds may be too short to call the growth of a stack abnormal
             expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by, odd["warnings"])
             for stack in odd["abnormal"]:
                 expect(stack["profile"] == 2 and LEAK in stack["frames"], "abnormal:", stack)
@@ -100,7 +100,7 @@ def measure_pairs(programs):
 
 @test(beside=True, long=True)
 def diff_claims_no_growth():
-    """A short version of make diffs: programs whose memory is replaced all the time."""
+    """A short version of make diffs: programs that replace their memory all the time do not grow."""
     accused = measure_pairs(list(diffs.STILL))
     if accused:  # chance accuses a few of a hundred pairs, but not the same program twice
         again = measure_pairs(accused)
@@ -110,9 +110,9 @@ def diff_claims_no_growth():
 
 @test(beside=True, long=True)
 def diff_finds_the_leak_between_snapshots():
-    """A program leaks beside 50 MB of churn. As make diffs, at ten times the leak's rate, for a fifth of the time."""
+    """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
-    # the store grows as well until it is full, which happens in the first pair
+    # the store grows, too, but only until it is full, in the first pair
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
     accused = [pair["others"] for pair in pairs[1:] if pair["others"]]
     expect(len(accused) < 2, "others are said to grow:", accused)
@@ -125,8 +125,8 @@ SETS = 20000
 
 @test
 def diff_names_the_growing_redis():
-    """Three real servers under different load; one always gets new keys. diff names that replica, and the code
-    that keeps the keys. The truth is the memory that each server says it uses."""
+    """Three real servers are under different load, and one always gets new keys. diff names this replica, and the code
+    that stores the keys. The truth is the memory that each server says it uses."""
     benchmark = need_tool("redis-benchmark")
     with place() as directory:
         servers = []
@@ -140,7 +140,7 @@ def diff_names_the_growing_redis():
                               "-n", SETS], timeout=180)
                 expect_equal(result.status, 0, result)
 
-            # the first write of each of the few keys takes memory as well
+            # the first write of each key takes memory, too, so it is done before tracing
             with concurrent.futures.ThreadPoolExecutor(3) as pool:
                 list(pool.map(load, servers, *zip(*REPLICAS.values())))
             before = [server.used_memory() for server in servers]
@@ -161,7 +161,7 @@ def diff_names_the_growing_redis():
             expect(odd["abnormal"], "no stack is abnormal:", odd["replicas"])
             for stack in odd["abnormal"]:
                 expect_equal(stack["profile"], 2, f"replica of {stack}")
-                # a value's memory is allocated when the command is read; a new key's, when setCommand copies the key
+                # a value is allocated when the command is read, a new key when setCommand copies it
                 expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
             excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
             expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)

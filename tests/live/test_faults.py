@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The kernel refuses one of the calls by which memtrace loads its programs and places its probes, each in turn
-(tests/progs/faulty.c). Either memtrace ends with an error message, or its figures are true, or it says what is missing. The
-target never notices, and no probe is left."""
+"""The kernel seems to refuse one of the calls by which memtrace loads its programs and places its probes, each in
+turn (tests/progs/faulty.c). Then memtrace ends with an error message, or its figures are true, or it says what is
+missing. The target never notices, and no probe is left."""
 import errno
 import json
 import os
@@ -13,7 +13,8 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, 
 from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
-# Calls that place probes are always tried. Loading uses the same code for each program: some of its calls are enough.
+# Of these calls each one is tried: they place probes. Of the calls that load programs, some are enough, because each
+# program is loaded by the same code.
 ALWAYS = ("link_create", "map_freeze")
 
 
@@ -26,7 +27,7 @@ def begin(target, options, at, error, log=None):
 
 
 def wait_tracing(tracer):
-    """Returns what memtrace said until it traced or ended, and whether it traces."""
+    """Returns memtrace's messages until it traced or ended, and whether it traces."""
     said = ""
     while not re.search(r"; tracing$", said, re.M):
         try:
@@ -37,7 +38,7 @@ def wait_tracing(tracer):
 
 
 def check(profile, truth):
-    """All live memory is in the profile. Memory that is not under its function is counted as a stack that is not whole."""
+    """All live memory is in the profile. It is under its functions, or a counter says that stacks are not whole."""
     expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
     if profile["stacks_complete_pct"] == 100:
         held = by_function(profile, truth["functions"])
@@ -95,7 +96,7 @@ def faults_out_of_memory():
 
 @test(beside=True, long=True)
 def faults_of_perf_probes():
-    """Links are placed one by one, where the other kinds place all at once. Half-placed probes are removed."""
+    """Perf uprobes are placed one by one; the other kinds all at once. If one fails, those in place are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
-    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # of every 8 calls one, as links are slow
+    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # one of every 8 calls, because links are slow

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Probes in the code of every process are placed in files, and there are more files than programs: copies, containers,
-programs that are built and run once. Whichever file a process runs, it is traced."""
+"""To reach every process, memtrace places probes in files. One program may exist as many files: copies, containers,
+programs that are built and run once. A process is traced whichever file it runs."""
 import contextlib
 import os
 import shutil
@@ -27,7 +27,7 @@ def copies(directory, n, distinct=False):
 
 
 def untraced(sizes, profiles):
-    """The processes that have no fitting profile. (A static program's allocations at its start are seen or not.)"""
+    """The processes without a fitting profile. (A static program's first allocations may be missing in it.)"""
     held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
             for pid in sizes}
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
@@ -53,7 +53,7 @@ def files_with_equal_content():
 
 @contextlib.contextmanager
 def second_libc():
-    """The beginning of a command that runs where the C library is a copy of the machine's (in a mount namespace)."""
+    """The beginning of a command that runs in a mount namespace where the C library is a copy of the machine's."""
     libc = next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
                 if "libc.so" in line)
     with place() as directory:
@@ -64,7 +64,7 @@ def second_libc():
 
 @test
 def files_of_second_libc():
-    """Containers of one distribution have equal libraries, each in a file of its own."""
+    """Processes are traced in containers of one distribution, whose equal libraries are separate files."""
     with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
             contextlib.ExitStack() as later:
         profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
@@ -128,7 +128,7 @@ def files_by_the_hundred():
     """More programs, one after the other, than the kernel's tables can hold at a time."""
     n, at_once = 300, 10
     with place() as directory:
-        # with inlined functions, reading the lines of so many programs would take memtrace longer than they live
+        # --no-inline: memtrace would need longer to read the lines of all programs than they live
         with Tracer("--exe", directory + "/*", "-i", "1", "--json", "-f", "none",
                     "--no-inline") as tracer:
             sizes = {}
@@ -159,7 +159,7 @@ def files_are_let_go():
             with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
                 for path in copies(directory, n, distinct=True):
                     os.truncate(path, size)
-                    with open(path, "r+b") as file:  # no holes: the file takes its room on the disk
+                    with open(path, "r+b") as file:  # no holes, so that the file takes space on the disk
                         file.seek(1 << 20)
                         file.write(bytes(size - (1 << 20)))
                     live_through([path])
@@ -174,8 +174,8 @@ def files_are_let_go():
 
 @test(long=True)
 def files_with_unknown_malloc():
-    """A process whose allocator is unknown does not look like one that holds nothing. Later processes of the
-    same file are reported in the same way."""
+    """A process with an unknown allocator is reported as such, not as one that holds nothing. So are later processes
+    of the same file."""
     with contextlib.ExitStack() as running:
         there = running.enter_context(Target("own_malloc"))
         refused = memtrace("-p", there.pid, "-d", "1", "-f", "none")

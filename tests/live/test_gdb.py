@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares every stack with gdb's. Debian's own programs run twice from equal beginnings, without
+"""Compares every stack with gdb's. Debian's own programs run twice from the same initial state, without
 address randomization: under gdb with breakpoints on the allocator, and under memtrace -i 1. For every
-call the two must name the same return addresses, to the last."""
+call both must name the same return addresses, to the last one."""
 import collections
 import ctypes
 import functools
@@ -23,8 +23,8 @@ FUNCTIONS = {"malloc": lambda rdi, rsi: rdi,
              "calloc": lambda rdi, rsi: rdi * rsi,
              "realloc": lambda rdi, rsi: rsi}
 
-# The dynamic linker's first instructions are assembly without unwind information. No other function
-# of it begins this near to its entry point.
+# The dynamic linker's first instructions are assembly without unwind information. None of its other functions
+# begins this near to its entry point.
 START_BYTES = 64
 
 
@@ -83,14 +83,14 @@ def by_memtrace(command, env, directory):
 
 
 def expected(found):
-    """stack -> [calls, bytes] by gdb, in memtrace's form: the function's entry + 1, then the return
-    addresses; and the number of calls that gdb could not follow to the end. Three differences are
-    corrected:
+    """Returns gdb's results in memtrace's form: stack -> [calls, bytes], where a stack is the function's
+    entry + 1 and the return addresses. Also returns the number of calls whose stack gdb could not follow to
+    the end. Three differences are corrected:
 
     - realloc(NULL, n) jumps to malloc: gdb stops twice, for one call.
     - heap_v2 files leave out calls for no bytes.
-    - In the dynamic linker's first instructions gdb has no unwind information. It takes what is on the
-      stack (argc, argv) for frames, and goes on. The process began there, so the stack ends there."""
+    - In the dynamic linker's first instructions gdb has no unwind information. It takes argc and argv on the
+      stack for further frames. But the process began there, so these frames are left out."""
     stacks, unfollowed, before = {}, 0, None
     for name, rdi, rsi, rsp, pcs, outermost in found["calls"]:
         size = FUNCTIONS[name](rdi, rsi)
@@ -120,7 +120,7 @@ def same_bytes(wanted, got):
 
 
 def nearest(stack, others):
-    """Of memtrace's stacks from the same call, the one with the most equal leading frames, and their number."""
+    """Of memtrace's stacks with the same function, the one with the most equal leading frames, and their number."""
     def agree(other):
         n = 0
         while n < min(len(stack), len(other)) and stack[n] == other[n]:
@@ -166,7 +166,7 @@ def check_agreement(found, got, lost):
         right_frames += alike
     if unfollowed:
         classes["not followed by gdb"] = unfollowed
-    # gdb stops in libc's functions only; what Python takes from its own pool is not seen there
+    # gdb stops in libc's functions only, and so does not see blocks of Python's own pool
     entries = {stack[0] for stack in wanted}
     n_stacks, n_got = len(wanted), sum(stack[0] in entries for stack in got)
     shares = [100 * part / max(whole, 1) for part, whole in
@@ -199,7 +199,7 @@ select json_extract('{"a":[1,2,{"b":3}]}', '$.a[2].b'), printf('%s %d', 'x', 123
 pragma integrity_check;
 """
 
-# Uses modules built into Debian's python3: a library loaded during the run does not have its table at once.
+# Uses only modules built into Debian's python3: memtrace has the unwind table of a loaded library only after a while.
 PYTHON = """
 import ast, collections, functools, math, re
 Point = collections.namedtuple("Point", "x y")
@@ -228,8 +228,8 @@ def sqlite3(directory, env):
 
 
 def python3(directory, env):
-    """Most blocks come from Python's own pool; gdb can follow the remaining calls in a second. The program has another
-    name: in what is called python, Python's frames take the place of native ones."""
+    """Most blocks come from Python's own pool. gdb can follow the remaining calls in a second. The program gets another
+    name, because in a program called python memtrace replaces native frames by Python's."""
     shutil.copy("/usr/bin/python3", os.path.join(directory, "program"))
     env["PYTHONHOME"] = "/usr"
     write(os.path.join(directory, "in.py"), PYTHON)
@@ -279,7 +279,7 @@ def stacks_as_gdb(path, prepare):
 
 
 for prepare in (sqlite3, python3, git, clang):
-    # not the first python3 in PATH, which may be any build
+    # Debian's python3, because the first one in PATH may be any build
     path = f"/usr/bin/{prepare.__name__}"
     name = f"stacks_as_gdb[{prepare.__name__}]"
     tests[name] = functools.partial(stacks_as_gdb, path, prepare)

@@ -17,8 +17,8 @@ KILLS_OF = {"session": 5, "multi": 4, "perf": 1}
 # --- the target's code ---
 
 def libc_text(pid):
-    """(start, end, file offset, path) of libc's executable mappings. There is one, or several if the process has changed
-    some of its code."""
+    """(start, end, file offset, path) of libc's executable mappings. There are several if the process has changed
+    some of the code."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
         found = re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", maps.read(), re.M)
     expect(found, f"pid {pid} has no libc")
@@ -26,8 +26,8 @@ def libc_text(pid):
 
 
 def changed_text(pid):
-    """Offsets of libc's code in pid that differ from the file: where probes are. All of the code is compared,
-    so that a probe at an unexpected place is found as well."""
+    """Offsets where libc's code in pid differs from the file, because of probes. All of the code is compared,
+    so that a probe at an unexpected place is found, too."""
     return [place for mapping in libc_text(pid) for place in changed_in(pid, *mapping)]
 
 
@@ -40,7 +40,7 @@ def changed_in(pid, begin, stop, offset, path):
     if got == wanted:
         return []
     pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # comparing byte by byte takes a second
-    # memoryview makes no copies of pages: those would take some thousand calls of malloc and free, which probes slow
+    # memoryview makes no copies of pages: copies need thousands of calls of malloc and free, which are slow with probes
     got, wanted = memoryview(got), memoryview(wanted)
     return [hex(offset + page.start + i) for page in pages if got[page] != wanted[page]
             for i, (a, b) in enumerate(zip(got[page], wanted[page])) if a != b]
@@ -61,7 +61,7 @@ def wait_unchanged(pid, timeout=10):
 
 
 class Busy(Target):
-    """The program busy, running; stop() checks that it ends as it should."""
+    """A running process of the program busy. stop() checks that it ends as it should."""
 
     def __init__(self, threads):
         super().__init__("busy", "--threads", str(threads), "--exit", "5")
@@ -103,7 +103,7 @@ def harmless_to_exceptions(kind):
     same_as_untraced(kind, "cxx_throw", 500)
 
 
-@test_each_kind(long=True)  # it uses all CPUs: running beside another test would save no time
+@test_each_kind(long=True)  # uses all CPUs, so it would save no time to run it beside another test
 def harmless_attach_and_detach(kind):
     """Eight threads call the allocator during attach and detach; afterwards the code is the original one."""
     with Busy(8) as target:
@@ -119,7 +119,8 @@ def harmless_attach_and_detach(kind):
 
 
 class Victims:
-    """busy, which runs all the time, and stubborn, which is started again and again; each must end as it should."""
+    """A process of busy, which runs all the time, and processes of stubborn, one after the other. Each must end as it
+    should."""
 
     def __init__(self):
         self.busy = Busy(3)
@@ -151,7 +152,7 @@ class Victims:
 
 @test_each_kind(beside=True, long=True)
 def harmless_when_killed(kind):
-    """SIGKILL at a random moment of attaching, running and detaching."""
+    """memtrace gets SIGKILL at random moments of attaching, running and detaching."""
     seed = int.from_bytes(os.urandom(4), "little")
     dice = random.Random(seed)
     longest = 0

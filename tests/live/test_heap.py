@@ -36,7 +36,7 @@ def faults(pid):
 
 
 class Held:
-    """The program held, which tells each of its blocks."""
+    """A process of the program held, which writes addresses and sizes of all its blocks to a file."""
 
     def __init__(self, directory, program, mode, preload=None, loader=()):
         path = program if "/" in program else os.path.join(PROGS, program)
@@ -60,7 +60,8 @@ class Held:
 
 
 def expect_all(held, found, slack=4096):
-    """Each block that is held was found, with a size that its allocator may have made of what was asked for."""
+    """Each block of the program was found, with a size to which its allocator may have rounded the size asked for.
+    Returns the other blocks."""
     missing = [addr for addr in held.blocks if addr not in found]
     expect(not missing, f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
     for addr, size in held.blocks.items():
@@ -79,11 +80,11 @@ def expect_near(got, wanted, by, what):
 
 
 def check_glibc(held):
-    """A program that sleeps: to the byte, but for the arenas' own structures."""
+    """In a program that sleeps, sums are exact to the byte, except for the arenas' own structures."""
     before = faults(held.pid)
     found = blocks_of(held.pid)
     extra = expect_all(held, found)
-    # what the C library itself holds: thread caches, buffers, threads
+    # blocks of the C library itself: thread caches, buffers, threads
     expect(len(extra) < 12 * (THREADS + 1), f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
     # each thread has freed thousands of blocks of all sizes
     expect(sums(census(held.pid)["allocators"][0], "thread_cache")[0] > 200 * THREADS, "blocks in thread caches are missing")
@@ -105,7 +106,7 @@ def check_glibc(held):
 
 @test(beside=True)
 def heap_glibc():
-    """Several arenas, dynamic, and static and stripped; asleep and at full speed."""
+    """Several arenas, in a dynamic program and in a static, stripped one, asleep and at full speed."""
     with place() as directory:
         stripped = os.path.join(directory, "stripped")
         run([need_tool("strip"), "-o", stripped, os.path.join(PROGS, "held_static")])
@@ -115,15 +116,15 @@ def heap_glibc():
         with Held(directory, "held", "busy") as held:
             for _ in range(3):
                 extra = expect_all(held, blocks_of(held.pid))
-                # Each thread holds up to 1,000 others at any time. While its memory was walked, its cache (64 lists of 7
-                # blocks) may have been filled anew.
+                # Each thread holds up to 1,000 further blocks at any time. While its memory was walked, its cache (64
+                # lists of 7 blocks) may have been filled again.
                 expect(len(extra) < (1000 + 64 * 7) * THREADS, f"{len(extra)} other blocks in use")
             expect(held.process.poll() is None, "the target has ended")
 
 
 @test(beside=True)
 def heap_jemalloc():
-    """What jemalloc says of itself counts blocks in thread caches as allocated, too."""
+    """All blocks are found in jemalloc. jemalloc's own statistics count blocks in thread caches as allocated."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"{JEMALLOC} is missing")
     with place() as directory:
@@ -151,16 +152,16 @@ def library(suite, name):
 
 
 def loader(suite):
-    """The command that starts a program on the C library of another Debian release."""
+    """The command that starts a program with the C library of another Debian release."""
     paths = os.path.join(LIBCS, suite, "lib") + ":/usr/lib/x86_64-linux-gnu"
     return [library(suite, "ld-linux-x86-64.so.2"), "--library-path", paths]
 
 
 @test(beside=True)
 def heap_other_glibcs():
-    """glibc 2.31, 2.41, and that of Debian testing."""
+    """Works with glibc 2.31, 2.41, and Debian testing's glibc."""
     with place() as directory:
-        old = os.path.join(directory, "held")  # linked with 2.31, because what newer ones link does not run there
+        old = os.path.join(directory, "held")  # linked with 2.31, because programs linked with a newer one do not run on 2.31
         libs = [library("bullseye", name) for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
         run([need_tool("cc"), "-O1", "-D_GNU_SOURCE", os.path.join(ROOT, "tests", "progs", "held.c"), "-nodefaultlibs", "-o", old, *libs,
              "-lgcc"])
@@ -173,7 +174,8 @@ def heap_other_glibcs():
 
 @test(beside=True)
 def heap_other_jemallocs():
-    """jemalloc 5.2.1; 5.3.0 with a tree of three levels; and that of Debian testing. 5.2 takes 16 KiB for aligned blocks."""
+    """Works with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian testing's jemalloc. 5.2 uses
+    16 KiB for aligned blocks."""
     with place() as directory:
         for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
             with Held(directory, "held", "quiet", preload=library(suite, "libjemalloc.so.2")) as held:
@@ -185,7 +187,7 @@ def heap_other_jemallocs():
 
 @test(beside=True)
 def heap_classes():
-    """Objects of C++ classes: dynamic, static and stripped, and without type_info."""
+    """Finds objects of C++ classes in dynamic programs, in static stripped ones, and without type_info."""
     source = os.path.join(ROOT, "tests", "progs", "typed.cc")
     with place() as directory:
         programs = {"typed": [], "stripped": ["-O2", "-s"], "static": ["-O2", "-s", "-static"],
@@ -219,7 +221,7 @@ sys.stdin.read()
 
 @test(beside=True)
 def heap_python():
-    """python3 on malloc: the bytes that mallinfo2() tells, and nothing is lost."""
+    """In a python3 on malloc memtrace finds as many bytes as mallinfo2(), and nothing is lost."""
     python = start(["/usr/bin/python3", "-c", PYTHON], env={**os.environ, "PYTHONMALLOC": "malloc"})
     wanted = int(read_line(python, python.stdout))
     blocks, nbytes = sums(census(python.pid)["allocators"][0], "in_use", "thread_cache")
@@ -231,7 +233,7 @@ def heap_python():
 
 @test(beside=True)
 def heap_redis():
-    """redis-server has jemalloc, and tells what that has allocated."""
+    """redis-server has jemalloc, and prints how much jemalloc has allocated."""
     server, cli = need_tool("redis-server"), need_tool("redis-cli")
     with place() as directory:
         path = os.path.join(directory, "s")
@@ -248,7 +250,7 @@ def heap_redis():
 
 
 def makers_of(stacks):
-    """Blocks that are told of each function of tests/progs/makers.c."""
+    """The number of blocks that memtrace reports for each function of tests/progs/makers.c."""
     blocks = {}
     for row in stacks:
         maker = next((name for name in row["stack"] if name.startswith("make_")), None)
@@ -258,7 +260,7 @@ def makers_of(stacks):
 
 
 def check_makers(preload):
-    """At the defaults. Of the blocks that are told as a function's, those that it did not make."""
+    """At the defaults, at most 5 % of the blocks are reported under a function that did not make them."""
     env = {**os.environ, "LD_PRELOAD": preload} if preload else None
     process = start([os.path.join(PROGS, "makers"), 20000, 60], env=env)
     made, nbytes = {}, {}
@@ -284,7 +286,8 @@ def check_makers(preload):
 
 @test(beside=True, long=True)
 def heap_names_who_made_old_blocks():
-    """Nearly all blocks are older than tracing. Those of make_config() look like those of make_entry(): 1 in 40."""
+    """Finds who made blocks that are older than tracing. One block in 40 is of make_config(), which looks like a
+    block of make_entry()."""
     said = check_makers(None)
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"{JEMALLOC} is missing")
@@ -293,7 +296,8 @@ def heap_names_who_made_old_blocks():
 
 @test(beside=True, long=True)
 def heap_names_who_made_the_keys_of_redis():
-    """Keys that were set before tracing, and as many more while it goes on: each has an entry, a key, an object and a value."""
+    """Finds who made the keys that were set before tracing. More keys are set meanwhile. Each has an entry, a key, an
+    object and a value."""
     server, cli, bench = need_tool("redis-server"), need_tool("redis-cli"), need_tool("redis-benchmark")
     with place() as directory:
         path = os.path.join(directory, "s")
@@ -310,14 +314,14 @@ def heap_names_who_made_the_keys_of_redis():
     told = {row["stack"][0]: row["blocks"] for row in result.json()["origins"]["stacks"] if row["blocks"] > before / 2}
     expect(told, "no row of the keys: ", result.out[-2000:])
     for name, blocks in told.items():
-        # the census was before the last count of keys
+        # the blocks were counted before the last count of keys
         expect(before <= blocks <= 2 * keys, f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
     return f"{before} keys before, {keys} after: {told}"
 
 
 @test(beside=True)
 def heap_words():
-    """The table, what cannot be read, and what cannot be at all."""
+    """The words of the table, and the messages for processes that cannot be read."""
     with place() as directory:
         with Held(directory, "held", "quiet") as held:
             expect_words(told("-p", held.pid, "-n", 3), r"blocks in use +\d", r"free, in thread caches", r"\d+ others",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many processes share one budget of the machine's CPU time. All are traced while it suffices, and in turn when not."""
+"""Many processes share one budget of the machine's CPU time. If it suffices, all are traced; if not, they take
+turns."""
 import contextlib
 import json
 import os
@@ -49,7 +50,7 @@ def mode_of(profile):
 
 
 def trace_quiet():
-    # a block is 24 times the interval: it is always sampled, and stands for itself alone
+    # a block is 24 times as large as the interval, so it is always sampled and has a weight of 1
     with Tracer("-a", "-i", "16K", *LIMITS, "--json", "-f", "none") as tracer:
         process = holder(20, 400000, 2000)
         time.sleep(3)
@@ -61,8 +62,8 @@ def trace_quiet():
 
 @test
 def host_quiet():
-    """If the budget suffices, all processes are traced continuously and exactly. (Other load may disturb a run; three
-    runs in a row would be no chance.)"""
+    """If the budget suffices, all processes are traced continuously and exactly. (Other load may disturb a run, but
+    hardly three runs in a row.)"""
     for _ in range(3):
         profile = trace_quiet()
         if profile and profile["mode"] == "continuous":
@@ -78,9 +79,9 @@ def host_quiet():
 
 
 def trace_storm():
-    """Among idle and modest processes two do nothing but allocate, one of them for some seconds. Returns the profiles,
-    the pid of the one that leaks, the truths of that one and of the modest processes by pid, and how much the other one was
-    slowed down."""
+    """Beside idle and modest processes, two do nothing but allocate: one leaks, and one runs for some seconds only.
+    Returns the profiles, the pid of the process that leaks, the truths of this process and of the modest ones by pid,
+    and how much the other process was slowed down."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
@@ -108,13 +109,13 @@ def trace_storm():
     for pid, cpu_s in cpu.items(): # cost relative to CPU time, or to one core's time if that is more
         pct = profiles[pid]["overhead_pct"] * cpu_s / max(cpu_s, seconds)
         expect(pct < 8, f"cost: {pct:.1f} %, {cpu_s:.1f} s of CPU time in {seconds:.1f} s")
-    slower = traced[0] / max(untraced) - 1 # the machine's noise alone slows it down by a quarter at times
+    slower = traced[0] / max(untraced) - 1 # at times the machine's noise alone is a quarter
     expect(slower < 0.25, f"{100 * slower:.0f} % slower:", untraced, "ns per pair untraced,", traced)
     return profiles, leak.pid, truths, slower
 
 
 def check_storm(profiles, leak, truths, slower):
-    """The leaking process grows fastest of all; the small leak of each modest process is measured."""
+    """The leaking process grows fastest of all. The small leak of each modest process is measured, too."""
     grows = {pid: sum(s.get("growth_bytes_per_s") or 0 for s in p["stacks"]) for pid, p in profiles.items()}
     grows = {pid: grows[pid] for pid in sorted(grows, key=grows.get)[-5:]}
     expect_equal(max(grows, key=grows.get), leak, f"who grows fastest of {grows}")
@@ -139,14 +140,15 @@ def check_storm(profiles, leak, truths, slower):
 
 @test(long=True)
 def host_storm():
-    """The budget holds, no process is slowed down by more, the leak is found, and modest processes are measured."""
+    """The budget is kept, no process is slowed down by more than the limit, the leak is found, and modest processes are
+    measured."""
     return check_storm(*trace_storm())
 
 
 @test(long=True)
 def host_crowd():
-    """Five hundred processes that do little, and a few that do nothing but allocate; one of these ends and one is
-    started. The budget holds, memtrace itself uses little CPU time, and nothing is left over."""
+    """Five hundred processes do little, and a few do nothing but allocate. One of these few ends, and a new one
+    starts. The budget is kept, memtrace itself uses little CPU time, and nothing is left behind."""
     seen, limit = [], 5
     with contextlib.ExitStack() as stack:
         slow = stack.enter_context(renamed("family", "crowded"))

@@ -76,7 +76,7 @@ def input_thread_id():
 
 @test(beside=True)
 def input_memtrace_itself():
-    """memtrace gets its own pid: a shell knows it and becomes memtrace by exec."""
+    """memtrace refuses to trace itself. A shell executes memtrace, so that $$ is memtrace's pid."""
     result = run(["sh", "-c", f"exec {shlex.quote(MEMTRACE)} -p $$ -d 0.1 -q -f none"])
     refused(result, 1, "itself")
 
@@ -113,7 +113,7 @@ def input_no_allocator():
 @test(beside=True)
 def input_32_bit():
     with place() as directory:
-        # the program needs nothing of libc, so that it compiles wherever the compiler can
+        # the program does not use libc, so that it compiles even without a 32-bit libc
         program = compile_c(directory, STATIC.replace("34", "29").replace("syscall", "int $0x80")
                             .replace('"rcx", "r11", ', ""), "-m32", "-nostdlib", "-static")
         if not program:
@@ -130,8 +130,8 @@ def input_32_bit():
 
 @test(beside=True, long=True)
 def input_exits_during_attach():
-    """The target ends at a random moment: memtrace soon writes a profile, or a message. The kernel usually attaches
-    in a time that lets the runs end in every stage of it."""
+    """The target ends at a random moment, and memtrace soon writes a profile or a message. The times are chosen so
+    that some targets end in each stage of attaching."""
     seed = int.from_bytes(os.urandom(4), "little")
     dice = random.Random(seed)
     seen = {0: 0, 1: 0}
@@ -140,7 +140,7 @@ def input_exits_during_attach():
             tracer = Tracer("-p", target.pid, "-o", directory + "/out", "-q", "--json", wait=False)
             time.sleep(dice.uniform(0, 0.4))
             target.process.kill()
-            target.process.wait(10)  # no zombie either
+            target.process.wait(10)  # so that no zombie is left
             result = tracer.wait(20)
             expect(result.status in seen, f"seed {seed}:", result)
             seen[result.status] += 1
@@ -158,7 +158,7 @@ def input_exits_during_attach():
 @test(beside=True)
 def input_not_root():
     with Target("truth_basic") as target:
-        # others may not enter the directory of the build: pass the program as an open descriptor
+        # other users may not enter the build's directory, so the program is passed as a descriptor
         with open(MEMTRACE, "rb") as program:
             path = f"/proc/self/fd/{program.fileno()}"
             result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534",
@@ -169,8 +169,8 @@ def input_not_root():
 
 @test(beside=True)
 def input_not_root_nor_writable():
-    """A user who is not root cannot write the output. The message advises sudo, not another directory: root could write
-    there."""
+    """A user who is not root cannot write the output. The message advises sudo, not another directory, because root
+    could write the output."""
     with Target("truth_basic") as target, place() as directory, open(MEMTRACE, "rb") as program:
         result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
                       f"/proc/self/fd/{program.fileno()}", "-p", target.pid, "-d", "0.1", "-o", directory + "/out"],
@@ -181,7 +181,7 @@ def input_not_root_nor_writable():
 
 @test(beside=True)
 def input_missing_capability():
-    """As root, but without one needed capability: the message names it, and nothing else."""
+    """If root lacks one capability that is needed, the message names this capability only."""
     with Target("truth_basic") as target:
         for drop, name in (("-sys_admin,-perfmon", "cap_perfmon"), ("-sys_admin,-bpf", "cap_bpf"),
                            ("-sys_ptrace,-sys_admin,-bpf,-perfmon", "cap_sys_ptrace")):
@@ -191,14 +191,14 @@ def input_missing_capability():
 
 
 def in_own_mounts(script, *args):
-    """Runs a shell script in a mount namespace of its own. args are its $1 and on."""
+    """Runs a shell script in a mount namespace of its own. args: the script's arguments, from $1 on."""
     return run([need_tool("unshare"), "-m", "--propagation", "private", "sh", "-ec", script, "sh",
                 *args])
 
 
 @test(beside=True)
 def input_kinds_of_this_kernel():
-    """What memtrace finds is what the kernel's version promises."""
+    """memtrace finds all kinds of probe that the kernel's version promises."""
     expect(promised_kinds() <= found_kinds(), f"on {os.uname().release}: {found_kinds()}")
 
 
@@ -289,15 +289,15 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def check_says(select):
-    """Bytes of kernel memory that check announces, and how many of these are for the CPUs."""
+    """Bytes of kernel memory that `memtrace check` announces, and how many of these depend on the number of CPUs."""
     line = re.search(rf"^ *{select} .*", memtrace("check").out, re.M)
     expect(line, f"check says nothing of {select}")
     return [float(n) * UNITS[unit] for n, unit in re.findall(r"([\d.]+) (B|KiB|MiB|GiB)\b", line[0])][:2]
 
 
 def tables_of(pid):
-    """Bytes of the process's kernel tables, and of those with a part for each CPU, as the kernel counts them. Each table
-    counts once."""
+    """The kernel's count of the bytes of the process's BPF maps: of all, and of those with a part for each CPU. Each
+    map counts once."""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}", encoding="utf-8") as file:
@@ -309,9 +309,9 @@ def tables_of(pid):
 
 @test
 def check_kernel_memory():
-    """The kernel memory that check announces is what the kernel counts during the run. Two things differ: samples recorded
-    meanwhile, and the buffers for records of mappings. These take half a megabyte for each CPU, which the kernel counts
-    elsewhere."""
+    """The kernel memory that `memtrace check` announces is what the kernel counts during the run, with two
+    exceptions: samples that are recorded meanwhile, and the buffers for records of mappings. The kernel counts these
+    buffers, half a megabyte for each CPU, elsewhere."""
     cpus = os.sysconf("SC_NPROCESSORS_CONF")
     with Target("truth_basic") as target:
         for select, args in (("-p", ("-p", target.pid)), ("-a,", ("--comm", "truth_basic"))):
@@ -331,8 +331,8 @@ def with_descriptors(n, *args):
 
 @test(beside=True)
 def input_few_descriptors():
-    """With too few descriptors memtrace says how many it may have and how many it needs, and begins nothing. With as many
-    as it asks for it captures everything and writes all of it."""
+    """With too few descriptors memtrace says how many it may have and how many it needs, and does not begin. With as
+    many descriptors as it needs it captures everything and writes everything."""
     with Target("truth_basic") as target:
         for select in (("-p", target.pid), ("--comm", "truth_basic")):
             for n in (6, 12, 64):
@@ -340,7 +340,7 @@ def input_few_descriptors():
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
                 expect_equal(changed_text(target.pid), [], "code that is changed")
-    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # this is without any pid: one pid needs four more
+    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # for no pid; one pid needs four more
     refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs {needed + 4} at least")
     for options in (), ("--what", "heap,regions"):
         with Target("truth_basic") as target, place() as directory:
@@ -370,7 +370,7 @@ def input_few_descriptors_for_many():
         try:
             while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
                 pass
-            # every 12th only: the tables could not hold the memory of all
+            # only every 12th allocates: the tables could not hold the memory of all
             truths = {target.pid: target.go() for target in targets[::12]}
             tracer.send_signal(2)
             out, err = tracer.communicate(timeout=60)
@@ -391,7 +391,7 @@ def input_few_descriptors_for_many():
 
 
 def refused_before_start(target, output, *words, runner=run):
-    """The error comes before anything is traced: -d 30 would take longer than the test allows."""
+    """The error is found before tracing begins: a run with -d 30 would take longer than the test allows."""
     begin = time.monotonic()
     result = runner([MEMTRACE, "-p", target.pid, "-d", "30", "-o", output])
     refused(result, 1, *words)
@@ -425,7 +425,7 @@ def output_read_only():
 
 @test(beside=True)
 def output_not_permitted():
-    """Root writes everywhere, but not without CAP_DAC_OVERRIDE."""
+    """Root can write everywhere with CAP_DAC_OVERRIDE, but not without it."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, 65534, 65534)
         os.chmod(directory, 0o500)
@@ -448,8 +448,7 @@ def output_disk_is_full():
 
 @test(beside=True)
 def output_disk_fills_meanwhile():
-    """The disk fills during the run. An earlier file is still there, unchanged, and no
-    half-written file is."""
+    """The disk fills during the run. An earlier file stays as it was, and no half-written file is left."""
     with Target("truth_sampled", "--scale", "20") as target, place() as directory:
         # $1 the pid, $2 memtrace
         script = f"""
@@ -460,7 +459,7 @@ def output_disk_fills_meanwhile():
             dd if=/dev/zero of=fill bs=4k 2>/dev/null || true
             status=0; wait $memtrace || status=$?
             grep -v probe err; echo "status $status"; cat out.$1.heap; ls"""
-        target.say("go")  # it runs while traced, or before that: either way there is a heap to write
+        target.say("go")  # whether it runs before tracing or during it, there is a heap to write
         result = in_small_disk(directory, script, target.pid, MEMTRACE)
         expect_equal(result.status, 0, result)
         expect_words(result.out, f"cannot write out.{target.pid}.heap: No space", "^status 1$",
@@ -484,7 +483,7 @@ def output_full_device():
 
 @test(beside=True)
 def output_closed():
-    """stdout is closed, or a pipe that nobody reads: the files are written all the same."""
+    """The files are written even if stdout is closed, or is a pipe that nobody reads."""
     with Target("truth_basic") as target:
         for redirect in (">&-", "| true"):
             with place() as directory:

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""jeprof, on our .heap, gives the functions and bytes of our own JSON, table and .collapsed.
+"""jeprof reads from memtrace's .heap file the functions and bytes of memtrace's JSON, table and .collapsed.
 
-Both the heap file and jeprof round. The heap file holds a pair of integers for a stack, which jeprof multiplies by a factor.
-The result is off by up to half a byte, or by 0.5 % where a stack's objects cannot be an integer (TOLERANCE in
-user/encode/heap_v2.c). At an interval of 1 a block of one byte reads as 1.58. jeprof then cuts off the fraction of
-each line. So a
-stack may differ by 0.5 % of its bytes or by one byte for each of its entries in the heap file, and by one
-byte for the line."""
+Both the heap file and jeprof round. The heap file has a pair of integers for a stack, which jeprof multiplies by a
+factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's number of objects is not an integer
+(TOLERANCE in user/encode/heap_v2.c). At an interval of 1, jeprof reads a block of one byte as 1.58. It then cuts off
+the fraction of each line. So a stack may differ by 0.5 % of its bytes or by one byte for each of its entries in the
+heap file, and by one byte for the line."""
 import re
 
 from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,
@@ -18,8 +17,8 @@ LIBC_NAMES = ("strdup", "strndup")
 
 
 def plain(name):
-    """jeprof's malloc@@GLIBC_2.2.5<0000000000099060> -> malloc; __strdup -> strdup, and
-    __GI___strdup, which is its name in libc's debug information, -> strdup."""
+    """malloc@@GLIBC_2.2.5<0000000000099060>, as jeprof writes it -> malloc; __strdup, and its name in libc's debug
+    information, __GI___strdup -> strdup."""
     name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
     name = name.split("@@")[0].removeprefix("__GI_")
     return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name
@@ -32,7 +31,7 @@ def program_functions(path):
 
 
 def read_collapsed(text, known):
-    """(root, ..., leaf) with only the known functions -> [bytes, lines]."""
+    """(root, ..., leaf) -> [bytes, lines]. Only known functions are in the stacks."""
     stacks = {}
     for line in text.splitlines():
         m = re.fullmatch(r"(.+) (\d+)", line)
@@ -67,16 +66,16 @@ def our_stacks(profile, known):
 
 
 def compare(got, wanted, what):
-    """got, wanted: name or stack -> [bytes, ...]. An entry that only one of them has must be of nearly no bytes."""
+    """got, wanted: name or stack -> [bytes, ...]. An entry that only one of the two has must have nearly no bytes."""
     for key in got.keys() | wanted.keys():
         a, n = got.get(key, (0, 0))
         b, m = wanted.get(key, (0, 0))
-        # a stack is one or two entries in the heap file
+        # a stack has one or two entries in the heap file
         expect(abs(a - b) <= max(0.005 * b, 2 * max(n, m) + 1), f"{what} {key}: {a}, ours {b}")
 
 
 def check_lines(path):
-    """Reads every line as flamegraph.pl does: no name may break a line."""
+    """Reads every line as flamegraph.pl does. No name may break a line."""
     total = 0
     with open(path, encoding="utf-8", newline="\n") as file:
         for line in file:

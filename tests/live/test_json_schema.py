@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every line of JSON fits docs/memtrace.schema.json, and has no key that the schema does not have. (test_agent.py checks
-what the agent answers against docs/agent.schema.json.)"""
+"""Every line of JSON fits docs/memtrace.schema.json, and has only keys of the schema. (test_agent.py checks the agent's
+answers against docs/agent.schema.json.)"""
 import copy
 import json
 import os
@@ -20,7 +20,8 @@ def read(path):
 
 
 def validator(kind, path="docs/memtrace.schema.json"):
-    """Validators for one kind of document and for the whole schema. The first gives better messages than "none of five"."""
+    """Validators for one kind of document and for the whole schema. The first has better messages than "none of
+    five"."""
     if not jsonschema:
         raise NotRunnable("python3-jsonschema is not installed")
     schema = json.loads(read(path))
@@ -59,7 +60,7 @@ def keys_of(value):
 
 
 def expect_keys(documents, *keys):
-    """Checks that the documents have these keys. The run was made to print them: without them it did not try the schema."""
+    """Checks that the documents have these keys. If a key is missing, the run did not test its part of the schema."""
     missing = set(keys) - keys_of(documents)
     expect(not missing, "no document has", *sorted(missing))
 
@@ -89,7 +90,7 @@ def json_schema_of_a_profile():
                     "live_by_age", "high_bytes", "planned_s", "probes", "memtrace", "kinds", "earlier_gone_bytes")
         expect_equal({d["what"] for d in documents}, {"heap", "regions"}, "what")
         one, whole = validator("profile")
-        # the schema must refuse an unknown key anywhere: otherwise the test could not fail
+        # the schema must refuse an unknown key anywhere, or else this test could not fail
         for d in documents:
             for name in [None, *(key for key, value in d.items() if any(objects_in(value)))]:
                 spoilt = copy.deepcopy(d)

@@ -7,7 +7,7 @@ from test_stacks import check_complete, trace_command
 
 
 def trace_chain(program, kind=None):
-    """Returns the stacks that the program states; the stacks found, by bytes; the profile."""
+    """Returns the stacks that the program names, by bytes; the stacks found, by bytes; and the profile."""
     with Target(program) as target:
         with Tracer("-p", target.pid, "-i", "1", "--no-inline", "-f", "none", "--json",
                     *(["--probe-kind", kind] if kind else [])) as tracer:
@@ -21,8 +21,8 @@ def trace_chain(program, kind=None):
 
 
 def check_chain(program, kind=None):
-    """Each of the program's own functions is where the program says, and every stack is whole, those of the
-    language's runtime included."""
+    """Each of the program's own functions is in the stacks that the program names. Every stack is whole, also those of
+    the language's runtime."""
     truth, found, profile = trace_chain(program, kind)
     own = {name for names in truth.values() for name in names}
     for size, names in truth.items():
@@ -53,13 +53,13 @@ def stacks_of_stripped_go():
 
 @test_each_kind(beside=True)
 def stacks_of_rust(kind):
-    """Optimized, in both ways to mangle names."""
+    """Stacks of an optimized Rust program are whole, with both ways to mangle names."""
     return ", ".join(check_chain(program, kind) for program in ("rust_chain", "rust_chain_v0"))
 
 
 @test(beside=True)
 def stacks_of_go_and_rust_are_complete():
-    """Debian's own binaries, stripped: OpenSSL under goroutines, a Rust program with threads."""
+    """Stacks of Debian's own stripped binaries: OpenSSL below goroutines, and a Rust program with threads."""
     for tool in ("gocryptfs", "rg"):
         need_tool(tool)
     told = [check_complete(trace_command("4K", "gocryptfs", "-speed"), "gocryptfs")]

@@ -19,8 +19,8 @@ def measure(program, method, seconds):
 
 
 def found(record):
-    """The leaks are the first rows of the table, in order, each at about its rate (a 95 % interval misses at times).
-    Nothing else grows."""
+    """The leaks are the first rows of the table, in order, each with about its rate (a 95 % interval misses at
+    times). No other stack grows."""
     return (record["first"] and not record["innocents"] and
             all(leak["low"] is not None and leak["low"] < 1.5 * leak["truth"] and
                 leak["high"] > 0.5 * leak["truth"] for leak in record["leaks"].values()))

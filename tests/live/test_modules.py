@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory by component: of a real server, with rules as its user would write them."""
+"""Memory by component, of a real server, with rules as the server's user would write them."""
 import json
 import os
 import re
@@ -19,7 +19,7 @@ TABLE = re.compile(r"^COMPONENT(?:.* % .*\n)+", re.M)
 
 @test(beside=True)
 def modules_redis():
-    """Networking, data and the remainder add up to the whole, exactly in objects."""
+    """Networking, data and the remainder add up to the whole; their objects exactly."""
     keys = 3000
     with place() as directory, redis_server() as (server, socket):
         rules = os.path.join(directory, "rules")
@@ -52,7 +52,7 @@ def modules_redis():
 
 @test(beside=True)
 def modules_wrong_file():
-    """A rules file that is missing or malformed: the error, with its line, comes before anything is traced."""
+    """If a file of rules is missing or malformed, the error comes before tracing begins and names the line."""
     with place() as directory:
         path = os.path.join(directory, "rules")
         for text, why in ((None, "cannot open"), ("a function f\nb symbol g\n", "line 2")):
@@ -66,7 +66,7 @@ def modules_wrong_file():
 
 @test(beside=True)
 def modules_of_a_run_in_json():
-    """Bytes and objects of each component, exactly, and of the memory that no component claims."""
+    """Bytes and objects of each component, and of the memory of no component, are exact."""
     with place() as directory:
         rules = os.path.join(directory, "rules")
         with open(rules, "w", encoding="utf-8") as file:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Something happens at a random moment of attaching, tracing, looking, or the end: to memtrace, to its keeper, to its target, or
-to what memtrace writes to or waits for. No target is harmed and no probe is left. When memtrace is stopped or killed, its
-probes are gone within a second or two (those of the kind perf take longer).
+"""An event happens at a random moment of attaching, tracing, reading or ending: to memtrace, to its keeper, to its
+target, or to a file or server that memtrace writes to or waits for. No target is harmed and no probe is left. When
+memtrace is stopped or killed, its probes are gone within a second or two (probes of the kind perf take longer).
 
 `make moments N=1000` tries 1000 moments; the suite tries a few."""
 import concurrent.futures
@@ -20,8 +20,8 @@ from test_stall import BACK_S, keeper_of
 
 MOMENTS = int(os.environ.get("MEMTRACE_MOMENTS", 40))
 AT_ONCE = 4
-TRACED_S = 1.6  # -d; a moment lies within this time, or shortly before or after
-SLACK_S = 1.0  # allowed for a machine on which four of these run at once
+TRACED_S = 1.6  # the value of -d. A moment is within this time, or shortly before or after it
+SLACK_S = 1.0  # added because four runs share the machine
 
 
 class Moment:
@@ -95,7 +95,7 @@ def keeper_killed(m):
     try:
         keeper = keeper_of(m.tracer.pid)
         os.kill(keeper, signal.SIGKILL)
-    except (AssertionError, OSError):  # the keeper is not there yet, or has ended
+    except (AssertionError, OSError):  # the keeper has not started yet, or has ended
         m.expect_end((0,))
         return 0
     took = m.wait_withdrawn()
@@ -183,7 +183,7 @@ def output_unread(m):
 
 
 def debuginfod_silent(m):
-    """A debuginfod server that accepts each request and answers none."""
+    """memtrace uses a debuginfod server that accepts each request and answers none."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
         m.begin(env={**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}"})
         with contextlib.suppress(ProcessLookupError):
