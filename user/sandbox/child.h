@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A child process that works on a hostile file, in the sandbox (sandbox.h): a library that reads
- * ELF files, or a scan of another process's memory (heap/scan.h). The parent gets from it only
- * bytes, none of which it trusts, and the exit status. */
+/* A child process that works on a hostile file in the sandbox (sandbox.h): it calls a library that
+ * reads ELF files, or scans another process's memory (heap/scan.h). The parent gets only bytes and
+ * the exit status from the child, and trusts none of the bytes. */
 #ifndef MEMTRACE_SANDBOX_CHILD_H
 #define MEMTRACE_SANDBOX_CHILD_H
 
@@ -21,18 +21,18 @@ struct child_task {
 	int file_fd;  /* becomes CHILD_FILE_FD */
 	int other_fd; /* becomes CHILD_OTHER_FD; -1: none */
 
-	/* Both run in the child. open_other runs as user nobody, before the child is sealed. It
-	 * opens the other file that file_fd names and returns a descriptor or -1. If open_other is
-	 * NULL, the other file is the one behind other_fd. read runs after sealing: it reads the
-	 * files and writes the parent's data to out. read's argument other_fd is -1 when there is
-	 * no other file. */
+	/* open_other and read run in the child. open_other runs as user nobody, before the child is
+	 * sealed. It opens another file that the file behind file_fd names, and returns a
+	 * descriptor or -1. If open_other is NULL, the other file is the one behind other_fd. read
+	 * runs after sealing: it reads the files and writes the parent's data to out. read's
+	 * argument other_fd is -1 when there is no other file. */
 	int (*open_other)(int file_fd, void *ctx);
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
 	void *ctx;
 
 	double patience_s;		      /* limit for the whole task */
 	const struct stream_waiting *waiting; /* NULL: nobody */
-	size_t max_bytes;		      /* that the child may write */
+	size_t max_bytes;		      /* the most bytes that the child may write */
 	uint64_t max_memory;	/* of address space, in addition to what fork copies and to the size
 			      * of the files; 0: 4 GiB */
 	void (*in_child)(void); /* for tests, before read; NULL: nothing */
@@ -47,10 +47,11 @@ int child__start(const struct child_task *task, struct child **ret);
 /* The stream of what the child writes; owned by child. */
 struct stream *child__stream(struct child *child);
 
-/* Kills the child, if it has not ended by itself, and frees it. 0: the child reports that all is
- * done; -ENODATA: the file has no data for the task; -EPERM: no sandbox is available here, so
- * nothing was read; -ECHILD: the child failed or was killed; -ETIMEDOUT: the kernel does not end
- * the child, because what it reads does not come. It is left behind and ends when that comes. */
+/* Kills the child, if it has not ended by itself, and frees it. 0: the child reports success;
+ * -ENODATA: the file has no data for the task; -EPERM: no sandbox is available here, so nothing was
+ * read; -ECHILD: the child failed or was killed; -ETIMEDOUT: the kernel does not end the child,
+ * because it waits for data of a file. The child is then left behind, and ends when the data
+ * come. */
 int child__end(struct child *child);
 
 #endif

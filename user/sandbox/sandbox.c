@@ -42,7 +42,8 @@ static int keep_only(const int *fds, size_t n)
 	null = null < 0 ? -1 : fcntl(null, F_DUPFD, end);
 	if (null < 0)
 		return -errno;
-	/* First copy all to higher numbers: one may have the final number of another. */
+	/* First copy all to higher numbers, because a descriptor may have the final number of
+	 * another one. */
 	for (size_t i = 0; i < n; i++) {
 		copies[i] = fcntl(fds[i], F_DUPFD, end);
 		if (copies[i] < 0)
@@ -57,7 +58,7 @@ static int keep_only(const int *fds, size_t n)
 	return close_range((unsigned int)end, ~0u, 0) ? -errno : 0;
 }
 
-/* fork does not copy the parent's shared mappings: a write to one here would change the parent's
+/* fork does not copy shared mappings: a write to one in the child would change the parent's
  * memory. */
 static int unmap_shared(void)
 {
@@ -79,7 +80,7 @@ static int unmap_shared(void)
 	return ferror(maps) ? -EIO : 0;
 }
 
-/* Best effort: a failure harms only memtrace. */
+/* Makes the kernel kill this child first when memory is short. A failure harms only memtrace. */
 static void die_first(void)
 {
 	int fd = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
@@ -171,7 +172,7 @@ static int limit_memory(uint64_t more_bytes)
 #define LOAD(at)       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (at))
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define DENY	       RETURN(SECCOMP_RET_ERRNO | EPERM)
-/* Loads the low half of an argument (little-endian): descriptors and protections have only that. */
+/* Loads the low half of an argument (little-endian). Descriptors and protections fit into it. */
 #define LOAD_ARG(i) LOAD(offsetof(struct seccomp_data, args) + 8 * (i))
 
 #define ALLOW(nr) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (nr), 0, 1), RETURN(SECCOMP_RET_ALLOW)

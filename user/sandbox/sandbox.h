@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A sandbox for a forked child. The child is about to run a library on data that may be hostile, so
- * it gives up for good everything except computing on the files that it was given.
+/* A sandbox for a forked child. The child is about to run a library on data that may be hostile. So
+ * it gives up, for good, all rights except to compute and to read the files that it was given.
  *
- * There are two steps, because a file may have to be opened between them: as the user nobody, not
- * as root. */
+ * There are two steps. Between them the child may open one more file, as the user nobody, not as
+ * root. */
 #ifndef MEMTRACE_SANDBOX_SANDBOX_H
 #define MEMTRACE_SANDBOX_SANDBOX_H
 
@@ -24,7 +24,7 @@
  * after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
-/* The same, but the user stays: root, too, who has no capabilities then. */
+/* The same, but the child keeps its user. If this is root, it has no capabilities. */
 int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
 
 /* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address

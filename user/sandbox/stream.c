@@ -20,7 +20,7 @@ struct stream {
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
 	const struct stream_waiting *waiting;
 	size_t left;	/* bytes that may still come */
-	size_t at, end; /* the part of buf that was not taken yet */
+	size_t at, end; /* the part of buf that is not read yet */
 	unsigned char buf[65536];
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads bytes from an untrusted sender: no more of them than a limit, and none after a deadline. */
+/* Reads bytes from an untrusted sender: at most a limit of bytes, and none after a deadline. */
 #ifndef MEMTRACE_SANDBOX_STREAM_H
 #define MEMTRACE_SANDBOX_STREAM_H
 
@@ -30,7 +30,7 @@ void stream__free(struct stream *stream);
  * stream ends within the len bytes or exceeds max_bytes; or a read error. */
 int stream__read(struct stream *stream, void *to, size_t len);
 
-/* Like stream__read(), where the stream must not end yet: 0, or negative errno as above. */
+/* Like stream__read(), but the end of the stream is an error: 0, or negative errno as above. */
 int stream__read_all(struct stream *stream, void *to, size_t len);
 
 #endif
