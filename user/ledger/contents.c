@@ -8,10 +8,11 @@
 #include "ledger/internal.h"
 
 #define BATCH	  256  /* blocks that are read at once */
-#define DUE_LEAST 0.1  /* share of blocks: a smaller one makes no difference */
+#define DUE_LEAST 0.1  /* share of blocks: a smaller one is ignored */
 #define DISPROVED (-2) /* logarithm of a ratio of chances: one to seven */
 
-/* Multiplies and shifts, with a secret multiplier. The last word is filled up with zeros. */
+/* Hashes by multiplying and shifting, with a secret multiplier. The last word is padded with
+ * zeros. */
 static uint64_t hash(const struct survivors *s, const unsigned char *content, size_t len)
 {
 	uint64_t h = s->seed[0] ^ len, k = s->seed[1] | 1;
@@ -26,9 +27,9 @@ static uint64_t hash(const struct survivors *s, const unsigned char *content, si
 	return h;
 }
 
-/* Reads the blocks that `wanted` accepts. Calls `got` for each with its hash, or with NULL if
- * nothing is there. If the reader fails on the way, `got` is not called at all. A look at half of
- * the blocks would count changes, but not the time in which they happened. */
+/* Reads the blocks that `wanted` accepts. Calls `got` for each block with its hash, or with NULL if
+ * its address cannot be read. If the reader fails at any block, `got` is not called at all. Else
+ * changes of half of the blocks would be counted without the time in which they happened. */
 static int read_contents(struct survivors *s,
 			 bool (*wanted)(const struct survivors *s, const struct survivors_block *b),
 			 void (*got)(struct survivors *s, struct survivors_block *b,
@@ -107,8 +108,8 @@ static void note_later(struct survivors *s, struct survivors_block *b, const uin
 	s->counts.unmapped += h == NULL;
 }
 
-/* The age, in net seconds at now_s, at which blocks of the window are counted. It begins at the
- * window's middle, or at the end of a continuous stretch. */
+/* The age of a window's blocks at now_s, net seconds. It is counted from the window's middle, or
+ * from the end of a continuous stretch. */
 static double age_of(const struct survivors *s, const struct net_clock *clock, uint32_t window,
 		     double now_s)
 {
@@ -118,7 +119,7 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 	return now_s - (w->continuous ? end : (net_clock__at(clock, w->start_ns) + end) / 2);
 }
 
-/* Are the block's contents compared, and the block counted by stack? */
+/* Are the block's contents compared and counted for its stack? */
 static bool is_asked(const struct survivors *s, const struct survivors_block *b)
 {
 	return may_live(s, b) && !is_theirs(s, &b->live, b->window);
@@ -196,8 +197,8 @@ static int compare_contents(const void *a, const void *b)
 	return (x->hash > y->hash) - (x->hash < y->hash);
 }
 
-/* Sum of a class and its neighbours: windows and looks that follow each other may fall into two
- * classes of age. */
+/* Sum of a class and its neighbours: a window and the reading of contents after it may fall into
+ * two classes of age. */
 static double around(const float *by_class, int class)
 {
 	double sum = 0;
@@ -213,10 +214,10 @@ static double around(const float *by_class, int class)
  * blocks at these addresses are freed, and c the rate at which contents change. Blocks that look
  * unchanged are freed at the rate c if contents show every end, but at the rate m if contents miss
  * ends. Let n be the frees of unchanged blocks that were watched for t seconds. n is Poisson, so
- * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If that
- * does not speak against m, contents have missed all changes that were due at the rate m but were
- * not seen. slower: how many times as much wall time a net second of a window has as a net second
- * of a gap. */
+ * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If this
+ * difference does not rule out m, contents have missed all changes that were due at the rate m but
+ * were not seen. slower: how many times as much wall time a net second of a window has as a net
+ * second of a gap. */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;

@@ -16,15 +16,15 @@ static inline double weight_bytes(const struct abi_live *live)
  * (windowed_born__trust()). */
 double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
 
-/* Blocks that realloc has made in a window are counted by reallocs (reallocs.h), and only followed
- * here. */
+/* Is it a block that realloc has made in a window? reallocs.h counts such blocks, so here they are
+ * only followed. */
 static inline bool is_theirs(const struct survivors *s, const struct abi_live *live,
 			     uint32_t window)
 {
 	return live->birth == BIRTH_GROWN && !s->windows[window].continuous;
 }
 
-/* The counts, by age, of the blocks of the stack that were born in this window. NULL: out of
+/* Returns the counts, by age, of the stack's blocks that were born in this window. NULL: out of
  * memory. */
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,
 					 uint32_t window);

@@ -9,21 +9,23 @@
 #include "base/vector.h"
 #include "profile/parts.h"
 
-#define NS	    1e-9
-#define APART_NS    200000000ULL
-#define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
-#define LEAST_MAX   0.5
-#define GRID	    400
-#define REACH	    3	   /* standard errors */
-#define MUCH	    10	   /* times the cost */
-#define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
-#define IN_WINDOWS  0.02   /* least share of cost for a window to be used */
-#define BESIDE	    4	   /* gaps up to this many windows away are used */
-#define LEAST_N	    4	   /* windows needed for a spread */
-#define DOUBT	    3	   /* standard errors */
-#define LEAST_RATE  262144 /* bytes per net second: less is a log or a timer, no program's work */
-#define MOSTLY	    0.5
-#define LEARN_EVERY 64 /* estimate again after 1/64 more points: fewer change little */
+#define NS	   1e-9
+#define APART_NS   200000000ULL
+#define LEAST_NET  0.02 /* least_net() if a call's cost is not known */
+#define LEAST_MAX  0.5
+#define GRID	   400
+#define REACH	   3	  /* standard errors */
+#define MUCH	   10	  /* times the cost */
+#define IN_GAPS	   0.2	  /* largest share of cost in the CPU time of a gap */
+#define IN_WINDOWS 0.02	  /* least share of cost for a window to be used */
+#define BESIDE	   4	  /* gaps that are up to this many windows away are used */
+#define LEAST_N	   4	  /* windows needed for a spread */
+#define DOUBT	   3	  /* standard errors */
+#define LEAST_RATE 262144 /* bytes per net second: fewer are a log or a timer, not work */
+#define MOSTLY	   0.5
+#define LEARN_EVERY                                                                                \
+	64 /* F is estimated again after 1/64 more points, because fewer change
+		        * little */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {
@@ -33,7 +35,8 @@ void net_clock__init(struct net_clock *c, double call_ns, double spread)
 	};
 }
 
-/* The least net time, as a share of the cost, or of the CPU time where most of it is cost. */
+/* The least net time / cost. If nearly all of the CPU time is cost, it also serves as the least net
+ * time / CPU time. */
 static double least_net(const struct net_clock *c)
 {
 	return c->least > 0 ? c->least : LEAST_NET;
@@ -63,8 +66,8 @@ static int reserve(struct net_clock *c)
 	return VECTOR_RESERVE(c->at, c->room, c->n + 1);
 }
 
-/* Net time from one point to a later one. The cost is known to a tenth or so. Where the cost is
- * nearly all of the CPU time, a little of that time is still the process's own. */
+/* Net time from one point to a later one. The cost is known to a tenth or so. Even if the cost
+ * seems to be all of the CPU time, a little of that time is the process's own. */
 static double net_between(const struct net_clock *c, const struct net_clock_point *from,
 			  const struct net_clock_point *to)
 {
@@ -95,7 +98,7 @@ int net_clock__add(struct net_clock *c, uint64_t wall_ns, double cpu_ns, double 
 		return 0;
 	point.cpu_s = fmax((cpu_ns - c->cpu_ns) * NS, last ? last->cpu_s : 0);
 	point.cost_s = fmax((cost_ns - c->cost_ns) * NS, last ? last->cost_s : 0);
-	/* between two points that are close together the clock is a straight line anyway */
+	/* the last point may go: the clock is linear between its neighbours */
 	if (c->n > 1 && wall_ns - c->at[c->n - 2].wall_ns < c->apart_ns && !last->keep) {
 		c->n--;
 		c->n_free--;
@@ -214,8 +217,8 @@ static struct span all_windows(const struct net_clock *c)
 }
 
 /* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
- * 0: not known. The ends of a gap are slowed a little, while probes come and go. So more than one
- * gap is used. */
+ * 0: not known. At the ends of a gap, probes that come and go slow the process a little. So more
+ * than one gap is used. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;
@@ -240,8 +243,8 @@ static double rate_around(const struct net_clock *c, size_t i)
 	return net > 0 ? work / net : 0;
 }
 
-/* The relative variance of the rate between gaps. Windows have the same variance if reads come in
- * lumps. */
+/* The relative variance of the rate between gaps. If a process reads in bursts, windows have the
+ * same variance. */
 static double rate_variance(const struct net_clock *c)
 {
 	double work = 0, net = 0, squares = 0;
@@ -261,7 +264,7 @@ static double rate_variance(const struct net_clock *c)
 	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
 }
 
-/* What the work in windows tells of their net time; n: windows with all of this known. */
+/* The net time of windows as their work shows it; n: windows for which all of this is known. */
 struct by_work {
 	double cpu, cost, net; /* seconds */
 	double variance;       /* of net */
@@ -315,7 +318,7 @@ static bool works(const struct net_clock *c)
 	return working > MOSTLY * all;
 }
 
-/* How likely F is to be `miss` away from its expected value. A constant factor is left out. */
+/* The density of F at the distance `miss` from its expected value, without a constant factor. */
 static double density_of_miss(double miss, double error)
 {
 	double wide = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -324,12 +327,12 @@ static double density_of_miss(double miss, double error)
 	       NET_CLOCK_FELT_OFF * exp(-miss * miss / wide / wide / 2) / wide;
 }
 
-/* Finds F and its error from two facts. The first is what is known of F before anything is seen:
- * `before` +- `error`. The second is that the net time of windows, their CPU time less F times
- * their cost, is above zero. Bayes' rule is applied over x = net time / cost. With r = CPU time /
- * cost, F is r - x. By the first fact, F is normal with mean `before` and error `error` or, with
- * the chance NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least least_net().
- * Above that, every order of magnitude of x is equally likely before the first fact is used. */
+/* Finds F and its error from two facts. The first is the earlier knowledge of F: `before` +-
+ * `error`. The second is that the net time of windows, their CPU time less F times their cost, is
+ * above zero. Bayes' rule is applied over x = net time / cost. With r = CPU time / cost, F is r -
+ * x. By the first fact, F is normal with mean `before` and error `error` or, with the chance
+ * NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least least_net(). Without the
+ * first fact, every order of magnitude of x above least_net() is equally likely. */
 static void weigh_net(struct net_clock *c, double before, double error)
 {
 	double sum = 0, first = 0, second = 0, least = least_net(c), most, ratio, x,
@@ -357,8 +360,8 @@ static void weigh_net(struct net_clock *c, double before, double error)
 	c->felt_error = fmin(x * sqrt(fmax(second / sum - log(x) * log(x), 0)), wide);
 }
 
-/* Combines the net time that work shows with the earlier knowledge. Returns the ratio of the
- * combined net time to that by work; 0: work is no clock here. */
+/* Combines the net time by work with the earlier knowledge of F. Returns the combined net time /
+ * the net time by work; 0: work cannot be used here. */
 static double weigh_work(struct net_clock *c)
 {
 	struct by_work w = add_up_work(c);
@@ -384,9 +387,9 @@ static double weigh_work(struct net_clock *c)
 	return net / w.net;
 }
 
-/* The factor that makes the net times of windows add up to what F says of all windows together. F
- * is a little off in a single window. Where little is left in each, some seem to have none; raising
- * those to the least makes the sum too large. */
+/* The factor that makes the net times of windows add up to the net time that F gives for all
+ * windows together. F differs a little between windows. If windows have little net time, some seem
+ * to have none. They are given the least net time, which makes the sum too large. */
 static double excess(const struct net_clock *c)
 {
 	struct span all = all_windows(c);

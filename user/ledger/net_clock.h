@@ -12,27 +12,28 @@
 #define NET_CLOCK_MAX 4096 /* points between windows */
 
 /* Calibration tells what a process's calls and samples should cost. In a window, the probes really
- * cost the process F times as much. These constants are the mean and standard error of F before
- * anything of a process is seen. Loops of malloc and free, and caches that do little else, had 1.00
- * to 1.16 in four runs of 5 to 7 windows. A process that reads and writes finds the probes' code in
- * no CPU cache after its system calls, so that F may be larger. Its work (WORK below) tells F:
- * redis-server had 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Where
- * probes take most of the CPU time, this knowledge of F says little about net time, which is the
- * rest. */
+ * cost the process F times as much. These constants are the mean and standard error of F while
+ * nothing is known of the process. Loops of malloc and free, and caches that do little else, had
+ * 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no CPU
+ * cache, so F may be larger for a process that reads and writes. Its work (WORK below) tells
+ * F: redis-server had 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Net
+ * time is CPU time less the cost of probes. If this cost is most of the CPU time, such knowledge of
+ * F says little about net time. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5
 #define NET_CLOCK_FELT_IO_ERROR 0.5
-/* The chance that F is further off, and by how much. One virtual machine has traps of 6 us (page
- * table isolation), and two CPUs that slow each other. There calibration said 6 to 10 us. There the
- * same loops and caches had 0.59 to 1.29 in 26 runs. */
+/* The chance that F is further from its expected value, and the deviation then. One virtual machine
+ * has traps of 6 us (page table isolation), and two CPUs that slow each other. There calibration
+ * gave 6 to 10 us, and F was 0.59 to 1.29 for the same loops and caches in 26 runs. */
 #define NET_CLOCK_FELT_OFF	 0.2
 #define NET_CLOCK_FELT_OFF_ERROR 0.25
 
 /* The least time of an allocator call together with what its caller does with the block,
- * nanoseconds. A loop of malloc and free that does nothing else takes 3 to 5 for each call
- * (docs/overhead.md); one that does anything takes three times that. Net time is at least this much
- * for each call, however little of a window's CPU time the estimated cost leaves. */
+ * nanoseconds. A loop of malloc and free that does nothing else takes 3 to 5 ns for each call
+ * (docs/overhead.md). A loop that does something with the block takes three times as long. Net time
+ * is at least this much for each call, however little of a window's CPU time the estimated cost
+ * leaves. */
 #define NET_CLOCK_CALL_NS 15
 
 /* WORK. The bytes that go through a process's system calls (rchar + wchar of /proc/PID/io) show how
@@ -41,11 +42,11 @@
  *
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
- * a ratio estimator. Its error comes from its spread between windows and that of r between gaps
+ * a ratio estimator. Its error comes from two spreads: of F between windows, and of r between gaps
  * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is combined with the earlier knowledge of
- * F by inverse variances. An estimate further away than three standard errors is not believed. For
- * example, bytes that go by the wall clock give F = 0, which is impossible for a process that
- * probes slow down. If the estimate is believed, net time is shared out among windows by their
+ * F by inverse variances. If the two differ by more than three standard errors, the estimate is not
+ * used. For example, bytes that go by the wall clock give F = 0, which is impossible for a process
+ * that probes slow down. If the estimate is used, net time is divided among windows by their
  * bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
@@ -59,21 +60,21 @@ struct net_clock {
 	} * at;				     /* ascending in each field but work */
 	size_t n, room;
 	double cpu_ns, cost_ns; /* totals of the first point */
-	/* points closer together than this are merged, unless they must be kept */
+	/* points closer together than this are merged, except for points with keep */
 	uint64_t apart_ns;
-	size_t n_free;		 /* points that need not be kept */
+	size_t n_free;		 /* points without keep */
 	size_t learnt;		 /* number of points when F was last estimated */
-	double felt, felt_error; /* F, and its error before work is considered; 0: NET_CLOCK_FELT */
+	double felt, felt_error; /* F, and its error without work; 0: NET_CLOCK_FELT */
 	double net_error;	 /* relative standard error of the net time of windows, from work;
-				  * 0: F's error alone counts */
+				  * 0: work is not used, only F's error */
 	unsigned without;	 /* parts of the model that are left out: profile/parts.h */
-	/* least net time, in units of the cost; 0: a fiftieth */
+	/* least net time / cost; 0: a fiftieth */
 	double least;
 	double spread; /* relative spread of the calibrated cost of calls */
 };
 
 /* call_ns: the calibrated cost of a call, 0: not known; spread: how much that cost varies on this
- * machine, relative, a standard deviation. An all-zero clock is one with both not known. */
+ * machine, relative, a standard deviation. In an all-zero clock, both are not known. */
 void net_clock__init(struct net_clock *clock, double call_ns, double spread);
 
 void net_clock__free(struct net_clock *clock);
@@ -85,31 +86,31 @@ enum net_clock_edge {
 };
 
 /* Adds the totals at a moment: CPU time and cost, nanoseconds; work, bytes, NaN where it is not
- * known. A later point never replaces an edge. If a total of time steps back, it counts as
- * unchanged. If the total of work steps back, the work since the point before is not known. When
- * there are NET_CLOCK_MAX points that are no edges, every second one of them is removed. 0 or
- * -ENOMEM. */
+ * known. A later point never replaces an edge. If a total of time decreases, it counts as
+ * unchanged. If the total of work decreases, the work since the last point is not known. When there
+ * are NET_CLOCK_MAX points that are no edges, every second one of them is removed. 0 or -ENOMEM. */
 int net_clock__add(struct net_clock *clock, uint64_t wall_ns, double cpu_ns, double cost_ns,
 		   double work, enum net_clock_edge edge);
 
-/* Adds a point that says that nothing was used since the last one. 0 or -ENOMEM. */
+/* Adds a point with the totals of the last one: the process used no time since. 0 or -ENOMEM. */
 int net_clock__rest(struct net_clock *clock, uint64_t wall_ns);
 
-/* Estimates F from what is known so far; all net time is computed with it from now on. In a long
- * run it does not do so on every call. */
+/* Estimates F from all points so far. From then on, all net time is computed with this F. In a long
+ * run, only some calls make a new estimate. */
 void net_clock__learn(struct net_clock *clock);
 /* Leaves out these parts of the model (profile/parts.h) and estimates F anew, at once. */
 void net_clock__leave_out(struct net_clock *clock, unsigned without);
 
-/* Net seconds at that moment, linear between points, constant beyond them; the same for cost. */
+/* The net time, or the cost, at that moment, seconds: linear between points, constant beyond
+ * them. */
 double net_clock__at(const struct net_clock *clock, uint64_t wall_ns);
 double net_clock__cost_at(const struct net_clock *clock, uint64_t wall_ns);
 
 /* Net seconds between two moments that lie in no window. */
 double net_clock__outside(const struct net_clock *clock, uint64_t from_ns, uint64_t to_ns);
 
-/* Relative standard error of net_s net seconds of windows; where it is large, that of their
- * logarithm. NET_CLOCK_MOST_ERROR at most. cost_s: what probes cost in these windows. */
+/* Relative standard error of net_s net seconds of windows, at most NET_CLOCK_MOST_ERROR. Where the
+ * error is large, it is that of the logarithm. cost_s: what probes cost in these windows. */
 #define NET_CLOCK_MOST_ERROR 2
 
 double net_clock__error(const struct net_clock *clock, double net_s, double cost_s);

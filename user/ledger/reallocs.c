@@ -36,7 +36,7 @@ static int add_record(struct reallocs *c, const struct realloc_record *record)
 	return 0;
 }
 
-/* What was counted between the old counters and the new ones. */
+/* The counts between two readings of a stack's counters. */
 static struct realloc_record difference(const struct abi_site *old, const struct abi_site *now)
 {
 	double objects = (double)(now->alloc_objects_q16 - old->alloc_objects_q16) / 65536;
@@ -51,7 +51,7 @@ static struct realloc_record difference(const struct abi_site *old, const struct
 	};
 }
 
-/* add: what was counted since the last call belongs to a window. */
+/* add: the counts since the last call belong to a window. */
 static int take_in(struct reallocs *c, uint64_t start_ns, uint64_t end_ns,
 		   const struct snapshot_sites *sites, bool add)
 {

@@ -1,35 +1,35 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Estimates, from windows, what vectors that realloc grows add to memory.
+/* Estimates from windows how many bytes realloc adds to memory when it grows vectors.
  *
- * A realloc of a block of s0 bytes to s1 adds s1 - s0 bytes, whether the address changes or not.
- * The kernel side sums this up over sampled reallocs of which both sizes are known
- * (bpf/heap.bpf.c), with the weight 1/p(s1). The sum over windows is divided by the share of time d
- * that windows take. This estimates what all reallocs of the stack have added (Horvitz-Thompson),
- * however often one vector was among them.
+ * A realloc from s0 to s1 bytes adds s1 - s0 bytes, whether the address changes or not. The kernel
+ * side sums this up over sampled reallocs of which both sizes are known (bpf/heap.bpf.c), with the
+ * weight 1/p(s1). The sum over windows is divided by the share d of time that windows take. The
+ * result estimates the bytes that all reallocs of the stack have added (Horvitz-Thompson), however
+ * often they grew the same vector.
  *
- * How much of that is still held? Each realloc makes a link of a chain of blocks. What any link
- * added is gone only when the last link is freed. A block that is gone from its address, or has
- * changed there, does not prove that: in most cases realloc has moved it. So the estimate is made
- * for a stack as a whole.
+ * How many of these bytes are still held? Each realloc makes a link of a chain of blocks. The bytes
+ * that a link added are gone only when the last link is freed. A block that left its address, or
+ * changed there, is no proof of this: in most cases realloc has moved it. So the estimate is for a
+ * stack as a whole.
  *
  * Of the links that were sampled in the middle half of the run, s stay (unchanged at their address
  * at the end, as survivors.h defines it) and l leave their address, by realloc or by free. Blocks
  * that end in the window of their birth show how they end: R by realloc, F by free. So a share q =
- * (F + 1) / (F + R + 1) of the l links is freed. (The 1 is one free more than seen: where nothing
- * was seen, all may have been freed.) If every link has the same chances - to stay, s / (s + l); to
- * be freed, q l / (s + l); else to be followed by another one - then a chain is held with the
+ * (F + 1) / (F + R + 1) of the l links is freed. (The 1 adds one free to those seen: if none was
+ * seen, all blocks may have been freed.) If every link has the same chances - to stay, s / (s + l);
+ * to be freed, q l / (s + l); else to be followed by another one - then a chain is held with the
  * probability S that solves
  *
  *	S = s / (s + l) + (1 - q) l / (s + l) S,	S = s / (s + q l).
  *
- * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But it
- * becomes larger and larger, which no population in balance can. So S = 1 on two conditions: F = 0,
- * and the mean size of the blocks that reallocs make rises during the run (by a line through the
- * slices whose slope is above zero with 95 % confidence).
+ * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But such
+ * a vector becomes larger and larger, which is not possible in balance. So S = 1 on two conditions:
+ * F = 0, and the mean size of the blocks that reallocs make rises during the run (by a line through
+ * the slices whose slope is above zero with 95 % confidence).
  *
- * Two things are not included. One is the first piece of a vector: a block like others, which is
- * not followed after realloc has moved it. The other is reallocs of blocks whose old size is not
- * known (survivors_counts.grown_unknown). */
+ * Two things are not included. One is the first block of a vector, which counts like any other
+ * block: it is not followed after realloc has moved it. The other is reallocs of blocks whose old
+ * size is not known (survivors_counts.grown_unknown). */
 #ifndef MEMTRACE_LEDGER_REALLOCS_H
 #define MEMTRACE_LEDGER_REALLOCS_H
 
@@ -47,7 +47,8 @@ struct realloc_record {
 	double samples;		   /* sampled reallocs of which both sizes are known */
 	double grown;		   /* bytes that these reallocs added, weighted by 1/p */
 	double mean_size;	   /* of the stack's new blocks; 0: there were none */
-	double moved, ended;	   /* blocks of this window seen to end: by realloc; by free */
+	double moved, ended;	   /* blocks of this window that were seen to end: by realloc, and
+				    * by free */
 };
 
 struct reallocs {
@@ -66,7 +67,7 @@ void reallocs__free(struct reallocs *reallocs);
 int reallocs__harvest(struct reallocs *reallocs, uint64_t start_ns, uint64_t end_ns,
 		      const struct snapshot_sites *sites);
 
-/* Skips what was counted since the last harvest: it belongs to no window. 0 or -ENOMEM. */
+/* Skips the counts since the last harvest, which belong to no window. 0 or -ENOMEM. */
 int reallocs__pass_over(struct reallocs *reallocs, const struct snapshot_sites *sites);
 
 /* The process has replaced its program (exec): the memory that its reallocs added is gone. */

@@ -8,8 +8,10 @@
 
 #include "base/vector.h"
 
-#define PAGE	4096ULL
-#define MAX_OPS (1U << 17) /* entries and returns that wait; beyond, the older half is applied */
+#define PAGE 4096ULL
+#define MAX_OPS                                                                                    \
+	(1U << 17) /* entries and returns that wait; if there are more, the older half is
+			    * applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26
@@ -19,12 +21,13 @@
 #define MREMAP_DONTUNMAP 4
 #endif
 
-/* One half of a call: what it does at its entry, or at its return. */
+/* One half of a call: its effect at its entry, or at its return. */
 struct region_op {
 	uint64_t time_ns, serial;
 	enum { OP_ENTRY, OP_RETURN, OP_EXEC } what;
 	struct abi_region_call call;
-	/* of mremap: what its entry took out for its return; both point to it */
+	/* of mremap: the regions that its entry removed, for its return; both halves point to
+	 * them */
 	struct regions *moved;
 };
 
@@ -88,7 +91,7 @@ static uint64_t pages(uint64_t n)
 	return round_up(n, PAGE);
 }
 
-/* How much is mapped: whole pages, or whole huge pages for anonymous huge pages. */
+/* Bytes that the kernel maps: whole pages, or whole huge pages for anonymous huge pages. */
 static uint64_t mapped_bytes(uint64_t len, uint64_t flags)
 {
 	uint64_t shift = flags >> MAP_HUGE_SHIFT & MAP_HUGE_MASK;
@@ -117,7 +120,7 @@ static void take(struct region_book *b, const struct abi_region_call *call, uint
 	if (!bytes || region.end < start)
 		return;
 	b->taken++;
-	/* its stack was lost; that is counted elsewhere */
+	/* its stack was lost, which is counted elsewhere */
 	if (!call->stack.lo && !call->stack.hi) {
 		regions__remove(&b->map, start, region.end, NULL);
 		return;
@@ -169,7 +172,7 @@ static void enter(struct region_book *b, const struct region_op *op)
 	}
 }
 
-/* What was mapped keeps its owner; what mremap adds belongs to its caller. */
+/* Old memory keeps its owner; memory that mremap adds belongs to the caller of mremap. */
 static void remapped(struct region_book *b, const struct region_op *op)
 {
 	const struct abi_region_call *call = &op->call;

@@ -19,7 +19,8 @@
 /* A stack that has taken memory. */
 struct region_site {
 	struct abi_stack_key stack;
-	uint64_t objects, bytes; /* taken by this stack, whether still held or not */
+	uint64_t objects, bytes; /* all that this stack has taken, whether it is still held or
+				  * not */
 };
 
 struct region_op;
@@ -27,9 +28,9 @@ struct region_op;
 /* All zero: nothing happened yet.
  *
  * The kernel side does not report calls of several threads in the order in which they took effect.
- * A call that takes an address may return before the call that gave the address back. A call that
- * gives memory back is taken to do so at its entry. A call that takes memory is taken to do so when
- * it returns. Calls are applied in the order of these times, a second late. */
+ * A call that takes an address may return before the call that gave the address back. So a call
+ * that gives memory back takes effect at its entry here, and a call that takes memory takes effect
+ * when it returns. Calls are applied in the order of these times, a second late. */
 struct region_book {
 	struct regions map;
 	struct region_site *sites;
@@ -38,7 +39,7 @@ struct region_book {
 	struct region_op *ops; /* not applied yet */
 	size_t n_ops, ops_room;
 	uint64_t serial;
-	uint64_t calls, taken;	  /* calls reported; those of them that took memory */
+	uint64_t calls, taken;	  /* reported calls; those that took memory */
 	bool earlier_known;	  /* region_book__begin() was called, and no exec since */
 	uint64_t earlier_bytes;	  /* bytes mapped at region_book__begin() */
 	uint64_t too_many;	  /* calls left out for want of room */
@@ -47,11 +48,11 @@ struct region_book {
 
 void region_book__free(struct region_book *book);
 
-/* Notes what is mapped when the run begins, so that unmapping it is told apart from unmapping
- * memory that the run has seen taken. 0 or -ENOMEM. */
+/* Notes the mappings from before the run. Unmapping these is then not mistaken for unmapping memory
+ * that was taken during the run. 0 or -ENOMEM. */
 int region_book__begin(struct region_book *book, const struct maps *maps);
 
-/* Takes in a call that has returned. A call that does not fit is counted in too_many. */
+/* Adds a call that has returned. A call that does not fit is counted in too_many. */
 void region_book__call(struct region_book *book, const struct abi_region_call *call);
 
 /* The process has replaced its program (exec): its mappings and their accounts are gone. */
@@ -60,8 +61,9 @@ void region_book__exec(struct region_book *book, uint64_t time_ns);
 /* Applies all calls before until_ns (UINT64_MAX: all calls). */
 void region_book__settle(struct region_book *book, uint64_t until_ns);
 
-/* Bytes still held of the memory that the run has seen taken; *ret_earlier_gone (may be NULL):
- * bytes given back of what was mapped before the run. Both as of the last region_book__settle(). */
+/* Bytes that were taken during the run and are still held. *ret_earlier_gone (may be NULL): bytes
+ * that were mapped before the run and given back since. Both as of the last
+ * region_book__settle(). */
 uint64_t region_book__live(const struct region_book *book, uint64_t *ret_earlier_gone);
 
 #endif

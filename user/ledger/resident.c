@@ -16,10 +16,12 @@
 #include "proc/process.h"
 #include "proc/smaps.h"
 
-#define PAGE	       4096ULL
-#define MAX_HEAPS      4096	  /* heaps of arenas that are looked at: a few for each CPU */
-#define MAX_THREADS    4096	  /* threads whose stack pointers are read */
-#define MAX_PAGES      (1U << 24) /* pages looked at one by one: 64 GiB, 128 MiB of pagemap */
+#define PAGE	    4096ULL
+#define MAX_HEAPS   4096 /* heaps of arenas that are read: a few for each CPU */
+#define MAX_THREADS 4096 /* threads whose stack pointers are read */
+#define MAX_PAGES                                                                                  \
+	(1U << 24) /* pages that are counted one by one: 64 GiB, 128 MiB of
+				   * pagemap */
 #define CHUNK_PAGES    8192
 #define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */
 
@@ -27,7 +29,7 @@ struct reading {
 	pid_t pid;
 	const struct region_book *book;
 	bool glibc;
-	size_t heaps_left; /* heaps of glibc's arenas that may still be looked at */
+	size_t heaps_left; /* heaps of glibc's arenas that may still be read */
 	struct resident_pieces *pieces;
 	uint64_t sps[MAX_THREADS];
 	size_t n_sps;
@@ -37,7 +39,8 @@ struct reading {
 	/* The mapping before the current one. */
 	uint64_t last_end;
 	bool last_is_guard; /* its memory must not be accessed */
-	char *last_data;    /* owned; path of the file whose writable data it is; NULL: none */
+	char *last_data;    /* owned; path of the file, if the mapping is its writable data; else
+			     * NULL */
 	/* A mapping's parts by owner. */
 	struct resident_piece *parts;
 	size_t n_parts, parts_room;
@@ -111,9 +114,9 @@ static enum resident_kind kind_of_earlier(struct reading *r, const struct map_en
 
 /* --- a mapping of several owners --- */
 
-/* The number of the zero page, which stands for all pages that were read and never written to: it
- * counts for nobody. A kernel without a zero page gives each page that is read a page of its own,
- * which bit 56 marks as mapped nowhere else. Then the answer is 0. */
+/* Returns the number of the zero page. The kernel maps it for all pages that were read and never
+ * written to, so it is not counted. A kernel without a zero page gives each such page memory of its
+ * own, which bit 56 marks as mapped nowhere else. Then 0 is returned. */
 static uint64_t find_zero_pfn(void)
 {
 	_cleanup_close_ int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -154,9 +157,9 @@ static bool count_pages(struct reading *r, struct resident_piece *part)
 	return true;
 }
 
-/* Scales the parts' numbers so that they add up to whole: the process may have gone on between the
- * two readings. field: offset of the number in resident_bytes. False: nothing says which part has
- * it. */
+/* Scales a number of the parts so that it adds up to whole: the process may have run between the
+ * two readings. field: offset of the number in resident_bytes. False: it is 0 in all parts, so
+ * whole cannot be divided. */
 static bool share_out(struct reading *r, uint64_t whole, size_t field)
 {
 	uint64_t counted = 0, given = 0, so_far = 0, pages;
@@ -198,8 +201,8 @@ static int add_part(struct reading *r, uint64_t start, uint64_t end, uint32_t si
 	return 0;
 }
 
-/* Divides the mapping into parts by owner; earlier: the kind of parts that nobody was seen to
- * map. */
+/* Divides the mapping into parts by owner; earlier: the kind of the parts that no call of the run
+ * has mapped. */
 static int divide(struct reading *r, const struct map_entry *map, enum resident_kind earlier)
 {
 	const struct regions *regions = &r->book->map;
@@ -271,7 +274,7 @@ static int add_anonymous(struct reading *r, const struct smaps_entry *e)
 		add_whole(r, e, r->parts[0].kind, r->parts[0].site, name);
 		return 0;
 	}
-	if (!measure_parts(r, e)) { /* brk is hardly ever called by anyone but an allocator */
+	if (!measure_parts(r, e)) { /* hardly any code but an allocator calls brk */
 		add_whole(r, e, strcmp(e->map.path, "[heap]") ? RESIDENT_SEVERAL : RESIDENT_HEAP,
 			  RESIDENT_NO_SITE, NULL);
 		return 0;
@@ -346,7 +349,8 @@ int resident__read(pid_t pid, const struct region_book *book, bool glibc,
 	r->zero_pfn = find_zero_pfn();
 	r->n_sps = process__stack_pointers(pid, r->sps, MAX_THREADS);
 	rc = smaps__read(pid, take_entry, r, &pieces.skipped);
-	if (!rc) /* if the process has ended meanwhile, it is not known how much was read */
+	if (!rc) /* this fails if the process has ended meanwhile: then smaps may have been cut
+		  * short */
 		rc = process__rss_bytes(pid, &pieces.vmrss_bytes);
 	free(r->last_data);
 	free(r->parts);

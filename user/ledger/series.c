@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define PERIOD_NS  1000000000ULL
-#define PAGE_BYTES 4096	   /* the size may be told one page too large or small */
+#define PAGE_BYTES 4096	   /* the known size may be one page too large or too small */
 #define MAX_POINTS 1000000 /* of all snapshots: 48 MB */
 
 void series__free(struct series *s)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What every stack held, at several times while tracing is continuous. A stack's growth is computed
- * from this curve. */
+/* The bytes that every stack held at several times of continuous tracing. A stack's growth is
+ * computed from this curve. */
 #ifndef MEMTRACE_LEDGER_SERIES_H
 #define MEMTRACE_LEDGER_SERIES_H
 
@@ -42,10 +42,10 @@ bool series__is_due(const struct series *series, uint64_t now_ns);
 /* Takes a snapshot. sites: struct abi_site_key -> struct abi_site, in any order. 0 or -ENOMEM. */
 int series__add(struct series *series, uint64_t now_ns, const struct capture_table *sites);
 
-/* The boundaries between which growth is measured, ascending: snapshots from two thirds of
- * [start_ns, end_ns] to its end, as evenly spaced as possible; the end itself is not among them.
- * Earlier snapshots are left out, because memory that is in balance later may still have been
- * filling up then. Returns their number, at most SERIES_SEGMENTS. */
+/* The boundaries between which growth is measured, ascending: snapshots in the last two thirds of
+ * [start_ns, end_ns], as evenly spaced as possible, without the end itself. Earlier snapshots are
+ * left out, because memory that is in balance later may still have been filling up then. Returns
+ * their number, at most SERIES_SEGMENTS. */
 size_t series__boundaries(const struct series *series, uint64_t start_ns, uint64_t end_ns,
 			  const struct series_snapshot *ret[SERIES_SEGMENTS]);
 
@@ -55,7 +55,7 @@ const struct series_point *series__find(const struct series_snapshot *snapshot,
 /* The bytes that the site held at the snapshot. */
 double series__bytes(const struct series_snapshot *snapshot, const struct abi_site_key *site);
 
-/* What the site had allocated at time_ns, linear between snapshots, from nothing at start_ns to
+/* The bytes that the site had allocated by time_ns, linear between snapshots, from 0 at start_ns to
  * total at end_ns. */
 double series__allocated(const struct series *series, const struct abi_site_key *site,
 			 uint64_t time_ns, uint64_t start_ns, uint64_t end_ns, double total);
@@ -65,7 +65,7 @@ struct sizes {
 	struct {
 		uint64_t time_ns;
 		uint64_t bytes;
-	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second one goes */
+	} at[2 * SERIES_MAX]; /* ascending by time; when full, every second one is removed */
 	size_t n;
 	uint64_t period_ns, next_ns;
 	bool early; /* the last entry came too early: the next one replaces it */
@@ -76,7 +76,7 @@ struct sizes {
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
 /* Growth from one time to the other, bytes per second, linear between known sizes. NaN when the
- * known sizes do not span that time (a tenth of it may be missing at either end). */
+ * known sizes do not span that time (a tenth of the time may be missing at either end). */
 double sizes__growth(const struct sizes *sizes, uint64_t from_ns, uint64_t to_ns);
 
 /* sizes__growth() with its interval, from SIZES_SEGMENTS equal parts of the time

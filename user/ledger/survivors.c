@@ -173,7 +173,8 @@ static struct survivors_block *follow(struct survivors *s, uint64_t addr,
 
 	if (stack < 0)
 		return NULL;
-	/* an address with so many blocks is freed all the time: the oldest tells nothing more */
+	/* an address with so many blocks is freed all the time: the oldest block shows nothing
+	 * new */
 	for (; b && (older = next_older(s, b)); b = older)
 		if (++n == MAX_CHAIN) {
 			older->let_go = true;
@@ -200,7 +201,7 @@ static void forget(struct survivors *s, uint64_t addr)
 		s->forget(s->ctx, addr);
 }
 
-/* Removes the blocks that keep() does not keep. */
+/* Removes the blocks for which keep() is false. */
 static void keep_some(struct survivors *s,
 		      bool (*keep)(struct survivors *s, struct survivors_block *block))
 {
@@ -230,8 +231,8 @@ static bool is_followed(struct survivors *s, struct survivors_block *block)
 	return !block->let_go;
 }
 
-/* Lets half of the blocks go, by chance. Addresses with no block left need not be watched. 0 or
- * -ENOMEM. */
+/* Stops following half of the blocks, chosen at random. Addresses with no block left need not be
+ * watched. 0 or -ENOMEM. */
 static int halve(struct survivors *s)
 {
 	_cleanup_free_ uint64_t *addrs = calloc(s->n_blocks + 1, sizeof(*addrs));
@@ -290,9 +291,9 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 	return sums;
 }
 
-/* Stops following half of the blocks. `looked` also includes blocks that ended in the window of
- * their birth. These were never followed. It is reduced to the share of the followed blocks that is
- * left. */
+/* Stops following half of the blocks. `looked` is reduced to the share of the followed blocks that
+ * is left, although it also includes blocks that ended in the window of their birth and were never
+ * followed. */
 static int let_go(struct survivors *s)
 {
 	_cleanup_free_ double *before = NULL, *after = NULL;
@@ -356,7 +357,7 @@ static int compare_addrs(const void *a, const void *b)
 }
 
 /* In a continuous stretch no ends are reported: a followed block that is not among the n addresses
- * has ended. An address that a block has left is not watched on: it tells nothing more. */
+ * has ended. The address of an ended block is not watched any more: it shows nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
 		       size_t n)
 {
@@ -403,7 +404,7 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 		if (known && known->live.birth_ns == live[i].birth_ns)
 			continue;
 		if (live[i].birth == BIRTH_ENDED)
-			continue; /* it was freed: the report of its end says more (take_end()) */
+			continue; /* it was freed: take_end() gets the report of its end */
 		if (is_birth(s, &live[i])) {
 			if (!follow(s, addrs[i], &live[i]))
 				rc = -ENOMEM;
@@ -421,8 +422,8 @@ int survivors__meet(struct survivors *s, const struct survivors_window *window, 
 	return rc;
 }
 
-/* Adds the time that a block was watched in the window of its birth, up to the age age_s. per_s:
- * what is added for each second. */
+/* Adds the time for which a block was watched in the window of its birth, up to the age age_s.
+ * per_s: the amount to add for each second. */
 static void add_watched(struct survival_ages *ages, double per_s, double age_s)
 {
 	for (int k = 0; k < SURVIVAL_CLASSES; k++) {
@@ -454,8 +455,8 @@ static double last_seconds(const struct survivors *s, const struct net_clock *cl
 }
 
 /* Counts one birth of the last window. died_ns: when the block ended in it; 0: the block was alive
- * at the window's end. What becomes of the block is counted when all births are known
- * (count_watched()). */
+ * at the window's end. count_watched() counts what becomes of the block, when all births are
+ * known. */
 static int count_birth(struct survivors *s, const struct abi_live *live, uint32_t stack,
 		       bool hashed, uint64_t died_ns)
 {
@@ -480,7 +481,7 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 		(double)(w->end_ns - w->start_ns);
 	s->births[s->n_births++] = (struct survivors_birth){stack, weight, age_s, died_ns != 0};
 	born->left_bytes += died_ns ? 0 : weight;
-	/* blocks that ended count if they were old enough to be looked at */
+	/* ended blocks count if their contents could have been read */
 	if (hashed || (died_ns && live->birth_ns + SURVIVORS_FILL_NS <= w->end_ns))
 		*looked += weight;
 	return 0;
@@ -508,8 +509,8 @@ static int count_watched(struct survivors *s)
 	return 0;
 }
 
-/* Enters an end that was reported. It was at the address of followed blocks, or the end of a block
- * that was born and freed in this window. */
+/* Counts a reported end. It is at the address of followed blocks, or it is the end of a block that
+ * was born and freed in this window. */
 static int take_end(struct survivors *s, const struct abi_end *end)
 {
 	const struct survivors_window *w = &s->windows[s->n_windows - 1];
@@ -652,7 +653,7 @@ int survivors__harvest(struct survivors *s, const struct net_clock *clock)
 	return rc;
 }
 
-/* continuous: what was counted since the last call was born in a continuous stretch. */
+/* continuous: the allocations since the last call were in a continuous stretch. */
 static int take_sites(struct survivors *s, const struct snapshot_sites *sites, bool continuous)
 {
 	for (size_t i = 0; i < sites->n; i++) {

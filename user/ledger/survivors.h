@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What becomes of blocks that are sampled in windows: the counts by stack and age that
- * profile/windowed.h estimates from.
+/* Counts what becomes of blocks that are sampled in windows, by stack and age. profile/windowed.h
+ * makes its estimates from these counts.
  *
  * A block that is born in a window is followed from then on. If it ends in that window, its end is
- * seen (struct abi_end). Every later window shows whether a block at its address is freed: the
+ * seen (struct abi_end). Every later window shows whether a block at this address is freed: the
  * block itself or a successor. Contents are compared, too. A keyed hash of the block's first bytes
  * is taken before its window ends, while the block is known to be alive. After each later window,
  * the hash is compared. Contents themselves are never kept.
@@ -13,8 +13,8 @@
  * (reallocs.h), not here.
  *
  * Blocks that are followed take memory. When there are more than SURVIVORS_MAX, half of them,
- * chosen at random, are not followed any longer. The bytes born whose contents can be judged
- * (survivors_stack.looked) are reduced in proportion. */
+ * chosen at random, are not followed any longer. survivors_stack.looked, the bytes born whose
+ * contents can be judged, is reduced in proportion. */
 #ifndef MEMTRACE_LEDGER_SURVIVORS_H
 #define MEMTRACE_LEDGER_SURVIVORS_H
 
@@ -40,7 +40,7 @@ struct survivors_window {
 	uint64_t allocs;	   /* calls in it that allocated */
 	/* blocks allocated less blocks freed: capture__net_blocks() */
 	int64_t net_blocks;
-	bool bulk;	 /* pools ended in it; net_blocks does not include their blocks */
+	bool bulk;	 /* pools ended in the window, and net_blocks does not count their blocks */
 	bool continuous; /* a stretch of continuous tracing: stands only for itself */
 };
 
@@ -52,12 +52,12 @@ struct survivors_block {
 	uint32_t freed_in;	/* the last window with a free at the address, index + 1 */
 	uint64_t hash;
 	bool hashed;  /* its contents were known when it was new */
-	bool changed; /* its contents differ since, or cannot be read any more */
+	bool changed; /* its contents have changed since, or cannot be read any more */
 	bool ended;   /* it is known to be freed */
 	bool let_go;  /* not followed any more: removed at the next harvest */
 };
 
-/* Nothing that was seen shows that the block is gone. */
+/* May the block be live? Nothing shows that it is gone. */
 static inline bool survivors_block__may_live(const struct survivors_block *block)
 {
 	return !block->ended && !block->changed;
@@ -75,22 +75,21 @@ struct survivors_stack {
 	/* from survivors__compare(): see struct windowed_stack */
 	double alike;
 	float missed[SURVIVAL_CLASSES];
-	/* bytes born in windows; of these, in blocks of SURVIVORS_SMALL bytes and less */
+	/* bytes born in windows; those in blocks of SURVIVORS_SMALL bytes and less */
 	double sized, small;
 	struct survivors_witness {
-		/* Of windows after a block's birth. watched: the block's bytes times the net
+		/* Sums over windows after a block's birth. watched: the block's bytes times the net
 		 * seconds for which its address was watched. freed: the block's bytes, once for
 		 * each window that saw a free at its address. */
 		double watched, freed;
-		/* Both are indexed by the age that a block has in a window after its birth. Only
-		 * blocks count whose contents had not changed so far. kept_s: the window's net
-		 * seconds, added up over these blocks. ended: how many of these blocks ended in
-		 * the window. */
+		/* Both are indexed by a block's age in a window after its birth. Only blocks whose
+		 * contents had not changed so far count. kept_s: the window's net seconds, added up
+		 * over these blocks. ended: how many of these blocks ended in the window. */
 		float kept_s[SURVIVAL_CLASSES], ended[SURVIVAL_CLASSES];
-		/* All three are indexed by the age that a block has when contents are looked at.
-		 * Only blocks count that were unchanged at the look before. asked: the number of
-		 * these blocks. asked_s: the net seconds between the two looks, added up over
-		 * these blocks. changed: how many of these blocks have changed. */
+		/* All three are indexed by a block's age when contents are compared. Only blocks
+		 * that were unchanged at the last comparison count. asked: the number of these
+		 * blocks. asked_s: the net seconds since the last comparison, added up over these
+		 * blocks. changed: how many of these blocks have changed. */
 		float asked[SURVIVAL_CLASSES], asked_s[SURVIVAL_CLASSES], changed[SURVIVAL_CLASSES];
 	} witness;
 	/* the totals at the last call of survivors__take_sites() */
@@ -100,12 +99,13 @@ struct survivors_stack {
 struct survivors_counts {
 	uint64_t born, freed, replaced, changed, unmapped;
 	uint64_t grown_unknown; /* born by realloc, with an unknown share of new bytes */
-	uint64_t let_go;	/* not followed any more, for want of room */
+	uint64_t let_go;	/* blocks that are not followed any more, for want of room */
 };
 
 struct survivors_birth {
 	uint32_t stack;
-	/* weight: bytes; age_s: net seconds, at the end of the block or else of its window */
+	/* weight: bytes; age_s: net seconds, when the block ended, or else at the end of its
+	 * window */
 	double weight, age_s;
 	bool died;
 };
@@ -114,7 +114,7 @@ struct survivors {
 	uint64_t seed[2];
 	struct survivors_window *windows;
 	size_t n_windows;
-	uint64_t looked_ns;		/* when contents were last looked at */
+	uint64_t looked_ns;		/* when contents were last compared */
 	double last_s;			/* net seconds of the last window, during its harvest */
 	bool met;			/* the last window is not harvested yet */
 	uint64_t piece_ns;		/* start of the last window's unharvested part */
@@ -124,7 +124,7 @@ struct survivors {
 	struct survivors_block *blocks;
 	size_t n_blocks, room;
 	struct table by_addr; /* the newest block at each address */
-	struct abi_end *ends; /* reported ends that are not taken in yet */
+	struct abi_end *ends; /* reported ends that are not counted yet */
 	size_t n_ends, ends_room;
 	struct survivors_birth *births; /* births in the window that is harvested */
 	size_t n_births, births_room;
@@ -138,19 +138,19 @@ struct survivors {
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
-/* Reads contents: n reads; each that succeeds gets ok = true. 0, or negative errno: none
+/* Reads contents: n reads; ok becomes true in each read that succeeds. 0, or negative errno: none
  * succeeded. */
 typedef int (*survivors_reader)(void *ctx, struct memory_read *reads, size_t n);
 
 /* Notes the end of a block, in the order of the kernel's ring. 0 or -ENOMEM. */
 int survivors__note_end(struct survivors *survivors, const struct abi_end *end);
 
-/* Called at the last moment of a window, end_ns, while its probes are still in place. addrs, live:
- * addresses and records of the process's n blocks in the kernel side's table a moment later. Blocks
- * among them that were born in the window are followed from now on, and their contents are read.
- * now_ns: the time of that reading. A window that begins where the last one ended is a part of it.
- * continuous: no ends were reported; a block that is missing has ended. Blocks born in no window
- * are forgotten. 0 or -ENOMEM. */
+/* Call it at the last moment of a window, end_ns, while its probes are still in place. addrs, live:
+ * addresses and records of the process's n blocks in the kernel side's table a moment later. Those
+ * that were born in the window are followed from now on, and their contents are read. now_ns: the
+ * time of that reading. If a window begins where the last one ended, it continues the last one.
+ * continuous: no ends were reported; a block that is missing has ended. forget() is called for
+ * blocks born in no window. 0 or -ENOMEM. */
 int survivors__meet(struct survivors *survivors, const struct survivors_window *window,
 		    uint64_t now_ns, const uint64_t *addrs, const struct abi_live *live, size_t n,
 		    survivors_reader reader, void *ctx);
@@ -162,24 +162,24 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
  * ones. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* windowed_run.hidden, for the windows from `from` on. Some events go by the wall clock. A net
- * second of a window shows this many times as many of them as a net second of the run does. net_s,
- * wall_s: how long windows and the gaps between them took together, by either clock. 0: not
- * known. */
+/* windowed_run.hidden, for the windows from `from` on: how many times as many events of the wall
+ * clock a net second of a window has as a net second of the run. net_s, wall_s: length of the
+ * windows and the gaps between them together, by each clock. 0: not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 
-/* Harvests the window of the last survivors__meet(). Call it when this window is over and all ends
- * of blocks in it were noted. clock: reaches up to the window's end. 0 or -ENOMEM. */
+/* Harvests the window of the last survivors__meet(). Call it when this window is over and
+ * survivors__note_end() has had all ends in it. clock: must reach to the window's end. 0 or
+ * -ENOMEM. */
 int survivors__harvest(struct survivors *survivors, const struct net_clock *clock);
 
 /* sites: the kernel side's counts so far, by stack of the process. Call before each harvest: in a
- * continuous stretch they tell what was born. 0 or -ENOMEM. */
+ * continuous stretch these counts are the births. 0 or -ENOMEM. */
 int survivors__take_sites(struct survivors *survivors, const struct snapshot_sites *sites);
 /* The same for counts that belong to no window. */
 int survivors__pass_over(struct survivors *survivors, const struct snapshot_sites *sites);
 
-/* Looks at the contents of all blocks that may still live, for a profile of this moment. 0 or what
+/* Compares the contents of all blocks that may still live, for a profile of this moment. 0 or what
  * the reader answers. */
 int survivors__look(struct survivors *survivors, const struct net_clock *clock, uint64_t now_ns,
 		    survivors_reader reader, void *ctx);
@@ -187,15 +187,13 @@ int survivors__look(struct survivors *survivors, const struct net_clock *clock, 
 /* Finds for every stack the chance q that a block's successor at its address has the same contents.
  * q is the larger of two estimates (struct windowed_stack):
  *
- *   alike   how often two blocks of a size have equal contents.
- *   missed  by age: which share of the changes that should be seen is not seen. Windows show that
- *           blocks are freed at the stack's addresses at a rate r. So if q were 0, the share 1 -
- *           exp(-r t) of the blocks would have changed after t seconds. Fewer have changed if
- *           successors have the same contents. (An object that points to its data may find the data
- *           at the same place as its predecessor did. Then the two are alike, though no two live
- *           objects are.)
- *           Frees may go by the net clock or by the wall clock. Each clock gives a value, and
- *           missed is the lower one.
+ *   alike the share of pairs of blocks of one size that have equal contents. missed by age: which
+ *   share of the changes that should be seen is not seen. Windows show that blocks are freed at the
+ *   stack's addresses at a rate r. So if q were 0, the share 1 - exp(-r t) of the blocks would have
+ *   changed after t seconds. Fewer have changed if successors have the same contents. (An object
+ *   that points to its data may get its data at the same address as its predecessor. Then the two
+ *   are alike, though no two live objects are.) Frees may go by the net clock or by the wall clock.
+ *   Each clock gives a value, and missed is the lower one.
  *
  * 0 or -ENOMEM. */
 int survivors__compare(struct survivors *survivors, const struct net_clock *clock);
@@ -204,7 +202,8 @@ int survivors__compare(struct survivors *survivors, const struct net_clock *cloc
 const struct survivors_stack *survivors__find(const struct survivors *survivors,
 					      const struct abi_stack_key *key);
 
-/* The process has replaced its program (exec): all that is known of its memory is void. */
+/* The process has replaced its program (exec): blocks born before exec_ns are not followed any
+ * more. */
 void survivors__exec(struct survivors *survivors, uint64_t exec_ns);
 
 #endif
