@@ -13,7 +13,7 @@
 #include "heap/types.h"
 
 #define HALF	    (HEAP_PAGE / 2)
-#define FREE_HEADER 32 /* glibc's links in a free block: malloc_trim() keeps their page */
+#define FREE_HEADER 32 /* bytes of glibc's links in a free block: malloc_trim() keeps their page */
 
 /* --- counting --- */
 
@@ -21,8 +21,8 @@ struct counting {
 	struct image *image;
 	struct census *census;
 	struct shapes *shapes;	 /* NULL: no block is labelled */
-	const struct span *span; /* the pages below are its pages */
-	uint16_t *live;		 /* by page: bytes of blocks in use */
+	const struct span *span; /* the span that is counted */
+	uint16_t *live;		 /* by page of the span: bytes of blocks in use */
 	size_t room;
 };
 
@@ -118,7 +118,8 @@ static bool is_resident(struct image *image, uint64_t page)
 	return image__run(image, page * HEAP_PAGE, (page + 1) * HEAP_PAGE, &start, &end);
 }
 
-/* Free bytes on sparse pages that the block holds. False: none of its pages is sparse. */
+/* *ret: the block's share of the free bytes on the sparse pages on which it lies. False: none of
+ * its pages is sparse. */
 static bool holds_pages(struct counting *c, const struct block *block, uint64_t *ret)
 {
 	bool holds = false;
@@ -217,7 +218,7 @@ static void count_arenas(const struct heap_found *found, struct census *census)
 	}
 }
 
-/* Counts what takes a pass over all blocks. */
+/* Makes the counts that need a pass over all blocks. */
 static int count_blocks(const struct scan_view *view, const struct census_options *options,
 			struct census *ret)
 {
@@ -298,7 +299,7 @@ static int receive_list(struct stream *stream, uint64_t n, size_t size, void **r
 	return *ret ? stream__read_all(stream, *ret, (size_t)n * size) : -ENOMEM;
 }
 
-/* Are all indexes within their lists, and all names texts? */
+/* Are all indexes within their lists, and does each name end with NUL? */
 static bool is_sound(const struct census *c)
 {
 	for (size_t i = 0; i < c->n_arenas; i++)
@@ -365,7 +366,8 @@ static int receive(struct stream *stream, size_t n_labels, struct census *ret)
 	return err;
 }
 
-/* Ends the scan, whose stream gave rc, and says what went wrong. */
+/* Ends the scan. rc: the result of reading its stream. 0, or negative errno with the reason in
+ * err. */
 static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 {
 	int end = scan__end(scan);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A census of a heap: memory in use and free memory, page by page, and the blocks that keep pages
- * from going back to the kernel. The child of scan.h counts and sends; the parent receives, and
- * trusts no number that it uses as a length or an index. */
+ * from going back to the kernel. The child of scan.h counts and sends the census. The parent
+ * receives it, and checks each number that it uses as a length or an index. */
 #ifndef MEMTRACE_HEAP_CENSUS_H
 #define MEMTRACE_HEAP_CENSUS_H
 
@@ -17,22 +17,23 @@
 #define CENSUS_MAX_ARENAS (1 << 16)
 
 struct census_options {
-	const struct shape_label *labels; /* blocks that are known (shapes.h); NULL: none */
+	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
 };
 
-/* Counts the blocks. For tests, and for the child. 0 or -ENOMEM. The caller releases ret with
- * census__clear(). */
+/* Makes a census of what the child has found. For tests, and for the child. 0 or -ENOMEM. The
+ * caller releases ret with census__clear(). */
 int census__count(const struct scan_view *view, const struct census_options *options,
 		  struct census *ret);
 
-/* A census of pid, whose maps the caller has just read. 0, or negative errno with err: of
- * scan__start() and scan__end(), or -EPROTO. The caller releases ret with census__clear(). */
+/* Takes a census of pid. maps: of pid, just read by the caller. 0, or negative errno with err: an
+ * error of scan__start() or scan__end(), or -EPROTO: the child sent invalid data. The caller
+ * releases ret with census__clear(). */
 int census__take(pid_t pid, const struct maps *maps, const struct census_options *options,
 		 struct census *ret, struct error *err);
 
-/* Writes a line "ADDRESS SIZE" (hexadecimal, usable bytes in decimal) for each block in use, from a
- * scan of its own. Errors as above, and those of the sink. */
+/* Scans pid, and writes a line "ADDRESS SIZE" for each block in use: the address in hexadecimal,
+ * the usable bytes in decimal. Errors: as above, and those of the sink. */
 int census__list(pid_t pid, const struct maps *maps, struct sink *sink, struct error *err);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A record: LEB128 of (number of targets << 4 | block % EDGES_STRIDE). Then, for each target, the
- * difference to the preceding target (for the first target, to the block itself), folded as in
- * protobuf's sint64. A block that was added twice has two records. */
+ * difference to the preceding target (for the first target, to the block itself), in zigzag form,
+ * as protobuf's sint64. A block that was added twice has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>
@@ -51,7 +51,7 @@ static const unsigned char *get(const unsigned char *at, uint64_t *ret)
 	return at;
 }
 
-/* All groups of blocks up to this one begin here at the latest. */
+/* Sets the starts of this group, and of each group before it that has none yet. */
 static void fill_starts(struct edges *edges, uint32_t group)
 {
 	while (edges->filled <= group)

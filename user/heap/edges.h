@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which block points into which, for all blocks of a heap: about 4 bytes a pointer.
+/* The pointers between the blocks of a heap: which block points into which. Needs about 4 bytes per
+ * pointer.
  *
- * Blocks are numbered from 0 on, ascending by address. Pointers mostly lead to neighbours, so a
- * target is stored as the difference of two numbers, in as few bytes as it needs (LEB128). */
+ * Blocks are numbered from 0 on, ascending by address. Most pointers lead to neighbours, so each
+ * target is stored as the difference of two numbers. LEB128 stores a small difference in few
+ * bytes. */
 #ifndef MEMTRACE_HEAP_EDGES_H
 #define MEMTRACE_HEAP_EDGES_H
 
@@ -14,9 +16,9 @@
 struct edges {
 	unsigned char *bytes;
 	size_t n_bytes, room;
-	uint64_t *has;	  /* a bit per block: it has pointers */
+	uint64_t *has;	  /* a bit per block; set: the block has pointers */
 	uint64_t *starts; /* where the records of every EDGES_STRIDE-th block begin */
-	uint32_t filled;  /* how many of starts are set */
+	uint32_t filled;  /* number of elements of starts that are set */
 	uint64_t n;	  /* pointers that were added */
 };
 
@@ -26,12 +28,12 @@ struct edges {
 int edges__init(struct edges *edges, uint32_t n_blocks);
 void edges__clear(struct edges *edges);
 
-/* Adds n pointers from a block. A block may be added again with more of them, but never one below
- * the last. 0 or -ENOMEM. */
+/* Adds n pointers from a block. Blocks must be added in ascending order; one may be added again
+ * with more pointers. 0 or -ENOMEM. */
 int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n);
 
-/* The pointers of one block, as far as they were added. Begin with edges__from(). Adding more ends
- * the walk. */
+/* A walk over the pointers of one block that were added so far. edges__from() begins it. A call of
+ * edges__add() makes it invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;
 	uint32_t from;	  /* the block that is asked for */

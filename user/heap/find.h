@@ -15,8 +15,8 @@ struct maps;
 struct heap_arena {
 	enum heap_allocator allocator;
 	uint64_t addr;
-	/* bytes of its structure at addr, which is outside of spans and has no roots; 0: not
-	 * known */
+	/* bytes of the allocator's own structure at addr, which lies outside of spans and holds no
+	 * roots; 0: not known */
 	uint64_t own_bytes;
 	struct heap_count count[HEAP_PLACES][HEAP_SIZES];
 };
@@ -28,15 +28,15 @@ struct heap_found {
 	int stopped; /* why the search ended early: -ETIMEDOUT, -EFBIG; 0: it did not */
 };
 
-/* Fills blocks, and finishes it. 0, also where no allocator is found; -ENOMEM. The caller releases
- * ret with heap_found__clear(), also after an error. */
+/* Fills `blocks`, and calls blocks__finish(). 0, also if no allocator is found; -ENOMEM. The caller
+ * releases ret with heap_found__clear(), also after an error. */
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret);
 void heap_found__clear(struct heap_found *found);
 
 /* The name of an allocator whose library is mapped, but whose blocks cannot be found; or NULL. */
 const char *heap__unread_allocator(const struct maps *maps);
 
-/* For the readers of allocators: a new arena. NULL: no memory. */
+/* For the readers of allocators: adds an arena. NULL: out of memory. */
 struct heap_arena *heap_found__add_arena(struct heap_found *found, enum heap_allocator allocator,
 					 uint64_t addr);
 void heap_arena__count(struct heap_arena *arena, enum heap_place place, uint64_t bytes);

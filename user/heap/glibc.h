@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heap of glibc's malloc, versions 2.31 to 2.41, as its structures in memory tell. No symbol is
- * needed, so stripped and static programs are read, too. Layouts and invariants: malloc/malloc.c
- * and malloc/arena.c of glibc. */
+/* The heap of glibc's malloc, versions 2.31 to 2.43, read from its structures in memory. No symbol
+ * is needed, so stripped and static programs can be read, too. Layouts and invariants:
+ * malloc/malloc.c and malloc/arena.c of glibc. */
 #ifndef MEMTRACE_HEAP_GLIBC_H
 #define MEMTRACE_HEAP_GLIBC_H
 
@@ -9,8 +9,8 @@
 #include "heap/find.h"
 #include "heap/image.h"
 
-/* Adds the spans of all arenas and mmapped blocks, before blocks__finish(). 0, also where there is
- * no glibc heap or time is over; -ENOMEM. */
+/* Adds the spans of all arenas and mmapped blocks, before blocks__finish(). 0, also if there is no
+ * glibc heap or the time is over; -ENOMEM. */
 int glibc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
 
 #endif

@@ -11,16 +11,17 @@
 #include "base/vector.h"
 
 #define WINDOW	      (256u << 10)
-#define MIN_EMPTY     4	   /* bins of a main arena; most have dozens */
+#define MIN_EMPTY     4	   /* empty bins of a main arena; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
-#define HEAP_MAX_SIZE (64ULL << 20) /* and alignment, without huge pages */
+#define HEAP_MAX_SIZE (64ULL << 20) /* also the alignment of heaps, without huge pages */
 
 /* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, 48 later. */
 enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
 
-/* Offsets in struct malloc_par from n_mmaps on. Before it the fields differ by version, and from
- * glibc 2.35 on it does not begin a word: it lies 4 bytes farther from what follows. */
+/* Offsets in struct malloc_par from n_mmaps on. The fields before n_mmaps differ by version. From
+ * glibc 2.35 on, n_mmaps is the second half of a word, so the fields from PARAMS_MMAPPED on lie 4
+ * bytes farther from it. */
 enum {
 	PARAMS_MMAPS_MAX = 4,
 	PARAMS_MAX_N_MMAPS = 8,
@@ -34,7 +35,8 @@ enum {
 #define MAX_TCACHE_MAX	  ((4u << 20) + 1)
 #define DEFAULT_MMAPS_MAX 65536
 
-/* The top may lie in memory that was mapped after maps were read. */
+/* Does not search the maps for the top, which may lie in memory that was mapped after they were
+ * read. */
 static bool has_sound_links(const unsigned char *bytes)
 {
 	uint64_t next = glibc__word(bytes + TOP_NEXT), top = glibc__word(bytes);
@@ -61,7 +63,7 @@ static bool is_main_arena(uint64_t addr, const unsigned char *bytes)
 }
 
 /* Reads the arena at addr, which is not the main one, from its member `top` on. The header of its
- * first heap must point back to it. */
+ * first heap must point back to the arena. */
 static bool read_other_arena(struct glibc *g, uint64_t addr, unsigned char *bytes)
 {
 	uint64_t owner, heap = addr & ~(HEAP_PAGE - 1);
@@ -85,7 +87,8 @@ static int add_range(struct glibc *g, uint64_t start, uint64_t end, uint64_t fir
 	return 0;
 }
 
-/* The heaps of an arena that is not the main one, from the newest, which has the top, on. */
+/* Adds the heaps of an arena that is not the main one, beginning with the newest, which holds the
+ * top. */
 static int add_heaps(struct glibc *g, uint32_t number, uint64_t top)
 {
 	uint64_t arena = g->arenas[number].addr, heap = top & ~(HEAP_MAX_SIZE - 1);
@@ -144,7 +147,7 @@ static int add_main_ranges(struct glibc *g, uint32_t number, uint64_t top)
 	return 0;
 }
 
-/* struct malloc_par, in the data of the file that has the main arena. */
+/* Finds struct malloc_par in the data of the file that holds the main arena. */
 static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t len)
 {
 	for (size_t at = 0; at + PARAMS_BYTES <= len && !g->has_params; at += 4) {
@@ -170,7 +173,7 @@ static void find_params_in(struct glibc *g, const unsigned char *bytes, size_t l
 	}
 }
 
-/* Calls fn with the resident bytes of the data around the region; windows overlap. */
+/* Calls fn for the resident bytes of [start, end), in windows that overlap. */
 static void each_window(struct glibc *g, uint64_t start, uint64_t end, unsigned char *bytes,
 			void (*fn)(struct glibc *g, uint64_t addr, size_t len, void *ctx),
 			void *ctx)
@@ -205,7 +208,7 @@ static void params_of_window(struct glibc *g, uint64_t addr, size_t len, void *c
 	find_params_in(g, finding->bytes, len);
 }
 
-/* Does the ring of arenas that goes on at next lead to the one at addr? */
+/* Does the ring of arenas lead from `next` to the arena at addr? */
 static bool is_ring(struct glibc *g, uint64_t addr, uint64_t next)
 {
 	unsigned char bytes[TOP_BYTES];
@@ -218,7 +221,7 @@ static bool is_ring(struct glibc *g, uint64_t addr, uint64_t next)
 	return true;
 }
 
-/* Is one of the arenas at which the list head at `head` could be a bin really there? */
+/* The address of the main arena that has the list head at `head` as a bin; 0: there is none. */
 static uint64_t arena_of_bin(struct glibc *g, uint64_t head)
 {
 	static const uint64_t top_offs[] = {ARENA_TOP, ARENA_TOP_WITHOUT_FAST};
@@ -264,8 +267,8 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
-	/* The arena's bins lead to free memory, but through addresses that are within the preceding
-	 * block. */
+	/* The arena holds no roots: its bins point to free chunks, whose addresses lie within the
+	 * preceding block. */
 	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
 		(struct glibc_arena){.addr = addr,
@@ -285,7 +288,7 @@ static bool is_known(const struct glibc *g, uint64_t addr)
 	return false;
 }
 
-/* All arenas on the ring of the main one at addr. */
+/* Adds all arenas on the ring of the main arena at addr. */
 static int add_ring(struct glibc *g, uint64_t addr)
 {
 	unsigned char bytes[TOP_BYTES];

@@ -15,11 +15,12 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 
-#define TCACHE_BINS_242 76	  /* 12 of them are for larger blocks, of several sizes each */
-#define MAX_SLOTS	4096	  /* of a thread cache's list; glibc's default is 7, or 16 */
-#define MAX_FAST	(1 << 24) /* chunks of a fast bin */
-#define TRIES		8
-#define ANY_SIZE	0
+#define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, of several sizes each */
+/* most blocks of a thread cache's list; glibc's default is 7, or 16 */
+#define MAX_SLOTS 4096
+#define MAX_FAST  (1 << 24) /* most chunks of a fast bin */
+#define TRIES	  8
+#define ANY_SIZE  0
 
 /* struct tcache_perthread_struct. */
 struct tcache {
@@ -31,7 +32,7 @@ struct tcache {
 
 struct list {
 	uint64_t head_addr; /* where the address of the first block is stored */
-	uint64_t offset;    /* what malloc() returns, less the address in a link */
+	uint64_t offset;    /* from the address in a link to the one that malloc() returns */
 	uint64_t size;	    /* of each chunk, or ANY_SIZE */
 	uint64_t key;	    /* the key that each block has; 0: none */
 	size_t max;
@@ -44,8 +45,8 @@ static void cleanup_list(struct list *list)
 	free(list->blocks);
 }
 
-/* Adds the block at addr to the list. *ret_link: the block's link as it is stored. 0; -ENOENT: no
- * block of this list can be there; -ENOMEM. */
+/* Adds the block at addr to the list. *ret_link: the block's link, in the form in which it is
+ * stored. 0; -ENOENT: no block of this list can be there; -ENOMEM. */
 static int add_block(struct glibc *g, struct list *list, uint64_t addr, uint64_t *ret_link)
 {
 	uint64_t words[4], size;
@@ -64,8 +65,8 @@ static int add_block(struct glibc *g, struct list *list, uint64_t addr, uint64_t
 	return 0;
 }
 
-/* Collects the blocks from addr on. 0: up to the last one; -ENOENT: a link leads nowhere;
- * -ENOMEM. */
+/* Collects the blocks from addr on. safe: links have the form of glibc 2.32. 0: all were collected;
+ * -ENOENT: a link leads to no block of this list; -ENOMEM. */
 static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 {
 	uint64_t link;
@@ -81,9 +82,9 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
-/* Collects a list as it is at one moment: while the first block is the same, no block behind it has
- * left. 0; -ENOENT: the list changes too fast, and `blocks` are those that the last try has
- * reached; -ENOMEM. */
+/* Collects a list as it is at one moment: as long as the first block stays the same, no block
+ * behind it has left the list. 0; -ENOENT: the list changes too fast, and `blocks` are those that
+ * the last try has reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;
@@ -172,8 +173,8 @@ static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin
 	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* The key that the first blocks of all lists have. 0: they have not one. A list of blocks of one
- * size is among them: in the others any two words would do. */
+/* The key that the first blocks of all lists have; 0: they have no common key. At least one list
+ * must have blocks of one size: in the other lists any words would do. */
 static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 {
 	uint64_t key = 0, word;
@@ -190,7 +191,8 @@ static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 	return sized ? key : 0;
 }
 
-/* Before glibc 2.34 a cache's blocks have its address for a key, which is no other cache's. */
+/* Finds the key of all caches. Before glibc 2.34 there is none: each cache uses its own address as
+ * the key. */
 static void find_key(struct glibc *g)
 {
 	struct tcache tcache;
@@ -205,7 +207,7 @@ static void find_key(struct glibc *g)
 	}
 }
 
-/* Does one of the lists begin with a block that has the key? */
+/* Does a list of the cache begin with a block that has the key? */
 static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key)
 {
 	uint64_t word;

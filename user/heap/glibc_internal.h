@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared by the files of glibc.h. A chunk is a block with its header. The first word is the size of
- * the preceding chunk, if that one is free. The second word is the chunk's own size, with three
- * flags in the low bits. Behind it is the memory that malloc() returns. */
+ * the preceding chunk, if the preceding chunk is free. The second word is the chunk's own size,
+ * with three flags in the low bits. Behind these two words is the memory that malloc() returns. */
 #ifndef MEMTRACE_HEAP_GLIBC_INTERNAL_H
 #define MEMTRACE_HEAP_GLIBC_INTERNAL_H
 
@@ -9,13 +9,13 @@
 
 #define CHUNK_ALIGN	 16ULL
 #define CHUNK_MIN	 32ULL
-#define CHUNK_USER	 16ULL /* from a chunk to what malloc() returns */
-#define CHUNK_PREV_USED	 1ULL  /* the chunk before is in use, or in a cache */
+#define CHUNK_USER	 16ULL /* bytes from a chunk to the address that malloc() returns */
+#define CHUNK_PREV_USED	 1ULL  /* the preceding chunk is in use, or in a cache */
 #define CHUNK_MMAPPED	 2ULL
 #define CHUNK_NON_MAIN	 4ULL
 #define CHUNK_FLAGS	 7ULL
-#define CHUNK_FENCE	 16ULL /* size of the fenceposts at the end of a heap that was left */
-#define TCACHE_BINS	 64    /* of one size each; glibc 2.42 has 12 for larger ones, too */
+#define CHUNK_FENCE	 16ULL /* size of a fencepost at the end of a full heap */
+#define TCACHE_BINS	 64    /* bins of one size each; glibc 2.42 has 12 more for larger blocks */
 #define TCACHE_MAX_CHUNK 1040ULL
 #define FAST_BINS	 10
 #define N_BINS		 127
@@ -37,21 +37,21 @@ enum {
 
 struct glibc_arena {
 	uint64_t addr;
-	uint64_t top_addr; /* of its member `top` */
+	uint64_t top_addr; /* address of its member `top` */
 	bool is_main;
-	uint64_t own_bytes; /* system_mem */
+	uint64_t own_bytes; /* bytes: its member system_mem */
 	struct heap_arena *count;
 };
 
 /* Memory that holds chunks of an arena from `first` on. */
 struct glibc_range {
 	uint64_t start, end; /* page-aligned */
-	uint64_t first;	     /* a chunk; 0: unknown */
+	uint64_t first;	     /* address of the first chunk; 0: unknown */
 	uint32_t arena;	     /* index in arenas */
 };
 
 struct glibc_block {
-	uint64_t addr; /* what malloc() returned */
+	uint64_t addr; /* the address that malloc() returned */
 	uint64_t size; /* of its chunk */
 };
 
@@ -70,14 +70,15 @@ struct glibc {
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 
-	/* Word 1 of the blocks in thread caches; 0: unknown (also before 2.34). The key alone
-	 * proves nothing. Up to glibc 2.42, a thread that ends leaves the key in the blocks that
-	 * its cache gives back. malloc() clears it only in blocks that it takes from a cache. */
+	/* The key: word 1 of each block in a thread cache; 0: unknown, or glibc before 2.34. The
+	 * key alone proves nothing. Up to glibc 2.42, a thread that ends leaves the key in the
+	 * blocks that its cache gives back. malloc() clears it only in blocks that it takes from a
+	 * cache. */
 	uint64_t key;
-	/* blocks in use of the size of a thread cache's own structure */
+	/* blocks in use that have the size of a thread cache's own structure */
 	struct glibc_block *caches;
 	size_t n_caches, caches_room;
-	bool caches_missing; /* there are more */
+	bool caches_missing; /* there are more such blocks */
 };
 
 /* Sizes of the chunk with struct tcache_perthread_struct. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that are mappings of their own. The kernel joins such mappings with their neighbours, so a
- * header may lie on any page. Behind the header's two words nothing proves it, but glibc counts
- * these blocks' bytes: own_large and found_large of struct heap_quality. */
+/* Blocks that have a mapping of their own. The kernel merges neighbouring mappings, so a header may
+ * lie on any page. Only the header's two words show that a block is there. But glibc counts the
+ * bytes of such blocks, so the result can be checked: own_large and found_large of struct
+ * heap_quality. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -16,7 +17,7 @@
 #define MMAP_TAIL 16ULL
 #define MMAP_HUGE 1ULL
 
-/* The end of the arena's memory that addr lies in; 0: it lies in none. */
+/* The end of the arena's memory that holds addr; 0: no arena's memory does. */
 static uint64_t arena_end(const struct glibc *g, uint64_t addr)
 {
 	for (size_t i = 0; i < g->n_ranges; i++)
@@ -87,7 +88,7 @@ static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, struct m
 	return true;
 }
 
-/* Looks for chunks that begin in the run of pages [page, run_end). *ret_next: where to go on. */
+/* Looks for chunks that begin in the run of pages [page, run_end). *ret_next: where to continue. */
 static int search_run(struct glibc *g, uint64_t page, uint64_t run_end, uint64_t limit,
 		      uint64_t *ret_next)
 {

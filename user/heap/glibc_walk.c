@@ -5,8 +5,8 @@
  * changed while it was read, the window is read again. If a header makes no sense in all tries, the
  * walk continues at the next chain of eight headers.
  *
- * A chunk of 64 KiB or more needs fresh proof. Without it, a stale header in some block's bytes
- * could lead the walk past most of an arena. */
+ * A chunk of 64 KiB or more is proved with memory that is read again. Without this proof, a stale
+ * header among some block's bytes could lead the walk past most of an arena. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -38,16 +38,16 @@ struct walk {
 	uint64_t from, to;
 	struct chunk *chunks; /* of the window, not counted yet */
 	size_t n;
-	bool doubtful; /* one of them */
+	bool doubtful; /* one of the chunks may not be one */
 };
 
 enum outcome {
-	WALK_ON,     /* at `at` a chunk begins */
+	WALK_ON,     /* a chunk begins at `at` */
 	WALK_TOP,    /* the last chunk was the top, which ends at `at` */
-	WALK_GROWN,  /* the chunk at `at` ends where maps ended or behind: the heap has grown */
-	WALK_FENCE,  /* at `at` the heap was left */
+	WALK_GROWN,  /* the chunk at `at` reaches the range's end in the maps: the heap has grown */
+	WALK_FENCE,  /* a fencepost is at `at`: this heap is full, or memory of others follows */
 	WALK_ABSENT, /* the header at `at` is not resident */
-	WALK_BAD,    /* `at` makes no sense */
+	WALK_BAD,    /* the header at `at` makes no sense */
 };
 
 /* --- headers --- */
@@ -91,7 +91,7 @@ static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[
 	return !image__peek(walk->g->image, addr, header, 16);
 }
 
-/* Do CHAIN chunks that fit each other begin at addr, or fewer up to the top? */
+/* Does a chain begin at addr: CHAIN chunks whose headers agree, or fewer that end with the top? */
 static bool is_chain(const struct walk *walk, uint64_t addr)
 {
 	uint64_t header[2], size = 0;
@@ -135,7 +135,7 @@ static uint64_t next_chain(struct walk *walk, uint64_t addr)
 	return walk->end;
 }
 
-/* Fresh proof of the big chunk at addr. *ret_in_use: is it in use? */
+/* Proves the big chunk at addr with memory that is read again. *ret_in_use: is it in use? */
 static enum outcome prove(struct walk *walk, uint64_t addr, uint64_t head, bool *ret_in_use)
 {
 	struct image *image = walk->g->image;
@@ -196,8 +196,8 @@ static enum outcome load(struct walk *walk, uint64_t addr)
 	return WALK_ON;
 }
 
-/* The outcome of the window at the chunk at addr is `otherwise`, unless the chunk is the top.
- * Behind the top is nothing. The heap may have changed since the maps were read, so the top may end
+/* Ends the window at the chunk at addr. If the chunk is the top, no chunk follows; else the outcome
+ * is `otherwise`. The heap may have changed since the maps were read, so the top may end
  * anywhere. */
 static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size,
 			   enum outcome otherwise)
@@ -221,7 +221,7 @@ static bool has_grown(const struct walk *walk)
 }
 
 /* The chunk at addr, of less than BIG bytes, has pages that are not resident. It is, or was, a
- * large buffer that was hardly written to. The header behind it tells which. */
+ * buffer that was hardly written to. The next header tells whether it is in use. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];
@@ -237,7 +237,7 @@ static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, ui
 		return WALK_BAD;
 	note(walk, addr, size, in_use ? PLACE_IN_USE : PLACE_BIN);
 	*at = addr + size;
-	return WALK_ON; /* the next window begins behind it */
+	return WALK_ON; /* the next window begins behind the chunk */
 }
 
 /* Reads the chunks of a window that begins with the one at *at. */
@@ -266,11 +266,11 @@ static enum outcome walk_window(struct walk *walk, uint64_t *at)
 				return end_at(walk, at, addr, size, WALK_BAD);
 			note(walk, addr, size, in_use ? PLACE_IN_USE : PLACE_BIN);
 			*at = after;
-			return outcome; /* the next window begins behind it */
+			return outcome; /* the next window begins behind the chunk */
 		}
 		if (after + 16 > to) {
 			if (walk->n)
-				return WALK_ON; /* it is the first of the next window */
+				return WALK_ON; /* the chunk is the first one of the next window */
 			outcome = end_at(walk, at, addr, size, WALK_ABSENT);
 			if (outcome == WALK_ABSENT)
 				outcome = pass_hole(walk, at, addr, size);
@@ -353,7 +353,7 @@ static int walk_range(struct walk *walk, uint64_t addr)
 			leave_out(walk, addr);
 		if (outcome == WALK_TOP || outcome == WALK_GROWN)
 			return 0;
-		/* The main arena goes on behind memory that others took by sbrk(). */
+		/* The main arena continues behind memory that other code got from sbrk(). */
 		if (outcome == WALK_FENCE && !walk->arena->is_main) {
 			walk->done_to = walk->end;
 			return 0;
@@ -391,7 +391,7 @@ int glibc__walk(struct glibc *g, const struct glibc_range *range)
 	if (!bytes || !chunks)
 		return -ENOMEM;
 	err = blocks__add(g->blocks, &model, &walk.span);
-	if (err == -EINVAL) { /* too large, as nobody has it yet */
+	if (err == -EINVAL) { /* the range is too large for a span */
 		g->quality->unknown_bytes += range->end - range->start;
 		return 0;
 	}

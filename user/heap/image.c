@@ -25,7 +25,7 @@ struct cached_page {
 struct image {
 	struct image_region *regions;
 	size_t n_regions;
-	size_t last; /* index of the region that was found last */
+	size_t last; /* index of the region that is_resident() found last */
 	struct image_source source;
 	struct image_limits limits;
 	uint64_t read_bytes, looked_pages;

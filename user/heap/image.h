@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a process that runs, read from outside. Only pages that are resident are read:
- * nothing is faulted in or swapped in. The process changes its memory meanwhile, and it may be
- * hostile: two reads of one address may differ, and no value is more than a claim. */
+/* The memory of a running process, read from outside. Only pages that are resident are read:
+ * nothing is faulted in or swapped in. The process changes its memory meanwhile, and the process
+ * may be hostile. So two reads of one address may differ, and no value can be trusted. */
 #ifndef MEMTRACE_HEAP_IMAGE_H
 #define MEMTRACE_HEAP_IMAGE_H
 
@@ -19,7 +19,7 @@ struct image_region {
 	enum image_kind kind;
 	const struct map_entry *entry; /* in the image's maps */
 
-	/* What pagemap says; image__look() fills this in. */
+	/* From pagemap; set by image__look(). */
 	bool looked;
 	uint64_t *resident;		/* one bit per page; NULL: none is resident */
 	uint64_t n_resident, n_swapped; /* pages */
@@ -27,7 +27,8 @@ struct image_region {
 
 /* Where the bytes come from: /proc/PID (scan.h), or a test. */
 struct image_source {
-	/* Copies up to len bytes from addr on. Returns how many are there, or negative errno. */
+	/* Copies up to len bytes from addr on. Returns the number of bytes copied, or negative
+	 * errno. */
 	long (*read)(void *ctx, uint64_t addr, void *to, size_t len);
 	/* The entries of n pages from number page on, in the format of /proc/PID/pagemap
 	 * (Documentation/admin-guide/mm/pagemap.rst). 0 or negative errno. */
@@ -37,13 +38,14 @@ struct image_source {
 
 struct image_limits {
 	uint64_t deadline_ns; /* CLOCK_MONOTONIC; 0: none */
-	uint64_t read_bytes;  /* in all; 0: no limit */
-	uint64_t pages;	      /* whose state is asked for, in all; 0: no limit */
+	uint64_t read_bytes;  /* most bytes to read in all; 0: no limit */
+	uint64_t pages;	      /* most pages to look up in pagemap in all; 0: no limit */
 };
 
 struct image; /* opaque */
 
-/* The caller keeps maps and source, which must outlive the image. 0 or -ENOMEM. */
+/* The image refers to maps and to source->ctx, which the caller keeps and which must outlive it. 0
+ * or -ENOMEM. */
 int image__new(const struct maps *maps, const struct image_source *source,
 	       const struct image_limits *limits, struct image **ret);
 void image__free(struct image *image);
@@ -54,23 +56,25 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
-/* Is the mapping memory without a file of a file system? It may be shared, read-only, or of
- * /dev/zero. A file could be larger than memory, and take hours to read. */
+/* Is the mapping of IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd or System V, or
+ * read-only anonymous memory? Other shared mappings are never read: a file could be larger than
+ * memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
 
-/* The data and bss of one file, which lie side by side: the first such memory from region number *i
- * on. Then *i is the number of the region behind it. False: there is none. */
+/* Finds the next data and bss that lie side by side, from region number *i on. Sets *i to the
+ * number of the region behind them. False: there are none. */
 bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint64_t *ret_end);
 
 /* Can memory of the region be read at all? */
 bool image_region__readable(const struct image_region *region);
 
-/* Asks once which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages;
+/* Reads once from pagemap which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages;
  * -ETIMEDOUT; or the source's error. After an error the region has no resident pages. */
 int image__look(struct image *image, struct image_region *region);
 
 /* The first run of resident pages in [addr, end), which may span several regions that touch each
- * other. Looks at regions as needed. False: there is none, or the image's deadline is over. */
+ * other. Calls image__look() as needed. False: there is none, or a limit of the image is
+ * exceeded. */
 bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_start,
 		uint64_t *ret_end);
 
@@ -78,18 +82,18 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
  * -ETIMEDOUT: the deadline; -EFBIG: limits.read_bytes. */
 int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 
-/* As image__read(), for many small pieces close to each other (each at most a page). Pages that
- * were read before may come from a cache. image__forget() empties it. */
+/* As image__read(), for many short reads close to each other. Pages that were read before may come
+ * from a cache. image__forget() empties the cache. */
 int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 
-/* As image__read(), for memory that may have been mapped after the image was made. It asks the
- * kernel again which pages are resident. Pages of files are not read. */
+/* As image__read(), for memory that may have been mapped after the image was made. Reads pagemap
+ * again. The bytes may lie on two pages at most. Pages of files are not read. */
 int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
 
 /* 0, or why nothing more is read: -ETIMEDOUT, -EFBIG. */
 int image__spent(const struct image *image);
-/* 0, or why not all was read that is there: image__spent(), or the first error of image__look(). */
+/* 0, or why some memory was not read: image__spent(), or the first error of image__look(). */
 int image__stopped(const struct image *image);
 /* Bytes that were read so far. */
 uint64_t image__bytes_read(const struct image *image);

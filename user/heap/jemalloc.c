@@ -13,17 +13,17 @@
 #include "base/cleanup.h"
 
 #define GIB_SHIFT    30
-#define SAMPLES	     1024      /* pages of each GiB that the root is tried with, at most */
-#define STEPS	     64	       /* of each region */
-#define MAX_GIBS     64	       /* that it is tried with */
-#define MAX_TRIES    (1 << 16) /* words, times GiBs */
+#define SAMPLES	     1024      /* most sample pages of each GiB */
+#define STEPS	     64	       /* most samples of each region */
+#define MAX_GIBS     64	       /* most GiBs that have samples */
+#define MAX_TRIES    (1 << 16) /* tries to find the root: words times GiBs */
 #define MAX_EXTENT   (1ULL << 40)
 #define MAX_REGIONS  512 /* blocks of a slab */
 #define WINDOW_WORDS 4096
 #define N_SIZES	     232
 #define MAX_ARENA    4096
 
-/* A leaf's entry: the size's number, the extent, its state and kind. With three levels these are
+/* A leaf's entry: the size's number, the extent, its state and kind. With three levels an entry is
  * two words, which are joined when they are read. */
 #define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
 #define LEAF_SLAB(entry) ((entry)&1)
@@ -33,14 +33,16 @@ enum { EDATA_BITS, EDATA_ADDR, EDATA_SIZE, EDATA_BITMAP = 8, EDATA_WORDS = 16 };
 #define EDATA_ARENA(bits) ((uint32_t)((bits)&0xfff))
 #define EDATA_SLAB(bits)  ((bits) >> 12 & 1)
 #define STATE_ACTIVE	  0
-#define STATE_RETAINED	  3 /* the last of those that are free; above: between states */
+#define STATE_RETAINED	  3 /* the last free state; larger ones are temporary */
 
-/* What differs: how extents are aligned, where fields of EDATA_BITS begin, and the tree. */
+/* What differs by version: the alignment of extents, the positions of fields in EDATA_BITS, and the
+ * tree. */
 struct layout {
 	uint64_t extent_mask, state_mask;
 	int state, szind, n_free;
-	int root_shift, leaf_shift; /* an entry of the root, and a leaf, stand for so much memory */
-	int index_bits;		    /* of each level */
+	/* log2 of the bytes that an entry of the root, and a leaf, cover */
+	int root_shift, leaf_shift;
+	int index_bits; /* of each level */
 };
 
 static const struct layout layouts[] = {
@@ -89,7 +91,7 @@ static uint64_t state_of(const struct jemalloc *j, uint64_t bits)
 	return bits >> j->layout->state & j->layout->state_mask;
 }
 
-/* The extent that the leaf's entry leads to, if both agree. */
+/* Reads the extent that the leaf's entry leads to. False: the two do not agree. */
 static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 {
 	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size, szind;
@@ -151,7 +153,7 @@ static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
 	       region->end - word >= bytes;
 }
 
-/* The leaf for addr, below the root's entry for it. 0: there is none. */
+/* The leaf for addr. from_root: the root's entry for addr. 0: there is no leaf. */
 static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 {
 	const struct layout *layout = j->layout;
@@ -164,7 +166,7 @@ static uint64_t leaf_for(struct jemalloc *j, uint64_t from_root, uint64_t addr)
 	return may_be_node(j, leaf, entry_bytes(layout) << layout->index_bits) ? leaf : 0;
 }
 
-/* The entry at `at`, which was read from a leaf. */
+/* The entry at `at` of a leaf, as one word. */
 static uint64_t join_entry(const struct layout *layout, const uint64_t *at)
 {
 	if (!is_deep(layout))
@@ -174,7 +176,7 @@ static uint64_t join_entry(const struct layout *layout, const uint64_t *at)
 
 /* --- the root --- */
 
-/* Pages that are memory, some of each GiB of addresses. */
+/* Samples of resident pages, from each GiB of addresses. */
 struct samples {
 	struct {
 		uint64_t pages[SAMPLES];
@@ -214,7 +216,7 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* How many of the pages of a GiB are in the tree, below the root's entry for them? Counts up to
+/* How many sample pages of a GiB are in the tree? from_root: the root's entry for them. Stops at
  * max. */
 static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
 		       uint64_t from_root, size_t max)
@@ -286,7 +288,7 @@ static uint64_t from_root(struct jemalloc *j, uint64_t addr)
 	return word;
 }
 
-/* Number of pages that are in the tree. */
+/* The number of sample pages that are in the tree. */
 static size_t judge(struct jemalloc *j, const struct samples *samples)
 {
 	size_t n = 0;
@@ -300,8 +302,8 @@ static size_t judge(struct jemalloc *j, const struct samples *samples)
 	return n;
 }
 
-/* Finds the root and the layout. The layout with which most pages are found is the right one: by
- * chance another one may fit some pages. */
+/* Finds the root and the layout. The layout with which most pages are found is the right one:
+ * another layout may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;
@@ -342,7 +344,8 @@ static struct heap_arena *arena_of(struct jemalloc *j, uint32_t number, uint32_t
 	return j->found->arenas[*ret_index];
 }
 
-/* Fills in which blocks of a slab are in use. In jemalloc's bitmap those are 0. */
+/* Fills in which blocks of a slab are in use. In jemalloc's bitmap the bits of these blocks are
+ * 0. */
 static void take_slab(struct jemalloc *j, const struct extent *extent, struct span *span,
 		      struct heap_arena *arena)
 {
@@ -397,7 +400,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
-/* The extents whose first page is in [start, end), of one leaf. */
+/* Adds the extents whose first page is in [start, end), which is covered by one leaf. */
 static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 {
 	static uint64_t words[512];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The heap of jemalloc 5.3, as its structures in memory tell; no symbol is needed. Layouts:
- * include/jemalloc/internal/rtree.h, edata.h, bitmap.h and sc.h of jemalloc. Blocks in thread
- * caches look like blocks in use. Only the threads' own stacks of pointers show that they are free,
- * and no pointer leads to these. */
+/* The heap of jemalloc 5.2 and 5.3, read from its structures in memory. No symbol is needed.
+ * Layouts: include/jemalloc/internal/rtree.h, edata.h, bitmap.h and sc.h of jemalloc. Blocks in
+ * thread caches look like blocks in use. Only the stacks of pointers in these caches show that a
+ * block is free, and no pointer leads to these stacks. */
 #ifndef MEMTRACE_HEAP_JEMALLOC_H
 #define MEMTRACE_HEAP_JEMALLOC_H
 
@@ -10,8 +10,8 @@
 #include "heap/find.h"
 #include "heap/image.h"
 
-/* Adds the spans of all slabs and large extents, before blocks__finish(). 0, also where there is no
- * jemalloc or time is over; -ENOMEM. */
+/* Adds the spans of all slabs, large extents and free extents, before blocks__finish(). 0, also if
+ * there is no jemalloc or the time is over; -ENOMEM. */
 int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
 
 #endif

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Pointers to blocks that are younger than the list of blocks.
  *
- * While a running process is scanned, it allocates blocks after the list of blocks was made and
- * before the pointers are read. The head of a growing list is always such a block. If it were not
- * followed, the whole list would seem to be lost in every scan.
+ * A running process allocates blocks after the list of blocks was made and before the pointers are
+ * read. The head of a growing list is always such a block. If the scan did not follow this block,
+ * the whole list would seem lost in every scan.
  *
  * A pointer to heap memory without a known block either leads to such a late block, or is stale:
- * its block was freed. In most cases the previous scan has seen a stale pointer, too. A late block
- * of the previous scan is a known block in this one. So only values are followed that the previous
- * scan has not seen. Content of freed memory counts only where a pointer to it is new. */
+ * its block was freed. In most cases the previous scan has seen the same stale pointer. A late
+ * block of the previous scan is a known block in this one. So a scan follows only values that the
+ * previous scan has not seen. The content of freed memory counts only if a new pointer leads to
+ * it. */
 #ifndef MEMTRACE_HEAP_LATE_H
 #define MEMTRACE_HEAP_LATE_H
 
@@ -21,17 +22,21 @@
 
 struct image;
 
-#define LATE_VALUES (1u << 20) /* different values, and pointers to follow; more are only counted */
-#define LATE_VISITS (1u << 18) /* late blocks that are followed */
-#define LATE_WORDS  128	       /* read of a late block, from the pointer's target on */
-/* Bytes from the allocator's known memory within which memory counts that was mapped after the maps
- * were read. */
+/* most different values, and most pointers to follow; more are only counted */
+#define LATE_VALUES (1u << 20)
+#define LATE_VISITS (1u << 18) /* most late blocks that are visited */
+/* most words that are read of a late block, from the pointer's target on */
+#define LATE_WORDS 128
+/* Bytes. Memory that was mapped after the maps were read counts if it is this close to known memory
+ * of an allocator. */
 #define LATE_NEAR (256ULL << 20)
 
-/* A pointer that is to be followed. */
+/* A pointer to follow. */
 struct late_pointer {
 	uint64_t value;
-	uint32_t from; /* the block that has it, as in parents of struct reach; 0: a root */
+	/* the block or root that holds the pointer, as in parents of struct reach; in a recheck:
+	 * 0 */
+	uint32_t from;
 };
 
 struct late_values {
@@ -47,24 +52,25 @@ struct late {
 	const uint64_t *before;
 	size_t n_before;
 
-	struct late_values seen;    /* in this scan */
+	struct late_values seen;    /* values that this scan has seen */
 	struct late_values visited; /* values that were followed */
 	struct late_pointer *pointers;
 	size_t n_pointers, pointers_room;
-	uint64_t beyond; /* pointers for which there was no room */
+	uint64_t beyond; /* values and pointers for which there was no room */
 };
 
-/* Is the value an address in an allocator's memory, or near it, where no block is known? The caller
- * knows that the address is in no block in use. */
+/* May the value point to a late block? Either it points into an allocator's memory, or near it to
+ * memory that the maps do not have. The caller knows that the value points into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Notes such a value. 1: follow it; 0: do not; -ENOMEM. */
+/* Adds such a value to late->seen. 1: the caller should follow it; 0: should not; -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
-/* Adds it to the pointers. 0 or -ENOMEM. */
+/* Adds a pointer to late->pointers. 0 or -ENOMEM. */
 int late__follow(struct late *late, uint64_t value, uint32_t from);
 
-/* Reads the words to which a value points: at most LATE_WORDS, and none if the value was visited
- * before or the memory is not resident. Returns how many; -ENOMEM; image__spent(). */
+/* Reads the words to which a value points: at most LATE_WORDS. Reads none if the value was visited
+ * before, or if the memory is not resident. Returns the number of words, -ENOMEM, or
+ * image__spent(). */
 int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t *words);
 
 /* Sorts late->seen.list, ascending. After that, nothing can be noted. */

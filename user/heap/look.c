@@ -6,11 +6,11 @@
 #include "heap/image.h"
 
 #define ROUGH_WORDS 4
-/* A pointer that is farther from its block's start leads to an element, and to another one in the
- * next block. */
+/* Bytes. A pointer this far from its block's start leads to some element of an array, so its
+ * distance says nothing. */
 #define FAR	   64
 #define MAX_HEADER 16
-/* Addresses of user space lie below (x86-64 with four levels of page tables). */
+/* Addresses of user space lie below this (x86-64 with four levels of page tables). */
 #define USER_END (1ULL << 47)
 
 static uint64_t kind_word(enum look_kind kind, uint64_t value)
@@ -43,8 +43,8 @@ static bool is_text(uint64_t word)
 	return len >= 2;
 }
 
-/* Allocators round sizes up. So a block's last word may be behind what was asked for, and hold what
- * an earlier block had there. */
+/* Allocators round sizes up. So a block's last word may lie behind the requested size, and hold
+ * remains of an earlier block. */
 static bool is_last(const struct look *look, size_t i)
 {
 	return i + 1 >= look->size / 8;
@@ -138,8 +138,8 @@ static uint64_t without_value(uint64_t described)
 	}
 }
 
-/* In memory that a block has not written to yet there are remains of pointers, with any distance.
- * So exact distances would make many shapes of one. */
+/* Memory of a block that was not written yet holds remains of old pointers, with any distance.
+ * Exact distances would split one shape into many. */
 static uint64_t fine_word(uint64_t described)
 {
 	uint64_t distance = value_of(described);

@@ -83,11 +83,11 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
 
 /* --- what leads to what --- */
 
-/* Lost blocks by their index in the list. */
+/* Members are indexed by the lost block's index in the list. */
 struct grouping {
 	const struct edges *edges;
 	const struct lost *lost;
-	uint32_t *numbers; /* ascending */
+	uint32_t *numbers; /* of the blocks, ascending */
 	uint32_t *leader;  /* NONE: not known yet */
 	bool *pointed;	   /* another lost block points to it */
 	uint32_t *stack;
@@ -112,7 +112,7 @@ static void note_pointed(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Makes `from` the leader of all that it leads to and that has no leader yet. */
+/* Makes `from` the leader of all blocks to which it leads and that have no leader yet. */
 static void lead(struct grouping *g, uint32_t from)
 {
 	size_t n = 0;
@@ -133,7 +133,7 @@ static void lead(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Lets the blocks lead to which no other lost block points. */
+/* Makes each block to which no other lost block points a leader. */
 static void lead_from_heads(struct grouping *g)
 {
 	for (uint32_t i = 0; i < g->lost->n; i++)
@@ -143,10 +143,10 @@ static void lead_from_heads(struct grouping *g)
 			lead(g, i);
 }
 
-/* What heads do not lead to are circles, and what hangs on them. One circle may lead to another, so
- * not every block that is met first is a leader for good. But those that are met later are not led
- * to by those before. So a second round, which begins with the last of them, finds leaders to whom
- * no other one leads (as in Kosaraju's algorithm for strongly connected components). */
+/* Blocks to which no head leads are in cycles, or cycles lead to them. One cycle may lead to
+ * another, so a block that is met first need not stay a leader. But no block that was met leads to
+ * one that was met later. So a second round, from the last met block to the first, finds leaders to
+ * which no other leader leads (as in Kosaraju's algorithm for strongly connected components). */
 static int find_leaders(struct grouping *g)
 {
 	_cleanup_free_ uint32_t *met = NULL;
@@ -187,7 +187,7 @@ static int sum_up(struct grouping *g, struct leak **ret_leaks, size_t *ret_n)
 	for (uint32_t i = 0; i < lost->n; i++) {
 		if (g->leader[i] != i)
 			continue;
-		g->stack[i] = (uint32_t)n; /* the leader's place in leaks */
+		g->stack[i] = (uint32_t)n; /* the leader's index in leaks */
 		leaks[n++] = (struct leak){.head = lost->list[i], .cycle = g->pointed[i]};
 	}
 	for (uint32_t i = 0; i < lost->n; i++) {

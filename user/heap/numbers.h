@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Numbers for the blocks in use, or some of them, from 0 on, ascending by address. Slots of
- * blocks.h have gaps; numbers have none, so arrays can be indexed by them. Takes 1.5 bits per
- * slot. */
+ * blocks.h have gaps. Numbers have no gaps, so they can index an array. The tables need 1.5 bits
+ * per slot. */
 #ifndef MEMTRACE_HEAP_NUMBERS_H
 #define MEMTRACE_HEAP_NUMBERS_H
 
@@ -16,8 +16,8 @@
 /* Free with numbers__clear(). */
 struct numbers {
 	const struct blocks *blocks; /* the caller's */
-	uint64_t *used;		     /* a bit per slot: a block with a number */
-	uint32_t *before;	     /* how many are set before each word */
+	uint64_t *used;		     /* a bit per slot; set: its block has a number */
+	uint32_t *before;	     /* for each word of used: number of bits set before it */
 	size_t n_words;
 	uint32_t n; /* blocks with a number */
 };
@@ -30,13 +30,14 @@ void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);
 void numbers__clear(struct numbers *numbers);
 
-/* The number of the block that holds addr; NO_NUMBER: none that has a number. */
+/* The number of the block that holds addr; NO_NUMBER: no block with a number does. */
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 
-/* numbers__find() of this address will be called soon, and should not wait for memory then. */
+/* Loads the data that numbers__find() needs for addr into the processor's cache. */
 void numbers__prefetch(const struct numbers *numbers, uint64_t addr);
 
-/* The block of a number below n. False: there is none, which is a mistake of the caller. */
+/* The block of a number below n. False: no block has the number, which is a mistake of the
+ * caller. */
 bool numbers__block(const struct numbers *numbers, uint32_t number, struct block *ret);
 
 #endif

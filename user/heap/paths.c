@@ -6,10 +6,10 @@
 
 #include "heap/image.h"
 
-#define MOST_READ (1u << 20) /* bytes of a block in which a pointer is searched for */
+#define MOST_READ (1u << 20) /* bytes at a block's start that are searched for a pointer */
 #define PIECE	  4096
 
-/* Where in the block at addr a pointer to [target, target + size) lies. */
+/* The offset in the block at addr at which a pointer to [target, target + size) lies. */
 static uint64_t find_pointer(struct image *image, uint64_t addr, uint64_t block_size,
 			     uint64_t target, uint64_t target_size)
 {
@@ -31,10 +31,11 @@ static uint64_t find_pointer(struct image *image, uint64_t addr, uint64_t block_
 	return PATH_NO_OFF;
 }
 
-/* Steps from the block upwards, while the path is followed. */
+/* The steps from the block towards the root, while the path is followed. */
 struct climb {
 	struct path_step steps[PATH_STEPS]; /* addr: of the block that is nearest to the root */
-	uint64_t last[PATH_STEPS];	    /* address of the block that is farthest from it */
+	/* address of the block that is farthest from the root */
+	uint64_t last[PATH_STEPS];
 	uint32_t n;
 	bool cut;
 };
@@ -63,7 +64,7 @@ static void climb_to(struct climb *climb, const struct block *block)
 		.addr = block->start, .size = block->size, .blocks = 1, .off = PATH_NO_OFF};
 }
 
-/* The word with which both blocks begin; 0: they differ, or are not resident. */
+/* The word with which both blocks begin; 0: the words differ, or are not resident. */
 static uint64_t common_word(struct image *image, uint64_t first, uint64_t last)
 {
 	uint64_t word, other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who holds a block: the path of pointers from a root to it, as reach.h has found it. */
+/* Who holds a block: the path of pointers from a root to the block, as found by reach.h. */
 #ifndef MEMTRACE_HEAP_PATHS_H
 #define MEMTRACE_HEAP_PATHS_H
 
@@ -11,20 +11,20 @@
 
 struct image;
 
-#define PATH_STEPS    16 /* a longer path loses its middle */
+#define PATH_STEPS    16 /* of a longer path, the middle is left out */
 #define PATH_NO_OFF   UINT64_MAX
-#define PATH_MAX_HOPS 10000000 /* blocks from a root to a block: the nodes of a long list */
+#define PATH_MAX_HOPS 10000000 /* blocks on a path: mostly nodes of a long list */
 
-/* A block on the way, or several of one size one after the other: a list. */
+/* A block on the path, or several consecutive blocks of one size, such as the nodes of a list. */
 struct path_step {
 	uint64_t addr; /* of the first block */
 	uint64_t size;
 	uint64_t blocks;
-	/* where in the last of these blocks the pointer to the next step lies, bytes from its
-	 * start; PATH_NO_OFF: not there any more, or this is the last step */
+	/* offset, in the last of these blocks, of the pointer to the next step; PATH_NO_OFF: no
+	 * pointer was found, or this is the last step */
 	uint64_t off;
-	/* the first word of the block, and of all blocks of a chain that were looked at (the first
-	 * and the last one): perhaps the address of a class's vtable; 0: none */
+	/* the word with which the first and the last of these blocks begin, perhaps the address of
+	 * a class's vtable; 0: the two words differ, or were not read */
 	uint64_t word;
 };
 
@@ -36,9 +36,10 @@ struct path {
 	bool cut; /* steps in the middle are missing */
 };
 
-/* The path to a reachable block. Needs reach's parents. Where pointers lie is read once more.
- * *hops (of PATH_MAX_HOPS for several calls together) is reduced by the length of the
- * path. 0; -E2BIG: *hops is used up. */
+/* The path to a reachable block. `reach` must have parents. Reads the blocks again to find where
+ * the pointers lie. *hops is the most blocks that the path may have. It is reduced by the path's
+ * length, so several calls can share PATH_MAX_HOPS. 0; -E2BIG: the path is too long; -EINVAL: the
+ * block is not reachable. */
 int reach__path(const struct reach *reach, struct image *image, uint32_t number, uint64_t *hops,
 		struct path *ret);
 

@@ -14,30 +14,30 @@
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
-#define PREFETCH     32	   /* words from the one at hand to the one that is prepared */
-#define AHEAD_BLOCKS 32768 /* at most */
+#define PREFETCH     32	   /* words from the current one to the one that is prefetched */
+#define AHEAD_BLOCKS 32768 /* most blocks that are read ahead */
 #define LOW_ADDRS    (1ULL << 32)
 
 /* A block of LARGE bytes or more, such as a hash table. */
 struct large {
 	struct block block;
 	uint32_t number;
-	bool read; /* before the others */
+	bool read; /* was read before the other blocks */
 };
 
-/* One scan. Blocks are visited once each: when a block is marked, it goes into the queue. When the
- * queue is full, the block's bit in `waiting` is set instead, which needs no memory more. */
+/* One scan. Blocks are visited once each: a marked block goes into the queue. If the queue is full,
+ * the block's bit in `waiting` is set instead, which needs no more memory. */
 struct scanning {
 	struct image *image;
 	struct reach *reach;
 	const struct blocks *blocks;
-	struct late *late;	  /* NULL: none are noted */
-	uint64_t lowest, highest; /* of all spans and their vicinity */
-	bool all;		  /* keep all pointers, and parents */
-	bool ahead;		  /* read_ahead() */
+	struct late *late;	  /* NULL: late pointers are ignored */
+	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
+	bool all;		  /* store all pointers, and parents */
+	bool ahead;		  /* read_ahead() is running */
 
-	/* How far the heap is read, as a block's number: blocks from this one on are visited when
-	 * they are read. The number of all blocks: the heap is read. */
+	/* Number of the block up to which the heap was read. Later blocks are visited when they are
+	 * read. Equal to the number of blocks: the whole heap was read. */
 	uint32_t reached;
 
 	uint32_t *queue; /* a ring */
@@ -50,9 +50,9 @@ struct scanning {
 
 	struct large *large; /* ascending */
 	size_t n_large, large_room;
-	size_t next_large; /* the first that is not below the block at hand */
+	size_t next_large; /* the first one that was not passed yet */
 
-	uint32_t number;   /* of the block at hand */
+	uint32_t number;   /* of the block that is read */
 	uint32_t *targets; /* WINDOW_WORDS */
 };
 
@@ -77,14 +77,14 @@ static void push(struct scanning *s, uint32_t number)
 	s->n_waiting++;
 }
 
-/* While blocks are read ahead: this one, too, if there is room. It will be read anyway. */
+/* Queues a block for read_ahead(), if there is room. A block that is not queued is read later. */
 static void push_ahead(struct scanning *s, uint32_t number)
 {
 	if (s->tail - s->head < QUEUE)
 		s->queue[s->tail++ % QUEUE] = number;
 }
 
-/* Moves blocks that wait into the queue, which is empty. */
+/* Moves waiting blocks into the queue, which is empty. */
 static void refill(struct scanning *s)
 {
 	size_t n_words = bits__words(s->reach->numbers.n);
@@ -132,7 +132,7 @@ static bool may_point(const struct scanning *s, uint64_t value)
 	return value - s->lowest < s->highest - s->lowest;
 }
 
-/* *ret_parent: a root that leads to blocks. 0 or -ENOMEM. */
+/* Adds a root that leads to a block. *ret_parent: its value for parents. 0 or -ENOMEM. */
 static int add_root_word(struct scanning *s, const struct root_word *word, uint32_t *ret_parent)
 {
 	struct reach *reach = s->reach;
@@ -203,7 +203,8 @@ static int read_root(struct scanning *s, const struct root *root)
 	return image__spent(s->image);
 }
 
-/* The roots of one kind, and, if all pointers are known, what they lead to. */
+/* Reads the roots of one kind. If all pointers are known, also visits the blocks to which they
+ * lead. */
 static int read_roots(struct scanning *s, const struct roots *roots, enum root_kind kind)
 {
 	int err = 0;
@@ -221,7 +222,7 @@ static int read_roots(struct scanning *s, const struct roots *roots, enum root_k
 	return err;
 }
 
-/* Takes the words of a block that the window holds. */
+/* Handles the words of a block that the window holds. */
 static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 {
 	struct reach *reach = s->reach;
@@ -263,7 +264,7 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 	return edges__add(&reach->edges, s->number, s->targets, n_targets);
 }
 
-/* Reads the block whose number is s->number, and memory behind it up to `to` for the next ones. */
+/* Reads the block whose number is s->number, and memory up to `to`, which the next blocks need. */
 static int read_words(struct scanning *s, const struct block *block, uint64_t to)
 {
 	uint64_t at = (block->start + WORD - 1) / WORD * WORD;
@@ -292,8 +293,7 @@ static int read_words(struct scanning *s, const struct block *block, uint64_t to
 				 (end - start) / WORD);
 		if (err)
 			return err;
-		/* Marked only now, by a block that it leads to: the rest of it is handled as that
-		 * of a marked block. */
+		/* Visits the earlier blocks that these words have marked. */
 		if (!s->ahead)
 			drain(s);
 		at = end;
@@ -329,7 +329,7 @@ static int read_one_ahead(struct scanning *s, uint32_t number, const struct bloc
 	return read_words(s, block, (block->start + block->size) / WORD * WORD);
 }
 
-/* Reads the blocks in the queue, and what they lead to, until *budget is used up. */
+/* Reads the blocks in the queue, and those to which they lead, until *budget is used up. */
 static int read_near(struct scanning *s, uint32_t *budget)
 {
 	int err = 0;
@@ -361,9 +361,9 @@ static int read_large(struct scanning *s, bool *ret_any)
 	return err;
 }
 
-/* Reads large blocks before all others, if few steps lead to them from a root. A table leads to
- * most of a heap, and often lies behind it. If it were read last, the pointers of all that it leads
- * to had to be kept, and then followed in the table's order. */
+/* Reads large blocks before all others, if few steps lead from a root to them. A large table may
+ * lead to most of a heap, and often lies at its end. If such a table were read last, the pointers
+ * of all these blocks would have to be stored first, and then followed in the table's order. */
 static int read_ahead(struct scanning *s)
 {
 	uint32_t budget = s->reach->numbers.n / 64;
@@ -386,7 +386,7 @@ static int read_ahead(struct scanning *s)
 
 /* --- late blocks --- */
 
-/* A word of a late block, to which `from` leads. */
+/* Handles a word of a late block. from: the block or root that leads to the late block. */
 static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
 {
 	struct reach *reach = s->reach;
@@ -408,8 +408,8 @@ static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
 	return 0;
 }
 
-/* Visits a late block. It is within memory that was one free block, or ends where a known block
- * begins. *ret_any: it was not visited before. */
+/* Visits a late block. The late block lies in memory that was one free block, or ends where a known
+ * block begins. *ret_any: set if it was not visited before. */
 static int visit_late(struct scanning *s, const struct late_pointer *pointer, bool *ret_any)
 {
 	uint64_t words[LATE_WORDS], at = pointer->value / WORD * WORD;
@@ -440,7 +440,7 @@ static int follow_late(struct scanning *s)
 	for (int round = 0; more && !err && round < LATE_ROUNDS; round++) {
 		more = false;
 		for (size_t i = 0; i < late->n_pointers && !err; i++) {
-			struct late_pointer pointer = late->pointers[i]; /* they may move */
+			struct late_pointer pointer = late->pointers[i]; /* the array may move */
 
 			if ((pointer.from & PARENT_ROOT) || reach__has(s->reach, pointer.from - 1))
 				err = visit_late(s, &pointer, &more);

@@ -4,13 +4,12 @@
  * count, too; pointers that are stored in another form (XOR, compressed) do not.
  *
  * The heap is read once, in the order of addresses. Two ways:
- * - Marking alone. Roots are read first. While the heap is read, the targets of a marked block
- * are marked at once. Only the pointers of unmarked blocks to unmarked blocks are kept, because
- * such a block may be marked later. Afterwards the pointers among unreachable blocks are all
- * there.
- * - With parents. All pointers are kept. Then the blocks are visited breadth-first, from roots of
+ * - Marking alone. Roots are read first. While the heap is read, the targets of a marked block are
+ * marked at once. Only the pointers of unmarked blocks to unmarked blocks are stored, because such
+ * a block may be marked later. At the end, all pointers between unreachable blocks are stored.
+ * - With parents. All pointers are stored. Then the blocks are visited breadth-first, from roots of
  * the best kind (roots.h) first. A block that can be reached from a root of one kind is never
- * explained by a root of a worse kind, however short that path may be. */
+ * explained by a root of a worse kind, even if the path from there is shorter. */
 #ifndef MEMTRACE_HEAP_REACH_H
 #define MEMTRACE_HEAP_REACH_H
 
@@ -29,39 +28,39 @@ struct image;
 
 /* A root that leads to a block directly. */
 struct root_word {
-	uint64_t addr; /* of the word; ROOT_REGISTER: 0 */
+	uint64_t addr; /* address of the word; ROOT_REGISTER: 0 */
 	enum root_kind kind;
-	pid_t tid; /* of ROOT_STACK and ROOT_REGISTER; else 0 */
+	pid_t tid; /* thread of a ROOT_STACK or ROOT_REGISTER; else 0 */
 };
 
 #define PARENT_NONE 0
-#define PARENT_ROOT 0x80000000u /* the rest is an index into root_words */
+#define PARENT_ROOT 0x80000000u /* flag: the other bits are an index into root_words */
 
 /* Free with reach__clear(). */
 struct reach {
 	struct numbers numbers;
-	uint64_t *marked; /* a bit per number: reachable */
+	uint64_t *marked; /* a bit per number; set: the block is reachable */
 	uint32_t n_marked;
 	struct edges edges;
 
 	/* With parents only. By number: 1 + the number of the block that leads to it; or
-	 * PARENT_ROOT. */
+	 * PARENT_ROOT with an index. */
 	uint32_t *parents;
 	struct root_word *root_words;
 	size_t n_root_words, root_words_room;
 
-	uint64_t root_bytes;   /* of roots that were read */
-	uint64_t unread_bytes; /* that were there, but could not be read */
+	uint64_t root_bytes;   /* bytes of roots that were read */
+	uint64_t unread_bytes; /* bytes of roots and blocks that could not be read */
 };
 
-/* The image, its blocks (finished), the roots and late (NULL: the process is stopped) stay the
- * caller's; blocks must outlive ret. Late blocks are left out of paths. 0;
- * -ENOMEM; -EFBIG or -ETIMEDOUT: the image's limits, so nothing is known. */
+/* The caller keeps all arguments. blocks must be finished, and outlive ret. late: NULL if the
+ * process is stopped. parents: fill in parents, too; late blocks are left out of paths. 0; -ENOMEM;
+ * -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
 int reach__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		struct late *late, bool parents, struct reach *ret);
 void reach__clear(struct reach *reach);
 
-/* Memory that the tables take. */
+/* Bytes of memory that the tables need. */
 size_t reach__bytes(const struct reach *reach);
 
 static inline bool reach__has(const struct reach *reach, uint32_t number)

@@ -22,15 +22,16 @@ struct checking {
 	struct image *image;
 	const struct blocks *blocks;
 	struct recheck *to;
-	uint64_t lowest, highest; /* of all spans and their vicinity */
-	const struct span *near;  /* a span in which a value lay */
+	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
+	const struct span *near;  /* the last span to which a value pointed */
 
-	struct lost candidates; /* of `before`, those that are unchanged */
+	struct lost candidates; /* the blocks of `before` that are unchanged */
 	struct numbers numbers; /* of the candidates: their index */
-	uint64_t *off;		/* a bit per candidate: it is not lost */
-	uint32_t *queue;	/* candidates that are off, whose pointers were not followed yet */
+	uint64_t *off;		/* a bit per candidate; set: the candidate is not lost */
+	/* candidates that are not lost and whose pointers were not followed yet */
+	uint32_t *queue;
 	size_t n_queue, queue_room;
-	uint64_t *filter; /* a bit per page, by FILTER: may hold a candidate */
+	uint64_t *filter; /* a bit per page, modulo FILTER; set: the page may hold a candidate */
 
 	struct window window;
 	struct late late; /* memory that was mapped meanwhile */
@@ -44,7 +45,7 @@ static bool may_hold(const struct checking *c, uint64_t value)
 
 /* --- candidates --- */
 
-/* Keeps the blocks of before that are there, unchanged. */
+/* Makes candidates of the blocks of `before` that still exist unchanged. */
 static int take_candidates(struct checking *c, const struct lost *before)
 {
 	struct lost *to = &c->candidates;
@@ -77,7 +78,7 @@ static int take_candidates(struct checking *c, const struct lost *before)
 	return err ? err : image__spent(c->image);
 }
 
-/* The candidate is not lost. */
+/* Records that the candidate is not lost. */
 static int take_off(struct checking *c, uint32_t number)
 {
 	if (bits__test(c->off, number))
@@ -91,8 +92,8 @@ static int take_off(struct checking *c, uint32_t number)
 
 /* --- words --- */
 
-/* Is it a link of glibc's, from one free chunk to another? Chunks begin 16 bytes before their
- * blocks, so the link seems to lead to the last word of the block before. */
+/* Is the word a link of glibc from one free chunk to another? Chunks begin 16 bytes before their
+ * blocks, so such a link seems to lead to the last word of the preceding block. */
 static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
 		    const struct block *holder, uint32_t number)
 {
@@ -102,14 +103,14 @@ static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
 	       value == candidate->addr + candidate->size - WORD;
 }
 
-/* Takes a word at `at` in memory of the heap that points to a candidate. */
+/* Handles a word at `at` in heap memory that points to a candidate. */
 static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint32_t number)
 {
 	struct stale_words *stale = &c->to->stale;
 	struct block holder = {};
 
 	if (numbers__find(&c->numbers, at) != NO_NUMBER)
-		return 0; /* if that candidate is off, its pointers are followed later */
+		return 0; /* a candidate's pointers are followed later, if it is not lost */
 	if (blocks__find(c->blocks, at, &holder) && holder.in_use)
 		return take_off(c, number);
 	if (is_link(c, at, value, &holder, number))
@@ -122,8 +123,8 @@ static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint3
 	return 0;
 }
 
-/* A value in the heap's vicinity: does it lead to memory that was mapped after the maps were read?
- * That is read, too. */
+/* Handles a value in the heap's vicinity that points to no candidate. Memory that was mapped after
+ * the maps were read is read later, too. */
 static int note_late(struct checking *c, uint64_t value)
 {
 	size_t n;
@@ -139,7 +140,8 @@ static int note_late(struct checking *c, uint64_t value)
 	return err < 0 || c->late.seen.n == n ? err : late__follow(&c->late, value, 0);
 }
 
-/* Takes a word at `at`; heap: memory of the heap, else a root or memory mapped meanwhile. */
+/* Handles a word at `at`. heap: it is in heap memory; else it is a root, or in newly mapped
+ * memory. */
 static int take_word(struct checking *c, uint64_t at, uint64_t value, bool heap)
 {
 	uint32_t number = may_hold(c, value) ? numbers__find(&c->numbers, value) : NO_NUMBER;
@@ -149,7 +151,7 @@ static int take_word(struct checking *c, uint64_t at, uint64_t value, bool heap)
 	return heap ? take_heap_word(c, at, value, number) : take_off(c, number);
 }
 
-/* Takes all words of [at, end) that are there. */
+/* Handles all resident words of [at, end). */
 static int sweep(struct checking *c, uint64_t at, uint64_t end, bool heap)
 {
 	struct window *window = &c->window;
@@ -181,7 +183,7 @@ static int read_roots(struct checking *c, const struct roots *roots)
 	return err;
 }
 
-/* Memory that was mapped meanwhile may lead to more of it. */
+/* Reads newly mapped memory, which may lead to more such memory. */
 static int read_late(struct checking *c)
 {
 	uint64_t words[LATE_WORDS];
@@ -202,7 +204,8 @@ static int read_late(struct checking *c)
 
 /* --- what follows from it --- */
 
-/* Words in free memory that the preceding look has not seen. */
+/* Handles the words in free memory that the preceding recheck has not seen: their targets are not
+ * lost. */
 static int judge_stale(struct checking *c, const struct stale_words *before)
 {
 	const struct stale_words *stale = &c->to->stale;
@@ -288,7 +291,7 @@ static int collect(struct checking *c, uint32_t to)
 	return 0;
 }
 
-/* The candidates' numbers serve: those that are off have no pointers, and none to them. */
+/* Uses the candidates' numbers. A candidate that is not lost gets no edges, from it or to it. */
 static int find_edges(struct checking *c)
 {
 	int err = edges__init(&c->to->edges, c->numbers.n);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Looks again for pointers to the blocks that a scan could not reach (lost.h).
  *
- * A scan that marks all that is reachable takes long, and in a large heap it leaves few blocks
- * over. To confirm these, nothing has to be marked. A block that is lost for good has no pointer
- * to it but from blocks that are lost, too. So all memory is read in the order of addresses, and
- * each word compared with the few blocks in question, the candidates. A pointer outside of the
- * candidates takes the block that it leads to off the list, with all that this block leads to. So
- * do pointers in blocks that nothing may lead to any more: that is a stricter test than to be
- * unreachable.
+ * A full scan, which marks all reachable blocks, takes long, and in a large heap it finds few
+ * unreachable ones: the candidates. To confirm these, nothing has to be marked, because only lost
+ * blocks point to a lost block. So a recheck reads all memory in the order of addresses, and
+ * compares each word with the candidates. A pointer outside of the candidates takes its target off
+ * the list, and all candidates to which the target leads. This is so even if the pointer is in an
+ * unreachable block. So the test is stricter than that of a full scan.
  *
- * Free memory is full of stale pointers: who frees an object, and forgets what it points to,
- * leaves one. But a word in memory that was free when blocks were listed may also be in a block
- * that was given out since, such as a list's new head. A stale word stays as it is from one look
- * to the next. So such words count if the preceding look has not seen them. The first look has
- * none to compare with: there they do not count yet. */
+ * Free memory is full of stale pointers, because the content of a freed block stays. But memory
+ * that was free when the blocks were listed may have been allocated since, for example for a list's
+ * new head. A stale word does not change from one recheck to the next. So a word in free memory
+ * counts only if the preceding recheck has not seen it. The first recheck has nothing to compare
+ * with, so no such word counts there. */
 #ifndef MEMTRACE_HEAP_RECHECK_H
 #define MEMTRACE_HEAP_RECHECK_H
 
@@ -28,7 +27,7 @@
 
 struct image;
 
-#define RECHECK_STALE (1u << 20) /* words; further ones count as pointers */
+#define RECHECK_STALE (1u << 20) /* most stale words; further ones count as pointers */
 
 /* A word in free memory that points to a candidate. */
 struct stale_word {
@@ -44,23 +43,23 @@ struct stale_words {
 struct recheck {
 	struct lost lost; /* the candidates that are left: no pointer leads to them */
 	struct stale_words stale;
-	/* with leaks: a number for each block of lost, and their pointers to each other */
+	/* with leaks: a number for each block of `lost`, and the pointers between these blocks */
 	struct numbers numbers;
 	struct edges edges;
 	uint64_t root_bytes, unread_bytes; /* as in struct reach */
-	uint64_t late_beyond; /* pointers to memory that was mapped meanwhile, not followed */
+	uint64_t late_beyond; /* pointers to newly mapped memory that were not followed */
 };
 
-/* Which blocks of `before` are still there, with size and content, and without a pointer to them?
- * stale: of the preceding look; NULL: this is the first one. leaks: numbers and edges are wanted.
- * The image, its blocks (finished) and the rest stay the caller's; blocks must outlive ret. 0;
- * -ENOMEM; -EFBIG or -ETIMEDOUT: the image's limits, so nothing is known. */
+/* Lists the blocks of `before` that still have their size and content, and to which no pointer
+ * leads. stale: from the preceding recheck; NULL: this is the first one. leaks: numbers and edges
+ * are wanted. The caller keeps all arguments. blocks must be finished, and outlive ret. 0; -ENOMEM;
+ * -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
 int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret);
 void recheck__clear(struct recheck *recheck);
 
-/* Memory that the tables take. */
+/* Bytes of memory that the tables need. */
 size_t recheck__bytes(const struct recheck *recheck);
 
 #endif

@@ -12,8 +12,8 @@
 #include "heap/types.h"
 
 #define PAGE_WORDS  (HEAP_PAGE / sizeof(uint64_t))
-#define NAMED_BITS  (1u << 18) /* 32 KiB: few misses */
-#define CLOCK_EVERY 4096       /* pieces, of a page at most: some milliseconds */
+#define NAMED_BITS  (1u << 18) /* 32 KiB: few cache misses */
+#define CLOCK_EVERY 4096       /* reads, of a page at most: some milliseconds */
 
 struct finding {
 	struct image *image;
@@ -22,22 +22,22 @@ struct finding {
 	struct referrers *referrers;
 	struct first_words reader;
 	uint64_t n_wanted;	  /* blocks of the wanted sizes */
-	uint64_t lowest, highest; /* of all spans */
-	/* By the hash of a page: named blocks begin on such pages. Others that have the same bit
-	 * get colours in vain. */
+	uint64_t lowest, highest; /* addresses of all spans */
+	/* A bit by the hash of a page; set: a named block begins on the page. Other pages may have
+	 * the same bit: their blocks get colours that nobody needs. */
 	uint64_t named[NAMED_BITS / 64];
 	uint64_t deadline_ns;
-	unsigned int pieces; /* since the clock was read */
+	unsigned int pieces; /* reads since the clock was read */
 };
 
-/* The block that is read. */
+/* The block that is being read. */
 struct referrer {
 	const struct block *block;
-	uint64_t colour; /* without the place of a pointer; 0: not worked out yet */
+	uint64_t colour; /* without the index of a pointer; 0: not known yet */
 };
 
-/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. It has no key, so
- * that the same heap gets the same colours: their order decides. */
+/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. The hash has no key,
+ * so the same heap always gets the same colours. The smallest one counts. */
 static uint64_t mix(uint64_t x)
 {
 	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
@@ -62,8 +62,8 @@ static bool is_chosen(const struct finding *f, uint64_t addr)
 	return !(hash & (f->referrers->every - 1)) || bits__test(f->named, bit_of(hash));
 }
 
-/* Is the page on which the block at addr begins one of those? A block of the wanted sizes may begin
- * on the page before. */
+/* May the block that holds addr begin on a chosen page? A block of the wanted sizes may begin on
+ * the page before addr's. */
 static bool may_be_chosen(const struct finding *f, uint64_t addr)
 {
 	return is_chosen(f, addr) ||

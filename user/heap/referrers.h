@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which kind of block points to a block. Numbers and text look alike whoever made them. But the
- * text of a key is pointed to by another struct, or from another place in it, than the text of a
- * message. This is one round of Weisfeiler and Lehman's refinement of colours (B. Weisfeiler, A.
- * Lehman, "The reduction of a graph to canonical form", 1968): a block's colour becomes the pair of
- * its own and its neighbours' colours.
+/* Which kind of block points to a block. Blocks of numbers or text look alike, whichever code made
+ * them. But another struct points to the text of a key than to the text of a message, or another
+ * member of the struct does. The search for such referrers is one round of Weisfeiler and Lehman's
+ * refinement of colours (B. Weisfeiler, A. Lehman, "The reduction of a graph to canonical form",
+ * 1968): a block's colour becomes the pair of its own colour and its neighbours' colours.
  *
- * A referrer's colour is its size and its pointers (look__pointers()), and the word in which the
- * pointer stands. Words behind the first LOOK_WORDS are one place, as they are elements of an
- * array. If several blocks point to one, the least colour counts: the same kinds of referrers give
- * the same colour, in whatever order they lie. Pointers in globals and on stacks do not count.
+ * A referrer's colour is made of its size, its pointers (look__pointers()), and the index of the
+ * word that holds the pointer. All words behind the first LOOK_WORDS have one index, as they are
+ * often elements of an array. If several blocks point to one block, the smallest colour counts. So
+ * the same kinds of referrers give the same colour, in any order of addresses. Pointers in globals
+ * and on stacks do not count.
  *
- * To look up each pointer of a large heap would take longer than all else. So if more than
- * REFERRERS_EXACT blocks are wanted, colours are only worked out for those on every n-th page, by
- * its hash, and for those that the caller names. */
+ * To look up every pointer of a large heap takes longer than everything else. So if more than
+ * REFERRERS_EXACT blocks are wanted, only some get a colour: those on the chosen pages, which are
+ * one in n by their hash, and those that the caller names. */
 #ifndef MEMTRACE_HEAP_REFERRERS_H
 #define MEMTRACE_HEAP_REFERRERS_H
 
@@ -27,20 +28,22 @@ struct image;
 /* All zero: nothing is known. Free with referrers__clear(). */
 struct referrers {
 	struct numbers numbers;
-	uint32_t *colours; /* by number, of the blocks on the pages; 0: no block points to it */
-	uint32_t every;	   /* a power of two: the pages are one in so many */
+	uint32_t *colours; /* by number; 0: no block points to the block */
+	uint32_t every;	   /* a power of two: one in so many pages is chosen */
 };
 
-/* What to look for, and how much that may cost. */
+/* Which colours are wanted, and how much time and memory they may take. */
 struct referrers_options {
-	/* A bit for each usable size below REFERRERS_SIZES: colours of such blocks are wanted. */
+	/* A bit per usable size below REFERRERS_SIZES; set: colours of blocks of this size are
+	 * wanted. */
 	const uint64_t *sizes;
-	/* Starts of blocks whose colours are wanted, whatever their page; 0: there is none. */
+	/* Starts of blocks whose colours are wanted on any page. An element that is 0 is
+	 * ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
-	uint32_t exact;	     /* wanted blocks; 0: REFERRERS_EXACT */
-	uint32_t max_blocks; /* wanted; 0: REFERRERS_MAX_BLOCKS */
-	uint64_t max_ns;     /* of the wall clock; 0: REFERRERS_MAX_NS */
+	uint32_t exact;	     /* up to so many wanted blocks, all get a colour; 0: REFERRERS_EXACT */
+	uint32_t max_blocks; /* most wanted blocks; 0: REFERRERS_MAX_BLOCKS */
+	uint64_t max_ns;     /* most time; 0: REFERRERS_MAX_NS */
 };
 
 #define REFERRERS_SIZES	     1024
@@ -48,17 +51,17 @@ struct referrers_options {
 #define REFERRERS_MAX_BLOCKS (1u << 26)
 #define REFERRERS_MAX_NS     (20ULL * 1000 * 1000 * 1000)
 
-/* Reads all blocks in use, which must be finished and outlive ret. If a limit is met, nothing is
- * known. 0 or -ENOMEM. */
+/* Reads all blocks in use. `blocks` must be finished, and outlive ret. If a limit is exceeded,
+ * returns 0 with nothing known. Else 0 or -ENOMEM. */
 int referrers__find(struct image *image, const struct blocks *blocks,
 		    const struct referrers_options *options, struct referrers *ret);
 void referrers__clear(struct referrers *referrers);
 
-/* How many blocks this one stands for: `every` if it begins on one of the pages, else 0. If nothing
- * is known, 1. */
+/* How many blocks this one stands for: `every` if it begins on a chosen page, else 0. If nothing is
+ * known, 1. */
 uint32_t referrers__weight(const struct referrers *referrers, const struct block *block);
 
-/* The colour of what points to a block in use that was wanted; 0: no block does, or nothing is
+/* The colour of the referrer of a wanted block in use; 0: no block points to it, or nothing is
  * known. */
 uint32_t referrers__of(const struct referrers *referrers, const struct block *block);
 

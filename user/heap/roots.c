@@ -193,7 +193,7 @@ static int compare_roots(const void *a, const void *b)
 	return (x->start > y->start) - (x->start < y->start);
 }
 
-/* Does mapping i begin with a stack? Below the stack of a thread lies its guard. */
+/* Does mapping i begin with a stack? A guard page lies below the stack of a thread. */
 static bool is_stack(const struct maps *maps, size_t i)
 {
 	const struct map_entry *e = &maps->entries[i];
@@ -202,8 +202,8 @@ static bool is_stack(const struct maps *maps, size_t i)
 	       (i && e[-1].end == e->start && !strncmp(e[-1].perms, "---p", 4));
 }
 
-/* Adds a mapping with stacks from each of their stack pointers up to the next one. below: what lies
- * below the lowest one may be in use, too. */
+/* Adds a mapping that holds stacks: a root from each stack pointer up to the next one. below:
+ * memory below the lowest stack pointer may be in use, too. */
 static int add_stack(struct list *list, struct root root, bool below, const struct root_value *sps,
 		     size_t n, const struct root_range *owned, size_t n_owned)
 {
@@ -232,7 +232,7 @@ static int take_values(const struct root_threads *threads, const struct root_ran
 	for (size_t i = 0; !err && i < threads->n_values; i++)
 		err = add_value(&roots->values, &roots->n_values, threads->values[i].tid,
 				threads->values[i].value);
-	/* A stack pointer into the heap: the stack is a block, whole. */
+	/* If a stack pointer leads into the heap, the stack is a block, which counts as a whole. */
 	for (size_t i = 0; !err && i < threads->n_sps; i++) {
 		uint64_t sp = threads->sps[i].value;
 		size_t k = SEARCH_FIRST(r, n_owned, owned[r].end > sp);
@@ -268,8 +268,8 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 
 		if (root.kind == ROOT_KINDS)
 			continue;
-		/* Only of memory without a file, because a stack in a file's data is a program's
-		 * own, and the data around it is not the stack's. */
+		/* Only for memory without a file. A stack in a file's data has other data around
+		 * it, which counts as well. */
 		if (to > from && root.kind != ROOT_DATA)
 			err = add_stack(&list, root, !is_stack(maps, i), sps + from, to - from,
 					owned, n_owned);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Roots: what keeps blocks reachable from outside of the heap. */
+/* Roots: words outside of the heap that keep blocks reachable. */
 #ifndef MEMTRACE_HEAP_ROOTS_H
 #define MEMTRACE_HEAP_ROOTS_H
 
@@ -48,27 +48,28 @@ struct root_range {
 
 /* What is known of the threads when a scan begins. All zero: nothing. */
 struct root_threads {
-	struct root_value *sps; /* stack pointers of the threads that do not run; tid is set */
+	struct root_value *sps; /* stack pointers of the threads that do not run, with tid */
 	size_t n_sps;
 	struct root_value *values;
 	size_t n_values;
-	size_t running; /* threads that ran, whose stack pointer is not known */
+	size_t running; /* threads that ran, so that their stack pointers are not known */
 };
 
 /* Reads the stack pointers of pid's threads. For a thread in a system call, also reads the six
  * registers with the call's arguments. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out:
- * their stacks count as running ones. Source: /proc/PID/task/TID/syscall. */
+ * their stacks count as those of running threads. Source: /proc/PID/task/TID/syscall. */
 int root_threads__read(pid_t pid, struct root_threads *ret);
-/* Add the stack pointer of a thread that does not run; the content of a register. 0 or -ENOMEM. */
+/* The first adds the stack pointer of a thread that does not run, the second the content of a
+ * register. 0 or -ENOMEM. */
 int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp);
 int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
 void root_threads__clear(struct root_threads *threads);
 
-/* The roots of a process: all private writable memory but the n_owned ranges that belong to
- * allocators (ascending, disjoint). Besides: shared memory without a file of a file system; pages
- * that the dynamic linker has made read-only; anonymous read-only memory. Of a stack whose stack
- * pointer is known, only the part from its red zone upwards. (This zone is the 128 bytes below the
- * stack pointer, x86-64 psABI.) Of a running thread, the whole stack. 0 or -ENOMEM. */
+/* The roots of a process: all private writable memory, except the n_owned ranges that belong to
+ * allocators (ascending, disjoint). Besides: writable shared memory that image__is_plain() accepts;
+ * pages that the dynamic linker has made read-only; anonymous read-only memory. A stack whose stack
+ * pointer is known counts only from its red zone upwards. (This zone is the 128 bytes below the
+ * stack pointer, x86-64 psABI.) The stack of a running thread counts as a whole. 0 or -ENOMEM. */
 int roots__find(const struct maps *maps, const struct root_threads *threads,
 		const struct root_range *owned, size_t n_owned, struct roots *ret);
 void roots__clear(struct roots *roots);

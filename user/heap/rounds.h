@@ -1,46 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which scans a search for lost blocks makes: a full one, and then rechecks until its list has
- * settled. Plain arithmetic. */
+/* Which scans a search for lost blocks makes: a full scan, and then rechecks until no block is
+ * taken off the list of lost blocks any more. */
 #ifndef MEMTRACE_HEAP_ROUNDS_H
 #define MEMTRACE_HEAP_ROUNDS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A list of lost blocks counts after ROUNDS_LEAST scans at least, of which the last ROUNDS_CALM
- * took no block off. With fewer scans, a block whose pointer moves may be called lost. */
+/* A list of lost blocks is final after at least ROUNDS_LEAST scans, if the last ROUNDS_CALM of
+ * these took no block off the list. With fewer scans, a block whose pointer moves may be called
+ * lost. */
 #define ROUNDS_LEAST 3
-#define ROUNDS_MORE  9 /* scans beyond those that are wanted at least */
+#define ROUNDS_MORE  9 /* most scans beyond the least number */
 #define ROUNDS_CALM  2
 
 struct rounds {
 	unsigned int least, most; /* scans */
-	unsigned int n;		  /* that were made */
-	unsigned int calm;	  /* the last ones, in a row, that took no block off the list */
-	uint64_t left;		  /* blocks on the list */
-	uint64_t beyond;	  /* for which the list had no room */
-	uint64_t taken_off;	  /* by the last scan */
+	unsigned int n;		  /* scans that were made */
+	/* how many of the last scans, in a row, took no block off the list */
+	unsigned int calm;
+	uint64_t left;	    /* blocks on the list */
+	uint64_t beyond;    /* blocks for which the list had no room */
+	uint64_t taken_off; /* blocks that the last scan took off the list */
 };
 
-/* least: scans that are wanted; below ROUNDS_LEAST: exactly so many. */
+/* least: number of scans to make at least. If it is below ROUNDS_LEAST, it is also the most. */
 struct rounds rounds__begin(unsigned int least);
 
-/* Time is up: the next scan is the last, if it is not needed for the least. */
+/* Time is up: the next scan is the last one, unless fewer than `least` scans would be made. */
 void rounds__hurry(struct rounds *rounds);
 
-/* Does the next scan mark all that is reachable? Else it is a recheck. The first one does. If the
- * list has no room for all blocks, all of them do: to a recheck, the blocks beyond would seem to
- * hold those on the list. */
+/* Is the next scan a full one? Else it is a recheck. The first scan is full. If the list has no
+ * room for all lost blocks, each scan is full: in a recheck, blocks that are not on the list would
+ * seem to hold those on it. */
 bool rounds__is_full(const struct rounds *rounds);
 
 /* May the next scan be the last one? */
 bool rounds__may_end(const struct rounds *rounds);
 
-/* A scan was made: what its list has. True: it was the last one. */
+/* Records a scan, whose list has `left` blocks and no room for `beyond` others. True: this was the
+ * last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond);
 
-/* How many blocks the last scan took off, though no more scans were allowed; 0: the list has
- * settled. */
+/* If no more scans were allowed, how many blocks the last scan still took off the list; 0: the list
+ * is final. */
 uint64_t rounds__unsettled(const struct rounds *rounds);
 
 #endif

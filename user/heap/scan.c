@@ -12,13 +12,13 @@
 #include "base/io.h"
 #include "proc/process.h"
 
-#define MAX_PAGES (1ULL << 25) /* whose state is asked for: 128 GiB of address space */
+#define MAX_PAGES (1ULL << 25) /* most pages to look up in pagemap: 128 GiB of address space */
 
 struct scan {
 	struct child *child;
 };
 
-/* What the child needs; it has its own copy by fork. */
+/* What the child needs. The child gets a copy by fork(). */
 struct work {
 	struct scan_task task;
 	struct maps maps;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One look at the heap of a process that goes on running. A child without privileges does it
- * (sandbox/child.h), because the memory is hostile and may never come. All that is worked out
- * from the memory is worked out there; the parent gets bytes, none of which it trusts. */
+/* A scan of the heap of a process that continues to run. A child without privileges makes it
+ * (sandbox/child.h), because the memory may be hostile, and reading it may hang. The child does all
+ * the work on the memory. The parent gets bytes, and trusts none of them. */
 #ifndef MEMTRACE_HEAP_SCAN_H
 #define MEMTRACE_HEAP_SCAN_H
 
@@ -24,8 +24,8 @@ struct scan_view {
 };
 
 struct scan_task {
-	/* Runs in the sealed child after the blocks were found: no files, no processes. Writes to
-	 * out what the parent reads from scan__stream(). */
+	/* Runs in the sandboxed child after the blocks were found. It cannot open files or start
+	 * processes. The parent reads from scan__stream() what fn writes to out. */
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
@@ -41,16 +41,16 @@ struct scan_task {
 
 struct scan; /* opaque */
 
-/* Starts a scan. maps: of pid, read by the caller just before (maps__read()); only used here.
- * 0, or negative errno with the reason in err. */
+/* Starts a scan. maps: of pid, read by the caller just before (maps__read()); not needed after this
+ * call. 0, or negative errno with the reason in err. */
 int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task, struct scan **ret,
 		struct error *err);
 /* The stream of what fn writes; owned by scan. Read it up to its end, because scan__end() kills a
  * child that has not ended. */
 struct stream *scan__stream(struct scan *scan);
 /* Ends the child if it has not ended, and frees scan. 0; -EPERM: no sandbox is available here, so
- * nothing was read; -ETIMEDOUT: the child hangs on memory that does not come, and was left behind;
- * -ECHILD: it failed or was killed. */
+ * nothing was read; -ETIMEDOUT: the child hangs while it reads memory, and was abandoned; -ECHILD:
+ * the child failed or was killed. */
 int scan__end(struct scan *scan);
 
 #endif

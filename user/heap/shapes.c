@@ -15,12 +15,12 @@
 #include "heap/referrers.h"
 
 /* jemalloc rounds up by a quarter at most, glibc by less and by a few bytes. A block that is larger
- * has taken the place of the sampled one. */
+ * than this has replaced the sampled one. */
 #define MOST_EXCESS 64
 
 struct shape {
 	struct look look;
-	uint64_t colour; /* of plain looks: of what points to the block; 0: nothing does */
+	uint64_t colour; /* of a plain block's referrer; 0: no block points to it */
 };
 
 /* Counted shapes, and the key of each. */
@@ -37,7 +37,7 @@ struct shapes {
 	struct first_words words;
 	struct referrers referrers;
 	struct look *looks; /* by label; size 0: no such block is in use */
-	struct table sizes; /* of looks, one of each size */
+	struct table sizes; /* of looks: one entry per size */
 	struct shape_list fine, rough;
 	uint32_t *shape_of; /* by label */
 	size_t n_labels;
@@ -58,7 +58,7 @@ static uint32_t *slot_of_size(const struct shapes *s, uint64_t size)
 
 _Static_assert(REFERRERS_SIZES >= LOOK_LARGE, "all plain blocks may have a colour");
 
-/* The class of a shape. Without anything that points to it, a plain block says nothing. */
+/* The class of a shape. A plain block to which no block points tells nothing. */
 static enum shape_class class_of(const struct shape *shape)
 {
 	enum shape_class shape_class = look__class(&shape->look);
@@ -76,7 +76,7 @@ static struct shape with_colour(const struct shapes *s, const struct block *bloc
 	return shape;
 }
 
-/* The shape of a block that looks so. */
+/* The shape of a block with this look. */
 static struct shape shape_of(const struct shapes *s, const struct block *block,
 			     const struct look *look)
 {
@@ -93,8 +93,8 @@ static struct shape rough_shape_of(const struct shapes *s, const struct block *b
 	return with_colour(s, block, &rough);
 }
 
-/* rough: index of the rough shape; CENSUS_NO_SHAPE: the key is one. *ret: index of the key, which
- * is added if it is new. 0 or -ENOMEM. */
+/* rough: index of the rough shape; CENSUS_NO_SHAPE: the key is itself a rough shape. *ret: index of
+ * the key, which is added if it is new. 0 or -ENOMEM. */
 static int add_key(struct shape_list *list, const struct shape *key, uint32_t rough, uint32_t *ret)
 {
 	int rc = table__reserve(&list->table, list->n + 1);
@@ -125,7 +125,7 @@ static void free_list(struct shape_list *list)
 	table__clear(&list->table);
 }
 
-/* False: the block is not that of the label. */
+/* Finds the block of a label. False: the block is not there any more. */
 static bool find_label(const struct shapes *s, const struct shape_label *label, struct block *ret)
 {
 	return blocks__find(s->blocks, label->addr, ret) && ret->in_use &&
@@ -253,7 +253,7 @@ void shapes__count(struct shapes *s, const struct block *block, uint64_t pinned)
 	struct shape shape;
 	struct look look;
 
-	/* Of the blocks on other pages, nobody knows what points to them. */
+	/* The referrers of blocks on other pages are not known. */
 	if (block->size < LOOK_LARGE)
 		weight = referrers__weight(&s->referrers, block);
 	if (!weight || !s->fine.n || !*slot_of_size(s, block->size) ||

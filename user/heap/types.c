@@ -12,7 +12,7 @@
 #include "base/vector.h"
 #include "heap/image.h"
 
-#define MAX_JUDGED (1 << 16) /* words that were tried */
+#define MAX_JUDGED (1 << 16) /* most words that are judged */
 #define NO_TYPE	   UINT32_MAX
 #define WINDOW	   (256u << 10)
 
@@ -33,7 +33,7 @@ struct counting {
 	uint64_t untold;
 };
 
-/* The region of a file that addr lies in, or NULL. */
+/* The region that holds addr, if it belongs to a file; else NULL. */
 static const struct image_region *in_file(struct image *image, uint64_t addr)
 {
 	const struct image_region *region = image__find(image, addr);

@@ -25,21 +25,21 @@ struct first_words {
 	uint64_t from, to;
 };
 
-/* 0 or -ENOMEM. first_words__close() in any case. */
+/* 0 or -ENOMEM. Call first_words__close() also after an error. */
 int first_words__open(struct first_words *words, struct image *image);
 void first_words__close(struct first_words *words);
-/* Reads the first n words (n * 8 <= WINDOW, 256 KiB). Blocks are to come in ascending order. False:
+/* Reads the first n words (n * 8 <= WINDOW, 256 KiB). Blocks must come in ascending order. False:
  * the block is too small, or the words are not resident. */
 bool first_words__read(struct first_words *words, const struct block *block, uint64_t *ret,
 		       size_t n);
 
-/* Is the word of a block's beginning a pointer into a vtable? name: of the class, mangled, as in
- * struct census_type. */
+/* Is `word`, with which a block begins, a pointer into a vtable? Writes the class's mangled name,
+ * as in struct census_type. */
 bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_NAME]);
 
-/* Counts blocks in use by class. Blocks must be finished. A class without type_info has no name
- * here: a table of functions in C may look the same. *ret_untold: the number of objects of classes
- * beyond TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
+/* Counts blocks in use by class. Blocks must be finished. A class without type_info gets no name:
+ * it may also be a table of functions in C. *ret_untold: the number of objects of classes beyond
+ * TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
 int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
 		 size_t *ret_n, uint64_t *ret_untold);
 

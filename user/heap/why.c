@@ -19,18 +19,18 @@
 #define TRIES	     5
 #define TRY_AGAIN_US 20000
 
-/* What is carried from scan to scan. */
+/* The state that is carried from scan to scan. */
 struct looking {
 	pid_t pid;
 	const struct why_options *options;
 	bool first;   /* this scan is the first one */
-	bool recheck; /* it only looks again for pointers to the list */
-	bool leaks;   /* it may be the last one */
+	bool recheck; /* this scan is a recheck */
+	bool leaks;   /* this scan may be the last one */
 	struct lost lost;
 	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
-	struct stale_words stale; /* what the last recheck has seen; */
-	bool rechecked;		  /* false: there was none */
+	struct stale_words stale; /* what the last recheck has seen */
+	bool rechecked;		  /* there was a recheck */
 	struct why why;
 };
 
@@ -63,7 +63,7 @@ static int read_array(struct stream *stream, uint64_t n, uint64_t max, size_t si
 	return 0;
 }
 
-/* What a scan writes. Free with received__clear(), but for what was taken (then NULL). */
+/* What a scan writes. Free with received__clear(). Arrays that were taken over are NULL. */
 struct received {
 	struct why_sums sums;
 	struct why_counts counts;
@@ -155,7 +155,7 @@ static int read_all(struct stream *stream, struct received *r)
 	return err ? err : READ(stream, r, blocks, WHY_MAX_ADDRS);
 }
 
-/* Takes what every scan tells. */
+/* Takes over the results that every scan has. */
 static void take_lost(struct looking *l, struct received *r)
 {
 	struct why *why = &l->why;
@@ -206,7 +206,7 @@ static void take_recheck(struct looking *l, struct received *r)
 	memcpy(to->arenas, from->arenas, sizeof(to->arenas));
 	to->stopped = from->stopped;
 	to->blocks = from->blocks;
-	to->bytes = from->bytes; /* with which quality is compared */
+	to->bytes = from->bytes; /* quality is compared with this */
 	to->lost = from->lost;
 	to->lost_bytes = from->lost_bytes;
 	to->lost_beyond = from->lost_beyond;
@@ -218,7 +218,7 @@ static void take_recheck(struct looking *l, struct received *r)
 		to->table_bytes = from->table_bytes;
 }
 
-/* After an error, what the scan before has told stays. */
+/* After an error, the results of the previous scan stay. */
 static int receive(struct looking *l, struct stream *stream)
 {
 	_cleanup_(received__clear) struct received r = {};
@@ -300,7 +300,7 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 	return end && rc != -ETIMEDOUT ? end : rc;
 }
 
-/* Where an allocator's structures change all the time, one try may miss them. */
+/* Tries again if no allocator is found: one try may miss structures that change all the time. */
 static int try_scan(struct looking *l, const struct maps *maps, const struct root_threads *threads,
 		    struct error *err)
 {
@@ -418,7 +418,8 @@ static bool is_lost(const struct lost *lost, uint64_t addr)
 	return at < lost->n && lost->list[at].addr == addr;
 }
 
-/* The last full scan called blocks that were asked for lost that were found to be none later. */
+/* Corrects the verdicts of the last full scan on blocks that were asked for: some that it called
+ * lost were held in a later recheck. */
 static void settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;
@@ -469,7 +470,8 @@ static int search(struct looking *l, double start_s, struct error *err)
 	settle_asked(l);
 	l->why.scans = rounds.n;
 	if (least >= ROUNDS_LEAST && l->why.sums.chosen[WHY_IN_DOUBT] && has_time(l, start_s)) {
-		/* A pointer leads to blocks that were asked for: a full scan tells which. */
+		/* Pointers lead to blocks that were asked for. A full scan tells who holds
+		 * these. */
 		l->first = l->recheck = false;
 		l->leaks = true;
 		rc = scan_next(l, err);

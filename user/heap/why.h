@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Why blocks of a process are still there: lost for good, or who holds them. Scans the process
- * several times, from outside (scan.h). The first scan is a full one, which marks what can be
- * reached (reach.h). Those that follow look for pointers to what it did not reach (recheck.h). If
- * such pointers are found to blocks that were asked for, one more full scan tells who holds
- * them. How many scans: rounds.h. */
+/* Why blocks of a process still exist: they are lost for good, or somebody holds them. The process
+ * is scanned several times, from outside (scan.h). The first scan is a full one, which marks all
+ * reachable blocks (reach.h). The following scans search for pointers to the blocks that the first
+ * one did not reach (recheck.h). If they find pointers to blocks that were asked for, one more full
+ * scan tells who holds these blocks. rounds.h decides how many scans are made. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -21,14 +21,14 @@
 
 #define WHY_APART_S   0.5
 #define WHY_MAX_ADDRS 4096
-#define WHY_MAX_PATHS 1000	 /* of the blocks asked for: the most whose paths are reported */
+#define WHY_MAX_PATHS 1000	 /* most blocks whose paths are reported */
 #define WHY_MAX_TYPES 1024	 /* classes of blocks on paths; further ones have no name */
 #define WHY_MAX_LOST  (4u << 20) /* blocks; more are only counted */
 
-/* Which blocks are asked for. All zero: none, only what is lost is told. */
+/* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
-	const uint64_t *addrs; /* of the blocks, or within them */
-	/* NULL, or the requested size of each block. Then a block is meant only if it begins at the
+	const uint64_t *addrs; /* of blocks, or of bytes within them */
+	/* NULL, or the requested size of each block. Then a block counts only if it begins at the
 	 * address and has at least this size. */
 	const uint64_t *sizes;
 	size_t n_addrs;
@@ -40,19 +40,20 @@ struct why_choice {
 
 struct why_options {
 	struct why_choice choice;
-	unsigned int scans;  /* as in rounds__begin(); 0: ROUNDS_LEAST */
-	double apart_s;	     /* between the beginnings of two scans; 0: WHY_APART_S */
-	double patience_s;   /* of one scan; 0: SCAN_PATIENCE_S */
-	double within_s;     /* after this time no scan begins that is not needed; 0: no limit */
+	unsigned int scans; /* `least` of rounds__begin(); 0: ROUNDS_LEAST */
+	double apart_s;	    /* between the beginnings of two scans; 0: WHY_APART_S */
+	double patience_s;  /* for one scan; 0: SCAN_PATIENCE_S */
+	/* no scan begins that would end after this time, unless `scans` needs it; 0: no limit */
+	double within_s;
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
 
-	/* Adds what is known of the threads' registers when a scan begins. 0 or negative errno,
-	 * which is told as "registers are not known". NULL: nothing is known. */
+	/* Adds what is known of the threads' registers when a scan begins. 0, or negative errno:
+	 * why.registers becomes false. NULL: nothing is known. */
 	int (*registers)(pid_t pid, struct root_threads *threads, void *ctx);
-	/* Asked before each scan; true: give up, -ECANCELED. NULL: never. */
+	/* Called before each scan. True: why__run() ends with -ECANCELED. NULL: it never does. */
 	bool (*cancelled)(void *ctx);
-	/* Stops the process for so long at most, for one exact scan (proc/freeze.h); 0: it runs.
-	 * Then scans and registers have no meaning. */
+	/* Stops the process for at most this time, for one exact scan (proc/freeze.h). Then `scans`
+	 * and `registers` are ignored. 0: the process runs. */
 	unsigned int freeze_ms;
 	void *ctx;
 	const struct stream_waiting *waiting; /* NULL: nobody */
@@ -60,35 +61,37 @@ struct why_options {
 
 /* What became of a block that was asked for. */
 enum why_verdict {
-	WHY_HELD,     /* it has a path */
-	WHY_LOST,     /* in all scans no root led to it */
-	WHY_IN_DOUBT, /* not reached in the last full scan, but another one found a pointer */
-	WHY_MISSING,  /* no block in use is at the address */
+	WHY_HELD, /* a root leads to it */
+	WHY_LOST, /* no root led to it in any scan */
+	/* the last full scan did not reach it, but another scan found a pointer to it */
+	WHY_IN_DOUBT,
+	WHY_MISSING, /* no block in use is at the address */
 	WHY_VERDICTS
 };
 
-/* Fixed numbers of a result. Of the last scan: quality, arenas, stopped, blocks in use, roots, what
- * is unread or swapped out. Of all scans: what is lost. The rest is of the last full scan. */
+/* Numbers of a result. From the last scan: quality, arenas, stopped, blocks in use, roots, unread
+ * and swapped bytes. From all scans: lost blocks. The rest is from the last full scan. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
-	int stopped;		/* why the blocks may not be all: -ETIMEDOUT, -EFBIG; 0: they are */
-	uint64_t blocks, bytes; /* in use */
+	int stopped;		   /* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none are */
+	uint64_t blocks, bytes;	   /* in use */
 	uint64_t lost, lost_bytes; /* in all scans */
-	uint64_t lost_beyond;	   /* lost, as it seems, but not followed: WHY_MAX_LOST */
+	uint64_t lost_beyond;	   /* blocks that seem lost, but for which the list had no room */
 	uint64_t unreached;	   /* blocks that the last full scan did not reach */
-	/* There was no time for more scans, and the last one still took so many blocks off the list
-	 * of lost ones. So the list may have held blocks in it. */
+	/* If there was no time for more scans: how many blocks the last scan still took off the
+	 * list of lost ones. If it is not 0, the list may contain blocks that are not lost. */
 	uint64_t unsettled;
-	uint64_t pointers;    /* among blocks, that were kept */
-	uint64_t late_beyond; /* pointers to younger blocks, for which there was no room */
+	uint64_t pointers;    /* between blocks, that were stored */
+	uint64_t late_beyond; /* pointers to late blocks (late.h), for which there was no room */
 	uint64_t root_bytes, unread_bytes;
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
 	uint64_t table_bytes;	/* memory that the scan's tables took */
-	/* blocks that were asked for; WHY_MISSING: addresses */
+	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
-	uint64_t chosen_size; /* usable size that why_choice.size stands for; 0: there is none */
-	uint64_t no_path;     /* chosen blocks whose path is too long to be followed */
+	/* usable size of the blocks that why_choice.size chooses; 0: there are none */
+	uint64_t chosen_size;
+	uint64_t no_path; /* chosen blocks whose path is too long to be followed */
 };
 
 /* A block that was asked for, and how it is held. */
@@ -108,26 +111,26 @@ struct why {
 	struct why_sums sums;
 	unsigned int scans;
 	double scan_s;		/* the longest scan */
-	double pause_s;		/* for which the process was stopped; 0: it was not */
-	double seconds;		/* all of them, with the time between */
-	size_t threads_running; /* in the last scan: whole stacks were roots */
+	double pause_s;		/* how long the process was stopped; 0: it was not */
+	double seconds;		/* all scans, with the time between them */
+	size_t threads_running; /* in the last scan; their whole stacks were roots */
 	bool registers;		/* the registers of threads were known */
 
 	struct leak_group *groups; /* by bytes, descending */
 	size_t n_groups;
 	struct why_path *paths; /* of some of the held blocks that were asked for */
 	size_t n_paths;
-	/* C++ classes of blocks on the paths: those whose vtable is a path_step.word; counts are
+	/* C++ classes of blocks on the paths: their `vtable` is the `word` of a step; counts are
 	 * not set */
 	struct census_type *types;
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
-	struct maps maps; /* of the last full scan, to name roots by */
+	struct maps maps; /* of the last full scan; they name the roots */
 };
 
-/* Looks at pid. 0; -ESRCH; -ENOENT: no allocator that can be read; -ETIMEDOUT; -ECANCELED; other
- * negative errno, with the reason in err. */
+/* Finds out why blocks of pid still exist. 0; -ESRCH; -ENOENT: no allocator that can be read;
+ * -ETIMEDOUT; -ECANCELED; other negative errno, with the reason in err. */
 int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err);
 void why__clear(struct why *why);
 

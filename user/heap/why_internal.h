@@ -20,14 +20,16 @@ struct why_work {
 	const struct why_choice *choice;
 	const struct maps *maps;
 	const struct root_threads *threads;
-	const struct lost *before; /* the list of the previous scan; NULL: this is the first, */
-	const uint64_t *late;	   /* and the values that a scan before has seen (late.h) */
+	/* lost blocks of the previous scan; NULL: this is the first scan */
+	const struct lost *before;
+	const uint64_t *late; /* values that the last full scan has seen (late.h) */
 	size_t n_late;
-	bool recheck; /* only look again for pointers to the blocks of before (recheck.h); */
-	const struct stale_words *stale; /* what the previous such look has seen; NULL: none was */
-	bool stopped;			 /* the process is stopped */
-	bool paths;			 /* verdicts and paths are wanted; not in a recheck */
-	bool leaks;			 /* leaks are wanted */
+	bool recheck; /* this scan is a recheck of `before` (recheck.h), not a full scan */
+	/* what the previous recheck has seen; NULL: there was none */
+	const struct stale_words *stale;
+	bool stopped; /* the process is stopped */
+	bool paths;   /* verdicts and paths are wanted; not in a recheck */
+	bool leaks;   /* leaks are wanted */
 };
 
 /* Writes struct why_sums, struct why_counts and the arrays to out. 0; -ENOMEM; -EFBIG, -ETIMEDOUT:

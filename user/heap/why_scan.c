@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One scan, in the sealed child: struct why_sums, struct why_counts, and the arrays that these
- * count. */
+/* One scan, in the sandboxed child. Writes struct why_sums, struct why_counts, and the arrays whose
+ * lengths these counts are. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,8 +206,8 @@ static int judge_addrs(struct scanned *s)
 
 #define FAR_PATHS 20
 
-/* Judges the blocks, and follows the paths of as many of those that are held as may be told: evenly
- * chosen. */
+/* Judges the chosen blocks. Follows the paths of the held ones: of all, or of WHY_MAX_PATHS that
+ * are evenly spread. */
 static int judge(struct scanned *s)
 {
 	struct {
@@ -242,13 +242,13 @@ static int judge(struct scanned *s)
 		if (verdict != WHY_HELD)
 			continue;
 		held++;
-		/* does a share of WHY_MAX_PATHS / n_held end here? */
+		/* is this one of the WHY_MAX_PATHS that are evenly spread over n_held? */
 		if (n_held > WHY_MAX_PATHS &&
 		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
 			continue;
-		/* A long path may take no more than its share, or later paths would get none.
-		 * FAR_PATHS of the paths get a large share, so that also the holder of a long list
-		 * is found. */
+		/* A path may use only its share of hops, or none would be left for later paths.
+		 * FAR_PATHS of the paths get a large share, to find the holder of a long list,
+		 * too. */
 		near = n++ % every != 0;
 		share = left[near].hops / left[near].paths--;
 		left[near].hops -= share;
@@ -267,7 +267,7 @@ static int judge(struct scanned *s)
 
 /* --- classes of the blocks on the paths --- */
 
-/* Is it the vtable of a class that is in the list, or can be added? */
+/* *ret: is `word` the vtable of a class that is in the list, or was just added? */
 static int is_type(struct scanned *s, uint64_t word, bool *ret)
 {
 	char name[CENSUS_TYPE_NAME];
@@ -288,7 +288,7 @@ static int is_type(struct scanned *s, uint64_t word, bool *ret)
 	return 0;
 }
 
-/* Of the first words of blocks, only those stay that tell a class. */
+/* Clears the `word` of each step that is not the vtable of a class. */
 static int find_types(struct scanned *s)
 {
 	for (size_t i = 0; i < s->n_paths; i++) {
@@ -327,7 +327,7 @@ static int find_leaks(struct scanned *s, const struct numbers *numbers, const st
 	return err ? err : leaks__group(leaks, n, &s->groups, &s->n_groups);
 }
 
-/* Marks the blocks of the list that were asked for. */
+/* Marks the lost blocks that were asked for. */
 static void mark_asked(struct scanned *s)
 {
 	size_t k = 0;
@@ -427,7 +427,7 @@ static int own(struct owning *o, uint64_t start, uint64_t end)
 	return 0;
 }
 
-/* A block with its header. */
+/* Adds a block with its header. */
 static int own_block(const struct block *block, void *ctx)
 {
 	uint64_t header = block->start - block->span->start;
@@ -436,8 +436,8 @@ static int own_block(const struct block *block, void *ctx)
 	return own(ctx, block->start - header, block->start + block->size);
 }
 
-/* The ranges that hold no roots, because they are the allocators' own: ascending, disjoint. Memory
- * that a walk has left out is not among them, because it may be anybody's. */
+/* The ranges that belong to allocators and so hold no roots: ascending, disjoint. Memory that a
+ * walk has skipped is not included, because its owner is not known. */
 static int own_ranges(const struct scan_view *view, struct root_range **ret, size_t *ret_n)
 {
 	const struct heap_found *found = view->found;

@@ -19,7 +19,7 @@ void window__clear(struct window *window)
 	*window = (struct window){};
 }
 
-/* Page by page: zeros where nothing is. */
+/* Reads page by page. A page that cannot be read becomes zeros. */
 static int load_pages(struct window *window, struct image *image, uint64_t start, uint64_t end)
 {
 	for (uint64_t at = start, stop; at < end; at = stop) {

@@ -15,14 +15,15 @@ struct image;
 struct window {
 	uint64_t *words;
 	uint64_t start, end;   /* addresses of the words that were loaded last */
-	uint64_t unread_bytes; /* of all loads: bytes that were there, but could not be read */
+	uint64_t unread_bytes; /* of all loads: bytes of resident pages that could not be read */
 };
 
 int window__init(struct window *window); /* 0 or -ENOMEM */
 void window__clear(struct window *window);
 
-/* Loads resident memory (image__run()) from start on, up to end or less. Memory that was unmapped
- * meanwhile counts as zeros. 0, or why nothing more can be read: -ETIMEDOUT, -EFBIG. */
+/* Loads resident memory (image__run()) from start up to end, but at most WINDOW_BYTES. Memory that
+ * was unmapped meanwhile counts as zeros. 0, or why nothing more can be read: -ETIMEDOUT,
+ * -EFBIG. */
 int window__load(struct window *window, struct image *image, uint64_t start, uint64_t end);
 
 #endif
