@@ -24,23 +24,23 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
-/* Less than continuous tracing may cost a process, and three times what windows may. */
+/* Less than the limit of continuous tracing, and three times that of windows. */
 #define RISE_OVERHEAD 0.03
-#define ROUND_SHARE   0.1 /* of our time, at most, goes into reading all tables */
-#define ASKED_EVERY_S 1.0 /* rounds that the server asks for */
-#define WISH_EVERY_S  0.2 /* its other wishes: putting probes in place takes some 10 ms */
+#define ROUND_SHARE   0.1 /* largest share of memtrace's time for reading all tables */
+#define ASKED_EVERY_S 1.0 /* least time between rounds that the server asks for */
+#define WISH_EVERY_S  0.2 /* least time between its other wishes; placing probes takes some 10 ms */
 
 struct agent_config {
 	struct trace_config trace;
 	struct push_config push;
-	char *push_text; /* of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
+	char *push_text; /* text of FEED_PUSH (agent/feed.h); never freed; NULL: nothing is sent */
 	double every_s;
-	double rise_overhead; /* share of its CPU time, as max_overhead; 0: off */
+	double rise_overhead; /* share of the process's CPU time, as max_overhead; 0: off */
 	bool rise_overhead_given;
 	const char *spool; /* directory; NULL: none */
 	const char *listen[AGENT_LISTEN];
 	size_t n_listen;
-	const char *for_other_hosts; /* one of these that they reach; NULL: there is none */
+	const char *for_other_hosts; /* an address of listen that other hosts reach, or NULL */
 	struct guard_config guard;
 };
 
@@ -49,18 +49,19 @@ struct run {
 	struct session *session;
 	struct server *server;
 	struct spool *spool;
-	double victims_at_s; /* not before are victims looked for */
-	uint64_t taken_ns;   /* when reading of the figures in this round began, wall clock */
+	double victims_at_s; /* killed processes are not looked for before this time */
+	uint64_t taken_ns;   /* when the reading of figures in this round began, wall clock */
 	struct server_wishes wishes;
-	double wishes_at_s; /* the next of these requests is carried out no earlier */
+	double wishes_at_s; /* the next wish is not carried out before this time */
 	int alive;	    /* the supervisor's pipe */
-	/* in the last round: which server it went to, and how many profiles were dropped by then */
+	/* at the last round: the number of starts of the server, and of profiles dropped so far */
 	uint64_t n_started, n_dropped;
-	/* processes that got more windows, and those that did not because enough others had them */
+	/* how many processes got more windows, and how many did not because enough others had
+	 * them */
 	uint64_t n_favours, n_favours_refused;
 };
 
-/* As the agent was called. */
+/* The agent's arguments. */
 struct command_line {
 	int argc;
 	char **argv;
@@ -83,7 +84,7 @@ TAKE_OPTION(listen)
 	return 0;
 }
 
-/* The first one is read before all others: arguments__expand(). */
+/* arguments__expand() has read the --config of the command line before. */
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
@@ -177,7 +178,7 @@ const struct command command_agent = {
 	.stops = true,
 };
 
-/* Is the line of a file an option, with a value that it may have? */
+/* Is the line of a file an option with a valid value? */
 static int check_line(int n, char **argv)
 {
 	struct agent_config alone = {};
@@ -187,8 +188,8 @@ static int check_line(int n, char **argv)
 	return command__parse(&command_agent, &alone, n, argv);
 }
 
-/* The strings that the configuration points to are never freed. *ret_guard: the caller's, to free
- * with guard__clear() in any case. */
+/* The strings that the configuration points to are never freed. The caller frees *ret_guard with
+ * guard__clear() in any case. */
 static int parse_options(const struct command_line *line, struct agent_config *c,
 			 struct guard *ret_guard)
 {
@@ -221,7 +222,7 @@ static int parse_options(const struct command_line *line, struct agent_config *c
 	rc = push_config__text(&c->push, "agent", &c->push_text)
 		     ?: guard_config__read(&c->guard, "agent", c->for_other_hosts, ret_guard);
 	rc = rc ?: trace_config__settle(&c->trace, "agent", false);
-	/* a limit that was given is the limit */
+	/* the limit that the user gave is for all windows */
 	if (c->trace.overhead_given && !c->rise_overhead_given)
 		c->rise_overhead = c->trace.max_overhead;
 	return rc;
@@ -250,7 +251,8 @@ static int send_inactive(void *ctx, pid_t pid, const char *why)
 	return server__send_inactive(run->server, pid, why ?: "");
 }
 
-/* The server says that the process surely grows. The session decides what that is worth. */
+/* The server says that the process surely grows. The session decides whether it gets more
+ * windows. */
 static void favour(struct run *run, pid_t pid)
 {
 	int rc = session__favour(run->session, pid);
@@ -261,9 +263,9 @@ static void favour(struct run *run, pid_t pid)
 		complain("pid %d surely grows, and has more windows for some minutes", pid);
 }
 
-/* Carries out what the server asks for of a process. The server is not trusted: a process that is
- * no target, or that was not paused at its request, stays as it is. True: what is traced has
- * changed. */
+/* Carries out the server's wish about a process. The server is not trusted: nothing changes for a
+ * process that is not a target, or that was not paused at the server's request. True: the set of
+ * traced processes has changed. */
 static bool grant_wish(struct run *run, double now)
 {
 	struct server_wishes *w = &run->wishes;
@@ -316,8 +318,8 @@ static void end_round(struct run *run, double round_s, double every_s)
 	server__end_round(run->server, &round);
 }
 
-/* Makes new profiles. asked: of every process. Returns when the next round is due. *ret_rest_s: no
- * round begins before this time has passed, even on request. */
+/* Makes new profiles; if asked, of every process. Returns when the next round is due. *ret_rest_s:
+ * no round begins before this time has passed, even on request. */
 static double make_round(struct run *run, bool asked, double *ret_rest_s)
 {
 	struct session_news news = {.profile = send_profile, .same = send_same, .ctx = run};
@@ -397,13 +399,14 @@ static void see_to_server(struct run *run)
 		complain("the server had ended, and was started again");
 }
 
-/* If the pipe is full, the supervisor has bytes to read, and they say the same. */
+/* If the pipe is full, the supervisor still has bytes to read, so no byte is needed. */
 static void say_alive(const struct run *run)
 {
 	(void)!write(run->alive, "", 1);
 }
 
-/* Until a signal or the duration ends it, or all named processes have. 0 or the status, said. */
+/* Traces until a signal, the end of the duration, or the end of all named processes. 0, or the exit
+ * status after a complaint. */
 static int go_on(struct run *run, int signal_fd)
 {
 	double start = clock__monotonic_s(), duration = run->config->trace.duration_s;
@@ -413,8 +416,9 @@ static int go_on(struct run *run, int signal_fd)
 	size_t told = 0;
 
 	for (;;) {
-		/* When the server has asked for a round, or for as much as is taken in, nothing is
-		 * read from it before that is done. Else it could wake us up again and again. */
+		/* If the server has asked for a round, or if the list of its wishes is full,
+		 * nothing is read from it before a wish is carried out. Otherwise it could wake the
+		 * tracer up again and again. */
 		bool deaf = *asked || run->wishes.n == SERVER_WISHES;
 		struct pollfd fds[3] = {{.fd = session__fd(run->session), .events = POLLIN},
 					{.fd = signal_fd, .events = POLLIN},
@@ -498,7 +502,7 @@ static int trace(void *ctx, int alive)
 	options = trace_config__session_options(&config.trace);
 	options.victims = config.spool ? VICTIMS_ALL : VICTIMS_NONE;
 	options.forget_ended = true;
-	options.regions_if_easy = false; /* nothing that is served has them */
+	options.regions_if_easy = false; /* no served page has regions */
 	options.favoured_overhead = config.rise_overhead;
 	if (session__open(&options, &session, &err))
 		return fail(&err);
@@ -543,7 +547,7 @@ static int check(void *ctx)
 int cmd_agent(int argc, char **argv)
 {
 	struct command_line line = {argc, argv};
-	int status = check(&line); /* at once, and where --help is asked for */
+	int status = check(&line); /* also carries out --help */
 
 	return status ?: supervise(&(struct service){check, trace, &line});
 }

@@ -16,7 +16,8 @@
 #define OPTION "--config"
 #define SPACES " \t\r"
 
-/* The file that argv[i] names. NULL: it is another argument. *ret_n: how many arguments say so. */
+/* The file of --config at argv[i]; NULL: argv[i] is another argument. *ret_n: 1 for --config=FILE,
+ * 2 for --config FILE. */
 static const char *config_of(int argc, char **argv, int i, int *ret_n)
 {
 	size_t len = strlen(OPTION);
@@ -31,7 +32,7 @@ static const char *config_of(int argc, char **argv, int i, int *ret_n)
 	return argv[i + 1];
 }
 
-/* Reads the file, which the caller owns then. 0; -ENOMEM; EXIT_FAILED after a complaint. */
+/* Reads the file into *ret, which the caller frees. 0; -ENOMEM; EXIT_FAILED after a complaint. */
 static int read_text(const char *command, const char *path, char **ret)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -82,8 +83,8 @@ static char *trim(char *text)
 	return text;
 }
 
-/* "name = value" or "name": as --name=value or --name. NULL: nothing is said in that line. *ret
- * owned. -EINVAL: it is no such line. */
+/* Turns "name = value" or "name" into --name=value or --name. The caller frees *ret; NULL: the line
+ * is empty or a comment. -EINVAL: the line has another form. */
 static int read_line(char *line, char **ret)
 {
 	char *value = strchr(line, '='), *name;

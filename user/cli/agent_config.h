@@ -15,19 +15,19 @@
 #include "base/error.h"
 #include "cli/options.h"
 
-#define AGENT_CONFIG_BYTES (64 << 10) /* of a file, at most */
+#define AGENT_CONFIG_BYTES (64 << 10) /* largest size of a file */
 #define AGENT_CONFIG_LINES 512
 
 /* Arguments of a command. */
 struct arguments {
-	char **argv; /* owned, each of them; NULL behind the last one */
+	char **argv; /* each one is owned; NULL after the last one */
 	int argc;
 };
 
 /* Copies argv, with the lines of its file in place of --config FILE. At most one such option may be
- * there. check: takes the n arguments of one line (argv[0] is the command's name), and complains of
- * what it does not like; or NULL. 0; -ENOMEM; EXIT_USAGE or EXIT_FAILED after a complaint that
- * names file and line. Free with arguments__free() in any case. */
+ * given. check, if not NULL, gets the n arguments of one line (argv[0] is the command's name), and
+ * complains if they are wrong. 0; -ENOMEM; EXIT_USAGE or EXIT_FAILED after a complaint that names
+ * file and line. Free with arguments__free() in any case. */
 int arguments__expand(const char *command, int argc, char **argv, int (*check)(int n, char **argv),
 		      struct arguments *ret);
 

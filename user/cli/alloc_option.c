@@ -5,13 +5,13 @@
  *   --free  FILE:FUNCTION(ptr=N)
  *   --end   FILE:FUNCTION(pool=N)
  *
- * FILE is the path of a mapped file or the last part of it, or "exe", the program. FUNCTION is a
- * name as the linker has it. N and M are numbers of arguments, from 1: size=2*3 is a product. ptr=
- * is the block that a function like realloc is given. pool= is what the block is taken from; --end
- * names a function that frees all blocks of a pool at once. ->ret: the function returns the block.
- * ->*1: the function stores the block where argument 1 points, and returns 0 on success. throws: an
- * exception may leave the function, so it gets no return probe. For functions of C++ and Rust this
- * is assumed. */
+ * FILE is the path of a mapped file or the last part of it, or "exe", the program. FUNCTION is the
+ * linker's name of the function. N and M are numbers of arguments, from 1: size=2*3 is the product
+ * of arguments 2 and 3. ptr= is the old block that a function like realloc gets. pool= is the pool
+ * of the block; --end names a function that frees all blocks of a pool at once. ->ret: the function
+ * returns the block. ->*1: the function stores the block where argument 1 points, and returns 0 on
+ * success. throws: an exception may leave the function, so it gets no return probe. For functions
+ * of C++ and Rust this is assumed. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@
 
 #define MAX_ARG 6
 
-/* Takes an argument's number off the text at *pos. 0 or -EINVAL. */
+/* Reads an argument's number at *pos, and moves *pos after it. 0 or -EINVAL. */
 static int take_arg(const char **pos, uint8_t *ret)
 {
 	if (**pos < '1' || **pos > '0' + MAX_ARG)
@@ -41,7 +41,7 @@ static bool take_word(const char **pos, const char *word)
 	return true;
 }
 
-/* Parses what stands between the brackets, and the closing one. NULL, or what is wrong. */
+/* Parses the text in brackets, up to the closing one. Returns NULL, or what is wrong. */
 static const char *take_arguments(const char **pos, struct abi_func *func)
 {
 	static const char bad_number[] = "an argument's number is 1 to 6";

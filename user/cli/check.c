@@ -91,7 +91,7 @@ static void print_hazards(const struct features *f)
 		puts("  - the pid filter of uprobe_multi sees one thread of a process only (fixed "
 		     "in "
 		     "6.6.35 and 6.9.5): perf uprobes are used instead.");
-	if (f->seccomp_kills) /* there are no return probes */
+	if (f->seccomp_kills) /* memtrace then uses no return probes */
 		;
 	else if (session)
 		puts("  - return probes touch only sampled calls here.");
@@ -212,8 +212,8 @@ static void print_regions(const struct session_plan *plan)
 		       cost->libc_call_ns, cost->syscall_call_ns, cost->syscall_other_ns);
 }
 
-/* Says what becomes of the functions that the user named. Those that can be used are copied to
- * list, which *capture then points to. Returns the command's status. */
+/* Says for each function that the user named whether it can be probed. Usable ones are copied to
+ * list, to which *capture then points. Returns the command's status. */
 static int print_named(pid_t pid, const struct alloc_options *named, struct alloc_extra *list,
 		       struct capture_options *capture)
 {

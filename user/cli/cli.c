@@ -13,8 +13,7 @@
 
 char *printable(char *text)
 {
-	/* Bytes that a terminal could take for a command: C0 and, where it reads single bytes,
-	 * C1. */
+	/* Bytes that a terminal could take for a command: C0 and, if it reads single bytes, C1. */
 	for (char *c = text; *c; c++)
 		if (iscntrl((unsigned char)*c) || ((unsigned char)*c & 0xe0) == 0x80)
 			*c = '?';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the commands share. */
+/* Functions that all commands share. */
 #ifndef MEMTRACE_CLI_CLI_H
 #define MEMTRACE_CLI_CLI_H
 
@@ -32,8 +32,8 @@ extern const struct command command_record, command_top, command_report, command
 /* "memtrace: ..." on stderr. */
 void complain(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* For the time in which memtrace's screen covers stderr: from now on hear() gets all complaints.
- * NULL: they go to stderr again. */
+/* From now on hear() gets all complaints, for the time in which a screen covers stderr. NULL:
+ * complaints go to stderr again. */
 void complain_to(void (*hear)(const char *text));
 
 /* complain() with err's text; returns EXIT_FAILED. */
@@ -42,27 +42,27 @@ int fail(const struct error *err);
 /* complain() of missing memory; returns EXIT_FAILED. */
 int no_memory(void);
 
-/* Fills in the signals that end tracing: SIGINT, SIGTERM, and SIGHUP unless it is ignored. (With
- * nohup it is, and then the end of the terminal is no reason to stop.) Ignores SIGPIPE. */
+/* Fills in the signals that end tracing: SIGINT, SIGTERM, and SIGHUP unless it is ignored. (nohup
+ * ignores SIGHUP, because the end of the terminal is then no reason to stop.) Ignores SIGPIPE. */
 void end_signals(sigset_t *ret);
 
-/* Takes the signals as a descriptor (signalfd(2), which is closed on exec and never blocks), from
- * now on. -1 after a complaint. */
+/* From now on the signals are read from the returned descriptor (signalfd(2)), which is closed on
+ * exec and never blocks. -1 after a complaint. */
 int take_signals(const sigset_t *signals);
 
-/* Lets signals end memtrace from now on. They must, because memtrace may block forever: on a pipe
- * that nobody reads, or on a terminal stopped by Ctrl-S. Signals that came before are dropped: they
- * have ended the tracing. */
+/* Lets signals end memtrace from now on, because memtrace may block forever: on a pipe that nobody
+ * reads, or on a terminal stopped by Ctrl-S. Earlier signals are dropped: they have ended the
+ * tracing. */
 void release_signals(int signal_fd, const sigset_t *signals);
 
 /* complain() and "see `memtrace COMMAND --help`"; returns EXIT_USAGE. */
 int usage_error(const char *command, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Flushes standard output. Returns status. If status is 0 and something could not be written, it
+/* Flushes standard output and returns status. If status is 0 and some output could not be written,
  * complains and returns EXIT_FAILED. */
 int end_output(int status);
 
-/* usage_error() for getopt_long's '?': says which option is not known. */
+/* usage_error() for getopt_long's '?': names the unknown option. */
 int unknown_option(const char *command, char *const *argv);
 
 /* Replaces control characters by '?': names come from other processes. Returns text. */

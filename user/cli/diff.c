@@ -208,8 +208,9 @@ static int parse_options(int argc, char **argv, struct diff_config *c)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
 DEFINE_CLEANUP(struct replicas *, cleanup_replicas, replicas__free)
 
-/* The table and JSON contain the warnings; the other forms have no place for them. Those forms show
- * no rates, so a warning that there are no rates is left out. */
+/* The table and JSON contain the warnings. The other formats have no place for them, so the
+ * warnings go to stderr. These formats show no rates, so a warning that rates are missing is left
+ * out. */
 static void complain_of(const struct diff *diff)
 {
 	for (unsigned i = 0; i < DIFF_WARNINGS_MAX; i++)

@@ -23,7 +23,7 @@
 #define MOST_PEM     (1 << 20)	       /* bytes of certificates */
 #define MOST_SAID    4096	       /* bytes of an error message */
 #define CERTIFICATES "/proc/self/fd/6" /* SANDBOX_FIRST_FD + 3 */
-#define NO_CURL	     127	       /* status, as a shell has it */
+#define NO_CURL	     127	       /* exit status, as that of a shell */
 
 bool fetch__is_url(const char *name)
 {
@@ -31,7 +31,8 @@ bool fetch__is_url(const char *name)
 	       !strncmp(name, UNIX_PREFIX, strlen(UNIX_PREFIX));
 }
 
-/* What curl reads from its standard input, because arguments are seen by everybody. */
+/* Writes the settings that curl reads from its standard input, because everybody can see
+ * arguments. */
 static int write_settings(const struct fetch_options *options)
 {
 	_cleanup_close_ int fd = memfd_create("memtrace fetch", MFD_CLOEXEC);
@@ -68,7 +69,8 @@ static int copy_certificates(const char *path, int *ret, struct error *err)
 	return 0;
 }
 
-/* In the child. fds: what becomes standard input, output and error, and the certificates, or -1. */
+/* Runs in the child. fds: the future standard input, output and error, and the certificates or
+ * -1. */
 static void run_curl(pid_t parent, const int fds[4], const char *socket, const char *url)
 {
 	size_t n_fds = fds[3] < 0 ? 3 : 4;
@@ -94,7 +96,7 @@ static void run_curl(pid_t parent, const int fds[4], const char *socket, const c
 	}
 	argv[n++] = "--url";
 	argv[n++] = url;
-	/* the socket is its owner's and group's */
+	/* only the socket's owner and group may use it */
 	if (socket ? sandbox__leave_as_user(parent, fds, n_fds)
 		   : sandbox__leave(parent, fds, n_fds))
 		_exit(126);
@@ -107,7 +109,7 @@ static void run_curl(pid_t parent, const int fds[4], const char *socket, const c
 	_exit(errno == ENOENT ? NO_CURL : 126);
 }
 
-/* Reads what curl says, and waits for its end. */
+/* Reads curl's output, and waits for curl's end. */
 static int take_answer(pid_t pid, int out, int said, const char *url, char **ret_bytes,
 		       size_t *ret_len, struct error *err)
 {
@@ -137,7 +139,7 @@ static int take_answer(pid_t pid, int out, int said, const char *url, char **ret
 	return 0;
 }
 
-/* socket: of that URL; NULL: a host's. */
+/* socket: the path of a unix socket; NULL: url names a host. */
 static int fetch(const char *name, const char *socket, const char *url,
 		 const struct fetch_options *options, char **ret_bytes, size_t *ret_len,
 		 struct error *err)

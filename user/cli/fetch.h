@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Profiles by their URLs. curl fetches them, in a child that has no privileges: so neither HTTP nor
- * TLS is a part of memtrace. */
+/* Fetches profiles by their URLs. curl does it, in a child without privileges, so memtrace itself
+ * needs no HTTP and no TLS. */
 #ifndef MEMTRACE_CLI_FETCH_H
 #define MEMTRACE_CLI_FETCH_H
 
@@ -10,7 +10,7 @@
 #include "profile/profile.h"
 
 struct fetch_options {
-	char *token;	    /* a bearer token; NULL: none; owned by who sets it */
+	char *token;	    /* a bearer token, or NULL; owned by the caller */
 	const char *cacert; /* file of certificates; NULL: the system's */
 };
 

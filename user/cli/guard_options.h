@@ -8,16 +8,16 @@
 #include "agent/guard.h"
 #include "cli/options.h"
 
-/* Paths of files, as the options have them; NULL: not given. */
+/* Paths of files, as given by the options; NULL: not given. */
 struct guard_config {
 	const char *cert, *key, *token;
 };
 
 extern const struct option_row guard_rows[];
 
-/* Reads the files. for_other_hosts: an address that other hosts reach, which needs both TLS and a
- * token; NULL: there is none. 0, or the exit status after a complaint. Free ret with guard__clear()
- * in any case. */
+/* Reads the files. for_other_hosts: an address that other hosts reach; such an address needs TLS
+ * and a token. NULL: there is none. 0, or the exit status after a complaint. Free ret with
+ * guard__clear() in any case. */
 int guard_config__read(const struct guard_config *config, const char *command,
 		       const char *for_other_hosts, struct guard *ret);
 

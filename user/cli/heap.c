@@ -30,14 +30,14 @@ struct heap_config {
 	bool json;
 	bool blocks; /* --debug-blocks */
 	bool stacks;
-	const struct format *format; /* of stacks; NULL: tables, or JSON */
-	double duration_s;	     /* of tracing, for --stacks; 0: not given */
+	const struct format *format; /* format of stacks; NULL: tables, or JSON */
+	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
 
 	/* with --stacks */
 	struct session *session;
 	const struct profile *profile;
 	struct known_block *known;
-	struct shape_label *labels; /* the same blocks */
+	struct shape_label *labels; /* labels of the known blocks */
 	size_t n_known;
 	struct origins origins;
 
@@ -135,7 +135,7 @@ const struct command command_heap = {
 	.groups = groups,
 };
 
-#define TRIES 3 /* a heap that changes too fast for this census may be quieter at the next one */
+#define TRIES 3 /* censuses: a heap that changes too fast for one may be quieter at the next */
 
 static int take_census(struct heap_config *c, struct maps *maps, struct census *census)
 {
@@ -203,7 +203,7 @@ static int label_blocks(struct heap_config *c)
 	return 0;
 }
 
-/* Traces for blocks that are known. */
+/* Traces the process, to know the stacks of some blocks. */
 static int find_known(struct heap_config *c)
 {
 	int status = sampled__trace(c->pid, c->duration_s ?: DEFAULT_TRACE_S, "heap", &c->session,

@@ -12,7 +12,7 @@
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 
-/* Copies the text behind a prefix; *ret NULL: the text does not begin with the prefix. 0 or
+/* Copies the text after a prefix. *ret is NULL if the text does not begin with the prefix. 0 or
  * -ENOMEM. */
 static int take_behind(const char *text, const char *prefix, char **ret)
 {

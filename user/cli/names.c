@@ -15,8 +15,8 @@
 DEFINE_CLEANUP(struct binaries *, cleanup_binaries, binaries__free)
 DEFINE_CLEANUP(struct symbolizer *, cleanup_symbolizer, symbolizer__free)
 
-/* Has the profile mappings with inodes, but no names? Without inodes it would not be known which
- * files were mapped. */
+/* Has the profile mappings with inodes, but no names? Without inodes, the mapped files cannot be
+ * recognized. */
 static bool is_raw(const struct profile *profile)
 {
 	bool any = false;

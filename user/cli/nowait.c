@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 
-#define READER_MS 100 /* if anybody reads, there is room again within this time */
+#define READER_MS 100 /* somebody who reads makes room within this time */
 
 int nowait__open(int fd)
 {
@@ -50,7 +50,7 @@ void nowait__begin(void)
 
 void nowait__put(const char *text, size_t len)
 {
-	static bool stuck; /* nobody read the last time, so do not wait again */
+	static bool stuck; /* nobody read the last text, so do not wait again */
 	struct pollfd room = {.events = POLLOUT};
 	double end_s = clock__monotonic_s() + 1e-3 * READER_MS;
 

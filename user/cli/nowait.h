@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Text for a terminal or a pipe that perhaps nobody reads. What does not fit at once is dropped, so
- * that code that must keep a time limit never waits for a reader. */
+/* Writes text to a terminal or a pipe that perhaps nobody reads. Text that does not fit at once is
+ * dropped, so that code with a time limit never waits for a reader. */
 #ifndef MEMTRACE_CLI_NOWAIT_H
 #define MEMTRACE_CLI_NOWAIT_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Makes a descriptor for the target of fd that never blocks. The open file behind fd, which other
+/* Makes a descriptor that never blocks, for the target of fd. The open file behind fd, which other
  * processes may share, is not changed. A terminal or a pipe is opened anew, and the caller owns the
  * new descriptor. For any other target fd itself is returned. */
 int nowait__open(int fd);
@@ -20,8 +20,8 @@ ssize_t nowait__write(int to, const char *text, size_t len);
  * opens it. */
 void nowait__begin(void);
 
-/* Writes to stderr. What a reader does not take within 100 ms is dropped. Later text is then
- * dropped at once, until there is room again. */
+/* Writes to stderr. Text that is not read within 100 ms is dropped. Later text is then dropped at
+ * once, until there is room again. */
 void nowait__put(const char *text, size_t len);
 /* nowait__put() of text as a line that begins with "memtrace: ". For complain_to(). */
 void nowait__complain(const char *text);

@@ -9,7 +9,7 @@
 #include "cli/cli.h"
 
 #define MAX_OPTIONS 64
-#define LONG_OPTION 256 /* plus the row's number: what getopt_long() returns for the row */
+#define LONG_OPTION 256 /* getopt_long() returns this plus the row's number */
 #define TEXT_COLUMN 26
 #define COLUMNS	    80
 #define PAGE_NAME   32

@@ -11,38 +11,39 @@
 struct option_row {
 	const char *name; /* without the dashes */
 	char letter;	  /* 0: none */
-	const char *arg;  /* name of its value, with the unit: BYTES; NULL: it has none */
+	const char *arg;  /* name of the option's value, which tells the unit: BYTES; NULL: it has
+			   * no value */
 	bool arg_optional;
-	const char *by_default; /* for people; NULL: there is none, or the text tells it */
-	/* the words that it accepts, separated by blanks; NULL: no fixed words */
+	const char *by_default; /* the default, for people; NULL: there is none, or help tells it */
+	/* the words that the option accepts, separated by blanks; NULL: no fixed words */
 	const char *values;
 	const char *help; /* a sentence or two, without a full stop */
-	const char *man;  /* what the manual says besides; NULL: nothing */
-	/* Takes the value, NULL where none was given. Returns 0, or the exit status after a
+	const char *man;  /* more text for the manual; NULL: none */
+	/* Stores the value, which is NULL if none was given. Returns 0, or the exit status after a
 	 * complaint. If take is NULL, the option sets the bool at offset flag in the group's part
 	 * of the configuration. */
 	int (*take)(void *config, const char *command, const struct option_row *row,
 		    const char *value);
 	size_t flag;
-	size_t to; /* offset there, for take_text() and its like below */
+	size_t to; /* offset in that part, for take_text() and the like */
 };
 
-/* The head of a function take_WHAT() for a row. */
+/* The head of a function take_...() for a row. */
 #define TAKE_OPTION_HEAD(what)                                                                     \
 	int take_##what(void *config, const char *command, const struct option_row *row,           \
 			const char *value)
 #define TAKE_OPTION(what) static TAKE_OPTION_HEAD(what)
 
-/* For rows whose value is stored as it is, at offset to: take_text() in a const char *, take_rows()
- * in an unsigned, as a number of rows of a table, take_pid() in a pid_t, and take_seconds(), more
- * than 0, in a double. */
+/* For rows whose value is stored at offset `to`: take_text() stores a const char *, take_rows() an
+ * unsigned (a number of rows of a table), take_pid() a pid_t, and take_seconds() a double above
+ * 0. */
 TAKE_OPTION_HEAD(text);
 TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);
 TAKE_OPTION_HEAD(seconds);
 
-/* For rows of --hide-runtime[=no], into a bool at offset to, which is set for "no": show_runtime of
- * struct table_options. Their texts are the same in all commands. */
+/* For rows of --hide-runtime[=no]: sets a bool at offset `to` for "no", which is show_runtime of
+ * struct table_options. The rows' texts are the same in all commands. */
 TAKE_OPTION_HEAD(hide_runtime);
 #define HIDE_RUNTIME_ARG  "no"
 #define HIDE_RUNTIME_HELP "stacks of tables begin with the program's own code"
@@ -55,17 +56,16 @@ TAKE_OPTION_HEAD(hide_runtime);
 enum option_group_kind {
 	OPTIONS_USUAL,
 	OPTIONS_RARE, /* not in --help, which has to fit on two screens */
-	/* For work on memtrace itself: named --debug-..., in a section of their own at the end of
-	 * the manual, and neither in --help nor in completions. */
+	/* For work on memtrace itself: named --debug-.... They have a section at the end of the
+	 * manual, and are neither in --help nor in completions. */
 	OPTIONS_DEBUG,
 };
 
-/* Rows under one title. If a group has the same title as the one before, the title is printed
- * once. */
+/* Rows under one title. If a group has the title of the group before, the title is printed once. */
 struct option_group {
 	const char *title;
-	const struct option_row *rows; /* ended by one without a name */
-	/* where the part that the rows fill in begins in the command's configuration */
+	const struct option_row *rows; /* the last row has no name */
+	/* of the part of the command's configuration that the rows fill in */
 	size_t offset;
 	enum option_group_kind kind;
 };
@@ -77,18 +77,18 @@ struct command {
 	const char *summary;		   /* a line */
 	const char *usage;		   /* lines, each the text that follows "memtrace " */
 	const char *about;		   /* sentences */
-	const char *man;		   /* what the manual says besides; NULL: nothing */
-	const struct option_group *groups; /* ended by one without rows */
+	const char *man;		   /* more text for the manual; NULL: none */
+	const struct option_group *groups; /* the last group has no rows */
 	/* the manual's text on the exit status; NULL: the usual one */
 	const char *status;
-	bool stops; /* parsing stops at the first word that is no option */
+	bool stops; /* parsing stops at the first word that is not an option */
 };
 
 /* All commands, ended by NULL. */
 extern const struct command *const commands[];
 
-/* Sets config from argv; optind is then the index of the first argument that is left. 0, or the
- * exit status after a complaint. Ends memtrace after --help and --version. */
+/* Sets config from argv; optind is then the index of the first argument after the options. 0, or
+ * the exit status after a complaint. Ends memtrace after --help and --version. */
 int command__parse(const struct command *command, void *config, int argc, char **argv);
 
 /* Prints the text of --help, at most 80 columns wide and two screens of 25 lines long. */
@@ -108,7 +108,7 @@ bool command__has_options(const struct command *command, enum option_group_kind 
  * bytes; returns buf. */
 const char *command__page(const struct command *command, char *buf);
 
-/* Prints "-n, --top N", which stands left of the option's text. */
+/* Prints "-n, --top N", which is left of the option's text. */
 void option_row__print_name(const struct option_row *row, FILE *to);
 
 #endif

@@ -11,7 +11,7 @@
 #include "cli/secret.h"
 
 #define MOST_URL    512
-#define MOST_NAME   128 /* of a label, and of its value */
+#define MOST_NAME   128 /* limit for a label's name, and for its value */
 #define MOST_TENANT 150
 #define MOST_TOKEN  4096
 
@@ -27,8 +27,8 @@ static int add(struct push_config *c, const char *command, const char *name, con
 	return 0;
 }
 
-/* The host of an URL, behind "http://" or "https://"; *ret_len: its length, without the port. NULL:
- * it is no URL that we take. */
+/* The host of a URL, after "http://" or "https://". *ret_len: its length, without the port. NULL:
+ * not such a URL. */
 static const char *host_of(const char *url, size_t *ret_len)
 {
 	const char *host = url + (strncmp(url, "https://", 8) ? 7 : 8);
@@ -36,8 +36,8 @@ static const char *host_of(const char *url, size_t *ret_len)
 
 	if (strncmp(url, "http://", 7) && strncmp(url, "https://", 8))
 		return NULL;
-	/* what may stand in an URL, but for "?" and "#": a path is put behind it; and but for "@":
-	 * a password would be seen in ps and in metrics */
+	/* the characters of URLs, but not "?" and "#", because a path is added to the URL, and not
+	 * "@", because ps and metrics would show a password */
 	if (strlen(url) > MOST_URL || strspn(url, ALNUM "-._~:/[]!$&'()*+,;=%") != strlen(url))
 		return NULL;
 	len = *host == '[' ? strcspn(host, "]") + 1 : strcspn(host, ":/");
@@ -73,7 +73,7 @@ TAKE_OPTION(push_otlp)
 	return take_receiver(config, command, "otlp", value);
 }
 
-/* Text that stays on a line. */
+/* Does the text stay on one line? */
 static bool is_one_line(const char *text)
 {
 	for (; *text; text++)
@@ -145,7 +145,7 @@ const struct option_row push_rare_rows[] = {
 	{},
 };
 
-/* Writes what belongs to the receiver before. 0, or the exit status after a complaint. */
+/* Writes an option of the receiver given before. 0, or the exit status after a complaint. */
 static int put_option(FILE *to, const char *command, const char *url,
 		      const struct push_option *option)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options of `memtrace agent` that say where profiles are sent. The tracer reads them, and the file
- * with a token, while it has privileges; the server sends (web/push.h). */
+/* Options of `memtrace agent` that say where profiles are sent. The tracer reads these options, and
+ * the files with tokens, while it has privileges. The server sends the profiles (web/push.h). */
 #ifndef MEMTRACE_CLI_PUSH_OPTIONS_H
 #define MEMTRACE_CLI_PUSH_OPTIONS_H
 
 #include "cli/options.h"
 
-#define PUSH_OPTIONS 64 /* of all kinds, at most */
+#define PUSH_OPTIONS 64 /* at most this many, of all kinds together */
 
 struct push_option {
 	const char *name;  /* "pyroscope", "otlp", "tenant", "token", "label" */
@@ -15,11 +15,12 @@ struct push_option {
 
 /* All zero: nothing is sent. */
 struct push_config {
-	struct push_option options[PUSH_OPTIONS]; /* in order: some belong to the preceding one */
+	struct push_option options[PUSH_OPTIONS]; /* in the given order: some belong to the one
+						   * before */
 	size_t n;
 };
 
-/* For struct push_config; the second ones are rarely needed. */
+/* Rows for struct push_config; those of push_rare_rows are rarely needed. */
 extern const struct option_row push_rows[], push_rare_rows[];
 
 /* Reads the files with tokens and makes the text of FEED_PUSH (agent/feed.h). *ret_text: the

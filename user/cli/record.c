@@ -197,8 +197,8 @@ static int show_leader(void *ctx, const struct profile *profile)
 	return 0;
 }
 
-/* Shows the leaks so far: users need not wait for the end of the run. Returns when to show them
- * again, so that this takes a hundredth of memtrace's time. */
+/* Shows the leaks so far, before the end of the run. Returns when to show them again, so that this
+ * takes a hundredth of memtrace's time. */
 static double show_leaders(struct session *s, struct record_config *config)
 {
 	double start, took;
@@ -252,9 +252,9 @@ static void show_status(struct session *s, struct status_line *line)
 	line->last = st;
 }
 
-/* A traced command shares the terminal's Ctrl-C and decides for itself what it means. SIGTERM goes
- * to memtrace alone and is passed on to the command. Without a command, either signal ends the
- * tracing. A second signal always does. True: the tracing is over. */
+/* A traced command gets the terminal's Ctrl-C as well, and decides itself whether to end. SIGTERM
+ * goes to memtrace alone and is passed on to the command. Without a command, either signal ends the
+ * tracing. A second signal always ends it. True: the tracing is over. */
 static bool take_signal(int signal_fd, struct session *s, struct snapshots *snapshots, int *signals)
 {
 	struct signalfd_siginfo info;
@@ -416,8 +416,8 @@ static void say_start(const struct record_config *c, struct session *s)
 	complain("kind of probe: %s; tracing", probe_kind__name(session__kind(s)));
 }
 
-/* Reports as a failure that no process was traced: a script that names a missing process must not
- * take an empty profile for a good one. */
+/* Reports as a failure that no process was traced. Otherwise a script that names a missing process
+ * would take an empty profile for a good one. */
 static int say_nothing_traced(const struct record_config *c, struct session *s)
 {
 	struct session_status st;
@@ -432,7 +432,7 @@ static int say_nothing_traced(const struct record_config *c, struct session *s)
 
 DEFINE_CLEANUP(struct session *, cleanup_session, session__free)
 
-static volatile sig_atomic_t asked_early; /* a snapshot was asked for before there was a session */
+static volatile sig_atomic_t asked_early; /* SIGUSR1 came before there was a session */
 
 static void ask_early(int signal)
 {
@@ -458,7 +458,8 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 	if (rc)
 		return rc;
 	rc = record_check_outputs(c, err);
-	/* In another user's directory root needs CAP_DAC_OVERRIDE. Only then is it kept. */
+	/* In another user's directory root needs CAP_DAC_OVERRIDE. memtrace keeps it only in this
+	 * case. */
 	if (privileges__override(rc == -EACCES) && rc == -EACCES) {
 		*err = (struct error){};
 		rc = record_check_outputs(c, err);

@@ -17,7 +17,7 @@
 /* A snapshot's file. */
 struct written {
 	pid_t pid;
-	unsigned what; /* of enum session_what */
+	unsigned what; /* one of enum session_what */
 	char *path;
 };
 
@@ -36,7 +36,8 @@ struct record_config {
 	bool json;
 	const char *json_path; /* NULL: to the stream of tables */
 	const char *parts_dir; /* directory for record_write_parts(); NULL: none */
-	FILE *out;	       /* for tables and JSON: not the stream that a command writes to */
+	FILE *out;	       /* for tables and JSON; never the stream of a traced command's
+			        * output */
 	const char *out_name;
 	bool quiet, verbose;
 	bool why;			     /* --why */
@@ -49,7 +50,7 @@ struct record_config {
  * --version. */
 int record_parse_options(int argc, char **argv, struct record_config *c);
 
-/* Can the files be written? It is better to find out now than after an hour of tracing. 0, or
+/* Can the files be written? The check is made before the tracing, not after an hour of it. 0, or
  * negative errno with err set. */
 int record_check_outputs(const struct record_config *c, struct error *err);
 
@@ -59,24 +60,23 @@ int record_check_outputs(const struct record_config *c, struct error *err);
  * stops. */
 void record_why__begin(struct record_config *c, struct session *session);
 
-/* Searches the processes' memory after the probes were taken out. Puts the answers into the
- * profiles, or the reason why there are none. If `signals` becomes readable, the user wants
- * memtrace to end. */
+/* Searches the processes' memory after the probes were taken out. Stores in the profiles who holds
+ * the blocks, or why that is not known. If `signals` becomes readable, the search ends. */
 void record_why__ask(struct record_config *c, struct profile *const *profiles, size_t n,
 		     int signals);
 
-/* Chooses the stream for tables and JSON: a command has standard output for itself. */
+/* Chooses the stream for tables and JSON: with a command, standard output is the command's. */
 void record_choose_output(struct record_config *c);
 
-/* record_write_files() writes a profile's files. For a snapshot, told is NULL and the paths are
- * kept in c. At the end of the run, told is the profile itself, and the paths of all its files are
- * added to it. All three functions return 0, or EXIT_FAILED after a complaint. */
+/* record_write_files() writes a profile's files. For a snapshot, told is NULL, and c stores the
+ * paths. At the end of the run, told is the profile itself, and gets the paths of all its files.
+ * All three functions return 0, or EXIT_FAILED after a complaint. */
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);
 int record_write_json(const struct record_config *c, struct profile *const *profiles, size_t n);
 /* To be called after the session's profiles are written. For each part of the model of windows
- * (profile/parts.h), it computes the result of the same windows without that part. It writes this
- * result as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
+ * (profile/parts.h), computes the estimates from the same windows without that part, and writes
+ * them as JSON into parts_dir. 0, or EXIT_FAILED after a complaint. */
 int record_write_parts(const struct record_config *c, struct session *session);
 
 #endif

@@ -21,7 +21,7 @@ int record_check_outputs(const struct record_config *c, struct error *err)
 
 	if (rc || !c->json_path)
 		return rc;
-	if (is_stream(c->json_path)) /* other failures are reported when it is written */
+	if (is_stream(c->json_path)) /* other failures are reported at the writing */
 		return faccessat(AT_FDCWD, c->json_path, W_OK, AT_EACCESS) && errno == EACCES
 			       ? error__set(err, -EACCES, "cannot write to %s: %s", c->json_path,
 					    strerror(EACCES))
@@ -100,8 +100,8 @@ static int encode_objects(const void *what, struct sink *sink)
 	return rc;
 }
 
-/* What the table's rows are weighed by. For a command it is the memory held at the peak, because at
- * its end a command has often freed all. */
+/* The weight of the table's rows. For a command this is the memory held at the peak, because at its
+ * end a command has often freed all. */
 static enum profile_weight table_weight(const struct record_config *c,
 					const struct profile *profile)
 {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* record --leaks --why: after the run, who holds the blocks of the stacks that grow? A failure
- * costs the answer, never the profile. */
+/* record --leaks --why: after the run, who holds the blocks of the stacks that grow? After a
+ * failure this is not known, but the profile is still written. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -17,9 +17,9 @@
 
 #define STACKS	   10	/* at most this many stacks: those that grow most surely */
 #define BLOCKS	   1000 /* at most this many blocks, of all these stacks together */
-#define PATIENCE_S 10.0 /* for one scan */
-#define WITHIN_S   20.0 /* for one process: no scan begins later */
-#define RUN_S	   60.0 /* for all processes of the run */
+#define PATIENCE_S 10.0 /* time limit for one scan */
+#define WITHIN_S   20.0 /* time limit for one process: no scan begins later */
+#define RUN_S	   60.0 /* time limit for all processes of the run */
 
 _Static_assert(BLOCKS <= WHY_MAX_PATHS && BLOCKS <= WHY_MAX_ADDRS, "all of them are followed");
 
@@ -56,7 +56,7 @@ struct suspect {
 	const struct match_site *sites;
 	size_t n_sites, n_blocks;
 	struct growth growth;
-	struct site_why *why; /* the answer; the profile's from answer() on */
+	struct site_why *why; /* who holds its blocks; owned by the profile after answer() */
 	struct why_row *rows; /* one for each block that was followed */
 	size_t n_rows;
 };
@@ -124,7 +124,7 @@ static int find_suspects(struct asking *a, const struct match *match)
 	return 0;
 }
 
-/* Takes n blocks of the stack, evenly chosen. */
+/* Chooses n blocks of the stack, evenly. */
 static void take_blocks(struct asking *a, size_t suspect, size_t n)
 {
 	const struct suspect *s = &a->suspects[suspect];
@@ -166,7 +166,7 @@ static struct asked *find_asked(struct asking *a, uint64_t addr)
 	return bsearch(&key, a->asked, a->n_asked, sizeof(key), compare_asked);
 }
 
-/* doubt: the report has a reason not to call any block lost. */
+/* Counts a verdict. doubt: the report has a reason to call no block lost. */
 static void count_verdict(struct site_why *why, enum why_verdict verdict, bool doubt)
 {
 	why->asked++;
@@ -221,7 +221,7 @@ static int name_holders(struct suspect *s)
 	return 0;
 }
 
-/* The site that others take for the stack's: the one that holds most. */
+/* The site that stands for the stack in other outputs: the one that holds most. */
 static struct profile_site *largest_site(struct profile *p, const struct suspect *s)
 {
 	struct profile_site *largest = &p->sites[s->sites[0].site];

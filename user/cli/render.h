@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What record and report print of one profile: the table, and others below it. Members that are
- * zero ask for nothing. */
+/* What record and report print of one profile: the table of stacks, and other tables below it. A
+ * member that is zero asks for no output. */
 #ifndef MEMTRACE_CLI_RENDER_H
 #define MEMTRACE_CLI_RENDER_H
 
@@ -10,7 +10,7 @@
 
 /* Further tables. */
 struct more_tables {
-	bool threads, sites, lifetimes; /* of the heap: other profiles do not have them */
+	bool threads, sites, lifetimes; /* of the heap; other profiles lack these tables */
 	bool resident;
 };
 
@@ -18,9 +18,9 @@ bool more_tables__any(const struct more_tables *more);
 
 struct render_options {
 	struct table_options table;
-	bool leaks; /* in words, which stacks leak, or why that is not known */
+	bool leaks; /* sentences about which stacks leak, or why that is not known */
 	struct more_tables more;
-	const struct modules *modules; /* below the others; NULL: none */
+	const struct modules *modules; /* for the last table, of components; NULL: no such table */
 };
 
 /* 0 or the sink's error or -ENOMEM. */

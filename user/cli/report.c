@@ -22,7 +22,7 @@
 #include "profile/match.h"
 
 #define MAX_REGEX   32
-#define MORE_TABLES "--threads, --sites, --lifetimes and --rss" /* for texts */
+#define MORE_TABLES "--threads, --sites, --lifetimes and --rss" /* in messages */
 
 struct report_config {
 	const char *path, *output, *thread;
@@ -50,11 +50,11 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 
 /* --- filters --- */
 
-/* The locations in which an expression matches, looked up once for each location. */
+/* Which locations match an expression, computed once for each location. */
 struct filter {
 	const struct report_config *config;
 	bool *focused, *ignored; /* by location */
-	/* by site: the live bytes of all sites that print the same, which users see as one stack */
+	/* by site: the live bytes of all sites that are printed the same, as one stack */
 	double *bytes;
 };
 
@@ -83,9 +83,9 @@ static bool keep(void *ctx, const struct profile *profile, const struct profile_
 	return focused;
 }
 
-/* Finds the threads of exactly that name; if there is none, those whose names match it as an
- * expression. The caller owns *ret (by thread). 0; -ENOENT: none; -EINVAL: neither a name nor an
- * expression. */
+/* Finds the threads of exactly that name; if there is none, the threads whose names match it as an
+ * expression. The caller frees *ret (by thread). 0; -ENOENT: none; -EINVAL: neither a name nor a
+ * valid expression. */
 static int find_threads(const struct profile *profile, const char *name, bool **ret)
 {
 	bool *found = calloc(profile->n_threads + 1, sizeof(*found)), any = false;
@@ -113,8 +113,8 @@ static int age_decimals(double age_s)
 	return age_s < 10 ? 2 : age_s < 100 ? 1 : 0;
 }
 
-/* Keeps only memory of the age that was asked for; ret_said (128 bytes) describes what is left. 0,
- * or EXIT_FAILED after a message. */
+/* Keeps only memory of the age that was asked for, and describes it in ret_said (128 bytes). 0, or
+ * EXIT_FAILED after a message. */
 static int keep_age(const struct report_config *c, struct profile *profile, char *ret_said)
 {
 	int age = profile__find_age(profile, c->age_s), n;
@@ -209,7 +209,7 @@ static int reduce(const struct report_config *c, struct profile *profile)
 		complain("%s: out of memory", c->path);
 		return EXIT_FAILED;
 	}
-	/* Figures of a part must not be taken for those of the whole. */
+	/* nobody should take the figures of a part for those of the whole */
 	after = profile__live(profile);
 	if (profile__add_lost(profile, LOST_FILTERED, n_before - profile->n_sites) ||
 	    profile__add_lost(profile, "filtered_bytes",
@@ -278,8 +278,8 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return write_file(c->output, c->format, profile, &c->view, c->path);
 	c->profile = profile;
 	fit_output(&c->table, c->output);
-	/* Beside live bytes, the table has a column for another weight. So such a weight needs no
-	 * view. */
+	/* The table shows another weight in a column beside live bytes, so it needs no view for
+	 * that. */
 	if (c->view.weight != WEIGHT_LIVE) {
 		const char *refusal = view_options__refusal(&c->view, profile);
 
@@ -340,7 +340,7 @@ static int check_more(const struct report_config *c, const struct profile *profi
 /* Does the file have all that was asked for? */
 static int check_content(const struct report_config *c, const struct profile *profile)
 {
-	/* figures of allocation are not kept by thread or age */
+	/* figures of allocation are not stored by thread or age */
 	if (c->table.churn && (profile->no_allocated || c->thread || c->age_s > 0)) {
 		complain("%s: %s", c->path,
 			 profile->no_allocated

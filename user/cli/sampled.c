@@ -79,9 +79,9 @@ int sampled__trace(pid_t pid, double duration_s, const char *command, struct ses
 	trace_config__init(&config);
 	config.pids[config.n_pids++] = pid;
 	config.duration_s = duration_s;
-	/* There are to be many blocks, small ones, too. If such close samples cost too much, they
-	 * are put farther apart, and only then are there windows, which know of fewer blocks that
-	 * they live. */
+	/* The caller needs many known blocks, also small ones. If so many samples cost too much,
+	 * the session makes the interval coarser. Only if that is not enough are there windows, in
+	 * which fewer blocks are known to live. */
 	config.capture.interval = SAMPLED_INTERVAL;
 	trace_config__settle(&config, command, false);
 	options = trace_config__session_options(&config);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Traces one process for a while, within the limits that record has by default, for commands that
- * need live blocks whose stacks are known. Samples are closer than record's. */
+/* Traces one process for a while, for commands that need live blocks whose stacks are known. The
+ * limits on cost are record's defaults. Samples are closer than record's. */
 #ifndef MEMTRACE_CLI_SAMPLED_H
 #define MEMTRACE_CLI_SAMPLED_H
 
@@ -10,10 +10,10 @@
 #include "session/session.h"
 
 /* Traces until duration_s is over, the process ends, or a signal comes. The probes are out when
- * this returns. The first call of privileges__limit() has been made. command: for complaints. *ret:
- * NULL before the call; the caller frees it with session__free() in any case. *ret_profile: of the
- * heap, with its sampled blocks; owned by *ret; NULL: nothing was seen. 0, or the exit status after
- * a complaint. */
+ * this returns. Call privileges__limit() once before. command: for complaints. *ret: NULL before
+ * the call; the caller frees it with session__free() in any case. *ret_profile: the heap's profile,
+ * with the sampled blocks; owned by *ret; NULL: nothing was recorded. 0, or the exit status after a
+ * complaint. */
 int sampled__trace(pid_t pid, double duration_s, const char *command, struct session **ret,
 		   const struct profile **ret_profile);
 

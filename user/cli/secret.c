@@ -12,7 +12,7 @@
 
 int secret__read(const char *command, const char *path, bool guarded, size_t max, char **ret)
 {
-	/* not to wait for the other end of a pipe */
+	/* O_NONBLOCK: open() of a FIFO would wait for its other end */
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	_cleanup_free_ char *text = NULL;
 	struct stat st;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that select processes: the part that commands share. */
+/* The options that select processes, which several commands share. */
 #ifndef MEMTRACE_CLI_SELECTION_H
 #define MEMTRACE_CLI_SELECTION_H
 
@@ -9,16 +9,16 @@
 #include "session/session.h"
 
 struct selection_config {
-	bool given; /* any of these options */
+	bool given; /* one of these options was given */
 	struct session_selection selection;
 	const char *comms[ABI_MAX_WANTED];
 	uint32_t users[ABI_MAX_WANTED];
-	const char *cgroup_path, *container; /* as given; looked up by selection_config__open() */
+	const char *cgroup_path, *container; /* as given; selection_config__open() looks them up */
 	struct cgroup cgroup;
 };
 
-/* Takes one option by its long name: --all (value NULL), --comm, --exe, --user, --cgroup,
- * --container, --follow (NULL). 0, or EXIT_USAGE after a complaint. */
+/* Stores the value of one option: --all (value NULL), --comm, --exe, --user, --cgroup, --container,
+ * --follow (NULL). option is the long name. 0, or EXIT_USAGE after a complaint. */
 int selection_config__take(struct selection_config *config, const char *command, const char *option,
 			   const char *value);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the commands that read several profiles share. */
+/* Functions of the commands that read several profiles. */
 #ifndef MEMTRACE_CLI_SEVERAL_H
 #define MEMTRACE_CLI_SEVERAL_H
 
@@ -18,13 +18,14 @@ struct profiles {
 	size_t n;
 };
 
-/* Reads n >= 0 files, one after the other. fetching: how those are had whose names are URLs; NULL:
- * there are none of these. 0, or an exit status after a complaint. */
+/* Reads n >= 0 files, one after the other. fetching: how to fetch files whose names are URLs; NULL:
+ * URLs are names of files. 0, or an exit status after a complaint. */
 int profiles__read(struct profiles *profiles, const char *command, char *const *paths, size_t n,
 		   const struct fetch_options *fetching);
 
-/* Complains of an error that concerns all profiles together, and names the files. rc is the error
- * if err has none. Texts call the files by number, from 1. Returns an exit status. */
+/* Complains of an error of all profiles together, and names the first and the last file. The texts
+ * of err refer to files by number, from 1. rc is the error if err has none. Returns an exit
+ * status. */
 int profiles__fail(const struct profiles *profiles, int rc, const struct error *err);
 void profiles__free(struct profiles *profiles);
 

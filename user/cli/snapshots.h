@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When profiles are written while the tracing goes on, and under what names. Only arithmetic. */
+/* Snapshots are profiles written during the tracing. This decides when they are written, and under
+ * what names. Only arithmetic. */
 #ifndef MEMTRACE_CLI_SNAPSHOTS_H
 #define MEMTRACE_CLI_SNAPSHOTS_H
 
@@ -7,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SNAPSHOT_RISE 1.05 /* a peak that much above the last one counts as new */
+#define SNAPSHOT_RISE 1.05 /* a peak this many times the last one counts as new */
 
 struct snapshots {
 	double every_s;	      /* 0: not by time */
 	uint64_t every_bytes; /* 0: not by bytes allocated */
 	bool at_peaks;	      /* when live memory is higher than ever */
-	bool asked;	      /* by a signal: a snapshot is due now */
+	bool asked;	      /* a signal has asked for a snapshot now */
 	/* State. */
 	unsigned n;	    /* written so far */
 	unsigned intervals; /* intervals of time that have passed */
@@ -24,11 +25,11 @@ struct snapshots {
 /* "30" or "0.5": seconds; "32M": bytes allocated. 0 or -EINVAL. */
 int snapshots__parse_every(struct snapshots *snapshots, const char *text);
 
-/* How often to call snapshots__due(), seconds; INFINITY: none will be due unless asked for. */
+/* How often to call snapshots__due(), seconds; INFINITY: only after a signal. */
 double snapshots__look_every_s(const struct snapshots *snapshots);
 
-/* Is a snapshot due, elapsed_s after the start, with alloc_bytes allocated since then and
- * live_bytes live (estimates)? One snapshot stands for all that were missed meanwhile. */
+/* Is a snapshot due, elapsed_s after the start? alloc_bytes (allocated since the start) and
+ * live_bytes are estimates. One snapshot stands for all that were missed meanwhile. */
 bool snapshots__due(struct snapshots *snapshots, double elapsed_s, double alloc_bytes,
 		    double live_bytes);
 

@@ -19,26 +19,26 @@
 #include "cli/cli.h"
 #include "cli/notify.h"
 
-#define CHECK_S 5.0  /* most for the check of a configuration */
-#define WAIT_S	1.0  /* between two looks at what is due */
-#define START_S 90.0 /* most for the start of a child: then it counts as hanging */
-#define END_S	20.0 /* most for a child to end: then it counts as hanging */
+#define CHECK_S 5.0  /* time limit for the check of a configuration */
+#define WAIT_S	1.0  /* longest wait before deadlines are checked again */
+#define START_S 90.0 /* a child that takes longer to start counts as hanging */
+#define END_S	20.0 /* a child that takes longer to end is killed */
 
 /* waits before a child that failed is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
 struct supervisor {
 	const struct service *service;
-	int signal_fd, alive; /* alive: the child's bytes; -1: there is no child */
-	pid_t child, checker; /* 0: there is none */
+	int signal_fd, alive; /* alive: the pipe that the child writes to; -1: no child */
+	pid_t child, checker; /* 0: no such process */
 	double child_since_s, checker_since_s, start_at_s;
 	double alive_at_s; /* when the child last said that it is alive */
 	double kill_at_s;  /* when a child that was told to end is killed */
 	struct backoff backoff;
 	double watchdog_s, watchdog_at_s;
-	bool started; /* the child has said so */
+	bool started; /* the child has said that it has started */
 	bool ending, renewing;
-	bool check_again; /* it was asked for while a check was under way */
+	bool check_again; /* a check was asked for during a check */
 	bool ever_started;
 };
 
@@ -51,8 +51,8 @@ static void signal_set(sigset_t *set)
 		sigaddset(set, signals[i]);
 }
 
-/* In the child: as if it had been started alone, but that it ends with its parent. false: that is
- * gone already. */
+/* In the child: restores signals as at a program's start, and lets the child end with its parent.
+ * False: the parent has ended already. */
 static bool be_child(struct supervisor *s, pid_t parent)
 {
 	sigset_t set;
@@ -60,7 +60,7 @@ static bool be_child(struct supervisor *s, pid_t parent)
 	signal_set(&set);
 	close(s->signal_fd);
 	sigprocmask(SIG_UNBLOCK, &set, NULL);
-	signal(SIGHUP, SIG_IGN); /* the parent's, and a terminal's that goes */
+	signal(SIGHUP, SIG_IGN); /* the supervisor handles it, also when a terminal is closed */
 	return !prctl(PR_SET_PDEATHSIG, SIGTERM, 0, 0, 0) && getppid() == parent;
 }
 
@@ -100,7 +100,7 @@ static void start_check(struct supervisor *s)
 
 	if (s->ending)
 		return;
-	if (s->checker) { /* it may have read what was there before the last change */
+	if (s->checker) { /* this check may have read the file before its last change */
 		s->check_again = true;
 		return;
 	}
@@ -136,7 +136,7 @@ static void on_checked(struct supervisor *s, int status)
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
 		s->renewing = s->child;
 		backoff__reset(&s->backoff);
-		s->start_at_s = clock__monotonic_s(); /* where a child that failed was waited for */
+		s->start_at_s = clock__monotonic_s(); /* ends the wait after a failed child */
 		end_child(s);
 		return;
 	}
@@ -144,7 +144,7 @@ static void on_checked(struct supervisor *s, int status)
 	notify__say("READY=1");
 }
 
-/* The child has ended. -1: go on; else the exit status. */
+/* Handles the end of the child. -1: go on; else the exit status. */
 static int on_ended(struct supervisor *s, int status)
 {
 	double now = clock__monotonic_s();
@@ -160,7 +160,7 @@ static int on_ended(struct supervisor *s, int status)
 		s->start_at_s = now;
 		return -1;
 	}
-	if (!exit_status || (!s->started && !s->ever_started)) /* done, or it never worked */
+	if (!exit_status || (!s->started && !s->ever_started)) /* done, or no child ever started */
 		return exit_status;
 	if (WIFSIGNALED(status))
 		complain("the tracer was ended by signal %d (%s)", WTERMSIG(status),
@@ -212,7 +212,8 @@ static void read_alive(struct supervisor *s)
 	s->alive_at_s = clock__monotonic_s();
 }
 
-/* Where no child is expected to work, nothing hangs but us. A child that ends is killed in time. */
+/* Tells the service manager that the service works. While no child has to work, only the supervisor
+ * itself could hang. A child that does not end is killed in time. */
 static void feed_watchdog(struct supervisor *s)
 {
 	double now = clock__monotonic_s();
@@ -277,6 +278,6 @@ int supervise(const struct service *service)
 			s.kill_at_s = clock__monotonic_s() + END_S;
 		}
 		if (s.alive >= 0 && fds[1].revents & POLLHUP && !(fds[1].revents & POLLIN))
-			usleep(10000); /* until it can be waited for */
+			usleep(10000); /* until the child can be waited for */
 	}
 }

@@ -14,7 +14,7 @@
 
 #include <curses.h>
 #include <term.h>
-#undef columns /* term.h has macros of these names, for capabilities */
+#undef columns /* term.h has macros of these two names */
 #undef lines
 
 #include "base/cleanup.h"
@@ -26,14 +26,14 @@
 
 static SCREEN *screen;
 
-/* ncurses waits until the terminal has taken all that it writes, but perhaps nobody reads (Ctrl-S,
- * a hung connection). So ncurses writes into memory, and memtrace sends from there what fits. While
- * part of a frame is left, no other frame is made. Thus, when that part is read, the screen is as
- * ncurses believes it to be. */
+/* ncurses waits until the terminal has read all output, but perhaps nobody reads (Ctrl-S, a hung
+ * connection). So ncurses writes into memory, and memtrace sends from there as much as fits. While
+ * part of a frame is left, no other frame is made. So, after that part, the screen is as ncurses
+ * believes it to be. */
 static struct {
 	int tty;    /* the original standard output */
 	int to;	    /* the same terminal, without blocking */
-	int memory; /* a file in memory that stands for it */
+	int memory; /* a file in memory, which ncurses writes to */
 	char *left;
 	size_t n;
 	WINDOW *keys; /* a pad to read keys from: reading from a window would also write */
@@ -116,7 +116,7 @@ static void prepare_for_the_worst(void)
 		sigaction(deadly[i], &action, NULL);
 }
 
-/* Sends what fits. True: nothing is left. */
+/* Sends as much as fits. True: nothing is left. */
 static bool push(void)
 {
 	ssize_t n = out.n ? nowait__write(out.to, out.left, out.n) : 0;
@@ -149,7 +149,7 @@ static void end_frame(void)
 	if (n > 0)
 		out.n += (size_t)n;
 	else
-		clearok(stdscr, TRUE); /* the frame is lost: draw all the next time */
+		clearok(stdscr, TRUE); /* the frame is lost, so the next one draws everything */
 	if (ftruncate(out.memory, 0) || lseek(out.memory, 0, SEEK_SET))
 		clearok(stdscr, TRUE);
 	push();
@@ -173,7 +173,7 @@ int terminal__open(struct error *err)
 
 	if (rc)
 		return rc;
-	/* characters only: numbers keep the C locale's form */
+	/* only characters follow the locale; numbers stay as in C */
 	setlocale(LC_CTYPE, "");
 	if (tcgetattr(STDOUT_FILENO, &back.modes))
 		return error__set(err, -errno, "cannot ask the terminal: %s", strerror(errno));
@@ -223,8 +223,8 @@ void terminal__size(size_t *ret_width, size_t *ret_height)
 	*ret_height = height > 0 ? (size_t)height : 1;
 }
 
-/* Shows as many characters as fit; some take two columns. A character without a column of its own
- * (a combining one), or one that this locale does not have, becomes '?'. */
+/* Shows as many characters as fit; some take two columns. A combining character, or one that the
+ * locale does not have, becomes '?'. */
 static void show_line(int y, const struct top_line *line, int width)
 {
 	const attr_t styles[] = {[TOP_PLAIN] = A_NORMAL,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The terminal as a screen, by ncurses. There is one; nothing else writes to it meanwhile. When
- * memtrace ends, except by SIGKILL, the terminal is as it was before. */
+/* The terminal as a screen, by ncurses. There is only one screen, and nothing else writes to the
+ * terminal meanwhile. When memtrace ends, except by SIGKILL, the terminal is restored. */
 #ifndef MEMTRACE_CLI_TERMINAL_H
 #define MEMTRACE_CLI_TERMINAL_H
 
@@ -11,13 +11,13 @@
 #include "base/error.h"
 #include "cli/top_view.h"
 
-/* Can standard input and output be a screen? Changes nothing. It opens the terminal anew, so call
- * it before capabilities are given up: the terminal may be another user's (sudo's). 0 or negative
- * errno with err. */
+/* Can standard input and output be a screen? Changes nothing. Call this before capabilities are
+ * given up: it opens the terminal anew, which may be another user's (sudo's). 0 or negative errno
+ * with err. */
 int terminal__check(struct error *err);
 
 /* Takes over the screen until terminal__close() or exit(). 0 or negative errno with err. Catches
- * SIGWINCH and SIGTSTP: keep these blocked except at moments when they do no harm. */
+ * SIGWINCH and SIGTSTP: block these except at moments when they do no harm. */
 int terminal__open(struct error *err);
 void terminal__close(void);
 

@@ -137,7 +137,7 @@ static void take_status(struct run *run)
 	run->last = now;
 }
 
-/* Gets a new state for the screen. Returns when the next one may be taken. */
+/* Reads a new state for the screen. Returns when the next one may be read. */
 static double look(struct run *run)
 {
 	struct profile **profiles;
@@ -147,7 +147,7 @@ static double look(struct run *run)
 
 	session__await_gap(run->session);
 	start = clock__monotonic_s();
-	/* the status is taken first: its elapsed_s is the time of the new state */
+	/* the status is read first: its elapsed_s is the time of the new state */
 	take_status(run);
 	rc = session__look(run->session, &profiles, &n);
 	if (!rc) {
@@ -202,7 +202,7 @@ static void write_snapshot(struct run *run)
 	snapshots__written(&run->snapshots);
 }
 
-/* Takes a last state: the one on the screen may be older than the end. */
+/* Reads a last state, because the screen may show an older one than that of the end. */
 static void end(struct run *run)
 {
 	session__stop(run->session);
@@ -229,7 +229,7 @@ static void write_files(struct run *run)
 	session__expect_long_work(run->session, false);
 }
 
-/* Handles the keys that were pressed. True: the user wants to leave. */
+/* Handles the keys that were pressed. True: the user quits. */
 static bool take_keys(struct run *run, double *next_look, bool *changed)
 {
 	uint32_t key;
@@ -332,7 +332,7 @@ static int take_screen_signals(sigset_t *ret_waiting)
 	sigaddset(ret_waiting, SIGTERM);
 	sigaddset(ret_waiting, SIGQUIT);
 	sigaddset(ret_waiting, SIGUSR1);
-	/* If nohup has set SIGHUP to be ignored, it stays so. (When the terminal is gone, go_on()
+	/* If nohup lets SIGHUP be ignored, it stays ignored. (When the terminal is gone, go_on()
 	 * ends all the same, because there is no screen.) */
 	if (sigaction(SIGHUP, NULL, &hangup) || hangup.sa_handler != SIG_IGN)
 		sigaddset(ret_waiting, SIGHUP);
@@ -355,7 +355,7 @@ int cmd_top(int argc, char **argv)
 	_cleanup_close_ int signal_fd = -1;
 	struct run run = {.config = &config};
 	struct session_options options;
-	struct error err = {}, refused = {}; /* reported when files are asked for */
+	struct error err = {}, refused = {}; /* reported when the user asks for files */
 	sigset_t waiting;
 	int status;
 
@@ -369,7 +369,8 @@ int cmd_top(int argc, char **argv)
 	if (privileges__limit(PRIVILEGES_OPENING, &(struct privileges_use){}, &err) ||
 	    privileges__begin_files(&err))
 		return fail(&err);
-	/* In another user's directory root needs CAP_DAC_OVERRIDE. Only then is it kept. */
+	/* In another user's directory root needs CAP_DAC_OVERRIDE. memtrace keeps it only in this
+	 * case. */
 	privileges__override(trace_config__check_files(&config.trace, false, &refused) == -EACCES);
 	if (selection_config__open(&config.trace.selection, &err))
 		return fail(&err);

@@ -74,7 +74,7 @@ static int text__put(struct text *text, enum top_style style, const char *line, 
 	return text__add(text, style, line, clip(line, width));
 }
 
-/* Adds as many lines as the words need, at most `most`. Breaks them at double blanks if possible,
+/* Adds as many lines as the words need, at most `most`. Lines break at double blanks if possible,
  * else at blanks. */
 static int text__wrap(struct text *text, enum top_style style, const char *words, size_t width,
 		      size_t most)
@@ -193,7 +193,7 @@ static void fill_numbers(struct cells *cells, const struct profile *profile,
 	with_commas(to_integer(n->live.objects), cells->at[OBJECTS]);
 }
 
-/* A process that is not traced gets dashes: not seen does not mean 0. */
+/* A process that is not traced gets dashes, because its figures are unknown, not 0. */
 static void fill_unknown(struct cells *cells)
 {
 	for (size_t i = 0; i < sizeof(cells->at) / sizeof(cells->at[0]); i++)
@@ -239,8 +239,8 @@ static int fill_cells(struct cells *cells, const struct row *row)
 
 static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 
-/* Chooses the columns that fit. The column that rows are sorted by is always shown, and so is its
- * interval if part of the names can be read beside it. Others are shown as long as the names keep a
+/* Chooses the columns that fit. The column that rows are sorted by is always shown. Its interval is
+ * shown if part of the names can be read beside it. Other columns are shown while the names have a
  * third of the line. */
 static void choose_columns(const struct top_view *view, const size_t *widths, size_t width,
 			   bool *shown)
@@ -332,7 +332,7 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 		if (widths[c] && widths[c] < strlen(titles.at[c]))
 			widths[c] = strlen(titles.at[c]);
 	}
-	/* a least width, so that columns do not shift with every number */
+	/* with a least width, columns do not shift with every number */
 	for (int i = 0; i < TOP_SORTS && n; i++)
 		widths[sort_columns[i]] =
 			widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
@@ -447,7 +447,7 @@ static int put_words(struct text *text, size_t width, const char *fmt, ...)
 	return text__wrap(text, TOP_PLAIN, line, width, SIZE_MAX);
 }
 
-/* Draws all that is known of one stack. */
+/* Draws all figures and frames of one stack. */
 static int describe(const struct row *row, size_t width, struct text *text)
 {
 	const struct profile *profile = row->process->profile;
@@ -537,8 +537,8 @@ static int draw_text(struct top_view *view, struct text *all, size_t height, str
 }
 
 /* The sum of the rows of all processes. The head is made from it, so that head and rows show the
- * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (The difference
- * between what is live now and a second ago would be mostly chance.) */
+ * same moment and the same estimates. growth: bytes per second; NaN: not known yet. (The change of
+ * live memory within a second would be mostly chance.) */
 struct sum {
 	double live_bytes, growth;
 	uint64_t samples;
@@ -661,7 +661,7 @@ static int draw_findings(const struct top_view *view, size_t width, size_t most,
 	return rc;
 }
 
-/* Draws where the user is. */
+/* Draws the user's place: process, order of rows, row. */
 static int draw_path(const struct top_view *view, size_t width, struct text *text)
 {
 	static const char *const sorts[TOP_SORTS] = {"live bytes", "growth", "allocation rate"};
@@ -694,7 +694,7 @@ static int draw_bottom(const struct top_view *view, size_t width, struct text *t
 	_cleanup_free_ char *line = NULL;
 
 	if (view->editing) {
-		/* show its end, where the user types */
+		/* show the end of the filter, where the user types */
 		size_t columns = text_columns(view->filter),
 		       skip = columns + 2 > width ? columns + 2 - width : 0;
 

@@ -21,7 +21,7 @@ enum level {
 	STACK,
 };
 
-/* Figures that both a process and a stack have. */
+/* The figures of a process or of a stack. */
 struct numbers {
 	struct estimate live;
 	struct growth growth;
@@ -32,15 +32,15 @@ struct numbers {
 
 struct process {
 	struct profile *profile;
-	struct group *groups;	/* its stacks */
-	struct numbers *stacks; /* of each */
+	struct group *groups;	/* the process's stacks */
+	struct numbers *stacks; /* the figures of each group */
 	size_t n;
 	struct numbers numbers;
 	struct contradictions findings;
-	bool gone; /* it has ended, and is shown only because the user looks at it */
+	bool gone; /* the process has ended, and is shown only because it is open on the screen */
 };
 
-/* How much a stack had allocated at a moment. */
+/* How much a stack had allocated at one moment. */
 struct mark {
 	uint64_t id;
 	double bytes;
@@ -56,12 +56,12 @@ struct marks {
 struct row {
 	const struct process *process;
 	const struct numbers *numbers;
-	const struct group *group; /* NULL: the row is the process's */
+	const struct group *group; /* NULL: the row is a process */
 };
 
 struct top_view {
 	bool many;
-	bool show_runtime; /* struct table_options */
+	bool show_runtime; /* as in struct table_options */
 	enum level level;
 	enum top_sort sort;
 	bool paused, help, editing; /* editing: the filter */
@@ -69,36 +69,36 @@ struct top_view {
 	char note[NOTE_BYTES];
 	bool warning;
 	struct top_status status;
-	bool known;	  /* there was an update */
+	bool known;	  /* there was at least one update */
 	double elapsed_s; /* at the last update */
 	struct process *processes;
 	size_t n_processes;
-	struct marks marks, next_marks; /* a rate is counted from marks on */
-	/* Where the user is. */
+	struct marks marks, next_marks; /* rates are computed since marks */
+	/* The user's place: process, kind of profile, stack. */
 	pid_t pid;
 	bool regions;
 	char *stack;	  /* the selected group's key; owned; NULL: always the first row */
-	struct row *rows; /* of the list: sorted, filtered; owned */
+	struct row *rows; /* rows of the list, sorted and filtered; owned */
 	size_t n_rows, selected, first;
 	size_t page;	   /* rows that the last drawing showed */
-	size_t text_first; /* of a text that is no list: the first line on screen */
+	size_t text_first; /* if a text is shown instead of a list: its first line on the screen */
 	size_t text_lines; /* lines of that text at the last drawing */
 };
 
-/* Makes the rows of the list, and finds the selected one among them. If it has gone, the row in its
- * place is selected. 0 or -ENOMEM. */
+/* Makes the rows of the list, and finds the selected row among them. If the row has gone, the one
+ * now in its place is selected. 0 or -ENOMEM. */
 int top_view__arrange(struct top_view *view);
 
-/* The process that the user looks at, or NULL. */
+/* The process that is open on the screen, or NULL. */
 struct process *top_view__process(const struct top_view *view);
 
-/* The stack that the user looks at, among the rows, or NULL. */
+/* The row of the stack that is open on the screen, or NULL. */
 const struct row *top_view__stack(const struct top_view *view);
 
 /* For qsort_r(): compares by the enum top_sort at ctx. */
 int top_row__compare(const void *a, const void *b, void *ctx);
 
-/* Does it hold something, or allocate? */
+/* Is any of the figures above 0? */
 bool top_numbers__any(const struct numbers *numbers);
 
 /* The 95 % interval of live memory; NaN: the figure is exact, or the interval is not known. */

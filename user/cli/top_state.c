@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The data of top: the current profiles, their stacks, recent rates, and the rows made from these.
- * The selected row is remembered by its process or stack, not by its position: rows change places
- * while the user looks. */
+ * The selected row is remembered by its process or stack, not by its position, because rows change
+ * places. */
 #include "cli/top_internal.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RATE_OVER_S 10.0 /* a rate is that of the last 10 to 20 seconds */
+#define RATE_OVER_S 10.0 /* rates cover the last 10 to 20 seconds */
 
 static void process__clear(struct process *process)
 {
@@ -74,7 +74,7 @@ static int remember(struct top_view *view)
 	return 0;
 }
 
-/* No interval for windows: how much they differ from each other is not known here. */
+/* There is no interval for windows: how much windows differ from each other is not known here. */
 static struct interval rate_interval(const struct profile *profile, double bytes, double seconds)
 {
 	struct estimate estimate = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -82,7 +82,7 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* nothing was seen: the high end for no samples */
+	if (!(bytes > 0)) /* nothing was sampled: the high end for no samples */
 		return (struct interval){0,
 					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);
@@ -98,11 +98,10 @@ struct interval top_live_interval(const struct profile *profile, const struct es
 	return estimate__interval(live);
 }
 
-/* Stands in for growth while the profile has none yet, or if it never gets one. What is live was
- * allocated since the start, so it has grown by so much. The growth gets no interval: memory that
- * only fills up at first must not be shown as surely growing. (From windows, live bytes estimate
- * what a process holds, and it may have held as much before the run: no growth follows from
- * them.) */
+/* Stands in for growth while the profile has none yet, or if it never gets one. Live memory was
+ * allocated since the start, so it has grown from 0. The growth gets no interval: memory that only
+ * fills up at first must not be shown as surely growing. (From windows, live bytes estimate what a
+ * process holds, and it may have held as much before the run: no growth follows from them.) */
 static struct growth growth_since_start(const struct profile *profile, const struct estimate *live)
 {
 	if (profile__is_windowed(profile))
@@ -116,8 +115,8 @@ static void set_rate(const struct top_view *view, const struct profile *profile,
 {
 	double bytes = n->alloc_bytes - before, seconds = view->elapsed_s - view->marks.elapsed_s;
 
-	/* In windows each look scales all figures anew, so the difference between two looks means
-	 * nothing. The rate of the whole run is taken. */
+	/* In windows each update scales all figures anew, so the difference between two updates
+	 * means nothing. The rate of the whole run is used. */
 	if (profile__is_windowed(profile)) {
 		bytes = n->alloc_bytes;
 		seconds = profile->duration_s;
@@ -256,7 +255,7 @@ int top_row__compare(const void *a, const void *b, void *ctx)
 	     own_y = y->group && y->group->site->allocators_own;
 	int order;
 
-	/* what an allocator takes for the heap is no leak */
+	/* regions that an allocator maps for the heap are no leak */
 	if (*sort == TOP_BY_GROWTH && own_x != own_y)
 		return own_x ? 1 : -1;
 	order = compare_numbers(x->numbers, y->numbers, *sort);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What keys do. Three levels - processes, one process's stacks, one stack - and help above any of
- * them. */
+/* Handles keys. There are three levels (processes, one process's stacks, one stack), and help,
+ * which covers any of them. */
 #include "cli/top_internal.h"
 
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "encode/text.h"
 
-/* Selects a row and remembers what it is. */
+/* Selects a row and remembers its process or stack. */
 static void select_row(struct top_view *view, size_t row)
 {
 	view->selected = row;
@@ -20,7 +20,8 @@ static void select_row(struct top_view *view, size_t row)
 		view->pid = 0;
 	if (row >= view->n_rows)
 		return;
-	/* if the first row is selected, it stays so, even if its process or stack changes */
+	/* if the first row is selected, the first row stays selected, even if another stack moves
+	 * there */
 	if (view->level != PROCESSES) {
 		if (row)
 			view->stack = strdup(view->rows[row].group->key);

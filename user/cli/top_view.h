@@ -18,7 +18,7 @@ enum top_sort {
 	TOP_SORTS
 };
 
-/* Keys that are no characters. Characters have their code points. */
+/* Keys that are not characters. A character's key is its code point. */
 enum top_key {
 	TOP_KEY_UP = 0x110000,
 	TOP_KEY_DOWN,
@@ -37,16 +37,16 @@ enum top_key {
 enum top_action {
 	TOP_NOTHING,
 	TOP_QUIT,
-	TOP_WRITE,   /* a snapshot of each top_view__profile() */
+	TOP_WRITE,   /* write a snapshot of each top_view__profile() */
 	TOP_UNPAUSE, /* update the state soon */
 };
 
 enum top_style {
 	TOP_PLAIN,
-	TOP_HEAD,     /* about the run */
+	TOP_HEAD,     /* the head: text about the run */
 	TOP_WARNING,  /* losses, complaints */
-	TOP_TITLES,   /* of the columns */
-	TOP_SELECTED, /* the row where the user is */
+	TOP_TITLES,   /* titles of the columns */
+	TOP_SELECTED, /* the selected row */
 };
 
 struct top_line {
@@ -61,14 +61,14 @@ struct top_screen {
 
 void top_screen__clear(struct top_screen *screen);
 
-/* How the run stands, beyond what the profiles tell. */
+/* The state of the run that is not in the profiles. */
 struct top_status {
 	double elapsed_s;
 	double overhead_pct;		/* negative: unknown */
 	double cpu_cores;		/* cores that all processes together use, on average */
 	size_t running, windowed;	/* processes */
 	double alloc_per_s, free_per_s; /* calls */
-	bool ended;			/* all processes have */
+	bool ended;			/* all processes have ended */
 };
 
 struct top_view;
@@ -77,13 +77,13 @@ struct top_view;
 struct top_view *top_view__new(enum top_sort sort, bool many);
 void top_view__free(struct top_view *view);
 
-/* Shall stacks begin with the frames of the runtime? They do not unless this is called. */
+/* show: stacks begin with the frames of the runtime. Without a call, they do not. */
 void top_view__show_runtime(struct top_view *view, bool show);
 
-/* Takes the profiles of the moment, sorted and symbolized, elapsed_s after the start. They and the
- * array belong to the view from then on, also on failure. With many, the user may be looking at a
- * process that has no profile among these. The view then keeps its last profile of that process,
- * and shows the process as ended. 0 or -ENOMEM. */
+/* Gives the view the profiles of this moment, elapsed_s after the start, sorted and symbolized. The
+ * view owns them and the array from then on, also on failure. With many, the process open on the
+ * screen may have no profile among these. The view then shows the last profile of that process, and
+ * the process as ended. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
 void top_view__set_status(struct top_view *view, const struct top_status *status);
@@ -97,12 +97,12 @@ enum top_action top_view__press(struct top_view *view, uint32_t key);
 
 bool top_view__paused(const struct top_view *view);
 
-/* The i-th profile on the screen: of all processes, or of the one that the user looks at. NULL:
- * there are no more. */
+/* The i-th profile on the screen: of all processes, or of the process that is open. NULL: there are
+ * no more. */
 struct profile *top_view__profile(const struct top_view *view, size_t i);
 
-/* Draws what is to be seen on width columns and height lines, at least one of each. 0 or -ENOMEM;
- * the caller clears ret. */
+/* Draws the screen, of width columns and height lines, at least one of each. 0 or -ENOMEM; the
+ * caller clears ret. */
 int top_view__draw(struct top_view *view, size_t width, size_t height, struct top_screen *ret);
 
 #endif

@@ -10,10 +10,10 @@
 #include "base/outfile.h"
 #include "capture/alloc_table.h"
 
-#define LEAKS_INTERVAL (64 << 10) /* a finer interval: a slow leak grows little in half a minute */
-/* On a slow machine, windows take half a percent of the time of a process that does little but
+#define LEAKS_INTERVAL (64 << 10) /* finer, because a slow leak grows little in half a minute */
+/* On a slow machine, windows cover half a percent of the time of a process that does little but
  * allocate. Of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
- * Where tracing is continuous, a coarser one is used if that saves windows. */
+ * Continuous tracing uses a coarser interval if that avoids windows. */
 #define VICTIMS_INTERVAL (16 << 10)
 
 void trace_config__init(struct trace_config *c)
@@ -167,7 +167,7 @@ static int parse_size(const char *command, const char *text, uint64_t min, uint6
 	return parse_bytes(text, min, max, ret) ? usage_error(command, complaint, text) : 0;
 }
 
-/* --- the options: each take_...() is for one row, or for the rows named above it --- */
+/* --- the options: each take_...() is for one row, or for the rows that its comment names --- */
 
 TAKE_OPTION(pids)
 {
@@ -203,7 +203,7 @@ TAKE_OPTION(interval)
 			  &c->capture.interval);
 }
 
-/* A limit that the user sets is for all that tracing costs, so it replaces both limits. */
+/* A limit that the user sets is for all costs of tracing, so it replaces both limits. */
 TAKE_OPTION(max_overhead)
 {
 	struct trace_config *c = config;
@@ -305,8 +305,8 @@ TAKE_OPTION(output)
 		return 0;
 	}
 	c->output = value;
-	/* For a directory "memtrace" is added: file names go on with a dot, and would otherwise
-	 * begin with it. */
+	/* For a directory "memtrace" is added. Otherwise file names would begin with the dot that
+	 * follows. */
 	if (value[strlen(value) - 1] == '/') {
 		if (asprintf(&path, "%smemtrace", value) < 0)
 			return no_memory();
@@ -544,9 +544,9 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 			SESSION_SEPARATE);
 	if ((c->leaks || c->on_oom) && !c->interval_given)
 		c->capture.interval = c->on_oom ? VICTIMS_INTERVAL : LEAKS_INTERVAL;
-	/* There is no limit, and so there are no windows, if every allocation is asked for. The
-	 * same holds for a program that memtrace starts, because tracing it slows nobody else. It
-	 * does not hold with a selection, because then the probes are in the code of all
+	/* If every allocation is asked for, there is no limit, and so there are no windows. The
+	 * same holds for a program that memtrace starts, because tracing it slows no other process.
+	 * With a selection there is a limit, because the probes are then in the code of all
 	 * processes. */
 	if (!c->overhead_given &&
 	    (c->capture.interval == 1 || (starts_program && !c->selection.given)))
@@ -602,8 +602,8 @@ void say_refused(const struct session *s, size_t *told)
 	size_t n;
 	const struct capture_refusal *refusals = session__refusals(s, &n);
 
-	/* With probes in all processes, some Python or other nearly always runs, and nobody asked
-	 * for it: its profile says what is missing. */
+	/* With probes in all processes there is nearly always some Python process whose pool cannot
+	 * be probed, and nobody asked for it. Its profile says what is missing. */
 	for (; *told < n; ++*told)
 		if (refusals[*told].pid || !alloc_family__is_pool(refusals[*told].family))
 			complain("%s", refusals[*told].text);
@@ -638,7 +638,7 @@ bool trace_config__writes_files(const struct trace_config *c)
 	return false;
 }
 
-/* number: that of a snapshot, "" for none. what: enum session_what. */
+/* number: a snapshot's number, or "". what: one of enum session_what. */
 static char *output_path(const struct trace_config *c, pid_t pid, const char *number, unsigned what,
 			 const char *extension)
 {
@@ -653,7 +653,7 @@ static char *output_path(const struct trace_config *c, pid_t pid, const char *nu
 
 int trace_config__check_files(const struct trace_config *c, bool with_command, struct error *err)
 {
-	/* the pid is not known yet: check with the longest one */
+	/* the pid is not known yet, so the check uses the longest one */
 	const pid_t longest = 4194304;
 	bool named = !with_command && !c->selection.given;
 	const pid_t *pids = named ? c->pids : &longest;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The options that say what is traced, how, and where output is written: the part that record and
- * top share. */
+/* The options that record and top share: what is traced, how, and where output is written. */
 #ifndef MEMTRACE_CLI_TRACE_OPTIONS_H
 #define MEMTRACE_CLI_TRACE_OPTIONS_H
 
@@ -22,7 +21,7 @@ struct trace_config {
 	size_t n_pids;
 	struct selection_config selection;
 	double duration_s; /* 0: until told to end, or until the targets end */
-	unsigned what;	   /* of enum session_what */
+	unsigned what;	   /* bits of enum session_what */
 	enum session_region_place region_place;
 	double max_overhead;	    /* share in windows; 0: no limit */
 	double max_steady_overhead; /* share in continuous tracing */
@@ -30,10 +29,10 @@ struct trace_config {
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given, no_returns;
-	bool on_oom; /* of record: only what is killed because memory is short leaves a profile */
+	bool on_oom; /* option of record: only processes killed for want of memory leave profiles */
 	const char *output;
 	bool output_given, format_given;
-	bool show_runtime; /* struct table_options */
+	bool show_runtime; /* as in struct table_options */
 	bool to_stdout;	   /* -o -: tables go to standard output, also with a command */
 	bool format[N_FORMATS];
 	struct alloc_options extra;
@@ -41,7 +40,7 @@ struct trace_config {
 	struct symbolize_options symbolize;
 };
 
-/* Per cent of CPU time, or "off": a share of it, 0..1; 0: off. 0, or EXIT_USAGE after a
+/* Parses per cent of CPU time, or "off". *ret: a share, 0..1; 0: off. 0, or EXIT_USAGE after a
  * complaint. */
 int parse_overhead(const char *command, const char *text, double *ret);
 
@@ -53,27 +52,27 @@ void trace_config__init(struct trace_config *config);
 extern const struct option_row trace_target_rows[], trace_how_rows[], trace_output_rows[],
 	trace_view_rows[], trace_rare_rows[], trace_where_rows[], trace_debug_rows[];
 
-/* To be called when all options are taken: sets what one option implies for another. 0, or
- * EXIT_USAGE after a complaint about options that make no sense together. */
+/* Call this after all options are parsed: it sets options that others imply. 0, or EXIT_USAGE after
+ * a complaint about options that make no sense together. */
 int trace_config__settle(struct trace_config *config, const char *command, bool starts_program);
 
-/* Makes the session's options. config must live as long as they do. */
+/* Makes the session's options, which point into config. */
 struct session_options trace_config__session_options(const struct trace_config *config);
 
-/* Complains of what a started session cannot do. It names functions of --alloc and --free whose
+/* Complains of what a started session cannot do: names the functions of --alloc and --free whose
  * file is not mapped yet, and says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
 /* Complains of functions that could not be probed, except the first *told. Updates *told. */
 void say_refused(const struct session *session, size_t *told);
 
-/* At times probes are withdrawn. This is how many such times the user has been told of, and their
- * sum. */
+/* If memtrace is held up, probes are withdrawn for a time. n: how many such times were reported;
+ * seconds: their sum. */
 struct withdrawn_told {
 	size_t n;
 	double seconds;
 };
-/* Complains of the times without probes that the user was not told of yet. */
+/* Complains of the times without probes that were not reported yet. */
 void say_withdrawn(const struct session *session, struct withdrawn_told *told);
 /* Complains that the session is not guarded, so that it has to end. Returns EXIT_FAILED. */
 int say_unguarded(void);
@@ -83,12 +82,13 @@ int say_unguarded(void);
 /* Is there a format to write? */
 bool trace_config__writes_files(const struct trace_config *config);
 
-/* Can all files be written? It is better to find out now than after an hour of tracing.
+/* Can all files be written? The check is made before the tracing, not after an hour of it.
  * with_command: the process's pid is not known yet. 0, or negative errno with err set. */
 int trace_config__check_files(const struct trace_config *config, bool with_command,
 			      struct error *err);
 
-/* Is it a profile of regions that only --leaks has added? It gets no files and no table. */
+/* Is this a profile of regions that only --leaks has added? Such a profile gets no files and no
+ * table. */
 bool trace_config__is_aside(const struct trace_config *config, const struct profile *profile);
 
 /* What the profile shows, as one of enum session_what. */

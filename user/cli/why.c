@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace why: is memory lost for good, or who still holds it? From outside: no probe, no stop,
- * but with --stack and --freeze. */
+/* memtrace why: is memory lost for good, or who still holds it? The memory is read from outside.
+ * Only --stack places probes, and only --freeze stops the process. */
 #include "cli/why.h"
 
 #include <errno.h>
@@ -26,11 +26,11 @@ struct why_config {
 	pid_t pid;
 	uint64_t addrs[WHY_MAX_ADDRS];
 	const char *stack, *type; /* --stack, --type; NULL: not given */
-	regex_t regex;		  /* of the one that is given */
-	double duration_s;	  /* of tracing, for --stack; 0: not given */
+	regex_t regex;		  /* the expression of --stack or --type */
+	double duration_s;	  /* duration of tracing, for --stack; 0: not given */
 	struct why_options options;
 	const char *output;
-	const struct format *format; /* of paths; NULL: tables, or JSON */
+	const struct format *format; /* format of paths; NULL: tables, or JSON */
 	unsigned int top;
 	bool json;
 	bool exit_code;

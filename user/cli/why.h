@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From what a scan has found to what is printed: roots get names, equal paths become one row. */
+/* Makes the printed report from the results of a scan: roots get names, equal paths become one
+ * row. */
 #ifndef MEMTRACE_CLI_WHY_H
 #define MEMTRACE_CLI_WHY_H
 
@@ -18,18 +19,17 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 
 /* --- why_stack.c --- */
 
-/* Blocks of the stacks that are asked for. */
+/* Blocks of the stacks that the user asks for. */
 struct why_stack {
 	uint64_t addrs[WHY_MAX_ADDRS], sizes[WHY_MAX_ADDRS]; /* ascending; sizes as asked for */
-	size_t n;      /* of addrs: chosen evenly from n_live */
+	size_t n;      /* number of addrs, which are chosen evenly from n_live blocks */
 	size_t n_live; /* sampled blocks that live */
-	bool any;      /* a stack has such a function */
+	bool any;      /* at least one stack has a function that matches */
 };
 
-/* Traces the process, with the limits that record has by default, and finds sampled blocks that
- * live at the end and whose stacks have a function that matches. pattern: regex as the user wrote
- * it. The first call of privileges__limit() has been made. ret: zeroed. 0, or the exit status after
- * a complaint. */
+/* Traces the process, with record's default limits. Finds sampled blocks that are live at the end
+ * and whose stacks have a function that matches. pattern: regex as the user wrote it. Call
+ * privileges__limit() once before. ret: zeroed. 0, or the exit status after a complaint. */
 int why_stack__find(pid_t pid, double duration_s, const char *pattern, const regex_t *regex,
 		    struct why_stack *ret);
 

@@ -14,11 +14,11 @@
 #include "proc/process.h"
 #include "symbolize/variables.h"
 
-#define MOST_DOUBT_PCT 2.0 /* of the heap's bytes: beyond it nothing is called lost */
+#define MOST_DOUBT_PCT 2.0 /* of the heap's bytes; with more doubt nothing is called lost */
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 
-/* --- how far it can be trusted --- */
+/* --- how far the report can be trusted --- */
 
 static void take_losses(const struct why_sums *sums, uint64_t *losses)
 {
@@ -89,7 +89,7 @@ static const char *base_name(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-/* Names a variable, or else data of a file. NULL: no memory. */
+/* Names a variable, or else the data of a file. NULL: no memory. */
 static char *name_data(struct variables *variables, uint64_t addr, uint64_t *ret_off)
 {
 	struct variable v;
@@ -161,7 +161,7 @@ static int take_steps(const struct why_report *report, const struct path *path, 
 	return 0;
 }
 
-/* A class without a name stays a block. */
+/* An object whose class has no name is shown as a block. */
 static int take_types(pid_t pid, const struct why *why, struct why_report *report)
 {
 	const struct census found = {.types = why->types, .n_types = why->n_types};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace why --stack: traces the process for a while, to find live blocks of the stacks that are
- * asked for. */
+/* memtrace why --stack: traces the process for a while, to find live blocks of the stacks that the
+ * user asks for. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,14 +34,14 @@ static int compare_blocks(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* Evenly chosen, and ascending. */
+/* Chooses blocks evenly, and puts them into *ret, ascending by address. */
 static void choose_blocks(struct profile_block *blocks, size_t n, struct why_stack *ret)
 {
 	size_t distinct = 0;
 
 	if (n)
 		qsort(blocks, n, sizeof(*blocks), compare_blocks);
-	/* Windows may have seen a block, and its successor at the same address. */
+	/* Windows may have sampled a block and also its successor at the same address. */
 	for (size_t i = 0; i < n; i++)
 		if (!distinct || blocks[i].addr != blocks[distinct - 1].addr)
 			blocks[distinct++] = blocks[i];

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace why --type: a census first, to find the vtables of the classes that are asked for. */
+/* memtrace why --type: makes a census first, to find the vtables of the classes that the user asks
+ * for. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
