@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that are treated in another way than others, because somebody asks for it. First the
- * paused ones: targets that the user does not want traced for a while. The run treats a paused
- * process as one that has ended. When it is traced again, it is a new target, because nothing is
- * known of the time between. Windows must not count as a sample of that time. */
+/* Processes that are treated differently because the user asks for it. First paused processes:
+ * targets that the user does not want traced for a while. The run treats a paused process as one
+ * that has ended. When it is traced again, it is a new target, because nothing is known of the time
+ * between. Windows must not count as a sample of that time. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,11 +17,11 @@
 
 struct paused {
 	pid_t pid;
-	uint64_t start_ticks; /* tells it from a later process with that pid */
+	uint64_t start_ticks; /* differs for a later process with this pid */
 	bool selected;	      /* it was not named */
 	bool wanted;	      /* it is to be traced again */
 	bool full;	      /* there was no room for it: it is tried again */
-	char why[96];	      /* what failed when that was tried; "": nothing did */
+	char why[96];	      /* what failed when it was to be traced again; "": nothing did */
 };
 
 static void forget(struct session *s, const struct paused *p)
@@ -156,7 +156,7 @@ bool active__keep(struct session *s)
 			forget(s, p);
 			continue;
 		}
-		/* there will soon be room, when the target that it was before is removed */
+		/* there will soon be room, when the process's former target is removed */
 		p->wanted = p->full = rc == -E2BIG;
 		snprintf(p->why, sizeof(p->why), "%.*s", (int)sizeof(p->why) - 1, err.text);
 	}

@@ -90,7 +90,8 @@ static int read_memory(void *ctx, struct memory_read *reads, size_t n)
 	return memory__read_all(t->info.pid, reads, n);
 }
 
-/* Has it pools whose blocks end all at once? How many these are is not known. */
+/* Has the target pools that end all their blocks at once? The number of such blocks is not
+ * known. */
 static bool has_pools(const struct target *t)
 {
 	for (size_t i = 0; t->allocators && i < t->allocators->n; i++) {
@@ -171,7 +172,7 @@ static int harvest(struct target *t, const struct capture_table *sites)
 	windows__feel(&b->pace.windows, b->clock.felt);
 	if (!rc)
 		rc = survivors__harvest(&b->survivors, &b->clock);
-	note_calls(b, t); /* where the next piece of the same window begins */
+	note_calls(b, t); /* where the next part of the same window begins */
 	return rc;
 }
 

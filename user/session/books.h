@@ -11,7 +11,7 @@
 int books__begin(struct session *session, struct target *target);
 void books__free(struct target *target);
 
-/* Notes the target's totals as they were read at now_ns: the ledger's clock runs by them. */
+/* Notes the target's totals as they were read at now_ns: the ledger's clock is made of them. */
 void books__note_totals(struct target *target, uint64_t now_ns, double cpu_ns, double cost_ns,
 			enum net_clock_edge edge);
 
@@ -22,20 +22,21 @@ void books__opened(struct session *session, struct target *target);
 /* The target is traced continuously from now on: the kernel side need not report ends of blocks. */
 void books__rest(struct session *session, struct target *target);
 
-/* The windows of n targets have just ended, each at its target's budget.pace.end_ns: looks at the
- * blocks that live now. Call it while the probes are still in place, after the targets' counters
- * were read. 0 or negative errno. */
+/* The windows of n targets have just ended, each at its target's budget.pace.end_ns: gives the
+ * blocks that live now to the ledgers. Call it while the probes are still in place, after the
+ * targets' counters were read. 0 or negative errno. */
 int books__meet(struct session *session, struct target *const *targets, size_t n);
 
-/* The present windows of n targets, or pieces of them, are over: takes them into the ledgers. Calls
- * books__meet() first for those targets for which nobody has called it yet. 0 or negative errno. */
+/* The present windows of n targets, or parts of these windows, are over: records them in the
+ * ledgers. First calls books__meet() for those targets for which it was not called yet. 0 or
+ * negative errno. */
 int books__harvest(struct session *session, struct target *const *targets, size_t n);
 
 /* What the target's probes have counted since the last harvest belongs to no window: skips it. 0 or
  * negative errno. */
 int books__pass_over(struct session *session, struct target *target);
 
-/* Looks at the contents of all blocks now. */
+/* Checks the contents of all followed blocks that may still live. */
 void books__look(struct target *target, uint64_t now_ns);
 
 /* Reads the size of the target's mappings that may hold its heap. */

@@ -12,10 +12,10 @@
 
 /* Probes of the target alone may not act in such a process: since Linux 6.12, the kernel compares
  * thread groups, and before that it compared memory. A child of vfork that calls exec at once
- * allocates nothing. So those with at least this CPU time are counted, in which they did more than
- * that. */
+ * allocates nothing. So only processes with at least this CPU time are counted: they did more than
+ * call exec. */
 #define WORKED_NS 5000000
-#define LOOK_NS	  50000000 /* how often their clocks are read, if nothing else asks for it */
+#define LOOK_NS	  50000000 /* how often their CPU times are read, if nothing else asks for this */
 
 struct borrower {
 	pid_t pid;
@@ -32,7 +32,8 @@ static struct borrower *find(struct session *s, pid_t pid, uint32_t process)
 	return NULL;
 }
 
-/* Are the target's probes its own? They are, too, where processes have turns. */
+/* Are the target's probes in this process alone? They are, too, where processes are traced in
+ * turns. */
 static bool has_own_probes(const struct session *s)
 {
 	return capture__kind(s->capture) != PROBE_PERF &&

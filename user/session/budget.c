@@ -21,11 +21,11 @@
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
-/* links of a process that may still be on their way out when its next window opens, at most */
+/* a process's next window opens only while fewer of its links than this are being closed */
 #define MAX_PAUSING 16
 /* threads of a process that are asked whether they sleep, at most; with more it is not known */
 #define MAX_THREADS 64
-/* How often the cost of regions is looked at. OFTEN: when it may pass its limit at any moment. */
+/* How often the cost of regions is checked. OFTEN: if it may pass its limit at any moment. */
 #define REGIONS_OFTEN_NS  20000000ULL
 #define REGIONS_SELDOM_NS 200000000ULL
 #define REGIONS_CREDIT_NS 50000000 /* what seeing regions may cost beyond its share, for bursts */
@@ -40,7 +40,7 @@
 
 /* Where probes are in everybody's code, there is nearly always a window, and memtrace keeps its
  * priority. Else it has the priority only for windows, and none for its longer work between them.
- * Without CAP_SYS_NICE it stays as it is. */
+ * Without CAP_SYS_NICE the priority never changes. */
 static void hurry(struct session *s, bool hurried)
 {
 	if (s->everywhere || s->hurried == hurried)
@@ -122,9 +122,10 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
  * than it can pay for. samples: how many came in the last window, against SAMPLES_WANTED. calls:
  * how many calls in it allocated; 0: not known. A window with few calls can pay for sampling nearly
- * all of them, and the next one does so at once: there may be only two more. Otherwise its samples
- * would be mostly large blocks, which are always sampled. (If the next window meets a burst, its
- * length still bounds what samples take.) With many calls the interval changes step by step. */
+ * all of them. So the next window does this at once, because there may be only two more windows.
+ * Otherwise its samples would be mostly large blocks, which are always sampled. (If the next window
+ * meets a burst, its length still bounds what samples take.) With many calls the interval changes
+ * step by step. */
 static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
@@ -306,7 +307,7 @@ static bool can_open(void *ctx, struct paced *p)
 	struct session *s = ctx;
 
 	if (capture__kind(s->capture) == PROBE_PERF)
-		return !capture__pausing(s->capture, -1); /* opening would wait for these */
+		return !capture__pausing(s->capture, -1); /* opening would wait for their end */
 	return capture__pausing(s->capture, ((struct target *)p->owner)->info.pid) < MAX_PAUSING;
 }
 
@@ -359,7 +360,7 @@ static void begin_close(void *ctx, struct paced *p)
 	struct target *t = p->owner, *const only[] = {t};
 	struct session *s = ctx;
 
-	/* looks at live blocks while probes still tell which ones live */
+	/* reads the live blocks while probes still tell which blocks live */
 	if (!t->ended && !p->ended)
 		p->failed += books__meet(s, only, 1) != 0;
 	capture__pause(s->capture, t->info.pid);
@@ -506,7 +507,7 @@ static uint64_t keep_regions(struct session *s, struct target *t, uint64_t now_n
 	r->left_ns += regions_allowed_ns(s, t, (double)t->cpu_now_ns - r->cpu_ns,
 					 (double)(now_ns - r->at_ns)) -
 		      (cost - r->cost_ns);
-	/* what is not spent while the process is idle is not saved up */
+	/* what an idle process does not spend is not saved up */
 	if (s->what & WHAT_HEAP && !t->budget.pace.windows.continuous)
 		r->left_ns = fmin(r->left_ns, REGIONS_CREDIT_NS);
 	r->at_ns = now_ns;
@@ -546,7 +547,7 @@ void budget__end(struct session *s)
 	hurry(s, false);
 }
 
-/* --- meanwhile --- */
+/* --- during long work --- */
 
 /* budget__holds() for one process. */
 static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
@@ -565,7 +566,7 @@ static bool holds(struct session *s, struct target *t, uint64_t wall_ns)
 		       s->max_steady_overhead * fmax(h->cpu_ns - before.cpu_ns, (double)wall_ns);
 }
 
-/* Each process by itself; where probes are everywhere, all processes together. */
+/* Checks each process by itself; where probes are everywhere, all processes together. */
 bool budget__holds(struct session *s)
 {
 	uint64_t now = clock__now_ns(CLOCK_MONOTONIC), wall = now - s->held_at_ns;
@@ -652,7 +653,7 @@ int budget__begin(struct session *s)
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		rc = budget__welcome(s, s->targets[i]);
 		if (s->everywhere)
-			rc = 0; /* it goes without */
+			rc = 0; /* the run goes on without it */
 	}
 	return rc;
 }

@@ -6,8 +6,9 @@
 
 #include "session/internal.h"
 
-/* Windows aim at this share of the limit. It counts cost as programs feel it (windows.h), which
- * differs from the calculated cost by some hundredths. So something is left below the limit. */
+/* Windows aim at this share of the limit. The limit counts cost as programs feel it (windows.h),
+ * which differs from the calculated cost by some hundredths. So something is left below the
+ * limit. */
 #define BUDGET_AIM 0.92
 /* Continuous tracing may cost this share of the limit. It is nearer to 1 than BUDGET_AIM, because
  * continuous tracing costs what was calculated. */
@@ -26,7 +27,7 @@ uint64_t budget__keep(struct session *session);
 /* The run is over. */
 void budget__end(struct session *session);
 
-/* Has tracing kept its limit since the last call of budget__holds()? It is for long work, during
+/* Has tracing kept its limit since the last call of budget__holds()? This is for long work, during
  * which budget__keep() is not called. The first call in a long while answers yes. */
 bool budget__holds(struct session *session);
 
@@ -42,7 +43,7 @@ double budget__cost_ns(const struct session *session, const struct target *targe
 double budget__host_pct(struct session *session);
 
 /* Calls that come rarely cost more each. Adds this extra cost, since the last call of this
- * function, to the target's. The target's counters have been read. */
+ * function, to the target's cost. The target's counters have been read. */
 void budget__note_rarity(const struct session *session, struct target *target);
 
 #endif

@@ -67,7 +67,7 @@ long process_sites__find(const struct process_sites *s, const struct abi_stack_k
 
 /* --- the parts of a profile --- */
 
-/* Adds a stack that was met so many times, and counts how it ends. */
+/* Adds a stack that was seen so many times, and counts how it ends. */
 static int add_stack(struct profile *p, const struct abi_stack *stack, uint64_t times,
 		     size_t *ret_site, uint64_t ends[STACK_END_MAX], uint64_t *bridged)
 {
@@ -659,8 +659,8 @@ static void add_resident_regions(const struct build *b, struct profile *p, const
 	}
 }
 
-/* Does the location lie in one of the allocator's functions, in one by which it takes memory from
- * the kernel, or in a library that consists of the allocator alone? */
+/* Does the location lie in one of the allocator's functions, in code by which the allocator takes
+ * memory from the kernel, or in a library that is nothing but the allocator? */
 static bool is_in(const struct allocator *a, const struct profile *p,
 		  const struct profile_location *location)
 {

@@ -23,38 +23,39 @@
 /* State that keeps the cost of tracing one process within its budget (budget.h). */
 struct budget {
 	struct paced pace; /* when it is traced; windows.budget 0: continuously */
-	/* blocks born in windows; n_windows 0: no window was taken in */
+	/* blocks born in windows; n_windows 0: no window was recorded */
 	struct survivors survivors;
 	struct reallocs reallocs; /* blocks that realloc has enlarged in windows */
 	struct net_clock clock;
 	struct run_time run; /* CPU time in the present window */
-	/* totals when this window began: CPU time, and of it that of others (lent_ns) */
+	/* totals when this window began: CPU time, and the part of it that borrowers used
+	 * (lent_ns) */
 	double begin_cpu_ns;
 	uint64_t begin_lent_ns;
-	uint64_t open_allocs;	 /* when the window began: calls that allocated, */
-	int64_t open_net_blocks; /* the balance of blocks, */
-	uint64_t open_pool_ends; /* and pools that ended */
-	/* The present window is, or became, continuous tracing. What it saw is not taken as a
+	uint64_t open_allocs;	 /* total when the window began: calls that allocated */
+	int64_t open_net_blocks; /* the same: blocks allocated minus freed */
+	uint64_t open_pool_ends; /* the same: pools that ended */
+	/* The present window is, or became, continuous tracing. What it saw is then not used as a
 	 * sample of other times. */
 	bool stretch;
 	/* coarsest interval at which the program was sampled; 0: there is no limit, and the
 	 * interval was always the run's */
 	uint64_t coarsest;
-	/* interval: of the present window, or of the last one. samples: the count when this window
-	 * or its last piece began. */
+	/* interval: of the present window, or of the last one. samples: their count when this
+	 * window, or its present part, began. */
 	uint64_t interval, samples;
 	struct region_budget {
-		double left_ns; /* what seeing its regions may still cost, */
-		uint64_t at_ns; /* as of this look; the totals then: */
+		double left_ns; /* what seeing its regions may still cost, as of at_ns */
+		uint64_t at_ns; /* the last check; next, the totals at that time */
 		double cpu_ns, cost_ns;
-		uint64_t next_ns; /* the next look; 0: there is no limit, or no regions are seen */
+		uint64_t next_ns; /* the next check; 0: there is no limit, or no regions are seen */
 	} regions;
-	struct held { /* totals when budget__holds() looked last */
+	struct held { /* totals at the last call of budget__holds() */
 		double cost_ns, cpu_ns;
 	} held;
-	struct capture *capture; /* where its blocks are followed, */
-	uint32_t process;	 /* as blocks of this process */
-	/* extra cost because its calls came rarely, and the totals when this was last computed: */
+	struct capture *capture; /* the capture that follows its blocks */
+	uint32_t process;	 /* the process's number there */
+	/* extra cost because its calls came rarely; next, the totals when this was last computed */
 	double rare_ns;
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
@@ -65,42 +66,45 @@ bool budget__is_windowed(const struct budget *budget);
 
 /* Since when a process rests: targets__rests(). All zero: not known. */
 struct rest {
-	uint64_t cpu_ns;   /* the CPU time that it had used at the last look */
-	uint64_t since_ns; /* monotonic: the first look with that value */
+	uint64_t cpu_ns;   /* the CPU time that it had used at the last check */
+	uint64_t since_ns; /* monotonic: the first check with that value */
 };
 
 /* One process of the run. */
 struct target {
 	struct process_info info;  /* as it was when tracing began, or at its last exec */
 	uint32_t process;	   /* its number in the kernel's tables */
-	size_t entry;		   /* in the session's index, + 1; 0: it is not there (find.c) */
-	uint64_t begun_by_exec_ns; /* when, monotonic, if an exec made it a target; else 0 */
+	size_t entry;		   /* its place in the session's index, + 1; 0: it has none
+				    * (find.c) */
+	uint64_t begun_by_exec_ns; /* monotonic: when an exec made it a target; 0: none did */
 	uint64_t exec_ns;	   /* last exec during the run, monotonic; 0: none */
 	/* a thread other than the main one called exec, and the probes did not follow it */
 	bool exec_by_thread;
 	bool headless;	  /* its main thread has ended, other threads go on */
-	bool silent;	  /* its own probes were placed anew since, and so are in no code */
-	uint32_t death;	  /* why it ended, of ABI_DEATH_...; 0: by itself, or it has not ended */
+	bool silent;	  /* since then, its own probes were placed anew, and so are in no code */
+	uint32_t death;	  /* cause of death, ABI_DEATH_...; 0: it ended by itself, or has not
+			   * ended */
 	bool is_victim;	  /* the kernel has chosen it to be killed because memory is short */
-	bool victim_told; /* session__victims() has told its profile */
+	bool victim_told; /* session__victims() has reported its profile */
 	int pidfd;
-	bool maps_changed; /* the kernel side was not told yet */
-	bool code_changed; /* a file's code was made executable again: not looked at yet */
+	bool maps_changed; /* the kernel side does not know the new ones yet */
+	bool code_changed; /* a file's code was made executable again, and was not checked yet */
 	bool probes_due;   /* maps changed, and were not searched for allocators since */
-	struct maps maps;  /* all mappings it ever had, newest over oldest */
-	/* CPU time so far of processes that ran in its memory (borrowers.c); how many do now */
+	struct maps maps;  /* all mappings it ever had; of those at one address, the newest */
+	/* CPU time so far of processes that ran in its memory (borrowers.c); n_borrowers: those
+	 * that run there now */
 	uint64_t lent_ns;
 	size_t n_borrowers;
-	uint64_t borrowers_unseen; /* how many have worked there where the probes may not act */
-	size_t n_mapped;	   /* number of mappings at the last look at /proc */
-	/* Mappings that took the place of other code: frames in the old code get names of the
-	 * new. */
+	uint64_t borrowers_unseen; /* how many of them have worked where the probes may not act */
+	size_t n_mapped;	   /* number of mappings when /proc was last read */
+	/* Mappings that took the place of other code: frames in the old code get names of the new
+	 * code. */
 	uint64_t code_replaced;
 	/* where its perf map may be, with names for code that lies in no file; root_fd -1: not
 	 * known */
 	struct perf_map_place perf_map;
 	struct python_names *python; /* NULL: it runs no Python, as far as is known */
-	bool python_due;	     /* its loader was not ready for that look */
+	bool python_due;	     /* Python was searched for, but its loader was not ready */
 	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;
@@ -124,7 +128,7 @@ struct target {
 	bool released;		     /* it is alive, and is not traced any more: active.c */
 	bool ended;
 	uint64_t start_ns; /* monotonic, when tracing it began; 0: with the run */
-	uint64_t exit_ns;  /* when it ended, if that is known but not taken in yet */
+	uint64_t exit_ns;  /* when it ended, if its end is known but not handled yet */
 	uint64_t end_ns;   /* monotonic, when ended */
 	uint64_t cpu_start_ns, cpu_now_ns; /* CPU time of the process */
 	/* CPU time of the children of a command that has ended, where they are not traced */
@@ -135,15 +139,15 @@ struct target {
 	double probe_ns;   /* cost of the probes so far, negative when unknown */
 	double gone_bytes; /* what programs held when exec replaced them */
 	struct sizes anon; /* its anonymous memory */
-	/* Whoever does again and again what depends on the process's doings alone does it only if
-	 * the process has run since: */
+	/* Some work is repeated, and depends only on what the process does. It is skipped while the
+	 * process rests. For each kind of work: */
 	struct {
 		struct rest totals, size, look, news;
 	} rest;
 	uint64_t told_ns; /* monotonic: of its last profile for session__news(); 0: none */
-	bool is_due;	  /* for its next one */
+	bool is_due;	  /* its next profile for session__news() is due */
 	struct budget budget;
-	/* For the running display, where a process in windows is shown, too. */
+	/* For the display during the run, which shows processes in windows, too. */
 	struct {
 		double allocs, frees;		  /* estimate of its calls so far */
 		uint64_t clock_ns;		  /* the estimate covers time up to here */
@@ -164,7 +168,7 @@ struct build {
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* the heap's tables hold pages, not blocks */
 	bool blocks;		     /* the blocks of sites are asked for */
-	uint64_t interval, asked_interval; /* the coarsest, and the one asked for */
+	uint64_t interval, asked_interval; /* the coarsest interval, and the one asked for */
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */
@@ -182,12 +186,12 @@ struct process_sites {
 	const struct abi_site_key *keys; /* ascending */
 	const struct abi_site *sites;
 	size_t n;
-	size_t *site_of; /* NO_SITE: it has none */
+	size_t *site_of; /* numbers in the profile; NO_SITE: the profile lacks the site */
 };
 
 #define NO_SITE SIZE_MAX
 
-/* Index of the site with that stack; -1: there is none, or the profile does not have it. */
+/* Index of the site with that stack; -1: there is none, or the profile lacks it. */
 long process_sites__find(const struct process_sites *sites, const struct abi_stack_key *stack);
 
 /* A sorted, symbolized profile of the heap, and one of the regions. 0 or -ENOMEM. */

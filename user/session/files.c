@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The files of a run whose processes come and go. An open descriptor, and a probe, keep a file's
  * blocks on the disk and its file system mounted. The kernel's tables have room for a limited
- * number of probed functions. So a file is let go when no process that is still to be reported has
- * it mapped. */
+ * number of probed functions. So a file is closed, and its probes are taken out, when no process
+ * that is still to be reported maps it. */
 #include <unistd.h>
 
 #include "base/clock.h"

@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Finds targets. With probes in everybody's code, this is asked for each file that any process of
- * the machine maps, and for each block that ends: with 2,000 targets, going through them all took 5
- * us each time.
+/* Finds targets. With probes in everybody's code, a target is searched for each file that any
+ * process of the machine maps, and for each block that ends. With 2,000 targets, going through all
+ * of them took 5 us each time.
  *
  * Targets come and go one by one, and keep their order in the session's list. So the index has
- * entries of its own. An entry stays when its target is removed, because others are found by way of
- * it. When most entries are such ones, the index is made anew. A target has no pid and no number
- * at first: it gets its entry when something is looked for and it has both. */
+ * entries of its own. An entry stays when its target is removed, because the search for another
+ * entry may pass it. When most entries are of removed targets, the index is made anew. At first a
+ * target has no pid and no number. It gets its entry in the first search after it has both. */
 #include <stdlib.h>
 
 #include "base/hash.h"
 #include "base/vector.h"
 #include "session/internal.h"
 
-#define INDEX_FROM 32 /* targets: going through fewer is as fast */
+#define INDEX_FROM 32 /* with fewer targets, going through all of them is as fast */
 
 struct target_entry {
 	struct target *target; /* NULL: it has been removed */
@@ -36,7 +36,7 @@ static uint32_t *slot_of_process(const struct target_index *x, uint32_t process)
 	return TABLE_SLOT(&x->by_process, hash_of(process), i, x->entries[i].process == process);
 }
 
-/* Of two targets with a pid, the later one is found. */
+/* Of two targets with the same pid, the later one is found. */
 static void put(struct target_index *x, size_t at)
 {
 	*slot_of_pid(x, x->entries[at].pid) = (uint32_t)at + 1;

@@ -18,7 +18,7 @@ struct target_index {
 	struct target_entry *entries;	 /* owned; in the order in which they came */
 	size_t n, room;
 	size_t n_gone;	  /* entries whose target has been removed */
-	size_t n_entered; /* so many of the session's targets, the first ones, have an entry */
+	size_t n_entered; /* number of the session's targets with an entry: the first ones */
 };
 
 /* A list that grows. */
@@ -40,10 +40,11 @@ struct session {
 	struct symbolizer *symbolizer;
 
 	struct target *
-		*targets; /* traced, and those that have ended and are still to be reported */
+		*targets; /* targets that are traced, or have ended and are still to be reported */
 	size_t n_targets, room;
 	struct target_index index; /* of these: find.c */
-	size_t n_met;		   /* all there ever were, also those that left nothing to report */
+	size_t n_met;		   /* number of all targets so far, also of those that left nothing
+				    * to report */
 	/* True: probes are in the files, and act in all processes that run these files; the kernel
 	 * side knows which of the processes are traced. False: probes are in the targets alone, and
 	 * cost no other process anything. */
@@ -51,10 +52,10 @@ struct session {
 	const struct session_selection *selection; /* the caller's; NULL: named ones only */
 	struct allocators **attached; /* everywhere: allocators whose files have probes; owned */
 	size_t n_attached;
-	bool files_idle;  /* perhaps no target needs some file any more */
+	bool files_idle;  /* perhaps there is a file that no target needs any more */
 	bool files_short; /* there was no descriptor left for a file, or no room for its probes */
-	bool files_released;	/* the last look released some */
-	uint64_t files_next_ns; /* when to look next */
+	bool files_released;	/* the last check released a file */
+	uint64_t files_next_ns; /* when to check next */
 
 	struct launch launch;
 	struct privileges_use privileges;
@@ -73,8 +74,8 @@ struct session {
 	uint64_t files_refused;	 /* how often there was no descriptor left for a target's file */
 	uint64_t probes_refused; /* how often there was no room for a file's probes */
 	uint64_t events_lost, ends_lost;
-	uint64_t n_withdrawals; /* how often memtrace was held up, and all probes taken out, */
-	uint64_t withdrawn_ns;	/* and for how long they were out */
+	uint64_t n_withdrawals; /* how often all probes were taken out, as memtrace was held up */
+	uint64_t withdrawn_ns;	/* for how long they were out, in all */
 	uint64_t interval;
 	bool interval_given;	    /* by the user: continuous tracing must use it */
 	double max_overhead;	    /* share of a target's CPU time, in windows; 0: no limit */
@@ -84,8 +85,8 @@ struct session {
 	struct scheduler scheduler; /* used if there is a limit */
 	/* when the session was opened (0: not known), and the machine's idle time until then */
 	uint64_t opened_ns, opened_idle_ns;
-	uint64_t wait_look_ns;		 /* guard__wait() looks again then */
-	uint64_t held_at_ns;		 /* when budget__holds() looked last, and */
+	uint64_t wait_look_ns;		 /* when guard__wait() checks again */
+	uint64_t held_at_ns;		 /* when budget__holds() was last called */
 	double held_cost_ns;		 /* what tracing had cost the machine by then */
 	bool hurried;			 /* a window is open, and memtrace has a priority for it */
 	int nice;			 /* memtrace's own nice value otherwise */
@@ -99,7 +100,7 @@ struct session {
 	bool regions_if_easy;	      /* WHAT_REGIONS is set in .what, but may be dropped */
 	bool resident;		      /* profile.resident is asked for */
 	bool blocks;		      /* the blocks of sites are asked for */
-	enum session_victims victims; /* that session__victims() will be asked for */
+	enum session_victims victims; /* whose profiles session__victims() gives */
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
 	char no_returns[160];	      /* why there are no return probes; "": there are */
@@ -114,7 +115,7 @@ struct session {
 	uint64_t paused_look_ns;    /* when to check next if they are alive */
 	struct borrower *borrowers; /* borrowers.c; owned */
 	size_t n_borrowers;
-	/* as of the last look: capture__borrowers_changes(); when borrowers__keep() looks again */
+	/* capture__borrowers_changes() at the last check; when borrowers__keep() checks again */
 	uint64_t borrowers_changes, borrowers_look_ns;
 	uint64_t forgotten; /* profiles of ended processes for which there was no room */
 	uint64_t unseen;    /* processes that ended before a call of theirs was seen */
@@ -155,9 +156,9 @@ void profiles__settle_ended(struct session *session);
  * victim. */
 void profiles__foresee(struct session *session);
 
-/* --- news.c: who has done something since --- */
+/* --- news.c: which processes have done something since their last profile --- */
 
-/* Has the process done nothing since a call with the same rest that returned false? Costs one
+/* Has the process done nothing since the last call with this rest that returned false? Costs one
  * system call: a process that uses no CPU time calls nothing and allocates nothing. */
 bool targets__rests(const struct target *target, struct rest *rest);
 
@@ -185,7 +186,7 @@ int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
 /* Looks at these processes, and brings lent_ns and n_borrowers of all targets up to date. Costs
  * nothing while there are none. */
 void borrowers__look(struct session *session);
-/* Does so now and then. */
+/* Calls borrowers__look() now and then. */
 void borrowers__keep(struct session *session);
 
 /* --- active.c: paused processes --- */
@@ -247,13 +248,13 @@ void targets__read(struct session *session, struct target *target);
 /* Reads its resident set and its number of threads. */
 void targets__read_size(struct target *target);
 
-/* The target has ended: takes in its last news and counts. */
+/* The target has ended: handles its last news, and reads its counts. */
 void targets__note_end(struct session *session, struct target *target);
 
 /* Has it ended, as one of the victims that are asked for? */
 bool targets__ended_as_victim(const struct session *session, const struct target *target);
 
-/* Takes in all news from the kernel. */
+/* Handles all news from the kernel. */
 void targets__take_news(struct session *session);
 
 /* What watch__new() needs. */
@@ -276,12 +277,12 @@ const char *files__not_traced(struct session *session, const struct target *targ
 /* Takes the probes for all processes out of a file, and forgets its allocators. */
 void files__release(struct session *session, const struct file_id *file);
 
-/* Now and then: lets go of files that no target has mapped any more, and of the probes in them. */
+/* Now and then: closes files that no target maps any more, and takes the probes out of them. */
 void files__let_go(struct session *session);
 
 /* --- patched.c: code in memory that differs from its file --- */
 
-/* Looks at the allocators that are not attached yet, and refuses those whose code some process has
+/* Checks the allocators that are not attached yet, and refuses those whose code some process has
  * changed. Call it before probes for all processes are placed in these allocators. */
 void patched__look_everywhere(struct session *session, struct allocators *allocators);
 
@@ -326,8 +327,8 @@ void region_calls__restore(struct session *session);
 bool guard__note(struct session *session);
 /* Puts back the probes that the scheduler does not put back. */
 void guard__restore(struct session *session);
-/* Sets how long memtrace may be silent before all probes are withdrawn. long_work: longer, for the
- * caller writes files. */
+/* Sets how long memtrace may be silent before all probes are withdrawn. long_work: longer, because
+ * the caller writes files. */
 void guard__expect(struct session *session, bool long_work);
 /* Called while names are looked up, which may take long and blocks all else: reports that all is
  * well as long as tracing keeps its limit. ctx: the session. */

@@ -14,8 +14,8 @@
 struct launch {
 	pid_t pid;    /* 0: none */
 	bool waiting; /* it waits to become the command */
-	/* While waiting: go_fd tells it to go on, report_fd reports why it could not. Else
-	 * closed. */
+	/* While waiting: a byte in go_fd lets it go on, and report_fd tells why its exec failed.
+	 * Else closed. */
 	int go_fd, report_fd;
 	bool held;	      /* stopped under ptrace */
 	bool loading;	      /* a dynamic linker is at work (at the stop after exec: about to

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Who has done something since. */
+/* Which processes have done something since their last profile. */
 #include "base/clock.h"
 #include "proc/process.h"
 #include "session/internal.h"
@@ -9,7 +9,7 @@
  * a CPU without regular ticks (nohz_full). So if the clock has stood still for that long, it was
  * right when it was first seen to stand there. */
 #define TICK_NS 1100000000
-/* A process that rests is due when its run is longer by one part in so many. */
+/* A process that rests gets a new profile when its run is longer by one part in STALE. */
 #define STALE 4
 
 bool targets__rests(const struct target *t, struct rest *rest)

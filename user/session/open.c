@@ -20,12 +20,12 @@
 #include "session/internal.h"
 #include "session/privileges.h"
 
-#define SELECTED_PROCESSES 2048 /* at a time, where they need not be named */
+#define SELECTED_PROCESSES 2048 /* at a time, if processes are selected, not named */
 
 /* Cost of a window of perf uprobes in the worst case: for a process that does nothing but allocate.
- * EDGES: what opening and closing a window costs it, until the probes of malloc and free are out.
- * WINDOW: length of the shortest window. PAYS: the share of its CPU time that the limit allows must
- * pay for both within this time. */
+ * EDGES: what opening and closing a window costs this process, until the probes of malloc and free
+ * are out. WINDOW: length of the shortest window. PAYS: the share of its CPU time that the limit
+ * allows must pay for both within this time. */
 #define PERF_EDGES_S  0.4
 #define PERF_WINDOW_S 0.2
 #define PERF_PAYS_S   30

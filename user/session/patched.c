@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds processes that have changed their own copy of code in which probes are to stand
- * (capture/patch.h). Probes for everybody appear in all processes, so all processes are looked at
+ * (capture/patch.h). Probes for everybody appear in all processes, so all processes are checked
  * beforehand. A later change is noticed in targets only. A program that changes its code calls
  * mprotect to make the code writable, and then executable again. memtrace gets news of such calls,
  * but only for targets. A change without mprotect (through /proc/PID/mem) is not noticed. */
@@ -13,7 +13,7 @@
 
 struct look {
 	struct session *s;
-	struct allocators *allocators; /* those that are not attached yet are looked at */
+	struct allocators *allocators; /* those that are not attached yet are checked */
 };
 
 /* Says which code of the allocator the process has changed; NULL: none. */
@@ -99,7 +99,7 @@ void patched__look_again(struct session *s, struct target *t)
 			if (!changed(a, t->info.pid, &t->maps, text, sizeof(text)))
 				continue;
 			refuse_everywhere(s, a, text);
-			patched__look_again(s, t); /* looks at those that are left */
+			patched__look_again(s, t); /* checks those that are left */
 			return;
 		}
 	for (size_t j = 0; t->allocators && j < t->allocators->n; j++)

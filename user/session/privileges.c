@@ -23,8 +23,8 @@ const char privileges_without_root[] =
 static const struct {
 	int cap;
 	const char *name;
-	enum privileges_phase last; /* in which it is needed */
-	bool needed;		    /* tracing is impossible without */
+	enum privileges_phase last; /* the last phase that needs it */
+	bool needed;		    /* tracing is impossible without it */
 	bool in_sys_admin;	    /* the kernel accepts CAP_SYS_ADMIN instead */
 } table[] = {
 	/* Tables and programs. Later, too: for unwind tables of what a target maps, and until Linux
@@ -69,8 +69,8 @@ uint64_t privileges__kept(uint64_t permitted, enum privileges_phase phase,
 	}
 	if (phase <= admin)
 		kept |= CAPABILITY(CAP_SYS_ADMIN);
-	/* The child that reads debug information becomes nobody, and is ended when it takes too
-	 * long. */
+	/* The child that reads debug information becomes the user nobody, and is killed when it
+	 * takes too long. */
 	if (use->as_root && phase <= PRIVILEGES_STOPPED)
 		kept |= CAPABILITY(CAP_SETUID) | CAPABILITY(CAP_SETGID) | CAPABILITY(CAP_KILL);
 	/* Signals are passed on to the command. */

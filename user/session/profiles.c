@@ -20,9 +20,9 @@
 #define SETTLE_LATE_NS 10000000000
 /* session__await_gap() waits at most this long for a gap between windows, */
 #define GAP_WITHIN_NS 1000000000
-#define GAP_LOOK_MS   5 /* and looks this often if there is one */
-/* With session_options.victims: how often processes in windows are looked at. This takes at most
- * one FORESEE_SHARE-th of memtrace's time. */
+#define GAP_LOOK_MS   5 /* and checks this often if there is one */
+/* With session_options.victims: how often the blocks of processes in windows are checked. This
+ * takes at most one FORESEE_SHARE-th of memtrace's time. */
 #define FORESEE_EVERY_NS  500000000
 #define FORESEE_SHARE	  10
 #define FORESEE_SHARE_ALL 50 /* the same, where all processes are traced */
@@ -139,7 +139,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 			       &list->at[first]->resident);
 }
 
-/* One of the profiles kept. */
+/* One of the kept profiles. */
 struct kept {
 	size_t index;
 	double live_bytes;
@@ -184,13 +184,13 @@ static void forget_least(struct session *s)
 	s->profiles.n = n;
 }
 
-/* Is it a victim whose profile is still to be told? */
+/* Is it a victim whose profile is still to be reported? */
 static bool is_untold(const struct session *s, const struct target *t)
 {
 	return targets__ended_as_victim(s, t) && !t->victim_told;
 }
 
-/* Can its profile be made for good, and the target be forgotten? */
+/* Can the target's last profile be made, and the target be forgotten? */
 static bool is_settled(const struct session *s, const struct target *t)
 {
 	return t->ended && t->uninvited && !is_untold(s, t);
@@ -226,7 +226,7 @@ void profiles__settle_ended(struct session *s)
 			continue;
 		}
 		if (!s->forget_ended && make_profile(s, &drain, t, now, &s->profiles))
-			break; /* out of memory: it waits */
+			break; /* out of memory: the target waits */
 		gone[n_gone++] = t->process;
 		targets__remove(s, t);
 	}
@@ -252,7 +252,7 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 		rc = snapshot__sort_drain(&drain);
 	if (rc)
 		return rc;
-	/* one that fails must not keep others from being told; it is tried again */
+	/* a profile that fails must not keep others from being reported; it is tried again */
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 		int one;

@@ -17,7 +17,7 @@
 struct python_names;
 
 /* Looks for a Python in the process. 0; -ENOENT: there is none; -EAGAIN: it is still being loaded;
- * other negative errno: another attempt may succeed. *ret_how tells the kernel side. */
+ * other negative errno: another attempt may succeed. *ret_how: for capture__set_python(). */
 int python_names__new(struct python_files *files, pid_t pid, const struct maps *maps,
 		      struct python_names **ret, struct abi_python *ret_how);
 void python_names__free(struct python_names *names);
@@ -28,8 +28,9 @@ void python_names__free(struct python_names *names);
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
 			 struct capture *capture);
 
-/* Looks at the code objects again, for PYTHON_CHECK_MS at most; the next call goes on. An address
- * that another object has now may have had both in the run, so its name is not used any more. */
+/* Looks at the code objects again, for PYTHON_CHECK_MS at most; the next call goes on. If another
+ * object has an address now, both objects may have had it during the run. So the name is not used
+ * any more. */
 #define PYTHON_CHECK_MS 500
 void python_names__check(struct python_names *names, pid_t pid, struct capture *capture);
 

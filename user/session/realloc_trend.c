@@ -116,8 +116,9 @@ static void ask_process(const struct windowed_run *run, const struct growth *ano
 {
 	double process = anon->bytes_per_s, slowed = fmax(run->hidden, 1);
 
-	/* A trend says that vectors are never freed, but it may be chance. If it is, the process
-	 * grows less than its vectors seem to. So the low end is at most the process's. */
+	/* A trend suggests that vectors are never freed, but it may be chance. If it is chance, the
+	 * process grows less than its vectors seem to. So the low end is at most the process's
+	 * growth. */
 	if (!isnan(process))
 		growth->low = fmin(growth->low, fmax(isnan(anon->low) ? process : anon->low, 0));
 	/* Even if the vectors grow by the wall clock, the process would grow by more than this.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Selects processes that nobody named. Those that exist when the run begins are looked through
- * here. Later ones are judged by the kernel side, at their exec or fork, by the same conditions. It
- * cannot judge a program's path: it asks this file once per program file, and again when the
- * program file has changed. */
+/* Selects processes that nobody named. Those that exist when the run begins are examined here.
+ * Later ones are judged by the kernel side, at their exec or fork, by the same conditions. The
+ * kernel side cannot judge a program's path. So it asks selection__judge() once per program file,
+ * and again when the program file has changed. */
 #include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
@@ -49,7 +49,8 @@ static bool fits(const struct session_selection *selection, const struct process
 	return !selection->cgroup || cgroup__holds(selection->cgroup, info->pid);
 }
 
-/* Makes one process a target. One that cannot be traced is passed over: nobody asked for it. */
+/* Makes one process a target. A process that cannot be traced is skipped, because nobody named
+ * it. */
 static void take_in(struct session *s, pid_t pid, uint64_t now_ns)
 {
 	struct abi_event event = {.kind = EVENT_NEW, .tgid = (uint32_t)pid, .time_ns = now_ns};
@@ -84,8 +85,8 @@ static int scan_child(pid_t pid, void *ctx)
 	return 0;
 }
 
-/* Each round takes in children of processes that the last round took in, also children forked
- * meanwhile. Once a process is a target, the kernel side takes in the children that it forks. */
+/* Each round finds the children of the targets that the last round has added, also children forked
+ * meanwhile. Once a process is a target, the kernel side follows its forks. */
 static int scan_descendants(struct session *s)
 {
 	size_t before;

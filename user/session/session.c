@@ -20,7 +20,7 @@
 #include "session/budget.h"
 #include "session/internal.h"
 
-#define SIZES_AT_ONCE 32 /* processes at most; some 50 us each */
+#define SIZES_AT_ONCE 32 /* sizes read in one call, at most; some 50 us each */
 
 void session__free(struct session *s)
 {
@@ -169,8 +169,8 @@ static void follow_loading(struct session *s)
 	}
 }
 
-/* Notes what the targets have mapped before the run. When they unmap some of it, it is then known
- * to be from before. */
+/* Notes what the targets have mapped before the run. If they unmap some of this later, it is known
+ * to be from before the run. */
 static void note_earlier_regions(struct session *s)
 {
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -302,7 +302,7 @@ void session__stop(struct session *s)
 	capture__deactivate(s->capture);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
-	/* twice: the second call takes in the news that came during the first */
+	/* twice: the second call handles the news that came during the first */
 	session__dispatch(s);
 	session__dispatch(s);
 	region_calls__settle(s, true);

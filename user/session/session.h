@@ -254,11 +254,11 @@ struct session_news {
  * time, because a profile also has the losses of the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
-/* With options->victims: calls fn for the profile of each target that has ended so since the last
- * call, with what it held when it ended. Where fn returns something else than 0, or a profile
- * cannot be made, goes on with the others, and returns the first of these errors. A profile that
- * could not be made is tried again. The profile is freed after the call; session__profiles() has it
- * again. 0 or negative errno. */
+/* With options->victims: calls fn for the profile of each target that has ended as a victim since
+ * the last call, with what it held when it ended. Where fn returns something else than 0, or a
+ * profile cannot be made, goes on with the others, and returns the first of these errors. A profile
+ * that could not be made is tried again. The profile is freed after the call; session__profiles()
+ * has it again. 0 or negative errno. */
 int session__victims(struct session *session, int (*fn)(void *ctx, const struct profile *profile),
 		     void *ctx);
 

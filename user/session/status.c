@@ -89,7 +89,7 @@ static void add_held(const struct target *t, struct session_status *ret)
 	ret->n_live++;
 }
 
-/* Brings its totals up to date, and its clock. */
+/* Brings a target's totals and its clock up to date. */
 static void note_totals(struct session *s, struct target *t)
 {
 	if (!s->stopped && targets__rests(t, &t->rest.totals)) {

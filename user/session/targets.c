@@ -388,9 +388,9 @@ static void on_mapped(void *ctx, pid_t pid, const struct map_entry *entry)
 		targets__refresh_maps(s, t);
 }
 
-/* The target's maps are now the new program's. (That the memory of the old program is gone comes
- * with EVENT_EXEC.) The kernel side forgot the old mappings at the exec. They are forgotten here,
- * too, so that their unwind tables make room for new ones. */
+/* The target's maps are now the new program's. (EVENT_EXEC reports that the old program's memory is
+ * gone.) The kernel side forgot the old mappings at the exec. They are forgotten here, too, so that
+ * their unwind tables make room for new ones. */
 static void on_exec(void *ctx, pid_t pid, uint64_t time_ns)
 {
 	struct session *s = ctx;
@@ -449,8 +449,8 @@ void targets__welcome(struct session *s, const struct abi_event *event)
 	budget__welcome(s, t);
 }
 
-/* The process's memory is about to go, and sizes read from now on would show that, not what the
- * program did. Its size at this moment is the last one. */
+/* The victim's memory is about to be freed. Sizes read from now on would show this, not what the
+ * program did. So the size at this moment is the last one. */
 static void note_victim(struct session *s, const struct abi_event *event)
 {
 	struct target *t = targets__find(s, (pid_t)event->tgid);
@@ -586,7 +586,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 }
 
-/* By signal(7), these end a process that has done what it must not, and dump core. */
+/* SIGKILL, and the signals that dump core (signal(7)). */
 static bool is_violent(int sig)
 {
 	switch (sig) {
@@ -622,7 +622,7 @@ static bool leaves_nothing(const struct session *s, const struct target *t)
 	       !(s->victims && t->death & ABI_DEATH_OOM);
 }
 
-/* When an uninvited target became one. */
+/* When an uninvited process became a target. */
 static uint64_t began_ns(const struct target *t)
 {
 	return t->begun_by_exec_ns ?: t->start_ns;
@@ -667,9 +667,9 @@ static bool is_unseen(struct session *s, const struct target *t)
 
 void targets__take_news(struct session *s)
 {
-	/* The order of taking in: new processes, their mappings, ended processes. News of mappings
-	 * is read before news of processes, and delivered after it. So the process of each mapping
-	 * is known by then. */
+	/* News is handled in this order: new processes, their mappings, ended processes. News of
+	 * mappings is read before news of processes, and delivered after it. So the process of each
+	 * mapping is known by then. */
 	if (s->watch)
 		watch__read(s->watch);
 	capture__events(s->capture, on_event, s, &s->events_lost);

@@ -11,7 +11,8 @@
 #include "profile/balance.h"
 
 /* Survival to twice an age, divided by survival to that age. Where this is at least FLAT, blocks
- * are taken to die no more. (It is not 1, because allocation is known from time to time only.) */
+ * are taken to die no more. (FLAT is below 1, because allocation is known from time to time
+ * only.) */
 #define FLAT 0.92
 
 double trend__weight(const struct abi_live *block)
@@ -153,10 +154,10 @@ static void rows_of_series(const struct build *b, const struct process_sites *si
 	}
 }
 
-/* For several ages, adds two shares to each site. One is the share of the memory allocated at least
- * that long ago that is still held. The other is the share of its live memory that is that old.
- * Allocation over time is known from the series; without one it is taken to be even. 0 or
- * -ENOMEM. */
+/* For several ages, adds two shares to each site. The first: of the memory that was allocated at
+ * least that long ago, the share that is still held. The second: of its live memory, the share that
+ * is at least that old. Allocation over time is known from the series; without one it is taken to
+ * be even. 0 or -ENOMEM. */
 static int add_survival(const struct build *b, struct profile *p, const struct process_sites *sites)
 {
 	uint64_t run = b->end_ns - b->begin_ns, age_ns[PROFILE_SURVIVAL_AGES];

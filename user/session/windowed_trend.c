@@ -405,7 +405,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 
 		site->freed_objects = fmax(site->alloc_objects - site->live.objects, 0);
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
-		/* growth of its vectors may be sure all the same */
+		/* the growth of the site's vectors may be sure all the same */
 		site->replaces = site->replaces && !(site->growth.low > 0);
 	}
 	if (!nearly || !p->has_growth)
