@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-// What makes the flame graph of encode/svg.c answer. It is the same text in every file, so that whoever shows such
-// files to others can allow it by its hash. What differs, names from the target among it, stands in <metadata> as
-// text, is never run, and goes into text nodes only.
+// The script of the flame graph of encode/svg.c. It is the same in every file, so that a site that shows such files
+// can allow the script by its hash. The data of a file, such as names from the target, are text in <metadata>. They
+// are never run, and go into text nodes only.
 "use strict";
 (() => {
 	const NS = "http://www.w3.org/2000/svg", XHTML = "http://www.w3.org/1999/xhtml";
@@ -12,10 +12,10 @@
 	const chart = find("chart"), labels = find("labels"), facts = chart.dataset;
 	const rects = find("rows").querySelectorAll("rect");
 
-	// --- what is known of each box: level by level, the root first ---
+	// --- the data of each box: level by level, the root first ---
 
 	const lines = (id) => find(id).textContent.split("\n").filter((line) => line);
-	const names = lines("names").map((line) => line.split("\t")); // of frames: name, module
+	const names = lines("names").map((line) => line.split("\t")); // by frame: name, module
 	const boxes = lines("boxes").map((line) => line.split(" ").map(Number));
 	const isDiff = "base" in facts;
 	const behind = isDiff ? 7 : 4;
@@ -25,18 +25,18 @@
 	const depth = [];
 	boxes.forEach((_, i) => depth.push(i ? depth[parent[i]] + 1 : 0));
 
-	const isFolded = (i) => boxes[i][1] < 0; // below zero: how many frames it stands for
+	const isFolded = (i) => boxes[i][1] < 0; // a negative number says how many frames are folded
 	const nameOf = (i) => !i ? "all" : isFolded(i) ? `(${-boxes[i][1]} smaller)` : names[boxes[i][1]][0];
 	const moduleOf = (i) => !i || isFolded(i) ? "" : names[boxes[i][1]][1];
 
-	// --- what is shown of it ---
+	// --- what is shown ---
 
-	let size = live;	// what width stands for
+	let size = live;	// the amounts that widths show
 	let zoomed = 0;		// the box that has the whole width
-	let selected = -1;	// by the keyboard
-	let query = "", hits = null; // what is searched for; which boxes match
-	let width = 0;		// of the chart, px
-	const left = new Float64Array(boxes.length), wide = new Float64Array(boxes.length); // shares of it
+	let selected = -1;	// the box selected by the keyboard
+	let query = "", hits = null; // the searched text; which boxes match it
+	let width = 0;		// width of the chart, px
+	const left = new Float64Array(boxes.length), wide = new Float64Array(boxes.length); // shares of width
 
 	// --- texts ---
 
@@ -89,8 +89,8 @@
 		return out;
 	}
 
-	// As put_short() of encode/svg.c: what the name belongs to goes first; then, in little room, its end, or else its
-	// middle.
+	// As put_short() of encode/svg.c: the leading parts of the name are cut first; then its end where room is
+	// small, or else its middle.
 	function shorten(name, max) {
 		if (columns(name) <= max)
 			return name;
@@ -122,7 +122,7 @@
 		return e;
 	}
 
-	const letter = (() => { // width of one in the labels' font, px
+	const letter = (() => { // width of a letter in the labels' font, px
 		const probe = element("text", {}, "m".repeat(50));
 		labels.append(probe);
 		const length = probe.getComputedTextLength() / 50;
@@ -130,7 +130,7 @@
 		return length > 0 ? length : 7.23;
 	})();
 
-	const isAbove = (i) => { // is the zoomed box below it, or the same?
+	const isAbove = (i) => { // is the zoomed box below box i, or the same box?
 		let j = zoomed;
 		while (j > i)
 			j = parent[j];
@@ -177,7 +177,7 @@
 		labels.replaceChildren(list);
 	}
 
-	function fit() { // into the window
+	function fit() { // fits the picture into the window
 		width = Math.max(svg.getBoundingClientRect().width, LEAST_WIDTH) - 2 * MARGIN;
 		chart.setAttribute("width", width);
 		controls.setAttribute("x", width + MARGIN - controls.width.baseVal.value);
@@ -211,7 +211,7 @@
 		return out;
 	}
 
-	// Beside the point (px, in svg), where there is room.
+	// Puts the tip beside the point (px, in svg), where there is room.
 	function show(i, x, y) {
 		const text = element("text", {}), back = element("rect", {rx: 4});
 		describe(i).forEach(([style, line], k) =>
@@ -243,8 +243,8 @@
 		show(i, at.left - view.left, at.top - view.top + 4);
 	}
 
-	// --- where we are: in the address, so that the browser's own back and forward work, and a link shows what
-	// was seen ---
+	// --- the address has the zoomed box and the search, so that the browser's own back and forward work, and a
+	// link shows the same picture ---
 
 	function address(i, text) {
 		const parts = new URLSearchParams();
@@ -257,10 +257,10 @@
 
 	function zoom(i) {
 		if (i !== zoomed && !isFolded(i))
-			location.hash = address(i, query); // goes on in read()
+			location.hash = address(i, query); // then calls read()
 	}
 
-	function zoomOut() { // to the next box above that holds more
+	function zoomOut() { // zooms to the next box above that holds more
 		let i = parent[zoomed];
 		while (i && size[i] === size[zoomed])
 			i = parent[i];
@@ -298,8 +298,8 @@
 		label();
 	}
 
-	// The share of what is shown that is in matching frames and what they call; a frame below another match is
-	// not counted twice.
+	// The share of the shown memory in matching frames and in the frames that they call. A match below another
+	// match is not counted again.
 	function count() {
 		const inside = [];
 		let sum = 0, n = 0;
@@ -319,7 +319,7 @@
 		search(text);
 		try {
 			history.replaceState(null, "", address(zoomed, text));
-		} catch { // where the address is not ours to change
+		} catch { // the page does not allow a change of the address
 		}
 	}
 
@@ -349,7 +349,7 @@
 		search(query);
 	}
 
-	// The next box beside one, on either side; also another parent's.
+	// The next box beside box i, on either side; it may have another parent.
 	function beside(i, step) {
 		for (let j = i + step; j > 0 && j < boxes.length && depth[j] === depth[i]; j += step)
 			if (isShown(j))
@@ -424,7 +424,7 @@
 	controls.append(panel);
 	svg.append(controls, tip);
 	svg.classList.add("live");
-	// Without a script it is a picture that scales; now it fills the window and stays as legible as it was.
+	// Without the script the picture scales. With it, it fills the window, and its letters keep their size.
 	svg.removeAttribute("viewBox");
 	svg.setAttribute("width", "100%");
 	fit();
