@@ -6,7 +6,7 @@
 
 struct backoff {
 	double first_s, most_s; /* the shortest and the longest wait, seconds */
-	double lasting_s;	/* a process that lived longer did not fail at once */
+	double lasting_s;	/* after a longer life, the next wait is the shortest */
 	double wait_s;		/* the last wait; 0: there was none */
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bitmaps in words of 64 bits. The caller keeps to the size, and gives cleared words. */
+/* Bitmaps in words of 64 bits. The caller clears the words first, and keeps numbers of bits below
+ * the size. */
 #ifndef MEMTRACE_BASE_BITS_H
 #define MEMTRACE_BASE_BITS_H
 
@@ -38,7 +39,7 @@ static inline uint32_t bits__count(uint64_t word)
 	return (uint32_t)(word * 0x0101010101010101ULL >> 56);
 }
 
-/* The first bit from number i on that is `wanted`; n if there is none below n. */
+/* The first bit from number i on whose value is `wanted`; n if there is none below n. */
 static inline size_t bits__next(const uint64_t *bits, size_t i, size_t n, bool wanted)
 {
 	uint64_t flip = wanted ? 0 : ~0ULL;

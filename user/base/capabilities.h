@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The capabilities of the calling thread (capabilities(7)): sets of bits, one for each CAP_... of
- * linux/capability.h. Threads and processes that it starts later get the sets that it has then. */
+ * linux/capability.h. Threads and processes that the thread starts later get the sets that it has
+ * at that time. */
 #ifndef MEMTRACE_BASE_CAPABILITIES_H
 #define MEMTRACE_BASE_CAPABILITIES_H
 
@@ -15,7 +16,7 @@ struct capabilities {
 /* 0 or negative errno. */
 int capabilities__read(struct capabilities *ret);
 
-/* Keeps only the capabilities in permitted; of these, those in effective are in use. Both may name
+/* Keeps only the capabilities in permitted; those in effective are in use. Both may name
  * capabilities that the thread does not have. A program that is executed later gets no
  * capabilities, because the inheritable and the ambient set become empty. If the thread had
  * CAP_SETPCAP, the bounding set becomes empty, too. 0 or negative errno. */

@@ -20,8 +20,8 @@
 			fn(*p);                                                                    \
 	}
 
-/* Tests for NULL first: when memtrace itself is traced (-a puts probes into the libc that it uses),
- * a call of free() costs more than the test. */
+/* Tests for NULL first: if memtrace itself is traced (-a puts probes into its libc, too), a call of
+ * free() costs more than the test. */
 static inline void cleanup_free(void *p)
 {
 	if (*(void **)p)
@@ -53,7 +53,7 @@ DEFINE_CLEANUP(DIR *, cleanup_closedir, closedir)
 		return ret__;                                                                      \
 	} while (0)
 
-/* The descriptor for the caller; the scope no longer closes it. */
+/* Returns the descriptor to the caller; the scope no longer closes it. */
 static inline int take_fd(int *fd)
 {
 	int ret = *fd;

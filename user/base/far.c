@@ -29,15 +29,16 @@
 
 #define MAX_COPY   (256 << 20)
 #define LOOK_MS	   2
-#define START_MS   2000	   /* until the request begins: a busy machine takes its time */
-#define SLOW_NS	   2000000 /* a slower answer may be the file system's doing */
+#define START_MS   2000	   /* until the request begins: a busy machine may be slow */
+#define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
 #define SLOW_SHARE 0.25	   /* share of the time that slow answers may take */
-#define BURST_MS   5000	   /* most that slow answers may take at once */
+#define BURST_MS   5000	   /* most time that slow answers may take at once */
 #define HURRIED_MS 200	   /* the same, while hurried */
 
 struct request {
 	unsigned number;
-	int (*fn)(int fd, const void *in, void *out); /* as valid in mt-files, which is a fork */
+	int (*fn)(int fd, const void *in, void *out); /* the same address in mt-files, which is a
+						       * fork */
 	size_t in_bytes, out_bytes;
 	char in[FAR_MAX_BYTES];
 };
@@ -48,8 +49,8 @@ struct answer {
 	char out[FAR_MAX_BYTES];
 };
 
-/* The number of the request that was begun last, in shared memory. A request that still waits for a
- * CPU must not look like one that waits for an answer. */
+/* The number of the request that was begun last, in shared memory. It tells a request that still
+ * waits for a CPU from one that waits for an answer. */
 static atomic_uint *begun;
 
 /* --- messages --- */
@@ -101,7 +102,7 @@ static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 
 /* --- in mt-files --- */
 
-/* How often this process had nothing to do but wait. */
+/* How often this process had to wait for something other than a CPU. */
 static long waits(void)
 {
 	struct rusage usage;
@@ -137,8 +138,8 @@ static void work_for(int sock)
 	}
 }
 
-/* Forks a process for each socket that arrives. A process that is left behind must not hold open
- * what memtrace writes to. So all descriptors but sock are closed first. */
+/* Forks a process for each socket that arrives. A process that is left behind must not hold open a
+ * file that memtrace writes to. So all descriptors but sock are closed first. */
 static void fork_for(int sock, uint64_t caps)
 {
 	int null = open("/dev/null", O_RDWR), fd;
@@ -261,7 +262,7 @@ static int take_answer(int sock, const struct far_work *work, bool *ret_waited)
 		return answer.rc;
 	if ((size_t)n != head + work->out_bytes)
 		return -EPIPE;
-	if (!answer.rc && fd < 0) /* there was no room for the descriptor */
+	if (!answer.rc && fd < 0) /* the kernel had no room for the descriptor */
 		return -EMFILE;
 	if (work->out_bytes)
 		memcpy(work->out, answer.out, work->out_bytes);
@@ -297,8 +298,8 @@ static int leave_behind(struct left *place, const struct far_work *work, uint64_
 	return give_up(work, -ETIMEDOUT);
 }
 
-/* 0: the worker has answered, or has ended. -ETIMEDOUT: it has begun and does not answer in
- * patience_ms, or it does not begin in START_MS. */
+/* 0: the worker has answered, or has ended. -ETIMEDOUT: it has begun and does not answer within
+ * patience_ms, or it does not begin within START_MS. */
 static int wait_for(unsigned number, unsigned patience_ms)
 {
 	double now = clock__monotonic_s(), end_s = now + 1e-3 * START_MS;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children of our own. */
+/* Forks children. */
 #ifndef MEMTRACE_BASE_FORK_H
 #define MEMTRACE_BASE_FORK_H
 
 #include <sys/types.h>
 
-/* As fork(), but the child has all signals blocked: neither our handlers nor the terminal's ^C are
- * for it. A child that becomes another program unblocks them first. */
+/* Like fork(), but all signals are blocked in the child: it runs none of our handlers, and the
+ * terminal's ^C does not end it. A child must unblock them before it executes another program. */
 pid_t fork__blocked(void);
 
 #endif

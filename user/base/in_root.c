@@ -25,9 +25,9 @@ struct sought {
 	char path[8192];
 };
 
-/* Opens a handle on whatever has that name. The kernel answers EAGAIN when anything on the machine
- * was renamed while it walked over a "..". Usually that is nobody's fault, but somebody can also
- * provoke it for ever. So there are at most MAX_TRIES tries. */
+/* Opens a handle on whatever has that name. The kernel returns EAGAIN if anything on the machine
+ * was renamed while it walked over a "..". Usually this is chance, but an attacker can provoke it
+ * again and again. So there are at most MAX_TRIES tries. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
@@ -45,8 +45,8 @@ static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 }
 
 /* O_PATH calls no open method of a FIFO or device. The file is then opened through this descriptor,
- * so its name cannot come to mean another file meanwhile. O_NONBLOCK because a lease would delay
- * even a regular file's open. */
+ * so nobody can put another file in its place meanwhile. O_NONBLOCK is set because a lease would
+ * delay even the opening of a regular file. */
 static int open_there(int root_fd, const struct sought *sought, struct stat *ret_stat)
 {
 	_cleanup_close_ int handle = find(root_fd, sought->path, sought->follow, 0);
@@ -90,8 +90,8 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 
 	if (len >= sizeof(sought.path))
 		return -ENAMETOOLONG;
-	/* Most of the files sought do not exist. The kernel often knows that without asking the
-	 * file system. */
+	/* Most of the files sought do not exist. The kernel's cache often knows this, so the file
+	 * system need not be asked. */
 	fd = find(root_fd, path, follow, RESOLVE_CACHED);
 	if (fd == -ENOENT)
 		return fd;

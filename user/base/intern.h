@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Distinct strings of bytes, numbered from 0 in the order in which they came. A lookup takes
- * constant time whoever chose the strings: the hash is keyed with a secret of the process. */
+ * constant time even if an attacker chose the strings: the hash is keyed with a secret of the
+ * process. */
 #ifndef MEMTRACE_BASE_INTERN_H
 #define MEMTRACE_BASE_INTERN_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* A slot holds the start of its string, and the string's length stands before the string. So a
- * lookup in a large table waits for two places in memory, not for four. */
+/* A slot holds the start of its string, and the string's length is stored before the string. So a
+ * lookup in a large table reads two places in memory, not four. */
 struct intern_slot {
 	uint32_t hash;	 /* lower half of the hash */
 	uint32_t number; /* of the string, + 1; 0: the slot is free */
@@ -20,13 +21,13 @@ struct intern {
 	struct intern_slot *slots;
 	size_t n_slots; /* a power of two, at least twice n, at most 2^32; or 0 */
 	uint32_t n;	/* number of strings */
-	char *bytes;	/* the strings, one after the other, each behind its length */
+	char *bytes;	/* the strings, one after the other, each after its length */
 	size_t used;	/* how much of `bytes` is used */
 	size_t *starts; /* where each string starts in bytes */
 };
 
-/* Finds the string or adds a copy of it; *ret_number is its number. Returns 1 when it is new, 0
- * when it was there, or -ENOMEM. */
+/* Finds the string or adds a copy of it; *ret_number is its number. Returns 1 if the string is new,
+ * 0 if it was there, or -ENOMEM. */
 int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *ret_number);
 
 /* The string of that number, which must exist; valid until the next one is added. */

@@ -59,9 +59,8 @@ int outfile__open(struct outfile *out, const char *path, struct error *err)
 		unlink(out->temp);
 		goto fail;
 	}
-	/* mkstemp() makes the file with mode 0600. A profile holds no secrets but addresses and
-	 * names, and whoever asked for it reads it. So it gets the mode that the umask gives any
-	 * new file. */
+	/* mkstemp() makes the file with mode 0600. A profile holds addresses and names, but no
+	 * other secrets. So it gets the mode that the umask gives any new file. */
 	mode_t mask = umask(0);
 
 	umask(mask);
