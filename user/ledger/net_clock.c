@@ -9,23 +9,21 @@
 #include "base/vector.h"
 #include "profile/parts.h"
 
-#define NS	   1e-9
-#define APART_NS   200000000ULL
-#define LEAST_NET  0.02 /* least_net() if a call's cost is not known */
-#define LEAST_MAX  0.5
-#define GRID	   400
-#define REACH	   3	  /* standard errors */
-#define MUCH	   10	  /* times the cost */
-#define IN_GAPS	   0.2	  /* largest share of cost in the CPU time of a gap */
-#define IN_WINDOWS 0.02	  /* least share of cost for a window to be used */
-#define BESIDE	   4	  /* gaps that are up to this many windows away are used */
-#define LEAST_N	   4	  /* windows needed for a spread */
-#define DOUBT	   3	  /* standard errors */
-#define LEAST_RATE 262144 /* bytes per net second: fewer are a log or a timer, not work */
-#define MOSTLY	   0.5
-#define LEARN_EVERY                                                                                \
-	64 /* F is estimated again after 1/64 more points, because fewer change
-		        * little */
+#define NS	    1e-9
+#define APART_NS    200000000ULL
+#define LEAST_NET   0.02 /* least_net() if a call's cost is not known */
+#define LEAST_MAX   0.5
+#define GRID	    400
+#define REACH	    3	   /* standard errors */
+#define MUCH	    10	   /* times the cost */
+#define IN_GAPS	    0.2	   /* largest share of cost in the CPU time of a gap */
+#define IN_WINDOWS  0.02   /* least share of cost for a window to be used */
+#define BESIDE	    4	   /* gaps that are up to this many windows away are used */
+#define LEAST_N	    4	   /* windows needed for a spread */
+#define DOUBT	    3	   /* standard errors */
+#define LEAST_RATE  262144 /* bytes per net second: fewer are a log or a timer, not work */
+#define MOSTLY	    0.5
+#define LEARN_EVERY 64 /* F is estimated again after 1/64 more points */
 
 void net_clock__init(struct net_clock *c, double call_ns, double spread)
 {

@@ -8,10 +8,8 @@
 
 #include "base/vector.h"
 
-#define PAGE 4096ULL
-#define MAX_OPS                                                                                    \
-	(1U << 17) /* entries and returns that wait; if there are more, the older half is
-			    * applied */
+#define PAGE	4096ULL
+#define MAX_OPS (1U << 17) /* entries and returns that wait; beyond that, half are applied */
 
 #ifndef MAP_HUGE_SHIFT
 #define MAP_HUGE_SHIFT 26

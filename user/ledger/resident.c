@@ -16,12 +16,10 @@
 #include "proc/process.h"
 #include "proc/smaps.h"
 
-#define PAGE	    4096ULL
-#define MAX_HEAPS   4096 /* heaps of arenas that are read: a few for each CPU */
-#define MAX_THREADS 4096 /* threads whose stack pointers are read */
-#define MAX_PAGES                                                                                  \
-	(1U << 24) /* pages that are counted one by one: 64 GiB, 128 MiB of
-				   * pagemap */
+#define PAGE	       4096ULL
+#define MAX_HEAPS      4096	  /* heaps of arenas that are read: a few for each CPU */
+#define MAX_THREADS    4096	  /* threads whose stack pointers are read */
+#define MAX_PAGES      (1U << 24) /* pages counted one by one: 64 GiB, 128 MiB of pagemap */
 #define CHUNK_PAGES    8192
 #define ARENA_HEAP_MAX (64ULL << 20) /* glibc's HEAP_MAX_SIZE, and its heaps' alignment */
 

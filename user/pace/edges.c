@@ -29,8 +29,8 @@ void pace__book(struct scheduler *sc)
 }
 
 /* A call in a process with a window costs more for each other process with a window on the same
- * file. The kernel visits the probes of all these processes, and awaits the return of some. Adds
- * this extra cost. Call it before the number of windows changes. */
+ * file. The kernel visits the probes of all these processes, and some of these probes also trap the
+ * return of the call. Adds this extra cost. Call it before the number of windows changes. */
 void pace__note_others(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n_open; i++) {
@@ -79,7 +79,7 @@ void pace__harvest(struct scheduler *sc)
 	}
 	if (n)
 		sc->ops->harvest(sc->ctx, due, n);
-	for (size_t i = 0; i < n; i++) /* the harvest may have changed windows.felt_ns */
+	for (size_t i = 0; i < n; i++) /* the harvest may have changed felt_ns */
 		pace__note_felt(sc, due[i]);
 	free(due);
 	sc->n_due = 0;
@@ -91,8 +91,8 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	double now =
 		sc->ops->adapt_interval(sc->ctx, p, cost - p->piece_cost_ns, cpu - p->piece_cpu_ns);
 
-	/* While a turn goes on, its interval is not raised to the one asked for. So the turn is
-	 * judged by what tracing costs at the present interval. */
+	/* The interval of a turn is not raised to the one asked for while the turn lasts. So the
+	 * turn is judged by what tracing costs at the present interval. */
 	p->windows.thinning.now = sc->limits.shared && now < 1 ? 1 : now;
 	p->piece_cost_ns = cost;
 	p->piece_cpu_ns = cpu;
@@ -113,9 +113,10 @@ void pace__restore_interval(struct scheduler *sc, struct paced *p)
 	p->windows.thinning.now = factor;
 }
 
-/* Is the process traced continuously, so that it is no window? A turn that may have to make room
- * for another process's turn counts as a window, however little it costs. (There may be nothing but
- * such turns to tell of a process. Whether turns are limited changes with the last free slot.) */
+/* Is the process traced continuously, not in a window? A turn that may have to make room for
+ * another process's turn counts as a window, however little it costs. (A process may have no other
+ * turns than such ones. The last free slot decides whether turns are limited, and this changes
+ * often.) */
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now)
 {
 	return p->windows.continuous &&
@@ -131,9 +132,9 @@ void pace__forget_turn(struct scheduler *sc, const struct paced *p)
 			sc->open[i--] = sc->open[--sc->n_open];
 }
 
-/* The process was held up while its probes came. It has made up for that in the WINDOWS_SETTLE_NS
- * since then. Its window begins now, and its clock is read now (set_window): what it did in the
- * meantime is no part of the window. */
+/* The process was held up while its probes were placed, and has made up for the delay in the
+ * WINDOWS_SETTLE_NS since then. Its window begins now, and its clock is read now (set_window): its
+ * work in the meantime is no part of the window. */
 void pace__begin_window(struct scheduler *sc, struct paced *p)
 {
 	uint64_t planned = p->start_ns;
@@ -144,8 +145,8 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	if (!p->windows.continuous && p->start_ns > planned)
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	/* Tracing began because the process was idle. It is no window, even if it ends soon, for
-	 * the moment was not chosen by chance. */
+	/* Tracing began because the process was idle. It is no window, even if it ends soon,
+	 * because the moment was not chosen at random. */
 	if (pace__is_stretch(sc, p, p->start_ns))
 		pace__restore_interval(sc, p);
 }
@@ -174,8 +175,8 @@ int pace__open_window(struct scheduler *sc, struct paced *p)
 	return 0;
 }
 
-/* From here on it takes some 10 ms until the probes are out. Until the kernel has finished, it
- * takes several times as long. Other processes' windows do not wait for that. */
+/* From here on it takes some 10 ms until no probe is hit any more. The kernel needs several times
+ * as long to finish the removal, but other processes' windows do not wait for that. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 {
 	if (p->settling) /* the window has not begun: it begins and ends now, empty */
@@ -188,8 +189,8 @@ void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns)
 	sc->ops->begin_close(sc->ctx, p);
 }
 
-/* Are its probes out? The sign is that none has been hit since the last look. (A process that made
- * no call since then may still have probes. That does not matter.) */
+/* Are its probes out? They are taken to be out if none was hit since the last check. (A process
+ * that made no call since then may still have probes, which does no harm.) */
 static bool is_closed(struct scheduler *sc, struct paced *p, uint64_t now)
 {
 	uint64_t before = p->calls;
@@ -226,8 +227,8 @@ void pace__end_close(struct scheduler *sc, struct paced *p)
 	pace__forget_turn(sc, p);
 }
 
-/* Ends all windows whose probes are out by now, and takes them in by one harvest. The harvest needs
- * the interval at which the windows sampled. So intervals change only after it. */
+/* Ends all windows whose probes are out by now, and harvests them together. The harvest needs the
+ * interval at which the windows sampled, so intervals change only afterwards. */
 void pace__end_closes(struct scheduler *sc)
 {
 	struct paced **closed = NULL;
@@ -266,11 +267,11 @@ enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t n
 	double cost, cpu;
 
 	pace__read_totals(sc, p, &cost, &cpu);
-	/* while a turn may have to make room for another's, its samples stay as they are */
+	/* while a turn may have to make room for another turn, its interval stays */
 	p->windows.thinning.most =
 		!sc->limits.shared || pace__is_stretch(sc, p, now) ? sc->limits.most_thinned : 1;
 	action = windows__step(&p->windows, now, cost, cpu);
-	/* in continuous tracing, samples need not be as close as in a window */
+	/* in continuous tracing, samples may be farther apart than in a window */
 	if (action == WINDOWS_NONE && pace__is_stretch(sc, p, now))
 		pace__restore_interval(sc, p);
 	return action;

@@ -6,10 +6,10 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS	(2 * S)	    /* unused budget of that time is kept */
-#define STRETCH_NS	(500 * MS)  /* over which a process is judged */
-#define STALE_NS	(1000 * MS) /* if no look comes for this time, the stretch is void */
-#define BUSY		2.5e-3 /* cost of all per wall time: with less, none can exceed its limit */
+#define CREDIT_NS	(2 * S)	    /* at most the budget of this time is saved up */
+#define STRETCH_NS	(500 * MS)  /* the stretch over which a process is judged */
+#define STALE_NS	(1000 * MS) /* if not judged for this time, the stretch is void */
+#define BUSY		2.5e-3 /* cost of all / wall time: with less, none can exceed its limit */
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for this time: the attempt has succeeded */
@@ -19,12 +19,12 @@
 #define CALM	      0.5
 #define EASY	      0.8
 #define GROWTH_WEIGHT 8
-#define GROWTH_HALF   (256 * 1024.0) /* bytes a second that get half of that weight */
-/* bytes of growth that a page fault counts as: it may be for memory that was given back */
+#define GROWTH_HALF   (256 * 1024.0) /* growth in bytes a second that gets half of that weight */
+/* bytes of growth for a page fault: few, because it may be for memory that was given back */
 #define FAULT_BYTES 1024.0
 #define CPU_WEIGHT  2
 #define FAVOUR	    4
-#define ROUND_NS    (20 * S) /* in which everybody who waits should have a turn */
+#define ROUND_NS    (20 * S) /* time in which each waiting process should get a turn */
 #define MIN_TURN_NS (500 * MS)
 
 static double between(double x, double low, double high)
@@ -60,7 +60,8 @@ void host__book(struct host *h, uint64_t now_ns, double cost_ns)
 
 	if (now_ns <= h->since_ns)
 		return;
-	h->rate = cost > 0 ? cost / wall : 0; /* < 0: windows are felt less than thought */
+	h->rate = cost > 0 ? cost / wall : 0; /* the cost is negative if windows cost less than was
+					       * booked */
 	least = -h->budget * h->cpus * CREDIT_NS;
 	h->debt_ns += cost - h->budget * h->cpus * wall;
 	if (h->debt_ns < least)
@@ -87,7 +88,7 @@ bool host__is_over(const struct host *h)
 
 bool host__coarsen(struct host *h, uint64_t now_ns)
 {
-	/* the rate counts, not the debt: a larger factor lowers the rate first */
+	/* the rate counts, not the debt, because a larger factor lowers the rate first */
 	return h->rate <= h->budget * h->cpus || thinning__coarsen(&h->thinning, &h->last, now_ns);
 }
 

@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Many processes share one budget: the machine's. This file decides when all of them are traced at
- * once and when in turn. It also decides whose turn is next, and when there is budget left to
- * spend. Arithmetic alone; the caller places and takes out the probes.
+/* Many processes share one budget of CPU time: the machine's. This file decides when all processes
+ * are traced at once and when in turn, whose turn is next, and when there is budget left. It is
+ * arithmetic alone; the caller places and removes the probes.
  *
- * There are two limits. Tracing may cost all processes together no more than a share of the CPU
- * time that the machine has (number of cores times elapsed time). And it may cost each process no
- * more than a share of the CPU time that the process itself uses. As long as both limits hold,
- * probes stand in everybody's code ("everywhere"), which is as exact as tracing gets. The first
- * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent. So a
- * program's start, which allocates in a burst, does not exceed the limit. The second is judged over
- * stretches of half a second. A process that is idle for most of a stretch may cost that share of a
- * core instead.
+ * There are two limits. For all processes together, tracing may cost no more than a share of the
+ * machine's CPU time (number of cores times elapsed time). For each process, it may cost no more
+ * than a share of the CPU time that the process itself uses. As long as both limits hold, probes
+ * are in the code of all processes ("everywhere"), which gives the most exact figures. The first
+ * limit is a leaky bucket: budget that was not spent in the last CREDIT_NS may still be spent. So
+ * the start of a program, which allocates in a burst, does not exceed the limit. The second limit
+ * is judged over stretches of half a second. A process that is idle for most of a stretch may cost
+ * that share of a core instead.
  *
- * When a limit is exceeded, probes are taken out of everybody's code. From then on they are in a
- * few processes at a time, for a window each (windows.h, which keeps the process's own limit). The
- * host's debt is what tracing has cost so far, less the share of the machine's time that it may
- * cost. No window is opened while this debt, together with what open windows are still expected to
- * cost, is above zero. So the windows together keep the limit on average.
+ * When a limit is exceeded, probes are removed from the code of all processes. From then on, a few
+ * processes at a time have probes, for a window each (windows.h, which keeps the process's own
+ * limit). The host's debt is what tracing has cost so far, less the share of the machine's time
+ * that it may cost. No window is opened while the sum of this debt and the further cost expected of
+ * open windows is above zero. So the windows together keep the limit on average.
  *
- * Whose turn it is: a process that has used no CPU since its last turn has allocated nothing, and
- * gets none. Of the others, the one is next whose age (the time since its last turn) times weight
- * is largest. A process of weight w gets w times as many turns as one of weight 1, and each gets
- * its turn. The weight is 1, up to 8 more for growth (resident set and page faults, read from
- * outside) and up to 2 more for CPU time.
+ * Whose turn it is: a process that has used no CPU time since its last turn has allocated nothing,
+ * and gets no turn. Of the others, the next is the one with the largest product of weight and time
+ * since its last turn. A process of weight w gets w times as many turns as one of weight 1, and
+ * every process gets turns. The weight is 1, up to 8 more for growth (resident set and page faults,
+ * read from outside) and up to 2 more for CPU time.
  *
  * A favoured process (scheduler__favour()) has FAVOUR times that weight. So it gets more of the
- * turns that the limit allows, and the others still get theirs.
+ * turns that the limit allows, and the others still get some.
  *
- * Processes that are traced cheaply keep their probes when their window ends. But such a turn is
- * limited to HOST_LONGEST_TURN_NS when other processes wait for a turn, and there is no free slot
- * for them or the limit is reached. A nearly idle process may cost a few per cent of a core, and
- * some such processes together can use up the whole budget.
+ * If tracing a process is cheap, its probes stay when its window ends. But such a turn is limited
+ * to HOST_LONGEST_TURN_NS if others wait for a turn and either no slot is free or the limit is
+ * reached. A nearly idle process may cost a few per cent of a core, and some such processes
+ * together can use up the whole budget.
  *
  * The return to tracing everywhere is tried when a forecast fits half of the budget, and no process
- * would exceed its own limit. The forecast is what is known of all processes: their cost per CPU
- * time, learnt in their windows, times the CPU time that they use now. The forecast leaves out
- * processes that are not traced but run code that has probes. What these cost shows only when the
+ * would exceed its own limit. The forecast is the sum over processes of their cost per CPU time,
+ * learnt in their windows, times the CPU time that they use now. The forecast leaves out processes
+ * that are not traced but run code that has probes. The cost of these processes shows only when the
  * return is tried. So each attempt that fails doubles the time to the next. */
 #ifndef MEMTRACE_PACE_HOST_H
 #define MEMTRACE_PACE_HOST_H
@@ -52,12 +52,14 @@ struct host {
 	double cpus;
 	bool everywhere;
 	uint64_t since_ns; /* when last booked */
-	double cost_ns;	   /* the machine's total then */
-	/* what samples took of the machine's total; the caller sets it before each booking */
+	double cost_ns;	   /* the machine's total cost then */
+	/* the part of the machine's total cost that samples took; the caller sets it before each
+	 * booking */
 	double samples_ns;
-	double debt_ns; /* cost beyond the budget so far; negative: what is left of it */
+	double debt_ns; /* cost so far less the budget so far; negative: budget is left */
 	double rate;	/* cost per wall ns between the last two bookings */
-	struct thinning_costs last; /* parts of that cost; samples_ns when last booked */
+	struct thinning_costs last; /* parts of the cost between the last two bookings;
+				     * last_samples_ns: samples_ns when last booked */
 	double last_samples_ns;
 	/* while probes are everywhere: the factor for the samples of all processes (a process with
 	 * a larger factor of its own keeps its own) */
@@ -73,21 +75,21 @@ struct host {
 
 /* One process of the host's. All zero: nothing is known. */
 struct host_process {
-	/* When the stretch by which it is judged began, and its totals then. */
+	/* When the stretch began by which the process is judged, and its totals then. */
 	uint64_t since_ns;
 	double cost_ns, samples_ns, cpu_ns;
 	/* Learnt. */
 	bool known;
-	double share;	    /* cost per CPU time while it is traced, when known */
+	double share;	    /* cost / CPU time while it is traced, if known is set */
 	double cpu_rate;    /* CPU time per wall time, smoothed */
 	double growth_rate; /* bytes per s that became resident, smoothed */
-	/* When last watched. */
-	uint64_t watched_ns, read_ns; /* of its CPU time; of its size (0: not yet) */
+	/* Times of the last readings, and what was read then. */
+	uint64_t watched_ns, read_ns; /* of its CPU time; of its size (0: none yet) */
 	double watched_cpu_ns;
-	bool is_idle; /* it had used next to none then */
+	bool is_idle; /* it had used almost no CPU time then */
 	uint64_t rss_bytes, faults;
 	bool favoured;
-	/* When its last turn ended, or when it was added; its CPU time then. */
+	/* When its last turn ended, or when it was added, and its CPU time then. */
 	uint64_t turn_ns;
 	double turn_cpu_ns;
 };
@@ -99,12 +101,12 @@ void host__begin(struct host *host, double budget, double own, unsigned cpus, ui
 /* Books the time since the last booking; cost_ns is the machine's total at now. */
 void host__book(struct host *host, uint64_t now_ns, double cost_ns);
 
-/* Is so much being spent that processes must be judged? */
+/* Does tracing cost so much that processes must be judged? */
 bool host__is_busy(const struct host *host);
-/* Is the host's limit exceeded? (Everywhere.) */
+/* Is the host's limit exceeded? Only while probes are everywhere. */
 bool host__is_over(const struct host *host);
-/* The host's limit is exceeded. Does tracing everywhere go on, if need be with all samples farther
- * apart? Call it after a booking. */
+/* Call it after a booking if the host's limit is exceeded. Can tracing everywhere continue, if need
+ * be with all samples farther apart? */
 bool host__coarsen(struct host *host, uint64_t now_ns);
 /* Is the process's own limit exceeded? Call it while probes are everywhere, every half a second or
  * more often, with its totals at now. samples_ns: the part of the cost that samples took. thinning:
@@ -114,11 +116,11 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);
 
-/* The probes have gone from everywhere; they are everywhere again. */
+/* The probes have been removed everywhere; they are everywhere again. */
 void host__left(struct host *host, uint64_t now_ns);
 void host__returned(struct host *host, uint64_t now_ns);
 
-/* Were probes everywhere from from_ns to to_ns? false also where probes have gone and come back
+/* Were probes everywhere from from_ns to to_ns? false, too, if probes were removed and put back
  * since from_ns. */
 bool host__was_everywhere(const struct host *host, uint64_t from_ns, uint64_t to_ns);
 
@@ -127,8 +129,8 @@ void host_process__learn(struct host_process *process, double cost_ns, double cp
 /* The process's turn is over, or the process is a new one. */
 void host_process__end_turn(struct host_process *process, uint64_t now_ns, double cpu_ns);
 
-/* Notes a process's CPU time, read from outside. Has it used any, so that a look at its size is
- * worth it? */
+/* Notes a process's CPU time, read from outside. Has it used any, so that its size should be
+ * read? */
 bool host_process__watch(struct host_process *process, uint64_t now_ns, double cpu_ns);
 /* Notes its size, read from outside. */
 void host_process__watch_size(struct host_process *process, uint64_t now_ns, uint64_t rss_bytes,
@@ -139,15 +141,15 @@ double host_process__urgency(const struct host_process *process, uint64_t now_ns
 
 #define HOST_LONGEST_TURN_NS 2000000000ull
 
-/* How long a turn may be while n_waiting others wait for n_slots slots: HOST_LONGEST_TURN_NS at
- * most; UINT64_MAX: nobody waits. */
+/* How long a turn may be while n_waiting other processes wait for n_slots slots:
+ * HOST_LONGEST_TURN_NS at most; UINT64_MAX: none waits. */
 uint64_t host__turn_ns(size_t n_waiting, size_t n_slots);
 
-/* May a window be opened now? pending_ns: what the open ones are still expected to cost. */
+/* May a window be opened now? pending_ns: the further cost that is expected of open windows. */
 bool host__may_open(const struct host *host, double pending_ns);
 
-/* Adds to *sum what tracing the process all the time would cost, per wall ns. Would that exceed its
- * own limit? */
+/* Adds to *sum what tracing the process all the time would cost, per wall ns. Would this cost
+ * exceed the process's own limit? */
 bool host_process__forecast(const struct host_process *process, const struct host *host,
 			    double *sum);
 /* Is it time to trace everywhere again? over: one process would exceed its own limit. */

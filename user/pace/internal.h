@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Private to the scheduler's files. scheduler.c has the run, and processes with probes of their
- * own. shared.c has probes in everybody's code, and turns. edges.c has totals, and the beginnings,
- * ends and results of windows. favours.c has processes that get more windows for a while. */
+ * own. shared.c has probes in the code of all processes, and turns. edges.c reads totals, and
+ * begins, ends and harvests windows. favours.c gives processes more windows for a while. */
 #ifndef MEMTRACE_PACE_INTERNAL_H
 #define MEMTRACE_PACE_INTERNAL_H
 
@@ -10,7 +10,7 @@
 #define MS 1000000ULL
 
 #define CLOSED_LOOK_NS (10 * MS)  /* how often to ask whether a window's probes are out */
-#define TICK_NS	       (100 * MS) /* how often to look at costs, and at whose turn it is */
+#define TICK_NS	       (100 * MS) /* how often costs and turns are checked */
 
 static inline uint64_t pace__now_ns(struct scheduler *sc)
 {
@@ -34,14 +34,14 @@ void pace__read_totals(struct scheduler *sc, struct paced *p, double *ret_cost, 
 double pace__machine_cost_ns(struct scheduler *sc);
 /* Adds the time and the machine's cost since the last call to the host's account. */
 void pace__book(struct scheduler *sc);
-/* Windows of several processes make each other more costly. Adds this extra cost. Call it before
- * the number of processes with windows of their own changes. */
+/* Windows of several processes at a time cost more than one by one. Adds this extra cost. Call it
+ * before the number of processes with windows of their own changes. */
 void pace__note_others(struct scheduler *sc);
 void pace__note_felt(struct scheduler *sc, struct paced *p);
 
 /* Appends to a list that grows. 0 or -ENOMEM. */
 int pace__add_due(struct paced ***due, size_t *n, size_t *room, struct paced *p);
-/* Gives all windows that are due to ops->harvest(). */
+/* Calls ops->harvest() for all windows that are due. */
 void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
 /* The factor of a process's sampling interval while it is traced continuously: the larger one of
@@ -63,7 +63,7 @@ void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
 /* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */
 enum windows_action pace__step(struct scheduler *sc, struct paced *p, uint64_t now);
-/* When something is to be done next about the process's window. */
+/* When pace__step() or another step is due for the process's window. */
 uint64_t pace__due_ns(const struct paced *p);
 
 /* --- favours.c --- */
@@ -77,7 +77,8 @@ void pace__forget_favour(struct scheduler *sc, struct paced *p);
 
 /* Does what is due. Returns when something is due again. */
 uint64_t shared__keep(struct scheduler *sc);
-/* Takes the probes out of everybody's code. end_ns: what they saw since then does not count. */
+/* Removes the probes from the code of all processes. end_ns: what they saw after this time does not
+ * count. */
 void shared__leave(struct scheduler *sc, uint64_t end_ns);
 
 #endif

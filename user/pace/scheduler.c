@@ -6,11 +6,11 @@
 #include "pace/internal.h"
 
 #define SPARE_EVERY_NS (200 * MS)
-#define QUIET_NS       (200 * MS) /* no window opens for so long after scheduler__is_quiet() */
+#define QUIET_NS       (200 * MS) /* no window opens in this time after scheduler__is_quiet() */
 
 /* --- own: each by its windows alone --- */
 
-/* How much of a core the machine has left idle of late. */
+/* Measures which share of a core the machine has left idle recently. */
 static void watch_spare(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc), idle;
@@ -47,7 +47,7 @@ static void step_own(struct scheduler *sc, struct paced *p, uint64_t now)
 	}
 }
 
-/* Does what is due of one process. Returns when something is due again. */
+/* Does what is due for one process. Returns when something is due again. */
 static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 {
 	uint64_t now = pace__now_ns(sc), due;
@@ -58,7 +58,8 @@ static uint64_t keep_own(struct scheduler *sc, struct paced *p)
 	    (p->windows.open || (now >= sc->rest_ns && sc->ops->can_open(sc->ctx, p))))
 		step_own(sc, p, now);
 	due = pace__due_ns(p);
-	/* It is due already, but no window may be opened yet: too many links are still to go. */
+	/* A window is due, but may not be opened yet: too many links of old probes are still being
+	 * closed. */
 	return due > now ? due : now + CLOSED_LOOK_NS;
 }
 
@@ -184,8 +185,8 @@ static void end_window(struct scheduler *sc, struct paced *p)
 		pace__end_close(sc, p);
 		return;
 	}
-	/* If the process was traced continuously from its beginning, no window is taken in: the
-	 * kernel's tables tell all. */
+	/* If the process was traced continuously from its beginning, no window is harvested: the
+	 * kernel's tables have everything. */
 	if (windows__end(&p->windows, now) && pieced) {
 		p->due = true;
 		p->end_ns = now;

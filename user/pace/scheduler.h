@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Puts probes in and takes them out, so that tracing keeps its limits: does what windows.h and
- * host.h decide. One scheduler for two cases.
+/* Puts probes in place and removes them, as windows.h and host.h decide, so that tracing keeps its
+ * limits. One scheduler for two cases.
  *
- *   own     each process has probes of its own, which come and go by its windows alone.
- *   shared  probes stand in everybody's code. While that exceeds no limit, they stay
- *	     ("everywhere"). Else they go, and processes get turns under the host's limit: a few
+ *   own     each process has probes of its own, which are in place in its windows only.
+ *   shared  probes are in the code of all processes ("everywhere") while this exceeds no limit.
+ *	     Else these probes are removed, and processes get turns under the host's limit: a few
  *	     processes at a time have probes of their own, for a window each.
  *
- * It sees processes, probes and the clock only through its ops, so that tests can run it over a
- * simulated machine. */
+ * The scheduler sees processes, probes and the clock only through its ops, so that tests can run it
+ * over a simulated machine. */
 #ifndef MEMTRACE_PACE_SCHEDULER_H
 #define MEMTRACE_PACE_SCHEDULER_H
 
@@ -21,35 +21,35 @@
 
 #define PACE_SLOTS 8 /* shared: windows at a time */
 
-/* Favoured processes: how many at a time, for how long, and how long such a process waits until it
- * may be favoured again. */
+/* Favoured processes: their number at a time, the length of a favour, and the time after which a
+ * process may be favoured again. */
 #define PACE_FAVOURED	    4
 #define PACE_FAVOUR_NS	    600000000000ull
 #define PACE_FAVOUR_REST_NS 3600000000000ull
 
 /* One process. All zero before scheduler__add(). */
 struct paced {
-	void *owner; /* whose it is: for the ops */
+	void *owner; /* the owner's object, for the ops */
 	struct windows windows;
 	struct host_process turn; /* shared */
 	bool begun, ended;
 	/* begin and end of the present or last window; all probes were in place between them */
 	uint64_t start_ns, end_ns;
-	bool settling; /* its probes have come, its window begins at start_ns */
-	bool closing;  /* the window is over, its probes are on their way out */
+	bool settling; /* its probes are in place, its window begins at start_ns */
+	bool closing;  /* the window is over, its probes are being removed */
 	bool cut;      /* its window is to end now (an exec); the owner may set it */
-	/* how many windows could not be opened or taken in; the ops may add to it, too */
+	/* number of windows that could not be opened or harvested; the ops may add to it, too */
 	uint64_t failed;
-	/* shared: what it has cost more so far because of other windows on the same file */
+	/* shared: extra cost so far, because of other processes' windows on the same file */
 	double extra_ns;
-	/* when it was favoured last, and until when; 0: never */
+	/* when it was favoured last, and when that favour ends; 0: never */
 	uint64_t favoured_ns, favoured_until_ns;
 	/* The scheduler's. */
 	bool over; /* its window ends as planned */
-	bool due;  /* its window is over and was not taken in yet */
+	bool due;  /* its window is over, but not harvested yet */
 	uint64_t open_ns, calls, closed_look_ns;
 	double open_cost_ns, open_cpu_ns;   /* totals when its window was opened, */
-	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last taken in */
+	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last harvested */
 	double noted_cost_ns, noted_felt_ns;
 };
 
@@ -57,12 +57,12 @@ struct paced {
 struct pace_ops {
 	/* ns */
 	uint64_t (*now_ns)(void *ctx);
-	/* Totals of a process so far: cost of its probes, as calibrated; the part of it that
+	/* Totals of a process so far: calibrated cost of its probes; the part of this cost that
 	 * samples took; and CPU time. */
 	void (*read_totals)(void *ctx, struct paced *process, double *ret_cost_ns,
 			    double *ret_samples_ns, double *ret_cpu_ns);
-	/* Called with all totals that are read: when windows open and close, and in between. NULL:
-	 * nobody wants them. */
+	/* Called with all totals that are read: when windows open and close, and in between. May be
+	 * NULL. */
 	void (*note_totals)(void *ctx, struct paced *process, uint64_t now_ns, double cpu_ns,
 			    double cost_ns);
 	/* Number of calls that its probes have seen, as of the last totals. */
@@ -72,7 +72,8 @@ struct pace_ops {
 	/* CPU time that the machine was idle so far, all CPUs. 0 or negative errno. */
 	int (*machine_idle_ns)(void *ctx, uint64_t *ret_ns);
 
-	/* May its probes be put in place now? false: too many are still on their way out. */
+	/* May its probes be put in place now? false: too many old probes are still being
+	 * removed. */
 	bool (*can_open)(void *ctx, struct paced *process);
 	/* Puts the process's own probes in place. It may set process->cut: the probes are then
 	 * taken out again at once. 0, or negative errno: there is nothing to place them on. */
@@ -87,27 +88,27 @@ struct pace_ops {
 	 * begins. What is seen from then on belongs to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
-	/* Takes in windows that are over, or pieces of them, from start_ns to end_ns. The processes
-	 * are in no order, and it may sort them. */
+	/* Harvests windows that are over, or pieces of windows, from start_ns to end_ns. The
+	 * processes are in no order, and the function may sort them. */
 	void (*harvest)(void *ctx, struct paced **processes, size_t n);
-	/* What its probes have counted, and no harvest has taken in, belongs to no window. */
+	/* Called for counts of its probes since the last harvest that belong to no window. */
 	void (*pass_over)(void *ctx, struct paced *process);
-	/* Has a window of the process been taken in? */
+	/* Was a window of the process harvested? */
 	bool (*has_windows)(void *ctx, const struct paced *process);
-	/* Sets its sampling interval by what its window, or a piece of it, has cost and used.
-	 * Returns that interval / the interval asked for. */
+	/* Sets its sampling interval by the cost and CPU time of its window, or of a piece of the
+	 * window. Returns the new interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
 	/* Sets the sampling interval to factor times the one asked for. The process's window is, or
-	 * has become, continuous tracing: it must not be taken for a sample of other times. */
+	 * has become, continuous tracing, so it is no sample of other times. */
 	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
-	/* Looks at all its blocks once more, at the end. */
+	/* Reads the contents of all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
 
-	/* Shared only. What all probes have cost the machine so far, and the part of it that
+	/* Shared only. What all probes have cost the machine so far, and the part of this cost that
 	 * samples took. */
 	double (*machine_cost_ns)(void *ctx, double *ret_samples_ns);
-	/* The probes in everybody's code: pause_all begins to take them out, all_gone tells if they
-	 * are gone, resume_all puts them back, all or none (0 or negative errno). */
+	/* The probes in the code of all processes: pause_all begins to remove them, all_gone tells
+	 * if all are removed, resume_all puts back all or none (0 or negative errno). */
 	void (*pause_all)(void *ctx);
 	bool (*all_gone)(void *ctx);
 	int (*resume_all)(void *ctx);
@@ -123,14 +124,15 @@ struct pace_limits {
 	 * continuous tracing */
 	double aim, steady;
 	bool shared;
-	double own;  /* shared: share of its own CPU time for one process, everywhere, */
+	double own;  /* shared: share of its own CPU time for one process, while probes are
+		      * everywhere, */
 	double host; /* and share of the machine's CPU time for all together; 0: no limit */
-	/* as aim, for a favoured process; no more than aim: such a process gets more turns
-	 * (shared), but no larger share. 0: no process is favoured */
+	/* as aim, for a favoured process. If it is no larger than aim, such a process gets more
+	 * turns (shared), but no larger share. 0: no process is favoured */
 	double favour;
 	unsigned cpus;
 	double spare; /* own: share of one core that the machine left idle before the run, 0..1 */
-	/* before windows are used, the sampling interval may become up to so many times the one
+	/* before windows are used, the sampling interval may become up to this many times the one
 	 * asked for */
 	unsigned most_thinned;
 	uint64_t period_ns; /* for tests: about the time from window to window; 0: a second */
@@ -148,28 +150,28 @@ struct scheduler {
 	size_t n_favoured;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
-	/* when that was last looked at; idle time of the machine until then; when to look next */
+	/* when spare was last measured; idle time of the machine until then; when to measure it
+	 * next */
 	uint64_t spare_since_ns, spare_idle_ns, spare_next_ns;
 	/* shared */
 	struct host host;
 	double begin_cost_ns, extra_ns;
-	struct paced *open[PACE_SLOTS]; /* processes that have a window now, or one that is closing
-					 */
+	struct paced *open[PACE_SLOTS]; /* processes whose window is open or closing */
 	size_t n_open;
 	bool was_busy, returning;
 	/* when to do these again */
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns;
-	uint64_t rest_ns;    /* no window is opened before; own, too */
+	uint64_t rest_ns;    /* no window is opened before this time; also for own */
 	uint64_t turn_ns;    /* how long a turn may be at present */
-	unsigned full_ticks; /* ticks in a row in which others waited for room */
-	size_t watch_next;   /* where the rounds over processes have come to */
-	size_t n_due;	     /* windows of ended processes that were not taken in yet */
+	unsigned full_ticks; /* ticks in a row in which others waited for a slot */
+	size_t watch_next;   /* the process at which the next round begins */
+	size_t n_due;	     /* windows of ended processes that are not harvested yet */
 };
 
 /* The run begins; shared: with probes everywhere. scheduler is all zero. */
 void scheduler__begin(struct scheduler *scheduler, const struct pace_ops *ops, void *ctx,
 		      const struct pace_limits *limits);
-/* Frees what it holds; the processes are their owners'. */
+/* Frees what the scheduler holds; the processes stay their owners'. */
 void scheduler__free(struct scheduler *scheduler);
 
 /* Adds a process. own: its probes are in place. start_ns: when tracing it began. 0 or -ENOMEM. */
@@ -182,46 +184,48 @@ uint64_t scheduler__keep(struct scheduler *scheduler);
 /* Do the limits allow that any process has more windows than others? */
 bool scheduler__may_favour(const struct scheduler *scheduler);
 
-/* The process gets more windows from now on, for PACE_FAVOUR_NS: it may cost limits.favour, and
- * where turns are shared out it has several times as many. The host's limit stays as it is. 0;
+/* The process gets more windows from now on, for PACE_FAVOUR_NS: tracing may cost it limits.favour,
+ * and with shared probes it gets several times as many turns. The host's limit stays as it is. 0;
  * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than it has; -EALREADY: it
- * is favoured, or was until PACE_FAVOUR_REST_NS ago or less; -EBUSY: PACE_FAVOURED others are;
- * -ESRCH: it has ended. */
+ * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED others
+ * are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
 /* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for
  * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
-/* Is a window open, or do its probes come or go? */
+/* Is a window open, or are its probes being placed or removed? */
 bool scheduler__has_window(const struct scheduler *scheduler);
 
-/* The caller is about to work for long, and calls nothing here meanwhile. A window that is open now
- * would last longer by that time. Is no window open? No window begins for 200 ms after
- * each call of this function. */
+/* Call it before long work, during which the caller calls nothing here. A window that is open now
+ * would last longer by that time. Is no window open? No window begins for 200 ms after each call of
+ * this function. */
 bool scheduler__is_quiet(struct scheduler *scheduler);
 
 /* The process has ended, and its last window ends with it. The process stays known until
- * scheduler__forget(), so that a harvest can take in its last window before that. */
+ * scheduler__forget(), so that its last window can be harvested before. */
 void scheduler__end(struct scheduler *scheduler, struct paced *process);
 void scheduler__forget(struct scheduler *scheduler, struct paced *process);
 
-/* Takes in all windows that are over, also those of processes that have ended. Call it before the
+/* Harvests all windows that are over, also those of processes that have ended. Call it before the
  * profiles of these processes are made. */
 void scheduler__harvest(struct scheduler *scheduler);
 
-/* Somebody else has taken all probes out at when_ns. Windows that were open are void, because what
- * became of their blocks was not seen. Continuous tracing counts up to when_ns. Which of the blocks
- * that it saw are left is judged by what can be seen now. All probes come back as after a gap. */
+/* Other code has removed all probes at when_ns. Windows that were open are void, because the ends
+ * of their blocks were not seen. Continuous tracing counts up to when_ns. Which of its blocks are
+ * left is judged by what can be read now. All probes are put back as after a gap. */
 void scheduler__withdraw(struct scheduler *scheduler, uint64_t when_ns);
 
-/* The run is over: takes in the last windows of all, and looks at all blocks once more. */
+/* The run is over: harvests the last window of each process, and reads the contents of all blocks
+ * once more. */
 void scheduler__stop(struct scheduler *scheduler);
 
-/* What the probes of all processes have cost since the beginning, ns, as felt. Shared. */
+/* Shared: cost of the probes of all processes since the beginning, as felt, ns. */
 double scheduler__machine_cost_ns(struct scheduler *scheduler);
 
-/* Must probes that the process lacks be put in place now? false: they come with its next window. */
+/* Must missing probes of the process be put in place now? false: they are placed for its next
+ * window. */
 bool paced__wants_probes(const struct paced *process);
 
 #endif

@@ -1,28 +1,29 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/internal.h"
 
-#define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while much is being spent, */
-/* and in the first second: a process that does nothing but allocate does so from the start */
+#define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much, */
+/* and in the first second: some processes only allocate, from their start on */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
-/* a tick is longer by this for each process: no more than 5,000 are looked at a second */
+/* each process makes a tick longer by this: no more than 5,000 are checked a second */
 #define TICK_EACH_NS  200000ULL
 #define MAX_TICK_NS   (500 * MS)
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read, in turn, */
-#define WATCH_IDLE_NS (1000 * MS) /* so often, of a process that used none */
-#define SIZES_A_TICK  64	  /* and whose size is read, of those that have used some */
-#define OFFERS_A_TICK 4		  /* processes that are asked in a tick, at most */
-#define FULL_TICKS    5		  /* full ticks in a row: there is no room */
-#define ATTACH_NS     (40 * MS)	  /* what it may take to open a window or to close some */
-/* While a window is opened, the kernel keeps all forks waiting, and asks every process that maps
- * the file. So afterwards no window is opened for REST times as long. */
+#define WATCH_IDLE_NS (1000 * MS) /* the time between two readings if it used none */
+#define SIZES_A_TICK  64	  /* and whose size is read, if they have used some */
+#define OFFERS_A_TICK 4		  /* most processes that are offered a turn in a tick */
+#define FULL_TICKS    5		  /* after this many full ticks in a row there is no room */
+#define ATTACH_NS     (40 * MS)	  /* time to open a window, or to close some, at most */
+/* While a window is opened, the kernel delays all forks, and visits every process that maps the
+ * file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define PIECE_NS       (2000 * MS)  /* a piece of a long window */
 #define MANY_PIECE_NS  (10000 * MS) /* the same, where probes are everywhere */
 
-/* Takes in windows that go on for long, piece by piece: the ledger knows a block only after a look
- * at it. Not for a process traced continuously from its beginning: the kernel's tables tell all. */
+/* Harvests long windows piece by piece, because the ledger knows a block only after a harvest. Not
+ * for a process that was traced continuously from its beginning: the kernel's tables have
+ * everything. */
 static void take_pieces(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
@@ -56,7 +57,7 @@ static void take_pieces(struct scheduler *sc)
 	}
 }
 
-/* --- shared: out of everybody's code, and back --- */
+/* --- shared: probes out of the code of all processes, and back --- */
 
 void shared__leave(struct scheduler *sc, uint64_t end)
 {
@@ -72,7 +73,8 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 		if (!paced__is_kept(p))
 			continue;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* the stretch may have lasted minutes, so that its cost rate says little of now */
+		/* the stretch may have lasted minutes, so its cost rate says little about the
+		 * present */
 		windows__cut(&p->windows, end, cost, cpu,
 			     turn->known ? turn->share * turn->cpu_rate : -1);
 		host_process__end_turn(turn, pace__now_ns(sc), cpu);
@@ -86,8 +88,8 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 	sc->return_look_ns = pace__now_ns(sc) + RETURN_LOOK_NS;
 }
 
-/* Have all processes' own probes gone? A window counts as closed when calls cease. But the calls of
- * an idle process cease while its probes are still there. */
+/* Have all processes' own probes gone? A window counts as closed when no probe is hit any more. But
+ * an idle process hits none while its probes are still there. */
 static bool own_are_gone(struct scheduler *sc)
 {
 	for (size_t i = 0; i < sc->n; i++)
@@ -97,8 +99,8 @@ static bool own_are_gone(struct scheduler *sc)
 	return true;
 }
 
-/* Probes come back everywhere. No process has probes of its own any more: a call that met both
- * would count twice. */
+/* Puts the probes back everywhere. No process has probes of its own any more, because a call that
+ * hits two probes counts twice. */
 static void come_back(struct scheduler *sc)
 {
 	int rc = sc->ops->resume_all(sc->ctx);
@@ -121,7 +123,7 @@ static void come_back(struct scheduler *sc)
 		pace__read_totals(sc, p, &cost, &cpu);
 		p->start_ns = pace__now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
-		p->windows.thinning.most = sc->limits.most_thinned; /* a turn may have lowered it */
+		p->windows.thinning.most = sc->limits.most_thinned; /* a turn may have changed it */
 		pace__restore_interval(sc, p); /* continuous tracing begins: it is no window */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
@@ -139,7 +141,7 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
-/* While probes are everywhere: takes them out if one process, or all together, cost too much. */
+/* While probes are everywhere: removes them if one process, or all together, cost too much. */
 static void watch_costs(struct scheduler *sc)
 {
 	uint64_t tick = TICK_EACH_NS * sc->n;
@@ -157,8 +159,8 @@ static void watch_costs(struct scheduler *sc)
 		: sc->was_busy				   ? BUSY_TICK_NS
 							   : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
-	/* The host's limit ends tracing everywhere only at the second busy look. At the first one,
-	 * nothing is known yet of the processes that cost so much. */
+	/* The host's limit ends tracing everywhere only at the second busy tick. At the first one,
+	 * nothing is known yet about the processes that cost so much. */
 	if (over ||
 	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));
@@ -199,7 +201,7 @@ static void close_turns(struct scheduler *sc)
 	}
 }
 
-/* What the open windows are still expected to cost. */
+/* The further cost that is expected of open windows. */
 static double pending_ns(const struct scheduler *sc, uint64_t now)
 {
 	double sum = 0;
@@ -218,7 +220,8 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 	return sum;
 }
 
-/* The process without a window that deserves one most, or NULL. *ret_n: how many would like one. */
+/* The most urgent process without a window, or NULL. *ret_n: number of processes that wait for
+ * one. */
 static struct paced *choose(struct scheduler *sc, uint64_t now, size_t *ret_n)
 {
 	struct paced *best = NULL;
@@ -267,10 +270,10 @@ static void open_turn(struct scheduler *sc, struct paced *p)
 	sc->rest_ns = pace__now_ns(sc) + REST * (pace__now_ns(sc) - begin);
 }
 
-/* How long the turn of a process that is traced cheaply may be. It has no limit while others find
- * room for their turns and the host's limit is not exceeded. (A few cheap processes together can
- * exceed it. After one expensive window, too, there is no room for a moment. That alone must not
- * limit the turn. So the turn has a limit only after FULL_TICKS full ticks.) */
+/* How long the turn of a process that is traced cheaply may be. It has no limit while there is room
+ * for the turns of others and the host's limit is not exceeded. (A few cheap processes together can
+ * exceed the host's limit. But after a single expensive window, too, there is no room for a moment,
+ * and this alone must not limit turns. So turns are limited only after FULL_TICKS full ticks.) */
 static uint64_t longest_turn_ns(const struct scheduler *sc, size_t n_waiting)
 {
 	if (n_waiting && (sc->full_ticks >= FULL_TICKS || sc->n_open == PACE_SLOTS))
@@ -288,7 +291,7 @@ static void open_next(struct scheduler *sc)
 
 	for (int offers = 0; offers < OFFERS_A_TICK && (p = choose(sc, now, &n)); offers++) {
 		full = sc->n_open == PACE_SLOTS || !host__may_open(&sc->host, pending_ns(sc, now));
-		/* all_gone: the probes everywhere must be out first, because a call that meets two
+		/* all_gone: the probes everywhere must be out first, because a call that hits two
 		 * probes counts twice */
 		if (full || sc->returning || now < sc->rest_ns || !sc->ops->all_gone(sc->ctx) ||
 		    is_near_end(sc, now))

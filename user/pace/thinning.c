@@ -3,16 +3,16 @@
 
 #define S 1000000000ULL
 
-/* Parts of the share that is allowed. EASY: what continuous tracing may cost to begin with. CALM:
+/* Parts of the share that is allowed. EASY: what continuous tracing may cost when it begins. CALM:
  * samples come closer again only if tracing then costs no more than this. LEAST: calls must leave
- * at least this for samples. If they leave less, there are so few samples that windows tell
+ * at least this for samples. If they leave less, there would be so few samples that windows tell
  * more. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
 /* How long a stretch must be to show that a smaller factor fits, at first (FINER_NS) and at most
- * (MAX_BACK_OFF_NS). SOON: for how many such stretches that factor must last; else it was tried too
- * early. */
+ * (MAX_BACK_OFF_NS). SOON: the number of such stretches for which the smaller factor must last;
+ * else it was tried too early. */
 #define FINER_NS	(5 * S)
 #define MAX_BACK_OFF_NS (60 * S)
 #define SOON		4
@@ -81,8 +81,8 @@ bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint6
 	unsigned factor = thinning__fit(t, c);
 
 	add(t, c);
-	/* Are calls too expensive by themselves? This stretch alone does not tell: it may have more
-	 * calls than the stretches before it. So all stretches together decide. */
+	/* Are calls too expensive by themselves? This stretch alone does not show that: it may have
+	 * more calls than the stretches before it. So all stretches together decide. */
 	if (!factor)
 		factor = fit_all(t, c->share, EASY);
 	if (!factor)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Chooses how far apart the samples of a process are while it is traced continuously. Arithmetic
- * alone; the caller sets the interval.
+/* Chooses how far apart the samples of a process are while it is traced continuously. This file is
+ * arithmetic alone; the caller sets the interval.
  *
  * The cost of continuous tracing has two parts. Each call costs the same. Each sample costs a walk
- * of the stack, and the longer the interval is, the fewer samples there are. Where calls alone fit
- * what is allowed, but calls with samples do not, samples are put farther apart than asked for.
- * (Few samples of the whole run tell more of what is live than many samples of some windows.) The
- * factor is the least power of two with which both parts fit. Windows are needed only where calls
- * are too expensive by themselves.
+ * of the stack, and the longer the interval is, the fewer samples there are. If the cost of calls
+ * is within the limit, but that of calls and samples is not, samples are put farther apart than
+ * asked for. (Few samples of the whole run tell more about live memory than many samples of some
+ * windows.) The factor is the least power of two with which both parts fit. Windows are needed only
+ * where calls are too expensive by themselves.
  *
- * The number of samples is taken to be inverse to the interval. For blocks larger than the interval
- * it goes down by less. Then tracing is still too expensive at the next look, and samples are put
- * farther apart again.
+ * The number of samples is assumed to be inverse to the interval. For blocks larger than the
+ * interval, there are more samples than that. Then the next check finds that tracing is still too
+ * expensive, and samples are put farther apart again.
  *
- * The way back. Samples come closer again when a smaller factor would have cost no more than CALM
- * of what was allowed, over at least FINER_NS. If that proves too expensive soon after, the next
+ * The way back. Samples come closer again when, over at least FINER_NS, a smaller factor would have
+ * cost no more than CALM of the limit. If this factor proves too expensive soon after, the next
  * attempt needs a stretch twice as long. So a program whose behaviour changes all the time has the
  * larger factor for most of its time. */
 #ifndef MEMTRACE_PACE_THINNING_H
@@ -24,20 +24,20 @@
 #include <stdint.h>
 
 struct thinning {
-	unsigned factor; /* of the interval asked for: a power of two; 1: it is as asked for */
-	unsigned most;	 /* largest factor allowed; 1: the interval is not to be touched */
+	unsigned factor; /* interval / interval asked for: a power of two */
+	unsigned most;	 /* largest factor allowed; 1: the interval must not change */
 	/* present interval / interval asked for; the caller sets it (in windows it is smaller) */
 	double now;
 	/* The stretch since the factor was last judged. */
 	uint64_t since_ns;
 	double calls_ns, samples_ns, other_ns; /* samples_ns: as if at the interval asked for */
-	/* When the factor was last made smaller (0: never), and how long a stretch must be before
-	 * that is tried again. */
+	/* When the factor was last made smaller (0: never), and how long a stretch must be before a
+	 * smaller one is tried again. */
 	uint64_t finer_ns, back_off_ns;
 };
 
-/* A stretch of tracing. calls_ns, samples_ns: what calls and samples have cost, at the present
- * interval. other_ns: all time of the stretch but samples_ns. share: what share of all its time
+/* A stretch of tracing. calls_ns, samples_ns: cost of calls and of samples, at the present
+ * interval. other_ns: all time of the stretch but samples_ns. share: the share of all its time that
  * tracing may cost, 0..1. */
 struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
@@ -46,16 +46,18 @@ struct thinning_costs {
 /* most: as above; 0 is 1. */
 void thinning__init(struct thinning *thinning, unsigned most);
 
-/* The factor with which continuous tracing would keep within costs->share, if all were as in that
- * stretch; 0: no factor that is allowed is enough. */
+/* The factor with which continuous tracing would cost no more than costs->share, if it costs as
+ * much as in that stretch; 0: no allowed factor is large enough. */
 unsigned thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
 /* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs
- * fit. If there is none, looks for one with which the costs of all stretches since the last
- * judgement fit. If there is one, sets a larger factor than now and returns true. */
+ * fit. If there is none, looks for a factor with which the costs of all stretches since the last
+ * judgement fit. If there is such a factor, sets it, or twice the present one if that is larger,
+ * and returns true. Returns false if there is none, or if the new factor would be above the largest
+ * allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

@@ -7,36 +7,37 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which nothing has paid for. At a limit of 1 %, it is paid for after a
- * second and a half. */
+/* Length of the first window, which is not paid for in advance. At a limit of 1 %, it is paid for
+ * after a second and a half. */
 #define FIRST_NS  (15 * MS)
 #define MIN_NS	  (6 * MS) /* mean lengths */
 #define MAX_NS	  (400 * MS)
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
-#define PERIOD_NS (1000 * MS) /* from window to window, where the budget allows */
-#define LOOK_NS	  (50 * MS)   /* between looks while tracing is continuous */
-#define GLANCE_NS (250 * MS)  /* between looks in a gap: it may have become busier, or idle */
-/* Unused budget is kept up to the larger one of two: CREDIT_NS, and the cost of CREDIT windows. */
+#define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
+#define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
+#define GLANCE_NS (250 * MS)  /* between steps in a gap: the process may become busier, or idle */
+/* Unused budget is saved up to a limit, the larger one of two: CREDIT_NS, and the cost of CREDIT
+ * windows. */
 #define CREDIT_NS (50 * MS)
 #define CREDIT	  6.0
 /* When a window has closed, the budget should on average already pay for this many further
  * windows. */
 #define RESERVE	    1.0
-#define RETURN	    0.5	 /* the next gap makes up for this part of the difference to that */
-#define LEAST_GAP   0.25 /* least mean gap / usual one, however much is paid for */
-#define LONGEST_GAP 4.0	 /* means at which the exponential distribution is cut off */
+#define RETURN	    0.5	 /* the next gap makes up for this part of the difference to RESERVE */
+#define LEAST_GAP   0.25 /* least mean gap / usual mean gap, however much budget is left */
+#define LONGEST_GAP 4.0	 /* the exponential distribution is cut off at this many means */
 /* debt up to the budget of this time may be chance */
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
-#define NOTICED	    0.25 /* cost / CPU time above which others notice a window */
-#define LIGHT	    10.0 /* most that pays for windows / CPU time: "Light work" */
+#define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
+#define LIGHT	    10.0 /* upper limit of time that pays for windows / CPU time: "Light work" */
 #define MIN_CPU	    1e-3 /* CPU time per wall time: less counts as idle */
 /* A process that used no CPU counts as idle only if at least this share of a core was free for it.
- * With less, it may be waiting for a core. */
+ * With less, the process may be waiting for a core. */
 #define IDLE		0.5
 #define IDLE_NS		(250 * MS) /* for this time a process must be idle to count as idle */
 #define LASTING_NS	(5 * S)	   /* continuous for this time: the attempt has succeeded */
-#define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each that fails */
+#define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each attempt that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
 static double uniform(struct windows *w)
@@ -48,7 +49,8 @@ static double uniform(struct windows *w)
 	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
 }
 
-/* Exponential with mean 1, cut off at LONGEST_GAP, which takes T / (e^T - 1) off the mean. */
+/* Exponential with mean 1: it is cut off at T = LONGEST_GAP, which lowers the mean by T / (e^T -
+ * 1), and scaled again. */
 static double exponential(struct windows *w)
 {
 	const double T = LONGEST_GAP;
@@ -128,9 +130,9 @@ static double earning_rate(const struct windows *w)
 	return between(earned(w, 1, w->cpu_rate), MIN_CPU, 1e6);
 }
 
-/* What a window costs the debt, per wall ns, when probes take felt of the cpu that the process
- * uses. Where whoever waits for the process notices the window, it costs at least what a gap of the
- * same length pays with all that it earns ("Touched requests" in windows.h). */
+/* What a window adds to the debt, per wall ns. felt: cost as felt, cpu: the process's CPU time,
+ * both per wall ns. If users of the process notice the window, it adds at least all that the
+ * process earns in a gap of the same length ("Touched requests" in windows.h). */
 static double charge(const struct windows *w, double felt, double cpu)
 {
 	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;
@@ -155,8 +157,8 @@ static double window_debt_ns(const struct windows *w, double stretch)
 	return fmax(rate * (stretch * mean_length_ns(w) + WINDOWS_SETTLE_NS) + w->edge_cost_ns, 0);
 }
 
-/* Draws the gap that begins now, and the window at its end. The second window comes as soon as it
- * is paid for: a run may be short. */
+/* Draws the length of the gap that begins now, and of the window at its end. The second window
+ * comes as soon as it is paid for, because a run may be short. */
 static void draw_gap(struct windows *w)
 {
 	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
@@ -173,8 +175,8 @@ static double credit_ns(const struct windows *w)
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));
 }
 
-/* The debt at which the next window comes. It is never so low that more unused budget would be
- * needed than is kept. */
+/* The debt at which the next window comes. Credit is limited (credit_ns()), so this debt is never
+ * below the limit. */
 static double open_at_ns(const struct windows *w)
 {
 	return fmax(fmin(w->open_at_ns, -window_debt_ns(w, w->stretch)), -credit_ns(w));
@@ -182,26 +184,26 @@ static double open_at_ns(const struct windows *w)
 
 /* --- books --- */
 
-/* Share of a core that the process might have had, and did not want. */
+/* Share of a core that was free for the process, but not used by it. */
 static double rest(const struct windows *w)
 {
 	return w->sleeps && !w->open ? 1 : w->spare;
 }
 
-/* What the process feels of a calibrated cost in the present state. */
+/* The felt cost for a calibrated cost, in windows or in continuous tracing. */
 static double felt(const struct windows *w, double cost_ns)
 {
 	return w->continuous ? cost_ns : w->felt * cost_ns;
 }
 
-/* Books the stretch since the last change. window: all of it was a window. Returns the calibrated
- * cost of the stretch as a share of its CPU time, or of the time for which a core was idle if that
- * was longer. */
+/* Adds the stretch since the last change to the accounts. window: all of it was a window. Returns
+ * the calibrated cost of the stretch as a share of its CPU time, or of the time for which a core
+ * was idle if that was longer. */
 static double book(struct windows *w, bool window, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
-	/* not while probes come and go, because most of that time few probes are in place */
+	/* not while probes are placed or removed, because few are in place for most of that time */
 	bool noticed = window && !w->continuous && wall > 0;
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;
@@ -271,8 +273,8 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 	}
 	if (!thinning__coarsen(&w->thinning, costs, now_ns))
 		return false;
-	/* The new interval is not blamed for the debt so far. Otherwise the next look, by chance,
-	 * could end the tracing. */
+	/* The debt so far does not count against the new interval. Otherwise the next step could
+	 * end the tracing by chance. */
 	w->borne_ns = w->debt_ns;
 	return true;
 }
@@ -298,7 +300,8 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 		if (w->continuous ||
 		    ((w->n_cheap >= CHEAP || w->n_windows == 1) && may_try(w, now_ns))) {
 			if (!w->continuous) {
-				/* an attempt, for the process may only have been silent */
+				/* an attempt, because the process may have been idle only for a
+				 * while */
 				begin_attempt(w, now_ns);
 				w->borne_ns = 0;
 				thinning__begin(&w->thinning, thinning__fit(&w->thinning, &since),
@@ -320,7 +323,7 @@ static enum windows_action step_open(struct windows *w, uint64_t now_ns, double 
 	return WINDOWS_CLOSE;
 }
 
-/* Plans the next look for when the process is expected to have paid for the next window. */
+/* Plans the next step for the time when the process will probably have paid for the next window. */
 static void plan_look(struct windows *w, uint64_t now_ns)
 {
 	double rate = w->budget * earning_rate(w);
@@ -329,8 +332,8 @@ static void plan_look(struct windows *w, uint64_t now_ns)
 		now_ns + (uint64_t)between((w->debt_ns - open_at_ns(w)) / rate, 1 * MS, GLANCE_NS);
 }
 
-/* In a gap: has the process used less of a core than tracing may cost, for long enough, and does it
- * owe nothing? */
+/* In a gap: has the process used less of a core than tracing may cost, for long enough, and has it
+ * no debt in the second account? */
 static bool is_idle(struct windows *w, uint64_t now_ns, double wall_ns, double used_ns)
 {
 	if (rest(w) < IDLE || used_ns >= w->steady * rest(w) * wall_ns)
@@ -369,7 +372,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 	double cost = felt(w, cost_ns - w->cost_ns), wall = (double)(now_ns - w->since_ns);
 	bool first = w->n_windows <= 1;
 
-	/* the first window's opening is not known, and an attempt's is not like a window's */
+	/* the cost of the first opening is not known, and an attempt's opening is unlike a
+	 * window's */
 	if (action == WINDOWS_OPEN && !w->attempt) {
 		w->opening_cost_ns = cost;
 		w->opening_ns = wall;
@@ -393,8 +397,8 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		begin_attempt(w, now_ns);
 		thinning__begin(&w->thinning, 1, now_ns);
 		w->borne_ns = 0;
-		/* idle_debt_ns pays for the attempt. Its debt begins without credit, for it may
-		 * fail. */
+		/* idle_debt_ns pays for the attempt, whose own debt begins without credit, because
+		 * it may fail. */
 		w->debt_ns = 0;
 		w->next_ns = now_ns + (uint64_t)LOOK_NS;
 		return;
@@ -422,12 +426,12 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 		book_time(w, now_ns);
 	book(w, w->open, now_ns, cost_ns, cpu_ns);
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->attempt = false; /* no failure: the attempt was not ended by its own cost */
+	w->attempt = false; /* the attempt did not fail: its cost is not the reason for its end */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
 	w->stretch = 0.5 + uniform(w);
-	/* The next window needs only its own cost paid, and no random gap: when it opens is
-	 * decided by the host. */
+	/* The next window needs no random gap, only that its own cost is paid: host.h decides when
+	 * it opens. */
 	w->open_at_ns = 0;
 	w->next_ns = now_ns;
 }

@@ -1,48 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a process is traced, so that tracing costs it no more than a share of its CPU time: always,
- * when that fits; else in short windows. Arithmetic alone; the caller opens and closes the probes.
+/* Decides when a process is traced, so that tracing costs it no more than a share of its CPU time:
+ * always, if this costs no more; else in short windows. This file is arithmetic alone; the caller
+ * places and removes the probes.
  *
- * Cost is the number of hits of probes times what a hit costs by calibration. While probes are in
+ * Cost is the number of hits of probes times the calibrated cost of a hit. While probes are in
  * place, cost accrues at a rate that depends on the program: c ns per ns of its CPU time. If c is
  * no more than the share allowed for continuous tracing (steady), tracing is continuous. Else there
- * are windows, and gaps in which the process works off what the windows cost. Windows may cost the
- * share b. The debt D is cost so far less b times CPU time so far. It decides when the next window
- * comes. A prediction could not, for a process may be busy, idle or stopped at any time. The debt
- * is looked at several times a second.
+ * are windows, and gaps in which the process works off the cost of the windows. Windows may cost
+ * the share b. The debt D is cost so far less b times CPU time so far. The debt, which is checked
+ * several times a second, decides when the next window comes. A prediction cannot, because a
+ * process may be busy, idle or stopped at any time.
  *
  * Windows are so long that one comes about every second, but their length has limits. With very
  * short windows, most of the time would go into opening and closing, while few probes are in place.
  * So a window is no shorter than a fifth of the time that opening and closing take. A very long
- * window would be a stall of its own. The precision of a run depends more on the number of windows
- * than on their length. When the least length was lowered from 12 ms to 6, loops of malloc had 9 to
- * 11 windows in 20 s. Before they had 3 to 8, at the same cost. The length is drawn uniformly
+ * window would hold the process up noticeably. The precision of a run depends more on the number of
+ * windows than on their length. When the least length was lowered from 12 ms to 6, loops of malloc
+ * had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly
  * between 0.5 and 1.5 of its mean.
  *
- * Felt cost. In windows a process loses more time than its calls cost by calibration. The calls
- * find the kernel's code in no cache, and placing and removing probes holds the process up. Lost
- * throughput divided by calibrated cost, both as shares of CPU time, was measured beside an
- * untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
+ * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
+ * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
+ * up. Lost throughput divided by calibrated cost, both as shares of CPU time, was measured beside
+ * an untraced twin (docs/overhead.md). In windows this ratio is 1.0 to 1.3, mean 1.2, for loops of
  * malloc and free; while tracing is continuous it is 1.03 to 1.09. So what windows cost is
  * multiplied by WINDOWS_FELT, in the debt and in what is printed (felt_ns). Where the process
  * itself has shown another ratio, this one is used (windows__feel(): nginx 1.4 to 1.7).
  *
  * Touched requests. A request to a server takes longer while a window is open: with redis-server
  * three times as long. When windows took 1.4 % of the time, they cost redis-server only 1 %, but
- * the requests in windows made up its p99. So if probes take more than a quarter of a process's CPU
- * time in windows, a window costs at least what a gap of the same length pays with all that the
- * process earns. Then at a limit of 1 % windows take one hundredth of the time, and one request in
- * a hundred is touched. (Where probes take less, requests hardly take longer, and windows may be
- * longer.)
+ * the requests in windows determined its 99th percentile. So a window in which probes take more
+ * than a quarter of the CPU time is charged at least all the time that the process earns in a gap
+ * of the same length. Then at a limit of 1 % windows take one hundredth of the time, and one
+ * request in a hundred is touched. (Where probes take less, requests hardly take longer, and
+ * windows may be longer.)
  *
  * Light work. A process that uses a tenth of a core and is slowed twenty times in a window uses all
- * of a core there. Suppose that only its own CPU time paid for that. Then there would be one window
- * in fifteen seconds at a limit of 1 %, and one request in a thousand would be touched. So the part
- * of a core that the process did not use pays as well, as far as the machine has so much idle. Then
+ * of a core there. Suppose that only its own CPU time paid for windows. Then there would be one
+ * window in fifteen seconds at a limit of 1 %, and one request in a thousand would be touched. So
+ * the part of a core that the process did not use pays as well, as far as the machine is idle. Then
  * windows take one hundredth of the time and cost no more than one hundredth of a core. They touch
  * one request in a hundred, as with a process that always works. But at most LIGHT times the
- * process's CPU time counts. So a process that is silent for long saves up nothing for windows in
- * the work that comes afterwards. On a machine that has nothing idle, windows cost one hundredth of
- * the process's own CPU time, and touch fewer requests.
+ * process's CPU time counts. So a process cannot save up budget in a long idle time for windows in
+ * the work that follows. On a machine without idle time, windows cost one hundredth of the
+ * process's own CPU time, and touch fewer requests.
  *
  * Gaps. Let C be what a window is expected to add to the debt. The gap behind window k ends when
  * the process has worked off
@@ -51,8 +52,8 @@
  *
  * where D_k is the debt when the window has closed. e_k is exponential with mean 1, truncated at 4
  * and scaled to have mean 1 again. So gaps of every length occur: whatever the age at which blocks
- * die, some of them die just in front of a window's opening. (Gaps uniform in 0.5 to 1.5 of their
- * mean leave a hole. No death at an age between one window's length and half a gap was ever seen.)
+ * end, some end just before a window opens. (If gaps were uniform in 0.5 to 1.5 of their mean, no
+ * end at an age between a window's length and half a gap would ever be seen.)
  *
  * Why the limit is kept. E[D_k+1 + C] = E[D_k + C - m_k + C] = E[D_k + C] / 2. So the difference
  * between the debt and -C is halved from window to window, whatever its cause (chance, a wrong C, a
@@ -61,31 +62,32 @@
  * whole debt: then E[(1 - e)^2] = 1, and V has no bound.) The debt is bounded and the cost grows
  * with the CPU time, so cost / CPU time goes to b.
  *
- * Paid in advance. A window is opened only when D + C <= 0, C being that of this very window: its
- * length is drawn when the gap begins. So the limit holds whenever the run ends, also just behind a
- * window. That is why the debt hovers about -C and not 0: after most windows there is enough left
- * for another one at once. By simulation: up to the 90 % quantile gaps differ from exponential ones
- * by at most a tenth of the mean. Only the first window is not paid for: it shows what windows
- * cost.
+ * Paid in advance. A window is opened only when D + C <= 0, where C is the expected cost of this
+ * very window: its length is drawn when the gap begins. So the limit holds whenever the run ends,
+ * also just behind a window. That is why the debt stays near -C and not near 0: after most windows
+ * the budget would pay for another one at once. By simulation: up to the 90 % quantile gaps differ
+ * from exponential ones by at most a tenth of the mean. Only the first window is not paid for in
+ * advance: it shows what windows cost.
  *
  * Idle processes. While tracing is continuous, a process that is mostly idle may cost the share of
  * one core, if the machine has idle time for that. Such a process costs little, and windows would
- * see little of it. (A process that gets no CPU because others have it is not idle: it is ready to
- * run. `spare` and `sleeps` tell.) For this there is a second account, in which wall time pays as
- * well (idle_debt_ns). It is cost less steady times the larger one of two: CPU time, or the wall
- * time in which the process slept or the machine had a core idle.
+ * see little of it. (A process that waits for a CPU is not idle. `spare` and `sleeps` show the
+ * difference.) For this there is a second account, in which wall time pays as well (idle_debt_ns).
+ * It is cost less steady times the larger one of two: CPU time, or the wall time in which the
+ * process slept or the machine had a core idle.
  *
- * Two conditions end a gap at once and begin continuous tracing, even if windows are not paid for
- * yet. For a while the process has used less of a core than tracing may cost. And it owes nothing
- * in the second account. A process with two cheap windows in a row is traced continuously, too. If
- * continuous tracing proves too expensive within LASTING_NS, the next attempt comes twice as late.
- * So in a program that works in bursts, continuous tracing meets only the beginnings of bursts.
+ * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
+ * conditions. For a while the process has used less of a core than tracing may cost, and the debt
+ * of the second account is not above 0. A process with two cheap windows in a row is traced
+ * continuously, too. If continuous tracing proves too expensive within LASTING_NS, the next attempt
+ * comes twice as late. So in a program that works in bursts, continuous tracing meets only the
+ * beginnings of bursts.
  *
  * Favour. A process may get a larger budget for some time (windows__favour()). Its windows then
  * keep their length and come more often, because the precision depends on their number.
  *
- * Samples. Where continuous tracing is too expensive because of its samples, they are put farther
- * apart first (thinning.h). */
+ * Samples. If continuous tracing is too expensive because of its samples, they are first put
+ * farther apart (thinning.h). */
 #ifndef MEMTRACE_PACE_WINDOWS_H
 #define MEMTRACE_PACE_WINDOWS_H
 
@@ -96,21 +98,22 @@
 
 #define WINDOWS_FELT	  1.2
 #define WINDOWS_FELT_MOST 3
-/* While the probes come, the process is held up. It makes up for that in this time after they have
- * come. The window begins only afterwards: calls in this time are not counted, but what they cost
- * counts as cost of the window. */
+/* Placing probes holds the process up. In this time afterwards, it makes up for the delay, and only
+ * then does the window begin. Calls in this time are not counted, but their cost is part of the
+ * window's cost. */
 #define WINDOWS_SETTLE_NS 3000000
 
 enum windows_action {
 	WINDOWS_NONE,
 	WINDOWS_OPEN,  /* put the probes in place */
-	WINDOWS_CLOSE, /* take them away */
+	WINDOWS_CLOSE, /* remove the probes */
 };
 
 struct windows {
 	double budget; /* share of CPU time for windows, 0..1; 0: no limit */
 	double steady; /* the same for continuous tracing; no less than budget */
-	double spare;  /* idle share of one core on the machine, 0..1; the caller sets it */
+	double spare;  /* the share of one core that is idle on the machine, 0..1; the caller sets
+		        * it */
 	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller sets it
 			* in gaps */
 	/* part of the total cost that samples took; the caller sets it with each total that it
@@ -120,22 +123,22 @@ struct windows {
 	uint64_t random;	  /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
-	double scale;	  /* of lengths and gaps, 1 but in tests */
-	double often;	  /* windows come so many times as often: windows__favour() */
+	double scale;	  /* factor of lengths and gaps, 1 except in tests */
+	double often;	  /* windows come this many times as often: windows__favour() */
 	/* Time and totals at the last change. */
 	uint64_t since_ns;
 	double cost_ns, cpu_ns, since_samples_ns;
 	/* Learnt. */
-	double debt_ns; /* cost beyond the budget so far; negative: what is left of it */
-	/* continuous: the part of the debt that samples farther apart are to make up for */
+	double debt_ns; /* cost so far less the budget so far; negative: budget is left */
+	/* continuous: the part of the debt that samples farther apart shall make up for */
 	double borne_ns;
 	double open_at_ns;   /* the debt at which the next window comes */
 	double idle_debt_ns; /* the second account: "Idle processes" above */
 	double felt;	     /* felt cost of windows / their calibrated cost */
 	double cost_rate;    /* felt cost per wall ns in a window, smoothed; 0: not known */
 	double used_rate;    /* CPU time per wall ns in a window, smoothed */
-	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: probes
-			      * are in place meanwhile */
+	double edge_cost_ns; /* what opening and closing add to a window's cost, smoothed: some
+			      * probes are in place meanwhile */
 	double edge_ns;	     /* time that opening and closing take, smoothed */
 	double opening_cost_ns, opening_ns;
 	double cpu_rate;  /* CPU time per wall ns between windows, smoothed */
@@ -143,13 +146,14 @@ struct windows {
 	double stretch;	  /* length of the next window / length_ns: drawn in advance */
 	/* The way back from idleness. */
 	bool attempt;			  /* this continuous tracing began as an attempt */
-	uint64_t idle_since_ns;		  /* in a gap: it has used next to no CPU since */
+	uint64_t idle_since_ns;		  /* in a gap: since then the process has used almost no CPU
+					   * time */
 	uint64_t attempt_ns, back_off_ns; /* last attempt; delay to the next one */
 	unsigned n_cheap; /* windows in a row so cheap that tracing could be continuous */
 	/* For reports. */
 	uint64_t n_windows, windows_ns, continuous_ns;
 	double windows_cost_ns; /* calibrated cost of windows and their edges */
-	double felt_ns;		/* what they cost beyond that, as felt */
+	double felt_ns;		/* felt cost of windows less windows_cost_ns */
 };
 
 /* Begins at now, with the probes in place: the first window, which decides if tracing is
@@ -163,8 +167,8 @@ void windows__set_period(struct windows *windows, uint64_t period_ns);
 
 /* From now on windows may cost the share budget, and continuous tracing the share steady (which
  * counts as budget if it is less). Windows are as long as before, and come more often, or less
- * often, by the ratio of the two budgets. The debt stays, so the change is neither paid for nor
- * rewarded. Nothing changes where there is no limit. budget: more than 0. */
+ * often, by the ratio of the two budgets. The debt stays the same. Nothing changes where there is
+ * no limit. budget: more than 0. */
 void windows__favour(struct windows *windows, double budget, double steady);
 
 /* Call at next_ns or later, with the totals at now. Returns what is to be done; after it is done,
@@ -176,24 +180,23 @@ enum windows_action windows__step(struct windows *windows, uint64_t now_ns, doub
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
-/* Something else decides when this process is traced (host.h): its probes go out now, whatever was
- * planned. now_ns: may be in the past, if the probes went earlier. cost_ns, cpu_ns: the totals at
- * now_ns. cost_rate: recent cost per wall ns; negative: take the rate since the last change. It is
- * not learnt when the probes are out already. windows__step() opens the next window when it can be
- * paid for. */
+/* Another file decides when this process is traced (host.h): its probes are removed now, whatever
+ * was planned. now_ns: may be in the past, if the probes were removed earlier. cost_ns, cpu_ns: the
+ * totals at now_ns. cost_rate: recent cost per wall ns; negative: use the rate since the last
+ * change. No rate is learnt if the probes were out already. windows__step() opens the next window
+ * when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate);
-/* The process's probes are in place now, for as long as somebody else wants. cost_ns, cpu_ns: the
- * totals now. */
+/* The process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
 /* The window that was opened last did not come about: the process has ended before its probes had
  * settled. */
 void windows__withdraw(struct windows *windows);
 
-/* The process feels its windows as `felt` times their calibrated cost. felt_ns is changed for all
- * windows, past ones included. Of the difference, at most the cost of one window goes into the
- * debt. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and one above WINDOWS_FELT_MOST as
+/* The process feels its windows as `felt` times their calibrated cost. felt_ns is corrected for all
+ * windows, past ones included. The debt changes by the difference, but by at most the cost of one
+ * window. A factor below WINDOWS_FELT counts as WINDOWS_FELT, and one above WINDOWS_FELT_MOST as
  * WINDOWS_FELT_MOST. */
 void windows__feel(struct windows *windows, double felt);
 

@@ -24,7 +24,7 @@ struct child_task {
 	/* open_other and read run in the child. open_other runs as user nobody, before the child is
 	 * sealed. It opens another file that the file behind file_fd names, and returns a
 	 * descriptor or -1. If open_other is NULL, the other file is the one behind other_fd. read
-	 * runs after sealing: it reads the files and writes the parent's data to out. read's
+	 * runs after sealing: it reads the files and writes data for the parent to out. read's
 	 * argument other_fd is -1 when there is no other file. */
 	int (*open_other)(int file_fd, void *ctx);
 	enum child_exit (*read)(FILE *out, int file_fd, int other_fd, void *ctx);
