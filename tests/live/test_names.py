@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Names and lines: of inlined functions, of a JIT's code, of the kernel's mappings, and from debug files. Files may exist
-only below the target's root, and targets may lie."""
+"""Names and lines of inlined functions, of a JIT's code and of the kernel's mappings, and names from debug files. Some
+files exist only below the target's root, and some targets give false data."""
 import contextlib
 import http.server
 import json
@@ -59,7 +59,7 @@ def names_of_inlined_functions():
 
 @test(beside=True)
 def names_without_inlined_functions():
-    """--no-inline: the profile has the functions as compiled, and no lines."""
+    """With --no-inline the profile has the functions as compiled, and no lines."""
     with Target("names") as target:
         _, profile = trace(target, "--no-inline")
     stack = the_stack(profile, INLINED)
@@ -84,7 +84,7 @@ def other_target(*command, wrapper=()):
 
 
 def strip_into(directory, name="names"):
-    """A copy of the program without symbols, its debug file beside it in .debug/."""
+    """Makes a copy of the program without symbols, with its debug file in .debug/. Returns both paths."""
     for tool in ("objcopy", "strip"):
         need_tool(tool)
     path = os.path.join(directory, name)
@@ -98,7 +98,7 @@ def strip_into(directory, name="names"):
 
 @test(beside=True)
 def names_from_debug_file():
-    """Names come from the debug file beside the program; not if it belongs to another program."""
+    """Names come from the debug file beside the program, unless this file belongs to another program."""
     with place() as directory:
         path, debug = strip_into(directory)
         with other_target(path) as target:
@@ -113,7 +113,7 @@ def names_from_debug_file():
 
 @test(beside=True)
 def names_from_debug_file_in_container():
-    """The debug file is below the target's root, which only its mount namespace shows."""
+    """The debug file is below the target's root, and exists only in the target's mount namespace."""
     need_tool("unshare")
     with place() as directory:
         inside = os.path.join(directory, "inside")
@@ -174,7 +174,7 @@ def names_from_debuginfod():
 
 @test(beside=True)
 def names_of_the_vdso():
-    """A signal handler that interrupts the vdso: its stack is unwound through the vdso."""
+    """The stack of a signal handler that interrupts the vdso is unwound through the vdso."""
     with Target("names") as target:
         truth, profile = trace(target)
     stacks = stacks_of(profile, TICK)
@@ -196,7 +196,7 @@ def perf_map(pid):
 
 @contextlib.contextmanager
 def names_with_map(make):
-    """The profile and the JIT's stack, after make(path) has made the target's perf map."""
+    """Returns the profile and the JIT's stack. make(path) makes the target's perf map."""
     with Target("names") as target:
         path = perf_map(target.pid)
         try:
@@ -262,7 +262,7 @@ def hostile_perf_map_directory():
 
 @test(beside=True)
 def hostile_perf_map_huge():
-    """A perf map of a gigabyte of zeros is not read to its end; its valid lines count."""
+    """A perf map with a gigabyte of zeros is not read to its end. Its valid lines are used."""
     def make(path):
         write_map(path)
         os.truncate(path, 1 << 30)
@@ -273,13 +273,13 @@ def hostile_perf_map_huge():
 
 @test(beside=True)
 def names_of_node():
-    """The functions of a script, from the perf map that node writes."""
+    """The functions of a script get their names from the perf map that node writes."""
     node = "/usr/bin/node"
     if not os.path.exists(node):
         need_tool("nodejs")
     script = ("function leakyHandler(i) { return Buffer.allocUnsafeSlow(5000 + i % 7); }\n"
               "const kept = []; for (let i = 0; i < 20000; i++) kept.push(leakyHandler(i));\n"
-              "process.kill(process.pid, 'SIGKILL')")  # a normal end would free all of it
+              "process.kill(process.pid, 'SIGKILL')")  # a normal end would free all blocks
     with place() as directory:
         path = os.path.join(directory, "json")
         result = memtrace("-q", "--max-overhead", "off", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
@@ -298,7 +298,7 @@ def names_of_node():
 
 @test(beside=True)
 def hostile_symbol_table():
-    """A symbol table of 4 GB, all of it a hole in a file."""
+    """A symbol table of 4 GB, which is a hole in the file, does no harm."""
     with place() as directory:
         path = os.path.join(directory, "names")
         with open(os.path.join(PROGS, "names"), "rb") as file:
@@ -316,17 +316,17 @@ def hostile_symbol_table():
             check_inlined(*trace(target))  # the file's DWARF is sound
 
 
-# --- places and pids that change hands ---
+# --- addresses and pids that are used again ---
 
 @test(beside=True)
 def names_of_code_that_took_a_place():
-    """Generated code takes the place of a library. It does not get the names of the library's functions. A counter
-    tells that the library's names are gone."""
+    """Generated code is mapped in place of a library. It does not get the names of the library's functions, and a
+    counter says that the code was replaced."""
     with Target("takeover", os.path.join(PROGS, "library.so")) as target:
         with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json") as tracer:
             target.go()
             expect_equal(target.quit(), 0, "status of the target")
-            profile = tracer.wait().json()  # by then the process and its mappings are gone
+            profile = tracer.wait().json()  # the process and its mappings no longer exist by then
     frames = the_stack(profile, "3002")["frames"]
     expect_equal((frames[1], frames[3]), ("allocate", "main"), frames)
     expect_words(frames[2], r"^\[anon\]\+0x[0-9a-f]+$")
@@ -334,7 +334,7 @@ def names_of_code_that_took_a_place():
 
 
 def start_as(pid):
-    """Starts a program that gets the pid, which must be free."""
+    """Starts a program with this pid, which must be free."""
     for _ in range(50):
         with open("/proc/sys/kernel/ns_last_pid", "w", encoding="utf-8") as file:
             file.write(str(pid - 1))
@@ -370,7 +370,7 @@ def names_when_another_has_the_pid():
 
 @test(beside=True)
 def names_mangled():
-    """--no-demangle keeps the linker's names; without it names are demangled."""
+    """With --no-demangle names are the linker's; without it they are demangled."""
     for options, wanted in (([], "std::"), (["--no-demangle"], "_ZSt")):
         with Target("chains_cxx") as target:
             _, profile = trace(target, *options)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The first milliseconds of a process: its stacks while memtrace does not know the process yet."""
+"""Stacks of the first milliseconds of a process, while memtrace does not yet know the process."""
 import contextlib
 import json
 import os
@@ -16,7 +16,7 @@ LIBRARY = os.path.join(PROGS, "library.so")
 PROCESSES = 100
 ELDER_MS = 200000
 
-# What the program says of itself: size of the block -> the stack, in the form of test_stacks.
+# The program's stacks, as its source has them: size of the block -> the stack, in the form of test_stacks.
 STACKS = {
     10001: ["allocate", "main"],
     10003: ["allocate", *["descend"] * 20, "compare", "*", "find_compare", "*", "main"],
@@ -28,7 +28,7 @@ OWN = {f for frames in (*STACKS.values(), *LOADED.values()) for f in frames} - {
 
 @contextlib.contextmanager
 def elder(program, *args):
-    """An older process that makes the program known to memtrace, and the library too if args name one."""
+    """An older process. It makes the program known to memtrace, and also the library that args may name."""
     process = start([program, ELDER_MS, *args])
     try:
         def is_mapped():
@@ -72,8 +72,8 @@ def by_size(profile):
 
 
 def check_all(profiles, wanted):
-    """Each process has all the stacks, whole and named. One of a hundred may have stacks that end early, because the
-    kernel cannot look up a mapping while another tracer that places probes holds the lock of the address space."""
+    """Each process has all stacks, whole and named. One process of a hundred may have stacks that end early: the kernel
+    cannot look up a mapping while another tracer that places probes holds the lock of the address space."""
     early = 0
     for profile in profiles:
         if profile["stacks_complete_pct"] != 100:
@@ -100,19 +100,20 @@ def trace_newborns(program, wanted, *args, options=()):
 
 @test_each_kind
 def newborn_stacks(kind):
-    """Stacks of a known program, from the first instructions of main on."""
+    """Stacks of a known program are whole from the first instructions of main on."""
     return trace_newborns(NEWBORN, STACKS, options=("--probe-kind", kind))
 
 
 @test
 def newborn_libraries():
-    """Stacks through a library that another process has loaded before, from the end of dlopen on."""
+    """Stacks through a library that another process has loaded before are whole from the end of dlopen on."""
     return trace_newborns(NEWBORN, {**STACKS, **LOADED}, LIBRARY)
 
 
 @test
 def newborn_in_container():
-    """The program's file is on overlayfs, as in containers: the kernel and /proc call it by different names."""
+    """Stacks are whole if the program's file is on overlayfs, as in containers. There the kernel and /proc have
+    different names for a file."""
     with place() as directory:
         parts = [os.path.join(directory, name) for name in ("lower", "upper", "work", "merged")]
         for part in parts:
@@ -130,8 +131,8 @@ def newborn_in_container():
 
 @test
 def newborn_of_changed_file():
-    """A program that is overwritten in place, and one that is replaced: no stack is unwound by the table of
-    the earlier contents."""
+    """A program is overwritten in place, and then replaced by another file. No stack is unwound by the table of the
+    earlier contents."""
     with place() as directory:
         program, other = os.path.join(directory, "newborn"), os.path.join(directory, "other")
         contents = []
@@ -147,7 +148,8 @@ def newborn_of_changed_file():
             os.chmod(path, 0o755)
 
         def lives(tracer):
-            """Two short lives while memtrace is stopped, a longer one that makes the program known, another short one."""
+            """Two short lives while memtrace is stopped, a longer one that makes the program known, another short
+            one."""
             with asleep(tracer):
                 pids = [live(program) for _ in range(2)]
             return pids + [live(program, ms=1000), live(program)]
@@ -173,8 +175,9 @@ def newborn_of_changed_file():
 
 @test(long=True)
 def newborn_of_unloaded_table():
-    """There is room for some tables only. Tables of programs that ended first are removed, and others get their
-    room and their numbers. A later process of a removed program has no table, but never another program's."""
+    """There is room for some tables only. Tables of the programs that ended first are removed, and other tables get
+    their room and their numbers. A later process of such a program has no table, but never another program's
+    table."""
     n = 16
     with place() as directory:
         programs = []

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes that are killed: because memory is short, whose profiles `record --on-oom` writes, or by a signal."""
+"""Processes that are killed because memory is short, or by a signal. `record --on-oom` writes profiles of the
+former."""
 import contextlib
 import glob
 import json
@@ -15,7 +16,7 @@ LEAK = 10_000_000  # bytes a second: the limit is reached in 6.7 s
 
 
 def memory_root():
-    """Where a cgroup with a limit of memory can be made, and the names of the files that limit memory and swap."""
+    """The directory in which a cgroup can be made, and the names of the files that limit its memory and swap."""
     with open("/proc/self/mountinfo", encoding="utf-8") as file:
         mounts = [(line.split()[4], line.rpartition(" - ")[2].split()) for line in file]
     for path, (kind, _, *options) in mounts:
@@ -56,7 +57,7 @@ def limited(process, number=0):
 
 
 def check_death(path):
-    """A file that --on-oom has written: it tells of the death."""
+    """Checks that a file that --on-oom has written says how the process died. Returns the profile."""
     profile = run([MEMTRACE, "report", "-f", "json", path]).json()
     expect(profile.get("out_of_memory"), path, "does not tell of the death")
     expect_equal(profile.get("killed_by_signal"), signal.SIGKILL, "signal")
@@ -65,17 +66,17 @@ def check_death(path):
 
 
 def check_victim(path):
-    """The same, and its leaking stack is first."""
+    """As check_death(). Also, the leaking stack must be the first one."""
     profile = check_death(path)
     expect(profile["stacks"], path, "has no stacks")
     first = profile["stacks"][0]
     expect("hoard" in first["frames"], "first is", first["frames"], "of", path)
-    # 16,000 blocks of 4 KB, each sampled with a chance of 1 in 5: the standard error is 1.5 %
+    # 16,000 blocks of 4 KB, each sampled with a probability of 1/5: the standard error is 1.5 %
     expect(0.8 * LIMIT < first["live_bytes"] < 1.1 * LIMIT, "the leak:", first["live_bytes"], "of", path)
 
 
 def kill_by_memory(n, options=(), check=check_victim):
-    """n targets that leak at once, each in a cgroup of its own: each is killed, and leaves its profile."""
+    """n targets leak at the same time, each in a cgroup of its own. Each is killed, and its profile is written."""
     with place() as directory, contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Target("hoard", "--leak", LEAK)) for _ in range(n)]
         for number, target in enumerate(targets):
@@ -102,8 +103,8 @@ def victims_leave_profiles():
 
 @test(long=True)
 def victims_in_windows_leave_profiles():
-    """At the defaults. In the seconds until the kill there may be one window, or none: the profile tells of the death,
-    and of the leak only if a window saw it (docs/views.md)."""
+    """At the defaults the profile says how the process died. It shows the leak only if a window saw it (docs/views.md):
+    in the seconds until the kill there may be one window, or none."""
     kill_by_memory(2, check=check_death)
 
 
@@ -115,7 +116,7 @@ def twenty_victims_leave_profiles():
 
 @test(long=True)
 def only_victims_leave_profiles():
-    """Of processes selected by name, one is killed because of memory and one aborts: only the first leaves files."""
+    """Of processes selected by name, one is killed because memory is short and one aborts. Only the first has files."""
     with place() as directory, Target("hoard", "--leak", LEAK) as victim, \
             Target("hoard", "--abort", 1_000_000) as other, limited(victim):
         with Tracer("--on-oom", "--max-overhead", "off", "--comm", "hoard", "-o", directory + "/out") as tracer:
@@ -133,8 +134,8 @@ def only_victims_leave_profiles():
 
 @test
 def agent_spools_who_is_killed():
-    """Of processes that end in four ways, those that are killed or crash leave a file in the agent's spool, which `report`
-    reads, and are listed by its server."""
+    """Processes end in four ways. For those that are killed or crash, the agent's spool has a file, which `report`
+    reads, and the agent's server lists them."""
     with place() as directory, contextlib.ExitStack() as stack:
         victim, crashes, killed, ends, stays = (
             stack.enter_context(Target("hoard", "--leak", leak, "--abort", abort))
@@ -181,7 +182,7 @@ def without_victims_nothing_is_written():
 
 @test(beside=True)
 def signals_are_told():
-    """Every profile tells by which signal its process was ended, also when it is read again."""
+    """Every profile says which signal ended its process, also when the profile is read from a file."""
     with place() as directory, Target("hoard", "--abort", 1_000_000) as target:
         with Tracer("-p", target.pid, "-f", "pprof", "-o", directory + "/out") as tracer:
             target.say("go")

@@ -24,8 +24,8 @@ def children(pid):
 
 @test(beside=True)
 def options_json_file():
-    """The file gets one JSON object per process, each on a line, with the keys of the documentation. stdout gets
-    nothing."""
+    """The file has one JSON object per process, each on a line, with the documented keys. Nothing is written to
+    stdout."""
     with place() as directory, Target("truth_basic") as first, Target("exec_chain") as second:
         pids = [first.pid, second.pid]
         with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", f"--json={directory}/json",
@@ -66,7 +66,8 @@ def forgotten_bytes(path):
 
 @test  # not beside other tests: on two CPUs a snapshot would come a second late
 def options_snapshots():
-    """Each second, and on request: whole files that show the state of their moment. The tracing goes on."""
+    """Snapshots come each second, and on request. Their files are whole and show the state of their time. The tracing
+    goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
         prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
         with Tracer("-p", target.pid, "-i", "1", f"--json={directory}/json", "--every", "1", "-o",
@@ -80,7 +81,7 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        # The truth is read a little later than the snapshot. So they may differ by what leaks in half a second.
+        # The truth is read a little later than the snapshot. So they may differ by half a second's leak.
         for bytes_, then in held:
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
             expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,", leaked, "leaked")
@@ -98,11 +99,11 @@ def options_snapshots():
 
 @test(beside=True)
 def options_snapshots_by_bytes_and_peaks():
-    """Snapshots by allocated bytes, and at peaks: numbered without a gap, and the last file has no number."""
+    """Snapshots by allocated bytes, and at peaks, are numbered without a gap. The last file has no number."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "4000000") as target:
         for cause in (("--every", "8M"), ("--peak",)):
             prefix, suffix = f"{directory}/{cause[0]}.{target.pid}.", ".collapsed"
-            # continuous, however busy the machine is: windows count only what is allocated in them
+            # traced continuously even on a busy machine, because windows count only the bytes allocated in them
             with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "collapsed", *cause, "--max-overhead", "off", "-o",
                         f"{directory}/{cause[0]}") as tracer:
                 begin = time.monotonic()
@@ -114,7 +115,8 @@ def options_snapshots_by_bytes_and_peaks():
             expect_equal(files, sorted(map(os.path.basename, [*numbered, prefix + suffix[1:]])), "files")
             held = [forgotten_bytes(path) for path in numbered]
             expect(held == sorted(set(held)) and held[0] > 0, "no later ones:", held)
-            # --every: 4 MB/s leak, and other functions allocate too. --peak: memtrace looks every tenth of a second.
+            # --every: the target leaks 4 MB/s, and other functions allocate, too. --peak: memtrace checks for a peak
+            # every tenth of a second.
             most = (3 if cause[0] == "--every" else 10) * seconds + 3
             expect(len(numbered) <= most, len(numbered), "in", seconds, "s:", files)
         target.stop()
@@ -131,7 +133,7 @@ def options_duration():
 
 @test(beside=True)
 def options_ends_before_duration():
-    """A target ends before -d is over: the run ends with it and says so, and so does report."""
+    """If a target ends before -d is over, the run ends with it and says so. So does report."""
     with place() as directory, Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof", "-o", directory + "/out") as tracer:
             target.go()
@@ -185,7 +187,7 @@ def options_top():
 
 @test(beside=True)
 def options_max_live():
-    """A full table of live blocks: what is in it stays right, and a counter has what is dropped."""
+    """If the table of live blocks is full, its blocks stay right, and a counter has the number of dropped blocks."""
     result = memtrace("-i", "1", "--max-live", "1000", "--json=-", "-f", "none", "--", BASIC,
                       "--auto")
     truth, profile = map(json.loads, result.out.splitlines())
@@ -199,7 +201,7 @@ def options_max_live():
 
 @test(beside=True)
 def options_small_tables():
-    """Only the target's own blocks and stacks take room in the tables."""
+    """Only the target's own blocks and stacks are in the tables."""
     for option, n in (("--max-live", 10), ("--max-stacks", 2)):
         profile = json.loads(memtrace("-i", "1", option, str(n), "--json=-", "-f", "none", "--",
                                       os.path.join(PROGS, "churn"), "--auto", "--pairs", "1",
@@ -226,8 +228,8 @@ def check_shows_a_process():
 
 @test(beside=True)
 def end_by_signal():
-    """SIGINT, SIGTERM and SIGHUP end the run, and nothing is lost. (SIGHUP does not if it was ignored: the tests may run under
-    nohup.)"""
+    """SIGINT, SIGTERM and SIGHUP end the run, and nothing is lost. (The tests may run under nohup, which makes programs
+    ignore SIGHUP. Then SIGHUP does not end the run.)"""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with Target("truth_basic") as target, place() as directory:
             with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
@@ -242,7 +244,8 @@ def end_by_signal():
 
 @test(beside=True)
 def end_by_signal_of_a_background_job():
-    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it still ends the run."""
+    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it still ends the
+    run."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none",
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as tracer:
@@ -253,7 +256,7 @@ def end_by_signal_of_a_background_job():
 
 @test(beside=True)
 def end_of_the_target():
-    """The target's exit ends the run. Its memory at the end, with names, is still found."""
+    """The target's exit ends the run. The memory that it held at the end is in the profile, with names."""
     with Target("truth_basic") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
             truth = target.go()
@@ -322,7 +325,7 @@ def command_gets_its_streams_and_arguments():
 
 @test(beside=True)
 def command_has_stdout_for_itself():
-    """A pipe on stdout gets the command's output and nothing else; with -o - and --json=- it gets memtrace's, too."""
+    """A pipe on stdout gets only the command's output. With -o - and --json=- it also gets memtrace's output."""
     for option in ((), ("--json",), ("--what", "heap,regions"), ("--max-overhead", "5")):
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.out), (0, "said\n"), option)
@@ -334,7 +337,7 @@ def command_has_stdout_for_itself():
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.err), (0, ""), option)
         expect_words(result.out, "^said", r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
-    # "-o -" sets no prefix for files: they keep that of an earlier -o, or the default
+    # "-o -" sets no prefix for files: their prefix is from an earlier -o, or the default
     with place() as directory:
         for option in (("-o", "-"), ("-o", "out", "-o", "-")):
             expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status, 0, option)
@@ -349,8 +352,8 @@ def command_has_stdout_for_itself():
 
 @test(beside=True)
 def command_whose_children_work():
-    """A compiler's driver or a shell has busy children. The table's head says that they are not traced, unless -F is
-    given."""
+    """A shell, like a compiler's driver, has busy children. The table's head says that they are not traced, unless -F
+    is given."""
     busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
     for script, told in ((f"sh -c '{busy}'; exit 0", True), (busy, False)):
         result = memtrace("-f", "none", "--", "sh", "-c", script)
@@ -374,8 +377,9 @@ int main(int argc, char **argv) { (void)argv; usleep((argc > 1) * 300000); valle
 
 @test_each_kind(beside=True)
 def command_at_its_highest(kind):
-    """A command's table shows the moment when it held most, to the byte, whatever it has freed since. This holds for a
-    program that a shell became by exec, too. (That program waits for its unwind table, loaded a moment after exec.)"""
+    """A command's table shows the moment when the command held most, to the byte, even if the blocks are freed later.
+    The same is true of a program that a shell executes. (That program waits until memtrace has loaded its unwind
+    table.)"""
     with place() as directory:
         source, program = directory + "/heights.c", directory + "/heights"
         with open(source, "w", encoding="utf-8") as file:
@@ -409,7 +413,8 @@ int main(void) { brief(); kept(); return 0; }
 
 @test(beside=True)
 def command_that_churns():
-    """The table shows who allocates most, though all of it is freed again, and how long blocks lived; report does too."""
+    """The table shows which stacks allocate most, even if all is freed again, and how long blocks lived. So does
+    report."""
     with place() as directory:
         source, program = directory + "/churn.c", directory + "/churn"
         with open(source, "w", encoding="utf-8") as file:
@@ -453,8 +458,8 @@ def command_outlives_its_duration():
 
 @test(beside=True, long=True)
 def command_killed_with_memtrace():
-    """memtrace is killed. If it still holds the command before its start, the command must not stay stopped for
-    ever. A command that runs already goes on and ends as always."""
+    """memtrace is killed. If the command has not yet started, because memtrace holds it, it must not stay stopped for
+    ever. A command that already runs goes on and ends as always."""
     for delay in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
         process = start([MEMTRACE, "-q", "-f", "none", "--", "sleep", "0.7"])
         time.sleep(delay)
@@ -467,7 +472,7 @@ def command_killed_with_memtrace():
 
 @test(beside=True)
 def command_of_a_script():
-    """A #! script: memtrace traces the interpreter."""
+    """If the command is a #! script, memtrace traces the interpreter."""
     with place() as directory:
         path = directory + "/script"
         with open(path, "w", encoding="utf-8") as file:
@@ -483,9 +488,9 @@ PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5)
 
 
 def trace_python(budget, *wrapper, rounds=3000):
-    """The profile of a traced command. The command is wrapper, which in the end executes python3; without a wrapper it is
-    python3. When many programs start on the machine, records of python3's mappings can get lost. Old and new mappings can
-    then not be told apart, so the run is repeated."""
+    """The profile of a traced command: python3, or a wrapper that in the end executes python3. When many programs
+    start on the machine, records of python3's mappings can get lost. memtrace then cannot distinguish old and new
+    mappings, so the run is repeated."""
     for _ in range(5):
         profile = trace_python_once(budget, *wrapper, rounds=rounds)
         if not profile["lost"]["map_records_lost"]:
@@ -507,8 +512,7 @@ def trace_python_once(budget, *wrapper, rounds):
 @test(beside=True, long=True)
 def options_max_unwind():
     """Counters show the tables for which there was no room, and the stacks that needed them. The tables of an ended
-    program
-    make room for those of the next one."""
+    program make room for the tables of the next program."""
     low, high = 64, 8192  # KiB: too little, enough
     profile = trace_python(f"{low}K")
     expect(profile["lost"]["unwind_tables_refused"] > 0, profile["lost"])
@@ -518,18 +522,18 @@ def options_max_unwind():
         middle = (low + high) // 2
         refused = trace_python(f"{middle}K")["lost"]["unwind_tables_refused"]
         low, high = (middle, high) if refused else (low, middle)
-    # at most 32 KiB are to spare; bash's tables take more, so they must make room for python3's
+    # at most 32 KiB are free; bash's tables take more, so they must make room for python3's
     profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
-    # less than 100 %: for a fraction of a second after the exec the new program is not known yet
+    # less than 100 %, because memtrace does not know the new program for a fraction of a second after the exec
     expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
     return f"python3 needs {high} KiB"
 
 
 @test(beside=True)
 def options_snapshot_signals():
-    """The signal for a snapshot is meant for memtrace: a command that outlives the tracing does not get it. If there
-    is nothing to write, memtrace says so."""
+    """The signal for a snapshot is for memtrace only: a command that still runs after the end of tracing does not get
+    it. If there is nothing to write, memtrace says so."""
     with place() as directory:
         process = start([MEMTRACE, "-d", "1", "-f", "heap", "-o", directory + "/out", "--",
                          "sh", "-c", "sleep 3; exit 7"])

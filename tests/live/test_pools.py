@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR. The truth comes from what the
-test makes the servers hold, and from PostgreSQL's own account of its contexts."""
+"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR. The truth is the memory that the
+test makes the servers hold, and PostgreSQL's own statistics of its contexts."""
 import contextlib
 import glob
 import json
@@ -15,7 +15,7 @@ from test_servers import POSTGRES, Psql, UnixHTTP, children, nginx, postgres
 
 EXACT = ("-i", "1", "--max-overhead", "off", "--json", "-f", "none")
 TEXT = "some text\n" * 1000
-# nothing but these may be lost: a call that had begun when tracing did
+# only these losses are allowed: calls that had begun before tracing, and functions without a symbol
 BEGUN = {"returns_missing", "frames_no_symbol_at_address"}
 
 
@@ -26,7 +26,7 @@ def held(profile, name):
 
 
 def probes_of(pid):
-    """What `memtrace check` says of a process."""
+    """The output of `memtrace check` for a process."""
     result = memtrace("check", pid)
     expect_equal(result.status, 0, result)
     return result.out
@@ -34,8 +34,8 @@ def probes_of(pid):
 
 @test(beside=True)
 def pools_nginx():
-    """Pools of connections that stay are live; those of requests and connections that end are not. Nothing
-    that a pool takes from malloc counts beside its blocks."""
+    """Pools of open connections are live. Pools of ended requests and connections are not. Memory that a pool takes
+    from malloc does not count in addition to the pool's blocks."""
     n = 20
     with nginx(1, {"a.txt": TEXT}) as (server, _, _, path), contextlib.ExitStack() as kept:
         wait_until(lambda: children(server.pid), "nginx has a worker")
@@ -69,14 +69,14 @@ def pools_nginx():
     expect(set(losses(stays)) <= BEGUN and set(losses(ends)) <= BEGUN, "losses:", losses(stays), losses(ends))
     nbytes, objects = stays["live_bytes"], stays["live_objects"]
     expect_equal((nbytes % n, objects % n), (0, 0), f"what is left of {nbytes} bytes in {objects} blocks by {n} connections")
-    # of each at least the pool itself and what it was made for
+    # each connection has at least its pool and the block for which the pool was made
     expect(80 * n < held(stays, "ngx_event_accept")[0] <= nbytes < 4096 * n, f"{nbytes} bytes of {n} connections")
     expect_equal(ends["live_bytes"], 0, "live bytes when all connections have ended")
     return f"{nbytes // n} bytes in {objects // n} blocks of each connection"
 
 
-# A function that a server might have: what it forgets stays as long as the session. The declarations are those of
-# PostgreSQL 15.
+# A function that a server might have. Blocks that it leaks stay as long as the session. The declarations are
+# PostgreSQL 15's.
 FORGET = r"""
 extern void *MemoryContextAlloc(void *, unsigned long), *palloc(unsigned long);
 extern void *CacheMemoryContext;
@@ -104,7 +104,7 @@ USED = "select sum(used_bytes) from pg_backend_memory_contexts;"
 
 @contextlib.contextmanager
 def forgetful_postgres():
-    """Yields the server's directory and a session; the server has the function forget_row()."""
+    """Yields the server's directory and a session. The server has the leaking function forget_row()."""
     with postgres() as (_, directory):
         library = compile_c(directory, FORGET, "-O2", "-shared", "-fPIC")
         expect(library, "gcc made no library")
@@ -119,8 +119,8 @@ def forgetful_postgres():
 
 @test(beside=True)
 def pools_postgres():
-    """What a function forgets in a context that stays is live, to the byte; what it and queries take from contexts that
-    are reset or deleted is not. The total is what PostgreSQL says its contexts use, but for its headers and rounding."""
+    """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in contexts that are reset or
+    deleted are not. The total is what PostgreSQL says its contexts use, without its headers and rounding."""
     queries = ("select count(*) from t a join t b using (s);", "select md5(string_agg(s, '' order by s)) from t;",
                "select jsonb_agg(to_jsonb(t)) is null from t;", "prepare p as select * from t; execute p; deallocate p;",
                "do $$ begin perform 1 / (i - 7) from t; exception when division_by_zero then null; end $$;")
@@ -139,7 +139,7 @@ def pools_postgres():
         expect_words(probes_of(session.pid), r"^ +palloc ", r"^ +MemoryContextDelete ")
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
     expect_equal(held(profile, "forget"), (200 * 1000, 1000), "bytes and blocks that were forgotten")
-    # 200 bytes become 256, and a header of 16
+    # PostgreSQL rounds 200 bytes to 256, and adds a header of 16
     rest = profile["live_bytes"] - 200 * 1000
     expect(0 <= rest < 20000, "bytes that are live otherwise:", rest)
     expect(abs(used - 272 * 1000 - rest) < 20000, f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")
@@ -148,7 +148,7 @@ def pools_postgres():
 
 @test(long=True)
 def pools_postgres_leak():
-    """Under load, without a limit: the function that forgets comes first, and nothing else surely grows."""
+    """Under load, and without a limit, the leaking function comes first, and no other stack surely grows."""
     with forgetful_postgres() as (directory, session):
         with open(directory + "/load.sql", "w", encoding="utf-8") as file:
             file.write("select s from t where i = 7;\nselect forget_row();\n")
@@ -156,7 +156,7 @@ def pools_postgres_leak():
                       "-U", "postgres", "postgres"], env={**os.environ, "PGAPPNAME": "load"}, stdin=subprocess.DEVNULL,
                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
-            pids = []  # pgbench's first session only looks at the tables
+            pids = []  # pgbench's first session only reads the tables
             wait_until(lambda: pids.append(session.ask("select max(pid) from pg_stat_activity where application_name = "
                                                        "'load' and query like '%forget%';")) or pids[-1],
                        "the load has a backend")
@@ -216,7 +216,7 @@ int main(void)
 
 @test(beside=True)
 def pools_apr():
-    """Pools with children, cleared and destroyed, as Debian's library has them."""
+    """Blocks of pools and their children in Debian's APR are exact, also after pools are cleared or destroyed."""
     found = glob.glob("/usr/lib/*/libapr-1.so.0")
     if not found:
         raise NotRunnable("libapr-1 is not installed")

@@ -32,7 +32,7 @@ def check_family(truth, profiles):
 
 @test_each_kind
 def processes_follow(kind):
-    """Each child has a profile of its own, exact to the byte, though it has ended."""
+    """Each child has a profile of its own, exact to the byte, although the child has ended."""
     with Target("family") as target:
         with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none", "--probe-kind",
                     kind) as tracer:
@@ -46,7 +46,7 @@ def processes_follow(kind):
 
 @test
 def processes_follow_those_there():
-    """Children and their children that exist before the attach, and those that they fork afterwards."""
+    """Children and grandchildren are traced, if they exist before the attach or are forked afterwards."""
     die = "setpriv --pdeathsig KILL"  # the process dies with its parent
     one, two = (f"{die} {FAMILY} leak 100000 {size} 50" for size in (1000, 1100))
     shell = start(["sh", "-c", f'exec 5<&0; {die} sh -c "{one} & read x <&5; {two} & wait" & wait'])
@@ -97,12 +97,13 @@ def leaker(size, *wrapper, every_ms=50, program=FAMILY, **options):
 
 
 def holder(n, size, ms):
-    """A process that holds n blocks for a while, prints this and ends."""
+    """A process that holds n blocks for a while, prints their number and bytes, and ends."""
     return start(["sh", "-c", 'exec "$@" 9>&1', "sh", FAMILY, "hold", str(n), str(size), str(ms)])
 
 
 def trace_selected(*selection, seconds=2.5, during=None):
-    """The profiles, by pid, of a run on a selection of processes, and the result of during(), called in the run."""
+    """Traces a selection of processes and calls during() meanwhile. Returns the profiles by pid, and during()'s
+    result."""
     with Tracer(*selection, "-i", "1", "--json", "-f", "none") as tracer:
         told = during() if during else None
         time.sleep(seconds)
@@ -124,7 +125,7 @@ def check_selected(profiles, selected, others):
 
 @test
 def processes_by_name():
-    """Processes that run already, and those that start later."""
+    """Processes that already run are traced, and also those that start later."""
     with place() as directory:
         other = os.path.join(directory, "cousin")
         os.symlink(FAMILY, other)
@@ -151,7 +152,7 @@ def processes_by_program():
 
 @test
 def processes_by_program_of_a_used_inode():
-    """--exe judges a program again when its file has another name, or its inode is another file's."""
+    """With --exe, memtrace checks a program again if its file gets another name or its inode becomes another file's."""
     def make(path):
         with open(FAMILY, "rb") as source, open(path, "wb") as copy:
             copy.write(source.read())
@@ -163,7 +164,7 @@ def processes_by_program_of_a_used_inode():
 
         def judge_other(later):
             process = later.enter_context(leaker(1000, program=other))
-            time.sleep(0.5)  # it must live long enough to be judged
+            time.sleep(0.5)  # it must live long enough to be checked
             end(process)
 
         def run_others(later):
@@ -173,7 +174,7 @@ def processes_by_program_of_a_used_inode():
             renamed = later.enter_context(leaker(1100, program=wanted))
             inode = make(other)
             judge_other(later)
-            for _ in range(20):  # until the inode's number is used again; not all file systems do so
+            for _ in range(20):  # until the inode's number is used again, which not all file systems do
                 os.unlink(other)
                 if make(other) == inode:
                     os.rename(other, wanted + "_again")
@@ -277,13 +278,13 @@ class Crowd:
     """Processes that begin and end all the time."""
 
     def __init__(self):
-        self.running, self.ended = [], []  # ended: (pid, what it was to hold, ms)
+        self.running, self.ended = [], []  # ended: (pid, bytes that it held, ms)
 
     def add(self, n, size, ms):
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Checks each process that has ended: it ended well, and printed what it held."""
+        """Checks that each process that has ended did so without an error, and printed the bytes that it held."""
         left = []
         for process, n, size, ms in self.running:
             if not wait and process.poll() is None:
@@ -297,7 +298,7 @@ class Crowd:
         self.running = left
 
     def storm(self, seconds, per_s, make, each=lambda: None):
-        """Starts per_s processes a second; make(i) tells what the i-th holds, and how long."""
+        """Starts per_s processes a second. make(i): (blocks, bytes of each, ms to live) of the i-th process."""
         begin, n = time.monotonic(), 0
         while n < seconds * per_s:
             due = begin + n / per_s - time.monotonic()
@@ -320,9 +321,9 @@ class Crowd:
 
 @test(long=True)
 def processes_all():
-    """Two hundred processes, one of which leaks, and fifty a second that come and go. None is harmed, and each that
+    """Two hundred processes run, one of which leaks, and fifty a second begin and end. None is harmed, and each that
     lives longer than half a second has an exact profile. memtrace's own memory is bounded and printed."""
-    # a block is 24 times the interval: it is always sampled, and stands for itself alone
+    # a block is 24 times as large as the interval, so it is always sampled and has a weight of 1
     block, interval = 400000, "16K"
     crowd, taken = Crowd(), {}
 
@@ -360,15 +361,14 @@ def processes_all():
         expect_words(result.out, "^memtrace itself: [0-9.]+ % of one core, (at most )?[0-9.]+ MiB, "
                                  "of which [0-9.]+ MiB in the kernel$")
 
-    # What memtrace prints about itself is what is seen from outside: no less, and little more.
+    # memtrace prints about itself what is measured from outside: no less, and little more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
-    # last[2] has only tables that memtrace holds open: unwind tables, 96 MiB at most, and programs come on top
+    # last[2] has only BPF maps that memtrace holds open: unwind tables, 96 MiB at most, and programs are not in it
     expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
     expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
-    # -a also traces the machine's own programs. So memtrace's memory may grow to the limits that it sets itself: 64 MiB
-    # for profiles of ended processes, 256 for symbols, 32 for lines; and in the kernel a table may fill up. (The next
-    # test is stricter.)
+    # -a also traces the machine's own programs. So memtrace's memory may grow to its own limits: 64 MiB for profiles of
+    # ended processes, 256 for symbols, 32 for lines. In the kernel a table may fill up. (The next test is stricter.)
     (few, _, few_kernel), (many, _, many_kernel) = taken[300], taken[1500]
     expect(many - few < 352 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
     expect(many_kernel - few_kernel < 130 << 20, "the kernel's tables grew from", mib(few_kernel),
@@ -381,8 +381,8 @@ def processes_all():
 
 @test(long=True)
 def processes_short_lived():
-    """Each profile is exact, and its stacks make room for later ones. The table of stacks has room for a third of them,
-    and memory does not grow with their number."""
+    """Each profile is exact, and the stacks of ended processes make room for later ones. The table has room for a third
+    of all stacks. memtrace's memory does not grow with the number of processes."""
     crowd, taken = Crowd(), []
 
     def note_memory():
@@ -397,7 +397,7 @@ def processes_short_lived():
     for pid, _, _ in crowd.ended:
         expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
     (few, _, few_kernel), (many, _, many_kernel) = taken
-    # the profiles of 500 processes that have ended are kept: 16 KiB each, and what malloc adds
+    # memtrace keeps the profiles of 500 ended processes: 16 KiB each, and malloc's own overhead
     expect(many - few < 10 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few), "and",
            mib(few_kernel), "in the kernel to", mib(many), "and", mib(many_kernel))
     return (f"{mib(few)} and {mib(few_kernel)} in the kernel after 100, {mib(many)} and "
@@ -417,7 +417,7 @@ def processes_own_cost():
 
 @test
 def processes_none_found():
-    """A run that traced nothing is no success, and says what it looked for."""
+    """A run that traced nothing fails, and says which processes it looked for."""
     for options in ((), ("--json",), ("-q",)):
         result = memtrace("--comm", "no-such-name", "--user", "0", "-d", "0.3", *options)
         expect_equal((result.status, result.out), (1, ""), result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A Prometheus with the configuration and the rules of examples/, beside an agent."""
+"""A Prometheus with the configuration and the rules of examples/ scrapes an agent."""
 import contextlib
 import json
 import os
@@ -19,7 +19,8 @@ def example(name, *changes):
 
 
 class Prometheus:
-    """The example, in a directory. quick: what takes minutes there takes seconds here. change(directory) may change its files."""
+    """Runs Prometheus with a copy of the example in a directory. quick: minutes in its files become seconds.
+    change(directory) may change the files."""
 
     def __init__(self, directory, agent_port, quick=True, change=None):
         self.port = free_port()
@@ -42,7 +43,7 @@ class Prometheus:
         end(self.process)
 
     def ask(self, path):
-        """What /api/v1/PATH answers; {}: not yet."""
+        """The answer of /api/v1/PATH, or {} if there is none yet."""
         expect(self.process.poll() is None, "prometheus ended:", self.process.poll())
         with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=20) as reply:
             return json.load(reply)["data"]
@@ -81,13 +82,13 @@ def agent_and_prometheus():
             return [alert["labels"] for alert in prometheus.alerts()
                     if alert["state"] == "firing" and alert["labels"].get("function") == function]
 
-        # in seconds, instead of minutes, others of its stacks may grow as well
+        # within seconds, instead of minutes, other stacks of the process may grow, too
         wait_until(firing, f"an alert for {function}")
         labels = firing()[0]
         expect_equal((labels["alertname"], labels["group"]), ("MemoryLeak", "leaking"), "alert")
         frames = agent.get(f"/stack/{labels['stack']}")[1].decode()
         expect(f"({leaking.pid}): " in frames and function in frames, frames)
-        # at first the steady one grows, too, until it has all that it needs
+        # at first the steady process grows, too, until it has all memory that it needs
         wait_until(lambda: {alert["labels"].get("group") for alert in prometheus.alerts()
                             if alert["state"] == "firing"} == {"leaking"}, "an alert for the leaking group alone", 60)
         [sample] = [result for result in prometheus.ask(f"query?query=memtrace_live_bytes%7Bpid=%22{innocent.pid}%22%7D")["result"]]

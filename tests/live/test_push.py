@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace agent pushes: what receivers get is what is served; whatever a receiver does harms nobody, and is counted."""
+"""memtrace agent pushes to receivers the same profiles that it serves. Faulty receivers do no harm and are counted."""
 import os
 import re
 import urllib.parse
@@ -13,7 +13,7 @@ FOUR = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", 
 
 
 def metric(agent, name, cause=None):
-    """The sum over all receivers."""
+    """A metric's sum over all receivers."""
     text = agent.get("/metrics")[1].decode()
     labels = r"\{[^}]*" + (f'cause="{cause}"' if cause else "") + r"[^}]*\}"
     values = re.findall(rf"^memtrace_push_{name}{labels} (\S+)$", text, re.M)
@@ -26,7 +26,7 @@ def interval(request):
 
 
 def expect_chain(requests):
-    """Their intervals follow each other without a gap, and none comes twice."""
+    """The requests' intervals follow each other without a gap, and none comes twice."""
     ends = sorted(map(interval, requests))
     for (_, until), (start, _) in zip(ends, ends[1:]):
         expect_equal(start, until, f"start of an interval in {ends}")
@@ -92,7 +92,8 @@ def push_is_what_is_served():
 
 @test(beside=True)
 def push_to_a_receiver_that_hangs():
-    """Neither tracing nor serving waits for it. What it may have taken is sent again with the same interval and id, and counted."""
+    """If a receiver hangs, tracing and serving go on. A profile that it may have received is sent again with the same
+    interval and id, and counted."""
     with Receiver() as receiver, Endless("leaking", "--rate", "1000") as target, \
             Agent("-p", target.pid, "--push-pyroscope", receiver.url) as agent:
         agent.wait_for(target.pid)
@@ -100,7 +101,7 @@ def push_to_a_receiver_that_hangs():
         receiver.mode = "hang"
         wait_until(lambda: receiver.hanging, "a request that hangs")
         before = agent.targets()[target.pid]["snapshot"]
-        for _ in range(2):  # each second another one, and each page at once
+        for _ in range(2):  # each second there is a new profile, and each page is served at once
             before += 1
             wait_until(lambda: agent.targets()[target.pid]["snapshot"] >= before, "profiles go on", timeout=5)
             expect_equal(agent.get("/healthz")[1], b"ok\n", "health")
@@ -154,7 +155,7 @@ def push_to_a_receiver_that_refuses():
 
 @test(beside=True)
 def push_names_are_text():
-    """A name full of what ends names is one label's value."""
+    """A name with all characters that end names is still the value of one label."""
     name = 'a{x=1},b="% '
     with place() as directory, Receiver() as pyroscope, Receiver() as otlp:
         path = os.path.join(directory, name)
@@ -173,7 +174,7 @@ def push_names_are_text():
 
 @test(beside=True)
 def push_options_are_checked():
-    """What cannot be sent to is refused at the start."""
+    """A receiver's address that cannot work is refused at the start."""
     with place() as directory:
         paths = {}
         for key, text in (("good", "abc\n"), ("split", "abc\nX-Other: 1\n"), ("empty", "\n"), ("long", "a" * 5000)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Python's functions in stacks. The truth is what traceback and tracemalloc say in the target."""
+"""Python's functions in stacks. The truth comes from traceback and tracemalloc in the target."""
 import collections
 import contextlib
 import glob
@@ -17,7 +17,7 @@ READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions whose frames are read
 
 
 def need_python(command):
-    """The interpreter, if its version is one of those whose frames are read."""
+    """Raises NotRunnable unless memtrace reads the frames of the interpreter's version."""
     try:
         version = subprocess.run([*command, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], check=True,
                                  text=True, stdout=subprocess.PIPE).stdout.strip()
@@ -29,8 +29,8 @@ def need_python(command):
 
 @contextlib.contextmanager
 def running(script, python=PYTHON, root=""):
-    """A Python that waits for a line before it does anything; all its blocks come from malloc. root: the directory that
-    it takes for /. The script's path is how Python sees it."""
+    """A Python that waits for a line before it does anything. All its blocks come from malloc. root: its root
+    directory. Yields the process, and the script's path below root."""
     command = ["chroot", root, python] if root else [python]
     need_python(command)
     with place(root + "/tmp" if root else None) as directory:
@@ -130,9 +130,9 @@ input()
 
 
 def check_stacks(**interpreter):
-    """The frames of Python in the stacks of known blocks, against traceback.extract_stack() at the same places:
-    recursion, methods, comprehensions, generators, coroutines, exceptions that are thrown into these, callbacks from C,
-    code without a file, and threads."""
+    """Compares Python's frames in the stacks of known blocks with traceback.extract_stack() at the same places:
+    recursion, methods, comprehensions, generators, coroutines, exceptions that are thrown into the last two,
+    callbacks from C, code without a file, and threads."""
     with running(STACKS, **interpreter) as (target, path):
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
             print(file=target.stdin, flush=True)
@@ -163,14 +163,14 @@ def python_stacks():
 
 @test(beside=True)
 def python_stacks_debian_11():
-    """Python 3.9, whose frames are objects on the heap; it is traced from outside of its root directory."""
+    """Python 3.9, whose frames are objects on the heap, is traced from outside of its root directory."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     return check_stacks(python="/usr/bin/python3.9", root=DEBIAN_11)
 
 
 def other_pythons():
-    """version -> path, of the interpreters of this machine beside Debian's."""
+    """version -> path, for this machine's interpreters that are not Debian's."""
     places = ("/usr/local/bin", os.path.expanduser("~/.pyenv/versions/*/bin"))
     found = {os.path.basename(path)[6:]: path for place in places for path in glob.glob(place + "/python3.*")}
     return {version: path for version, path in found.items() if version in READ}
@@ -184,8 +184,8 @@ def python_stacks_others():
 
 @test(beside=True, long=True)
 def python_stacks_from_start():
-    """A command with an old Python, traced from its first instruction on: the types that tell its version are not there
-    before the loader has run. The imports of its start are the first functions that are named."""
+    """A command with an old Python is traced from its first instruction on, when the types that show Python's version
+    do not exist yet: the loader must run first. The imports at Python's start are the first functions with a name."""
     said = []
     for version in sorted({"3.9", "3.10"} & set(other_pythons())):
         result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none", "--", other_pythons()[version], "-c",
@@ -224,9 +224,9 @@ while time.monotonic() < end:
 
 @test(beside=True)
 def python_leak():
-    """A service that leaks small objects beside work that leaks nothing: what surely grows is in the function that
-    leaks, with its file and line, and nothing else surely grows. Traced continuously: on a machine with slow traps,
-    windows would take minutes."""
+    """A service leaks small objects beside work that leaks nothing. Only the function that leaks surely grows, and
+    its file and line are shown. The service is traced continuously: on a machine with slow traps, windows would take
+    minutes."""
     with running(LEAK) as (target, path):
         print(file=target.stdin, flush=True)
         result = memtrace("-p", target.pid, "-d", "6", "-i", "32K", "--max-overhead", "off", "--json", "-f", "none")

@@ -16,7 +16,7 @@ KEYS, REQUESTS, VALUE = 200000, 300000, 200
 
 class Redis:
     """A new redis-server without persistence, on a socket in its directory. libc: a C library to
-    preload, whose malloc then takes precedence over jemalloc's."""
+    preload, so that its malloc is used instead of jemalloc's."""
 
     def __init__(self, directory, libc=None):
         self.path = os.path.join(directory, "redis.sock")
@@ -57,7 +57,7 @@ class Redis:
         return int(re.search(r"^used_memory:(\d+)", self.ask("INFO", "memory"), re.M)[1])
 
     def load(self):
-        """The server answers all REQUESTS; otherwise redis-benchmark fails."""
+        """Checks that the server answers all REQUESTS: if not, redis-benchmark fails."""
         result = run([need_tool("redis-benchmark"), "-s", self.path, "-t", "set", "-q", "-P", "8",
                       "-d", VALUE, "-r", KEYS, "-n", REQUESTS], timeout=120)
         expect_equal(result.status, 0, result)
@@ -79,7 +79,7 @@ def real_redis():
             grown = redis.used_memory() - used_before
             profile = tracer.stop().json()
         expect_equal(losses(profile), {}, "losses")
-        # REQUESTS draws hit this many different keys: standard deviation about 200
+        # REQUESTS random draws hit this many different keys, with a standard deviation of about 200
         keys, wanted = int(redis.ask("DBSIZE")), KEYS * (1 - math.exp(-REQUESTS / KEYS))
         expect(abs(keys - wanted) < 0.01 * wanted, f"{keys} keys instead of about {wanted:.0f}")
         expect_equal(redis.ask("GET", "nothing"), None, "an answer after all that")
@@ -88,10 +88,10 @@ def real_redis():
         expect_equal(len(profile["files"]), 2, "files")
 
         # grown counts usable sizes, live counts the sizes asked for. A block of n bytes from glibc has 24 usable
-        # bytes if n is less, else n to n + 15. A mapped block (from 128 KiB on: a few tables) is usable to the end of
-        # its last page. And grown falls when blocks from before the attach are freed, but by no more than
+        # bytes if n is less than 24, else n to n + 15. A block of 128 KiB or more (a few tables) is a mapping, usable to
+        # the end of its last page. grown falls when blocks from before the attach are freed, but by no more than
         # used_before. So grown is at least live - used_before, and at most live + 24 for each block + a page for each
-        # mapped block.
+        # mapping.
         rounding = 24 * profile["live_objects"] + 64 * 4096
         low, high = profile["live_bytes_low"], profile["live_bytes_high"]
         expect(grown > 40 << 20, f"the load is too small: {grown}")
@@ -127,8 +127,8 @@ os._exit(0)
 
 @test(beside=True)
 def real_python():
-    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size, but for the list that
-    holds them."""
+    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size, and the size of the
+    list that holds them."""
     live, n = [], 20000
     env = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     for count in (0, n):
@@ -155,7 +155,7 @@ pragma page_count;
 
 @test(beside=True)
 def real_sqlite():
-    """The pages of the in-memory database are live at the end."""
+    """At the end the pages of the in-memory database are live."""
     script = SQL.encode()
     with place() as directory:
         path = directory + "/sql"

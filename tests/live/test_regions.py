@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory that is mapped from the kernel: exact by stack, and in sum equal to /proc/PID/smaps; and which of its pages
-become resident."""
+"""Memory that is mapped from the kernel is exact by stack, and its sum is that of /proc/PID/smaps. Also tests which
+of its pages become resident."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ def smaps_bytes(pid):
 
 
 def check_regions(truth, profile):
-    """Each function has its bytes, no region is without a function, and nothing is lost."""
+    """Checks that each function has its bytes, that every region has a function, and that nothing is lost."""
     expect_equal(profile["what"], "regions", "what was profiled")
     held = by_function(profile, truth["functions"])
     expect(None not in held, "regions of nobody:", held.get(None))
@@ -34,7 +34,7 @@ def check_regions(truth, profile):
 
 
 def trace(program, *options, prefix=None, arguments=(), limit=("--max-overhead", "off")):
-    """Returns the truth, the profiles by what they profile, the change in smaps, and memtrace's log."""
+    """Returns the truth, the profiles by their kind ("heap" ...), the change in smaps, and memtrace's log."""
     with Target(program, *arguments) as target:
         with Tracer("-p", target.pid, "--json", *limit, *options,
                     *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
@@ -56,7 +56,7 @@ def check_all(truth, profiles, change):
 
 @test_each_kind(beside=True)
 def regions_truth(kind):
-    """Regions, by probes on libc's functions."""
+    """Regions are exact with probes on libc's functions."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions", "--probe-kind", kind)
     expect_words(log, r"regions: at mmap, .* of /.*libc\.so\.6$")
     expect_equal(set(profiles), {"regions"}, "profiles")
@@ -69,7 +69,7 @@ def regions_truth(kind):
 
 @test(beside=True)
 def regions_truth_at_syscalls():
-    """Regions, by tracepoints at the system calls: the same program, and the same figures."""
+    """Tracepoints at the system calls give the same figures for the same program."""
     truth, profiles, change, log = trace("truth_regions", "--what", "regions",
                                          "--debug-regions-at", "syscalls")
     expect_words(log, "regions: at the system calls")
@@ -81,7 +81,7 @@ def regions_truth_at_syscalls():
 
 @test
 def regions_of_static():
-    """A static program: memtrace chooses the system calls by itself."""
+    """In a static program memtrace chooses the tracepoints at the system calls by itself."""
     truth, profiles, change, log = trace("truth_regions_static", "--what", "regions")
     expect_words(log, "regions: at the system calls .*static")
     check_all(truth, profiles, change)
@@ -97,7 +97,7 @@ def regions_of_static():
 
 @test(beside=True)
 def regions_beside_heap():
-    """Heap and regions at once: two JSON objects, four files, each with its own figures."""
+    """Heap and regions in one run have two JSON objects and four files, each with its own figures."""
     with place() as directory:
         truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
                                            prefix=directory + "/out")
@@ -118,7 +118,7 @@ def regions_beside_heap():
 
 @test(beside=True)
 def regions_of_command():
-    """Traced from a command's first instruction to its end, with a table."""
+    """A command's regions are exact from its first instruction to its end, also in the table."""
     program = os.path.join(PROGS, "truth_regions")
     for options in ((), ("--debug-regions-at", "syscalls")):
         result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-", "--max-overhead", "off",
@@ -149,8 +149,8 @@ def regions_of_go():
 
 
 def trace_shell(commands, n, *options):
-    """Traces a shell that runs n programs, one after the other; returns their truths, and all profiles. Each begins its
-    script a moment after its exec, when the unwind tables of its code must be in place."""
+    """Traces a shell that runs n programs, one after the other. Returns their truths, and all profiles. Each program
+    begins its script a moment after its exec, when the unwind tables of its code must be loaded."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
     with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",
@@ -172,7 +172,7 @@ def trace_shell(commands, n, *options):
 
 @test(beside=True)
 def regions_after_exec():
-    """At exec the old program's regions end, and so do its figures."""
+    """At exec the old program's regions end, and leave the profile."""
     program = os.path.join(PROGS, "truth_regions")
     # the shell maps memory during the run before its exec
     (truth,), (profile,) = trace_shell(f"x=$(printf %0200000d 1); y=$x$x; exec {program}", 1)
@@ -187,7 +187,7 @@ def regions_after_exec():
 
 @test
 def regions_of_children():
-    """With -F a child has a profile of its own, which begins empty; its parent's profile does not change."""
+    """With -F a child has a profile of its own, which begins empty. Its parent's profile does not change."""
     program = os.path.join(PROGS, "truth_regions")
     truths, profiles = trace_shell(f"(exec {program}); (exec {program} --threads 0); :", 2, "-F")
     children = [p for p in profiles if p["comm"] == "truth_regions"]
@@ -201,14 +201,14 @@ def regions_of_children():
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
 
 
-# Allowed for faults in the program's own pages, such as its data and its stack. They are sampled as well, because a fault
-# does not tell whose page it is.
+# Bytes that may be added by faults in the program's other pages, such as its data and its stack. These faults are sampled,
+# too, because a fault does not say to which mapping its page belongs.
 FEW = 40 * 4096
 
 
 @test(beside=True)
 def page_faults_truth():
-    """Every fault is sampled: the profile has the resident pages by who touched them first."""
+    """If every fault is sampled, the profile has each resident page at the function that touched the page first."""
     truth, profiles, _, _ = trace("truth_faults", "--what", "faults", "-i", "1")
     profile = profiles["faults"]
     held = by_function(profile, truth["functions"])
@@ -224,8 +224,8 @@ def page_faults_truth():
 
 @test(beside=True)
 def page_faults_sampled():
-    """One page in 16 is sampled: the largest function is known to a fifth (3,000 pages: 194 samples)."""
-    # once with regions as well; both with the default limit of overhead
+    """One page in 16 is sampled: the largest function is right within a fifth (3,000 pages: 194 samples)."""
+    # once with regions, too; both runs have the default limit of overhead
     for what in ("faults", "faults,regions"):
         truth, profiles, _, _ = trace("truth_faults", "--what", what, "-i", "64K", limit=())
         profile = profiles["faults"]
@@ -237,7 +237,7 @@ def page_faults_sampled():
 
 @test(beside=True)
 def page_faults_with_regions():
-    """Faults and regions of a command; faults and the heap exclude each other."""
+    """A command's faults and regions can be traced together. Faults and the heap cannot."""
     with place() as directory:
         result = run([MEMTRACE, "--what", "faults,regions", "-i", "1", "-o", directory + "/out", "--",
                       os.path.join(PROGS, "truth_faults"), "--auto"])
@@ -255,7 +255,7 @@ def page_faults_with_regions():
 
 @test(beside=True)
 def regions_of_python():
-    """A program that was not written for these tests: the sum that it maps and unmaps is that of smaps."""
+    """In a program that was not written for these tests, the sum of all regions changes as smaps does."""
     script = ("import sys, threading\n"
               "print('up', flush=True); sys.stdin.readline()\n"
               "def work(): global kept; kept = [bytes(300000 + i) for i in range(200)]; "

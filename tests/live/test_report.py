@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`memtrace report` reads memtrace's files, and those that jemalloc and gperftools write by themselves. It says
-the same as the run's own JSON and as those tools' own readers."""
+"""`memtrace report` reads memtrace's files, and files that jemalloc and gperftools write. Its figures are equal to the
+run's own JSON, and to those of the two tools' own readers."""
 import glob
 import json
 import os
@@ -22,7 +22,7 @@ def as_json(path):
 
 
 def by_stack(profile):
-    """The stacks that hold something: a run's JSON lists only these. A file also has those that only allocated."""
+    """The stacks with live memory: a run's JSON lists only these. A file also has stacks that only allocated."""
     return {tuple(s["frames"]): (s["live_bytes"], s["live_objects"], s["alloc_bytes"])
             for s in profile["stacks"] if s["live_bytes"] or s["live_objects"]}
 
@@ -39,7 +39,7 @@ def pprof_total(path, index, directory):
 
 
 def check(program, options, tolerance):
-    """tolerance: of heap_v2, as a share of the whole."""
+    """tolerance: the allowed error of heap_v2, as a share of the whole."""
     with place() as directory:
         _, profile, files = trace_script(None, program, prefix=directory + "/out",
                                          options=(*options, "-f", "heap,collapsed,pprof"))
@@ -63,14 +63,14 @@ def check(program, options, tolerance):
         heap = as_json(files["heap"])
         expect(abs(heap["live_bytes"] - profile["live_bytes"]) <= tolerance * profile["live_bytes"] + 1,
                "heap_v2:", heap["live_bytes"], profile["live_bytes"])
-        # the program's file still exists, so heap_v2 gets the same names; it leaves out blocks of no bytes
+        # the program's file still exists, so heap_v2 gets the same names. heap_v2 leaves out blocks of no bytes
         expect_equal(set(by_stack(heap)), {s for s, numbers in theirs.items() if numbers[0]}, "stacks of heap_v2")
         collapsed = as_json(files["collapsed"])
         expect(abs(collapsed["live_bytes"] - profile["live_bytes"]) <= len(theirs), "collapsed:",
                collapsed["live_bytes"], profile["live_bytes"])
         expect_equal(collapsed["live_objects"], None, "objects of collapsed")
 
-        # convert pprof to the other formats: the result is as if the run had written them
+        # pprof, converted to the other formats, is the same as the files that the run has written
         for name in ("heap", "collapsed"):
             report("-f", name, "-o", directory + "/again", files["gz"])
             again = as_json(directory + "/again")
@@ -93,7 +93,7 @@ def report_sampled():
 
 @test(beside=True)
 def report_filters():
-    """--focus, --ignore, --min-bytes and --tree, against the truth of truth_basic: see table_agrees()."""
+    """--focus, --ignore, --min-bytes and --tree agree with the truth of truth_basic: see table_agrees()."""
     with place() as directory:
         _, profile, files = trace_script(None, "truth_basic", prefix=directory + "/out",
                                          options=("-i", "1", "-f", "pprof"))
@@ -160,7 +160,7 @@ def report_of_jemalloc():
         expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], "interval:", profile)
         # jemalloc's own stack walk does not always reach _start
         expect(any(re.match("_start$|_?Py", f) for s in profile["stacks"] for f in s["frames"]), "no names")
-        # children read the names; this must work although the caller ignores SIGCHLD
+        # child processes read the names, which must work although the caller ignores SIGCHLD
         ignored = memtrace("report", "-f", "json", path,
                            preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         expect(json.loads(ignored.out)["stacks"] == profile["stacks"], "other names when SIGCHLD is ignored")

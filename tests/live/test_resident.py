@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The resident set explained: each row is checked against what the target touched, the sum against /proc."""
+"""The resident set explained: each row is compared with the target's truth, the sum with /proc."""
 import json
 import os
 import re
@@ -12,12 +12,13 @@ from harness import (MEMTRACE, PATIENCE_S, PROGS, NotRunnable, Target, Tracer, e
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 PAGE = 4096
 MIB = 1 << 20
-# The size of glibc's chunk for 200 bytes, and of jemalloc's size class for them.
+# The size of glibc's chunk for 200 bytes, and of jemalloc's size class for 200 bytes.
 CHUNK = 208
-# By how much VmRSS may be off. The kernel may keep three counts (of file, anonymous and shared pages) on each CPU, and adds
-# them up in lots of at least 32 pages. Before 6.17 VmRSS leaves out what is not added up yet.
+# The largest error of VmRSS in pages. The kernel may have three counts (of file, anonymous and shared pages) on each CPU,
+# and adds them to the total in lots of at least 32 pages. Before 6.17 VmRSS lacks the counts that are not yet added.
 VMRSS_PAGES = 3 * max(32, 2 * os.cpu_count()) * os.cpu_count()
-# Pages of code that are private copies while probes are in them. memtrace reads the resident set during that time.
+# Pages of code are private copies while probes are in them, which is when memtrace reads the resident set. This is the
+# largest number of such pages.
 PROBED_PAGES = 64
 
 
@@ -54,8 +55,8 @@ def expect_near(got, wanted, less, more, what):
 
 
 def trace(*options, earlier=0, preload=None):
-    """The target's truth, memtrace's JSON objects by what they profile, and the resident set as read from outside. The
-    target does nothing between memtrace's reading and the one from outside."""
+    """The target's truth, memtrace's JSON objects by their kind, and the resident set as this test reads it. The target
+    does nothing between memtrace's reading and the test's."""
     with place() as directory:
         path = os.path.join(directory, "file")
         with open(path, "wb") as file:
@@ -90,14 +91,14 @@ def check_mappings(truth, rows):
     file = rows.one("file", "/file")
     expect_equal((file["bytes"], file["anonymous_bytes"]), (truth["file"], truth["written"]), "the file")
     expect_equal(rows.bytes("shared", "/memfd:truth"), truth["shared"], "shared memory")
-    # each thread, main included, touches a few more pages of its stack than the truth says
+    # each thread, main included, touches a few more pages of its stack than are in the truth
     threads = 2 if truth["earlier"] else 1
     expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE, "thread stacks")
 
 
 @test(beside=True)
 def resident_glibc():
-    """Every allocation is recorded: live memory is exact, and freed memory stays in the allocator."""
+    """If every allocation is recorded, live memory is exact, and freed memory is in the allocator's row."""
     truth, profiles, outside = trace("-i", "1")
     resident = profiles["heap"]["resident"]
     rows = Rows(resident)
@@ -105,7 +106,7 @@ def resident_glibc():
     check_mappings(truth, rows)
     expect(resident["regions_followed"] and not resident["from_start"], resident)
     live, rest = rows.one("heap_live"), rows.one("heap")
-    # besides the truth pthread_create allocates a table for each thread
+    # pthread_create allocates a table for each thread, which is not in the truth
     expect_near(live["bytes"], truth["live"], 0, PAGE, "live")
     expect(live["low"] == live["bytes"] == live["high"], live)
     # the heap has the target's chunks, twice as many as are live, and older ones of stdio and the loader
@@ -117,8 +118,8 @@ def resident_glibc():
 
 @test(beside=True)
 def resident_sampled():
-    """The interval holds the truth (with a thousand samples: within five times their error). Rows move with
-    the estimate, but their sum does not."""
+    """With a thousand samples, live memory is right within five standard errors. Its error moves bytes from one row
+    of the heap to the other, but does not change their sum."""
     truth, profiles, outside = trace("-i", "8K")
     resident = profiles["heap"]["resident"]
     rows = Rows(resident)
@@ -134,8 +135,8 @@ def resident_sampled():
 
 @test(beside=True)
 def resident_from_before():
-    """Memory from before the run: blocks in main's heap and in a thread's arena, of which nothing is sampled; the
-    thread's stack; a mapping whose mmap was not seen."""
+    """Memory from before the run is in the right rows: blocks in main's heap and in a thread's arena, none of which is
+    sampled; the thread's stack; and a mapping whose mmap was not seen."""
     earlier = 5 * MIB
     truth, profiles, outside = trace("-i", "1", earlier=earlier)
     resident = profiles["heap"]["resident"]
@@ -149,7 +150,8 @@ def resident_from_before():
 
 @test(beside=True)
 def resident_jemalloc():
-    """jemalloc maps memory in its own way, also before the run. It is found by the blocks in it, and by who mapped it."""
+    """jemalloc maps memory in its own way, also before the run. memtrace finds jemalloc's mappings by their blocks,
+    and by the function that mapped them."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable("libjemalloc2 is not installed")
     truth, profiles, outside = trace("-i", "1", preload=JEMALLOC)
@@ -166,7 +168,7 @@ def resident_jemalloc():
 
 
 def table_rows(text):
-    """The numbers of the first column; and the three in the lines below the rows: sum, difference, VmRSS."""
+    """The numbers of the first column, and the three numbers below the rows: sum, difference, VmRSS."""
     lines = text.split("resident set of pid", 1)[1].split("WHAT\n", 1)[1].splitlines()
     numbers = [int(m[1].replace(",", "")) for m in (re.match(r" *(-?[\d,]+)  ", line) for line in lines) if m]
     return numbers[:-3], numbers[-3:]
@@ -174,7 +176,7 @@ def table_rows(text):
 
 @test(beside=True, long=True)
 def resident_table():
-    """A reader can add up the rows. Also for a command, traced from its start, and without regions."""
+    """The rows of the table add up, also for a command that is traced from its start, and without regions."""
     with Target("truth_resident") as target:
         for options in ((), ("--what", "heap"), ("--what", "regions"), ("--what", "faults")):
             result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", *options)
@@ -198,7 +200,7 @@ def resident_table():
 
 @test(beside=True)
 def resident_from_start():
-    """A command, and a program that a command becomes by exec: none of its heap is from before the run."""
+    """If a command is traced, or a program that the command executes, no heap is from before the run."""
     program = os.path.join(PROGS, "truth_resident")
     for command in ([program], ["sh", "-c", f"trap '' INT; exec {program}"]):
         with place() as directory:
@@ -221,7 +223,7 @@ def resident_from_start():
                 resident = json.loads(file.readline())["resident"]
         rows = Rows(resident)
         expect(resident["from_start"] and resident["regions_followed"], resident)
-    # besides the truth: blocks of stdio, the dynamic linker and the thread
+    # blocks of stdio, the dynamic linker and the thread are not in the truth
         expect_near(rows.one("heap_live")["bytes"], truth["live"], 0, 32 * PAGE, "live")
         expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, PAGE, 64 * PAGE, "the heap's mappings")
         expect_equal(rows.bytes("mapped", "map_second"), truth["map_second"], "map_second")
@@ -230,7 +232,7 @@ def resident_from_start():
 
 @test(beside=True)
 def resident_of_many_mappings():
-    """As many mappings as a process may have by default: all are in rows, within bounded time and memory."""
+    """A process has as many mappings as the default limit allows. All are in rows, within bounded time and memory."""
     with Target("truth_resident", "--mappings", 60000) as target:
         result = memtrace("-p", target.pid, "-d", "0.5", "-f", "none", "--rss", "--json")
         expect_equal(result.status, 0, result)

@@ -3,13 +3,13 @@
 
 Each server runs in a directory of its own, on sockets there or on 127.0.0.1. It is given the same
 load before, while and after it is traced. Every answer is checked, and at last the server must end
-normally when it gets its signal. All servers use glibc's malloc as Debian ships them, mariadbd too;
-redis-server gets it by preload.
+normally when it gets its signal. Debian's servers use glibc's malloc, mariadbd too. Only redis-server
+does not: it gets glibc's malloc by preload.
 
 The tests do not trust the tracer about where stacks end: they read the code at the last address of each
-stack. Only two places are the start of everything: _start, whose call is followed by a halt,
-and the start of a thread, whose call is followed by the system call that ends the thread. And each
-frame must be a return address, which stands behind a call."""
+stack. A stack may start at two places only: in _start, whose call is followed by a halt, and at the
+start of a thread, whose call is followed by the system call that ends the thread. And each frame must be
+a return address, so the instruction before it must be a call."""
 import contextlib
 import glob
 import gzip
@@ -49,14 +49,14 @@ def place_of(user):
 
 
 def as_user(user):
-    """Options for start() and run() that run a program as that user."""
+    """Options for start() and run() that run a program as this user."""
     entry = pwd.getpwnam(user)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
 
 
 class Server:
-    """A process that serves from its directory, where its log is, until it gets the signal that asks it
-    to end. If it were simply killed, its children would stay."""
+    """A process that serves from its directory, where its log is, until a signal asks it to end. SIGKILL
+    would leave its children running."""
 
     def __init__(self, directory, args, stop_by=signal.SIGTERM, **options):
         self.stop_by = stop_by
@@ -89,7 +89,7 @@ class Server:
         expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
 
     def stop(self):
-        """Asks the server to end; it must end as it does untraced."""
+        """Asks the server to end, and checks that it ends as it does untraced."""
         expect(self.process.poll() is None, "the server ended:", self.log()[-600:])
         self.process.send_signal(self.stop_by)
         try:
@@ -135,9 +135,9 @@ STARTS = {b"\xf4": "process", b"\x48\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05": "thre
 
 
 class Stacks:
-    """The stacks of a .heap file: [addresses, samples]. The file has a number of objects for each stack.
-    This number is the number of samples at interval 1, or if all blocks have one size. Otherwise it is
-    nearly the number of samples."""
+    """The stacks of a .heap file: [addresses, samples]. samples is the number of objects that the file has for the
+    stack. This is the number of samples if the interval is 1 or all blocks have one size. Otherwise it is nearly this
+    number."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -151,7 +151,7 @@ class Stacks:
         self.known = {}  # address -> code
 
     def code(self, addr):
-        """The 8 bytes before addr and the 16 from it; None if they are in no file."""
+        """The 8 bytes before addr and the 16 from addr on; None if they are in no file."""
         if addr not in self.known:
             self.known[addr] = None
             for low, high, off, path in self.maps:
@@ -167,7 +167,7 @@ class Stacks:
         return next((what for after, what in STARTS.items() if code.startswith(after)), None)
 
     def returns_to(self, addr):
-        """Whether a call stands before addr: e8 and a distance, or ff /2 in one of its lengths. Also true
+        """Is the instruction before addr a call (e8 and a distance, or ff /2 in one of its lengths)? Also true
         for code that is in no file, because nothing is known of it."""
         code = self.code(addr)
         return not code or code[3] == 0xe8 or any(
@@ -184,8 +184,8 @@ class Stacks:
 
 
 def check_whole(profile, names, starts=("process", "thread")):
-    """names: patterns, each of which must match a frame of some stack that holds memory. starts:
-    the kinds of start at which stacks must be found to end."""
+    """names: patterns, each of which must match a frame of some stack that holds memory. starts: the
+    kinds of start ("process", "thread") that must be found."""
     lost = {name: n for name, n in profile["lost"].items() if n}
     expect_equal(losses(profile), {}, "losses")
     expect(profile["samples"] >= SAMPLES, "only", profile["samples"], "samples")
@@ -244,8 +244,8 @@ http {
 
 @contextlib.contextmanager
 def nginx(workers, files):
-    """Yields the master process, its directory, its port and socket; files: by name below /files."""
-    # The test binds a port; nginx inherits it as it would from an nginx that it replaces.
+    """Yields the master process, its directory, its port and socket. files: name below /files -> contents."""
+    # The test binds a port, and nginx inherits it, as a new nginx does from the one that it replaces.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
         os.mkdir(directory + "/files", 0o755)
@@ -287,7 +287,7 @@ def servers_nginx():
                     expect_equal(re.findall(r"^(?:Complete|Failed) requests: +(\d+)|^(Non-2xx)",
                                             result.out, re.M), [("800", ""), ("0", "")],
                                  "ab's requests")
-            kept.append(UnixHTTP(sock))  # keeps what the worker holds for this connection
+            kept.append(UnixHTTP(sock))  # so that the worker keeps its memory for this connection
             get_files(kept[-1])
 
         profile = trace_load(directory, worker, 1, load)
@@ -313,20 +313,20 @@ def profiled(profiles, pid):
 
 
 def holds(profile, *names):
-    """Objects and bytes of the stacks that contain these frames one after the other."""
+    """Objects and bytes of the stacks that contain these frames in a row."""
     at = [s for s in profile["stacks"] if ";".join(names) in ";".join(s["frames"])]
     return sum(s["live_objects"] for s in at), sum(s["live_bytes"] for s in at)
 
 
 def nginx_workers(*selection):
-    """One of two workers is killed, and another takes its place: each worker has its own profile.
-    The truth is the number of connections that each has accepted: every connection has a pool."""
+    """One of two workers is killed, and another takes its place. Each worker has its own profile.
+    The truth is the number of connections that each has accepted, because every connection has a pool."""
     with nginx(2, {}) as (server, _, _, sock), contextlib.ExitStack() as kept:
         wait_until(lambda: len(children(server.pid)) == 2, "two workers")
         first, second = children(server.pid)
 
         def connect(worker, others, n):
-            """Opens n connections to a worker, with the others stopped, so that they do not accept."""
+            """Opens n connections to a worker. The other workers are stopped meanwhile, so that they accept none."""
             for pid in others:
                 stop_it(pid)
             for _ in range(n):
@@ -365,13 +365,13 @@ def servers_nginx_workers_of_master():
 
 # --- postgres ---
 
-# The directory of Debian's postgres; PATH may lead to another.
+# The directory of Debian's postgres. PATH may lead to another one.
 POSTGRES = max(glob.glob("/usr/lib/postgresql/*/bin"), default="/usr/lib/postgresql/none/bin")
 ROWS = 3000
 
 
 class Psql:
-    """A session, for which the server has a process of its own."""
+    """A session. The server has a process of its own for it."""
 
     def __init__(self, path):
         self.process = start([f"{POSTGRES}/psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", path,
@@ -392,7 +392,7 @@ class Psql:
             try:
                 lines.append(read_line(self.process, self.process.stdout))
             except Failure as e:
-                self.process.kill()  # so that reading its errors comes to an end
+                self.process.kill()  # so that the read of its errors below ends
                 raise Failure(f"{sql}: {e} {self.process.stderr.read()}") from None
             if lines[-1] == ":END\n":
                 return "".join(lines[:-1]).strip()
@@ -458,12 +458,12 @@ def servers_postgres():
     return told
 
 
-KEPT = 3_000_000  # bytes of the smaller cursors
+KEPT = 3_000_000  # bytes of the row of the smaller cursors
 
 
 def postgres_sessions(*selection):
-    """A session begun before the run, one begun during it, and one that ends during it: each has its own
-    profile. The truth is the size of the row that each session's cursor holds."""
+    """A session that begins before the run, one that begins during the run, and one that ends during the run each
+    have their own profile. The truth is the size of the row that each session's cursor holds."""
     with postgres() as (server, directory), contextlib.ExitStack() as sessions:
         def keep(session, size):
             session.ask("set work_mem = '64MB'; begin; declare kept cursor with hold for "
@@ -553,7 +553,7 @@ def servers_memcached():
                         expect(len(client.block("stats")) > 20, "stats")
                         client.block("stats items")
                         client.block("stats slabs")
-                    kept.append(clients.pop())  # keeps what its thread holds for this client
+                    kept.append(clients.pop())  # so that the thread keeps its memory for this client
                     for client in clients:
                         client.close()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""speedscope itself, in a real browser, opens memtrace's files, and shows the total of every function as the target
-reports it."""
+"""speedscope opens memtrace's files in a real browser, and shows for every function the total that the target
+reports."""
 import os
 import re
 import urllib.parse
@@ -11,7 +11,7 @@ from test_svg import served
 
 SPEEDSCOPE = os.path.join(ROOT, "build", "speedscope")  # scripts/fetch-speedscope
 ANYTHING = "default-src * blob: data: 'unsafe-inline' 'unsafe-eval'"
-# Rows of the sandwich view: a function's total with its callees, its own, and its name.
+# Rows of the sandwich view: a function's total with its callees, its own total, and its name.
 ROWS = """
 return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells, (cell) => cell.textContent.trim()))
     .filter((cells) => cells.length === 3 && /\\d/.test(cells[0]));
@@ -19,7 +19,7 @@ return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells
 
 
 def shown(browser, url):
-    """function -> the total that the page shows, without the share."""
+    """function -> the total that the page shows, without the percentage."""
     browser.go(url)
     browser.until("return document.body.innerText.includes('Sandwich');", what="the profile in speedscope")
     browser.type("3")
@@ -37,7 +37,8 @@ def in_bytes(n):
 
 @test(beside=True, long=True)
 def speedscope_shows_the_truth():
-    """Both formats, for each function and for all: pprof in bytes, collapsed stacks in plain numbers."""
+    """speedscope shows each function's total and the sum in both formats: pprof in bytes, collapsed stacks in plain
+    numbers."""
     if not os.path.exists(SPEEDSCOPE + "/index.html"):
         raise NotRunnable("speedscope is not there: scripts/fetch-speedscope build/speedscope")
     with place() as directory:

@@ -13,7 +13,7 @@ from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_wo
 COMPLETE_PCT = 99  # of the stacks, at least
 
 
-# program -> its arguments. The programs' sources in tests/progs say what each does.
+# program -> its arguments. The source of a program in tests/progs says what it does.
 CHAINS = {
     "chains": [os.path.join(PROGS, "library.so")],
     "chains_static": [],
@@ -33,8 +33,9 @@ LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "libr
 
 
 def check_stack(what, stack, wanted, own):
-    """The stack goes from malloc through the declared frames to the start, with nothing else between. One or
-    more frames in a row that are not the program's own functions become one "*". A "*" in wanted matches this, or nothing."""
+    """Checks that the stack goes from malloc through the declared frames to the start, with no other frames of the
+    program. Frames that are not the program's own become one "*" for each row of them. A "*" in wanted matches this,
+    or nothing."""
     frames = stack["frames"]
     # __malloc is malloc's only global name in a static PIE
     expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")
@@ -72,8 +73,7 @@ def check_stacks(program, truth, profile):
 
 @test(beside=True)
 def chains_are_built_as_said():
-    """Checks which functions have unwind tables, and how each program is linked: the next test
-    relies on that."""
+    """Checks which functions have unwind tables, and how each program is linked. The next test needs this."""
     def ask(*command):
         result = run(command)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -102,15 +102,16 @@ def chains_are_built_as_said():
 
 @test_each_kind(beside=True)
 def stacks_as_declared(kind):
-    """Each block's stack is what the program says: deep chains, callbacks of C and C++, signal
-    handlers, variable frames, tail calls, coroutines, exceptions, threads, a library loaded while
-    traced. The code has tables, or frame pointers, or both in turn."""
+    """Each block's stack is the one that the program declares: deep chains, callbacks of C and C++, signal
+    handlers, variable frames, tail calls, coroutines, exceptions, threads, a library that is loaded while
+    traced. Functions have unwind tables, or frame pointers, or one and the other in turn."""
     return trace_chains(CHAINS, "--probe-kind", kind)
 
 
 @test(beside=True)
 def stacks_by_any_linker():
-    """LLD's segments share pages of the file: a mapping may begin with bytes of the segment before."""
+    """Stacks are right with LLD, whose segments share pages of the file: a mapping may begin with bytes of the segment
+    before."""
     shared = 0
     for program in LINKED:
         result = run(["readelf", "-lW", os.path.join(PROGS, program)])
@@ -157,7 +158,7 @@ def trace_command(interval, *command, **options):
 
 @test
 def stacks_are_complete():
-    """Debian's own binaries, none of which has frame pointers."""
+    """Stacks of Debian's own binaries, which have no frame pointers, are whole."""
     for tool in ("sqlite3", "git"):
         need_tool(tool)
     told = []
@@ -183,7 +184,8 @@ def stacks_are_complete():
 
 @test(long=True)
 def stacks_of_clang_are_complete():
-    """libLLVM's table takes half a second, and until it is there stacks end in it: so there is much to compile."""
+    """Stacks of clang are whole. It takes half a second to make libLLVM's table, and until then stacks end in
+    libLLVM. So clang gets much to compile."""
     need_tool("clang")
     with place() as directory:
         path = os.path.join(directory, "functions.c")
@@ -195,7 +197,7 @@ def stacks_of_clang_are_complete():
 
 
 def wander(places, *options):
-    """Traces a program whose code was mapped at that many places; returns the profile."""
+    """Traces a program whose code was mapped at this number of places. Returns the profile."""
     with Target("wander", os.path.join(PROGS, "library.so"), str(places)) as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", *options) as tracer:
             target.go()
@@ -206,7 +208,7 @@ def wander(places, *options):
 
 @test(beside=True)
 def stacks_after_many_mappings():
-    """Mappings that are gone take no room from those that exist."""
+    """Mappings that no longer exist take no room from those that exist."""
     profile = wander(1200, "-f", "none")
     expect_equal(profile["stacks_complete_pct"], 100, "stacks_complete_pct")
     expect("main" in profile["stacks"][0]["frames"], profile["stacks"])
@@ -214,7 +216,7 @@ def stacks_after_many_mappings():
 
 @test(beside=True, long=True)
 def stacks_after_endless_mappings():
-    """Mappings that are gone are not remembered for ever."""
+    """memtrace forgets mappings that no longer exist."""
     with place() as directory:
         profile = wander(60000, "-f", "heap", "-o", os.path.join(directory, "out"))
         with open(profile["files"][0], encoding="utf-8") as file:
@@ -238,7 +240,7 @@ input()
 
 @test(beside=True)
 def stacks_through_many_libraries():
-    """More tables at once than one call puts into the kernel."""
+    """A process loads more libraries at once than one call can put tables into the kernel. Its stacks are whole."""
     n = 150
     with place() as directory:
         paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]

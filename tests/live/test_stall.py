@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace hangs, for whatever reason: its targets have their speed back within a second, and a named counter has what was not
-seen meanwhile."""
+"""If memtrace hangs, for any reason, its targets have their full speed again within a second. A counter says that
+calls were not seen meanwhile."""
 import contextlib
 import fcntl
 import json
@@ -23,21 +23,21 @@ from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-SPEED = 0.5  # of the untraced speed, which differs by a third from round to round; with a probe it is a hundredth
+SPEED = 0.5  # of the untraced speed, which varies by a third from round to round. With a probe, speed is a hundredth
 JSON = ("--json", "-f", "none")
 
 
 class Busy(Target):
-    """Does nothing but allocate, for a fifth of a second each time that it is asked. Between rounds it sleeps, so that
-    its probes stay in place."""
+    """A target that only allocates, for a fifth of a second in each round. Between rounds it sleeps, so that its probes
+    stay in place."""
 
     def __init__(self):
         super().__init__("churn", "--seconds", "0.2")
         self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
 
     def check_speed(self):
-        """Takes the best of some rounds: other load on the machine slows the target as well. (With a probe a pair takes a
-        hundred times as long.)"""
+        """Checks the speed of the best of three rounds, because other load on the machine slows the target, too.
+        (With a probe a pair takes a hundred times as long.)"""
         took = [self.go()["ns_per_pair"] for _ in range(3)]
         self.untraced.append(self.go()["ns_per_pair"])
         expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:", self.untraced)
@@ -62,8 +62,8 @@ def wait_withdrawn(pid, timeout=BACK_S):
 
 
 def wait_in_place(pid, kind=None):
-    """Waits until the process is traced continuously: its probes stay for a second. Those of the kind
-    perf must stay for four, because their removal alone takes two."""
+    """Waits until the process is traced continuously, that is, until its probes stay for a second. Probes of
+    the kind perf must stay for four seconds, because their removal alone takes two."""
     begin = since = time.monotonic()
     while time.monotonic() - since < (4 if kind == "perf" else 1):
         expect(time.monotonic() - begin < PATIENCE_S, f"pid {pid} is not traced all the time")
@@ -92,7 +92,7 @@ def check_told(tracer, times=1):
 
 @test_each_kind
 def stall_stopped(kind):
-    """SIGSTOP, twice, while the target is traced continuously; then the target becomes busy."""
+    """memtrace gets SIGSTOP twice while the target is traced continuously, and then the target becomes busy."""
     with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
         took = []
         for _ in range(2):
@@ -100,14 +100,14 @@ def stall_stopped(kind):
             with stopped(tracer):
                 took.append(wait_withdrawn(target.pid, 3 if kind == "perf" else BACK_S))
                 target.check_speed()
-            target.check_speed()  # afterwards the limit holds as before
+            target.check_speed()  # afterwards the limit is kept as before
         check_told(tracer, 2)
     return ", ".join(f"{t:.2f}" for t in took) + " s"
 
 
 @test_each_kind(long=True)
 def stall_stopped_in_window(kind):
-    """As stall_stopped, while a window is open. (The window may be about to close: not each stop withdraws probes.)"""
+    """As stall_stopped, while a window is open. (If the window is about to close, a stop withdraws no probes.)"""
     took, times = [], 3 if kind == "perf" else 5
     with Restless() as target:
         with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", "5", *JSON) as tracer:
@@ -129,7 +129,8 @@ def stall_stopped_in_window(kind):
 
 @test(long=True)
 def stall_without_limit():
-    """Without a limit memtrace hangs longer before its probes go. The figures are then not called exact."""
+    """Without a limit memtrace must hang longer before its probes are removed. The figures are then not called
+    exact."""
     with Busy() as target:
         with Tracer("-p", target.pid, "-i", "1", *JSON) as tracer:
             with stopped(tracer):
@@ -149,7 +150,7 @@ def stall_without_limit():
 
 @test(long=True)
 def stall_everywhere():
-    """Probes in the code of every process are removed, and come back."""
+    """Probes in the code of every process are removed while memtrace hangs, and put back afterwards."""
     with Busy() as target, Tracer("-a", *JSON) as tracer:
         wait_until(lambda: changed_text(target.pid), "there are probes in its code")
         with stopped(tracer):
@@ -178,7 +179,7 @@ def stall_regions():
 
 @test_each_kind(long=True)
 def stall_killed(kind):
-    """SIGKILL of memtrace, of the keeper, and of both, one right after the other."""
+    """Probes are removed after a SIGKILL of memtrace, of its keeper, or of one right after the other."""
     for victims in ("memtrace",), ("keeper",), ("memtrace", "keeper"), ("keeper", "memtrace"):
         with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
             wait_in_place(target.pid)
@@ -186,7 +187,7 @@ def stall_killed(kind):
             for victim in victims:
                 os.kill(pids[victim], signal.SIGKILL)
             result = tracer.wait()
-            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # perf: removed one after the other
+            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # perf uprobes are removed one by one
             target.check_speed()
             wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
             if victims == ("keeper",):
@@ -196,7 +197,7 @@ def stall_killed(kind):
 
 
 def traces_of(target):
-    """The processes of the memtrace that traces the target: they share its command line."""
+    """The processes of the memtrace that traces the target. All have the same command line."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError), open(f"/proc/{pid}/cmdline", "rb") as file:
@@ -208,8 +209,8 @@ def traces_of(target):
 
 @test_each_kind(long=True)
 def stall_killed_one_by_one(kind):
-    """Kills as a container's end does: memtrace first, all its other processes a moment later. A process killed while
-    it removes a probe would leave the breakpoint in place, so this must not happen."""
+    """memtrace is killed as at the end of a container: first itself, then all its other processes a moment later. A
+    process that is killed while it removes a probe must not leave the breakpoint in place."""
     with Busy() as target:
         for moment_s in (0.005, 0.03, 0.1, 0.3):
             with Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
@@ -248,7 +249,7 @@ def read_until(master, pattern):
 
 
 def check_end(process, signals):
-    """Sends SIGTERM as often as signals says. The last one at the latest ends the process, whatever it is doing."""
+    """Sends SIGTERM `signals` times. The last one must end the process, whatever it is doing."""
     for _ in range(signals):
         with contextlib.suppress(ProcessLookupError):
             process.send_signal(signal.SIGTERM)
@@ -259,7 +260,7 @@ def check_end(process, signals):
 
 @test(long=True)
 def stall_ctrl_s():
-    """At a stopped terminal (Ctrl-S) memtrace goes on, and ends: by a signal; or by -d, and then by a signal while it writes
+    """On a stopped terminal (Ctrl-S) memtrace goes on. It ends by a signal; or, after -d, by a signal while it writes
     the table that nobody reads."""
     with Busy() as target:
         for options, signals in ((), 2), (("-d", "4"), 1):
@@ -268,7 +269,7 @@ def stall_ctrl_s():
                 over = time.monotonic() + 5  # -d 4, and the time to end
                 os.write(master, b"\x13")
                 time.sleep(2.5)
-                target.go()  # the target becomes busy: the limit holds
+                target.go()  # the target becomes busy, and the limit is kept
                 target.check_speed()
                 if options:
                     time.sleep(max(0, over - time.monotonic()))
@@ -278,7 +279,7 @@ def stall_ctrl_s():
 
 @test
 def stall_ctrl_z():
-    """memtrace as a shell's job that is stopped, and continued."""
+    """memtrace is a shell's job that is stopped and continued."""
     with Busy() as target, place() as directory:
         out = os.path.join(directory, "out")
         script = f"{MEMTRACE} -v -p {target.pid} --json={out} -f none; echo stopped; read x; fg"
@@ -307,7 +308,7 @@ def fill(slave):
 
 @test(long=True)
 def stall_top_unread():
-    """top's terminal is stopped (Ctrl-S), or its connection hangs, so that its buffer is full."""
+    """top's terminal is stopped (Ctrl-S), or the terminal's buffer is full because nobody reads."""
     for hang in "ctrl-s", "full":
         with Busy() as target, Screen("-p", target.pid, "--delay", "0.2") as screen:
             screen.until_words(rf"pid {target.pid}")
@@ -329,8 +330,8 @@ def stall_top_unread():
 
 @test(long=True)
 def stall_unfilled_memory():
-    """A target's list of libraries leads into memory that nobody fills in. memtrace leaves the process that reads it
-    behind, goes on, ends when told to, and counts what it gave up."""
+    """A target's list of libraries leads into memory that no one provides. The helper that reads this memory hangs.
+    memtrace leaves this helper behind, goes on, ends on a signal, and counts the read that it gave up."""
     for released in True, False:
         with place() as directory:
             library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
@@ -372,8 +373,9 @@ def unread_pipe():
 
 @test(long=True)
 def stall_unread_output():
-    """Nobody reads standard output, or the errors too, or nobody opens a FIFO. memtrace captures until -d or a signal ends the run,
-    removes its probes and writes its files. Then it waits for the reader, and a signal ends that."""
+    """Nobody reads standard output, or standard error either, or nobody opens a FIFO. memtrace captures until -d or a
+    signal ends the run, removes its probes and writes its files. Then it waits for the reader until it gets a
+    signal."""
     for what in "duration", "SIGINT", "errors", "fifo":
         reader, writer = unread_pipe()
         with place() as directory, Busy() as target:
@@ -386,7 +388,7 @@ def stall_unread_output():
                             stderr=writer if what == "errors" else subprocess.DEVNULL)
             try:
                 wait_until(lambda: changed_text(target.pid), "its probes are in place")
-                target.check_speed() # the target becomes busy, and the limit holds
+                target.check_speed() # the target becomes busy, and the limit is kept
                 if what != "duration":
                     process.send_signal(signal.SIGINT)
                 files = lambda: [name for name in os.listdir(directory) if name.endswith((".heap", ".collapsed"))]
@@ -406,7 +408,7 @@ def stall_unread_output():
 
 
 def of_name(pid, name):
-    """The process's children of that name."""
+    """The process's children with this name."""
     found = []
     with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
@@ -417,8 +419,8 @@ def of_name(pid, name):
 
 
 def hang(pid, where="request_wait_answer"):
-    """The helpers (mt-files) that wait at this place in the kernel. The default is where they wait for FUSE: no signal ends
-    that."""
+    """The helpers (mt-files) that wait in this function of the kernel. By default, the one that waits for FUSE: no
+    signal ends this wait."""
     hung = []
     for forker in of_name(pid, "mt-files"):
         for child in of_name(forker, "mt-files"):
@@ -434,7 +436,7 @@ def silent(directory, *args, file=os.path.join(PROGS, "leaking_plugin.so")):
 
 
 def trace_silent(directory, answers, select, released):
-    """Returns the seconds to the end, what memtrace said, and the losses, by pid."""
+    """Returns the seconds that memtrace took to end."""
     report = os.path.join(directory, "json")
     with Busy() as target, silent(directory, "--answers", answers) as mute:
         with Tracer(*select(target, mute), f"--json={report}", "-f", "none") as tracer:
@@ -464,8 +466,8 @@ def trace_silent(directory, answers, select, released):
 
 @test(long=True)
 def stall_silent_file():
-    """A target maps a file of FUSE whose server stops answering, at once or after some answers. A process that reads it hangs, and
-    not even SIGKILL ends it. So memtrace itself does not read it, goes on, and ends."""
+    """A target maps a file on FUSE whose server stops answering, at once or after some answers. A process that reads
+    the file hangs, and not even SIGKILL ends it. So memtrace lets a helper read the file, goes on, and ends."""
     for answers, released in ("0", False), ("1", True), ("3", False):
         with place() as directory:
             took = trace_silent(directory, answers, lambda *_: ("--comm", "churn", "--comm", "silent"), released)
@@ -481,7 +483,8 @@ def stall_silent_file_of_pid():
 
 @test
 def stall_silent_before():
-    """The file is silent before memtrace starts: memtrace traces what it can read, and check ends as well."""
+    """The server stops answering before memtrace starts. memtrace traces the files that it can read, and check ends,
+    too."""
     with place() as directory, silent(directory) as mute:
         expect_equal(mute.go(), {"silent": 1}, "the file system")
         began = time.monotonic()
@@ -499,8 +502,8 @@ def stall_silent_before():
 
 @test(long=True)
 def stall_silent_memory():
-    """A target's list of libraries leads into memory that is a page of a silent file. A process that reads it cannot be killed.
-    So memtrace itself does not read it, and ends."""
+    """A target's list of libraries leads into a page of a file whose server does not answer. A process that reads
+    this page cannot be killed. So memtrace lets a helper read it, and ends."""
     with place() as directory, Busy() as target:
         library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
         shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
@@ -525,7 +528,7 @@ def stall_silent_memory():
 
 @test_each_kind(long=True)
 def stall_program_of_fuse(kind):
-    """A program's file is on FUSE, and the server answers: the profile is as exact as any other."""
+    """If a program's file is on FUSE and the server answers, the profile is as exact as any other."""
     with place() as directory, silent(directory, "--run", file=os.path.join(PROGS, "truth_basic_static")) as target:
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *JSON) as tracer:
             truth = target.go()
@@ -569,7 +572,7 @@ def hostile_library(directory, code=""):
 
 
 def sparse_library(directory):
-    """A library of some KiB on the disk, with a GiB of code by its program header."""
+    """A library with some KiB on the disk, whose program header claims a GiB of code."""
     library = hostile_library(directory)
     with open(library, "r+b") as file:
         header = file.read(64)
@@ -591,8 +594,8 @@ def library_of_calls(directory):
 
 @test(long=True)
 def stall_huge_code():
-    """An allocator with a GiB of code that is a hole in the file, or with nothing but calls: reading all of it takes seconds. The
-    other target keeps its speed meanwhile, and memtrace ends when told to."""
+    """An allocator has a GiB of code that is a hole in the file, or code that consists of calls only. It takes
+    seconds to read all of this code. Meanwhile another target keeps its speed, and memtrace ends on a signal."""
     took = []
     for library_in in sparse_library, library_of_calls:
         with place() as directory:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A machine starts and ends fifty programs a second, a third of them from files that were never run before, while memtrace -a
-traces it. memtrace's use of resources does not grow, and each program has a profile or is counted.
+"""Fifty programs a second start and end, a third of them from files that never ran before, while memtrace -a traces the
+machine. memtrace's use of resources does not grow, and each program has a profile or is counted.
 
 `make storm MINUTES=30` runs for 30 minutes; the suite for some seconds."""
 import contextlib
@@ -16,7 +16,7 @@ from test_processes import FAMILY, by_pid
 
 SECONDS = float(os.environ.get("MEMTRACE_STORM_S", 24))
 RATE = 50
-SETTLED_S = 8  # by then buffers and tables have reached their size
+SETTLED_S = 8  # after this time buffers and tables have reached their size
 LOOK_S = 2
 
 
@@ -31,7 +31,8 @@ def family_of(pid):
 
 
 def held_by(pid):
-    """What memtrace and its helpers hold: descriptors, BPF links, resident bytes, bytes of BPF maps, each map once."""
+    """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF maps (each map
+    once)."""
     held, maps = {"descriptors": 0, "links": 0, "resident": 0}, {}
     for one in family_of(pid):
         with contextlib.suppress(OSError):
@@ -50,8 +51,8 @@ def held_by(pid):
 
 
 class Storm:
-    """Starts programs, one of three from a static file. One of `each` is from a new file, which is removed when the program has
-    ended."""
+    """Starts programs, a third of them static. One of `each` programs is a new file, which is removed when the
+    program has ended."""
 
     def __init__(self, directory, each=3):
         self.directory, self.each, self.running, self.pids, self.fresh = directory, each, [], [], 0
@@ -80,7 +81,7 @@ class Storm:
         self.running = left
 
     def run_until(self, due, rate):
-        """Starts programs at this rate until due. A start that comes late is not made up for."""
+        """Starts programs at this rate until the time `due`. If a start is late, the next ones do not catch up."""
         next_at = time.monotonic()
         while time.monotonic() < due:
             self.start_one()
@@ -95,7 +96,8 @@ def middle(looks, key):
 
 
 def check_flat(looks):
-    """Compares the last third of the looks with the first. By medians: single looks may meet a window or other work."""
+    """Compares the medians of the last and the first third of the figures. A single one may be larger, because a
+    window was open or memtrace had other work."""
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]
     said = {}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes in rare states, and rare events: the profile is exact all the same, or says that it is not. The processes go
-on as if they were not traced."""
+"""Processes in rare states, and rare events. The profile is still exact, or says that it is not. The processes go on
+as if they were not traced."""
 import json
 import os
 import re
@@ -21,7 +21,7 @@ LIBRARY = os.path.join(PROGS, "library.so")
 
 
 def check_functions(truth, profile):
-    """The functions that keep books are exact; other stacks are libc's own allocations."""
+    """The functions in the target's truth are exact. Other stacks are libc's own allocations."""
     held = by_function(profile, truth["functions"])
     for name, wanted in truth["functions"].items():
         expect_equal(tuple(held.get(name, (0, 0))[:2]),
@@ -35,8 +35,8 @@ def status_of(pid, key):
 
 
 def wait_restored(pid):
-    """Waits until the process's code is the original. Changes that this test's own process has as well do not count:
-    another tracer made them."""
+    """Waits until the process's code is the original. Changes that are in this test's process, too, do not count:
+    they are another tracer's."""
     wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
                f"libc's code in pid {pid} is restored", 10)
 
@@ -45,7 +45,7 @@ def wait_restored(pid):
 
 @test_each_kind(beside=True)
 def strange_short_threads(kind):
-    """A thousand threads come and go: none of their calls stays behind as unfinished."""
+    """A thousand threads begin and end. None of their calls stays in a table as unfinished."""
     truth, profile, _ = trace_script(kind, "strange", "threads")
     check_functions(truth, profile)
 
@@ -63,8 +63,8 @@ def strange_main_thread_ends(kind):
 
 @test(beside=True, long=True)
 def strange_main_thread_ends_between_windows():
-    """A window that begins after the main thread's end sees nothing: its probes are in no code. A counter says so. The program
-    goes on for so long that windows begin then: gaps between them may be several seconds."""
+    """A window that begins after the main thread's end sees nothing, because its probes are in no code. A counter
+    says so. Gaps between windows may be several seconds, so the program goes on long enough for a window to begin."""
     _, profile, _ = trace_script(None, "strange", "headless", "--busy", options=("--max-overhead", "1"))
     expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1), "mode and loss")
     expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
@@ -72,8 +72,8 @@ def strange_main_thread_ends_between_windows():
 
 @test
 def strange_main_thread_has_ended():
-    """The kernel finds a single process by its main thread: -p is refused. Probes in the code of all processes see it,
-    and its heap is read by what /proc has of another thread."""
+    """After the main thread's end -p is refused, because the kernel finds a single process by its main thread. Probes
+    in the code of all processes see the process. Its heap is read through the /proc directory of another thread."""
     with Target("strange", "headless", "--early") as target:
         refused_pid(target.pid, "main thread has ended while others run", "--comm strange")
         with Tracer("--comm", "strange", "--max-overhead", "off", "-i", "1", "--json", "-f", "none") as tracer:
@@ -87,8 +87,8 @@ def strange_main_thread_has_ended():
 
 @test
 def strange_exec_by_thread():
-    """The old program's memory is gone. The new program is traced if probes are in all processes; probes in
-    the old one alone do not reach it, and a counter says so."""
+    """A thread executes another program, and the old program's memory is gone. The new program is traced if probes
+    are in all processes. Probes in the old program alone do not see the new one, and a counter says so."""
     for options, traced in (((), False), (("-F",), True), (("--comm", "strange"), True)):
         with Target("strange", "exec") as target:
             named = () if "--comm" in options else ("-p", target.pid)
@@ -102,17 +102,17 @@ def strange_exec_by_thread():
         expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
         script = truth["functions"]["script"]
-        # In a program that memtrace does not trace it sees no blocks, with one exception: where another tracer's probes are,
-        # memtrace's programs run as well.
+        # memtrace sees no blocks of a program that it does not trace, with one exception: its BPF programs run where another
+        # tracer has probes.
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
-        else:  # none, or with another tracer's probes some
+        else:  # no blocks, or some with another tracer's probes
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 
 @test
 def strange_daemon():
-    """The daemon leaves its session, and all its ancestors end; it has a profile of its own."""
+    """A daemon leaves its session, and all its ancestors end. The daemon has a profile of its own."""
     with Target("strange", "daemon", "--exit", "3") as target:
         with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none") as tracer:
             truth = target.go()
@@ -126,7 +126,7 @@ def strange_daemon():
     check_exact(truth, profiles[daemon])
 
 
-# --- what processes may do ---
+# --- processes with a limited set of system calls ---
 
 @test(beside=True)
 def strange_undumpable():
@@ -136,7 +136,8 @@ def strange_undumpable():
 
 @test(beside=True)
 def strange_seccomp():
-    """Seccomp, strict or with a filter that kills, set before the attach or a moment after it."""
+    """Processes under seccomp, strict or with a filter that kills, are not harmed. seccomp begins before the attach
+    or just after it."""
     for args in (["strict"], ["filter"], ["filter", "--early"]):
         try:
             truth, profile, _ = trace_script(None, "strange", *args)
@@ -148,13 +149,13 @@ def strange_seccomp():
 # --- what processes load ---
 
 def size_of(pid):
-    """The number of descriptors, and resident bytes."""
+    """The process's number of descriptors, and its resident bytes."""
     return len(os.listdir(f"/proc/{pid}/fd")), 1024 * int(status_of(pid, "VmRSS").split()[0])
 
 
 @test(beside=True)
 def strange_dlopen_cycles():
-    """A library that is loaded at 400 places, one after the other, is one file with one table."""
+    """A library that is loaded at 400 addresses, one after the other, is one file with one table."""
     with Target("strange", "dlopen", LIBRARY, "400") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             target.say("go")
@@ -174,8 +175,8 @@ def strange_dlopen_cycles():
 
 @test(beside=True)
 def strange_dlopen_copies():
-    """400 files, of which memtrace may have less than a hundred open: the others' functions have no names,
-    but the run still ends well."""
+    """A process loads 400 files, and memtrace may have fewer than a hundred open. Functions of the other files have no
+    names, but the run ends without an error."""
     with Target("strange", "dlopen", LIBRARY, "400", "--copies") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
@@ -221,7 +222,7 @@ def strange_stopped():
 
 @test(beside=True)
 def strange_stopped_anywhere():
-    """The process is stopped anywhere: in traps, in calls that return through a probe."""
+    """The process is stopped at random places, such as in traps and in calls that return through a probe."""
     target = Busy(2)
     try:
         for _ in range(3):
@@ -238,7 +239,7 @@ def strange_stopped_anywhere():
 # --- debugged ---
 
 class Debugger:
-    """gdb, attached to a process, which stays stopped until gdb continues it."""
+    """gdb that is attached to a process. The process stays stopped until gdb continues it."""
 
     def __init__(self, pid):
         self.process = start([need_tool("gdb"), "-nx", "-q", "-iex", "set auto-load off", "-iex",
@@ -280,8 +281,8 @@ class Debugger:
 
 
 def look_around(gdb):
-    """Sets breakpoints beside probes and away from them; passes some and stops at others; steps over and into an
-    allocator's function, and out of it."""
+    """Sets breakpoints beside probes and away from them. Passes some of them and stops at others. Steps over, into
+    and out of an allocator's function."""
     gdb.ask("break alloc_by_3")
     gdb.ask("break *free")
     gdb.ask("ignore 1 20")
@@ -299,7 +300,8 @@ def look_around(gdb):
 
 @test(beside=True)
 def strange_debugged():
-    """The target runs under a debugger all the time; memtrace attaches and detaches while the debugger has it stopped."""
+    """The target runs under a debugger all the time. memtrace attaches and detaches while the debugger has stopped the
+    target."""
     with Target("truth_threads", "--blocks", "500") as target:
         with Debugger(target.pid) as gdb, \
                 Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
@@ -333,12 +335,13 @@ def strange_debugger_comes():
     check_exact(truth, profile)
 
 
-OWN = {"calls": 2000, "own": 2000}  # patched.c's answer when each call has reached its own functions
+OWN = {"calls": 2000, "own": 2000}  # patched.c's answer if each call has reached patched.c's own functions
 
 
 @test_each_kind(beside=True)
 def strange_patched(kind):
-    """A process has patched its own copy of malloc: removing a probe there would put back the file's code."""
+    """A process has patched its own copy of malloc. It gets no probe there, because to remove a probe puts back the
+    file's code."""
     with Target("patched") as target:
         expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")
@@ -350,8 +353,8 @@ def strange_patched(kind):
 
 @test(long=True)
 def strange_patched_everywhere():
-    """Probes in the code of every process would get into the patched code, too. So that malloc gets no probes; the output
-    says why other processes that use it are not traced."""
+    """Probes in the code of every process would also be placed in the patched code. So this malloc gets no probes,
+    and the output says why other processes that use it are not traced."""
     with Target("patched") as target, Target("churn") as other, \
             Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
         expect_equal(target.go(), OWN, "calls while others are traced")
@@ -364,7 +367,7 @@ def strange_patched_everywhere():
 
 
 def check_patches_later(*options):
-    """Withdrawn probes come back, but not where the process has patched its code meanwhile."""
+    """Withdrawn probes are put back, but not where the process has patched its code meanwhile."""
     with Target("patched", "--later") as target, \
             Tracer(*(options if "--comm" in options else ("-p", target.pid, *options)), "--json", "-f", "none") as tracer:
         wait_until(lambda: changed_text(target.pid), "its probes are there")
@@ -399,7 +402,8 @@ def strange_patched_later_everywhere():
 
 @test(beside=True, long=True)
 def strange_patched_while_withdrawn():
-    """A process patches its code while memtrace is stopped and its probes are withdrawn; they must not come back there."""
+    """A process patches its code while memtrace is stopped and its probes are withdrawn. No probe must be put back
+    there."""
     for flag, options in ([], ["--max-overhead", "off"]), (["--mmap"], ["--what", "regions"]):
         with Target("patched", *flag, "--later") as target, \
                 Tracer("-p", target.pid, *options, "--json", "-f", "none") as tracer:
@@ -417,7 +421,7 @@ def strange_patched_while_withdrawn():
 
 @test(beside=True)
 def strange_patched_mmap():
-    """If a process has patched mmap, memtrace sees regions at the system calls."""
+    """If a process has patched mmap, memtrace traces regions by tracepoints at the system calls."""
     with Target("patched", "--mmap") as target:
         expect_equal(target.go(), OWN, "calls before")
         with Tracer("-p", target.pid, "--what", "regions", "-f", "none") as tracer:
@@ -429,7 +433,7 @@ def strange_patched_mmap():
 
 @test(beside=True, long=True)
 def strange_patched_mmap_later():
-    """A process patches mmap while probes are in it; later they are not put back."""
+    """A process patches mmap while probes are in mmap. These probes are not put back later."""
     with Target("patched", "--mmap", "--later") as target, \
             Tracer("-p", target.pid, "--what", "regions", "--json", "-f", "none") as tracer:
         expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")

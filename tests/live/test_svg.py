@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The flame graph in a real browser: what it draws, and how it reacts to clicks, keys and searches.
+"""The flame graph in a real browser: its boxes, and how it reacts to clicks, keys and searches.
 
 Screenshots stay in the directory that MEMTRACE_SCREENSHOTS names, if it is set."""
 import base64
@@ -19,8 +19,8 @@ from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memt
 EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
 SVG = "{http://www.w3.org/2000/svg}"
 
-# Runs in the page: returns the visible boxes of that name, in screen coordinates. Line i of the
-# element "boxes" has the figures of the i-th rectangle; its second figure is the line of the box's name in "names".
+# Runs in the page. Returns the visible boxes with this name, in screen coordinates. Line i of the element "boxes" has the
+# figures of the i-th rectangle. The second figure is the number of the line of "names" that has the box's name.
 BOXES = """
 const lines = (id) => document.getElementById(id).textContent.split("\\n").filter((line) => line);
 const names = lines("names").map((line) => line.split("\\t")[0]);
@@ -97,7 +97,7 @@ class Page:
             expect(os.path.getsize(path) > 10000, "an empty screenshot:", os.path.getsize(path))
 
     def check(self):
-        """Checks what must always hold: labels are within their boxes, and the console has no messages."""
+        """Checks what every page must fulfil: labels are within their boxes, and the console has no messages."""
         boxes = self.browser.run("""
             return Array.from(document.querySelectorAll("#rows rect"), (rect) => rect.getBoundingClientRect())
                 .filter((r) => r.width > 0).map((r) => [r.x, r.x + r.width, r.y]);""")
@@ -155,7 +155,7 @@ def emit(directory, which):
 
 @test(beside=True)
 def svg_of_a_process():
-    """The boxes show what truth_basic says it holds, at each zoom."""
+    """The boxes show the live memory that truth_basic reports, at each zoom."""
     with place() as directory:
         truth, profile, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "svg"),
                                              prefix=directory + "/out")
@@ -215,7 +215,7 @@ def svg_of_a_process():
 
 @test(beside=True)
 def svg_of_other_weights():
-    """Widths, sums and tooltips in objects, and in bytes freed."""
+    """Widths, sums and tooltips are right in objects, and in freed bytes."""
     with place() as directory:
         truth, _, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "pprof"), prefix=directory + "/out")
         functions = truth["functions"]
@@ -240,7 +240,7 @@ def svg_of_other_weights():
 
 @test(beside=True)
 def svg_by_keyboard_and_diff():
-    """Each box's colour, and widths by either profile, all by keyboard."""
+    """In a comparison each box has its colour, and the keyboard switches widths between the two profiles."""
     with place() as directory, Browser(directory) as browser:
         path = emit(directory, "diff")
         with served(directory, policy_for(path)) as url:
@@ -269,7 +269,7 @@ def svg_by_keyboard_and_diff():
             page.press("b")
             near(page.box("journal")["width"], 26 * mib, "journal, again")
 
-            # down to the first child, and so on: start_thread, worker, then handle_request and journal
+            # each key goes down to the first child: start_thread, worker, then handle_request and journal
             page.press(DOWN, DOWN, DOWN, DOWN)
             expect_words(browser.run(TIP), "^handle_request$")
             page.press(RIGHT, ENTER)
@@ -281,7 +281,7 @@ def svg_by_keyboard_and_diff():
             near(page.box("journal")["width"], 26 * mib, "all again")
             page.check()
 
-            # open the link to this view in a narrower window; the policy allows it
+            # open the link to this view in a narrower window, which the policy allows
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
             near(page.box("all")["width"], browser.run("return innerWidth;") - 20, "width of a small window", 20)
@@ -308,8 +308,9 @@ def svg_of_hostile_names():
 
 @test(beside=True)
 def svg_labels():
-    """In a window as wide as the picture without a script, the script shortens names as that picture does. One difference
-    is allowed: where the font's letters are a little narrower than assumed, one more letter has room."""
+    """Without its script, the picture has a fixed width and shortened names. In a window of this width the script
+    shortens names in the same way. One more letter is allowed, because the font's letters may be a little narrower
+    than assumed."""
     with place() as directory, Browser(directory, width=1200) as browser:
         path = emit(directory, "names")
         page = Page(browser, "file://" + path)
@@ -328,7 +329,7 @@ def svg_labels():
 
 @test(beside=True, long=True)
 def svg_of_many_stacks():
-    """100,000 stacks: each box is where it belongs, and still reacts."""
+    """With 100,000 stacks each box is at its place, and still reacts."""
     with place() as directory, Browser(directory) as browser:
         path = emit(directory, "huge")
         expect(os.path.getsize(path) < 5e6, "bytes:", os.path.getsize(path))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace top as a person sees it: in a pseudo terminal, read by a terminal emulator."""
+"""The screen of memtrace top, in a pseudo terminal that a terminal emulator reads."""
 import contextlib
 import fcntl
 import json
@@ -20,13 +20,13 @@ from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS,
 pyte = imported("pyte")
 
 KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
-# Sequences for the alternate screen, of rxvt and of xterm. (The tests use rxvt, because pyte does not know xterm's
-# sequences that scroll by several lines and that repeat a character. rxvt has none of these.)
+# rxvt's and xterm's sequences for the alternate screen. (The tests use rxvt, because pyte does not know two sequences of
+# xterm, which rxvt does not have: to scroll by several lines, and to repeat a character.)
 ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
 
 
 def last(sequences, raw):
-    """The offset where the last of these sequences begins; -1 if there is none."""
+    """The offset where the last one of these sequences begins; -1 if there is none."""
     return max(raw.rfind(sequence) for sequence in sequences)
 
 
@@ -93,7 +93,7 @@ class Screen:
         return self.text()
 
     def settled(self):
-        """Reads the rest of a screen that has been read in part."""
+        """Reads the rest of a screen of which a part has been read."""
         for _ in range(20):
             if not select.select([self.master], [], [], 0.03)[0]:
                 break
@@ -122,7 +122,7 @@ class Screen:
         return self.process.returncode
 
     def expect_restored(self, what):
-        """The terminal is in its earlier state, and was in another one meanwhile."""
+        """Checks that the terminal is in its earlier state, and was in another state meanwhile."""
         expect(last(ENTERS, self.raw) >= 0, what, "there was no screen")
         expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what, "the alternate screen is still there")
         expect(self.raw.rfind(b"\x1b[?25h") < 0 or self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"),
@@ -147,7 +147,7 @@ def by_live(truth):
 
 @contextlib.contextmanager
 def traced(*args, columns=110, lines=30, **options):
-    """Yields the screen, the target and its truth, after the target has run its script while traced."""
+    """Traces a target while it runs its script. Yields the screen, the target and its truth."""
     with Target("truth_basic") as target:
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", *args, columns=columns, lines=lines,
                     **options) as screen:
@@ -160,7 +160,7 @@ def traced(*args, columns=110, lines=30, **options):
 
 @test(beside=True)
 def top_shows_the_truth():
-    """The screen shows each function's bytes and objects as the target counted them, the largest first."""
+    """The screen shows each function's bytes and objects, as the target counts them, the largest first."""
     with traced(lines=60) as (screen, target, truth):
         rows = screen.rows()
         titles = next(i for i, row in enumerate(rows) if "leaf first)" in row)
@@ -213,7 +213,8 @@ def top_of_one_stack():
 
 @test(beside=True, long=True)
 def top_sorts():
-    """By growth the leak comes first, at about its rate; by allocated bytes, the busy function that holds nothing."""
+    """By growth, the leak comes first, with about its rate. By allocated bytes, a busy function that holds nothing
+    does."""
     with Endless("leaking", "--rate", "5000", "--leak", "60000") as target:
         with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", "--max-overhead", "off") as screen:
             screen.until(lambda s: re.search(r"\bparse_request < ", s.text()), "stacks")
@@ -229,7 +230,7 @@ def top_sorts():
             interval = re.search(r" (\d+\.\d) KiB +(\d+\.\d) - (\d+\.\d) KiB", screen.top_row())
             expect(interval, "no growth in", screen.top_row())
             growth = float(interval[1])
-            # on a busy machine the leak, which goes by the clock, falls behind
+            # on a busy machine the leak is slower than asked for
             expect(0.3 * leak < growth < 2 * leak, growth, "KiB/s for", leak)
             expect(float(interval[2]) <= growth <= float(interval[3]), screen.top_row())
             expect("parse_request" in truth["innocents"], truth)
@@ -256,7 +257,8 @@ def top_sorts():
 
 @test(beside=True, long=True)
 def top_writes_snapshots():
-    """w and SIGUSR1 write what record would write. The screen names the files, and report finds the truth in them."""
+    """w and SIGUSR1 write the files that record would write. The screen names them, and report finds the truth in
+    them."""
     with place() as directory, traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
         prefix = f"{directory}/out.{target.pid}."
         screen.press("w")
@@ -283,7 +285,7 @@ def top_writes_snapshots():
 
 @test(beside=True, long=True)
 def top_resizes():
-    """The window changes to any size and back; what matters stays on the screen."""
+    """The window changes to any size and back. The most important parts stay on the screen."""
     with traced() as (screen, _, truth):
         name, nbytes = by_live(truth)[0]
         for columns, lines in ((80, 24), (40, 10), (20, 5), (200, 50), (1, 1), (80, 24)):
@@ -307,7 +309,7 @@ def top_resizes():
 
 @test(beside=True, long=True)
 def top_leaves_the_terminal_as_it_was():
-    """The terminal is restored however top ends: by a signal that asks for it, or by a crash."""
+    """The terminal is restored if top ends by a signal that asks for its end, and if it crashes."""
     for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0), (signal.SIGSEGV, -signal.SIGSEGV),
                         (signal.SIGABRT, -signal.SIGABRT), (signal.SIGALRM, -signal.SIGALRM)):
         with Target("truth_basic") as target, Screen("-p", target.pid, term="xterm-256color") as screen:
@@ -321,7 +323,7 @@ def top_leaves_the_terminal_as_it_was():
 
 @test(beside=True)
 def top_can_be_stopped():
-    """Ctrl-Z gives the terminal back to the shell; after fg the screen is there again."""
+    """Ctrl-Z gives the terminal back to the shell. After fg the screen is shown again."""
     with Target("truth_basic") as target, Screen("--norc", "--noprofile", "-i", program=["bash"]) as screen:
         screen.press(f"PS1='ready: '; {MEMTRACE} top -p {target.pid}\r")
         screen.until_words("^q quit", f"^pid {target.pid} ")
@@ -339,7 +341,7 @@ def top_can_be_stopped():
 
 @test(beside=True, long=True)
 def top_outlives_its_target():
-    """After the target's end the last state stays, and is marked as the last, until q."""
+    """After the target's end the last state stays on the screen, marked as the last, until q is pressed."""
     with traced() as (screen, target, truth):
         name, nbytes = by_live(truth)[0]
         expect_equal(target.quit(), 0, "status of the target")
@@ -359,7 +361,7 @@ def top_outlives_its_target():
 
 @test(beside=True, long=True)
 def top_of_two_processes():
-    """Each process has its own figures; keys lead into one and back; a process that ends stays in the list."""
+    """Each process has its own figures. Keys open a process and go back. A process that ends stays in the list."""
     with Target("truth_basic") as first, Target("truth_basic") as second:
         with Screen("-p", f"{first.pid},{second.pid}", "-i", "1", "--delay", "0.2") as screen:
             screen.until_words(rf"^ *{first.pid} +truth_basic ", rf"^ *{second.pid} ")
@@ -381,7 +383,7 @@ def top_of_two_processes():
 
 @test(long=True)
 def top_of_all_of_a_name():
-    """The processes of a name: those that run already, and those that start later."""
+    """Processes of a name are shown, whether they already run or start later."""
     name = f"top{os.getpid()}"
     with place() as directory:
         program = shutil.copy(os.path.join(PROGS, "truth_basic"), os.path.join(directory, name))
@@ -407,7 +409,7 @@ def top_of_all_of_a_name():
 
 @test(beside=True)
 def top_prints_no_foreign_escapes():
-    """A process whose name has escapes that would colour, clear and move."""
+    """Escape sequences in a process's name, which would change the screen, have no effect."""
     name = "e\033[31mv\r\ni\x9bl"
     with place() as directory:
         shutil.copy(os.path.join(PROGS, "truth_basic"), os.path.join(directory, name))
@@ -425,7 +427,8 @@ def top_prints_no_foreign_escapes():
 
 @test(beside=True)
 def top_needs_a_terminal():
-    """If top cannot run it says why, with status 1, and leaves the terminal alone; wrong usage has status 2."""
+    """If top cannot run, it says why, ends with status 1, and does not change the terminal. Wrong usage has status
+    2."""
     with Target("truth_basic") as target:
         result = memtrace("top", "-p", target.pid)
         expect_equal((result.status, result.out), (1, ""), result)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""At -i 1 every number is exact: the targets of tests/progs say what they hold."""
+"""At -i 1 every number is exact. The truth is what the targets of tests/progs report."""
 import json
 import math
 import os
@@ -19,7 +19,7 @@ def check_exact(truth, profile):
         expect_equal((nbytes, objects), (wanted["live_bytes"], wanted["live_objects"]),
                      f"bytes and objects of {name}")
     expect_equal(profile["live_bytes"], sum(f["live_bytes"] for f in functions.values()), "total")
-    # exact: the interval is the number itself
+    # the figures are exact, so both ends of the interval are the number itself
     for stack in [profile, *profile["stacks"]]:
         expect_equal((stack["live_bytes_low"], stack["live_bytes_high"]),
                      (stack["live_bytes"],) * 2, f"interval of {stack.get('frames', 'all')}")
@@ -50,7 +50,7 @@ def read_heap_v2(path):
             m = re.fullmatch(r"  t(\*|\d+): (\d+): (\d+) \[(\d+): (\d+)\](?: (.*))?\n", line)
             expect(m, "not a line of heap_v2:", line)
             who, n, s = m[1], int(m[2]), int(m[3])
-            if stack is None:  # the head: readers skip it, but it has the threads' names
+            if stack is None:  # the file's head: readers skip this line, but it has the threads' names
                 scaled["names"][who] = m[6]
                 continue
             factor = 1 / (1 - math.exp(-(s / n) / interval)) if n else 0
@@ -64,10 +64,10 @@ def read_heap_v2(path):
 
 
 def check_heap(path, profile):
-    """The file holds what the JSON says, once a reader has multiplied it out. At an interval of 1 a pair of
-    integers for n blocks of x bytes is multiplied by 1/(1-e^-x): by 1.58 for a block of one byte (which
-    therefore reads as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no
-    bytes are left out, because readers divide by the size."""
+    """The file has the figures of the JSON, after a reader has multiplied its numbers. At an interval of 1 a pair of
+    integers for n blocks of x bytes is multiplied by 1/(1-e^-x): by 1.58 for a block of one byte (which a reader
+    shows as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no bytes are left out, because readers
+    divide by the size."""
     heap = read_heap_v2(path)
     for i, (key, what) in enumerate((("live_bytes", "bytes"), ("live_objects", "objects"))):
         got = sum(sums[i] for sums in heap["stacks"].values())
@@ -86,7 +86,7 @@ def check_collapsed(path, profile):
 
 @test_each_kind(beside=True)
 def truth_basic(kind):
-    """Every live block has its function, exactly, and the files hold the same."""
+    """Bytes and objects of each function are exact, and the files have the same figures."""
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_basic", prefix=directory + "/out")
         check_exact(truth, profile)
@@ -98,7 +98,7 @@ def truth_basic(kind):
 
 @test_each_kind(beside=True)
 def truth_threads(kind):
-    """Eight threads free each other's blocks; each has a line of its own in the heap file."""
+    """Eight threads free each other's blocks. Each thread has a line of its own in the heap file."""
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_threads", prefix=directory + "/out")
         check_exact(truth, profile)
@@ -125,14 +125,14 @@ def truth_exec(kind):
 
 @test_each_kind(beside=True)
 def truth_fork(kind):
-    """A child that frees and reuses inherited addresses changes nothing in the parent's books."""
+    """A child frees and reuses inherited addresses. This does not change its parent's profile."""
     truth, profile, _ = trace_script(kind, "fork_child")
     check_exact(truth, profile)
 
 
 @test_each_kind(beside=True)
 def truth_command(kind):
-    """The program as a command of memtrace, traced from its first allocation."""
+    """A program that memtrace starts is traced from its first allocation, exactly."""
     result = run([MEMTRACE, "-i", "1", "--json=-", "-f", "none", "--probe-kind", kind, "--",
                   os.path.join(PROGS, "truth_basic"), "--auto"])
     expect_equal(result.status, 0, result)
@@ -142,7 +142,7 @@ def truth_command(kind):
 
 @test_each_kind(beside=True)
 def truth_two_tracers(kind):
-    """Two memtraces on one target: both are exact."""
+    """If two memtraces trace one target, both are exact."""
     with Target("truth_basic") as target:
         options = ("-p", target.pid, "-i", "1", "--json", "-f", "none", "--probe-kind", kind)
         with Tracer(*options) as first, Tracer(*options) as second:
@@ -155,8 +155,8 @@ def truth_two_tracers(kind):
 
 @test(beside=True)
 def truth_beside_another_tracer():
-    """Another tracer's return probes on the same libc replace return addresses by the kernel's address in this process,
-    too. memtrace must still recognize an allocator's calls to itself."""
+    """Another tracer has return probes on the same libc. So return addresses in this process are replaced by an
+    address of the kernel. memtrace must still recognize calls of an allocator to itself."""
     other_kind = "multi" if "multi" in kinds() else "perf"
     with Target("churn") as other:
         with Tracer("-p", other.pid, "-q", "-f", "none", "--probe-kind", other_kind):

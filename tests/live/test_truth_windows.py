@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/truth/truth.py. It has one test for each of the "Six failures" of docs/windows.md, which lists
-what windows got wrong on real programs. The truth is the program's own account.
+"""A short version of tests/truth/truth.py. It has one test for each of the "Six failures" of docs/windows.md, which are
+wrong results of windows on real programs. The truth is the program's own count.
 
-The bars are factors: the printed figure lies between truth / FACTOR and truth * FACTOR, or between a quarter and four
-times the truth with an interval that holds the truth. That leaves room for the noise of some fourteen windows. The
-failures were wrong by 2 to 50, with intervals that did not hold the truth."""
+A figure must be between truth / FACTOR and truth * FACTOR, or between a quarter and four times the truth with an
+interval that contains the truth. This allows for the noise of some fourteen windows. The failures were wrong by
+factors of 2 to 50, with intervals that did not contain the truth."""
 import math
 import os
 import re
@@ -22,8 +22,8 @@ import truth  # noqa: E402
 
 FACTOR = 1.6
 SECONDS = 30 # some fourteen windows at the default limit
-# Redis 7 keeps an object and a string for a value of 100 bytes. Of what redis uses, 0.9 is asked for from jemalloc, for
-# entries, keys and values of 24, 18 and 220 bytes.
+# Redis 7 has an object and a string for a value of 100 bytes. Of the memory that jemalloc gives redis, redis asks for 0.9,
+# with entries, keys and values of 24, 18 and 220 bytes.
 VALUE_BYTES = {len_: 16 + 3 + len_ + 1 for len_ in (92, 100)}
 OF_USED = 0.9
 
@@ -37,7 +37,7 @@ def near(printed, true, factor=FACTOR):
 
 
 def check_live(record, name=None):
-    """The live bytes of all stacks, or of one function, are about right, and no more than the heap's mappings hold."""
+    """The live bytes of all stacks, or of one function, are about right, and no more than the heap's mappings."""
     figure = record["stacks"][name]["live"] if name else record["total"]["live"]
     true = record["stacks"][name]["live_truth"] if name else record["total"]["truth"]
     held = len(figure) > 2 and figure[1] <= true <= figure[2] and near(figure[0], true, 4)
@@ -65,7 +65,7 @@ def redis_case(name):
 
 @test(long=True)
 def truth_windows_redis_grows():
-    """New keys in pipelines: live bytes and growth of all stacks are what redis says."""
+    """Clients set new keys in pipelines. Live bytes and growth of all stacks are what redis reports."""
     def check(record):
         check_live(record)
         growth = record["growth_total"]
@@ -83,7 +83,7 @@ def constant_twin(len_):
 
 @test
 def truth_windows_redis_same_values():
-    """The same keys get equal values again and again, in pipelines: nothing grows, and live is the values' size."""
+    """The same keys get equal values again and again, in pipelines. Nothing grows, and the values' size is live."""
     def check(record):
         check_steady(record)
         check_live(record)
@@ -94,7 +94,7 @@ def truth_windows_redis_same_values():
 
 @test(long=True)
 def truth_windows_redis_distinct_values():
-    """60,000 values, each of which lives for about half a second."""
+    """60,000 values each live for about half a second. Live bytes are right."""
     def check(record):
         check_steady(record)
         check_live(record)
@@ -104,7 +104,7 @@ def truth_windows_redis_distinct_values():
 
 @test(long=True)
 def truth_windows_cache_of_equal_entries():
-    """Entries with equal contents on a list: a freed entry's address is reused by one that looks the same."""
+    """A list has entries with equal contents. The address of a freed entry is reused by an equal one."""
     def check(record):
         check_steady(record)
         check_live(record, "relink_insert")
@@ -119,16 +119,18 @@ def truth_windows_cache_of_equal_entries():
 
 @test
 def truth_windows_burst_then_idle():
-    """25 MB in some 30 ms of CPU time, and then nothing: one window must not stand for the idle time."""
+    """25 MB are allocated in some 30 ms of CPU time, and then nothing. A window of this time must not stand for the
+    idle time."""
     return checked("burst_500_idle", synthetic.DEVELOP["burst_500_idle"], check_live, seconds=12)
 
 
 @test(long=True)
 def truth_windows_lifetimes():
-    """Entries are replaced at random; their mean lifetime follows from the program's own account by Little's law. The half-life is
-    in the interval, and if that has an upper end the estimate is within a factor of four. The shares of freed entries no older
-    than 100 ms, and than a second, are so too, if freed entries have several ages. (Where a trap takes 7 us, windows see few frees
-    of such a program, or none: then the interval has no upper end, or all freed entries seem to be of one age.)"""
+    """Entries are replaced at random. Their mean lifetime follows from the program's own counts by Little's law. The
+    half-life is in the interval. If the interval has an upper end, the estimate is right within a factor of four. If
+    freed entries have several ages, so are the shares that were at most 100 ms and at most a second old. (Where a
+    trap takes 7 us, windows see few or no frees of such a program. Then the interval has no upper end, or all freed
+    entries seem to have one age.)"""
     case = synthetic.cache(0.3, 0)
     with synthetic.Lives(case, SECONDS) as lives:
         lives.load()
@@ -159,8 +161,8 @@ UNITS = {"": 1, "k": 1e3, "M": 1e6, "G": 1e9}
 
 
 def rates_of_head(lives, screen, seconds):
-    """(said, true) allocations a second, once for each head that differs from the one before. true comes from the program's
-    account, over the three seconds before."""
+    """(said, true) allocations a second, once for each head of the screen that differs from the last one. true is the
+    program's own count over the three seconds before."""
     series, said, over = [], [], threading.Event()
 
     def watch():
@@ -189,7 +191,8 @@ def rates_of_head(lives, screen, seconds):
 
 @test
 def truth_windows_head_of_top():
-    """alloc/s in the head of top, for a saturated process traced in windows: the process's rate, not the windows'."""
+    """For a saturated process that is traced in windows, alloc/s in the head of top is the process's rate, not the
+    windows'."""
     case = synthetic.case("requests, as fast as they go", "request:size=64", "--work", "20")
     with synthetic.Lives(case, 20) as lives:
         lives.load()
@@ -200,10 +203,10 @@ def truth_windows_head_of_top():
             screen.wait()
         lives.stop()
     expect(len(rates) >= 5, "only", len(rates), "heads")
-    # Probes slow such a program thirty to a hundred times, and the cost of probes is known only to a tenth.
-    # So the rate without probes is known only to its order of magnitude (weigh_net() in user/ledger/net_clock.c). Where a
+    # Probes make such a program thirty to a hundred times slower, and their cost is known with an error of a tenth. So
+    # only the order of magnitude of the rate without probes is known (weigh_net() in user/ledger/net_clock.c). Where a
     # trap takes 6 us, the net time is a four-hundredth of a window. The failure was wrong by three orders of magnitude:
-    # 65,365 for 100 million.
+    # 65,365 instead of 100 million.
     good = [near(said, true, 20) for said, true in rates]
     words = ", ".join(f"{truth.number(said)} for {truth.number(true)}" for said, true in rates)
     expect(sum(good) >= 0.8 * len(good), "allocations a second:", words)

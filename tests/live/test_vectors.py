@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Leaks that malloc and free alone do not show: vectors that realloc grows, and memory from mmap. Beside them
-there are so many calls of malloc and free that the target is traced in windows."""
+"""Leaks that malloc and free alone do not show: vectors that realloc grows, and memory from mmap. The targets
+also call malloc and free so often that they are traced in windows."""
 import json
 import time
 
@@ -17,7 +17,7 @@ class Vectors(Endless):
 
 
 def trace(seconds, arguments, options=()):
-    """Returns the profiles by what they profile, and the truth."""
+    """Returns the profiles by their kind ("heap" ...), and the truth."""
     with Vectors(*arguments) as target:
         time.sleep(0.5)
         with Tracer("-p", target.pid, "--max-overhead", "5", "--json", "-f", "none",
@@ -29,7 +29,7 @@ def trace(seconds, arguments, options=()):
 
 
 def growth_of(profile):
-    """By function: growth per second, and its interval. Regions that allocators map for themselves are left out."""
+    """function -> growth per second and its interval. Regions that allocators map for themselves are left out."""
     growth = {}
     for stack in profile["stacks"]:
         if stack.get("growth_low") is None or stack.get("allocators_own"):
@@ -43,13 +43,15 @@ def growth_of(profile):
 
 
 def evidence(growth):
-    """A sort key: functions that surely grow come first, then those nearest to sure growth, as in user/profile/growth.h."""
+    """A sort key: functions that surely grow come first, then those that are nearest to it, as in
+    user/profile/growth.h."""
     rate, low, _ = growth
     return (low > 0, rate if low > 0 else rate / (rate - low) if rate > low else 0, rate)
 
 
 def check_leak(profile, function, rate, sure=True):
-    """The function's growth is found and comes first, and no other function surely grows. (Intervals: as in test_windows.)"""
+    """The function's growth is found and comes first, and no other function surely grows. (For intervals see
+    test_windows.)"""
     growth = growth_of(profile)
     first = max(growth, key=lambda name: evidence(growth[name]), default=None)
     expect_equal(first, function, f"what comes first of {growth}")
@@ -62,10 +64,10 @@ def check_leak(profile, function, rate, sure=True):
 
 
 def find_vector(seconds, function, truth_key, arguments):
-    """A target that mostly calls malloc and free is slowed a hundred times by probes, and its net CPU time is not known. The
-    process's own growth tells how fast its vectors grow, but not always that they surely do. The vectors' live bytes follow
-    from that growth. These bytes were once printed as 100 to 270 MB instead of 7: they were reckoned by net CPU time, but the
-    vectors grow by the wall clock."""
+    """Probes make a target that mostly calls malloc and free a hundred times slower, and its net CPU time is not
+    known. The growth of the process shows how fast its vectors grow, but not always that they surely do. The vectors'
+    live bytes follow from the growth of the process. These bytes were once printed as 100 to 270 MB instead of 7:
+    they were computed from net CPU time, but the vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")
@@ -73,7 +75,7 @@ def find_vector(seconds, function, truth_key, arguments):
     said = check_leak(heap, function, truth[truth_key] / truth["seconds"], sure=False)
     live = [sum(stack[key] or 0 for stack in heap["stacks"] if function in stack["frames"])
             for key in ("live_bytes", "live_bytes_low", "live_bytes_high")]
-    true = truth[truth_key] # since the target's start, a moment before tracing
+    true = truth[truth_key] # since the target's start, which was just before tracing began
     expect(live[1] < true < live[2] or true / 2 < live[0] < 2 * true, "live:", live, "for", true)
     return f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of {true / 1e6:.1f}"
 
@@ -92,7 +94,7 @@ def vectors_many_that_grow():
 
 @test(beside=True, long=True)
 def vectors_in_balance():
-    """Vectors that come and go: none of them grows."""
+    """None of the vectors that are made and freed all the time grows."""
     profiles, _ = trace(15, ("--sessions", "200"))
     growth = growth_of(profiles["heap"])
     for name in INNOCENT:
@@ -113,13 +115,13 @@ def find_map(seconds, arguments):
 
 @test(beside=True, long=True)
 def vectors_and_maps():
-    """Buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
+    """Finds a leak of buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
     return find_map(20, ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step", "4000"))
 
 
 @test(long=True)
 def vectors_regions_alone():
-    """When calls of mmap are few, regions are exact under any limit."""
+    """If there are few calls of mmap, regions are exact under any limit."""
     profiles, truth = trace(12, ("--maps", "300000", "--pairs", "50", "--rate", "1000"),
                             ("--what", "regions"))
     expect_equal(list(profiles), ["regions"], "profiles")
@@ -129,7 +131,7 @@ def vectors_regions_alone():
 
 @test(long=True)
 def vectors_too_many_maps():
-    """When seeing the calls alone costs too much, memtrace stops following regions, and says so."""
+    """If there are so many calls that even to see them costs too much, memtrace stops tracing regions, and says so."""
     with Vectors("--maps", "300000", "--pairs", "50000") as target:
         result = memtrace("-p", target.pid, "-d", "6", "--what", "regions", "--max-overhead", "2",
                           "--json", "-f", "none")
@@ -139,9 +141,9 @@ def vectors_too_many_maps():
     profile = result.json()
     expect_equal(profile["lost"]["regions_stopped"], 1, "regions stopped")
     expect(0 < profile["regions_followed_s"] < 4, profile["regions_followed_s"], "s")
-    # the excess comes from noticing and removing the probes: some tenths of a second on a busy machine
+    # more than the limit, because memtrace needs some tenths of a second on a busy machine to remove the probes
     expect(profile["overhead_pct"] < 25, "overhead, %:", profile["overhead_pct"])
-    # briefly mapped regions are gone
+    # regions that were mapped for a short time are gone
     for stack in profile["stacks"]:
         expect("map_briefly" not in stack["frames"] or stack["live_objects"] < 5, stack)
     expect_words(table.out, "AT LEAST", r"followed for the first [0-9.]+ s only", "regions_stopped 1")
