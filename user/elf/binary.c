@@ -28,7 +28,7 @@ struct known {
 	struct timespec written, changed;
 	struct binary *binary;
 	unsigned char mark;
-	bool used; /* since the last binaries__evict() */
+	bool used; /* used since the last binaries__evict() */
 	/* time of the first binaries__evict() that found it unused; 0: the last one found it
 	 * used */
 	uint64_t idle_ns;
@@ -84,7 +84,7 @@ void binaries__free(struct binaries *binaries)
 	free(binaries);
 }
 
-/* The index of id in known, or where it belongs. */
+/* The index of id in known, or where to insert it. */
 static size_t position(const struct binaries *binaries, const struct file_id *id)
 {
 	return SEARCH_FIRST(i, binaries->n_known,
@@ -163,7 +163,7 @@ static bool same_content(struct binaries *binaries, int a, int b, off_t size)
 }
 
 /* A known binary whose file has the same content as the file behind fd, or NULL. Only files of the
- * same owner count: other owners could write to theirs later. */
+ * same owner count: another owner could write to the file later. */
 static struct binary *find_copy(struct binaries *binaries, int fd, const struct stat *st,
 				const struct elf_image *image)
 {
@@ -209,7 +209,8 @@ static int make_room(struct binaries *binaries)
 	return 0;
 }
 
-/* The binary has one file less. A binary without files is freed: nobody asks for it again. */
+/* The binary has one file less. Frees the binary if it has no files left: nobody asks for it
+ * again. */
 static void forget_file_of(struct binaries *binaries, struct binary *binary)
 {
 	if (--binary->n_files)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The files that processes run code from. Each file is opened once, however many processes map it.
- * It stays open while it is of interest, because its process may end and another file may take over
- * its name. The struct binary of a file is the place where unwinding and naming attach their
- * data. */
+ * The file stays open as long as it is needed, because its process may end and another file may get
+ * its name. Unwinding and naming keep their data by the index of the file's struct binary. */
 #ifndef MEMTRACE_ELF_BINARY_H
 #define MEMTRACE_ELF_BINARY_H
 
@@ -17,10 +16,10 @@
 struct binary {
 	size_t index;	/* for binaries__grow(); never changes, is never reused */
 	size_t n_files; /* number of known files with this content */
-	char *path;	/* as the first process that mapped it calls it */
-	int fd;		/* of one of these files */
-	int debug_fd;	/* its separate debug file; -1: none. Whoever finds one later stores it
-		       * here */
+	char *path;	/* the file's name for the first process that mapped it */
+	int fd;		/* a descriptor of one of the files with this content */
+	int debug_fd;	/* a descriptor of the separate debug file; -1: none. A caller that finds
+			 * the file later stores it here */
 	/* Segments and build-id, no code and no symbols. NULL: not an ELF file of this machine. */
 	struct elf_image *image;
 };
@@ -35,8 +34,8 @@ void binaries__free(struct binaries *binaries);
  * longer known. */
 struct binary *binaries__find(const struct binaries *binaries, const struct file_id *id);
 
-/* The state of the file known as id when it became known, before anything was read from it. False:
- * the file is not known, and *ret is not written. */
+/* The state that the file known as id had when it became known, before anything was read from the
+ * file. False: the file is not known, and *ret is not written. */
 struct file_state {
 	uint64_t size;		 /* bytes */
 	struct timespec changed; /* ctime */
@@ -53,8 +52,9 @@ bool binaries__state(const struct binaries *binaries, const struct file_id *id,
  * path is the process's name for the file. root_fd is the process's root directory (O_PATH); -1:
  * none. A separate debug file is searched for below root_fd, then below our own root; without
  * root_fd, nowhere. Returns 0, or negative errno. -EMFILE: fd is in the last quarter of the
- * descriptors that we might have at the time of binaries__new(). That quarter is spared, because a
- * machine that keeps compiling new programs must not use up all our descriptors. */
+ * descriptors that memtrace might have when binaries__new() was called. This quarter is kept free,
+ * because a machine that keeps compiling new programs must not use up all descriptors of
+ * memtrace. */
 int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, int root_fd,
 		  const char *path, struct binary **ret);
 
@@ -62,20 +62,20 @@ int binaries__add(struct binaries *binaries, const struct file_id *id, int fd, i
  * the same content. -ENOENT when id is not known; other negative errno. */
 int binaries__open(const struct binaries *binaries, const struct file_id *id);
 
-/* A mark on the file known as id, for the caller's use. It is 0 when the file becomes known and
- * disappears when the file is forgotten. NULL: id is not known. Valid until the next
+/* A mark on the file known as id, for the caller's use. The mark is 0 when the file becomes known,
+ * and disappears when the file is forgotten. NULL: id is not known. Valid until the next
  * binaries__add(). */
 unsigned char *binaries__mark(struct binaries *binaries, const struct file_id *id);
 
-/* The file known as id is in use: the next binaries__evict() keeps it. */
+/* Records that the file known as id is in use: the next binaries__evict() keeps it. */
 void binaries__use(struct binaries *binaries, const struct file_id *id);
 
 /* Forgets files that nobody has used since the last call. A deleted file is closed at once, because
- * only our descriptor still holds its disk blocks. Another file is kept until it was unused for
- * idle_ns (by the caller's clock, now_ns), because its program may be run again. It is not kept
- * longer, because an open file keeps its file system from being unmounted. fn is called for each
- * file before it is closed. A binary without files is freed; if its content comes again, it becomes
- * a new binary. Returns how many unused files are still kept. */
+ * only our descriptor still holds its disk blocks. Any other file is kept until it was unused for
+ * idle_ns (by the caller's clock, now_ns), because its program may be run again. Such a file is not
+ * kept longer, because an open file keeps its file system from being unmounted. fn is called for
+ * each file before it is closed. A binary without files is freed; if its content comes again, it
+ * becomes a new binary. Returns how many unused files are still kept. */
 size_t binaries__evict(struct binaries *binaries, uint64_t now_ns, uint64_t idle_ns,
 		       void (*fn)(void *ctx, const struct file_id *id), void *ctx);
 

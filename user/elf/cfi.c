@@ -58,8 +58,8 @@ static uint32_t pack(const struct cfi_cie *cie, const struct cfi_state *state)
 
 	if (state->how[CFI_RA] == HOW_UNDEFINED)
 		return UNWIND_END;
-	/* Behind a signal frame the caller's pc is exact. UNWIND_SIGNAL is the only kind that says
-	 * so. */
+	/* Behind a signal frame the caller's pc is exact. UNWIND_SIGNAL is the only kind with this
+	 * meaning. */
 	if (cie->is_signal)
 		return restores_ucontext(state) ? UNWIND_SIGNAL : UNWIND_BAD;
 	if (state->how[CFI_RA] != HOW_OFFSET || state->off[CFI_RA] != -8)
@@ -150,7 +150,7 @@ static void set_cfa(struct cfi_state *state, enum cfa cfa, uint64_t reg, int32_t
 	state->cfa_off = off;
 }
 
-/* Is expr "rsp + off", followed by the operation last (-1: by nothing)? */
+/* Is expr "rsp + off", followed by the operation `last` (-1: by no operation)? */
 static bool is_rsp_plus(struct cursor expr, int last, int32_t *ret_off)
 {
 	if (cursor__bytes(&expr, 1) != DW_OP_breg0 + DWARF_RSP)
@@ -199,8 +199,8 @@ static void set_expression(struct cfi_state *state, uint64_t reg, struct cursor 
 		set_register(state, reg, HOW_OTHER, 0);
 }
 
-/* The state has held up to pc: writes its row and advances to pc. If function->pc == function->end
- * afterwards, there is no more to do. */
+/* Writes a row for the state, which holds up to pc, and advances to pc. If function->pc ==
+ * function->end afterwards, the function is complete. */
 static int advance_to(struct unwind_rows *rows, const struct cfi_cie *cie,
 		      struct cfi_function *function, const struct cfi_state *state, uint64_t pc)
 {
@@ -223,7 +223,7 @@ static int advance_by(struct unwind_rows *rows, const struct cfi_cie *cie,
 	return advance_to(rows, cie, function, state, pc);
 }
 
-/* Instructions that change the state at one address. 0 or -ENOEXEC. */
+/* Runs an instruction that changes the state without advancing the address. 0 or -ENOEXEC. */
 static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_t op,
 			struct cfi_state *state)
 {
@@ -319,7 +319,7 @@ static int change_state(const struct cfi_cie *cie, struct cursor *cursor, uint8_
 }
 
 /* Runs a program. function is NULL for a CIE's program, which may not advance the address. 0;
- * -ENOEXEC when the program breaks, at function->pc; -ENOMEM; -E2BIG. */
+ * -ENOEXEC when the program is broken, at function->pc; -ENOMEM; -E2BIG. */
 static int run(const struct cfi_section *section, const struct cfi_cie *cie, struct cursor *cursor,
 	       struct cfi_function *function, struct cfi_state *state, struct unwind_rows *rows)
 {

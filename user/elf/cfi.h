@@ -19,7 +19,7 @@
 
 enum cfi_followed { CFI_RBP, CFI_RSP, CFI_RA, CFI_FOLLOWED };
 
-/* All zeros: the program has said nothing yet. */
+/* All zeros: the program has set nothing yet. */
 struct cfi_state {
 	uint8_t cfa; /* enum cfa of cfi.c; how[]: enum how */
 	uint8_t cfa_reg;
@@ -38,10 +38,10 @@ struct cfi_section {
 /* What the functions of one CIE share. */
 struct cfi_cie {
 	bool is_signal;	  /* signal frames: the caller was interrupted, it made no call */
-	uint8_t encoding; /* of pointers in their programs */
+	uint8_t encoding; /* of pointers in the functions' programs */
 	uint64_t code_align;
 	int64_t data_align;
-	struct cfi_state initial; /* at a function's first byte */
+	struct cfi_state initial; /* the state at a function's first byte */
 };
 
 /* The function whose program runs. */
@@ -56,12 +56,12 @@ uint64_t cfi_section__address(const struct cfi_section *section, struct cursor *
 			      uint8_t encoding);
 
 /* Runs the CIE's own program and stores its result in cie->initial, which the caller has set to all
- * zeros. The program may not advance the address. Returns 0, or -ENOEXEC when the program
- * breaks. */
+ * zeros. The program may not advance the address. Returns 0, or -ENOEXEC when the program is
+ * broken. */
 int cfi_cie__run(struct cfi_cie *cie, const struct cfi_section *section, struct cursor *program);
 
 /* Runs a function's program and adds its rows, up to function->end. Returns 0; -ENOEXEC when the
- * program breaks (the rows are then valid up to function->pc); -ENOMEM; -E2BIG. */
+ * program is broken (the rows are then valid up to function->pc); -ENOMEM; -E2BIG. */
 int cfi_function__run(struct cfi_function *function, const struct cfi_section *section,
 		      const struct cfi_cie *cie, struct cursor *program, struct unwind_rows *rows);
 

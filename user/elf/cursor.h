@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads the numbers of .eh_frame from bytes that may lie: no read passes the end. */
+/* Reads the numbers of .eh_frame from bytes that are not trusted: no read passes the end. */
 #ifndef MEMTRACE_ELF_CURSOR_H
 #define MEMTRACE_ELF_CURSOR_H
 
@@ -42,7 +42,7 @@ uint64_t cursor__number(struct cursor *cursor, uint8_t encoding);
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here);
 
 /* Returns a cursor over an expression or block whose length stands at the given cursor, and moves
- * the given cursor behind it. The result is empty when the bytes do not fit. */
+ * the given cursor behind it. The result is empty when the block reaches beyond the end. */
 struct cursor cursor__block(struct cursor *cursor);
 
 #endif

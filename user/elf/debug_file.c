@@ -19,7 +19,7 @@
 #define MAX_LINK_NAME 255	   /* NAME_MAX of Linux */
 #define MAX_CRC_BYTES (1ull << 30) /* read in all */
 
-/* What to search for. */
+/* The debug file to search for. */
 struct search {
 	int root_fd;
 	struct stat own;

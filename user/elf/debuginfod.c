@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* libdebuginfod is loaded at run time if it is installed, because few machines have it. (elfutils
- * do the same.) libdebuginfod sends the build-id and stores the answer; it reads no ELF file. */
+ * does the same.) libdebuginfod sends the build-id and stores the answer; it reads no ELF file. */
 #include "elf/debuginfod.h"
 
 #include <dlfcn.h>
@@ -32,8 +32,8 @@ static void *function(void *library, const char *name)
 	return library ? dlsym(library, name) : NULL;
 }
 
-/* The library is never closed: curl, which it uses, is not made for that. A static program does not
- * load it: the library would bring another libc along. */
+/* The library is never closed: curl, which the library uses, is not made for unloading. A static
+ * program does not load the library: a second libc would come with it. */
 static bool load(struct library *ret)
 {
 #ifdef MEMTRACE_STATIC

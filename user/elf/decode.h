@@ -15,17 +15,17 @@
 struct decoder {
 	csh handle;
 	cs_insn *insn;	   /* the last one decoded */
-	size_t opcode_off; /* offset of its opcode (behind the prefixes) in code */
+	size_t opcode_off; /* offset of the opcode of insn (behind its prefixes) in code */
 };
 
 /* 0 or -ENOMEM. */
 int decoder__open(struct decoder *decoder);
 void decoder__close(struct decoder *decoder);
 
-/* Decodes the instruction at code + off. False when Capstone knows none there or cannot be relied
- * on. Two such cases: a REX that is not the last prefix has no effect, but Capstone may apply it;
- * and a branch with an operand size prefix (without REX.W) is 4 bytes long for AMD and 6 for
- * Intel. */
+/* Decodes the instruction at code + off. False when Capstone knows no instruction there, or cannot
+ * be relied on. It cannot in two cases: a REX that is not the last prefix has no effect, but
+ * Capstone may apply it; and a branch with an operand size prefix (without REX.W) is 4 bytes long
+ * for AMD and 6 for Intel. */
 bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, size_t off,
 		     uint64_t vaddr);
 

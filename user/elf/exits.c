@@ -35,7 +35,8 @@ static int __attribute__((format(printf, 2, 3))) refuse(struct walk *w, const ch
 	return -ENOTSUP;
 }
 
-/* 1: vaddr is new; 0: it was seen before; negative errno: too many instructions. */
+/* Adds vaddr to the hash table. 1: vaddr is new; 0: it was seen before; negative errno: too many
+ * instructions. */
 static int see(struct walk *w, uint64_t vaddr)
 {
 	size_t i = (vaddr * 0x9e3779b97f4a7c15ull) >> 32 & (SEEN_SLOTS - 1);
@@ -183,7 +184,7 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 	return rc;
 }
 
-/* The place that one function passes its call to, or 0. */
+/* The vaddr to which the function at vaddr passes its call on, or 0. */
 static uint64_t hand_over(struct elf_image *image, struct decoder *decoder, uint64_t vaddr)
 {
 	for (int i = 0; i <= MAX_MOVES; i++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where the calls of a function end: its ret instructions. Probes there see a call's result without
- * a return probe.
+/* Where the calls of a function end: its ret instructions. Probes on these instructions see a
+ * call's result without a return probe.
  *
  * A return probe replaces the return address by an address of the kernel. An exception thrown
  * through that frame then cannot be unwound, and the program ends. A plain probe on a ret changes
@@ -14,7 +14,7 @@
  * certain or refused. Reasons to refuse: an instruction that the decoder does not know, code
  * without unwind information, a jump to a computed address or into another file. At each ret the
  * file's unwind table must agree that the return address stands at [rsp]: this shows that the
- * decoder is in step. */
+ * decoder has not lost the boundaries of instructions. */
 #ifndef MEMTRACE_ELF_EXITS_H
 #define MEMTRACE_ELF_EXITS_H
 
@@ -27,7 +27,7 @@
 #define EXITS_MAX 32
 
 struct exits {
-	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, unordered */
+	uint64_t vaddrs[EXITS_MAX]; /* of the ret instructions, in no order */
 	size_t n;
 	char why[96]; /* why the exits could not be found, or "" */
 };

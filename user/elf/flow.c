@@ -21,8 +21,7 @@ void flow__close(struct flow *flow)
 	free(flow->origins);
 }
 
-/* Makes a new unknown value, of which only the place is known from which it was loaded. 0 or
- * -ENOMEM. */
+/* Makes a new unknown value. origin: the place from which the value was loaded. 0 or -ENOMEM. */
 static int make_value(struct flow *flow, struct flow_place origin, struct flow_value *ret)
 {
 	if (VECTOR_ADD_ROOM(flow->origins, flow->n_origins))
@@ -140,7 +139,7 @@ static bool result_of(const cs_insn *insn, const struct flow_registers *register
 	}
 }
 
-/* Notes what the instruction loads and stores. 0 or -ENOMEM. */
+/* Records what the instruction loads and stores. 0 or -ENOMEM. */
 static int touch_memory(struct flow *flow, const cs_insn *insn,
 			const struct flow_registers *registers, struct flow_effect *effect)
 {
@@ -172,7 +171,7 @@ static int touch_memory(struct flow *flow, const cs_insn *insn,
 	return 0;
 }
 
-/* All registers that the instruction writes become unknown. 0 or -ENOMEM. */
+/* Makes the values of all registers that the instruction writes unknown. 0 or -ENOMEM. */
 static int forget_written(struct flow *flow, const cs_insn *insn, struct flow_registers *registers)
 {
 	const cs_x86 *x86 = &insn->detail->x86;

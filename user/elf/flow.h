@@ -15,7 +15,7 @@
 #include "elf/decode.h"
 #include "elf/image.h"
 
-#define FLOW_NUMBER 0 /* flow_value.id of a value that is known: off is the value */
+#define FLOW_NUMBER 0 /* flow_value.id of a known number: off is the number */
 
 struct flow_value {
 	uint32_t id;
@@ -46,25 +46,26 @@ struct flow_effect {
 	struct flow_place load, store;
 	struct flow_value loaded, stored; /* unknown if the instruction moves only a part
 					   * of a register */
-	enum flow_next next;		  /* calls, and all else that leaves the path, end it */
-	uint64_t target;		  /* of a branch or jump */
-	size_t len;			  /* of the instruction */
+	/* FLOW_END: a call, or anything else that leaves the path */
+	enum flow_next next;
+	uint64_t target; /* of a branch or jump */
+	size_t len;	 /* of the instruction */
 };
 
 struct flow {
 	const struct elf_image *image;
 	struct decoder decoder;
-	/* By id: where the value was loaded from. bytes 0: it was not. */
+	/* By id: the place from which the value was loaded. bytes 0: the value was not loaded. */
 	struct flow_place *origins;
 	size_t n_origins;
 };
 
-/* 0 or -ENOMEM. flow__close() is to be called in either case. */
+/* 0 or -ENOMEM. Call flow__close() in either case. */
 int flow__open(struct flow *flow, const struct elf_image *image);
 void flow__close(struct flow *flow);
 
-/* Begins a path: nothing is known of any register. forget: values of earlier paths must not be used
- * any more. 0 or -ENOMEM. */
+/* Begins a path: nothing is known of any register. forget: drops the values of earlier paths, which
+ * must not be used any more. 0 or -ENOMEM. */
 int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_registers);
 
 /* Executes the instruction at vaddr. 0; -ENOEXEC when it does not decode; -ENOMEM. */

@@ -8,11 +8,12 @@
 
 #define MAX_INSNS 16
 
-/* The most places of a file that load the pointer if nothing was copied: the function itself, and
- * code that replaces the table. Debian's python3.11 has 22, copies included. */
+/* If nothing was copied, at most this many places of a file load the pointer: the function itself,
+ * and code that replaces the table. Debian's python3.11 has 22, copies included. */
 #define MAX_LOADS 4
 
-/* What is known of a register: where its value was loaded from, or which address it holds. */
+/* What is known of a register: the place from which its value was loaded, or the address that it
+ * holds. */
 struct known {
 	uint64_t loaded_from, address;
 	bool indirect; /* loaded through another register */
@@ -24,7 +25,7 @@ struct reading {
 	bool forwards; /* the branch leads through the pointer */
 };
 
-/* The vaddr of a memory operand that does not depend on a register; 0: it does. */
+/* The vaddr of a memory operand; 0: it depends on a register. */
 static uint64_t fixed_place(const cs_insn *insn, const x86_op_mem *mem)
 {
 	if (mem->segment != X86_REG_INVALID || mem->index != X86_REG_INVALID)
@@ -34,7 +35,7 @@ static uint64_t fixed_place(const cs_insn *insn, const x86_op_mem *mem)
 	return mem->base == X86_REG_INVALID ? (uint64_t)mem->disp : 0;
 }
 
-/* Notes where an indirect branch finds its target. */
+/* Records where an indirect branch finds its target. */
 static void note_branch(struct reading *r, const cs_insn *insn, const cs_x86_op *to)
 {
 	r->forwards = true;
@@ -46,7 +47,7 @@ static void note_branch(struct reading *r, const cs_insn *insn, const cs_x86_op 
 		r->forwards = false;
 }
 
-/* Notes a comparison of a loaded pointer with a function's address. */
+/* Records a comparison of a loaded pointer with a function's address. */
 static void note_compare(struct reading *r, const cs_x86_op *a, const cs_x86_op *b)
 {
 	const struct known *left, *right;
@@ -87,7 +88,7 @@ static void note_move(struct reading *r, const cs_insn *insn)
 		r->regs[to->reg].loaded_from = place;
 }
 
-/* False: the instruction ends the straight piece of code. */
+/* Records an instruction. False: it ends the straight path. */
 static bool note(struct reading *r, const cs_insn *insn, uint8_t opcode)
 {
 	const cs_x86 *x86 = &insn->detail->x86;

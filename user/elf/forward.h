@@ -16,7 +16,8 @@
 #include "elf/image.h"
 
 struct forward {
-	uint64_t slot; /* vaddr of the pointer; 0: not known, because it is reached by a register */
+	/* vaddr of the pointer; 0: not known, because the code reaches it through a register */
+	uint64_t slot;
 	uint64_t usual; /* vaddr of the function that the code has a copy of; 0: none */
 	bool copied;	/* other code of the file does what the function does */
 };

@@ -4,12 +4,12 @@
  * A goroutine has its own stack, which is moved to a larger place when it is full. C code needs a
  * real stack: runtime.asmcgocall switches to the thread's stack, "g0", and calls C there. When C
  * calls back, runtime.cgocallback switches to the goroutine's stack again. The frame pointers lead
- * through all this, from stack to stack, with these exceptions:
+ * through all these stacks, with these exceptions:
  *
  * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
  * those that stand in registers or in C's frames on g0 and point into that stack. If the stack
- * moves during a callback, they then point to memory that may be in use for something else. For its
- * own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
+ * moves during a callback, such frame pointers then point to memory that may have another use. For
+ * its own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
  * continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values differs by
  * version and is taken from the instructions that read them.
  *
@@ -32,7 +32,7 @@
  * Go's code begins and where in the table the parts begin. "functab" has the offsets of all
  * functions, ascending, each with the offset of its description. Then come the names. "pctab" has
  * pairs for each function: how much rsp's distance from the return address changes, and for how
- * many bytes of code it then stays. */
+ * many bytes of code it then stays the same. */
 #include "elf/go_code.h"
 
 #include <elf.h>
@@ -48,7 +48,7 @@
 
 #define HEADER_BYTES 72
 #define TEXT_START   24 /* offset of the field in the header */
-#define FUNCTION_TOP 1	/* flag of a function: it is the first of its stack */
+#define FUNCTION_TOP 1	/* flag of a function: the function is the first one of its stack */
 
 struct table {
 	const unsigned char *bytes; /* the header and what follows */
@@ -91,8 +91,8 @@ static bool is_header(const unsigned char *bytes)
 	return (magic == MAGIC_118 || magic == MAGIC_120) && number_at(bytes + 4, 4) == 0x08010000;
 }
 
-/* In a position-independent file, the address that will stand at vaddr is the addend of a
- * relocation. Returns this address; 0: there is none. */
+/* The address that will stand at vaddr of a position-independent file: the addend of a relocation.
+ * 0: there is none. */
 static uint64_t relocated(const struct elf_image *image, uint64_t vaddr)
 {
 	_cleanup_free_ unsigned char *bytes = NULL;

@@ -20,8 +20,8 @@ static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shd
 	       io__pread(fd, ret, sizeof(*ret), off) == sizeof(*ret);
 }
 
-/* The number of sections and the index of their names may be too large for the file header. Then
- * they are in the section header at index 0. */
+/* Reads the number of sections and the index of their names. Numbers that are too large for the
+ * file header are in the section header at index 0. */
 static int read_sections(struct elf_headers *headers, const char *name, struct error *err)
 {
 	const Elf64_Ehdr *file = &headers->file;

@@ -2,11 +2,11 @@
 /* Reads an ELF file that its owner may be rewriting to attack us.
  *
  * Nothing is mapped: a mapped page raises SIGBUS when its file was cut short later, and the target
- * can cut its file at any time. A read() then only returns less. elf/headers.h reads the headers.
- * Large parts (code, symbol tables) are read with pread into buffers. Their sizes are first checked
- * against the file's size and a limit.
+ * can cut its file at any time. A read() of such a file only returns less. elf/headers.h reads the
+ * headers. Large parts (code, symbol tables) are read with pread into buffers. Their sizes are
+ * first checked against the file's size and a limit.
  *
- * Where a table lies about itself, its sound part is used and the rest left out. Examples: symbols
+ * Of a table with wrong contents, the sound part is used and the rest left out. Examples: symbols
  * whose name begins outside the string table, string tables without a final NUL, segments that
  * reach beyond the file. */
 #include "elf/image_internal.h"

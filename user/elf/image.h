@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One ELF file, read for placing probes and naming addresses: segments, build-id, symbols, bytes of
- * code. The file belongs to the target and any field may lie. So every offset and count is checked
- * against the file's size before use; the file is read without a library and never mapped. Three
- * kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file
+ * code. The file belongs to the target, so no field is trusted. So every offset and count is
+ * checked against the file's size before use; the file is read without a library and never mapped.
+ * Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file
  * offset). */
 #ifndef MEMTRACE_ELF_IMAGE_H
 #define MEMTRACE_ELF_IMAGE_H
@@ -89,7 +89,7 @@ bool elf_image__is_go(const struct elf_image *image);
 
 /* Calls fn for each defined function symbol (STT_FUNC, STT_GNU_IFUNC, any binding) of .dynsym and,
  * where present, .symtab. Stops when fn returns non-zero and returns that value. A table that is
- * cut short or lies is read as far as it is sound. */
+ * cut short or broken is read as far as it is sound. */
 int elf_image__each_function(const struct elf_image *image,
 			     int (*fn)(const struct elf_symbol *symbol, void *ctx), void *ctx);
 
@@ -111,21 +111,21 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 				 uint64_t *ret_vaddrs, size_t max);
 
 /* How many instructions of the executable segments load the pointer at vaddr slot into a register,
- * or branch through it. Only instructions that address it relative to rip count. Found by scanning
- * bytes, so that by chance one too many may be counted. */
+ * or branch through it. Only instructions that address it relative to rip count. The search scans
+ * bytes, so it may by chance count some that are no instructions. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump of the executable segments that has 4 bytes for its
- * distance, conditional or not. They are found by scanning bytes, so fn may also be called with a
- * few wrong targets. */
+ * distance, conditional or not. The search scans bytes, so fn may also be called with a few wrong
+ * targets. */
 void elf_image__each_jump(const struct elf_image *image, void (*fn)(uint64_t target, void *ctx),
 			  void *ctx);
 
 /* Finds where the code of the executable segments may mention an address of [low, high), absolute
- * or relative to rip. Scans for 4 bytes that would do so as part of an instruction. Some such bytes
- * are no address, but look like one by chance. Stores the vaddrs of the bytes, ascending in each
- * segment, up to max. Returns the number found, which may exceed max. meanwhile is called after
- * each 256 KiB of code. */
+ * or relative to rip. Scans for 4 bytes that could be such an address in an instruction. Some of
+ * these bytes look like an address only by chance. Stores the vaddrs of the bytes, ascending in
+ * each segment, up to max. Returns the number found, which may exceed max. meanwhile is called
+ * after each 256 KiB of code. */
 size_t elf_image__mentions(const struct elf_image *image, uint64_t low, uint64_t high,
 			   uint64_t *ret_vaddrs, size_t max, void (*meanwhile)(void *ctx),
 			   void *ctx);

@@ -12,9 +12,9 @@
 #define SCAN_CHUNK	     (256u << 10)
 #define MAX_RELOCATION_BYTES (16u << 20) /* of one table, which is searched again for each slot */
 
-/* Calls fn for pieces of all executable segments; its first argument is at vaddr. The pieces
- * overlap by n_more bytes: what begins in the last n_more bytes of a piece is whole in the next
- * one. */
+/* Calls fn for each piece of all executable segments. vaddr: of the piece. The pieces overlap by
+ * n_more bytes: an instruction that begins in the last n_more bytes of a piece is whole in the next
+ * piece. */
 static void scan_code(const struct elf_image *image, size_t n_more,
 		      void (*fn)(const unsigned char *code, size_t len, uint64_t vaddr, void *ctx),
 		      void *ctx)
@@ -46,7 +46,7 @@ static void scan_code(const struct elf_image *image, size_t n_more,
 	}
 }
 
-/* Where the 4 bytes at rel lead to: relative to their end, which is at next. */
+/* The vaddr to which the 4 bytes at rel lead: a distance from their end, which is at next. */
 static uint64_t relative(const unsigned char *rel, uint64_t next)
 {
 	int32_t value;
@@ -56,7 +56,7 @@ static uint64_t relative(const unsigned char *rel, uint64_t next)
 }
 
 struct callers {
-	uint64_t vaddr; /* of what is looked for */
+	uint64_t vaddr; /* of the function or pointer that is searched for */
 	uint64_t *found;
 	size_t n, max;
 };

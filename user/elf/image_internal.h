@@ -38,7 +38,7 @@ struct elf_image {
 	struct relocations {
 		unsigned char *bytes;
 		size_t size;
-		bool read; /* or reading was tried */
+		bool read; /* reading was done or tried */
 	} relocations[2];  /* of the PLT; all others */
 };
 

@@ -23,8 +23,9 @@ static int find_section(const struct elf_image *image, const char *name, Elf64_S
 }
 
 /* .eh_frame_hdr begins with a version, three encodings and a pointer to .eh_frame. All linkers
- * write this pointer pc-relative in 4 bytes. The size of .eh_frame is not given. So the size here
- * is an upper limit, the end of the segment; the caller looks for the final zero. */
+ * write this pointer pc-relative in 4 bytes. The header does not give the size of .eh_frame. So
+ * ret_shdr gets an upper limit, up to the end of the segment, and the caller searches for the final
+ * zero. */
 static int eh_frame_by_header(const struct elf_image *image, Elf64_Shdr *ret_shdr)
 {
 	static const unsigned char expected[2] = {1, 0x1b};

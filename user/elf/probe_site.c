@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Moves a probe away from a function's first instruction: how each of the header's rules is shown.
  *
- * Capstone 4.0.2 says where instructions begin and end and what they are. It is trusted no further
- * than needed:
+ * Capstone 4.0.2 says where instructions begin and end and what they are. Capstone is trusted no
+ * further than needed:
  *
  *   - Only a fixed list of plain instructions (moves, arithmetic, tests) may be passed over, not
  *     "everything that Capstone calls no branch". The register that such an instruction writes is
@@ -18,11 +18,11 @@
  *
  * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
  * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
- * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it loses step. From there
- * on every byte is taken for the possible start of a branch. The true branches are then among those
- * found, whatever the instructions are; so the proof still holds, it only fails more often. The
- * instructions up to the probe are not affected. The path to the probe starts at the entry and is
- * straight, so there the decoder is in step just as the CPU is.
+ * not know (rdssp, tpause, newer AVX-512, a jump table inside the code), it no longer knows where
+ * instructions begin. From there on, each byte counts as the possible start of a branch. The
+ * branches found then include all true branches. So the proof still holds; it only fails more
+ * often. The instructions up to the probe are not affected. The path to the probe starts at the
+ * entry and is straight, so the decoder sees the same instructions there as the CPU.
  *
  * An indirect jump (a switch) could in theory also lead back into the first bytes. But compilers
  * put no jump-table target there: a target starts a basic block, and the first block, the entry, is
@@ -99,7 +99,7 @@ bool probe_site__is_emulated(const uint8_t *code, size_t len)
 
 enum reg_use { REG_OTHER, REG_SCRATCH, REG_FRAME };
 
-/* Is reg one of these registers in its full 64 bits? */
+/* Is reg a general register in its full 64 bits, but not rsp or rbp? */
 static bool is_whole(unsigned int reg)
 {
 	switch (reg) {
@@ -204,10 +204,10 @@ static bool has_rep_form(const uint8_t *opcode)
 	}
 }
 
-/* Detects bytes that Capstone takes for a plainer instruction than they are: it takes an illegal
- * lock or rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them)
- * for plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one
- * (so that it takes MMX for SSE). Any prefix behind a 66 may mislead it in the same way. */
+/* Does Capstone take the bytes for a plainer instruction than they are? It takes an illegal lock or
+ * rep prefix for a legal one, and all reserved nops (0f 18 .. 0f 1e; MPX and CET use them) for
+ * plain nops. An address size prefix makes Capstone see a 66 that is not there, or overlook one,
+ * and then it takes MMX for SSE. Any prefix behind a 66 may mislead it in the same way. */
 static bool is_disguised(const cs_insn *insn)
 {
 	const uint8_t *opcode = insn->bytes;
@@ -257,7 +257,7 @@ static const char *move_arguments(struct holders *holders, const cs_insn *insn, 
 }
 
 /* NULL when a probe may be moved beyond the decoded instruction (rules 1, 3, 4), else the reason
- * against it. Updates holders to the place of the arguments behind the instruction. */
+ * why not. Updates holders to the registers that hold the arguments behind the instruction. */
 static const char *why_not_passed(const struct decoder *decoder, struct holders *holders)
 {
 	const cs_insn *insn = decoder->insn;
@@ -293,8 +293,8 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 	return move_arguments(holders, insn, general);
 }
 
-/* What is known of the function's direct branches. lowest_target: the lowest target behind the
- * entry. */
+/* What is known of the function's direct branches. lowest_target: the lowest branch target that is
+ * behind the entry. */
 struct body {
 	uint64_t lowest_target;
 	bool lost;	  /* some instruction is unknown */
@@ -378,8 +378,8 @@ static bool body_allows(const struct body *body, size_t off, size_t insn_len,
 	return true;
 }
 
-/* Writes to site where the arguments are. An argument's own register is preferred if it still holds
- * the argument. */
+/* Writes to site which registers hold the arguments. An argument's own register is preferred if it
+ * still holds the argument. */
 static void put_arguments(struct probe_site *site, const struct holders *holders)
 {
 	for (unsigned int i = 0; i < holders->n_args; i++)

@@ -10,18 +10,19 @@
  *   1. Straight path: no instruction passed over is a branch, call, return, trap or system
  *      instruction. So each entry into the function arrives at the probe exactly once.
  *   2. No way in from the side: no direct branch of the whole function has its target behind the
- *      entry and before the end of the probed instruction. A loop back to there would count twice.
+ *      entry and before the end of the probed instruction. A loop that jumps there would be counted
+ *      twice.
  *   3. Arguments at hand: each argument that the probe reads is still whole in some register: its
- *      own, or one that a mov has copied it to. Other arguments do not matter.
+ *      own, or one to which a mov has copied it. Other arguments do not matter.
  *   4. Frame intact: no instruction passed over writes rsp or rbp. So the return address is still
  *      at [rsp] (where the kernel takes it for a return probe) and rbp is still the caller's. No
  *      instruction passed over stores to memory either: a store could hit the return address or
  *      the red zone.
  *   5. In step: the function decodes from its entry to exactly its end (entry + size). A decoder
  *      out of step would put the breakpoint inside an instruction and crash the target. Behind
- *      the probe, one instruction may be unknown to the decoder. It does no harm: the straight path
- *      from the entry is in step whatever follows. From the unknown instruction on, rule 2 takes
- *      every byte for the possible start of a branch.
+ *      the probe, one instruction may be unknown to the decoder. This does no harm: the straight
+ *      path from the entry to the probe is in step, whatever follows. From the unknown instruction
+ *      on, rule 2 takes every byte for the possible start of a branch.
  *
  * Where one of these rules cannot be shown to hold, the probe stays on the first instruction, which
  * the kernel itself verifies. Capstone does the decoding. */
@@ -43,8 +44,8 @@ struct probe_site {
 	bool nop;	      /* a multi-byte nop: emulated from Linux 6.18 on, stepped before.
 			       * False with a segment prefix ("cs nopw"): no kernel takes a probe
 			       * there */
-	char instruction[64]; /* its text, "push %r12" (AT&T) */
-	char why[96];	      /* why it was not moved to an emulated instruction, or "" */
+	char instruction[64]; /* its text in AT&T syntax, such as "push %r12" */
+	char why[96];	      /* why the probe was not moved to an emulated instruction, or "" */
 };
 
 /* Chooses the site in a function with len bytes of code, the first of them at vaddr. size is the

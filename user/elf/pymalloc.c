@@ -22,11 +22,11 @@
 #define MAX_PATH     48	    /* instructions of one path */
 #define MAX_STEPS    4096   /* on all paths from one mention */
 #define MAX_INSNS    500000 /* decoded in all */
-#define MAX_STORES   12	    /* remembered of a path */
+#define MAX_STORES   12	    /* most stores of a path that are remembered */
 #define MAX_AFTER    8	    /* instructions after the proof, to find a cheaper place */
 #define MAX_WINDOW   96	    /* bytes from the proof's beginning to the place */
-/* Work is counted in jumps that are noted, of some 50 ns; to decode an instruction takes as long as
- * DECODE_WORK of them. */
+/* The unit of work is to handle one jump, which takes some 50 ns. To decode an instruction is
+ * DECODE_WORK units. */
 #define SLICE	    20000
 #define DECODE_WORK 16
 
@@ -63,10 +63,11 @@ struct found {
 
 /* What the paths from one mention have shown. */
 struct shown {
-	bool given, first_given, taken_back; /* places of this kind were found */
-	bool reused;			     /* given: from a pool that had no block in use */
-	bool listed;			     /* a pool joins a list of usedpools */
-	bool registered;		     /* an arena joins the tree, or leaves it */
+	bool given, first_given, taken_back; /* places of such events were found */
+	/* a block was given from a pool that had no block in use */
+	bool reused;
+	bool listed;	 /* a pool joins a list of usedpools */
+	bool registered; /* an arena joins the tree, or leaves it */
 	bool asked_size;
 };
 
@@ -83,11 +84,11 @@ struct finder {
 	struct found *found; /* ascending by best.vaddr */
 	size_t n_found;
 	struct pymalloc_meanwhile meanwhile;
-	size_t n_slice; /* work since it was called, see SLICE */
+	size_t n_slice; /* work since meanwhile.fn was called, see SLICE */
 	struct pymalloc *ret;
 };
 
-/* Notes work, and lets others work when there was enough of it. */
+/* Counts work. Calls meanwhile.fn after each SLICE of work. */
 static void note_work(struct finder *f, size_t amount)
 {
 	f->n_slice += amount;
@@ -217,7 +218,8 @@ static bool is_field(const struct finder *f, struct flow_value value, struct flo
 	return from.bytes == 8 && !from.indexed && flow_value__equal(from.at, behind(pool, field));
 }
 
-/* Has the path written a pointer to memory other than the stack? Then it does more than ask. */
+/* Has the path written a pointer to memory other than the stack? Then it does more than ask for a
+ * size. */
 static bool has_stored(const struct path *path)
 {
 	uint32_t stack = path->registers.of[DECODE_RSP].id;
@@ -252,7 +254,7 @@ static bool gives(const struct finder *f, const struct path *path, const struct 
 	return true;
 }
 
-/* ... of the first block of a pool? Its size class is in the header by then. */
+/* As gives(), for the first block of a pool. The pool's size class is in its header by then. */
 static bool gives_first(const struct path *path, const struct store *s, struct event *ret)
 {
 	struct flow_value pool = behind(s->at, -(uint64_t)FREEBLOCK);
@@ -266,9 +268,10 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 	return true;
 }
 
-/* As takes_back(), where two registers have had the block's address since before the path. What was
- * loaded from pool->freeblock is stored in some place, and then there is a new pool->freeblock. The
- * list of pools is no such case: its links lie elsewhere in the header. */
+/* As takes_back(), for code in which two registers held the block's address before the path began.
+ * The value that was loaded from pool->freeblock is stored in some place, and pool->freeblock gets
+ * a new value. Code that changes the list of pools does not match, because its links lie elsewhere
+ * in the header. */
 static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
 				     const struct store *s, struct event *ret)
 {
@@ -309,7 +312,7 @@ static bool takes_back(const struct finder *f, const struct path *path, const st
 	return takes_back_by_other_name(f, path, s, ret);
 }
 
-/* Does the store complete that a pool joins the list of pools of its class? */
+/* Does the path add a pool to the list of pools of its class? */
 static bool lists(const struct finder *f, const struct path *path)
 {
 	const struct store *prev = find_store(path, behind(path->pool, PREVPOOL), 8);
@@ -355,7 +358,7 @@ static int add_found(struct finder *f, const struct found *new)
 	return 0;
 }
 
-/* Notes where a probe can see the block of an event that was just proved. One place is the
+/* Records where a probe can see the block of an event that was just proved. One place is the
  * instruction that completes the proof. A better one is a later instruction that always follows and
  * that the kernel emulates. before: the registers before the instruction that completes the
  * proof. */
@@ -400,7 +403,7 @@ static int note_place(struct finder *f, const struct path *path,
 	return add_found(f, &found);
 }
 
-/* Notes a store on a path. 1: the purpose of the path is known. */
+/* Records a store on a path. 1: the purpose of the path is known. */
 static int note_store(struct finder *f, struct path *path, const struct flow_registers *before,
 		      const struct flow_effect *effect)
 {
@@ -439,7 +442,7 @@ static bool in_table(const struct finder *f, const struct flow_place *place)
 	       place->at.off - f->table < f->table_end - f->table;
 }
 
-/* Takes the path's next step. 1: the path ends here. */
+/* Walks the path's next instruction. 1: the path ends here. */
 static int walk_step(struct finder *f, struct path *path)
 {
 	struct flow_registers before = path->registers;
@@ -574,7 +577,7 @@ static int each_mention(struct finder *f, uint64_t low, uint64_t high,
 	return rc;
 }
 
-/* The function around vaddr begins pools. */
+/* Records that the function around vaddr begins pools. */
 static int note_arena_code(struct finder *f, uint64_t vaddr)
 {
 	struct pymalloc *ret = f->ret;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finds the copies of CPython's small-object allocator in code that was built with -flto, and where
- * probes see each block that it gives out or takes back.
+/* Finds the copies of CPython's small-object allocator in code that was built with -flto, and the
+ * places where probes see each block that it gives out or takes back.
  *
  * Source: Objects/obmalloc.c of CPython 3.10 and 3.11. Blocks of up to 512 bytes lie in pools, each
  * of which begins with a header:
@@ -51,22 +51,21 @@ struct pymalloc_place {
 struct pymalloc {
 	struct pymalloc_place *places; /* ascending by vaddr */
 	size_t n;
-	/* functions that begin pools, among them the one that takes an arena from the kernel for
-	 * that */
+	/* functions that begin pools; one of them gets new arenas from the kernel */
 	struct code_range arena_code[PYMALLOC_ARENA_CODE];
 	size_t n_arena_code;
 	char why[96]; /* why the copies are not known */
 };
 
 /* The search takes a quarter of a second of CPU time. fn is called after each slice of it, which
- * takes some milliseconds: other work may not be able to wait for the end. */
+ * takes some milliseconds: other work may not be able to wait for the end of the search. */
 struct pymalloc_meanwhile {
 	void (*fn)(void *ctx); /* NULL: nobody waits */
 	void *ctx;
 };
 
 /* free_function: vaddr of the function that takes blocks back (_PyObject_Free). 0; -ENOTSUP, with
- * the reason in ret->why, when not all copies can be proved; -ENOMEM. pymalloc__free() in any
+ * the reason in ret->why, when not all copies can be proved; -ENOMEM. Call pymalloc__free() in any
  * case. */
 int pymalloc__find(const struct elf_image *image, uint64_t free_function,
 		   const struct pymalloc_meanwhile *meanwhile, struct pymalloc *ret);

@@ -7,13 +7,13 @@
  * advances. elf/cfi.h runs the instructions. This file finds the entries, sorts them and makes a
  * table.
  *
- * The bytes are the target's and may lie. Each read goes through a cursor (elf/cursor.h) that
- * refuses to pass the end of its entry. Work and memory stay proportional to the section. Entries
- * do not overlap, so each byte of an FDE is run once. The bytes of a CIE are also run once, however
- * many FDEs name it, because the resulting state is kept. Each row costs at least one byte of
- * instructions, and each FDE adds at most two more rows.
+ * The bytes are the target's and are not trusted. Each read goes through a cursor (elf/cursor.h)
+ * that refuses to pass the end of its entry. Work and memory stay proportional to the section's
+ * size. Entries do not overlap, so each byte of an FDE is run once. The bytes of a CIE are also run
+ * once, however many FDEs name it, because the resulting state is kept. Each row costs at least one
+ * byte of instructions, and each FDE adds at most two more rows.
  *
- * If a program breaks, the rest of its function gets UNWIND_BAD. */
+ * If a program is broken, the rest of its function gets UNWIND_BAD. */
 #include "elf/unwind.h"
 
 #include <dwarf.h>
@@ -183,8 +183,8 @@ skipped:
 
 /* Lists the entries. A length of 0 should end the section. But some linkers leave such an end in
  * the middle, and the entries behind it are valid and reachable through .eh_frame_hdr; so reading
- * goes on. After a length beyond the section (also 0xffffffff, which announces a longer length)
- * there is no way to go on. */
+ * continues. After a length beyond the section (also 0xffffffff, which announces a longer length)
+ * it cannot continue. */
 static int read_entries(struct builder *b)
 {
 	size_t pos = 0;
@@ -350,9 +350,10 @@ static size_t first_above(const struct unwind_table *table, uint64_t pc)
 	return SEARCH_FIRST(i, table->n, table->rows[i].pc > pc);
 }
 
-/* The code that the kernel jumps to has no caller. A program's _start says so in .eh_frame. The
- * dynamic linker's _start is hand-written and has no unwind information. The code behind it, which
- * runs the constructors, has none either. So the rule of this code becomes UNWIND_END. */
+/* The code that the kernel jumps to has no caller. In .eh_frame, a program's _start has an
+ * undefined return address. The dynamic linker's _start is hand-written and has no unwind
+ * information. The code behind it, which runs the constructors, has none either. So the rule of
+ * this code becomes UNWIND_END. */
 static void mark_entry(struct unwind_table *table, uint64_t entry)
 {
 	uint64_t pc = entry - table->base;

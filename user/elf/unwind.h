@@ -58,7 +58,7 @@ struct unwind_row {
 struct unwind_table {
 	uint64_t base;		 /* vaddr of pc 0: that of the lowest executable PT_LOAD segment */
 	struct unwind_row *rows; /* strictly ascending by pc; neighbours differ in rule; the last
-				  * one is UNWIND_NONE at the end of the last function */
+				  * row is UNWIND_NONE at the end of the last function */
 	size_t n;
 	size_t fdes;	 /* functions described */
 	size_t bad_rows; /* rows of kind UNWIND_BAD */
