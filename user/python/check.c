@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Before 3.11 no variable tells the version. But a type declares the fields that Python code may
- * read, each with its name and offset. So the process itself tells if a layout is right. */
+ * read, each with its name and offset. So the types in the process show whether a layout is
+ * right. */
 #include "python/python.h"
 
 #include <errno.h>
@@ -9,7 +10,8 @@
 #include "proc/memory.h"
 #include "python/word.h"
 
-/* PyTypeObject: tp_basicsize and tp_members; of the latter, an array: name and offset. */
+/* Offsets of tp_basicsize and tp_members in PyTypeObject. tp_members is an array; each element has
+ * a name and, at MEMBER_OFF, an offset. */
 #define TYPE_SIZE    32
 #define TYPE_MEMBERS 240
 #define TYPE_HEAD    248
@@ -18,8 +20,8 @@
 #define MEMBER_NAME  20
 #define MAX_MEMBERS  24
 
-/* Is the type at addr one of objects of size bytes, with these fields? 0; -ENOENT: it is not;
- * -EAGAIN: the loader has not filled in its pointers yet; other negative errno. */
+/* Does the type at addr have objects of `size` bytes, with these fields? 0: yes; -ENOENT: no;
+ * -EAGAIN: the loader has not filled in the type's pointers yet; other negative errno. */
 static int check_type(pid_t pid, uint64_t addr, uint64_t size,
 		      const struct python_member wanted[PYTHON_MEMBERS])
 {
@@ -37,7 +39,7 @@ static int check_type(pid_t pid, uint64_t addr, uint64_t size,
 		return -EAGAIN;
 	rc = memory__read(pid, python__word(type, TYPE_MEMBERS), members, sizeof(members));
 	if (rc)
-		return rc == -EFAULT ? -EAGAIN : rc; /* it is not relocated */
+		return rc == -EFAULT ? -EAGAIN : rc; /* the pointer is not relocated yet */
 	while (n < MAX_MEMBERS && python__word(members, n * MEMBER_BYTES)) {
 		reads[n] = (struct memory_read){python__word(members, n * MEMBER_BYTES), names[n],
 						MEMBER_NAME - 1, false};

@@ -13,11 +13,11 @@
 #define MAX_LINES (48u << 10) /* bytes of a table of lines */
 #define HEAD	  208	      /* bytes of a code object in front of its instructions, at most */
 
-/* Fields of any object, and of one of variable size. */
+/* Offsets of the fields of any object, and of an object of variable size. */
 #define OB_TYPE 8
 #define OB_SIZE 16
 
-/* PyASCIIObject: length and the bits of state. */
+/* Offsets in PyASCIIObject, and bits of its state. */
 #define STR_LENGTH  16
 #define STR_STATE   32
 #define STR_HEAD    40
@@ -88,13 +88,13 @@ static int read_text(pid_t pid, const struct python_layout *layout, uint64_t add
 	return 0;
 }
 
-/* How much of a code object is read. */
+/* How many bytes of a code object are read. */
 static size_t head_of(const struct python_layout *layout)
 {
 	return layout->instructions ? layout->instructions : layout->lines + sizeof(uint64_t);
 }
 
-/* What tells an object from another one that has its address later. */
+/* Sets the words that differ between an object and a later one at the same address. */
 static void identify(const struct python_layout *layout, const unsigned char *head,
 		     uint64_t identity[3])
 {
@@ -103,7 +103,8 @@ static void identify(const struct python_layout *layout, const unsigned char *he
 	identity[2] = python__word(head, layout->code_bytes ? layout->code_bytes : OB_SIZE);
 }
 
-/* code_bytes: the bytes object with the instructions, of 2 bytes each. */
+/* Counts instructions. code_bytes: the address of the bytes object with the instructions, which
+ * have 2 bytes each. */
 static int count_units(pid_t pid, uint64_t code_bytes, uint64_t *ret)
 {
 	unsigned char head[BYTES_TEXT];
@@ -188,7 +189,8 @@ void python_code__clear(struct python_code *code)
 	*code = (struct python_code){};
 }
 
-/* A number of 6 bits a byte, the lowest first; bit 6: more follow. The lowest bit is the sign. */
+/* Reads a number that has 6 bits in each byte, the lowest first; bit 6: another byte follows. The
+ * number's lowest bit is its sign. */
 static int read_number(const unsigned char **pos, const unsigned char *end)
 {
 	uint32_t value = 0;
@@ -225,9 +227,9 @@ static int line_by_steps(const struct python_code *code, uint64_t unit)
 	return line_or_none(line);
 }
 
-/* Pairs of bytes: the length of a range of code, and by how many lines it is further than the one
- * before, with a sign. -128: this range has no line. Source: Objects/lnotab_notes.txt of CPython
- * 3.10. */
+/* The table has pairs of bytes: the length of a range of code, and the signed change of the line
+ * from the preceding range to this one. -128: this range has no line. Source:
+ * Objects/lnotab_notes.txt of CPython 3.10. */
 static int line_by_ranges(const struct python_code *code, uint64_t unit)
 {
 	int64_t line = code->first_line;
@@ -245,8 +247,9 @@ static int line_by_ranges(const struct python_code *code, uint64_t unit)
 	return 0;
 }
 
-/* Each entry begins with 1, 4 bits for its kind, and 3 for its number of instructions less 1. Other
- * bytes have bit 7 clear. Source: Objects/locations.md of CPython (3.11 and later). */
+/* Each entry begins with a byte that has bit 7 set, 4 bits for the entry's kind, and 3 bits for its
+ * number of instructions less 1. All other bytes have bit 7 clear. Source: Objects/locations.md of
+ * CPython (3.11 and later). */
 static int line_by_locations(const struct python_code *code, uint64_t unit)
 {
 	const unsigned char *pos = code->lines, *end = pos + code->n_lines;

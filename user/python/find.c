@@ -11,7 +11,8 @@
 #include "elf/image.h"
 #include "proc/memory.h"
 
-/* CPython has 40 to 90 KB. Decoding more would keep the tracer from its probes for too long. */
+/* In CPython this function has 40 to 90 KB. To decode more would keep the tracer from its probes
+ * for too long. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
 #define BEHIND_TARGET  128 /* bytes of code that the last branch into the cold part leads to */
@@ -140,8 +141,8 @@ static int read_file(int fd, const struct map_entry *entry, struct python_file *
 	return find_cold_part(image, &eval, &file->cold_start, &file->cold_end);
 }
 
-/* What the file behind entry tells. 0; -ENOENT: the binaries do not hold it; other negative
- * errno. */
+/* Reads the file behind entry, or finds it in the cache. 0; -ENOENT: the file is not one of the
+ * binaries; other negative errno. */
 static int file_of(struct python_files *files, const struct map_entry *entry,
 		   const struct python_file **ret)
 {

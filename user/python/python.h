@@ -13,7 +13,7 @@
 #include "elf/binary.h"
 #include "proc/maps.h"
 
-/* How a code object keeps its lines. */
+/* How a code object stores its lines. */
 enum python_lines {
 	PYTHON_LOCATIONS,   /* from 3.11 on, with columns */
 	PYTHON_LINE_RANGES, /* 3.10 */
@@ -28,7 +28,7 @@ struct python_member {
 
 #define PYTHON_MEMBERS 6
 
-/* Where a version keeps things, offsets in bytes. Source: CPython's pycore_runtime.h,
+/* Where a version stores things: offsets in bytes. Source: CPython's pycore_runtime.h,
  * pycore_interp.h, pycore_frame.h, cpython/pystate.h, cpython/code.h, cpython/frameobject.h,
  * cpython/unicodeobject.h. */
 struct python_layout {
@@ -37,36 +37,38 @@ struct python_layout {
 	 * fields tell this layout from those of other versions. runtime_bytes 0: from 3.11 on. */
 	uint16_t runtime_bytes, frame_size, code_size;
 	struct python_member frame_members[PYTHON_MEMBERS], code_members[PYTHON_MEMBERS];
-	/* in _PyRuntime; current 0: there is none */
+	/* in _PyRuntime; current 0: the version has no such member */
 	uint16_t current, interpreter;
 	uint16_t threads; /* in PyInterpreterState */
 	/* in PyThreadState, and in _PyCFrame if the thread's state points to one */
 	uint16_t next, thread_id, frame, cframe_frame;
 	bool through_cframe;
-	/* in _PyInterpreterFrame, or in PyFrameObject; last: the byte that marks the last frame of
-	 * a native one; depth: the byte that is 0xff where other native code was called, 0: none */
+	/* in _PyInterpreterFrame, or in PyFrameObject. last: a byte that is last_value in the last
+	 * frame that a native frame runs; last_is_empty: this last frame belongs to no function.
+	 * depth: a byte that is 0xff if the frame has called native code, not Python; 0: `last`
+	 * alone decides */
 	uint16_t frame_code, previous, instruction, last, depth;
 	uint8_t last_value;
 	bool last_is_empty;
-	uint8_t frame_bytes; /* of a frame, as far as it is read */
+	uint8_t frame_bytes; /* bytes that are read of a frame */
 	/* PyFrameObject's f_lasti, shifted right by this, is the instruction's number */
 	uint8_t index_shift;
-	/* in PyCodeObject: the first instruction, or where a pointer to the bytes object with the
-	 * instructions is; the other of the two is 0 */
+	/* in PyCodeObject: the first instruction (instructions), or the pointer to the bytes object
+	 * that holds the instructions (code_bytes). The other one is 0 */
 	uint16_t instructions, code_bytes;
 	uint16_t file, name, first_line, lines;
 	enum python_lines lines_kind;
-	uint16_t ascii, unicode; /* where a str keeps its text */
+	uint16_t ascii, unicode; /* the text in an ASCII str, and in any other str */
 };
 
-/* NULL: the version is not known, or is before 3.11. */
+/* The layout of a version. NULL: the version is not known, or is before 3.11. */
 const struct python_layout *python_layout__find(uint32_t version);
 /* The layout of a version before 3.11 by the size of its _PyRuntime. NULL: none is known. */
 const struct python_layout *python_layout__find_old(uint64_t runtime_bytes);
 
-/* Are the types of frames and code objects in the process those of layout, one before 3.11? 0;
- * -ENOENT: they are not; -EAGAIN: the loader has not filled in their pointers yet; other negative
- * errno. */
+/* Do the types of frames and code objects in the process match layout, which is of a version before
+ * 3.11? 0: they do; -ENOENT: they do not; -EAGAIN: the loader has not filled in the types' pointers
+ * yet; other negative errno. */
 int python_layout__check(const struct python_layout *layout, pid_t pid, uint64_t frame_type,
 			 uint64_t code_type);
 
@@ -74,37 +76,38 @@ int python_layout__check(const struct python_layout *layout, pid_t pid, uint64_t
 struct python {
 	const struct python_layout *layout;
 	uint64_t eval_start, eval_end; /* _PyEval_EvalFrameDefault */
-	uint64_t cold_start, cold_end; /* its rarely executed part; both 0: none is known */
+	uint64_t cold_start, cold_end; /* the rarely executed part of it; both 0: not known */
 	uint64_t runtime;	       /* _PyRuntime */
 	uint64_t code_type;	       /* PyCode_Type */
-	uint64_t frame_type;	       /* PyFrame_Type; 0: frames are no objects in this version */
+	uint64_t frame_type;	       /* PyFrame_Type; 0: in this version frames are no objects */
 };
 
-/* What files tell, so that each is read once, however many processes run it. Opaque. */
+/* A cache of what was read from files, so that each file is read once, however many processes run
+ * it. Opaque. */
 struct python_files;
 
-/* binaries: the known files; other files are not looked at. The caller keeps them until
+/* binaries: the known files; other files are ignored. The caller keeps them until
  * python_files__free(). 0 or -ENOMEM. */
 int python_files__new(const struct binaries *binaries, struct python_files **ret);
 void python_files__free(struct python_files *files);
 
 /* Looks for CPython 3.9 to 3.13 in the process: in a file called python... or libpython... 0;
- * -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11 whose loader has not
- * filled in its pointers yet; other negative errno. */
+ * -ENOENT: there is none of a known version; -EAGAIN: there is one before 3.11, but the loader has
+ * not filled in its pointers yet; other negative errno. */
 int python__find(struct python_files *files, pid_t pid, const struct maps *maps,
 		 struct python *ret);
 
 #define PYTHON_NAME_BYTES 1024
 
 struct python_code {
-	char *name, *file; /* UTF-8, of the object's own choice; cut to PYTHON_NAME_BYTES */
+	char *name, *file; /* UTF-8, not trusted; cut to PYTHON_NAME_BYTES */
 	int first_line;
 	uint64_t n_units;     /* instructions */
 	unsigned char *lines; /* co_linetable, or co_lnotab */
 	size_t n_lines;
 	enum python_lines lines_kind;
-	/* where the object has its name, its table of lines, and its instructions (else their
-	 * number) */
+	/* addresses of the object's name, of its table of lines, and of its instructions; from 3.11
+	 * on, instead of the last one, the number of instructions */
 	uint64_t identity[3];
 };
 
@@ -112,8 +115,8 @@ struct python_code {
  * an unreasonable one; other negative errno. */
 int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 		      struct python_code *ret);
-/* Is the object at addr still the one that was read? 1; 0; -EFAULT: nothing is there; other
- * negative errno: not known. */
+/* Is the object at addr still the one that was read? 1: yes; 0: no; -EFAULT: no memory is there;
+ * other negative errno: not known. */
 int python_code__is_same(pid_t pid, const struct python *python, uint64_t addr,
 			 const struct python_code *code);
 void python_code__clear(struct python_code *code);
