@@ -248,7 +248,7 @@ int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err)
 
 /* --- the cgroup of a container --- */
 
-/* A cgroup on the list of those to look into. */
+/* A cgroup in the list of those to search. */
 struct node {
 	uint32_t parent; /* index */
 	uint32_t level;
@@ -317,8 +317,8 @@ static bool is_directory(int dir_fd, const struct dirent *entry)
 	return fstatat(dir_fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Adds the children of node i. A cgroup that has gone, or whose path is longer than the kernel
- * takes, counts as one without children. */
+/* Adds the children of node i. A cgroup that no longer exists, or whose path is too long for the
+ * kernel, counts as one without children. */
 static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 {
 	_cleanup_free_ char *path = walk__path(walk, i);
@@ -351,8 +351,8 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Does its name tell that the directory is the container's own? The program that monitors a
- * container has a directory beside it, with the same id in its name. */
+/* Does the name show that the directory is the container's own? The program that monitors a
+ * container has a directory beside the container's, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
 	static const char *const monitors[] = {"conmon-", "lxc.monitor."};
@@ -372,7 +372,8 @@ static bool names_container(const char *name, const char *id)
 	return false;
 }
 
-/* Sets the error, with a list of the cgroups of that level that could be the container. */
+/* Sets the error, with a list of the cgroups on the level of `first` that could be the
+ * container. */
 static int not_unique(const struct walk *walk, uint32_t first, const char *id, struct error *err)
 {
 	uint32_t level = walk->nodes[first].level;

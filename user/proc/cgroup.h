@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control groups, version 2: which processes belong together. The kernel's programs compare the
- * number of a group with bpf_get_current_ancestor_cgroup_id(level); struct cgroup has both number
- * and level. Parts of the tree may be delegated to other users. They choose the names of the groups
- * in these parts, from any bytes but '/' and newline. */
+/* Control groups, version 2: which processes belong together. memtrace's BPF programs compare a
+ * group's number with bpf_get_current_ancestor_cgroup_id(level); struct cgroup has both number and
+ * level. Parts of the tree may be delegated to other users. They choose the names of the groups in
+ * these parts, from any bytes but '/' and newline. */
 #ifndef MEMTRACE_PROC_CGROUP_H
 #define MEMTRACE_PROC_CGROUP_H
 
@@ -14,9 +14,9 @@
 
 struct cgroup {
 	uint64_t id;	/* the inode number of its directory; the root's is 1 */
-	uint32_t level; /* depth below the root, whose own is 0 */
-	char *path;	/* as "0::PATH" in /proc/PID/cgroup has it: "/system.slice/x"; the root's
-			 * is "/"; owned, freed with free() */
+	uint32_t level; /* depth below the root; the root's is 0 */
+	char *path;	/* PATH of "0::PATH" in /proc/PID/cgroup, such as "/system.slice/x"; the
+			 * root's is "/"; freed with free() */
 };
 
 /* The cgroup called path: "/system.slice/x" as in /proc/PID/cgroup, or the name of its directory,
@@ -32,7 +32,7 @@ int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err)
  * nearest to the root is taken. The cgroups of the container's monitor (libpod-conmon-ID.scope,
  * lxc.monitor.ID) do not count. Looks at 100,000 cgroups at most, 16 levels deep. 0, or negative
  * errno with err set: -EINVAL not an id; -ENODEV as above; -ENOENT none; -ENOTUNIQ several are
- * equally near, and err lists some; -E2BIG too many cgroups to tell. */
+ * equally near, and err lists some; -E2BIG too many cgroups to search. */
 int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct error *err);
 
 /* Is the process in the cgroup or one below it, by /proc/PID/cgroup? false when there is no such

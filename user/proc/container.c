@@ -8,9 +8,10 @@
 #include "base/cleanup.h"
 
 #define HEX	   "0123456789abcdef"
-#define MOST_LINES 64 /* of /proc/PID/cgroup: one for each hierarchy */
+#define MOST_LINES 64 /* lines of /proc/PID/cgroup: one for each hierarchy */
 
-/* "pod" and a uid, with dashes or, in names of systemd's slices, underscores. */
+/* Finds "pod" with a uid behind it. The uid has dashes, or underscores in names of systemd's
+ * slices. */
 static void find_pod(const char *name, char ret[CONTAINER_POD + 1])
 {
 	for (const char *at = strstr(name, "pod"); at; at = strstr(at + 1, "pod")) {

@@ -7,9 +7,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-/* Does a variable begin so ("PATH=/usr")? Only the first 48 KiB are looked at. The process may have
- * written there since. false also if nothing can be read. Source: env_start and env_end, fields 50
- * and 51 of /proc/PID/stat. */
+/* Does a variable of the process begin with this text ("PATH=/usr")? Only the first 48 KiB are
+ * searched. The process may have overwritten them since its exec. false also if nothing can be
+ * read. Source: env_start and env_end, fields 50 and 51 of /proc/PID/stat. */
 bool environ__has(pid_t pid, const char *beginning);
 
 /* The same for the text of an environment, len bytes: variables, each ended by a NUL. */

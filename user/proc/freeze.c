@@ -25,7 +25,7 @@
 
 #define MAX_THREADS 65536
 
-/* What the helper says first, followed by the threads. */
+/* The first message of the helper. The threads follow. */
 struct begun {
 	int error; /* negative errno; 0: all threads are stopped */
 	size_t n;
@@ -35,7 +35,7 @@ struct begun {
 
 struct stopped {
 	struct frozen_thread thread;
-	int signal; /* it was about to get this one; 0: none */
+	int signal; /* the signal that the thread was about to get; 0: none */
 };
 
 struct helper {
@@ -88,7 +88,7 @@ static bool has_ended(pid_t tid)
 	return process__read_stat(tid, &info) || info.state == 'Z' || info.state == 'X';
 }
 
-/* Stops the threads that are there and not known yet. Returns how many; negative errno. */
+/* Stops the existing threads that are not known yet. Returns how many, or negative errno. */
 static int stop_more(struct helper *h)
 {
 	_cleanup_closedir_ DIR *dir = process__open_threads(h->pid);
@@ -179,7 +179,8 @@ static _Noreturn void help(struct helper *h, pid_t parent, int in_fd, int out_fd
 
 /* --- our side --- */
 
-/* Returns err, which the helper's end has led to; -ETIMEDOUT if that was the deadline. */
+/* Ends the helper. Returns err, or -ETIMEDOUT if err came from a helper that the deadline has
+ * ended. */
 static int end_helper(struct freeze *freeze, int err)
 {
 	int status = 0;
@@ -230,7 +231,7 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 	}
 	freeze.helper = fork__blocked();
 	if (!freeze.helper) {
-		close(to[1]); /* the end of our side is the end of the file */
+		close(to[1]); /* else the helper would not see when our side closes the pipe */
 		close(from[0]);
 		help(&h, parent, to[0], from[1]);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stops a process for a moment, and makes sure that it continues. A helper process stops it by
- * ptrace, and does nothing else but wait for us. When the helper ends, for whatever reason, the
- * kernel lets all threads continue. An alarm ends the helper at the deadline. It also ends when we
- * end.
+ * ptrace, and then only waits for memtrace. When the helper ends, for whatever reason, the kernel
+ * lets all threads continue. An alarm ends the helper at the deadline. The helper also ends when
+ * memtrace ends.
  *
  * A system call in which a thread waits is interrupted and restarted by the kernel. The exceptions
  * are those that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */
@@ -30,11 +30,12 @@ struct freeze {
 
 /* Stops all threads of pid for at most max_ms from now on. 0, with all threads stopped: call
  * freeze__end(). -ETIMEDOUT: not all of them stopped in time; -EPERM: another debugger has the
- * process, or we may not; -ESRCH; other negative errno: nothing is stopped. */
+ * process, or memtrace is not permitted to stop it; -ESRCH; other negative errno: nothing is
+ * stopped. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
-/* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long it was stopped. 0;
- * -ETIMEDOUT: the deadline ended the pause first. */
+/* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was
+ * stopped. 0; -ETIMEDOUT: the deadline ended the pause first. */
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
 
 #endif

@@ -11,7 +11,7 @@
 
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
-#define AT_ONCE	    32 /* real programs have some 30 */
+#define AT_ONCE	    32 /* entries; real programs have some 30 */
 
 /* Run-time address of the program's dynamic section. 0: there is none, or none that a dynamic
  * linker reads. In a static PIE only the program itself reads it. glibc keeps a list of objects
@@ -42,7 +42,8 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 	return 0;
 }
 
-/* Run-time address of struct r_debug, which the dynamic linker has for debuggers; 0: not yet. */
+/* Run-time address of struct r_debug, which the dynamic linker fills in for debuggers; 0: not
+ * filled in yet. */
 static int find_debug(pid_t pid, uint64_t dynamic, uint64_t *ret_addr)
 {
 	Elf64_Dyn dyns[AT_ONCE];
@@ -85,7 +86,7 @@ long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 	code = find_debug(pid, addr, &debug_addr);
 	if (code)
 		return code;
-	if (!debug_addr) /* the dynamic linker has not come so far */
+	if (!debug_addr) /* the dynamic linker has not filled it in yet */
 		return -ENODATA;
 	code = memory__read(pid, debug_addr, &debug, sizeof(debug));
 	if (code)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The dynamic linker's list of the objects of a process, in link order: the order in which the
- * definition of a symbol is searched. It is read from the target's memory, which may hold anything,
- * so reading is bounded. */
+ * definition of a symbol is searched. The list is read from the target's memory, which may hold
+ * anything, so the reading is bounded. */
 #ifndef MEMTRACE_PROC_LINK_MAP_H
 #define MEMTRACE_PROC_LINK_MAP_H
 

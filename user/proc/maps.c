@@ -27,8 +27,8 @@
 #include "base/vector.h"
 #include "proc/process.h"
 
-/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text is meant
- * to take up our memory. */
+/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text is an
+ * attempt to use up our memory. */
 #define MAPS_TEXT_MAX (512u << 20)
 
 static const char deleted_suffix[] = " (deleted)";
@@ -37,7 +37,7 @@ struct cursor {
 	const char *pos, *end;
 };
 
-/* Takes an unsigned number as the kernel writes it: no sign, no blank, lower-case hex. */
+/* Parses an unsigned number as the kernel writes it: no sign, no blank, lower-case hex. */
 static bool take_number(struct cursor *in, unsigned int base, uint64_t *ret)
 {
 	const char *start = in->pos;
@@ -161,7 +161,8 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 		int err;
 
 		err = maps__parse_line(text, line_len, &entry);
-		/* The kernel lists ascending addresses, however much the process maps meanwhile. */
+		/* The kernel lists ascending addresses, even if the process changes its mappings
+		 * meanwhile. */
 		if (!err && maps.n && entry.start < maps.entries[maps.n - 1].end) {
 			free(entry.path);
 			err = -EINVAL;
@@ -327,10 +328,10 @@ void maps__free(struct maps *maps)
 	*maps = (struct maps){0};
 }
 
-/* Opens path, and touches nothing there until it is known to be a regular file. O_PATH runs no open
- * method of a FIFO or device. Going on through this descriptor leaves no moment in which the name
- * could come to mean another file. O_NONBLOCK is for leases, which delay the open even of a regular
- * file. With an id, only the file with that id is opened. */
+/* Opens path if it is a regular file, and touches no other file. O_PATH runs no open method of a
+ * FIFO or device. The file is then opened again through this descriptor, so the name cannot come to
+ * mean another file in between. O_NONBLOCK is for leases, which delay the open even of a regular
+ * file. With an id, opens only the file with this id. */
 static int open_regular(const char *path, const struct file_id *id)
 {
 	struct file_id own;
@@ -352,7 +353,8 @@ static int open_regular(const char *path, const struct file_id *id)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A copy of memtrace's own vdso: the target's could have been written to, this one not. */
+/* A copy of memtrace's own vdso: the target could have written to its own vdso, but not to this
+ * one. */
 static int open_vdso(const struct map_entry *entry)
 {
 	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -422,8 +424,9 @@ static int open_mapped(const struct mapped *m)
 	char link[96];
 	int fd, root_fd;
 
-	/* The kernel's own link to the mapped file. It is right even when the file is deleted or
-	 * its name taken over. But the process may have mapped another file there since. */
+	/* The kernel's own link to the mapped file. The link is right even when the file is deleted
+	 * or another file has its name. But the process may have mapped another file there
+	 * since. */
 	name_link(m, link);
 	fd = open_regular(link, NULL);
 	if (fd >= 0 && !is_file(fd, &m->file)) {
@@ -445,7 +448,7 @@ static int open_mapped(const struct mapped *m)
 	if (root_fd >= 0)
 		return root_fd;
 	fd = open_regular(m->path, &m->file);
-	/* Of the two errors, -ESTALE from inside the target's root says more: another file has that
+	/* Of the two errors, -ESTALE from inside the target's root says more: another file has this
 	 * name there. */
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }

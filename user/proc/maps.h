@@ -13,14 +13,14 @@
 
 struct map_entry {
 	uint64_t start, end; /* run-time addresses, end exclusive */
-	uint64_t off;	     /* of start in the file, bytes */
+	uint64_t off;	     /* offset of start in the file, bytes */
 	struct file_id file; /* inode 0: no file behind it; FILE_ID_VDSO: the vdso */
 	char perms[5];	     /* "r-xp" */
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
-	/* "" for none; "[heap]", ... The kernel writes a newline as \012, which is undone here. It
-	 * escapes nothing else, not even the backslash, so a name that really holds "\012" comes
-	 * out wrong. */
+	/* "" for none; "[heap]", ... The kernel writes a newline as \012, which is undone here. The
+	 * kernel escapes nothing else, not even the backslash, so a name that really holds "\012"
+	 * comes out wrong. */
 	char *path;
 };
 
@@ -47,8 +47,9 @@ const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 /* Does entry cover mapped code of another file, or of another part of the same file? */
 bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry);
 
-/* Puts a mapping into the list as the kernel would (MAP_FIXED: what it covers is cut away or
- * split). The entry's path is copied. 0, -EINVAL for an empty or wrapped range, -ENOMEM. */
+/* Puts a mapping into the list as the kernel would with MAP_FIXED: it cuts away the parts of other
+ * mappings that it covers. The entry's path is copied. 0, -EINVAL for an empty or wrapped range,
+ * -ENOMEM. */
 int maps__insert(struct maps *maps, const struct map_entry *entry);
 
 /* A deep copy. 0 or -ENOMEM. */
@@ -60,16 +61,16 @@ void maps__free(struct maps *maps);
  * else through /proc/PID/root + path, else path itself. The latter two count only if device and
  * inode agree with the entry's. Only a regular file is opened. A descriptor, or negative errno
  * (-ESTALE: another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all).
- * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy in memory of
- * memtrace's own vdso, because all 64-bit processes have the same one (-ENOENT when the entry's
- * size differs). For a file of FUSE the descriptor is of a copy, too (base/far.h); -ETIMEDOUT,
- * -EBUSY: the file system does not answer. */
+ * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy of memtrace's own vdso
+ * in memory, because all 64-bit processes have the same one (-ENOENT when the entry's size
+ * differs). For a file of FUSE the descriptor is of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY:
+ * the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
 /* Takes over fd, from maps__open_file(), and returns a descriptor that tells the kernel where a
  * probe goes. This is fd itself, unless fd is a copy. For a copy it is an O_PATH descriptor of the
- * very file. Such a descriptor asks the file system nothing, not even when it is closed. On failure
- * returns negative errno; -ESTALE: another file is mapped there now. */
+ * very file. No use of such a descriptor asks the file system anything, not even close(). On
+ * failure returns negative errno; -ESTALE: another file is mapped there now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

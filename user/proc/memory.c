@@ -12,7 +12,7 @@
 #define BATCH 256 /* pieces in one system call; the kernel takes 1,024 */
 #define PARTS 512 /* pieces in one message */
 
-/* What goes to mt-files, and what comes back. */
+/* The question that goes to mt-files, and the reply. */
 struct question {
 	pid_t pid;
 	uint32_t n;
@@ -29,8 +29,8 @@ struct reply {
 
 static uint64_t given_up;
 
-/* Runs in mt-files. If part of a batch is not mapped, the kernel reads only what comes before that
- * part. */
+/* Runs in mt-files. If a piece of a batch is not mapped, the kernel reads only the pieces before
+ * it. */
 static int read_there(int none, const void *in, void *out)
 {
 	struct iovec local[BATCH], remote[BATCH];
@@ -91,7 +91,8 @@ static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 	work.in_bytes = offsetof(struct question, parts) + i * sizeof(question.parts[0]);
 	work.out_bytes = offsetof(struct reply, bytes) + bytes;
 	rc = far__do(&work);
-	/* a main thread that has ended has no memory any more: others do not pay for that */
+	/* A main thread that has ended has no memory any more. Another thread is looked up only
+	 * then, because this takes time. */
 	if (rc == -ESRCH) {
 		question.pid = process__living_thread(pid);
 		if (question.pid != pid)

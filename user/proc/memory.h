@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of other processes. They decide what lies there: a page of userfaultfd or FUSE may never
- * come. Whoever reads such a page stays in the kernel; with FUSE not even SIGKILL ends that. So the
- * reading is done by mt-files (base/far.h), a process that memtrace can leave behind. */
+/* Memory of other processes. These decide what their memory holds: to read a page of userfaultfd or
+ * FUSE may never end. The reader hangs in the kernel, and with FUSE not even SIGKILL ends it. So
+ * mt-files (base/far.h) reads the memory, a process that memtrace can leave behind. */
 #ifndef MEMTRACE_PROC_MEMORY_H
 #define MEMTRACE_PROC_MEMORY_H
 
@@ -10,23 +10,24 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* counted from the start of the read; less than the keeper's patience */
+/* counted from the start of the read; less than the patience of the keeper (capture/keeper.h) */
 #define MEMORY_PATIENCE_MS 50
 
 struct memory_read {
 	uint64_t addr;
 	void *to; /* len bytes, at most 48 KiB */
 	size_t len;
-	bool ok; /* result: all of it was there */
+	bool ok; /* result: all bytes were read */
 };
 
-/* Reads n pieces of pid's memory, as many as are there. 0; -ETIMEDOUT: they did not come in time,
- * or an earlier read of pid's memory is not answered yet; -EBUSY: too many reads are not answered,
- * or late answers, of all processes and files together, have taken a quarter of the time; other
- * negative errno (-ESRCH, -EPERM, -E2BIG). On an error no piece is ok. One caller at a time. */
+/* Reads n pieces of pid's memory, and sets `ok` of each piece that could be read. 0; -ETIMEDOUT:
+ * the reads took too long, or an earlier read of pid's memory is not answered yet; -EBUSY: too many
+ * reads are not answered, or late answers, of all processes and files together, have taken a
+ * quarter of the time; other negative errno (-ESRCH, -EPERM, -E2BIG). On an error no piece is ok.
+ * One caller at a time. */
 int memory__read_all(pid_t pid, struct memory_read *reads, size_t n);
 
-/* Reads one piece. 0; -EFAULT: not all of it is there; other errors as above. */
+/* Reads one piece. 0; -EFAULT: not all bytes could be read; other errors as above. */
 int memory__read(pid_t pid, uint64_t addr, void *to, size_t len);
 
 /* How many reads were given up since memtrace began. */

@@ -12,8 +12,9 @@ uint64_t own__cpu_ns(void);
 /* CPU time of a child, nanoseconds. usage: as wait4(2) has filled it in. */
 uint64_t own__usage_ns(const struct rusage *usage);
 
-/* Largest resident set of this process since the exec, bytes. This is not what getrusage(2) tells:
- * that also counts what the process had before the exec, if it was larger. 0 or negative errno. */
+/* Largest resident set of this process since the exec, bytes. getrusage(2) does not tell this: it
+ * also counts the set that the process had before the exec, if that was larger. 0 or negative
+ * errno. */
 int own__peak_bytes(uint64_t *ret_bytes);
 
 /* Kernel memory behind a descriptor of a BPF map or program, bytes (memlock in /proc/self/fdinfo).

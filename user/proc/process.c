@@ -20,8 +20,8 @@
 /* include/linux/posix-timers_types.h: of a process, its CPU time as the scheduler counts it */
 #define CPUCLOCK_SCHED 2
 
-/* Reads a small /proc file, NUL-terminated, below dir_fd or at an absolute path. What does not fit
- * is cut off. Returns the length or negative errno. */
+/* Reads a small /proc file, NUL-terminated, below dir_fd or at an absolute path. Text that does not
+ * fit is cut off. Returns the length or negative errno. */
 static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -35,7 +35,8 @@ static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* The target chooses its names, and they are printed on terminals and in line-based formats. */
+/* Copies a name without control characters: the target chooses it, and it is printed on terminals
+ * and in line-based formats. */
 static void copy_name(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -221,8 +222,8 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	ssize_t n;
 	int err, of_memory;
 
-	/* All is read below one directory descriptor. If the pid is reused half-way, the rest fails
-	 * instead of telling of another process. */
+	/* All files are read below one directory descriptor. If the pid is reused meanwhile,
+	 * further reads fail and do not read another process. */
 	snprintf(text, sizeof(text), "/proc/%d", pid);
 	dir_fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
@@ -277,7 +278,7 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 	return err;
 }
 
-/* The sum of sizes in pid's status. The first of them must be there, the others need not. */
+/* The sum of sizes in pid's status. The first size must be there, the others need not. */
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
 	_cleanup_close_ int fd = process__open(pid, "status", O_RDONLY);
@@ -390,7 +391,7 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The numbers among the names in /proc. */
+/* Lists the numbers among the names in /proc. */
 static int list_pids(pid_t **ret_pids, size_t *ret_n)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc");
@@ -440,8 +441,8 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 	 * process. */
 	if (pid <= 0 || pid > PID_MAX_LIMIT)
 		return -ESRCH;
-	/* Not by clock_getcpuclockid(), which makes the same id, but asks the kernel if the process
-	 * is there. If it is not, its clock is invalid. */
+	/* clock_getcpuclockid() is not needed. It makes the same id, and asks the kernel whether
+	 * the process exists. But the clock of a process that does not exist is invalid anyway. */
 	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED), &ts) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
 	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
@@ -477,8 +478,8 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 	return 0;
 }
 
-/* The path of the process's map, and the user that must own it. From status: "NStgid: PID [PID in
- * the next namespace further in]...". */
+/* The path of the process's perf map, and the user that must own the map. From status: "NStgid: PID
+ * [PID in the next namespace further in]...". */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);

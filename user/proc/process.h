@@ -11,18 +11,19 @@
 
 struct process_info {
 	pid_t pid;
-	pid_t tgid;	      /* of the thread group; differs from pid when pid names a thread */
-	pid_t parent;	      /* its pid; 0: none that we can see */
-	uint32_t euid;	      /* effective user, as in our own user namespace */
-	char comm[64];	      /* name, control characters replaced by '?' (workers: up to 63) */
-	char state;	      /* 'R', 'S', 'Z', ... of /proc/PID/stat */
-	bool kernel_thread;   /* PF_KTHREAD is set in the flags of /proc/PID/stat */
-	bool shadow_stack;    /* its return addresses are kept twice (x86_Thread_features: shstk) */
-	bool compat32;	      /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
-	uint64_t start_ticks; /* field 22 of stat: with pid, the process's identity */
-	char exe[4096];	      /* target of its exe in /proc, "" when unreadable */
-	uint32_t threads;     /* number of threads */
-	uint64_t rss_bytes;   /* resident set */
+	pid_t tgid;	    /* id of the thread group; differs from pid when pid names a thread */
+	pid_t parent;	    /* its pid; 0: none that we can see */
+	uint32_t euid;	    /* effective user, as in our own user namespace */
+	char comm[64];	    /* name, control characters replaced by '?' (workers: up to 63) */
+	char state;	    /* 'R', 'S', 'Z', ... of /proc/PID/stat */
+	bool kernel_thread; /* PF_KTHREAD is set in the flags of /proc/PID/stat */
+	/* the CPU keeps a second copy of its return addresses (x86_Thread_features: shstk) */
+	bool shadow_stack;
+	bool compat32;	       /* a 32-bit program: EI_CLASS of /proc/PID/exe is ELFCLASS32 */
+	uint64_t start_ticks;  /* field 22 of stat: with pid, the process's identity */
+	char exe[4096];	       /* target of the link /proc/PID/exe, "" when unreadable */
+	uint32_t threads;      /* number of threads */
+	uint64_t rss_bytes;    /* resident set */
 	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
 };
 
@@ -39,16 +40,17 @@ int process__read_stat(pid_t pid, struct process_info *ret_info);
  * read the file, or else errno's own text. rc: the negative errno. Static or strerror()'s. */
 const char *process__why(int rc);
 
-/* Does any of its threads run? A main thread that has ended stays as a zombie while others run. */
+/* Is any thread of the process alive? A main thread that has ended stays as a zombie while others
+ * live. */
 bool process__lives(const struct process_info *info);
 
-/* The thread by whose number /proc tells of pid's memory, program and root: pid, or one of the
- * others if the main thread has ended while these run. The kernel has taken all of that from the
- * main thread by then: /proc/PID/maps is empty, /proc/PID/exe and root lead nowhere. */
+/* The id under which /proc shows pid's memory, program and root. It is pid, unless the main thread
+ * has ended while others live: then /proc/PID/maps is empty, /proc/PID/exe and root lead nowhere,
+ * and another thread's id is needed. */
 pid_t process__living_thread(pid_t pid);
 
-/* Opens what /proc/PID has by that name, of that thread. flags: as of open(2); O_CLOEXEC is added.
- * A descriptor, or negative errno (-ESRCH: there is no such process). */
+/* Opens the file called name in /proc/ID, for this id. flags: as of open(2); O_CLOEXEC is added. A
+ * descriptor, or negative errno (-ESRCH: there is no such process). */
 int process__open(pid_t pid, const char *name, int flags);
 
 /* Calls fn for every process (not thread) that is in /proc at the beginning, ascending by pid. If
@@ -80,9 +82,9 @@ size_t process__stack_pointers(pid_t pid, uint64_t *sps, size_t max);
  * /proc/PID/task/TID/stat. */
 bool process__sleeps(pid_t pid, size_t max);
 
-/* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds.
- * 0, -ESRCH or other negative errno. Source: the clock of clock_getcpuclockid(3). For a thread that
- * runs on another CPU, it may lag by a tick of the kernel. */
+/* CPU time (user + system) that all threads of pid have used, dead ones included, nanoseconds. 0,
+ * -ESRCH or other negative errno. Source: the clock of clock_getcpuclockid(3). For a thread that
+ * runs on another CPU, the time may lag by a tick of the kernel. */
 int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns);
 
 /* Bytes that pid's threads, dead ones included, have read and written by system calls: rchar +
@@ -105,11 +107,11 @@ struct perf_map_place {
 /* 0; -ESRCH no such process; other negative errno. */
 int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
 
-/* Opens that file (symbolize/perf_map.h reads it). The file is as hostile as its writer, and
- * everybody may write to /tmp. So only a regular file is opened, and only one that belongs to the
- * user of the process. A descriptor (read-only, close-on-exec), or negative errno: -ENOENT there is
- * no such file; -EPERM another user's; -ELOOP a symbolic link; -EINVAL not a regular file. Never
- * blocks on a FIFO or device. */
+/* Opens the file at this place (symbolize/perf_map.h reads it). The file is as hostile as its
+ * writer, and everybody may write to /tmp. So only a regular file is opened, and only one that
+ * belongs to the user of the process. A descriptor (read-only, close-on-exec), or negative errno:
+ * -ENOENT there is no such file; -EPERM another user's; -ELOOP a symbolic link; -EINVAL not a
+ * regular file. Never blocks on a FIFO or device. */
 int process__open_perf_map(const struct perf_map_place *place);
 
 #endif

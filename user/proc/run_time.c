@@ -32,9 +32,9 @@ static int open_event(pid_t tid, bool disabled)
 }
 
 /* At the first event of any thread on the machine, the kernel changes the code that switches
- * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds where many
- * threads wait for a CPU. To pay this only once, an event that counts nothing is kept open as long
- * as memtrace runs. */
+ * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds of ms
+ * where many threads wait for a CPU. To pay this only once, an event that counts nothing is kept
+ * open as long as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;
@@ -43,7 +43,7 @@ static void hold_switch(void)
 		held = open_event(0, true);
 }
 
-/* A thread that has ended meanwhile is left out: it ran before now. */
+/* Adds the event of a thread. A thread that has ended is left out, because it no longer runs. */
 static int add_thread(struct run_time *r, pid_t tid)
 {
 	int fd;

@@ -13,18 +13,19 @@
 #define RUN_TIME_THREADS 64
 
 struct run_time {
-	int fds[RUN_TIME_THREADS]; /* perf events: each counts a thread and those that it begins */
+	/* perf events: each counts a thread and the threads that it starts */
+	int fds[RUN_TIME_THREADS];
 	int n;
 	uint64_t begin_ns; /* sum of the events at the beginning; 0: not begun */
 };
 
 /* Gives all of a process's threads a perf event. The first call takes some hundredths of a second.
- * 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. All of run is zero before
- * the first call, and after one that failed. */
+ * 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero
+ * before the first call, and is all zero after a call that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
 /* Begins to measure. If no thread has run since the events were opened, closes them instead. */
 void run_time__begin(struct run_time *run);
-/* Has the measurement begun, and not ended? */
+/* Has the measurement begun and not ended? */
 bool run_time__runs(const struct run_time *run);
 /* Ends the measurement, and closes the events. *ret_ns: CPU time of all threads together since the
  * measurement began. Returns 0; -ENODATA when it has not begun (then nothing changes); other

@@ -22,8 +22,8 @@ struct smaps_reader {
 	smaps_fn fn;
 	void *ctx;
 	struct smaps_entry entry;
-	bool open;    /* entry is a mapping that fn is still to be called for */
-	uint64_t end; /* of the last mapping */
+	bool open;    /* entry is a mapping for which fn was not called yet */
+	uint64_t end; /* end of the last mapping */
 	uint64_t skipped;
 };
 
@@ -50,7 +50,8 @@ static int take_head(struct smaps_reader *r, const char *line, size_t len)
 	}
 	if (rc)
 		return rc;
-	/* The kernel lists ascending addresses, however much the process maps meanwhile. */
+	/* The kernel lists ascending addresses, even if the process changes its mappings
+	 * meanwhile. */
 	r->open = r->entry.map.start >= r->end;
 	if (r->open)
 		r->end = r->entry.map.end;
@@ -119,7 +120,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 {
 	struct smaps_reader r = {.fn = fn, .ctx = ctx};
 	_cleanup_free_ char *text = malloc(LINE_MAX_BYTES);
-	bool overlong = false; /* the rest of the line at hand is skipped */
+	bool overlong = false; /* the rest of the current line is skipped */
 	size_t have = 0;
 	ssize_t n = 1;
 	int rc = text ? 0 : -ENOMEM;
