@@ -66,8 +66,8 @@ static bool next_range(Dwarf_Die *die, ptrdiff_t *off, uint64_t *ret_start, uint
 	return false;
 }
 
-/* The unit of an address, and the length of the unit's range that holds it. Of several such ranges
- * the shortest is trusted, because wrong ranges are long. */
+/* The unit of an address, and the length of the unit's range that holds the address. Of several
+ * such ranges the shortest is trusted, because wrong ranges are long. */
 struct claim {
 	uint64_t len;
 	uint32_t unit; /* index, or NONE */
@@ -119,7 +119,7 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 
 /* --- which functions, inlined in which, hold an address --- */
 
-/* Makes a new scope for those of the DIE's addresses that are in the scope parent so far. Returns
+/* Makes a new scope for those of the DIE's addresses that are so far in the scope `parent`. Returns
  * the new scope's index; NONE: there are no such addresses. */
 static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
@@ -340,7 +340,7 @@ static void resolve_unit(FILE *out, struct unit *unit)
 		walk(unit, &unit->die, NONE, true, 0);
 	for (size_t i = 0; i < unit->n; i++)
 		send_address(out, unit, i);
-	if (fflush(out)) /* the answers are then safe at the parent */
+	if (fflush(out)) /* the parent then has the answers, even if this process is killed */
 		_exit(CHILD_FAILED);
 }
 

@@ -7,7 +7,7 @@
 
 #include "base/search.h"
 
-/* Index of vaddr, or where it belongs. */
+/* Index of vaddr, or the index at which to insert it. */
 static size_t position(const struct lines *lines, uint64_t vaddr)
 {
 	return SEARCH_FIRST(i, lines->n, lines->vaddrs[i] >= vaddr);

@@ -26,7 +26,7 @@ struct entry {
 	uint64_t start, end;
 	const char *source; /* its name in the text, not ended by a NUL */
 	size_t source_len;
-	const char *name; /* the copy; NULL until it is known to be needed */
+	const char *name; /* the copy of the name; NULL until it is known to be needed */
 };
 
 /* A stretch of addresses from addr up to the next edge's addr. */

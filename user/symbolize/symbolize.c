@@ -15,11 +15,13 @@
 #include "symbolize/lines.h"
 #include "symbolize/symtab.h"
 
-#define LINES_MAX_BYTES	 (32ULL << 20) /* of answers from DWARF; beyond it they are forgotten */
+/* bytes of answers from DWARF; if there are more, answers are forgotten */
+#define LINES_MAX_BYTES	 (32ULL << 20)
 #define DWARF_PATIENCE_S 20  /* per file; libLLVM with full debug information takes some */
 #define NAMES_PATIENCE_S 20  /* per file; chromium takes some 5 */
 #define FAILING_S	 120 /* time for all unreadable symbol tables */
-#define HASTE_S		 1   /* per file after that; nearly all sound files need less */
+/* per file when FAILING_S is used up; nearly all sound files need less */
+#define HASTE_S 1
 
 /* What is known of a binary's names. */
 struct names {
@@ -80,7 +82,7 @@ void symbolizer__free(struct symbolizer *symbolizer)
 
 /* --- symbol tables --- */
 
-/* Drops the least recently used tables, but not in_use, until the rest fits. */
+/* Drops the least recently used tables, but not that of in_use, until the rest fits. */
 static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 {
 	while (symbolizer->bytes > symbolizer->options.max_bytes) {
@@ -122,8 +124,8 @@ static int read_symbols(struct symbolizer *symbolizer, struct binary *binary,
 	return err;
 }
 
-/* Reads the binary's symbols if they are not in memory. Returns 0, and the reason in the binary's
- * struct names then says whether there are any; or -ENOMEM. */
+/* Reads the binary's symbols if they are not in memory. Returns 0, or -ENOMEM. After 0, `reason` in
+ * the binary's struct names says whether there are symbols. */
 static int load(struct symbolizer *symbolizer, struct binary *binary)
 {
 	struct names *names = &symbolizer->names[binary->index];

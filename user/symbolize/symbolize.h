@@ -17,15 +17,17 @@
 struct symbolize_options {
 	bool raw_names; /* linker's names: C++ and Rust are not demangled */
 	bool no_lines;	/* leave inlined functions, files and lines out */
-	/* time limit for reading them, all files together; 0: LINES_DEFAULT_S */
+	/* time limit for reading inlined functions, files and lines of all ELF files together; 0:
+	 * LINES_DEFAULT_S */
 	double lines_s;
-	struct stream_waiting waiting; /* called meanwhile; fn NULL: none */
-	uint64_t max_bytes; /* of symbol tables in memory; 0: SYMBOLS_DEFAULT_BYTES. The table in
-			     * use stays, however large */
+	/* called while symbols are read; fn NULL: nothing is called */
+	struct stream_waiting waiting;
+	uint64_t max_bytes; /* most bytes of symbol tables in memory; 0: SYMBOLS_DEFAULT_BYTES.
+			     * The table in use stays, however large */
 };
 
 /* Names frames that are no addresses of code. fn returns 0, with *ret->name NULL if the name is not
- * known; -ENOENT: addr is an address; -ENOMEM. The caller frees the texts. */
+ * known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the texts. */
 struct frame_namer {
 	int (*fn)(void *ctx, uint64_t addr, struct profile_frame *ret);
 	void *ctx;

@@ -46,8 +46,8 @@ static struct symtab_wire limits(uint64_t file_bytes)
 	};
 }
 
-/* Checks that names ends with a NUL and that no name is too long. Makes each name printable; only a
- * lying child sends unprintable ones. */
+/* Checks that `names` ends with a NUL and that no name is too long. Makes each name printable; only
+ * a lying child sends unprintable ones. */
 static int check_names(struct symtab *tab, const struct stream_waiting *waiting)
 {
 	char *end = tab->names + tab->names_bytes;

@@ -15,14 +15,14 @@ struct symtab; /* opaque */
 
 enum symtab_kind {
 	SYMTAB_FUNCTIONS,
-	SYMTAB_VARIABLES, /* not those of threads, which have no address in the file */
+	SYMTAB_VARIABLES, /* without thread-local ones, which have no address in the file */
 };
 
-/* Reads the symbols of that kind of the ELF file behind fd: its .symtab or else that of its
+/* Reads the symbols of this kind from the ELF file behind fd: its .symtab or else that of its
  * separate debug file behind *debug_fd (-1: none), .gnu_debugdata, and .dynsym. When there is no
  * debug file and DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes a
- * descriptor of the file that the server sent. The caller owns both descriptors. patience_s
- * limits the time for reading; the server's time is not counted. waiting: NULL for none.
+ * descriptor of the file that the server sent. The caller owns both descriptors. patience_s limits
+ * the time for reading; the server's time is not counted. waiting: NULL for none.
  *
  * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent
  * nonsense, so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no
@@ -32,17 +32,18 @@ int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s
 		 const struct stream_waiting *waiting, struct symtab **ret_symtab);
 void symtab__free(struct symtab *symtab);
 
-/* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a
- * size covers up to the next symbol, within its section. Of several symbols at one address, the
- * order of preference is: with a size, not local, without leading underscores, global over weak,
- * the shortest, the first in strcmp order. The name has 1 to NAME_MAX_BYTES printable bytes and
- * is owned by the symtab. *ret_start (may be NULL): where it begins, at most vaddr. */
+/* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a size
+ * covers up to the next symbol, within its section. Of several symbols at one address, the order of
+ * preference is: with a size, not local, without leading underscores, global over weak, the
+ * shortest, the first in strcmp order. The name has 1 to NAME_MAX_BYTES printable bytes and is
+ * owned by the symtab. *ret_start (may be NULL): where the function or variable begins, at most
+ * vaddr. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
 /* True when the file has no such symbols at all. */
 bool symtab__empty(const struct symtab *symtab);
 
-/* Bytes of memory that the symtab takes. */
+/* Bytes of memory that the symtab needs. */
 size_t symtab__bytes(const struct symtab *symtab);
 
 /* Makes a readable name from a linker's name. C++ (Itanium) and Rust (legacy and v0) names are

@@ -73,8 +73,8 @@ static void cleanup_raws(struct raws *raws)
 
 /* --- libdwfl's callbacks --- */
 
-/* Returns the debug file's descriptor, which libdwfl owns from now on, or -1 for none. The parent
- * found the debug file before, with more care than libdwfl takes. */
+/* Returns the debug file's descriptor, which libdwfl then owns, or -1 for none. The parent has
+ * already searched for the debug file, with more care than libdwfl takes. */
 static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
 			  const char *path, const char *link, GElf_Word crc, char **debug_path)
 {
@@ -165,7 +165,7 @@ static bool debugdata_is_sound(Elf *elf)
 /* --- collecting symbols --- */
 
 /* The highest end of a symbol at vaddr: the end of its section, or else of its segment. 0 when
- * vaddr lies in neither. bias: the difference from the section's address to our addresses. */
+ * vaddr lies in neither. bias: what is added to a section's address to give our vaddr. */
 static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t shndx, uint64_t bias,
 			     uint64_t vaddr)
 {

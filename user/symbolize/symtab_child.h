@@ -13,8 +13,10 @@
 #include "sandbox/child.h"
 #include "symbolize/symtab.h"
 
-#define SYMTAB_MAX_SYMBOLS  10000000 /* per file, each at most two ranges; chromium has 3 million */
-#define SYMTAB_MAX_UNPACKED (128u << 20) /* bytes of .gnu_debugdata, unpacked (1 s) */
+/* per file, each of at most two ranges; chromium has 3 million */
+#define SYMTAB_MAX_SYMBOLS 10000000
+/* bytes of unpacked .gnu_debugdata; unpacking takes 1 s */
+#define SYMTAB_MAX_UNPACKED (128u << 20)
 
 struct symtab_wire {
 	uint64_t n_ranges;

@@ -14,13 +14,13 @@
 #include "symbolize/symtab.h"
 
 #define PATIENCE_S 20 /* per file */
-#define MAX_FILES  64 /* that are read; variables of further ones have no names */
+#define MAX_FILES  64 /* files that are read; variables of further files have no names */
 
 struct file {
 	struct file_id id;
 	struct symtab *symtab; /* NULL: could not be read */
 	uint64_t bias;	       /* what is added to a vaddr to give an address */
-	bool known;	       /* bias is */
+	bool known;	       /* bias is known */
 };
 
 struct variables {
@@ -31,7 +31,7 @@ struct variables {
 	int root_fd;
 	struct file files[MAX_FILES];
 	size_t n_files;
-	char *name; /* the last that was returned */
+	char *name; /* the last name that was returned */
 };
 
 int variables__new(pid_t pid, const struct maps *maps, const struct stream_waiting *waiting,
@@ -68,7 +68,8 @@ void variables__free(struct variables *variables)
 	free(variables);
 }
 
-/* The mapping of a file that addr is data of: addr's own, or that before its bss. */
+/* The mapping of the file to whose data addr belongs: addr's own mapping or, for bss, the one
+ * before it. */
 static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *entry = maps__find(maps, addr);
@@ -79,8 +80,8 @@ static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr
 	return entry && entry->file.inode ? entry : NULL;
 }
 
-/* Finds out where the file of entry was loaded, by the mapping of its code. Only for this mapping
- * the offset in the file gives a vaddr without doubt. */
+/* Finds out where the file of entry was loaded, from the mapping of its code. Only for this mapping
+ * does the offset in the file give the vaddr without doubt. */
 static void find_bias(const struct variables *variables, const struct map_entry *entry,
 		      const struct elf_image *image, struct file *file)
 {
@@ -91,7 +92,7 @@ static void find_bias(const struct variables *variables, const struct map_entry 
 		const struct map_entry *code = &maps->entries[i];
 
 		if (code->start > entry->start && file->known)
-			break; /* the same file may be there once more, behind */
+			break; /* the same file may be mapped once more, at higher addresses */
 		if (code->executable && file_id__equal(&code->file, &entry->file) &&
 		    !elf_image__mapping_to_vaddr(image, code->off, &vaddr)) {
 			file->bias = code->start - vaddr;
