@@ -4,9 +4,9 @@
  *
  * The tracer is privileged, and keeps the limit of overhead, so it never waits for the server. It
  * does not trust the server, and accepts four requests only: make a round of profiles, stop tracing
- * one of its processes, trace such a process again, give a process more windows. It alone decides
- * how many processes have more windows, how many windows, and for how long. The server (user/web)
- * speaks with the network and has no privileges. It trusts the tracer. */
+ * one of its processes, trace such a process again, give a process more windows. The tracer alone
+ * decides how many processes have more windows, how many windows, and for how long. The server
+ * (user/web) speaks with the network and has no privileges. It trusts the tracer. */
 #ifndef MEMTRACE_AGENT_FEED_H
 #define MEMTRACE_AGENT_FEED_H
 
@@ -17,7 +17,7 @@
 
 /* Descriptors of the server process. */
 #define FEED_FD	 3 /* its end of the pair of sockets */
-#define GUARD_FD 4 /* memory file with the TLS key and token that it uses (agent/guard.h) */
+#define GUARD_FD 4 /* memory file with its TLS key and token (agent/guard.h) */
 #define FIRST_FD 5 /* the first socket that it listens on */
 
 enum feed_kind {
@@ -30,14 +30,14 @@ enum feed_kind {
 	FEED_PUSH,	 /* with a descriptor: the receivers of profiles, as text (below) */
 	FEED_SAME,	 /* a process has done nothing: its last profile is still right */
 	FEED_INACTIVE,	 /* a process is not traced, as the server has asked */
-	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced, */
-	FEED_ACTIVATE,	 /* from the server: or is to be traced again, */
-	FEED_FAVOUR,	 /* from the server: or is to have more windows, because it grows */
+	FEED_DEACTIVATE, /* from the server: the process pid is not to be traced */
+	FEED_ACTIVATE,	 /* from the server: the process pid is to be traced again */
+	FEED_FAVOUR,	 /* from the server: the process pid grows, and is to have more windows */
 };
 
-/* The text of FEED_PUSH. One line per fact: "pyroscope URL", "otlp URL", and for the receiver
- * before it "tenant NAME", "token TOKEN"; "label NAME=VALUE" for all. Limits of the numbers of
- * each: */
+/* The text of FEED_PUSH. It has lines "pyroscope URL" and "otlp URL", each of which names a
+ * receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label NAME=VALUE",
+ * for all receivers. The most receivers and labels: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 
@@ -46,27 +46,28 @@ enum feed_kind {
 struct feed_message {
 	uint32_t kind;
 	int32_t pid; /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
-	/* by the wall clock: the figures were read after it, shortly; FEED_SAME: they hold then */
+	/* wall clock: shortly before the figures were read; FEED_SAME: when they are still right */
 	uint64_t taken_ns;
 	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
-	uint64_t user_bytes; /* FEED_ROUND: of the tracer, resident */
-	uint64_t cpu_ns;     /* FEED_ROUND: of the tracer, since its start */
+	uint64_t user_bytes; /* FEED_ROUND: peak of the tracer's resident memory */
+	uint64_t cpu_ns;     /* FEED_ROUND: CPU time of the tracer since its start */
 	double round_s;	     /* FEED_ROUND: what making these profiles took */
 	double every_s;	     /* FEED_ROUND: when the next one is due */
-	/* FEED_ROUND: of profiles of processes that were killed, so far: written to the spool;
-	 * lost, for they could not be written; deleted, to make room for newer ones */
+	/* FEED_ROUND: numbers of profiles of killed processes, so far: written to the spool; lost,
+	 * because they could not be written; deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;
 	uint64_t n_spool_waiting; /* FEED_ROUND: such profiles that are not written yet */
-	/* FEED_ROUND: processes that have more windows than others now, with the time for which
-	 * they have them, by the wall clock; how many had them so far; how often such a wish was
-	 * refused because enough others had them. most_favoured: at a time; 0: this is off */
+	/* FEED_ROUND: processes that have more windows than others now, from when until when (wall
+	 * clock). most_favoured: the most at a time; 0: no process gets more. n_favours: how many
+	 * had more so far. n_favours_refused: how often this was refused because enough others had
+	 * more */
 	struct {
 		int32_t pid;
 		uint64_t from_ns, until_ns;
 	} favoured[FEED_FAVOURED];
 	uint32_t n_favoured, most_favoured;
 	uint64_t n_favours, n_favours_refused;
-	struct container container; /* FEED_PROFILE: the process's */
+	struct container container; /* FEED_PROFILE: the process's container */
 	/* FEED_INACTIVE: why it could not be traced again; "": that was not tried */
 	char why[96];
 };

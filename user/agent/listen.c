@@ -19,7 +19,7 @@
 #define BACKLOG	    128
 #define UNIX_PREFIX "unix:"
 
-/* Cuts "host:port" into both; either may be missing. false: it is neither. */
+/* Splits "host:port", "port" or ":port". false: the text is none of them. */
 static bool split(const char *address, char host[256], char port[16])
 {
 	const char *colon = strrchr(address, ':'), *number = colon ? colon + 1 : address;
@@ -87,7 +87,7 @@ static int open_tcp(const char *text, const struct listen_address *address, stru
 	return 0;
 }
 
-/* Removes the socket of that address where nobody listens on it. 0: the name is free. */
+/* Removes the socket of that address if nobody listens on it. 0: the name is free. */
 static int remove_stale(const struct sockaddr_un *address, int directory, const char *name)
 {
 	_cleanup_close_ int probe = -1;
@@ -103,7 +103,7 @@ static int remove_stale(const struct sockaddr_un *address, int directory, const 
 	if (!connect(probe, (const struct sockaddr *)address, sizeof(*address)))
 		return -EADDRINUSE;
 	if (errno != ECONNREFUSED)
-		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: many wait there */
+		return errno == EAGAIN ? -EADDRINUSE : -errno; /* EAGAIN: its backlog is full */
 	return unlinkat(directory, name, 0) ? -errno : 0;
 }
 
@@ -169,7 +169,7 @@ void listener__close(struct listener *l)
 	close(l->fd);
 	if (l->directory < 0)
 		return;
-	/* another one's, if somebody has replaced it */
+	/* if somebody has replaced the socket, the new one stays */
 	if (!fstatat(l->directory, l->name, &st, AT_SYMLINK_NOFOLLOW) && st.st_ino == l->inode)
 		unlinkat(l->directory, l->name, 0);
 	close(l->directory);

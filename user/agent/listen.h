@@ -14,10 +14,10 @@
 #define AGENT_ADDRESS "127.0.0.1:" AGENT_PORT
 
 struct listen_address {
-	struct sockaddr_storage address; /* of TCP */
+	struct sockaddr_storage address; /* of a TCP socket */
 	socklen_t len;
 	const char *path;	 /* of a unix socket, a part of the text; NULL: it is TCP */
-	bool is_for_other_hosts; /* they reach it */
+	bool is_for_other_hosts; /* other hosts reach it */
 };
 
 /* "127.0.0.1:9178", "[::]:9178", ":9178" (of 127.0.0.1), "9178" or "unix:/run/memtrace/socket". 0,
@@ -26,15 +26,15 @@ int listen_address__parse(const char *text, struct listen_address *ret, struct e
 
 struct listener {
 	int fd;
-	/* Where the name of a unix socket is; -1: it has none. */
+	/* The open directory of a unix socket; -1: this is TCP. */
 	int directory;
-	const char *name; /* there; a part of the address's text */
+	const char *name; /* its name in the directory; a part of the address's text */
 	ino_t inode;
 };
 
-/* Listens there. A unix socket is for its owner and group (mode 0660). One that nobody listens on
- * any more is replaced; whatever else has its name stays. text: the address, which lives as long as
- * the listener. 0, or negative errno with err. */
+/* Listens on an address. A unix socket is for its owner and group (mode 0660). It replaces a unix
+ * socket on which nobody listens any more, but no other file of that name. text: the address, which
+ * lives as long as the listener. 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
 /* Ends listening, and removes the unix socket. */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
-/* Of a name without a port, of len characters: localhost, 127.x.x.x or [::1]. Other names may lead
- * here, too, but whoever controls them can change that. */
+/* Is host (len characters, without a port) localhost, 127.x.x.x or [::1]? Other names may lead to
+ * this host, too, but whoever controls them can change that. */
 bool loopback__is_name(const char *host, size_t len);
 
 bool loopback__is_address(const struct sockaddr *address);

@@ -53,7 +53,7 @@ int packet__send(int fd, const void *bytes, size_t size, int memory)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
-	/* too many descriptors that were sent and not taken in: the same */
+	/* ETOOMANYREFS: the other side has not received enough of the descriptors */
 	return errno == ETOOMANYREFS ? -EAGAIN : errno == ECONNRESET ? -EPIPE : -errno;
 }
 
@@ -71,8 +71,8 @@ int packet__receive(int fd, void *bytes, size_t size, int *ret_memory)
 	ssize_t n;
 
 	*ret_memory = -1;
-	/* ECONNRESET is told once, if the other side ends with packets of ours unread. Packets of
-	 * its own may still be here. */
+	/* ECONNRESET is reported once, if the other side ends with packets of ours unread. Packets
+	 * from the other side may still be here. */
 	do
 		n = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
 	while (n < 0 && (errno == EINTR || errno == ECONNRESET));

@@ -11,9 +11,8 @@
  * or negative errno. */
 int packet__pair(int ret[2]);
 
-/* memory: the descriptor that goes with the bytes, which stays the caller's; -1: none. 0; -EAGAIN:
- * the other side has not taken in enough of what was sent; -EPIPE: it is gone; or another negative
- * errno. */
+/* memory: a descriptor to send along, which the caller still owns; -1: none. 0; -EAGAIN: the other
+ * side has not read enough of what was sent; -EPIPE: it is gone; or another negative errno. */
 int packet__send(int fd, const void *bytes, size_t size, int memory);
 
 /* The next datagram, which must have that size. *ret_memory: the caller's, -1 if there is none. 1;

@@ -25,8 +25,8 @@
 #include "sandbox/sandbox.h"
 
 #define HANG_S	     60		/* a server that reads nothing for this time hangs */
-#define UNREAD_BYTES (64 << 20) /* most of unread profiles, which take our memory */
-#define PATIENCE_MS  20 /* for the server to make room: the limit of overhead is kept meanwhile */
+#define UNREAD_BYTES (64 << 20) /* of unread profiles, at most: they take our memory */
+#define PATIENCE_MS  20 /* wait for room in the feed: short, as tracing must keep its limit */
 
 /* Debian has no static libmicrohttpd whose own libraries are static, too. */
 #ifdef MEMTRACE_STATIC
@@ -38,7 +38,7 @@
 /* waits before a server that ended is started again */
 static const struct backoff patience = {.first_s = 1, .most_s = 60, .lasting_s = 60};
 
-/* --- its life --- */
+/* --- the server's life --- */
 
 int server__listen(struct server *s, const char *address, struct error *err)
 {
@@ -98,7 +98,7 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 	snprintf(text, sizeof(text), "%zu", listening);
 	memcpy(all, fds, n * sizeof(*fds));
 	all[n] = s->program;
-	/* none of its descriptors may be closed but the program's, which it has no use for */
+	/* the program keeps all of these descriptors but that of its own file */
 	if (sandbox__leave(parent, all, n + 1) || fcntl(program, F_SETFD, FD_CLOEXEC))
 		_exit(126);
 	sigemptyset(&none);
@@ -139,7 +139,8 @@ static void lose(struct server *s)
 	s->pid = 0;
 }
 
-/* By a file in memory, for the text has tokens in it, which an argument would show to everybody. */
+/* Sends the text in a file in memory, because it has tokens in it, which an argument would show to
+ * everybody. */
 static int send_push(struct server *s)
 {
 	struct feed_message message = {.kind = FEED_PUSH};
@@ -192,7 +193,7 @@ int server__start(struct server *s, struct error *err)
 	s->unread_bytes = 0;
 	s->n_started++;
 	rc = send_push(s);
-	if (rc && rc != -EPIPE) { /* it is gone already: seen soon */
+	if (rc && rc != -EPIPE) { /* -EPIPE: it has ended already, which is noticed soon */
 		lose(s);
 		return error__set(err, rc, "cannot tell memtrace-web where to push: %s",
 				  strerror(-rc));
@@ -213,9 +214,9 @@ void server__end(struct server *s)
 	s->program = s->guard = -1;
 }
 
-/* --- what it is told --- */
+/* --- what the server is told --- */
 
-/* Sees how far it has read. */
+/* Notes how far the server has read. */
 static void look_at_unread(struct server *s)
 {
 	int unread;
@@ -312,7 +313,7 @@ void server__listen_to(struct server *s, struct server_wishes *wishes)
 
 	if (s->feed < 0)
 		return;
-	/* there may be many messages: the rest is read at the next look */
+	/* there may be many messages: the rest is read in the next call */
 	for (int i = 0; i < 64 && wishes->n < SERVER_WISHES; i++) {
 		rc = feed__receive(s->feed, &message, &memory);
 		if (memory >= 0)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The tracer's side of the server: a process that has no privileges, speaks HTTP and has the
- * profiles (user/web). It is started again when it ends; then it has what comes from then on. */
+ * profiles (user/web). When it ends, it is started again, and then only has the profiles that come
+ * from then on. */
 #ifndef MEMTRACE_AGENT_SERVER_H
 #define MEMTRACE_AGENT_SERVER_H
 
@@ -17,7 +18,7 @@
 #include "base/error.h"
 #include "profile/profile.h"
 
-#define SERVER_WISHES 16 /* requests that were received and not carried out yet */
+#define SERVER_WISHES 16 /* requests that were received and not carried out yet, at most */
 
 /* What the server wants. */
 struct server_wishes {
@@ -35,35 +36,39 @@ struct server {
 	size_t n_listening;
 	int program; /* the file that is executed */
 	int guard;   /* a file in memory (agent/guard.h); -1: none */
-	/* Where it sends profiles, as text (agent/feed.h); the caller's. NULL: nowhere. */
+	/* Where the server is to send profiles, as text (agent/feed.h); the caller's. NULL:
+	 * nowhere. */
 	const char *push;
 	int feed; /* -1: there is no server now */
 	pid_t pid;
 	struct backoff backoff;
 	double begun_s;	       /* monotonic: when it was started */
-	double again_s;	       /* monotonic: it is started again no earlier */
-	double progress_s;     /* monotonic: when it had nothing to read, or had read something */
-	int unread;	       /* bytes of the feed, as the kernel counts them, at the last look */
-	uint64_t unread_bytes; /* at most: profiles sent since the server had read all */
+	double again_s;	       /* monotonic: it is not started again before this time */
+	double progress_s;     /* monotonic: when it last had nothing to read, or had read
+				* something */
+	int unread;	       /* bytes of the feed that it had not read at the last check, as the
+				* kernel counts */
+	uint64_t unread_bytes; /* at most: bytes of profiles sent since the server had read all */
 	uint64_t n_dropped, n_started;
 };
 
-/* Listens there, too (agent/listen.h). address lives as long as the server. 0, or negative errno
- * with err. */
+/* Listens on this address, too (agent/listen.h). address lives as long as the server. 0, or
+ * negative errno with err. */
 int server__listen(struct server *server, const char *address, struct error *err);
 
-/* Finds the program: beside the one that we run, or in ../libexec/memtrace. Zeroed before; free it
- * with server__end() in any case. 0 or negative errno with err. */
+/* Fills in *server, and finds its program: beside the one that runs now, or in ../libexec/memtrace.
+ * Call server__end() in any case. 0 or negative errno with err. */
 int server__find(struct server *server, struct error *err);
 
-/* What guards its TCP addresses. Before it is started. 0, or negative errno with err. */
+/* Sets what guards its TCP addresses. Call it before server__start(). 0, or negative errno with
+ * err. */
 int server__guard(struct server *server, const struct guard *guard, struct error *err);
 
 /* Lets the server's program check the certificate and the key, because it parses them without
  * privileges. 0, or negative errno with err. */
 int server__check_guard(struct server *server, struct error *err);
 
-/* Starts it, if it does not run and may be started. 0, or negative errno with err. */
+/* Starts the server, if it does not run and may be started. 0, or negative errno with err. */
 int server__start(struct server *server, struct error *err);
 
 /* Sends a profile, whose figures were read after taken_ns (by the wall clock). A profile that the
@@ -71,18 +76,19 @@ int server__start(struct server *server, struct error *err);
  * the server's. */
 int server__send_profile(struct server *server, const struct profile *profile, uint64_t taken_ns);
 
-/* The process's last profile still holds. As server__send_profile(). */
+/* Tells the server that the process's last profile is still right. Returns as
+ * server__send_profile() does. */
 int server__send_same(struct server *server, pid_t pid);
 
 /* Tells the server that the process is not traced. Returns as server__send_profile() does. */
 int server__send_inactive(struct server *server, pid_t pid, const char *why);
 
-/* A round is over. round: what is told of it; this function fills in what the server's side knows
- * by itself: the kind, the time, profiles that were dropped, memory and CPU time. */
+/* Tells the server that a round is over. round: its figures; this function adds the kind, the time,
+ * the number of dropped profiles, memory and CPU time. */
 void server__end_round(struct server *server, const struct feed_message *round);
 
-/* Takes in what the server says, and whether it is still there and reads. One that does not read,
- * or says what it may not, is killed. Adds what it wants; for what has no room there, it waits. */
+/* Reads the server's requests and adds them to wishes. Requests that find no room there are read in
+ * a later call. Kills a server that reads nothing for too long, or sends something else. */
 void server__listen_to(struct server *server, struct server_wishes *wishes);
 
 void server__end(struct server *server);

@@ -51,8 +51,8 @@ static void write_all(void)
 	}
 }
 
-/* Opens the directory and looks through it. Both may take for ever on a file system that does not
- * answer. 0 or negative errno. */
+/* Opens the directory and lists it. Both may take for ever on a file system that does not answer. 0
+ * or negative errno. */
 static int open_dir(const char *path)
 {
 	int dir = spool_dir__open(path);
@@ -153,13 +153,13 @@ bool spool__report(struct spool *s, struct spool_report *ret)
 	rc = packet__receive(s->fd, ret, sizeof(*ret), &none);
 	if (!rc)
 		return false;
-	if (s->is_slow && rc > 0) { /* its first report */
+	if (s->is_slow && rc > 0) { /* mt-spool's first report */
 		s->is_slow = false;
 		if (!ret->error)
 			return true;
-		rc = ret->error; /* and it ends */
+		rc = ret->error; /* then mt-spool ends */
 	}
-	if (rc < 0) { /* somebody has killed it, or it cannot write there */
+	if (rc < 0) { /* mt-spool was killed, or cannot write there */
 		*ret = (struct spool_report){.error = rc};
 		s->n_lost += s->n_waiting;
 		s->n_waiting = 0;
@@ -185,5 +185,5 @@ void spool__close(struct spool *s)
 		;
 	close(s->fd);
 	s->fd = -1;
-	waitpid(s->pid, NULL, WNOHANG); /* if it still writes it is left to itself */
+	waitpid(s->pid, NULL, WNOHANG); /* if mt-spool still writes, it is left to itself */
 }

@@ -69,7 +69,7 @@ static int by_name(const void *a, const void *b)
 	return strcmp(((const struct entry *)a)->name, ((const struct entry *)b)->name);
 }
 
-/* The profiles that are there, oldest first. What was left half-written is deleted. */
+/* Lists the profiles in the directory, oldest first. Deletes half-written files. */
 static int list(int dir_fd, struct entry **ret, size_t *ret_n)
 {
 	_cleanup_closedir_ DIR *dir = NULL;
@@ -161,6 +161,6 @@ int spool_dir__write(int dir_fd, const char *name, int memory)
 		unlinkat(dir_fd, hidden, 0);
 		return rc;
 	}
-	fsync(dir_fd); /* that the name lasts, too; some file systems cannot tell */
+	fsync(dir_fd); /* so that the name lasts, too; some file systems cannot do this */
 	return 0;
 }

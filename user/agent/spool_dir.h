@@ -9,8 +9,8 @@
 
 #include "profile/profile.h"
 
-#define SPOOL_FILES 200		   /* at most, */
-#define SPOOL_BYTES (256ull << 20) /* together: the oldest files are deleted first */
+#define SPOOL_FILES 200		   /* profiles, at most */
+#define SPOOL_BYTES (256ull << 20) /* of all profiles, at most: the oldest ones are deleted first */
 #define SPOOL_NAME  64
 
 /* Opens the directory, and waits as long as its file system does. The caller's descriptor, or
@@ -21,8 +21,8 @@ int spool_dir__open(const char *path);
  * place of all bytes but letters, digits, '-', '_' and '.', and its pid. */
 void spool_dir__name(const struct profile *profile, char ret[SPOOL_NAME]);
 
-/* Deletes the oldest files until one more file of this size keeps the bounds. Also deletes files
- * that were left half-written. *ret_n: how many profiles were deleted. 0 or negative errno. */
+/* Deletes the oldest profiles until there is room for one more of this size. Also deletes
+ * half-written files. *ret_n: how many profiles were deleted. 0 or negative errno. */
 int spool_dir__make_room(int dir_fd, uint64_t bytes, size_t *ret_n);
 
 /* Writes the content of a file in memory into a file of that name, which appears whole or not at
