@@ -13,7 +13,8 @@
 #include "web/gains.h"
 #include "web/store.h"
 
-/* For both profiles together: rounds may be as rare as their cost demands. */
+/* How much longer than its own seconds a request waits: rounds may be rare, because they are
+ * costly. */
 #define PATIENCE_S 60
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
@@ -47,7 +48,7 @@ static void drop_file(struct deltas *deltas, struct delta *d)
 	d->size = 0;
 }
 
-/* It waits no more. */
+/* The request waits no more. */
 static void end(struct deltas *deltas, struct delta *d, unsigned status, const char *why)
 {
 	drop_file(deltas, d);

@@ -12,48 +12,48 @@
 
 #define DELTA_MOST_S 300
 #define DELTA_WAITS  64		/* requests that wait at a time */
-#define DELTA_BYTES  (64 << 20) /* of the first profiles that they keep, together */
+#define DELTA_BYTES  (64 << 20) /* of the first profiles of all waiting requests */
 
 struct process;
 struct store;
 
 /* A request that waits. */
 struct delta {
-	struct delta *next, **link; /* what points to it */
+	struct delta *next, **link; /* the pointer that points to it */
 	pid_t pid;
 	double seconds;
 	uint64_t asked_ns;	 /* by the wall clock */
 	uint64_t from_ns;	 /* when its first profile was taken; 0: it has none yet */
 	double due_s, give_up_s; /* monotonic */
-	bool asked;		 /* for the second profile */
+	bool asked;		 /* the second profile was asked for */
 	char *file;		 /* the first profile; owned */
 	size_t size;
-	/* The answer: 200 with the body, or another status with a sentence. 0: it waits. */
+	/* The answer: 200 with the body, or another status with a sentence. 0: the request waits. */
 	unsigned status;
 	const char *why; /* static */
 	char *body;	 /* owned, a pprof file */
 	size_t body_size;
 };
 
-/* All zero: none waits. */
+/* All zero: no request waits. */
 struct deltas {
 	struct delta *first;
 	size_t n, bytes;
 };
 
-/* A request that waits from now on. now_ns: the wall clock; now_s: monotonic. NULL: too many wait,
- * or there is no memory. */
+/* Adds a request, which waits from now on. now_ns: the wall clock; now_s: monotonic. NULL: too many
+ * wait, or there is no memory. */
 struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint64_t now_ns,
 			 double now_s);
 
-/* Whether it still waits or not. */
+/* Frees the request, whether it still waits or not. */
 void delta__free(struct deltas *deltas, struct delta *delta);
 
-/* The process has a profile: its latest. */
+/* The process has a new profile, its latest: gives it to the requests that wait for it. */
 void deltas__take(struct deltas *deltas, const struct process *process, double now_s);
 
-/* Gives up those that have waited too long, or whose process has ended. True: somebody needs a
- * profile now. */
+/* Gives up requests that have waited too long, or whose process has ended. True: some request needs
+ * a profile now. */
 bool deltas__tick(struct deltas *deltas, const struct store *store, double now_s);
 
 #endif

@@ -11,8 +11,9 @@ struct gains {
 	double (*live)[2];	/* negative where it has shrunk */
 };
 
-/* Stacks of a run stay in its profiles, for what they allocated is counted; so there are none that
- * only the earlier one has. 0 (then free ret with gains__clear()), or negative errno. */
+/* A stack stays in all later profiles of its run, because they count what it has allocated. So the
+ * later profile has all stacks of the earlier one. 0 (then free ret with gains__clear()), or
+ * negative errno. */
 int gains__between(const struct profile *before, const struct profile *now, struct gains *ret);
 
 void gains__clear(struct gains *gains);

@@ -7,7 +7,7 @@
 
 #include "base/search.h"
 
-#define MOST	    32 /* the latest moments, which alone count */
+#define MOST	    32 /* only so many of the latest moments count */
 #define ONSET_LEAST 5  /* moments: enough for a level, a slope, a time and their error */
 #define NS_PER_S    1e9
 
@@ -48,7 +48,7 @@ static size_t points_of(const struct moment *const *moments, size_t n, uint64_t 
 	for (size_t i = first; i < n; i++) {
 		double at = (double)(int64_t)(moments[i]->taken_ns - *ret_begin_ns) / NS_PER_S;
 
-		/* the clock was set back, or two came at once: the later ones count */
+		/* the clock was set back, or two moments came at once: only the later ones count */
 		while (k && at <= seconds[k - 1])
 			k--;
 		if (!k) {

@@ -8,9 +8,9 @@
 #include "base/clock.h"
 #include "base/io.h"
 
-#define AT_ONCE 32 /* messages, before requests have their turn again */
+#define AT_ONCE 32 /* messages that are read before requests are answered again */
 
-/* The file's bytes. NULL: no memory, or none that we take. */
+/* The file's bytes. NULL: no memory, or the file is empty or too large. */
 static char *read_memory(int fd, size_t *ret_size)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -35,7 +35,7 @@ static void came(void *ctx, struct process *process, const struct profile *befor
 {
 	const struct arrival *arrival = ctx;
 
-	/* one that has just ended is in no cgroup any more */
+	/* a process that has just ended is in no cgroup any more */
 	if (*arrival->message->container.id)
 		process->container = arrival->message->container;
 	if (arrival->site->push)
@@ -55,7 +55,7 @@ static void take_profile(struct site *site, const struct feed_message *message, 
 		site->store.n_unreadable++;
 }
 
-/* Said by the tracer once, at the start. */
+/* The tracer sends this once, at the start. */
 static bool take_push(struct site *site, int memory)
 {
 	size_t size;
@@ -67,7 +67,7 @@ static bool take_push(struct site *site, int memory)
 	return site->push != NULL;
 }
 
-/* The tracer is asked for more windows for processes that surely grow. It may refuse, so it is
+/* Asks the tracer for more windows for processes that surely grow. The tracer may refuse, so it is
  * asked again in the next round. */
 static void ask_for_windows(struct site *site, const struct feed_message *round)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What comes from the tracer. */
+/* Reads what the tracer sends. */
 #ifndef MEMTRACE_WEB_INTAKE_H
 #define MEMTRACE_WEB_INTAKE_H
 

@@ -2,8 +2,9 @@
 /* memtrace-web: the server of `memtrace agent`, which starts it without any privileges. It has the
  * profiles from the tracer (agent/feed.h) and answers requests on the sockets that it is given.
  *
- * usage: memtrace-web N: descriptor 3 is the feed, 4 has what guards it (agent/guard.h), and from 5
- * on N ones listen. N is 0: it tells by its status if the certificate and the key are fit. */
+ * usage: memtrace-web N: descriptor 3 is the feed, 4 has the TLS key and token (agent/guard.h), and
+ * from 5 on there are N listening sockets. With N 0, the exit status tells if the certificate and
+ * the key are fit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -27,9 +28,9 @@
 
 #define CONNECTIONS	 200 /* at a time, of each listening socket */
 #define CONNECTION_BYTES (32 << 10)
-#define CONNECTION_S	 15 /* without a word */
+#define CONNECTION_S	 15 /* after which a silent connection is closed */
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
-#define CROWDED_S	 5  /* the same while half of the socket's connections are in use */
+#define CROWDED_S	 5  /* the same, while over half of the socket's connections are in use */
 #define MEMORY_BYTES	 (1ULL << 30)
 #define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
 #define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
@@ -51,14 +52,14 @@ struct entrance {
 	size_t n_clients;
 };
 
-/* A connection. The library closes silent connections. This is for a client that sends or takes a
- * byte now and then, and would otherwise occupy its place for ever. */
+/* A connection. The library closes silent connections. This record is for clients that send or take
+ * a byte now and then, and would otherwise occupy their places for ever. */
 struct client {
 	struct client *next, **link; /* what points to it */
 	int fd;
 	struct entrance *entrance; /* the socket by which the connection came */
 	double since_s;		   /* monotonic: when it connected, or had its last answer */
-	/* its waiting request, because of which the connection is not closed as slow; NULL: none
+	/* its request, if that waits: the connection is then not closed as slow; NULL: none
 	 * waits */
 	struct MHD_Connection *waits;
 	struct incoming *request;
@@ -109,7 +110,7 @@ static void shut_slow_ones(void)
 	}
 }
 
-/* The library does not look at a connection that is suspended. */
+/* Has the client left? The library does not check a connection that is suspended. */
 static bool has_left(int fd)
 {
 	struct pollfd client = {.fd = fd, .events = POLLRDHUP};
@@ -117,7 +118,7 @@ static bool has_left(int fd)
 	return poll(&client, 1, 0) > 0;
 }
 
-/* Has requests go on that have waited for long enough, or whose client does not wait any more. */
+/* Resumes requests whose answer is there, or whose client has left. */
 static void wake_those_that_wait(struct site *site)
 {
 	for (struct client *c = clients; c; c = c->next) {
@@ -146,8 +147,9 @@ static const char *query(void *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* Another site's page in a browser on this host can make the browser call us, by a name that
- * resolves to this host. Nobody else calls a loopback address by such a name. */
+/* Does the client call us by a name that always means this host? Another site's page in a browser
+ * on this host can make the browser call us by another name that resolves to this host. Nobody else
+ * calls a loopback address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;
@@ -239,7 +241,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	};
 
 	(void)version;
-	if (!in) { /* of its head alone */
+	if (!in) { /* the first call has the request's head alone */
 		in = calloc(1, sizeof(*in));
 		if (!in)
 			return MHD_NO;
@@ -248,7 +250,7 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 		*state = in;
 		return MHD_YES;
 	}
-	if (in->waited && !in->delta) /* and its client has left */
+	if (in->waited && !in->delta) /* its client has left */
 		return MHD_NO;
 	if (*size) {
 		char *more = in->size + *size <= REQUEST_BODY
@@ -317,7 +319,7 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	*state = NULL;
 }
 
-/* Sends the tracer the requests that are waiting, as long as it takes them. */
+/* Sends the requests that wait to the tracer, as long as the feed has room. */
 static void say_wishes(struct site *site)
 {
 	const struct feed_message ask = {.kind = FEED_ASK};
@@ -368,7 +370,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 	}
 }
 
-/* fd: where it listens; -1: nowhere. NULL: it cannot. */
+/* fd: the listening socket; -1: there is none. NULL: it cannot start. */
 static struct MHD_Daemon *start(struct entrance *entrance, int fd)
 {
 	const char *cert = entrance->guard ? entrance->guard->cert : NULL;
@@ -405,7 +407,7 @@ int main(int argc, char **argv)
 		fputs("memtrace-web: `memtrace agent` starts it\n", stderr);
 		return 2;
 	}
-	/* Others of the user nobody are not to read the key in our memory. */
+	/* Other processes of the user nobody must not read the key in our memory. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "memtrace-web");
 	signal(SIGPIPE, SIG_IGN);

@@ -15,8 +15,8 @@
 #include "web/reply.h"
 
 #define MOST_GROUPS 100
-#define MOST_STACKS 5 /* of each group's process that holds most */
-#define MOST_POOLS  8 /* of threads, of each group */
+#define MOST_STACKS 5 /* in each group, of the process that holds most */
+#define MOST_POOLS  8 /* thread pools of each group */
 
 struct pool_sum {
 	char name[64];
@@ -217,22 +217,24 @@ static double of_cost(const struct group *g)
 	return g->cost_cores;
 }
 
-/* What each group has of a figure. */
+/* A figure of each group. */
 static const struct figure {
 	const char *name, *unit, *help;
 	double (*of)(const struct group *group); /* NaN: not known */
 } figures[] = {
 	{"processes", "", "Processes that are traced.", of_n},
-	{"processes_windowed", "", "Of these, those that are traced in windows.", of_windowed},
+	{"processes_windowed", "", "Processes that are traced in windows.", of_windowed},
 	{"processes_inactive", "", "Processes that are not traced: POST /pid/N/deactivate.",
 	 of_inactive},
 	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
 	 of_live},
-	{"live_low_bytes", "bytes", "Lower end of its 95 % interval.", of_live_low},
-	{"live_high_bytes", "bytes", "Upper end of its 95 % interval.", of_live_high},
+	{"live_low_bytes", "bytes", "Lower end of the 95 % interval of live bytes.", of_live_low},
+	{"live_high_bytes", "bytes", "Upper end of the 95 % interval of live bytes.", of_live_high},
 	{"growth_bytes_per_second", "", "Estimated growth of all stacks together.", of_growth},
-	{"growth_low_bytes_per_second", "", "Lower end of its 95 % interval.", of_growth_low},
-	{"growth_high_bytes_per_second", "", "Upper end of its 95 % interval.", of_growth_high},
+	{"growth_low_bytes_per_second", "", "Lower end of the 95 % interval of growth.",
+	 of_growth_low},
+	{"growth_high_bytes_per_second", "", "Upper end of the 95 % interval of growth.",
+	 of_growth_high},
 	{"cost_cores", "", "CPU time that tracing takes from the processes, in cores.", of_cost},
 };
 
@@ -265,11 +267,12 @@ static void put_pools(const struct form *form, const struct group *groups, size_
 		{"pool_live_bytes", "bytes",
 		 "Live bytes by the threads that allocated them, those of one name together.",
 		 pool_live},
-		{"pool_growth_bytes_per_second", "", "Their growth of late.", pool_growth},
-		{"pool_growth_low_bytes_per_second", "", "Lower end of its interval.",
-		 pool_growth_low},
-		{"pool_growth_high_bytes_per_second", "", "Upper end of its interval.",
-		 pool_growth_high},
+		{"pool_growth_bytes_per_second", "", "Recent growth of a pool's live bytes.",
+		 pool_growth},
+		{"pool_growth_low_bytes_per_second", "",
+		 "Lower end of the interval of a pool's growth.", pool_growth_low},
+		{"pool_growth_high_bytes_per_second", "",
+		 "Upper end of the interval of a pool's growth.", pool_growth_high},
 	};
 
 	for (size_t f = 0; f < sizeof(parts) / sizeof(*parts); f++) {
@@ -299,7 +302,8 @@ static int by_growth(const void *a, const void *b)
 	return order ?: x < y ? -1 : x > y;
 }
 
-/* Of those of a process: by live bytes they are in order, but for a few that have them merged. */
+/* Writes MOST_STACKS stacks of each group's largest process. A process's stacks are ordered by live
+ * bytes, but for a few that were merged. */
 static void put_stacks(FILE *to, const struct group *groups, size_t n, bool growth)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -337,7 +341,8 @@ static void put_own(const struct site *site, const struct form *form)
 
 	family(form, "tracer_cpu_seconds", "counter", "seconds", "CPU time of the tracer itself.");
 	fprintf(to, "memtrace_tracer_cpu_seconds_total %.3f\n", (double)site->round.cpu_ns / 1e9);
-	family(form, "tracer_resident_bytes", "gauge", "bytes", "Resident memory of the tracer.");
+	family(form, "tracer_resident_bytes", "gauge", "bytes",
+	       "Peak of the tracer's resident memory.");
 	fprintf(to, "memtrace_tracer_resident_bytes %" PRIu64 "\n", site->round.user_bytes);
 	family(form, "round_seconds", "gauge", "seconds",
 	       "What reading and sending all profiles took.");
@@ -358,12 +363,14 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "spool_written", "counter", "",
 	       "Profiles of processes that were killed or crashed, written to the spool.");
 	fprintf(to, "memtrace_spool_written_total %" PRIu64 "\n", site->round.n_spooled);
-	family(form, "spool_lost", "counter", "", "The same, lost: they could not be written.");
+	family(form, "spool_lost", "counter", "",
+	       "Profiles of killed processes that were lost: they could not be written.");
 	fprintf(to, "memtrace_spool_lost_total %" PRIu64 "\n", site->round.n_spool_lost);
 	family(form, "spool_removed", "counter", "",
-	       "The same, deleted from the spool to make room for newer ones.");
+	       "Profiles deleted from the spool to make room for newer ones.");
 	fprintf(to, "memtrace_spool_removed_total %" PRIu64 "\n", site->round.n_spool_removed);
-	family(form, "spool_waiting", "gauge", "", "The same, not written yet.");
+	family(form, "spool_waiting", "gauge", "",
+	       "Profiles of killed processes that are not written yet.");
 	fprintf(to, "memtrace_spool_waiting %" PRIu64 "\n", site->round.n_spool_waiting);
 	family(form, "processes_with_more_windows", "gauge", "",
 	       "Processes that have more windows than others, because they surely grow.");
@@ -371,7 +378,7 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "more_windows", "counter", "", "How often a process got more windows.");
 	fprintf(to, "memtrace_more_windows_total %" PRIu64 "\n", site->round.n_favours);
 	family(form, "more_windows_refused", "counter", "",
-	       "How often a process did not get them: enough others had them.");
+	       "How often a process got no more windows: enough others had them.");
 	fprintf(to, "memtrace_more_windows_refused_total %" PRIu64 "\n",
 		site->round.n_favours_refused);
 	family(form, "requests", "counter", "", "Requests that were answered, by class of status.");
@@ -423,7 +430,8 @@ static void put_push(const struct push *push, const struct form *form)
 	family(form, "push_queued", "gauge", "", "Profiles that wait to be sent.");
 	for (size_t i = 0; i < n; i++)
 		put_receiver(to, "queued", &push->receivers[i], NULL, push->receivers[i].queue.n);
-	family(form, "push_queued_bytes", "gauge", "bytes", "Their bytes.");
+	family(form, "push_queued_bytes", "gauge", "bytes",
+	       "Bytes of profiles that wait to be sent.");
 	for (size_t i = 0; i < n; i++)
 		put_receiver(to, "queued_bytes", &push->receivers[i], NULL,
 			     push->receivers[i].queue.bytes);
@@ -479,7 +487,7 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 			processes[n++] = site->store.processes[i];
 	qsort(processes, n, sizeof(struct process *), by_live);
 	for (size_t i = 0; i < n; i++) {
-		/* as they are printed: two names may differ in controls alone */
+		/* as it is printed: two names may differ in control characters alone */
 		_cleanup_free_ char *name = text_printable(processes[i]->latest->comm);
 
 		if (!name || add(group_of(groups, &n_groups, name), processes[i]))
@@ -498,16 +506,17 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	       "Estimated bytes allocated since tracing began.");
 	for (size_t i = 0; i < n_groups; i++)
 		sample(to, "allocated_bytes", &groups[i], groups[i].alloc_bytes);
-	family(form, "freed_bytes", "gauge", "bytes", "Of these, freed.");
+	family(form, "freed_bytes", "gauge", "bytes",
+	       "Estimated bytes allocated since tracing began and freed.");
 	for (size_t i = 0; i < n_groups; i++)
 		sample(to, "freed_bytes", &groups[i], groups[i].freed_bytes);
 	put_pools(form, groups, n_groups);
 	family(form, "stack_live_bytes", "gauge", "bytes",
-	       "Of the group's process that holds most, the stacks that hold most; /stack/ID "
+	       "Live bytes of the largest stacks of the group's largest process; /stack/ID "
 	       "names them.");
 	put_stacks(to, groups, n_groups, false);
 	family(form, "stack_growth_low_bytes_per_second", "gauge", "",
-	       "Lower end of the 95 % interval of their growth: above 0 they surely grow.");
+	       "Lower end of the 95 % interval of a stack's growth: above 0 it surely grows.");
 	put_stacks(to, groups, n_groups, true);
 	if (!only) {
 		put_losses(site, form);

@@ -44,7 +44,7 @@ static const char *mode_of(const struct process *p)
 	return profile_mode__name(p->latest->mode);
 }
 
-/* What surely grows first, by how much; then by what is live. */
+/* Order: processes that surely grow, by growth; then the others, by live bytes; then ended ones. */
 static int by_evidence(const void *a, const void *b)
 {
 	const struct process *x = *(struct process *const *)a, *y = *(struct process *const *)b;
@@ -287,7 +287,7 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 	return rc;
 }
 
-/* As far as it is in one. */
+/* The process's container, if it is in one. */
 static void put_container(struct json *json, const struct process *p)
 {
 	if (*p->container.id)
@@ -399,7 +399,7 @@ static int by_end(const void *a, const void *b)
 	return end_of(x) < end_of(y) ? 1 : end_of(x) > end_of(y) ? -1 : x->pid - y->pid;
 }
 
-/* Those of the store, the latest first; NULL: no memory. */
+/* The killed processes of the store, the latest first; NULL: no memory. */
 static struct process **killed(const struct site *site, size_t *ret_n)
 {
 	struct process **found = malloc((site->store.n + 1) * sizeof(struct process *));
@@ -492,7 +492,8 @@ int list_deaths(const struct site *site, FILE *to)
 	return sink.error;
 }
 
-/* One target per process, with the path of its profiles; and the metrics of all. */
+/* One target per process, with the path of its profiles. A scrape of a target has the argument
+ * pid. */
 int list_discovery(const struct site *site, const struct request *request, FILE *to)
 {
 	struct sink sink = sink__to_stream(to);

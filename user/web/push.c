@@ -103,7 +103,7 @@ static bool is_plain(char c)
 	       c == '-' || c == '.';
 }
 
-/* Every byte but plain ones and those in also becomes %XX. */
+/* Every byte becomes %XX, except plain ones and those in `also`. */
 static void put_percent(FILE *to, const char *text, const char *also)
 {
 	for (; *text; text++)
@@ -113,8 +113,8 @@ static void put_percent(FILE *to, const char *text, const char *also)
 			fprintf(to, "%%%02X", (unsigned char)*text);
 }
 
-/* A label's value within app{name=value,...}: neither the characters that end it there nor blanks,
- * which are trimmed. Different names stay different. */
+/* A label's value within app{name=value,...}: without the characters that end it there, and without
+ * blanks, which would be trimmed. Different names stay different. */
 static void put_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=", name);
@@ -174,7 +174,7 @@ static char *series_name(const struct push *p, const struct process *process)
 	return name;
 }
 
-/* All that was allocated. */
+/* What each site has allocated so far; NULL: no memory. */
 static double (*allocated_so_far(const struct profile *profile))[2]
 {
 	double(*allocated)[2] = calloc(profile->n_sites + 1, sizeof(*allocated));
@@ -321,7 +321,8 @@ void push__add(struct push *p, const struct process *process, const struct profi
 		interval.from_ns = interval.until_ns;
 	if (!profile->n_sites)
 		return;
-	/* Of a process from before us, an earlier server may have sent a part already. */
+	/* If the process was traced before this server began, an earlier server may have sent a
+	 * part. */
 	if (before) {
 		if (!gains__between(before, profile, &gains))
 			allocated = gains.allocated;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sends the profiles that come to receivers of profiles: Pyroscope's /ingest, and OTLP over HTTP.
+/* Sends each new profile to receivers of profiles: Pyroscope's /ingest, and OTLP over HTTP.
  *
  * A request tells of an interval of one process: from the profile before (at first: from the start
- * of tracing) to this one. What is in use is that of the interval's end. What was allocated is what
- * came in the interval, because receivers add intervals up. An attempt whose outcome is not known
- * is repeated with the same interval and the same id, and is counted. */
+ * of tracing) to this one. Its figures of memory in use are those at the interval's end. Its
+ * figures of allocations count the interval only, because receivers add intervals up. An attempt
+ * whose outcome is not known is repeated with the same interval and the same id, and is counted. */
 #ifndef MEMTRACE_WEB_PUSH_H
 #define MEMTRACE_WEB_PUSH_H
 
@@ -28,7 +28,7 @@ struct push_receiver {
 	const char *url;	    /* within the text, no '/' at its end */
 	const char *tenant, *token; /* within the text; NULL: none */
 	struct push_queue queue;
-	char said[160]; /* how the last attempt that failed did; "": none has */
+	char said[160]; /* why the last failed attempt failed; "": none has failed */
 };
 
 struct push {
@@ -43,8 +43,8 @@ struct push {
 	struct push_http *http;	    /* owned; NULL: nothing is sent (unit tests) */
 };
 
-/* Takes over the text, whose last byte is a newline. now_ns: the wall clock. NULL: no memory, or it
- * is no such text. */
+/* Takes over the text, whose last byte is a newline. now_ns: the wall clock. NULL: no memory, or
+ * the text is not one of FEED_PUSH. */
 struct push *push__new(char *text, size_t len, uint64_t now_ns);
 void push__free(struct push *push);
 
@@ -52,17 +52,17 @@ void push__free(struct push *push);
 const char *push_kind__name(enum push_kind kind);
 
 /* Puts the newest profile of a process into all queues. before: the one before, which was taken at
- * process->before_ns; NULL: there was none. What has no stacks is not sent. */
+ * process->before_ns; NULL: there was none. A profile without stacks is not sent. */
 void push__add(struct push *push, const struct process *process, const struct profile *before);
 
-/* Begins to send, unless it does already. 0 or -ENOMEM. */
+/* Begins to send, if it has not begun yet. 0 or -ENOMEM. */
 int push__start(struct push *push);
 
 /* As poll() with that timeout, and sends meanwhile. Negative: errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
 
-/* For people: the receivers, how they are, what waits for them. push may be NULL. Returns 0, as
- * what other paths answer with. */
+/* For people: the receivers, their state, and what waits for them. push may be NULL. Returns 0,
+ * like the functions of other paths. */
 int push__describe(const struct push *push, FILE *to);
 
 /* --- private to push*.c --- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sending itself, by libcurl, in the server's own loop: a receiver that hangs holds up nothing.
- * What a receiver answers is not kept, but for its status and the first bytes of OTLP's. */
+/* Sends requests with libcurl, in the server's own loop: a receiver that hangs holds up nothing. Of
+ * an answer, only the status and the first bytes are kept. */
 #include <curl/curl.h>
 #include <errno.h>
 #include <inttypes.h>
@@ -12,9 +12,9 @@
 #include "web/push.h"
 
 #define CONNECT_S  5L
-#define DEADLINE_S 10L /* of one attempt, with all that belongs to it */
+#define DEADLINE_S 10L /* for one whole attempt */
 #define MOST_FDS   16
-#define ANSWER	   512 /* bytes of an answer that are looked at */
+#define ANSWER	   512 /* bytes of an answer that are kept */
 
 /* An attempt. */
 struct attempt {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The requests that wait for one receiver, bounded in number and bytes, and when which of them is
+/* The requests that wait for one receiver, bounded in number and bytes, and when each of them is
  * sent. No clock and no network: times are the caller's, in seconds of any one clock. */
 #ifndef MEMTRACE_WEB_PUSH_QUEUE_H
 #define MEMTRACE_WEB_PUSH_QUEUE_H
@@ -12,11 +12,11 @@
 
 #define PUSH_REQUESTS	  1000	      /* in one queue */
 #define PUSH_BYTES	  (16u << 20) /* of their bodies */
-#define PUSH_AT_ONCE	  4	      /* are sent at the same time, while the receiver answers */
-#define PUSH_ATTEMPTS	  10	      /* of one request */
+#define PUSH_AT_ONCE	  4	      /* requests under way at a time, while the receiver answers */
+#define PUSH_ATTEMPTS	  10	      /* to send one request */
 #define PUSH_WAIT_S	  1.0	      /* after the first failure; doubled with each further one */
 #define PUSH_WAIT_MOST_S  60.0
-#define PUSH_ASKED_MOST_S 600.0 /* of Retry-After, which may ask for more */
+#define PUSH_ASKED_MOST_S 600.0 /* longest wait because of Retry-After */
 
 /* Why a request was given up. */
 #define PUSH_DROPS(X)                                                                              \
@@ -58,7 +58,7 @@ struct push_request {
 	char *body;   /* owned */
 	size_t size;
 	char id[33];	   /* 32 hexadecimal digits: the same in each attempt */
-	unsigned attempts; /* that were begun */
+	unsigned attempts; /* number of attempts that were begun */
 	bool repeated;	   /* an earlier attempt may have been taken */
 	bool under_way;
 	struct push_request *next;
@@ -69,7 +69,7 @@ struct push_queue {
 	struct push_request *first, *last; /* oldest first; owned */
 	size_t n, bytes, n_under_way;
 	struct backoff backoff; /* wait_s is above 0 after a failure */
-	double not_before_s;	/* the next attempt, after a failure */
+	double not_before_s;	/* earliest time of the next attempt, after a failure */
 	uint64_t random;	/* state of the jitter; any value */
 	/* counters since the start */
 	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
@@ -83,15 +83,16 @@ void push_queue__add(struct push_queue *queue, struct push_request *request);
 /* The next request to be sent, which is then under way; NULL: none now. */
 struct push_request *push_queue__take(struct push_queue *queue, double now_s);
 
-/* In how many seconds push_queue__take() may have one; negative: not before something happens. */
+/* In how many seconds push_queue__take() may give a request; negative: not before a request is
+ * added, or one under way ends. */
 double push_queue__wait_s(const struct push_queue *queue, double now_s);
 
-/* An attempt has ended. asked_s: what the receiver asks to wait (Retry-After); 0: nothing. Frees
- * the request if it is done with. */
+/* An attempt has ended. asked_s: how long the receiver asks to wait (Retry-After); 0: it does not
+ * ask. Frees the request if there will be no other attempt. */
 void push_queue__end(struct push_queue *queue, struct push_request *request,
 		     enum push_result result, double asked_s, double now_s);
 
-/* The request could not be made. */
+/* Counts a request that was given up. */
 void push_queue__count_drop(struct push_queue *queue, enum push_drop drop);
 
 /* Frees all requests; the counters stay. */

@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A stream of open_memstream() says nothing of it when there is no memory for what is written. */
+/* This function is needed because a stream of open_memstream() does not report that memory ran
+ * out. */
 static ssize_t append(void *cookie, const char *data, size_t len)
 {
 	struct reply *r = cookie;

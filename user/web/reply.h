@@ -18,7 +18,7 @@
 #define TYPE_JSON  "application/json"
 #define TYPE_SVG   "image/svg+xml"
 #define TYPE_BYTES "application/octet-stream"
-/* of metrics: OpenMetrics, and what there was before, for who does not ask for the former */
+/* of metrics: OpenMetrics for clients that ask for it; for others, the older text format */
 #define TYPE_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define TYPE_METRICS	  "text/plain; version=0.0.4; charset=utf-8"
 
@@ -31,28 +31,30 @@ struct request {
 	/* The value of a query's argument; NULL: it is not there. */
 	const char *(*argument)(void *ctx, const char *name);
 	void *ctx;
-	const char *host;   /* as the client calls us; NULL: it does not say */
+	const char *host;   /* the name by which the client calls this server; NULL: it gives
+			     * none */
 	bool tls;	    /* over TLS */
 	const char *accept; /* the types that it takes; NULL: any */
 	const char *body;   /* of a POST, with a NUL behind it */
 	size_t body_size;
-	struct delta *delta; /* this request has waited for it; NULL: it is new */
+	struct delta *delta; /* what this request has waited for; NULL: it is new */
 };
 
 struct reply {
 	unsigned status; /* of HTTP */
 	const char *type;
-	const char *file;     /* what a browser calls it when it saves it; NULL: it shows it */
+	const char *file;     /* a browser saves the body under this name; NULL: it shows the
+			       * body */
 	const char *location; /* of a redirect, relative; owned by the buffer below */
 	bool pprof_error;     /* as Go's handlers say it: X-Go-Pprof: 1 */
 	char *body;	      /* owned; NULL: it is empty */
 	size_t size;
 	FILE *stream; /* while it is written */
 	size_t room;  /* of the body, while it is written */
-	int error;    /* of writing it: negative errno */
+	int error;    /* of writing the body: negative errno */
 	char where[64];
-	/* What the request waits for, the caller's from now on, and there is no answer yet. The
-	 * request is to be answered again when its status is there. NULL: this is the answer. */
+	/* What the request waits for; the caller owns it. There is no answer yet: answer the
+	 * request again when delta->status is set. NULL: this is the answer. */
 	struct delta *delta;
 };
 
@@ -80,14 +82,14 @@ struct site {
 /* Writes into the reply's body from now on; NULL: no memory. */
 FILE *reply__open(struct reply *reply, const char *type);
 
-/* What is written is the body. 0; -ENOMEM; -EFBIG: it is more than REPLY_BODY. */
+/* Ends the body, which is what was written. 0; -ENOMEM; -EFBIG: it is more than REPLY_BODY. */
 int reply__close(struct reply *reply);
 
-/* The whole answer: a sentence, as text. */
+/* Makes the whole answer a sentence, as text. */
 void reply__say(struct reply *reply, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* The whole answer where the body could not be written: that, and why. */
+/* Makes the whole answer say that the body could not be written, and why. */
 void reply__fail(struct reply *reply, int error);
 
 /* Writes text so that it is nothing but text in HTML, in element and attribute. */
@@ -96,7 +98,7 @@ void put_html(FILE *to, const char *text);
 /* A sink for such text. */
 struct sink sink__to_html(FILE *to);
 
-/* Answers. Whatever goes wrong is an answer, too. */
+/* Answers a request. A failure is an answer, too. */
 void site__answer(struct site *site, const struct request *request, struct reply *reply);
 
 /* --- what there is to answer, each with status 200; 0 or negative errno --- */
@@ -108,8 +110,8 @@ int list_deaths(const struct site *site, FILE *to);  /* JSON */
 int list_targets(const struct site *site, FILE *to); /* JSON */
 /* of http_sd, JSON */
 int list_discovery(const struct site *site, const struct request *request, FILE *to);
-/* open: OpenMetrics; else the text format of Prometheus. only: of this process, and nothing of the
- * agent itself; NULL: of all. */
+/* open: OpenMetrics; else the text format of Prometheus. only: the metrics of this process, and
+ * none of the agent itself; NULL: all metrics. */
 int put_metrics(const struct site *site, const struct process *only, bool open, FILE *to);
 
 #endif

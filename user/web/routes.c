@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which path is what. Paths of pprof's own (jeprof, go tool pprof, Parca, Alloy) are below a
- * process's, for their clients allow no argument in them. */
+/* Answers each path. The paths of pprof's clients (jeprof, go tool pprof, Parca, Alloy) are below a
+ * process's path, because these clients allow no argument in them. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 #include "profile/view.h"
 #include "web/reply.h"
 
-#define LATE_ROUNDS 3 /* rounds that are due and have not come: with these, something is wrong */
+#define LATE_ROUNDS 3 /* when so many rounds are missing, something is wrong */
 
 DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
@@ -50,7 +50,8 @@ static const char *argument(const struct route *r, const char *name)
 	return r->request->argument(r->request->ctx, name);
 }
 
-/* The number that an argument has. 1; 0: it is not there; -1: it is none, which is said. */
+/* The number that an argument has. 1; 0: it is not there; -1: it is no number, and the reply says
+ * so. */
 static int number_argument(const struct route *r, const char *name, uint64_t *ret)
 {
 	const char *text = argument(r, name);
@@ -136,7 +137,7 @@ static void answer_heap_v2(const struct route *r)
 	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
 }
 
-/* What a request that has waited has waited for. */
+/* Answers a request that has waited. */
 static void answer_delta(const struct route *r)
 {
 	struct delta *delta = r->request->delta;
@@ -244,7 +245,7 @@ static void put_symbol(const struct profile_location *location, FILE *to)
 	}
 }
 
-/* GET: are there any? POST: "0xA+0xB+...", of return addresses or what is before them. */
+/* GET: are there any symbols? POST: "0xA+0xB+...", return addresses, or these minus 1. */
 static void answer_symbols(const struct route *r)
 {
 	const struct profile *profile = r->process->latest;
@@ -515,7 +516,7 @@ static void answer_health(struct route *r)
 		reply__say(r->reply, 200, "ok\n");
 }
 
-/* Which process and stack has that number? */
+/* Lists the processes that have the stack with that number. */
 static void answer_stack(struct route *r)
 {
 	const char *text = r->request->path + strlen("/stack/");

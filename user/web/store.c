@@ -15,7 +15,7 @@
 #include "encode/where.h"
 #include "profile/diff.h"
 
-/* Where the process stands, or would. */
+/* The index at which the process stands, or would stand. */
 static size_t place_of(const struct store *s, pid_t pid)
 {
 	return SEARCH_FIRST(i, s->n, s->processes[i]->pid >= pid);
@@ -110,7 +110,8 @@ static struct process *first_ended(const struct store *s)
 	return found;
 }
 
-/* Makes room for a snapshot of p, which may be NULL. At last p's newest one goes for it. */
+/* Makes room for a snapshot of p, which may be NULL. As a last resort, deletes p's newest snapshot
+ * for it. */
 static int make_room(struct store *s, struct process *p, size_t size)
 {
 	struct process *other;
@@ -133,7 +134,7 @@ static int make_room(struct store *s, struct process *p, size_t size)
 		return -ENOSPC;
 	while (s->bytes + size > STORE_BYTES) {
 		drop_oldest(s, p);
-		drop_pinned(s, p); /* it may have gone there */
+		drop_pinned(s, p); /* the snapshot may have been pinned */
 		s->n_evicted++;
 	}
 	return 0;
@@ -321,8 +322,8 @@ const char *more_windows__name(enum more_windows state)
 	return names[state];
 }
 
-/* Each profile while the process has more windows tells more than the one before. Growth that is
- * over, or a process that ends, leaves the last of them. */
+/* While the process has more windows, each profile tells more than the one before. The last of
+ * these profiles stays when the growth is over, or the process has ended. */
 bool process__note_windows(struct process *p, bool has, uint64_t from_ns, uint64_t until_ns,
 			   bool off)
 {
@@ -380,8 +381,8 @@ static void judge_growth(struct store *s, struct process *p)
 	}
 }
 
-/* Works out what is asked for again and again; in *ret, which replaces the same parts of the
- * process. 0 or -ENOMEM. */
+/* Computes what is asked for again and again, into *ret. take_facts() copies it into the process. 0
+ * or -ENOMEM. */
 static int summarize(const struct profile *profile, struct process *ret)
 {
 	size_t n = profile->n_sites < STORE_STACKS / 2 ? profile->n_sites : STORE_STACKS / 2;
@@ -394,7 +395,7 @@ static int summarize(const struct profile *profile, struct process *ret)
 		profile->has_growth ? profile->growth.attributed : (struct growth){NAN, NAN, NAN};
 	if (add_pools(ret, profile))
 		return -ENOMEM;
-	for (size_t i = 0; i < n && !rc; i++) /* they are in that order */
+	for (size_t i = 0; i < n && !rc; i++) /* sites are ordered by live bytes */
 		rc = add_stack(ret, profile, i);
 	if (rc || n == profile->n_sites || !profile->has_growth)
 		return rc;
@@ -513,7 +514,7 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 		return;
 	p->round = s->rounds;
 	p->ended = p->inactive = p->asked = false;
-	if (p->outdated) /* what holds is the profile that could not be kept */
+	if (p->outdated) /* the profile that is still right could not be kept */
 		return;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;

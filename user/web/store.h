@@ -18,9 +18,9 @@
 #define STORE_ENDED	64	    /* processes that have ended and are still shown */
 #define STORE_KEPT	20	    /* snapshots of each process */
 #define STORE_BYTES	(64u << 20) /* of all snapshots, as files */
-#define STORE_PROFILE	(32u << 20) /* of one */
-#define STORE_STACKS	32	    /* of each process that have a number */
-#define STORE_POOLS	16	    /* of threads, of each process: those that hold most */
+#define STORE_PROFILE	(32u << 20) /* of one profile */
+#define STORE_STACKS	32	    /* stacks of each process that have a number */
+#define STORE_POOLS	16	    /* thread pools of each process: those that hold most */
 
 /* A profile as encode_pprof() has written it. */
 struct snapshot {
@@ -49,10 +49,10 @@ struct pool {
 	struct growth growth; /* recent growth: history__growth() */
 };
 
-/* What a process that surely grows has of windows. */
+/* Does a process that surely grows have more windows than others? */
 enum more_windows {
 	MORE_NONE,    /* no more than before: it is traced all the time, or this is off */
-	MORE_WAITING, /* they are asked for; enough other processes may have them now */
+	MORE_WAITING, /* it waits for them: enough other processes may have them now */
 	MORE_NOW,
 	MORE_OVER, /* it had them */
 	MORE_STATES
@@ -66,9 +66,9 @@ struct rise {
 	bool known, goes_on;
 	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
 	struct onset onset;	       /* ns 0: not known */
-	uint64_t stack;		       /* that grew fastest when it was noticed, */
-	char function[100];	       /* the function that it leads to, */
-	struct growth growth;	       /* and its growth then */
+	uint64_t stack;		       /* the stack that grew fastest when that was noticed */
+	char function[100];	       /* the function that this stack leads to */
+	struct growth growth;	       /* the stack's growth at that time */
 	unsigned before, at;	       /* the two snapshots; before 0: there is none */
 	enum more_windows more;
 	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: the time for which it has them */
@@ -87,8 +87,8 @@ struct process {
 	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or recently */
 	/* of all stacks together: recent growth if it is the surer one, else over the whole run */
 	struct growth growth;
-	double growth_s;		   /* seconds that it is judged by */
-	bool of_late;			   /* growth, or that of a stack, is of late */
+	double growth_s;		   /* seconds over which growth is judged */
+	bool of_late;			   /* growth, or the growth of a stack, is recent growth */
 	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
 	size_t n_stacks;
 	struct pool pools[STORE_POOLS]; /* by live bytes */
@@ -104,7 +104,8 @@ struct process {
 	bool ended;
 	bool inactive; /* the store has it among the inactive ones, too */
 	bool outdated; /* a newer profile came and could not be kept */
-	bool asked;    /* to be traced, or not: the tracer has told nothing of it since then */
+	bool asked;    /* the tracer was asked to trace it, or not to, and has not reported on it
+			* since */
 };
 
 /* A process that is alive and is not traced for a while. */
