@@ -28,7 +28,8 @@ struct delta {
 	bool asked;		 /* the second profile was asked for */
 	char *file;		 /* the first profile; owned */
 	size_t size;
-	/* The answer: 200 with the body, or another status with a sentence. 0: the request waits. */
+	/* The answer: 200 with the body, or another status with a sentence. 0: there is none
+	 * yet. */
 	unsigned status;
 	const char *why; /* static */
 	char *body;	 /* owned, a pprof file */
