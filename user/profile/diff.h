@@ -92,17 +92,15 @@ enum diff_measure {
 	X(FILTERED, "filters have left something out: what is missing looks like memory that "     \
 		    "shrank or never grew")                                                        \
 	X(BACKWARDS,                                                                               \
-	  "they are not in the order of time: growth is backwards from a later one to an "         \
-	  "earlier one")                                                                           \
+	  "they are not in the order of time: where a later one comes first, growth looks like "   \
+	  "shrinking")                                                                             \
 	X(UNTIMED, "they do not say when they were taken: there are no rates")                     \
-	X(UNSAMPLED, "they do not say how they were sampled: how sure a difference is cannot be "  \
-		     "told")                                                                       \
+	X(UNSAMPLED, "they do not say how they were sampled: whether a difference is chance is "   \
+		     "not known")                                                                  \
 	X(DIVIDED,                                                                                 \
-	  "their runs differ in length: live bytes are divided by it, which is too much of a "     \
-	  "short run's for "                                                                       \
-	  "what is set up once, and how sure a difference is cannot be told (growth rates, if "    \
-	  "they have "                                                                             \
-	  "them, can be compared)")                                                                \
+	  "their runs differ in length, so live bytes are divided by it: memory that is "          \
+	  "allocated only once counts for more in a short run, and whether a difference is "       \
+	  "chance is not known (growth rates, if they have them, can be compared)")                \
 	X(NOTHING_COMMON, "they have no stack in common: are they of different builds, or is one " \
 			  "without names?")
 

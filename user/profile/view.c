@@ -40,7 +40,7 @@ const char *view_options__contradiction(const struct view_options *options)
 	if (options->root == ROOT_THREAD && options->weight != WEIGHT_LIVE &&
 	    options->weight != WEIGHT_OBJECTS)
 		return "only what is live is known by thread: which thread's memory was freed "
-		       "again is not";
+		       "is not known";
 	return NULL;
 }
 
@@ -62,25 +62,23 @@ const char *view_options__refusal(const struct view_options *options, const stru
 		return "it says nothing of objects";
 	if ((options->weight == WEIGHT_ALLOCATED || options->weight == WEIGHT_FREED) &&
 	    profile->no_allocated)
-		return filtered ? "of what the filters leave it says nothing of what was "
-				  "allocated: --thread and --age are "
-				  "known of live memory"
+		return filtered ? "--thread and --age select live memory only: what was "
+				  "allocated is not known for the selection"
 				: "it says nothing of what was allocated, only of what is live";
 	if (options->weight == WEIGHT_GROWTH && !profile->has_growth && filtered)
-		return "of what the filters leave it says nothing of growth: --thread and --age "
-		       "are known of live memory";
+		return "--thread and --age select live memory only: growth is not known for the "
+		       "selection";
 	if (options->weight == WEIGHT_GROWTH && !profile->has_growth)
-		return "it says nothing of growth; runs of some seconds do, and memtrace's own "
-		       ".pb.gz files of them";
+		return "it says nothing of growth: only runs of some seconds do, and memtrace's "
+		       "own .pb.gz files of such runs";
 	if (options->weight == WEIGHT_GROWTH && !any_grows(profile))
 		return "none of its stacks grows";
 	if (options->weight == WEIGHT_PEAK && !profile->has_peak)
-		return filtered ? "of what the filters leave it says nothing of the highest "
-				  "moment: --thread and --age are known of live "
-				  "memory"
-				: "it does not say what was live at the highest moment: that is "
-				  "known of what is traced continuously, and "
-				  "memtrace's own .pb.gz files tell it";
+		return filtered ? "--thread and --age select live memory only: the peak is not "
+				  "known for the selection"
+				: "it does not say how much was live at the peak: only continuous "
+				  "tracing records that, and only memtrace's own .pb.gz files "
+				  "store it";
 	if (options->root == ROOT_THREAD && !profile->n_threads)
 		return "it says nothing of threads";
 	if (options->root == ROOT_PROCESS && !profile->pid && !*profile->comm)

@@ -222,8 +222,8 @@ static void what_is_not_known_is_refused(void **state)
 	assert_null(view_options__contradiction(&thread));
 	assert_string_equal(
 		view_options__refusal(&freed_by_thread, p),
-		"only what is live is known by thread: which thread's memory was freed again is "
-		"not");
+		"only what is live is known by thread: which thread's memory was freed is not "
+		"known");
 	assert_non_null(strstr(view_options__refusal(&growth, p), "nothing of growth"));
 	p->has_growth = true;
 	assert_null(view_options__refusal(&growth, p));
