@@ -15,10 +15,10 @@
  * cost the process F times as much. These constants are the mean and standard error of F while
  * nothing is known of the process. Loops of malloc and free, and caches that do little else, had
  * 1.00 to 1.16 in four runs of 5 to 7 windows. After system calls, the probes' code is in no CPU
- * cache, so F may be larger for a process that reads and writes. Its work (WORK below) tells
- * F: redis-server had 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7 (docs/windows.md). Net
- * time is CPU time less the cost of probes. If this cost is most of the CPU time, such knowledge of
- * F says little about net time. */
+ * cache, so F may be larger for a process that reads and writes. Its work (WORK below) shows which
+ * F it has. For redis-server F was 0.9 to 1.3, nginx 1.4 to 1.7, memcached 2.4 to 2.7
+ * (docs/windows.md). Net time is CPU time less the cost of probes. If this cost is most of the CPU
+ * time, such knowledge of F says little about net time. */
 #define NET_CLOCK_FELT		1.1
 #define NET_CLOCK_FELT_ERROR	0.08
 #define NET_CLOCK_FELT_IO	1.5

@@ -9,8 +9,8 @@
  * the hash is compared. Contents themselves are never kept.
  *
  * A block that was born just before the hash was taken may not have been filled in yet, so its
- * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made are counted in reallocs
- * (reallocs.h), not here.
+ * contents prove nothing (SURVIVORS_FILL_NS). Blocks that realloc has made in a window are counted
+ * in reallocs.h, not here.
  *
  * Blocks that are followed take memory. When there are more than SURVIVORS_MAX, half of them,
  * chosen at random, are not followed any longer. survivors_stack.looked, the bytes born whose
@@ -57,7 +57,7 @@ struct survivors_block {
 	bool let_go;  /* not followed any more: removed at the next harvest */
 };
 
-/* May the block be live? Nothing shows that it is gone. */
+/* May the block be live? It may if nothing shows that it is gone. */
 static inline bool survivors_block__may_live(const struct survivors_block *block)
 {
 	return !block->ended && !block->changed;

@@ -23,12 +23,11 @@
  * the difference is exactly B - D. Profiles do not have B and D, but they have two pairs of bounds
  * for B and D. The first pair is the bytes that the stack allocated and freed between the
  * snapshots: the gains of its totals. B is at most the allocated bytes, D at most the freed bytes.
- * The second pair is live
- * bytes: B is at most those of the second snapshot, D at most those of the first. Both pairs of
- * bounds have the same difference, so the pair with the smaller variance is taken. For a stack
- * through which memory passes quickly, that is the pair of live bytes, as if the snapshots were
- * independent (they nearly are). For a stack where memory stays, that is the pair of allocated and
- * freed bytes.
+ * The second pair is the live bytes of the two snapshots. B is at most those of the second, D at
+ * most those of the first. Both pairs of bounds have the same difference, so the pair with the
+ * smaller variance is taken. For a stack through which memory passes quickly, that is the pair of
+ * live bytes, as if the snapshots were independent (they nearly are). For a stack where memory
+ * stays, that is the pair of allocated and freed bytes.
  *
  * Significance is another question. Blocks come and go. A program that does not grow at all has a
  * few more blocks at one moment than at another. This is so even if every byte is known exactly. So

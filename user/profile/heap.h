@@ -51,8 +51,7 @@ struct heap_quality {
 	uint64_t unknown_bytes; /* bytes skipped at these places */
 	uint64_t absent_bytes;	/* bytes skipped, because a header is on a page that is not
 				 * resident */
-	uint64_t doubtful;	/* blocks of 64 KiB and more without any proof that they are
-				 * blocks */
+	uint64_t doubtful;	/* blocks of 64 KiB and more that may be no blocks */
 	uint64_t own_bytes;	/* memory of the allocator by its own count */
 	uint64_t found_bytes;	/* memory that was searched for blocks */
 	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own_large 0: unknown */
@@ -97,7 +96,7 @@ struct census_type {
 	char name[CENSUS_TYPE_NAME]; /* mangled, as type_info has it; "": it has none */
 };
 
-/* How much a shape may say of who made the block. */
+/* How much a shape may say about the maker of a block. */
 enum shape_class {
 	SHAPE_PARTICULAR, /* the block has a pointer to a file or into itself, or two to other
 			   * blocks */
@@ -149,8 +148,8 @@ struct census {
 	uint32_t *shape_of;
 };
 
-/* The share of the allocator's memory that is in doubt, 0 to 1: memory that was skipped, and the
- * excess of the allocator's own count over the memory that was found. */
+/* The share of the allocator's memory that is in doubt, 0 to 1. Two kinds of memory are in doubt:
+ * memory that was skipped, and memory that the allocator counts but the scan did not find. */
 double census__doubt(const struct census *census, enum heap_allocator allocator);
 /* Above this share the figures are not worth printing. */
 #define CENSUS_MAX_DOUBT 0.05

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose memory is it, in the words of those who built the program? They write down a tree of
- * components, each with rules that say which code belongs to it. Then memory is shown by component,
- * and no line of the program needs to change.
+/* Divides memory among the components of a program, as its developers see them. They write a tree
+ * of components, each with rules that say which code belongs to it. So memory is shown by
+ * component, and no line of the program needs to change.
  *
  * A file of rules has one rule a line. Blank lines, and lines that begin with '#', are left out:
  *
@@ -13,7 +13,7 @@
  * anywhere in the text, unless it is anchored.
  *
  * A stack belongs to the component of the frame nearest to the allocation that any rule matches.
- * That is the code that asked for the memory, not its caller. If several rules match that frame,
+ * This is the code that asked for the memory, not its caller. If several rules match that frame,
  * the first in the file counts. Rules are not tried on the allocator's own frames at the leaf.
  * Stacks that no rule claims are the remainder. The remainder is always shown, so that it and the
  * components add up to the profile. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whose code a frame is. People look for their own function that asked for memory. What it called
- * to get the memory (a string's constructor, fopen, malloc) is the same in every program.
+/* Decides whose code a frame is. People look for their own function that asked for memory. The
+ * functions that it called to get the memory (a string's constructor, fopen, malloc) are the same
+ * in every program.
  *
  * A frame is
  *
@@ -20,10 +21,10 @@
  *			node:internal/...);
  *   own		in all other cases.
  *
- * Other libraries (libssl, boost, a plugin) are own: the user wants to see that they ask for
- * memory. The interpreter and its libraries are worth naming, too, where no frame of the stack is
- * own. Only names and paths decide. A wrong guess moves the beginning of the shown stack by some
- * frames, and changes no number. */
+ * Other libraries (libssl, boost, a plugin) are own, because the user wants to see that they ask
+ * for memory. If no frame of a stack is own, frames of the interpreter and its libraries are named.
+ * Only names and paths decide. A wrong guess moves the beginning of the shown stack by some frames,
+ * and changes no number. */
 #ifndef MEMTRACE_PROFILE_OWN_FRAME_H
 #define MEMTRACE_PROFILE_OWN_FRAME_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of the model of windows. Each can be left out, to find out on live programs if it is
- * worth having: `record --debug-parts` writes what the same windows say without each of them, and
- * tests/truth judges it (docs/windows.md). What is printed always uses all of them. */
+/* The parts of the model of windows. Each part can be left out, to measure on live programs what it
+ * is worth: `record --debug-parts` writes the figures of the same windows without each of them, and
+ * tests/truth judges these figures (docs/windows.md). All other output uses all parts. */
 #ifndef MEMTRACE_PROFILE_PARTS_H
 #define MEMTRACE_PROFILE_PARTS_H
 

@@ -264,7 +264,7 @@ const char *profile_what__name(enum profile_what what);
 
 /* How it was traced. */
 enum profile_mode {
-	MODE_UNKNOWN, /* the profile is another tool's, or its file does not tell the mode */
+	MODE_UNKNOWN, /* the profile is another tool's, or its file does not have the mode */
 	MODE_CONTINUOUS,
 	MODE_WINDOWED,
 	PROFILE_MODES
@@ -280,7 +280,7 @@ struct profile {
 	/* name of the process, unchanged: encoders escape what is not printable */
 	char comm[64];
 	char *exe; /* path of its program or "" */
-	/* why no call of its allocator could be seen; static; NULL: it was traced */
+	/* why no call of its allocator could be traced; static; NULL: it was traced */
 	const char *not_traced;
 	const char *file;     /* file that the profile was read from, profile__keep(); NULL: it is
 			       * of this run */
@@ -296,7 +296,8 @@ struct profile {
 	struct profile_windows windows; /* windowed */
 	bool has_growth;		/* each site, and the process, has growth */
 	struct process_growth growth;
-	bool has_life; /* each site has life.low_ and high_; only if traced continuously */
+	bool has_life; /* each site has life.low_... and life.high_...; only if traced
+		        * continuously */
 	/* each site has life.ended, and life.living; for windows they are estimates */
 	bool has_ages;
 	bool no_living; /* has_ages, but life.living is not known: the file does not have it */
@@ -322,15 +323,16 @@ struct profile {
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
-	uint64_t children_cpu_ns; /* by the children of a command that has ended; they were not
-				   * traced. 0: none, or not known */
+	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended; these
+				   * were not traced. 0: none, or not known */
 	uint64_t rss_start_bytes, rss_end_bytes; /* resident set at the run's start (0: the process
 						  * began later) and end (0: it ended before) */
 	uint32_t n_live_threads;		 /* at the end of the run */
 	bool ended; /* the process ended during the run: live means live at its exit */
 	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
-	bool out_of_memory; /* it was killed because memory was short, in its cgroup or at all */
-	double planned_s; /* planned length of the run of a named process; 0: until told to stop */
+	bool out_of_memory;  /* it was killed because memory was short, in its cgroup or at all */
+	double planned_s;    /* planned length of the run; 0: none, or the user did not name this
+			   * process */
 	struct run_cost own; /* cost of the run: the same in each process's profile */
 
 	struct profile_regions regions; /* only in a profile of regions */
@@ -390,7 +392,7 @@ int profile__add_thread(struct profile *profile, uint32_t tid, const char *name,
 			size_t *ret_thread);
 
 /* Adds one live sampled allocation of size bytes made by thread (index) at site. Set interval_bytes
- * before. -EINVAL for an index that does not exist. */
+ * before. -EINVAL: there is no such index. */
 int profile__add_live(struct profile *profile, size_t site, size_t thread, uint64_t size);
 
 /* profile__add_live() for an allocation that was seen with probability p. */
@@ -415,7 +417,7 @@ int profile__add_transfer(struct profile *profile, const struct profile_transfer
 /* A copy of text that lives as long as the profile; NULL: out of memory. */
 const char *profile__keep(struct profile *profile, const char *text);
 
-/* These copy the strings that they are given (NULL is ""; a build_id may stay NULL). If the counter
+/* These functions copy their strings (NULL becomes ""; a build_id may stay NULL). If the counter
  * exists already, profile__add_lost() adds count to it. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
@@ -459,7 +461,7 @@ int profile__sort(struct profile *profile);
  * again. 0 or -ENOMEM. */
 int profile__cut_implausible(struct profile *profile, bool interpreted, size_t *ret_cut);
 
-/* Is it a profile of regions, of page faults? */
+/* Is it a profile of regions? Of page faults? */
 bool profile__is_regions(const struct profile *profile);
 bool profile__is_faults(const struct profile *profile);
 /* Regions: the growth, bytes per second, of the regions that no allocator mapped for itself. */
@@ -468,15 +470,14 @@ double profile__own_growth(const struct profile *profile);
 bool profile__leaks(const struct profile *profile);
 /* Was it traced in windows, not all the time? */
 bool profile__is_windowed(const struct profile *profile);
-/* Does it tell by how much the process grows? A run of few windows tells that, but not which stacks
+/* Is it known how fast the process grows? After few windows this is known, but not which stacks
  * grow. */
 bool profile__knows_process_growth(const struct profile *profile);
 /* Are its live bytes only a lower bound? They are if samples were dropped, blocks were allocated
  * where no probe sees it, or regions were not followed to the end. */
 bool profile__is_lower_bound(const struct profile *profile);
-/* Are its live bytes only an upper bound? They are if every allocation was to be recorded, but
- * blocks were freed where no probe sees it. If both functions are true, live bytes are neither
- * bound. */
+/* Are its live bytes only an upper bound? They are if memtrace records every allocation, but blocks
+ * were freed where no probe sees it. If both functions return true, live bytes are no bound. */
 bool profile__is_upper_bound(const struct profile *profile);
 /* Is every allocation recorded, all the time? false if the profile's file does not say how it was
  * sampled. */
@@ -491,8 +492,7 @@ uint64_t profile__asked_interval(const struct profile *profile);
 /* The value of the counter with that name; 0 if there is none. */
 uint64_t profile__lost_count(const struct profile *profile, const char *name);
 
-/* Counter of stacks that were left out of a profile on purpose: the profile is only a part of the
- * original. */
+/* Counter of stacks that a filter has left out: the profile is only a part of the original. */
 #define LOST_FILTERED "filtered_stacks"
 
 /* How large a symbolized profile is when all its stacks are written out, with all names (those of
@@ -506,7 +506,7 @@ struct profile_extent {
 #define PROFILE_MAX_WRITTEN_BYTES  (1ULL << 31)
 int profile__written(const struct profile *profile, bool by_thread, struct profile_extent *ret);
 
-/* Bytes of memory that a sorted profile takes, without what the allocator adds. */
+/* Bytes of memory that a sorted profile takes, without the allocator's overhead. */
 size_t profile__bytes(const struct profile *profile);
 
 /* Live memory of all sites together. A run in windows may also have continuous stretches, and these
@@ -520,7 +520,7 @@ size_t profile__bytes(const struct profile *profile);
  * than 0 bytes, so the sum is at least the low end of each stack. */
 struct estimate profile__live(const struct profile *profile);
 
-/* What all sites together held when the process held most. */
+/* The memory that all sites together held when the process held most. */
 struct estimate profile__peak(const struct profile *profile);
 
 /* Share of the recorded stacks that reach the start of their process or thread, per cent; NaN when

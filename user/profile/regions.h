@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The map of what a process has mapped from the kernel and holds: ranges of addresses that do not
- * overlap, and who mapped them. */
+/* The memory that a process has mapped and still holds: ranges of addresses that do not overlap,
+ * and who mapped them. */
 #ifndef MEMTRACE_PROFILE_REGIONS_H
 #define MEMTRACE_PROFILE_REGIONS_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-/* What kind of memory it is: X(enumerator, name). */
+/* Kinds of memory: X(enumerator, name). */
 #define REGION_KINDS(X)                                                                            \
 	X(ANONYMOUS, "anonymous")                                                                  \
 	X(FILE, "file")                                                                            \

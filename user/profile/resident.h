@@ -9,8 +9,8 @@
  * error of the estimate. It can be negative, because live blocks count with the size that was asked
  * for, but pages count only if they were touched.
  *
- * Who owns a range? If a call during the run mapped it, it belongs to the call's stack, which may
- * be an allocator's (profile_site.allocators_own). For older ranges there is less to go by: the
+ * Who owns a range? A range that a call mapped during the run belongs to the call's stack, which
+ * may be an allocator's (profile_site.allocators_own). For older ranges there is less to go by: the
  * name that the kernel gives them, and what the caller knows for certain (struct resident_piece).
  * An older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
  * it. */

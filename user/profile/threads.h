@@ -11,7 +11,8 @@
 #define POOLS_PAIRED 12
 
 /* Threads whose names differ in their numbers only ("worker-#"), or a single thread. A pool owns
- * the blocks that its threads allocated, wherever they are used. Bytes; estimates. */
+ * the blocks that its threads allocated, wherever the blocks are used. Figures are estimates, in
+ * bytes. */
 struct pool {
 	char name[POOL_NAME];
 	size_t n_threads;

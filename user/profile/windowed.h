@@ -8,8 +8,9 @@
  *
  * In a window that slows its process much, net time is a small difference of two large numbers. So
  * where its error is above CLOCK_ROUGH, all windows share one mean net time per call that
- * allocates. Each window then has net time in proportion to its calls. This mean is the figure that
- * is known best. Its error cancels out where births and frees both depend on it.
+ * allocates. Each window then has net time in proportion to its calls. This mean is known better
+ * than the net time of a single window. Its error cancels out where births and frees both depend on
+ * it.
  *
  * BIRTHS. Windows are clusters of a stratified sample of net time (Cochran, Sampling Techniques,
  * 3rd ed., chapters 5A and 9). Windows that follow each other make a stratum h of T_h seconds, of
@@ -71,10 +72,10 @@
 
 #define CLOCK_ROUGH 0.1
 
-/* Growth is sure only if at least so many windows saw the stack allocate. With fewer, not even its
- * sign is sure, however little they differ. The reason is the sign test. If each of n independent
- * windows shows growth or shrinking with the same chance, all n show growth with the chance 2^-n.
- * 2^-6 is the first of these chances below 2.5 %. */
+/* Growth is sure only if at least this many windows saw the stack allocate. With fewer windows, not
+ * even the sign of growth is sure, however little the windows differ. The reason is the sign test.
+ * If each of n independent windows shows growth or shrinking with the same chance, all n show
+ * growth with the chance 2^-n. 2^-6 is the first of these chances below 2.5 %. */
 #define WINDOWED_LEAST_BORN 6
 /* number of groups of windows that are left out in turn; window i is in group i modulo
  * WINDOWED_GROUPS */
@@ -138,7 +139,7 @@ double windowed__reach(double clock_error);
 struct windowed_process {
 	double blocks_per_s, blocks_low, blocks_high; /* gained, 95 % */
 	/* Relative standard error of windows' net time. It has two parts: windowed_run.clock_error,
-	 * and how far windows' net times are from what their numbers of calls say. */
+	 * and the distance of windows' net times from those that their numbers of calls predict. */
 	double clock_error;
 };
 
