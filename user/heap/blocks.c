@@ -12,9 +12,10 @@
 #define PAGE	   4096ULL
 #define PAGE_SLOTS (PAGE / BLOCK_GRANULE)
 #define NONE	   UINT32_MAX
-#define HEADER	   8		/* bytes of a glibc block's header that no block before it uses */
-#define MAX_SPAN   (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
-#define LAND_GAP   (64 * PAGE)	/* spans that are not farther apart share one table */
+/* bytes of a glibc block's header that the preceding block does not use */
+#define HEADER	 8
+#define MAX_SPAN (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
+#define LAND_GAP (64 * PAGE)  /* bytes; spans at most this far apart share one table */
 
 /* Spans close to each other, with a table that tells the span of each page. */
 struct land {
@@ -278,8 +279,8 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 	return number ? &blocks->spans[number - 1] : NULL;
 }
 
-/* The first start behind slot. A large block is passed by bisection over the pages: the last start
- * before a page never decreases from page to page. */
+/* The first start behind slot. Finds the end of a large block by bisection: page_start never
+ * decreases from page to page. */
 static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
@@ -295,7 +296,7 @@ static size_t start_after(const struct span *span, size_t slot)
 				  (pages - 1) * PAGE_SLOTS > slot ? (pages - 1) * PAGE_SLOTS
 								  : slot + 1,
 				  span->n_slots, true);
-	/* That start is on the page before, or it is the first byte of this one. */
+	/* The start is on the preceding page, or is the first byte of this page. */
 	return bits__next(span->starts,
 			  (page - 1) * PAGE_SLOTS > slot ? (page - 1) * PAGE_SLOTS : slot + 1,
 			  span->n_slots, true);

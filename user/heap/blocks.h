@@ -63,12 +63,12 @@ void blocks__free(struct blocks *blocks);
  * addresses or sizes are not possible, or a WALKED span is larger than 32 GiB; -ENOMEM. */
 int blocks__add(struct blocks *blocks, const struct span *span, struct span **ret_span);
 
-/* Both for a SPAN_WALKED: at addr begins a block, or memory without blocks. Addresses must ascend,
- * and be at least 32 bytes apart. */
+/* Both are for a SPAN_WALKED: a block, or memory without blocks, begins at addr. Addresses must
+ * ascend, and be at least 32 bytes apart. */
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
-/* Marks a block in use as free. False, and nothing is changed: at addr is no block in use of this
- * usable size, or no other start follows it. */
+/* Marks a block in use as free. False, and nothing is changed: no block in use of this usable size
+ * is at addr, or no other start follows it. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
 /* Sorts the spans. Drops each span that overlaps the one before it; ret_dropped counts the dropped

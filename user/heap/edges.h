@@ -24,7 +24,7 @@ struct edges {
 
 #define EDGES_STRIDE 16
 
-/* For blocks 0 to n_blocks - 1, without pointers yet. 0 or -ENOMEM. */
+/* Prepares edges for blocks 0 to n_blocks - 1, without pointers. 0 or -ENOMEM. */
 int edges__init(struct edges *edges, uint32_t n_blocks);
 void edges__clear(struct edges *edges);
 
@@ -36,8 +36,8 @@ int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n)
  * edges__add() makes it invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;
-	uint32_t from;	  /* the block that is asked for */
-	uint32_t current; /* the block of the present record */
+	uint32_t from;	  /* the block whose pointers are wanted */
+	uint32_t current; /* the block of the current record */
 	uint32_t last;	  /* the target that was returned last */
 	uint32_t left;	  /* targets left in the record */
 };

@@ -11,7 +11,7 @@
 #include "base/vector.h"
 
 #define WINDOW	      (256u << 10)
-#define MIN_EMPTY     4	   /* empty bins of a main arena; most have dozens */
+#define MIN_EMPTY     4	   /* least number of empty bins of a main arena; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
 #define HEAP_MAX_SIZE (64ULL << 20) /* also the alignment of heaps, without huge pages */

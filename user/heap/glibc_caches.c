@@ -25,7 +25,7 @@
 /* struct tcache_perthread_struct. */
 struct tcache {
 	size_t n_bins;
-	/* How many blocks each list has. From glibc 2.42 on: how many it has room for. */
+	/* How many blocks each list has. From glibc 2.42 on: how many more it has room for. */
 	uint16_t counts[TCACHE_BINS_242];
 	uint64_t entries[TCACHE_BINS_242];
 };

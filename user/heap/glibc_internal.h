@@ -66,7 +66,7 @@ struct glibc {
 	struct glibc_range *ranges;
 	size_t n_ranges, ranges_room;
 
-	/* struct malloc_par's counts; false: it was not found */
+	/* counts of struct malloc_par. has_params is false if that struct was not found */
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 

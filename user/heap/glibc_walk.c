@@ -15,12 +15,13 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 
-#define WINDOW	   (128u << 10)
-#define BIG	   (64u << 10)
-#define TRIES	   4
-#define CHAIN	   8
-#define INSIDE	   1024	     /* bytes of a big block in which a chain must not begin */
-#define MAX_CACHES (1 << 20) /* candidates */
+#define WINDOW (128u << 10)
+#define BIG    (64u << 10)
+#define TRIES  4
+#define CHAIN  8
+/* bytes at a big chunk's start; a chain that begins in them makes the chunk doubtful */
+#define INSIDE	   1024
+#define MAX_CACHES (1 << 20) /* most candidates for thread caches */
 
 struct chunk {
 	uint64_t addr, size;
@@ -38,7 +39,7 @@ struct walk {
 	uint64_t from, to;
 	struct chunk *chunks; /* of the window, not counted yet */
 	size_t n;
-	bool doubtful; /* one of the chunks may not be one */
+	bool doubtful; /* one of the chunks may be wrong */
 };
 
 enum outcome {
@@ -135,7 +136,7 @@ static uint64_t next_chain(struct walk *walk, uint64_t addr)
 	return walk->end;
 }
 
-/* Proves the big chunk at addr with memory that is read again. *ret_in_use: is it in use? */
+/* Proves the big chunk at addr with memory that is read again. *ret_in_use: is the chunk in use? */
 static enum outcome prove(struct walk *walk, uint64_t addr, uint64_t head, bool *ret_in_use)
 {
 	struct image *image = walk->g->image;
@@ -240,7 +241,7 @@ static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, ui
 	return WALK_ON; /* the next window begins behind the chunk */
 }
 
-/* Reads the chunks of a window that begins with the one at *at. */
+/* Reads the chunks of a window that begins with the chunk at *at. */
 static enum outcome walk_window(struct walk *walk, uint64_t *at)
 {
 	enum outcome outcome = load(walk, *at);
@@ -323,13 +324,13 @@ static int commit(struct walk *walk)
 	return 0;
 }
 
-/* No blocks are known from addr on. */
+/* Marks memory from addr on as memory without known blocks. */
 static void leave_out(struct walk *walk, uint64_t addr)
 {
 	span__add_void(walk->span, addr + CHUNK_USER);
 }
 
-/* Walks until the top or the end. Returns 0 or -ENOMEM; *ret_end: the end of the last chunk. */
+/* Walks from addr to the top, or to the end of the range. 0 or -ENOMEM. */
 static int walk_range(struct walk *walk, uint64_t addr)
 {
 	struct heap_quality *quality = walk->g->quality;

@@ -11,7 +11,7 @@
 #include "base/search.h"
 
 #define PRESENT	    (1ULL << 63)
-#define OF_FILE	    (1ULL << 61) /* or shared */
+#define OF_FILE	    (1ULL << 61) /* the page is of a file, or shared */
 #define SWAPPED	    (1ULL << 62)
 #define GUARD	    (1ULL << 58) /* MADV_GUARD_INSTALL, from Linux 6.15 on: SWAPPED is set, too */
 #define BATCH	    4096	 /* entries of pagemap in one call */

@@ -18,7 +18,7 @@
 #define MAX_GIBS     64	       /* most GiBs that have samples */
 #define MAX_TRIES    (1 << 16) /* tries to find the root: words times GiBs */
 #define MAX_EXTENT   (1ULL << 40)
-#define MAX_REGIONS  512 /* blocks of a slab */
+#define MAX_REGIONS  512 /* most blocks of a slab */
 #define WINDOW_WORDS 4096
 #define N_SIZES	     232
 #define MAX_ARENA    4096
@@ -58,7 +58,7 @@ static const struct layout layouts[] = {
 
 struct extent {
 	uint64_t start, end; /* pages */
-	uint64_t addr;	     /* of the first block: large ones do not begin at a page */
+	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
 	uint64_t block_size;
 	uint64_t words[EDATA_WORDS];
 };
@@ -144,7 +144,7 @@ static uint64_t entry_bytes(const struct layout *layout)
 	return is_deep(layout) ? 16 : 8;
 }
 
-/* A node is one array in memory that jemalloc mapped for itself. */
+/* May `word` point to a node? A node is an array in memory that jemalloc mapped for itself. */
 static bool may_be_node(struct jemalloc *j, uint64_t word, uint64_t bytes)
 {
 	const struct image_region *region = word % 64 || !word ? NULL : image__find(j->image, word);
@@ -410,7 +410,7 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 	if (!leaf)
 		return 0;
 	for (uint64_t page = start, n; page < end; page += n * HEAP_PAGE) {
-		/* as many entries as lie on one page of the leaf */
+		/* reads the entries that lie on one page of the leaf at once */
 		uint64_t addr = leaf + bytes * index_of(j->layout, page, 12);
 
 		n = (HEAP_PAGE - addr % HEAP_PAGE) / bytes;

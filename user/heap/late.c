@@ -17,7 +17,7 @@ static uint32_t *slot_of(const struct late_values *set, uint64_t value)
 			  set->list[i] == value);
 }
 
-/* 1: added; 0: it was there; -ENOMEM; -ENOSPC: the set has max values. */
+/* Adds a value. 1: it is new; 0: it was there before; -ENOMEM; -ENOSPC: the set has max values. */
 static int add_value(struct late_values *set, uint64_t value, size_t max)
 {
 	int rc = table__reserve(&set->by_value, set->n + 1);

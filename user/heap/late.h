@@ -59,8 +59,9 @@ struct late {
 	uint64_t beyond; /* values and pointers for which there was no room */
 };
 
-/* May the value point to a late block? Either it points into an allocator's memory, or near it to
- * memory that the maps do not have. The caller knows that the value points into no block in use. */
+/* May the value point to a late block? Yes, if it points into an allocator's memory, or to memory
+ * near it that is not in the maps or was not accessible. The caller knows that the value points
+ * into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
 /* Adds such a value to late->seen. 1: the caller should follow it; 0: should not; -ENOMEM. */
@@ -73,7 +74,7 @@ int late__follow(struct late *late, uint64_t value, uint32_t from);
  * image__spent(). */
 int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t *words);
 
-/* Sorts late->seen.list, ascending. After that, nothing can be noted. */
+/* Sorts late->seen.list, ascending. After that, late__note() must not be called. */
 void late__sort(struct late *late);
 void late__clear(struct late *late);
 

@@ -28,7 +28,7 @@ static uint64_t value_of(uint64_t described)
 	return described & ((1ULL << 56) - 1);
 }
 
-/* Two printable characters or more, and nothing behind the first NUL but NULs. */
+/* Is the word two or more printable characters, with only NULs behind them? */
 static bool is_text(uint64_t word)
 {
 	unsigned char c[sizeof(word)];

@@ -17,7 +17,7 @@
 struct image;
 
 #define LOOK_WORDS 8
-#define LOOK_LARGE 1024 /* bytes: SHAPE_LARGE */
+#define LOOK_LARGE 1024 /* bytes: a block of this size or more may be SHAPE_LARGE */
 
 /* The kind is the top byte of a described word. The other bytes are the target for FILE, the offset
  * for SELF, and the distance for HEAP. */

@@ -18,7 +18,7 @@ struct listing {
 	const struct reach *reach;
 	struct image *image;
 	const struct lost *before;
-	size_t i; /* in before */
+	size_t i; /* index in before */
 	size_t max, room;
 	uint32_t number;
 	struct lost lost;
@@ -128,7 +128,7 @@ static void lead(struct grouping *g, uint32_t from)
 			if (to == NONE || g->leader[to] != NONE)
 				continue;
 			g->leader[to] = from;
-			g->stack[n++] = to; /* each block once */
+			g->stack[n++] = to; /* each block is pushed once */
 		}
 	}
 }

@@ -22,9 +22,9 @@ struct numbers {
 	uint32_t n; /* blocks with a number */
 };
 
-/* In steps: numbers__open(); numbers__take() for each block in use that gets a number, in any
- * order; numbers__close(). blocks must be finished, and outlive the numbers. 0; -ENOMEM; -EFBIG:
- * more than 2^31 blocks. */
+/* To number blocks, call numbers__open(); then numbers__take() for each block in use that gets a
+ * number, in any order; then numbers__close(). `blocks` must be finished, and outlive the numbers.
+ * 0; -ENOMEM; -EFBIG: more than 2^31 blocks. */
 int numbers__open(struct numbers *numbers, const struct blocks *blocks);
 void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);

@@ -11,7 +11,7 @@
 
 struct image;
 
-#define PATH_STEPS    16 /* of a longer path, the middle is left out */
+#define PATH_STEPS    16 /* most steps; of a longer path, the middle is left out */
 #define PATH_NO_OFF   UINT64_MAX
 #define PATH_MAX_HOPS 10000000 /* blocks on a path: mostly nodes of a long list */
 

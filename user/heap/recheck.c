@@ -26,7 +26,7 @@ struct checking {
 	const struct span *near;  /* the last span to which a value pointed */
 
 	struct lost candidates; /* the blocks of `before` that are unchanged */
-	struct numbers numbers; /* of the candidates: their index */
+	struct numbers numbers; /* the number of a candidate is its index */
 	uint64_t *off;		/* a bit per candidate; set: the candidate is not lost */
 	/* candidates that are not lost and whose pointers were not followed yet */
 	uint32_t *queue;
@@ -123,8 +123,8 @@ static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint3
 	return 0;
 }
 
-/* Handles a value in the heap's vicinity that points to no candidate. Memory that was mapped after
- * the maps were read is read later, too. */
+/* Handles a value in the heap's vicinity that points to no candidate. If the value leads to memory
+ * that was mapped after the maps were read, this memory is read later. */
 static int note_late(struct checking *c, uint64_t value)
 {
 	size_t n;
@@ -237,7 +237,7 @@ static int each_target(struct checking *c, const struct lost_block *block,
 		len = len < end - at ? len : end - at;
 		if (image__peek(c->image, at, words, (size_t)len)) {
 			err = image__spent(c->image);
-			continue; /* nothing is there */
+			continue; /* this memory is not resident */
 		}
 		for (size_t i = 0; i < len / WORD && !err; i++) {
 			uint32_t to = words[i] - c->lowest < c->highest - c->lowest &&

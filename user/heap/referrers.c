@@ -11,9 +11,10 @@
 #include "heap/look.h"
 #include "heap/types.h"
 
-#define PAGE_WORDS  (HEAP_PAGE / sizeof(uint64_t))
-#define NAMED_BITS  (1u << 18) /* 32 KiB: few cache misses */
-#define CLOCK_EVERY 4096       /* reads, of a page at most: some milliseconds */
+#define PAGE_WORDS (HEAP_PAGE / sizeof(uint64_t))
+#define NAMED_BITS (1u << 18) /* 32 KiB: few cache misses */
+/* reads from one reading of the clock to the next; a read is at most a page */
+#define CLOCK_EVERY 4096
 
 struct finding {
 	struct image *image;

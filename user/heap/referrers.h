@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which kind of block points to a block. Blocks of numbers or text look alike, whichever code made
- * them. But another struct points to the text of a key than to the text of a message, or another
- * member of the struct does. The search for such referrers is one round of Weisfeiler and Lehman's
+ * them. But different structs, or different members of a struct, point to the text of a key and to
+ * the text of a message. The search for such referrers is one round of Weisfeiler and Lehman's
  * refinement of colours (B. Weisfeiler, A. Lehman, "The reduction of a graph to canonical form",
  * 1968): a block's colour becomes the pair of its own colour and its neighbours' colours.
  *
@@ -41,7 +41,8 @@ struct referrers_options {
 	 * ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
-	uint32_t exact;	     /* up to so many wanted blocks, all get a colour; 0: REFERRERS_EXACT */
+	/* if no more blocks are wanted, all get a colour; 0: REFERRERS_EXACT */
+	uint32_t exact;
 	uint32_t max_blocks; /* most wanted blocks; 0: REFERRERS_MAX_BLOCKS */
 	uint64_t max_ns;     /* most time; 0: REFERRERS_MAX_NS */
 };

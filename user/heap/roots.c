@@ -268,8 +268,8 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 
 		if (root.kind == ROOT_KINDS)
 			continue;
-		/* Only for memory without a file. A stack in a file's data has other data around
-		 * it, which counts as well. */
+		/* This is done only for memory without a file. A stack in a file's data has other
+		 * data around it, which counts as well. */
 		if (to > from && root.kind != ROOT_DATA)
 			err = add_stack(&list, root, !is_stack(maps, i), sps + from, to - from,
 					owned, n_owned);

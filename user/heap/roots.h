@@ -10,7 +10,7 @@
 
 #include "proc/maps.h"
 
-/* Ordered by how well a root of the kind tells who holds a block, the best first. */
+/* Kinds of roots, ordered by how well they tell who holds a block: the best first. */
 enum root_kind {
 	ROOT_DATA,	/* writable data of a mapped file, with its bss */
 	ROOT_ANONYMOUS, /* other memory that no allocator owns; thread-local memory of the main
@@ -24,7 +24,7 @@ enum root_kind {
 struct root {
 	uint64_t start, end; /* multiples of 8 */
 	enum root_kind kind; /* not ROOT_REGISTER */
-	pid_t tid;	     /* of ROOT_STACK; else 0 */
+	pid_t tid;	     /* thread of a ROOT_STACK; else 0 */
 };
 
 /* A word of a thread that is a root: the content of a register, or a stack pointer that leads into
@@ -59,8 +59,8 @@ struct root_threads {
  * registers with the call's arguments. 0, -ESRCH or -ENOMEM. Threads beyond 65,536 are left out:
  * their stacks count as those of running threads. Source: /proc/PID/task/TID/syscall. */
 int root_threads__read(pid_t pid, struct root_threads *ret);
-/* The first adds the stack pointer of a thread that does not run, the second the content of a
- * register. 0 or -ENOMEM. */
+/* root_threads__add_stack() adds the stack pointer of a thread that does not run;
+ * root_threads__add() adds the content of a register. 0 or -ENOMEM. */
 int root_threads__add_stack(struct root_threads *threads, pid_t tid, uint64_t sp);
 int root_threads__add(struct root_threads *threads, pid_t tid, uint64_t value);
 void root_threads__clear(struct root_threads *threads);

@@ -24,15 +24,16 @@ struct scan_view {
 };
 
 struct scan_task {
-	/* Runs in the sandboxed child after the blocks were found. It cannot open files or start
-	 * processes. The parent reads from scan__stream() what fn writes to out. */
+	/* Runs in the sandboxed child after the blocks were found. There it cannot open files or
+	 * start processes. The parent reads from scan__stream() what fn writes to out. */
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
-	double patience_s;		      /* for the whole scan; 0: SCAN_PATIENCE_S */
-	uint64_t max_memory;		      /* of the child, bytes; 0: SCAN_MAX_MEMORY */
-	size_t max_out_bytes;		      /* that fn may write; 0: SCAN_MAX_OUT */
-	const struct stream_waiting *waiting; /* NULL: nobody */
+	double patience_s;    /* for the whole scan; 0: SCAN_PATIENCE_S */
+	uint64_t max_memory;  /* of the child, bytes; 0: SCAN_MAX_MEMORY */
+	size_t max_out_bytes; /* most bytes that fn may write; 0: SCAN_MAX_OUT */
+	/* called while the parent waits; NULL: nothing is called */
+	const struct stream_waiting *waiting;
 };
 
 #define SCAN_PATIENCE_S 60.0

@@ -36,7 +36,7 @@ struct shapes {
 	const struct blocks *blocks;
 	struct first_words words;
 	struct referrers referrers;
-	struct look *looks; /* by label; size 0: no such block is in use */
+	struct look *looks; /* by label; size 0: the label's block is not in use */
 	struct table sizes; /* of looks: one entry per size */
 	struct shape_list fine, rough;
 	uint32_t *shape_of; /* by label */
@@ -58,7 +58,7 @@ static uint32_t *slot_of_size(const struct shapes *s, uint64_t size)
 
 _Static_assert(REFERRERS_SIZES >= LOOK_LARGE, "all plain blocks may have a colour");
 
-/* The class of a shape. A plain block to which no block points tells nothing. */
+/* The class of a shape. A plain block to which no block points is SHAPE_ALONE: it tells nothing. */
 static enum shape_class class_of(const struct shape *shape)
 {
 	enum shape_class shape_class = look__class(&shape->look);

@@ -227,7 +227,7 @@ static int receive(struct looking *l, struct stream *stream)
 
 	if (!err && !is_sound(&r, l->recheck ? 0 : l->options->choice.n_addrs))
 		err = -ECHILD;
-	if (!err) /* the end, after which the child's exit status counts */
+	if (!err) /* the stream must end here; then the child's exit status counts */
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;

@@ -27,7 +27,7 @@
 
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
-	const uint64_t *addrs; /* of blocks, or of bytes within them */
+	const uint64_t *addrs; /* addresses of blocks, or of bytes within them */
 	/* NULL, or the requested size of each block. Then a block counts only if it begins at the
 	 * address and has at least this size. */
 	const uint64_t *sizes;
@@ -41,7 +41,7 @@ struct why_choice {
 struct why_options {
 	struct why_choice choice;
 	unsigned int scans; /* `least` of rounds__begin(); 0: ROUNDS_LEAST */
-	double apart_s;	    /* between the beginnings of two scans; 0: WHY_APART_S */
+	double apart_s;	    /* from the beginning of a scan to that of the next; 0: WHY_APART_S */
 	double patience_s;  /* for one scan; 0: SCAN_PATIENCE_S */
 	/* no scan begins that would end after this time, unless `scans` needs it; 0: no limit */
 	double within_s;
@@ -56,7 +56,8 @@ struct why_options {
 	 * and `registers` are ignored. 0: the process runs. */
 	unsigned int freeze_ms;
 	void *ctx;
-	const struct stream_waiting *waiting; /* NULL: nobody */
+	/* called while a scan runs; NULL: nothing is called */
+	const struct stream_waiting *waiting;
 };
 
 /* What became of a block that was asked for. */
@@ -82,7 +83,7 @@ struct why_sums {
 	/* If there was no time for more scans: how many blocks the last scan still took off the
 	 * list of lost ones. If it is not 0, the list may contain blocks that are not lost. */
 	uint64_t unsettled;
-	uint64_t pointers;    /* between blocks, that were stored */
+	uint64_t pointers;    /* stored pointers between blocks */
 	uint64_t late_beyond; /* pointers to late blocks (late.h), for which there was no room */
 	uint64_t root_bytes, unread_bytes;
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
@@ -110,11 +111,12 @@ struct why_block {
 struct why {
 	struct why_sums sums;
 	unsigned int scans;
-	double scan_s;		/* the longest scan */
-	double pause_s;		/* how long the process was stopped; 0: it was not */
-	double seconds;		/* all scans, with the time between them */
-	size_t threads_running; /* in the last scan; their whole stacks were roots */
-	bool registers;		/* the registers of threads were known */
+	double scan_s;	/* time of the longest scan */
+	double pause_s; /* how long the process was stopped; 0: it was not */
+	double seconds; /* time of all scans, with the pauses between them */
+	/* threads that ran in the last scan; their whole stacks were roots */
+	size_t threads_running;
+	bool registers; /* the registers of threads were known */
 
 	struct leak_group *groups; /* by bytes, descending */
 	size_t n_groups;
@@ -126,7 +128,7 @@ struct why {
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
-	struct maps maps; /* of the last full scan; they name the roots */
+	struct maps maps; /* the maps of the last full scan, which are needed to name roots */
 };
 
 /* Finds out why blocks of pid still exist. 0; -ESRCH; -ENOENT: no allocator that can be read;

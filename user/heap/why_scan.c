@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* One scan, in the sandboxed child. Writes struct why_sums, struct why_counts, and the arrays whose
- * lengths these counts are. */
+/* One scan, in the sandboxed child. Writes struct why_sums, struct why_counts, and the arrays that
+ * struct why_counts counts. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,7 +135,7 @@ static int choose(struct scanned *s)
 	const struct numbers *numbers = &s->reach.numbers;
 	struct choosing choosing = {.s = s, .fn = note_size};
 	size_t kept = 0;
-	/* a block may have the size, and be of a class, too */
+	/* a block may be chosen by its size and also by its class */
 	size_t room = ((choice->size != 0) + (choice->n_vtables != 0)) * (size_t)numbers->n;
 
 	s->chosen.numbers = calloc(room + choice->n_addrs + 1, sizeof(*s->chosen.numbers));
