@@ -168,8 +168,7 @@ struct abi_stack {
 /* How to find the frames of CPython in a process. Offsets are in bytes. */
 struct abi_python {
 	__u64 eval_start, eval_end; /* addresses of the function that runs Python's code */
-	__u64 cold_start, cold_end; /* of its rarely executed part, which the compiler has moved
-				     * away */
+	__u64 cold_start, cold_end; /* addresses of the part of it that is rarely executed */
 	/* address of the pointer to the state of the thread that holds the lock of the interpreter;
 	 * 0: this version has none */
 	__u64 current;
@@ -263,7 +262,7 @@ struct abi_file_part {
 
 /* The unwind table of a part of a file. It is valid until the file changes. */
 struct abi_file_table {
-	__u64 size;	 /* of the file, bytes */
+	__u64 size;	 /* the file's size, bytes */
 	__u64 changed_s; /* the file's time of change (ctime), which nobody can set */
 	__u32 changed_ns;
 	__u32 number; /* the table's number */
@@ -482,7 +481,7 @@ struct abi_region_call {
 	__u64 addr, len;
 	/* mremap: what was mapped before; brk: old_addr is the old break */
 	__u64 old_addr, old_len;
-	__u64 flags;		 /* of mmap and mremap, as given */
+	__u64 flags;		 /* as given to mmap or mremap */
 	__u64 entry_ns, exit_ns; /* CLOCK_MONOTONIC */
 	/* zero: no stack. The call only gives memory back, or the stack was lost (counted). */
 	struct abi_stack_key stack;
@@ -519,8 +518,8 @@ struct abi_borrower {
 
 /* A process's state on one CPU. */
 struct abi_process_cpu {
-	/* id of the process that this state belongs to. If another process looks here, it has not
-	 * run on this CPU yet */
+	/* id of the process that this state belongs to. A process that finds another id here has
+	 * not run on this CPU yet */
 	__u32 process;
 	__u32 pad;
 	/* bytes to the next sample; meaningless unless drawn for the process's interval */
@@ -571,7 +570,8 @@ enum abi_event_kind {
 	EVENT_VICTIM,
 };
 
-/* abi_event.death: the number of the signal that ended the process (0: none did), and */
+/* Bits of abi_event.death. The low bits are the number of the signal that ended the process; 0:
+ * none did. */
 #define ABI_DEATH_SIGNAL 0x7f
 #define ABI_DEATH_OOM	 0x100 /* the kernel had chosen it as a victim when memory was short */
 
@@ -597,8 +597,8 @@ struct abi_thread {
 /* The last call of a thread into a function that may hand over to another one by a tail jump. */
 struct abi_outer_call {
 	__u64 sp, ret, size;
-	__u64 vaddr;	/* of the function: it does not hand over to itself */
-	__u64 inner_sp; /* of the last call inside it to a function that may hand over as well; 0:
+	__u64 vaddr;	/* the function's: it does not hand over to itself */
+	__u64 inner_sp; /* sp of the last call inside it to a function that may hand over, too; 0:
 			 * none */
 	/* The call under way into a function that wraps (WRAPS_AWAITED); wrap_sp 0: none. */
 	__u64 wrap_sp, wrap_ret;
@@ -612,8 +612,8 @@ struct abi_running {
 	__u64 turn;	/* the thread's number, and how often it had left a CPU by then */
 	__u64 start_ns; /* when the thread began: no other thread of its number began then */
 	__u64 changes;	/* the global counter `changes` as it was then (bpf/maps.bpf.h) */
-	__u64 interval; /* of its process */
-	__u64 outer_sp; /* of its abi_outer_call; 0: it has none */
+	__u64 interval; /* its process's sampling interval */
+	__u64 outer_sp; /* sp of its abi_outer_call; 0: it has none */
 	__u32 process;
 	__u32 pad;
 };

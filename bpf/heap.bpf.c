@@ -357,18 +357,18 @@ static __always_inline void pass_inner(struct abi_process_cpu *cpu, const struct
 /* --- what realloc adds ---
  *
  * In windows most of a block's reallocs happen unseen. So at a realloc that is seen, the size of
- * the old block must be found in that moment. glibc keeps a block's size in front of the block:
- * rounded up to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses,
- * which header_bytes() subtracts. The sizes of both blocks, old and new, are taken from their
- * headers, so that the growth adds up correctly over many reallocs. Other allocators keep the size
- * where it cannot be read cheaply. With them the old size is known only if the block was sampled in
- * this same window. A target that writes into the header itself falsifies only its own profile; the
- * new block's size must fit what was asked for. */
+ * the old block must be found at once. glibc keeps a block's size in front of the block: rounded up
+ * to a multiple of 16, or to whole pages. It includes the bytes that glibc itself uses, which
+ * header_bytes() subtracts. The sizes of both blocks, old and new, are taken from their headers, so
+ * that the growth adds up correctly over many reallocs. Other allocators keep the size where it
+ * cannot be read cheaply. With them the old size is known only if the block was sampled in this
+ * same window. A target that writes into the header itself falsifies only its own profile; the new
+ * block's size must fit what was asked for. */
 
 #define HEADER_FLAGS   7ULL
 #define HEADER_MMAPPED 2ULL
 #define MAX_BLOCK      (1ULL << 47)
-#define MAX_ROUNDING   (4ULL << 20) /* to huge pages */
+#define MAX_ROUNDING   (4ULL << 20) /* bytes, at most: to huge pages */
 
 /* The bytes that the block at addr has room for, by its header; 0: it has no such header. */
 static __always_inline __u64 header_bytes(__u64 addr)

@@ -45,7 +45,7 @@ struct unwind {
 	__u32 may_ask; /* ask_mapping() may be called */
 	/* a frame whose file has no table yet was crossed by frame pointer */
 	__u32 guessed;
-	/* of python.bpf.h: */
+	/* the state of python.bpf.h: */
 	__u32 python_known; /* python_frame was looked for */
 	__u32 python_runs;  /* the next steps go through Python's frames */
 	__u32 python_first; /* the next Python frame takes the native frame's place */
