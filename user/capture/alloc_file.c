@@ -31,7 +31,7 @@
 #include "elf/forward.h"
 #include "elf/image.h"
 
-#define MAX_UNWIND_ROWS (4u << 20) /* for finding exits */
+#define MAX_UNWIND_ROWS (4u << 20) /* at most, to find exits */
 #define MAX_KEPT_BYTES	(8u << 20)
 
 struct alloc_files {
@@ -311,7 +311,7 @@ static int end_part(struct reader *r)
 	struct alloc_part *part = r->part;
 	int rc = 0;
 
-	r->file->n_parts++; /* so that it is freed */
+	r->file->n_parts++; /* counted now, so that it is freed on failure */
 	for (size_t i = 0; i < part->n_offers; i++)
 		part->offers[i].leads_to = hands_over(r, i);
 	for (size_t i = 0; i < part->n_offers && !rc; i++)

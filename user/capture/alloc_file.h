@@ -23,7 +23,7 @@
 struct alloc_extra {
 	const char *file; /* a path or (no slash) the last part of one; "exe": the program */
 	const char *symbol;
-	struct abi_func func; /* as in the table of functions */
+	struct abi_func func; /* how to read its calls, as in the table of functions */
 };
 
 #define ALLOC_NOWHERE SIZE_MAX
@@ -36,7 +36,7 @@ struct alloc_offer {
 	uint64_t bytes;	      /* size of its code; 0: unknown */
 	struct probe_site site;
 	struct code_place insn;	    /* the probed instruction */
-	size_t first_exit, n_exits; /* in alloc_part.exits: its ret instructions if it may throw */
+	size_t first_exit, n_exits; /* its ret instructions in alloc_part.exits, if it may throw */
 	/* Index of the function of the same part to which this one only hands its calls over. That
 	 * function is probed instead. ALLOC_NOWHERE: there is none. */
 	size_t leads_to;
@@ -59,7 +59,7 @@ struct alloc_part {
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
 	struct abi_object object; /* how to recognize its calls to itself */
-	/* code, besides the offers, that takes memory from the kernel for it */
+	/* other code by which the allocator takes memory from the kernel */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
 };

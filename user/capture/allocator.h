@@ -28,7 +28,7 @@ struct alloc_point {
 /* An allocator in a file. A file that is linked statically may hold several. */
 struct allocator {
 	const char *family; /* "glibc"; static */
-	char *path;	    /* as the process names the file */
+	char *path;	    /* the file's path, as the process has it */
 	int fd;		    /* the open file */
 	struct file_id file;
 	struct alloc_point *points;
@@ -59,7 +59,7 @@ const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
 struct alloc_unseen {
 	const char *family; /* "pymalloc"; static. NULL: there is none */
 	struct file_id file;
-	char text[512]; /* for people: which, why, and what follows */
+	char text[512]; /* for people: the pool, the reason and the consequence */
 };
 
 /* The allocators of one process, and the files that were looked at. */

@@ -35,7 +35,7 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 
 /* Rare calls: each allocation and its free come this long after the last pair. */
 #define RARE_CALLS    50
-#define RARE_LEFT_OUT 2 /* the longest pairs */
+#define RARE_LEFT_OUT 2 /* so many of the longest pairs are left out */
 #define RARE_SPIN_NS  1e6
 /* The cost of a pair rises with the time t since the last pair, like 1 - exp(-(t - RARE_FROM_NS) /
  * RARE_NS). The reason is that other code gradually evicts the kernel's code and data from the

@@ -28,7 +28,7 @@ struct capture_drain;
 struct capture_options {
 	uint64_t interval;	/* mean bytes between samples, 1 .. ABI_MAX_INTERVAL; 1: exact */
 	int kind;		/* enum probe_kind, or -1: the best that works */
-	uint32_t max_processes; /* at a time; 0 = 64 */
+	uint32_t max_processes; /* traced at a time; 0 = 64 */
 	uint32_t max_live;	/* live samples; 0 = 1,048,576 */
 	uint32_t max_stacks;	/* distinct stacks; 0 = 65,536 */
 	uint32_t max_sites;	/* stack and process pairs; 0 = 131,072 */
@@ -146,7 +146,7 @@ struct capture_refusal {
 	pid_t pid; /* 0: in all processes */
 	struct file_id file;
 	const char *family; /* the allocator's; static */
-	uint64_t vaddr;	    /* of the function; 0: a ret instruction was refused */
+	uint64_t vaddr;	    /* the function's; 0: a ret instruction was refused */
 	bool whole; /* the whole allocator is not traced; else only the function is missing */
 	/* the file was released: its inode number may belong to another file now */
 	bool gone;

@@ -74,11 +74,11 @@ struct capture_closing {
 
 /* The unwind tables in the kernel. */
 struct unwind_store {
-	struct unwind_entry *entries; /* by the index of the binary */
+	struct unwind_entry *entries; /* indexed by the binary's index */
 	size_t n_entries;
 	struct unwind_user *users; /* one per process */
 	size_t n_users;
-	size_t n_chunks, max_chunks; /* of all tables */
+	size_t n_chunks, max_chunks; /* chunks of all tables */
 	uint64_t clock;		     /* advances by 1 when a table loses its last user */
 	uint32_t refused;	     /* number of files without room so far */
 	struct unwind_part *parts;   /* ascending by key */
@@ -96,7 +96,8 @@ struct capture {
 	unsigned patience_ms; /* the keeper's usual patience */
 	enum probe_kind kind;
 	struct known_object objects[ABI_MAX_OBJECTS];
-	uint32_t n_objects, n_funcs; /* entries ever in use; a function of role 0 is free */
+	uint32_t n_objects, n_funcs; /* entries that were ever in use; a function's entry with role
+				      * 0 is free */
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;

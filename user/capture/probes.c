@@ -361,7 +361,7 @@ static int note_refusals(struct capture *c, const struct allocator *a, const str
 
 /* The functions of an allocator that are to be probed now. */
 struct wanted {
-	struct capture_offsets offsets; /* by the programs that they need */
+	struct capture_offsets offsets; /* their places, by the programs that they need */
 	const struct alloc_point *points[ABI_MAX_FUNCS];
 	uint32_t indices[ABI_MAX_FUNCS], n;
 	int object;

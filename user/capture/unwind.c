@@ -32,8 +32,8 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 /* What is known of one binary's table. */
 struct unwind_entry {
 	bool tried;	   /* the table was built once: n_chunks and base are known */
-	uint32_t n_chunks; /* of the table; 0: the file has none */
-	uint32_t number;   /* of the table in the kernel; 0: not loaded */
+	uint32_t n_chunks; /* chunks of the table; 0: the file has no table */
+	uint32_t number;   /* the table's number in the kernel; 0: not loaded */
 	uint64_t base;	   /* vaddr at which the table's pcs begin */
 	uint32_t users;	   /* processes that map the binary */
 	uint64_t let_go;   /* when its last user went, by the store's clock */
