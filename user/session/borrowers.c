@@ -19,7 +19,7 @@
 
 struct borrower {
 	pid_t pid;
-	uint32_t process; /* of the target, in the kernel's tables */
+	uint32_t process; /* the target's number in the kernel's tables */
 	uint64_t cpu_ns;  /* counted so far */
 	bool there;
 };

@@ -16,8 +16,8 @@
 #include "proc/process.h"
 #include "session/books.h"
 
-#define SAMPLES_WANTED 1000 /* in a window */
-#define CALLS_PAID     2000 /* in a window: sampling all of them costs less than opening it */
+#define SAMPLES_WANTED 1000 /* per window */
+#define CALLS_PAID     2000 /* in a window: sampling so many calls costs less than opening it */
 /* where tracing costs less than its budget, this share of the budget may be spent on samples */
 #define SAMPLES_SHARE 0.25
 #define MIN_INTERVAL  64
@@ -484,7 +484,7 @@ static const struct pace_ops ops = {
 static double regions_allowed_ns(const struct session *s, const struct target *t, double cpu_ns,
 				 double wall_ns)
 {
-	/* as in windows.h */
+	/* the same formula as in windows.h */
 	double steady = s->max_steady_overhead * fmax(cpu_ns, s->scheduler.spare * wall_ns);
 
 	if (!(s->what & WHAT_HEAP))

@@ -117,10 +117,10 @@ struct target {
 	 * looked for */
 	struct region_source *regions;
 	struct region_book book;
-	/* its writable anonymous mappings, when last read; 0: not known */
+	/* size of its writable anonymous mappings, when last read; 0: not known */
 	uint64_t heap_bound_bytes;
 	struct resident_pieces resident; /* measured at the end of the run, if that was asked for */
-	struct series region_series;	 /* of the regions that its stacks hold */
+	struct series region_series;	 /* snapshots of what its stacks hold in regions */
 	/* when regions became too costly to follow, monotonic; 0: never */
 	uint64_t regions_stopped_ns;
 	uint64_t withdrawals_before; /* withdrawals of all probes before it became a target */

@@ -14,7 +14,7 @@
 
 /* Finds targets by pid, and by their number in the kernel's tables. */
 struct target_index {
-	struct table by_pid, by_process; /* of entries */
+	struct table by_pid, by_process; /* indices of entries */
 	struct target_entry *entries;	 /* owned; in the order in which they came */
 	size_t n, room;
 	size_t n_gone;	  /* entries whose target has been removed */
@@ -42,7 +42,7 @@ struct session {
 	struct target *
 		*targets; /* targets that are traced, or have ended and are still to be reported */
 	size_t n_targets, room;
-	struct target_index index; /* of these: find.c */
+	struct target_index index; /* finds these targets: find.c */
 	size_t n_met;		   /* number of all targets so far, also of those that left nothing
 				    * to report */
 	/* True: probes are in the files, and act in all processes that run these files; the kernel
@@ -77,11 +77,12 @@ struct session {
 	uint64_t n_withdrawals; /* how often all probes were taken out, as memtrace was held up */
 	uint64_t withdrawn_ns;	/* for how long they were out, in all */
 	uint64_t interval;
-	bool interval_given;	    /* by the user: continuous tracing must use it */
+	bool interval_given;	    /* the user gave it: continuous tracing must use it */
 	double max_overhead;	    /* share of a target's CPU time, in windows; 0: no limit */
-	double max_steady_overhead; /* the same, traced continuously */
+	double max_steady_overhead; /* the same, for continuous tracing */
 	double max_host_overhead;   /* share of the machine's CPU time; 0: no limit */
-	double favoured_overhead;   /* as max_overhead, of favoured processes; 0: none is */
+	double favoured_overhead;   /* as max_overhead, for favoured processes; 0: none is
+				     * favoured */
 	struct scheduler scheduler; /* used if there is a limit */
 	/* when the session was opened (0: not known), and the machine's idle time until then */
 	uint64_t opened_ns, opened_idle_ns;
@@ -104,12 +105,12 @@ struct session {
 	bool forget_ended;	      /* as in the options */
 	uint64_t foresee_next_ns;     /* when profiles__foresee() is due */
 	char no_returns[160];	      /* why there are no return probes; "": there are */
-	enum session_region_place region_place; /* as chosen in the end */
+	enum session_region_place region_place; /* where regions are seen */
 	char region_text[256];
 	struct abi_region_call *orphans; /* calls of processes that are not known yet */
 	size_t n_orphans;
 	uint64_t settle_next_ns;
-	struct series series;  /* of all sites; not with everywhere */
+	struct series series;  /* snapshots of all sites; none with everywhere */
 	struct paused *paused; /* active.c */
 	size_t n_paused;
 	uint64_t paused_look_ns;    /* when to check next if they are alive */

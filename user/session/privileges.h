@@ -51,8 +51,8 @@ int privileges__limit(enum privileges_phase phase, const struct privileges_use *
 		      struct error *err);
 
 /* Starts the process that opens targets' files (base/far.h), with the capabilities for that. Call
- * it after privileges__limit(), and before memtrace holds anything. 0, or negative errno with
- * err. */
+ * it after privileges__limit(), and before memtrace has descriptors that this process must not keep
+ * open. 0, or negative errno with err. */
 int privileges__begin_files(struct error *err);
 
 /* wanted: makes CAP_DAC_OVERRIDE effective, to write files where this user may not; else gives it

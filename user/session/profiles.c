@@ -18,9 +18,9 @@
 /* The tables are also read if even one process ended this long ago, because its files are held
  * until its profile is made. */
 #define SETTLE_LATE_NS 10000000000
-/* session__await_gap() waits at most this long for a gap between windows, */
+/* session__await_gap() waits at most this long for a gap between windows */
 #define GAP_WITHIN_NS 1000000000
-#define GAP_LOOK_MS   5 /* and checks this often if there is one */
+#define GAP_LOOK_MS   5 /* how often it checks for a gap */
 /* With session_options.victims: how often the blocks of processes in windows are checked. This
  * takes at most one FORESEE_SHARE-th of memtrace's time. */
 #define FORESEE_EVERY_NS  500000000

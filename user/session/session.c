@@ -106,8 +106,8 @@ static void learn_python(struct session *s, const struct capture_table *sites)
 	}
 }
 
-/* Notes from time to time how much the processes, and their sites, hold. Not the sites with probes
- * for all processes: reading their tables again and again takes too long. */
+/* Notes from time to time how much the processes, and their sites, hold. With probes for all
+ * processes, sites are left out, because reading their table again and again takes too long. */
 static void watch_growth(struct session *s)
 {
 	_cleanup_(capture_table__free) struct capture_table sites = {};

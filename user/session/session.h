@@ -27,10 +27,10 @@ struct session_selection {
 	/* the process must have one of these names (as the kernel keeps them: 15 bytes) */
 	const char *const *comms;
 	size_t n_comms;
-	const uint32_t *users; /* it must have one of these effective user ids */
+	const uint32_t *users; /* the process must have one of these effective user ids */
 	size_t n_users;
 	const char *exe;	     /* glob that the program's path must match; NULL: any */
-	const struct cgroup *cgroup; /* in it or below; NULL: any */
+	const struct cgroup *cgroup; /* the process must be in it, or below; NULL: any */
 };
 
 /* What is profiled: any of these together. */
@@ -44,7 +44,7 @@ enum session_what {
 enum session_victims {
 	VICTIMS_NONE,
 	VICTIMS_OF_MEMORY, /* the kernel has killed them because memory was short */
-	/* these, and who was ended by SIGKILL or by a signal that dumps core: killed, or crashed */
+	/* these, and processes that SIGKILL or a signal that dumps core has ended */
 	VICTIMS_ALL,
 };
 
@@ -207,7 +207,7 @@ struct session_status {
 			      * when unknown */
 	double cpu_cores;    /* how many cores the targets use, on the average since the start */
 	size_t running;	     /* targets that have not ended */
-	size_t windowed;     /* of all, those that are traced in windows at present */
+	size_t windowed;     /* all targets that are traced in windows at present */
 };
 void session__status(struct session *session, struct session_status *ret);
 

@@ -207,7 +207,7 @@ static unsigned char *mark_of(struct session *s, const struct map_entry *e)
 	return e->executable && e->file.inode ? binaries__mark(s->binaries, &e->file) : NULL;
 }
 
-/* Has one of the target's files not been looked through for allocators yet? */
+/* Has one of the target's files not been searched for allocators yet? */
 static bool new_files(struct session *s, const struct target *t)
 {
 	for (size_t i = 0; i < t->maps.n; i++) {
@@ -219,8 +219,8 @@ static bool new_files(struct session *s, const struct target *t)
 	return false;
 }
 
-/* Marks all of the target's files as looked through. unknown: the path of the file whose malloc is
- * not known, or "". */
+/* Marks all of the target's files as searched. unknown: the path of the file whose malloc is not
+ * known, or "". */
 static void mark_files(struct session *s, const struct target *t, enum file_mark as,
 		       const char *unknown)
 {
@@ -629,7 +629,7 @@ static uint64_t began_ns(const struct target *t)
 }
 
 /* Was one of the target's files without probes when the target began? Perhaps that file was never
- * looked through for allocators, or could not be opened any more. */
+ * searched for allocators, or could not be opened any more. */
 static bool was_late(struct session *s, const struct target *t)
 {
 	uint64_t since_ns;
