@@ -16,7 +16,7 @@
 #include "proc/container.h"
 
 /* Descriptors of the server process. */
-#define FEED_FD	 3 /* its end of the pair of sockets */
+#define FEED_FD	 3 /* the server's end of the pair of sockets */
 #define GUARD_FD 4 /* memory file with its TLS key and token (agent/guard.h) */
 #define FIRST_FD 5 /* the first socket that it listens on */
 

@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #define GUARD_TOKEN_LEAST 16	    /* characters */
-#define GUARD_TOKEN_MOST  4096	    /* the same */
+#define GUARD_TOKEN_MOST  4096	    /* characters */
 #define GUARD_PEM_MOST	  (1 << 16) /* bytes of a file */
 
 /* Owned texts; NULL: not asked for. cert and key (PEM): both or none. */

@@ -136,7 +136,7 @@ static int open_unix(const char *path, struct listener *ret, struct error *err)
 	if (!rc && fd < 0)
 		rc = -errno;
 	if (!rc) {
-		mask = umask(0117); /* of 0777 */
+		mask = umask(0117); /* leaves 0660 of 0777 */
 		rc = bind(fd, (const struct sockaddr *)&address, sizeof(address)) ? -errno : 0;
 		umask(mask);
 	}

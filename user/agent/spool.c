@@ -22,7 +22,7 @@
 
 #define OPEN_S	2.0 /* for the child to open the directory, while the start waits */
 #define CLOSE_S 5.0 /* for the child to write the rest, while we wait */
-/* Of mt-spool */
+/* Descriptors of mt-spool. */
 #define SOCKET_FD 3
 #define DIR_FD	  4
 
