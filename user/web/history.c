@@ -8,7 +8,7 @@
 #include "base/search.h"
 
 #define MOST	    32 /* only so many of the latest moments count */
-#define ONSET_LEAST 5  /* moments: enough for a level, a slope, a time and their error */
+#define ONSET_LEAST 5  /* moments: enough to find a level, a slope and a time, and their errors */
 #define NS_PER_S    1e9
 
 static int by_id(const void *a, const void *b)

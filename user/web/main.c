@@ -26,14 +26,14 @@
 #include "web/intake.h"
 #include "web/reply.h"
 
-#define CONNECTIONS	 200 /* at a time, of each listening socket */
+#define CONNECTIONS	 200 /* connections of each listening socket, at a time */
 #define CONNECTION_BYTES (32 << 10)
 #define CONNECTION_S	 15 /* after which a silent connection is closed */
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
 #define CROWDED_S	 5  /* the same, while over half of the socket's connections are in use */
 #define MEMORY_BYTES	 (1ULL << 30)
 #define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-#define IGNORED_BYTES	 (1 << 20) /* of a body that is too large; then the connection is closed */
+#define IGNORED_BYTES	 (1 << 20) /* read of a too large body before the connection is closed */
 
 /* A request while it comes in. */
 struct incoming {
@@ -48,7 +48,8 @@ struct incoming {
 /* What the server needs to answer requests of one listening socket. */
 struct entrance {
 	struct site *site;
-	const struct guard *guard; /* of TCP; NULL: a unix socket, which browsers do not reach */
+	const struct guard *guard; /* what guards a TCP socket; NULL: a unix socket, which browsers
+				    * do not reach */
 	size_t n_clients;
 };
 

@@ -15,7 +15,7 @@
 #include "web/reply.h"
 
 #define MOST_GROUPS 100
-#define MOST_STACKS 5 /* in each group, of the process that holds most */
+#define MOST_STACKS 5 /* per group: stacks of the process that holds most */
 #define MOST_POOLS  8 /* thread pools of each group */
 
 struct pool_sum {

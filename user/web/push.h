@@ -15,7 +15,7 @@
 #include "web/push_queue.h"
 #include "web/store.h"
 
-#define PUSH_STACKS 10000 /* of one profile: Pyroscope takes 16,000 samples */
+#define PUSH_STACKS 10000 /* that are sent of one profile: Pyroscope takes 16,000 samples */
 
 enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_KINDS };
 

@@ -10,8 +10,8 @@
 
 #include "base/backoff.h"
 
-#define PUSH_REQUESTS	  1000	      /* in one queue */
-#define PUSH_BYTES	  (16u << 20) /* of their bodies */
+#define PUSH_REQUESTS	  1000	      /* requests in one queue */
+#define PUSH_BYTES	  (16u << 20) /* bytes of their bodies */
 #define PUSH_AT_ONCE	  4	      /* requests under way at a time, while the receiver answers */
 #define PUSH_ATTEMPTS	  10	      /* to send one request */
 #define PUSH_WAIT_S	  1.0	      /* after the first failure; doubled with each further one */
@@ -24,7 +24,7 @@
 	X(ATTEMPTS, "attempts")	    /* PUSH_ATTEMPTS were in vain */                               \
 	X(REFUSED, "refused")	  /* the receiver said never: a status like 400, or a redirect */  \
 	X(TOO_LARGE, "too_large") /* larger than the whole queue */                                \
-	X(NO_MEMORY, "no_memory") /* it could not be made */
+	X(NO_MEMORY, "no_memory") /* the request could not be made */
 
 enum push_drop {
 #define X(id, name) PUSH_DROP_##id,

@@ -41,16 +41,16 @@ struct request {
 };
 
 struct reply {
-	unsigned status; /* of HTTP */
+	unsigned status; /* HTTP's status */
 	const char *type;
 	const char *file;     /* a browser saves the body under this name; NULL: it shows the
 			       * body */
-	const char *location; /* of a redirect, relative; owned by the buffer below */
+	const char *location; /* target of a redirect, relative; points to `where` */
 	bool pprof_error;     /* as Go's handlers say it: X-Go-Pprof: 1 */
 	char *body;	      /* owned; NULL: it is empty */
 	size_t size;
 	FILE *stream; /* while it is written */
-	size_t room;  /* of the body, while it is written */
+	size_t room;  /* allocated bytes of the body, while it is written */
 	int error;    /* of writing the body: negative errno */
 	char where[64];
 	/* What the request waits for; the caller owns it. There is no answer yet: answer the
@@ -92,7 +92,7 @@ void reply__say(struct reply *reply, unsigned status, const char *fmt, ...)
 /* Makes the whole answer say that the body could not be written, and why. */
 void reply__fail(struct reply *reply, int error);
 
-/* Writes text so that it is nothing but text in HTML, in element and attribute. */
+/* Writes text, escaped for elements and attributes of HTML. */
 void put_html(FILE *to, const char *text);
 
 /* A sink for such text. */
@@ -108,7 +108,7 @@ int page_process(const struct site *site, const struct process *process, FILE *t
 int page_deaths(const struct site *site, FILE *to);
 int list_deaths(const struct site *site, FILE *to);  /* JSON */
 int list_targets(const struct site *site, FILE *to); /* JSON */
-/* of http_sd, JSON */
+/* for http_sd of Prometheus, JSON */
 int list_discovery(const struct site *site, const struct request *request, FILE *to);
 /* open: OpenMetrics; else the text format of Prometheus. only: the metrics of this process, and
  * none of the agent itself; NULL: all metrics. */

@@ -24,7 +24,7 @@ struct route {
 	struct site *site;
 	const struct request *request;
 	struct reply *reply;
-	const struct process *process; /* of paths below /pid/N/ */
+	const struct process *process; /* process N, for paths below /pid/N/ */
 };
 
 /* A decimal number, and nothing else. */

@@ -17,14 +17,14 @@
 #define STORE_PROCESSES 4096
 #define STORE_ENDED	64	    /* processes that have ended and are still shown */
 #define STORE_KEPT	20	    /* snapshots of each process */
-#define STORE_BYTES	(64u << 20) /* of all snapshots, as files */
-#define STORE_PROFILE	(32u << 20) /* of one profile */
+#define STORE_BYTES	(64u << 20) /* bytes of all snapshots, at most */
+#define STORE_PROFILE	(32u << 20) /* bytes of one profile, at most */
 #define STORE_STACKS	32	    /* stacks of each process that have a number */
 #define STORE_POOLS	16	    /* thread pools of each process: those that hold most */
 
 /* A profile as encode_pprof() has written it. */
 struct snapshot {
-	unsigned id; /* of the process's snapshots: 1, 2, ... */
+	unsigned id; /* counts the process's snapshots: 1, 2, ... */
 	uint64_t taken_ns;
 	char *file; /* owned */
 	size_t size;
@@ -44,7 +44,7 @@ struct pool {
 	/* the name without these digits; any bytes. "": all other threads, and those without a
 	 * name */
 	char name[16];
-	uint64_t id; /* in moments */
+	uint64_t id; /* its id in moments */
 	double live_bytes;
 	struct growth growth; /* recent growth: history__growth() */
 };
@@ -91,10 +91,10 @@ struct process {
 	bool of_late;			   /* growth, or the growth of a stack, is recent growth */
 	struct stack stacks[STORE_STACKS]; /* half by live bytes, then half by growth */
 	size_t n_stacks;
-	struct pool pools[STORE_POOLS]; /* by live bytes */
+	struct pool pools[STORE_POOLS]; /* ordered by live bytes */
 	size_t n_pools;
 	struct rise rise;
-	struct snapshot pinned[3]; /* of the rise, if no longer among `kept` */
+	struct snapshot pinned[3]; /* snapshots of the rise that are no longer among `kept` */
 	size_t n_pinned;
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
@@ -122,7 +122,7 @@ struct store {
 	 * server began. */
 	struct inactive *inactive;
 	size_t n_inactive;
-	size_t bytes;	 /* of all snapshots */
+	size_t bytes;	 /* bytes of all snapshots */
 	uint64_t rounds; /* number of rounds that have ended */
 	/* Losses: snapshots that were deleted early or for which there was no room, profiles that
 	 * could not be read, processes for which there was no room. */
