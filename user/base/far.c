@@ -33,7 +33,7 @@
 #define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
 #define SLOW_SHARE 0.25	   /* share of the time that slow answers may take */
 #define BURST_MS   5000	   /* most time that slow answers may take at once */
-#define HURRIED_MS 200	   /* the same, while hurried */
+#define HURRIED_MS 200	   /* BURST_MS while hurried */
 
 struct request {
 	unsigned number;
@@ -110,7 +110,7 @@ static long waits(void)
 	return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_nvcsw;
 }
 
-/* Works for memtrace until memtrace closes its end. */
+/* Works for memtrace until memtrace closes the socket. */
 static void work_for(int sock)
 {
 	static struct request request;

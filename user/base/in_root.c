@@ -25,9 +25,9 @@ struct sought {
 	char path[8192];
 };
 
-/* Opens a handle on whatever has that name. The kernel returns EAGAIN if anything on the machine
- * was renamed while it walked over a "..". Usually this is chance, but an attacker can provoke it
- * again and again. So there are at most MAX_TRIES tries. */
+/* Opens an O_PATH descriptor of the file with that name, of whatever kind. The kernel returns
+ * EAGAIN if anything on the machine was renamed while it walked over a "..". Usually this is
+ * chance, but an attacker can provoke it again and again. So there are at most MAX_TRIES tries. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {

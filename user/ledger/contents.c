@@ -131,7 +131,7 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 	double now_s = net_clock__at(clock, now_ns), last_s = net_clock__at(clock, s->looked_ns);
 	_cleanup_free_ int *class = calloc(s->n_windows + 1, sizeof(*class));
 	_cleanup_free_ double *age = calloc(s->n_windows + 1, sizeof(*age));
-	/* net seconds since the last look, or since the window's end */
+	/* by window: net seconds since the last comparison, or since the window's end */
 	_cleanup_free_ double *since = calloc(s->n_windows + 1, sizeof(*since));
 	_cleanup_free_ bool *asked = calloc(s->n_blocks + 1, sizeof(*asked));
 	int rc;

@@ -16,8 +16,8 @@ static inline double weight_bytes(const struct abi_live *live)
  * (windowed_born__trust()). */
 double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
 
-/* Is it a block that realloc has made in a window? reallocs.h counts such blocks, so here they are
- * only followed. */
+/* Did realloc make the block in a window? reallocs.h counts such blocks, so here they are only
+ * followed. */
 static inline bool is_theirs(const struct survivors *s, const struct abi_live *live,
 			     uint32_t window)
 {

@@ -71,8 +71,8 @@ struct sizes {
 	bool early; /* the last entry came too early: the next one replaces it */
 };
 
-/* Adds the size now. If sizes come more often than once in period_ns (a second at first), only the
- * latest of them is kept. */
+/* Adds the present size. If sizes come more often than once in period_ns (a second at first), only
+ * the latest of them is kept. */
 void sizes__add(struct sizes *sizes, uint64_t now_ns, uint64_t bytes);
 
 /* Growth from one time to the other, bytes per second, linear between known sizes. NaN when the

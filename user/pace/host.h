@@ -14,8 +14,8 @@
  *
  * When a limit is exceeded, probes are removed from the code of all processes. From then on, a few
  * processes at a time have probes, for a window each (windows.h, which keeps the process's own
- * limit). The host's debt is what tracing has cost so far, less the share of the machine's time
- * that it may cost. No window is opened while the sum of this debt and the further cost expected of
+ * limit). The host's debt is the cost of tracing so far, less the allowed share of the machine's
+ * CPU time so far. No window is opened while the sum of this debt and the further cost expected of
  * open windows is above zero. So the windows together keep the limit on average.
  *
  * Whose turn it is: a process that has used no CPU time since its last turn has allocated nothing,

@@ -58,7 +58,7 @@ void pace__begin_window(struct scheduler *sc, struct paced *p);
 /* Begins to take the probes out. end_ns: when the window was over. */
 void pace__begin_close(struct scheduler *sc, struct paced *p, uint64_t end_ns);
 void pace__end_close(struct scheduler *sc, struct paced *p);
-/* Ends all windows whose probes are out by now, for one harvest. */
+/* Ends all windows whose probes are out by now, and harvests them together. */
 void pace__end_closes(struct scheduler *sc);
 void pace__forget_turn(struct scheduler *sc, const struct paced *p);
 /* Asks windows__step() what is to be done for the process now. Call it at windows.next_ns. */

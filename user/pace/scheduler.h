@@ -53,7 +53,7 @@ struct paced {
 	double noted_cost_ns, noted_felt_ns;
 };
 
-/* All get the ctx that scheduler__begin() was given. Times are monotonic. */
+/* All functions get the ctx of scheduler__begin(). Times are monotonic. */
 struct pace_ops {
 	/* ns */
 	uint64_t (*now_ns)(void *ctx);
@@ -84,8 +84,8 @@ struct pace_ops {
 	bool (*is_gone)(void *ctx, struct paced *process);
 	/* Tells when the process's window begins and when it is over. start_ns: the window begins
 	 * now, and the process's clock is to be read. (For the first window, start_ns is when
-	 * tracing began.) UINT64_MAX: the window is over, or probes are coming before a window
-	 * begins. What is seen from then on belongs to no window. */
+	 * tracing began.) UINT64_MAX: the window is over, or probes are being placed before a
+	 * window begins. Calls from then on belong to no window. */
 	void (*set_window)(void *ctx, struct paced *process, uint64_t start_ns);
 
 	/* Harvests windows that are over, or pieces of windows, from start_ns to end_ns. The
@@ -186,9 +186,9 @@ bool scheduler__may_favour(const struct scheduler *scheduler);
 
 /* The process gets more windows from now on, for PACE_FAVOUR_NS: tracing may cost it limits.favour,
  * and with shared probes it gets several times as many turns. The host's limit stays as it is. 0;
- * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than it has; -EALREADY: it
- * is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY: PACE_FAVOURED others
- * are favoured; -ESRCH: it has ended. */
+ * -ENOTSUP: limits.favour or the limits as a whole allow no more windows than the process has;
+ * -EALREADY: it is favoured, or its favour ended less than PACE_FAVOUR_REST_NS ago; -EBUSY:
+ * PACE_FAVOURED others are favoured; -ESRCH: it has ended. */
 int scheduler__favour(struct scheduler *scheduler, struct paced *process);
 
 /* Reads a process's totals, for a caller that wants its clock as of now. While a process waits for

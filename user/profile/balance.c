@@ -179,8 +179,7 @@ static int estimate_each(const struct windowed_run *run, struct windowed_stack *
 
 /* --- decisions on single stacks --- */
 
-/* Finds the stacks for which size_of() is largest, the largest first, and above 0. Returns how
- * many. */
+/* Finds the stacks with the largest size_of() above 0, the largest first. Returns their number. */
 static int choose_largest(const struct windowed_result *results, size_t n,
 			  double (*size_of)(const struct windowed_result *), size_t ret[ONE_BY_ONE])
 {

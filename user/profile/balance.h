@@ -57,11 +57,11 @@
  * stack. Its figures are a mixture of the two cases by that chance, and the difference between the
  * cases is part of their error.
  *
- * LIMITS. All live bytes may come to more than the mappings, or those in small blocks to more than
- * what is resident. Then the figures x_i, with errors d_i of their own and c_i in common, are moved
- * to the nearest ones that fit, by least squares. Let w_i be the share of x_i to which the limit
- * applies (1, or the share in small blocks). Let e be the bytes by which the sum of w_i x_i is too
- * high. Then
+ * LIMITS. The sum of live bytes may be above the size of the mappings, or the sum in small blocks
+ * above the resident memory. Then the figures x_i, with errors d_i of their own and c_i in common,
+ * are moved to the nearest ones that fit, by least squares. Let w_i be the share of x_i to which
+ * the limit applies (1, or the share in small blocks). Let e be the bytes by which the sum of w_i
+ * x_i is too high. Then
  *
  *	x_i' = x_i - e (d_i^2 w_i + c_i sum of c_j w_j) / (sum of d_j^2 w_j^2 + (sum of c_j w_j)^2).
  *

@@ -43,8 +43,8 @@ struct claim {
  * - Weights are 1 / traffic. In one stack hundreds of samples come and go between two profiles, and
  *   the next difference will be as large. In another stack ten samples come and none goes. So the
  *   first stack leaves most of the level to the second. Of the many ways to share the level, this
- *   one finds the slow leak among churn. A churning stack loses little by it: to hold at a sixth of
- *   the level, its difference need only be larger by half a standard deviation.
+ *   one finds the slow leak among churn. A churning stack loses little by this: to hold at a sixth
+ *   of the level, its difference need only be larger by half a standard deviation.
  *
  * Both rules depend on the sum of the two counts, not on how it is divided. Given the sum of two
  * counts, p has its usual distribution, so neither rule spoils the level. *ret_weights (may be

@@ -101,7 +101,7 @@ static struct estimate of_totals(double objects, double bytes, uint64_t interval
 	return e;
 }
 
-/* How many samples of equal weight are as good as this estimate. */
+/* The number of samples of equal weight that are worth as much as this estimate. */
 static double count_of(const struct estimate *e)
 {
 	double q = estimate__squares(e);

@@ -13,8 +13,8 @@
 
 #define DRAWING_MAX_FRAMES 128 /* of a stack: further frames, towards the leaf, are left out */
 
-/* Names stand for addresses. All members are private to drawing.c, except profile and thread: these
- * are arguments of profile__add_live...(). */
+/* A profile that is being drawn. Frames have names in place of addresses. All members are private
+ * to drawing.c, except profile and thread: these are arguments of profile__add_live...(). */
 struct drawing {
 	struct profile *profile;
 	size_t thread;

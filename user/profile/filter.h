@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reduces a profile to what the user asked for. What the profile says of the whole run stays as it
- * is. */
+/* Reduces a profile to the part that the user asked for. Facts about the whole run stay as they
+ * are. */
 #ifndef MEMTRACE_PROFILE_FILTER_H
 #define MEMTRACE_PROFILE_FILTER_H
 
@@ -15,7 +15,7 @@ int profile__keep_sites(struct profile *profile,
 				     const struct profile_site *site),
 			void *ctx);
 
-/* Reduces a sorted profile to what some threads hold: those for which keep[index of thread] is
+/* Reduces a sorted profile to the memory of some threads: those for which keep[index of thread] is
  * true. Frees and growth are not known by thread, so both are removed. The error is shared out by
  * bytes. 0 or -ENOMEM. */
 int profile__keep_threads(struct profile *profile, const bool *keep);

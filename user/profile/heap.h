@@ -31,7 +31,7 @@ enum heap_place {
 	PLACE_THREAD_CACHE, /* free */
 	PLACE_FAST_BIN,	    /* free */
 	PLACE_BIN,	    /* free; jemalloc: in slabs */
-	PLACE_TOP, /* free: what an arena has not given out yet (glibc); extents (jemalloc) */
+	PLACE_TOP, /* free: the rest of an arena, not given out yet (glibc); extents (jemalloc) */
 	HEAP_PLACES
 };
 

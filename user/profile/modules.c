@@ -301,7 +301,7 @@ static void add_site(struct module_sum *sum, const struct profile_site *site)
 	site_life__merge(&sum->life, &site->life);
 }
 
-/* Writes to at[] the place of each component in tree order: before the components below it,
+/* Writes to at[] the index of each component in tree order: before the components below it,
  * siblings in their present order. */
 static void place(const struct modules *m, uint32_t parent, size_t *at, size_t *n)
 {

@@ -25,8 +25,8 @@
 
 struct modules;
 
-/* Parses the len bytes of a file of rules. name is for errors, which tell the line. 0, -EINVAL or
- * -ENOMEM. */
+/* Parses the len bytes of a file of rules. name: of the file, for errors, which also have the
+ * line's number. 0, -EINVAL or -ENOMEM. */
 int modules__parse(const char *name, const char *text, size_t len, struct modules **ret,
 		   struct error *err);
 void modules__free(struct modules *modules);
@@ -45,7 +45,8 @@ struct module_sum {
 	struct estimate live;
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes;
 	struct growth growth;  /* where the profile has_growth */
-	struct site_life life; /* where the profile has_life: the least and the most it held */
+	struct site_life life; /* where the profile has_life: the least and the most that the
+			        * component held */
 };
 
 struct module_sums {

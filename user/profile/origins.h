@@ -63,7 +63,7 @@ struct origins {
 	bool misleading;
 };
 
-/* known: as origins__known() gives them, which are the labels of the census. The profile is
+/* known: the blocks from origins__known(), which are the labels of the census. The profile is
  * symbolized and must outlive ret; NULL: nothing is known. 0 or -ENOMEM. origins__clear() frees
  * what ret owns. */
 int origins__find(const struct profile *profile, const struct known_block *known,

@@ -5,7 +5,7 @@
  *
  * A frame is
  *
- *   the allocator's    when its function allocates for whoever calls it:
+ *   the allocator's    when its function allocates for any caller:
  *			profile__is_allocator_frame();
  *   the runtime's      when its file is a library of the system's runtime (libc, ld.so, libstdc++,
  *			libgcc_s, an allocator's, ...) and not the program itself; or when its

@@ -105,9 +105,9 @@ struct profile_transfer {
 
 /* How a stack's memory changed over a run. */
 struct site_life {
-	double high_objects, high_bytes; /* the most that it ever held */
-	double low_objects, low_bytes;	 /* the least that it held in the snapshots of the last two
-					  * thirds of the run, and at its end */
+	double high_objects, high_bytes; /* the most that the stack ever held */
+	double low_objects, low_bytes;	 /* the least that the stack held in the snapshots of the
+					  * last two thirds of the run, and at the end */
 	/* Numbers of objects by age. ended: objects that have ended, by their age when they were
 	 * freed. living: objects that live at the end of the run, by their age then. Class i holds
 	 * ages up to 10 us times 10^i, the last class all older ones. Objects that realloc moved
@@ -131,7 +131,7 @@ struct profile_block {
 	uint64_t addr, size; /* size: as asked for */
 };
 
-/* One stack and what was allocated there. */
+/* One stack and the memory that was allocated there. */
 struct profile_site {
 	uint32_t *locations; /* indices, leaf (the allocator function) first */
 	uint32_t n_locations;
@@ -403,8 +403,8 @@ int profile__add_live_seen(struct profile *profile, size_t site, size_t thread, 
 int profile__add_live_estimate(struct profile *profile, size_t site, size_t thread,
 			       const struct estimate *estimate);
 
-/* Adds to what thread (index) holds of the site's live memory. The site's own figures must have
- * these objects and bytes already. -EINVAL as above. */
+/* Adds to the part of the site's live memory that thread (index) holds. The site's own figures must
+ * include these objects and bytes already. -EINVAL as above. */
 int profile__add_held(struct profile *profile, size_t site, size_t thread, double objects,
 		      double bytes);
 

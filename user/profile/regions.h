@@ -28,7 +28,7 @@ const char *region_memory__name(enum region_memory kind);
 
 struct region {
 	uint64_t start, end; /* addresses, end exclusive; not empty */
-	uint32_t site;	     /* who mapped it: a number of the caller's */
+	uint32_t site;	     /* who mapped it: a number that the caller chooses */
 	uint32_t tid;	     /* thread that mapped it */
 	enum region_memory kind;
 };

@@ -3,7 +3,7 @@
  * which stack.
  *
  * Replicas differ from each other for two reasons: sampling, and different work. A replica's stack
- * is abnormal when neither explains it: its p is the larger of two.
+ * is abnormal when neither reason explains the difference: its p is the larger of two.
  *
  * - Sampling: the replica's samples against those of all others together, by the binomial test
  *   (chance.h). The expected shares follow the lengths of the runs and the sampling intervals.

@@ -217,10 +217,10 @@ struct hazards {
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
  * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as the time in
  * which one event is expected at the mean rate of all ages. Two other priors were worse. One had
- * that mean rate as its mean. But most addresses that are watched at old ages are never used again.
- * With this prior, buffers that live for some milliseconds seemed to live for seconds. The other
- * was Jeffreys' prior, which adds half an event to the first rate. With this prior, the half per
- * cent of a stack's blocks that leaked seemed to be freed.
+ * the mean rate of all ages as its mean. But most addresses that are watched at old ages are never
+ * used again. With this prior, buffers that live for some milliseconds seemed to live for seconds.
+ * The other was Jeffreys' prior, which adds half an event to the first rate. With this prior, the
+ * half per cent of a stack's blocks that leaked seemed to be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * such an age is the mean of the rate before and the rate after. The rate before is that of the
@@ -451,8 +451,8 @@ static bool solve_contents(double (*sum)[SURVIVAL_CLASSES], const double alike[S
 		return false;
 	*ret_known_s = age[n - 1];
 	pool_rising(value, weight, n);
-	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is by
-	 * ends, plus the difference between contents and ends. The difference changes along a
+	/* The value of a class stands at the mean age of its blocks. Between two such ages, S is
+	 * the value by ends plus the difference of contents to ends. The difference changes along a
 	 * straight line from the one age to the other. If the two are far apart, it is a straight
 	 * line over the logarithm of the age. */
 	for (int k = 0, i = 0; k < SURVIVAL_CLASSES; k++) {
@@ -503,8 +503,8 @@ static double most_events(double n)
 	return chi2_quantile(0.975, 2 * (n + 1)) / 2;
 }
 
-/* Frees at addresses, and for how long these were watched, seconds: in windows after that of birth.
- * An address in use sees one free per block. */
+/* Frees at addresses, and for how long these were watched, seconds: in windows after the window of
+ * birth. An address in use sees one free per block. */
 struct address_frees {
 	double n, seconds;
 };

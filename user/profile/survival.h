@@ -83,7 +83,7 @@ struct half_life {
 	double s, low_s, high_s; /* seconds; low and high: its interval */
 };
 
-/* What else survival__solve() needs to know of a stack. */
+/* What else survival__solve() needs to know about a stack. */
 struct survival_terms {
 	double per_alloc_s; /* net seconds per call that allocates, in windows */
 	/* 1: blocks end by the process's own clock. More: they end by the wall clock, and a net

@@ -177,7 +177,8 @@ static int name_process(struct profile_view *view, const struct profile *profile
 	return rc;
 }
 
-/* Adds a location for each root behind the profile's, and one for stacks without locations. */
+/* Adds a location for each root after those of the profile, and one for stacks without
+ * locations. */
 static int add_locations(struct profile_view *view, const struct profile *profile)
 {
 	size_t n = profile->n_locations, n_roots = view->names.n, used = 0;

@@ -93,7 +93,8 @@ static int reap(pid_t pid)
 	pid_t ended = 0;
 	int status = 0;
 
-	/* A sound child closes the pipe only by exiting. After that a signal changes no status. */
+	/* A child without errors closes the pipe only by exiting. After that a signal does not
+	 * change its status. */
 	kill(pid, SIGKILL);
 	for (int ms = 0; ms < KILLED_MS && !ended; ms++) {
 		ended = waitpid(pid, &status, WNOHANG);

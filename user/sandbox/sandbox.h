@@ -30,7 +30,7 @@ int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
 /* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
  * space (no memory limit under AddressSanitizer, which needs terabytes). It can open no files and
  * create no processes. Only the system calls that malloc, libelf and libdw need are allowed:
- * reading and mapping what is open, without execution, and writing to out_fd. All others fail with
+ * reading and mapping open files, without execution, and writing to out_fd. All others fail with
  * EPERM. Returns 0; after a negative errno the child must not go on. */
 int sandbox__seal(unsigned int cpu_s, uint64_t memory_bytes, int out_fd);
 
