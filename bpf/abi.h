@@ -269,7 +269,7 @@ struct abi_file_table {
 	__u64 shift;  /* address - the mapping's start + shift is a pc of the table; modulo 2^64 */
 };
 
-/* A piece of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
+/* A chunk of an unwind table: rows as in user/elf/unwind.h, ascending by pc, unused ones with pc
  * ~0. Chunk 0 is the table's index: the pc of row i in chunk 0 is the first pc of chunk i + 1. */
 struct abi_unwind_chunk {
 	struct {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The table of sampled blocks that are alive, and the accounts of the sites they came from.
+/* The table of sampled blocks that are alive, and the sums of the sites that they came from.
  *
  * A free is seen before it happens (probe at its entry), an allocation after it has happened (probe
  * at its return). So when one thread frees an address and another gets it, the old entry is always

@@ -51,7 +51,8 @@ __weak __noinline __u64 original_return(__u64 slot, __u64 trampoline)
 	for (i = 0; i < MAX_RETURN_PROBES && instance; i++) {
 		__u64 ret = BPF_CORE_READ(instance, orig_ret_vaddr);
 
-		/* several probes of one call: the later instances hold the trampoline itself */
+		/* if a call has several probes, the later instances hold the trampoline's
+		 * address */
 		if (BPF_CORE_READ(instance, stack) == slot && ret != trampoline)
 			return ret;
 		instance = BPF_CORE_READ(instance, next);

@@ -126,7 +126,7 @@ static __always_inline void read_exe(struct task_struct *task, struct abi_progra
 
 /* A thread that calls exec ends all others and takes the main thread's place, with a task of its
  * own. What was known of the process was kept with the old main thread's task, which is gone. This
- * function brings it along. */
+ * function moves it to the new task. */
 static __always_inline struct abi_process *inherit(struct task_struct *task)
 {
 	__u32 pid = (__u32)task->tgid;
@@ -140,8 +140,8 @@ static __always_inline struct abi_process *inherit(struct task_struct *task)
 }
 
 /* A child of vfork, or of clone() with CLONE_VM alone, begins. What it allocates is its parent's,
- * but its CPU time is its own: user space must hear of the child, or would believe that the parent
- * rests. */
+ * but its CPU time is its own. User space must hear of the child; otherwise the parent would seem
+ * to be at rest. */
 static __always_inline void begin_borrower(struct task_struct *child, __u32 process)
 {
 	struct abi_borrower borrower = {.process = process};
