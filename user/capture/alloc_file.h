@@ -113,7 +113,7 @@ const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
 /* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are
- * looked at. */
+ * checked. */
 bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps);
 
 /* What the file behind a mapping of process pid offers. extra: the functions in this file that the

@@ -62,7 +62,7 @@ struct alloc_unseen {
 	char text[512]; /* for people: the pool, the reason and the consequence */
 };
 
-/* The allocators of one process, and the files that were looked at. */
+/* The allocators of one process, and the files that were read. */
 struct allocators {
 	struct allocator **list;
 	size_t n;

@@ -47,8 +47,9 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 /* Functions of the child that stand for functions of targets, by class and role. */
 #define STUBS (2 * INSN_CLASSES)
 
-/* What the child measures, in nanoseconds per call, [0] without and [1] with probes: each stub in
- * each round, in a loop of its own and among other code; and a rare allocation with its free. */
+/* What the child measures, in nanoseconds per call, [0] without and [1] with probes. Each stub is
+ * measured in each round, in a loop of its own and among other code. A rare allocation is measured
+ * together with its free. */
 struct measured {
 	double ns[2][STUBS][CALIBRATION_ROUNDS], among_ns[2][STUBS][CALIBRATION_ROUNDS], rare_ns[2];
 	double pair_ns[2]; /* with probes: an unsampled pair, and a sampled one */
@@ -510,9 +511,9 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-/* Numbers of the cost classes: first two for each class of instruction, of which the even one is
- * for allocating functions and the odd one for freeing functions; then as many again for functions
- * that may throw. */
+/* Numbers of the cost classes. Each class of instruction has two: the even one is for allocating
+ * functions, the odd one for freeing functions. Functions that may throw have as many again, after
+ * these. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +

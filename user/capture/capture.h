@@ -341,7 +341,7 @@ void capture__forget_block(struct capture *capture, uint32_t process, uint64_t a
 void capture_drain__free(struct capture_drain *drain);
 
 /* Average cost of one call with this capture's probe, in nanoseconds, by the class of the probed
- * instruction: of an allocating function (alloc_ns) and of a freeing one (free_ns). Includes the
+ * instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Includes the
  * BPF programs at this capture's interval. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
@@ -360,9 +360,9 @@ struct calibration {
  * the first capture__attach() and outside activation. 0 or negative errno. */
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
-/* Cost of seeing regions, in nanoseconds, without the walks of stacks: one call of mmap or munmap
- * that is seen at libc's functions; one that is seen at the system calls; and, with the latter,
- * every other system call of the machine. */
+/* Cost of seeing regions, in nanoseconds, without the walks of stacks. libc_call_ns: a call of mmap
+ * or munmap that is seen at libc's functions. syscall_call_ns: a call that is seen at the system
+ * calls. syscall_other_ns: in this case, every other system call of the machine. */
 struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* A memtrace that hangs cannot keep the limit of what its probes cost. It may be stopped (Ctrl-Z),
- * write to a terminal that nobody reads, or wait for memory of the target that never comes. So
- * another process, the keeper, can take the probes out as well. Every 50 ms the keeper checks
- * whether memtrace has sent a beat ("all is well") since the last check. When no beat comes for as
- * long as the patience lasts, or memtrace has ended, the keeper closes every descriptor that holds
- * a probe.
+ * write to a terminal that nobody reads, or wait for a page of the target's memory that never
+ * comes. So another process, the keeper, can take the probes out as well. Every 50 ms the keeper
+ * checks whether memtrace has sent a beat ("all is well") since the last check. When no beat comes
+ * for as long as the patience lasts, or memtrace has ended, the keeper closes every descriptor that
+ * holds a probe.
  *
  * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but not its
  * address space, its session or its signals. As the table is shared, no descriptor has to be handed

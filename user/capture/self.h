@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small functions of memtrace's own on which it puts probes, to try what the kernel can do, and to
+/* Small functions of memtrace. memtrace puts probes on them, to try what the kernel can do, and to
  * measure the cost of a probe on each kind of instruction. */
 #ifndef MEMTRACE_CAPTURE_SELF_H
 #define MEMTRACE_CAPTURE_SELF_H
