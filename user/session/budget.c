@@ -320,7 +320,7 @@ static bool is_same(const struct target *t)
 	return !process__read_stat(t->info.pid, &now) && now.start_ticks == t->info.start_ticks;
 }
 
-/* Where probes are in everybody's code, the target's allocators are looked for only now. */
+/* Where probes are in everybody's code, the target's allocators are searched only now. */
 static int open_shared(struct session *s, struct target *t)
 {
 	struct allocators *allocators = NULL;

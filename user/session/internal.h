@@ -153,8 +153,8 @@ void profile_list__clear(struct profile_list *list);
  * Does so only now and then, because it reads all tables. */
 void profiles__settle_ended(struct session *session);
 
-/* With options->victims: now and then looks at the processes, because nothing can be read from a
- * victim. */
+/* With options->victims: now and then reads the processes' blocks, because nothing can be read from
+ * a victim. */
 void profiles__foresee(struct session *session);
 
 /* --- news.c: which processes have done something since their last profile --- */
@@ -180,12 +180,12 @@ void target_index__clear(struct target_index *index);
 
 /* --- borrowers.c: processes that run in a target's memory --- */
 
-/* The CPU time of a target, and of those that have run in its memory as far as borrowers__look()
- * has seen. 0 or negative errno. */
+/* The CPU time of a target, and of the processes that have run in its memory, as of the last
+ * borrowers__look(). 0 or negative errno. */
 int targets__cpu_ns(const struct target *target, uint64_t *ret_ns);
 
-/* Looks at these processes, and brings lent_ns and n_borrowers of all targets up to date. Costs
- * nothing while there are none. */
+/* Reads the CPU times of these processes, and brings lent_ns and n_borrowers of all targets up to
+ * date. Costs nothing while there are none. */
 void borrowers__look(struct session *session);
 /* Calls borrowers__look() now and then. */
 void borrowers__keep(struct session *session);
@@ -319,7 +319,7 @@ void region_calls__find_parents(struct session *session);
 /* Applies the calls that are old enough to be settled; all: every call, the run is over. */
 void region_calls__settle(struct session *session, bool all);
 
-/* After probes were withdrawn: puts those back that saw calls of the targets. */
+/* After probes were withdrawn: puts back the probes that see the targets' calls. */
 void region_calls__restore(struct session *session);
 
 /* --- guard.c: when the run was held up --- */

@@ -19,7 +19,7 @@
 
 #define MAX_STOPS 100000 /* during a start-up; a program with more is let go */
 
-/* Runs in the child: waits until memtrace has hold of it, then becomes the command. */
+/* Runs in the child: waits until memtrace traces this process, then becomes the command. */
 static void run_command(char *const argv[], int go, int report)
 {
 	char byte;

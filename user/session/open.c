@@ -61,8 +61,8 @@ int session__check_pid(pid_t pid, struct error *err)
 	return 0;
 }
 
-/* The kernel finds a process by its main thread, which has no memory any more when it has ended:
- * then probes for this process alone go nowhere. */
+/* The kernel finds a process's memory by its main thread. When this thread has ended, it has no
+ * memory any more, and probes for this process alone go nowhere. */
 int session__check_alone(pid_t pid, struct error *err)
 {
 	int rc = session__check_pid(pid, err);
@@ -588,7 +588,7 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 	epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, capture__events_fd(s->capture), &event);
 
 	handlers = targets__handlers(s);
-	/* A run can do without the watch: the maps are then as old as the last look at /proc. */
+	/* A run can do without the watch: the maps are then as old as the last reading of /proc. */
 	if (!watch__new(&handlers, &s->watch))
 		epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, watch__fd(s->watch), &event);
 

@@ -344,7 +344,7 @@ static bool in_window(const struct target *t)
 }
 
 /* Looks at every target that has had windows, from time to time. Once a process is a victim,
- * nothing can be read from it any more, and only what an earlier look saw is known. */
+ * nothing can be read from it any more, and only what was read before is known. */
 void profiles__foresee(struct session *s)
 {
 	uint64_t start = clock__now_ns(CLOCK_MONOTONIC), wait;

@@ -25,7 +25,7 @@ struct python_names {
 	struct python python;
 	struct known *codes;
 	size_t n, bytes;
-	size_t checked; /* where python_names__check() goes on */
+	size_t checked; /* where python_names__check() continues */
 	struct table by_addr;
 };
 

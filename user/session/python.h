@@ -28,9 +28,9 @@ void python_names__free(struct python_names *names);
 void python_names__learn(struct python_names *names, pid_t pid, uint64_t frame,
 			 struct capture *capture);
 
-/* Looks at the code objects again, for PYTHON_CHECK_MS at most; the next call goes on. If another
- * object has an address now, both objects may have had it during the run. So the name is not used
- * any more. */
+/* Checks the code objects again, for PYTHON_CHECK_MS at most; the next call continues there. If
+ * another object has an address now, both objects may have had it during the run. So the name is
+ * not used any more. */
 #define PYTHON_CHECK_MS 500
 void python_names__check(struct python_names *names, pid_t pid, struct capture *capture);
 

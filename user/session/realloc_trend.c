@@ -70,7 +70,7 @@ static double *held_shares(const struct build *b, const struct process_sites *si
 	return shares;
 }
 
-/* How many times as much reallocs added in all the time that windows stand for as they added in the
+/* What reallocs added in all the time that windows stand for, divided by what they added in the
  * windows themselves. */
 static double scale_of(const struct windowed_run *run)
 {

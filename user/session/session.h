@@ -191,7 +191,7 @@ bool session__is_guarded(struct session *session);
  * it uses them. */
 const char *session__no_returns(const struct session *session);
 
-/* How the run stands, over all targets. */
+/* The state of the run, over all targets. */
 struct session_status {
 	double elapsed_s;
 	uint64_t alloc_calls, free_calls; /* since the start; of processes in windows an estimate */
@@ -272,8 +272,8 @@ int session__look(struct session *session, struct profile ***ret, size_t *ret_n)
 void session__leave_out(struct session *session, unsigned parts);
 
 /* Ends counting, and takes the probes out of the targets. Perf uprobes stay, idle, until
- * session__detach() (unless options->blocks): removing them takes 80 ms each, one after the other,
- * and nothing that was captured should wait for it. */
+ * session__detach() (unless options->blocks). Removing them takes 80 ms each, one after the other,
+ * and nothing that was captured should wait for this. */
 void session__stop(struct session *session);
 
 /* Takes the probes out of the targets that are still there. */

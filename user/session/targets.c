@@ -294,10 +294,10 @@ void targets__note_unseen(struct session *s, const struct target *t)
 		capture__refuse(s->capture, &pool, s->everywhere ? 0 : t->info.pid, unseen->text);
 }
 
-/* Looks for allocators in the target's new files, and probes them. Then it marks the files as
- * done. It leaves them unmarked if this failed because the process was gone, or for want of room:
- * it may succeed with the next process that maps the files. The target itself may have ended
- * meanwhile, as long as its files are held. */
+/* Looks for allocators in the target's new files, and probes them. Then it marks the files as done.
+ * If this failed because the process was gone, or for want of room, the files stay unmarked: it may
+ * succeed with the next process that maps them. The target itself may have ended meanwhile, as long
+ * as its files are held. */
 static void probe_new_files(struct session *s, struct target *t)
 {
 	struct error none = {};
