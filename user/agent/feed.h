@@ -51,7 +51,7 @@ struct feed_message {
 	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
 	uint64_t user_bytes; /* FEED_ROUND: peak of the tracer's resident memory */
 	uint64_t cpu_ns;     /* FEED_ROUND: CPU time of the tracer since its start */
-	double round_s;	     /* FEED_ROUND: what making these profiles took */
+	double round_s;	     /* FEED_ROUND: seconds that making these profiles took */
 	double every_s;	     /* FEED_ROUND: when the next one is due */
 	/* FEED_ROUND: numbers of profiles of killed processes, so far: written to the spool; lost,
 	 * because they could not be written; deleted, to make room for newer ones */

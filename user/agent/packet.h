@@ -16,7 +16,7 @@ int packet__pair(int ret[2]);
 int packet__send(int fd, const void *bytes, size_t size, int memory);
 
 /* The next datagram, which must have that size. *ret_memory: the caller's, -1 if there is none. 1;
- * 0: there is none now; -EPIPE: the other side is gone; -EPROTO: what came has another size; or
+ * 0: there is none now; -EPIPE: the other side is gone; -EPROTO: the datagram has another size; or
  * another negative errno. */
 int packet__receive(int fd, void *bytes, size_t size, int *ret_memory);
 
