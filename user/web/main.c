@@ -56,7 +56,7 @@ struct entrance {
 /* A connection. The library closes silent connections. This record is for clients that send or take
  * a byte now and then, and would otherwise occupy their places for ever. */
 struct client {
-	struct client *next, **link; /* what points to it */
+	struct client *next, **link; /* the pointer that points to it */
 	int fd;
 	struct entrance *entrance; /* the socket by which the connection came */
 	double since_s;		   /* monotonic: when it connected, or had its last answer */

@@ -51,8 +51,8 @@ void push__free(struct push *push);
 /* "pyroscope", "otlp" */
 const char *push_kind__name(enum push_kind kind);
 
-/* Puts the newest profile of a process into all queues. before: the one before, which was taken at
- * process->before_ns; NULL: there was none. A profile without stacks is not sent. */
+/* Puts the newest profile of a process into all queues. before: the profile before this one, taken
+ * at process->before_ns; NULL: there was none. A profile without stacks is not sent. */
 void push__add(struct push *push, const struct process *process, const struct profile *before);
 
 /* Begins to send, if it has not begun yet. 0 or -ENOMEM. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a request asks for, and what is answered: HTTP without its library. */
+/* A request and its answer, independent of the HTTP library. */
 #ifndef MEMTRACE_WEB_REPLY_H
 #define MEMTRACE_WEB_REPLY_H
 
@@ -35,7 +35,7 @@ struct request {
 			     * none */
 	bool tls;	    /* over TLS */
 	const char *accept; /* the types that it takes; NULL: any */
-	const char *body;   /* of a POST, with a NUL behind it */
+	const char *body;   /* the body of a POST, followed by a NUL */
 	size_t body_size;
 	struct delta *delta; /* what this request has waited for; NULL: it is new */
 };

@@ -176,7 +176,7 @@ static bool is_traced(const struct route *r)
 	return !r->process->ended && !r->process->inactive;
 }
 
-/* As Go's net/http/pprof: with debug for people, with seconds what changes meanwhile. */
+/* As Go's net/http/pprof: with debug, text for people; with seconds, what changes meanwhile. */
 static void answer_pprof(const struct route *r)
 {
 	const struct snapshot *snapshot = process__snapshot(r->process, 0);
@@ -201,7 +201,7 @@ static void answer_pprof(const struct route *r)
 		answer_table(r);
 		return;
 	}
-	/* as it came */
+	/* the file as it came */
 	r->reply->body = malloc(snapshot->size);
 	if (!r->reply->body) {
 		reply__fail(r->reply, -ENOMEM);

@@ -51,7 +51,7 @@ struct pool {
 
 /* Does a process that surely grows have more windows than others? */
 enum more_windows {
-	MORE_NONE,    /* no more than before: it is traced all the time, or this is off */
+	MORE_NONE,    /* no: it is traced all the time, or no process gets more windows */
 	MORE_WAITING, /* it waits for them: enough other processes may have them now */
 	MORE_NOW,
 	MORE_OVER, /* it had them */
@@ -127,8 +127,9 @@ struct store {
 	/* Losses: snapshots that were deleted early or for which there was no room, profiles that
 	 * could not be read, processes for which there was no room. */
 	uint64_t n_evicted, n_unreadable, n_refused;
-	/* Called when a process has a new profile, as its latest. before: the one before, which is
-	 * freed afterwards if it is another; NULL: there was none. May be NULL. */
+	/* Called when a process has a new profile, as its latest. before: the profile before this
+	 * one, which is freed afterwards unless it is the same; NULL: there was none. May be
+	 * NULL. */
 	void (*came)(void *ctx, struct process *process, const struct profile *before);
 	void *ctx;
 };
@@ -160,8 +161,7 @@ struct process *store__find(const struct store *store, pid_t pid);
 /* NULL: it is traced, or is not known. */
 const struct inactive *store__inactive(const struct store *store, pid_t pid);
 
-/* Of the process's snapshots the one with that number, or, with 0, the newest; NULL: it is not kept
- * (any more). */
+/* The process's snapshot with that number; 0: the newest one. NULL: it is not kept (any more). */
 const struct snapshot *process__snapshot(const struct process *process, unsigned id);
 
 /* The process's stack with that number; NULL: none has it. */
