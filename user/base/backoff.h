@@ -6,7 +6,7 @@
 
 struct backoff {
 	double first_s, most_s; /* the shortest and the longest wait, seconds */
-	double lasting_s;	/* after a longer life, the next wait is the shortest */
+	double lasting_s;	/* if a process lived longer, the next wait is first_s */
 	double wait_s;		/* the last wait; 0: there was none */
 };
 

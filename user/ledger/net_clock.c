@@ -50,7 +50,7 @@ static int reserve(struct net_clock *c)
 {
 	size_t kept = 0, seen = 0;
 
-	if (c->n_free >= NET_CLOCK_MAX) { /* every second free point goes, but not the last */
+	if (c->n_free >= NET_CLOCK_MAX) { /* removes every second free point, but not the last */
 		for (size_t i = 0; i < c->n; i++)
 			if (c->at[i].keep || seen++ % 2 || i + 1 == c->n)
 				c->at[kept++] = c->at[i];

@@ -46,7 +46,8 @@ void pace__note_others(struct scheduler *sc)
 	}
 }
 
-/* Adds to the machine's cost what the process's windows cost beyond their calibrated cost. */
+/* Adds the felt cost of the process's windows, less their calibrated cost, to the machine's
+ * cost. */
 void pace__note_felt(struct scheduler *sc, struct paced *p)
 {
 	sc->extra_ns += p->windows.felt_ns - p->noted_felt_ns;

@@ -78,7 +78,7 @@ struct pace_ops {
 	/* Puts the process's own probes in place. It may set process->cut: the probes are then
 	 * taken out again at once. 0, or negative errno: there is nothing to place them on. */
 	int (*open)(void *ctx, struct paced *process);
-	/* Begins to take the process's own probes out. */
+	/* Begins to remove the process's own probes. */
 	void (*begin_close)(void *ctx, struct paced *process);
 	/* Have all its probes gone? */
 	bool (*is_gone)(void *ctx, struct paced *process);

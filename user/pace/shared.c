@@ -11,7 +11,7 @@
 #define CLOCKS_A_TICK 256	  /* processes whose CPU time is read, in turn, */
 #define WATCH_IDLE_NS (1000 * MS) /* the time between two readings if it used none */
 #define SIZES_A_TICK  64	  /* and whose size is read, if they have used some */
-#define OFFERS_A_TICK 4		  /* most processes that are offered a turn in a tick */
+#define OFFERS_A_TICK 4		  /* the most processes that are offered a turn in a tick */
 #define FULL_TICKS    5		  /* after this many full ticks in a row there is no room */
 #define ATTACH_NS     (40 * MS)	  /* time to open a window, or to close some, at most */
 /* While a window is opened, the kernel delays all forks, and visits every process that maps the

@@ -190,7 +190,7 @@ void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, doub
 /* The process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 
-/* The window that was opened last did not come about: the process has ended before its probes had
+/* The window that was opened last did not take place: the process has ended before its probes had
  * settled. */
 void windows__withdraw(struct windows *windows);
 

@@ -640,7 +640,7 @@ static void fit_growth_to_process(struct windowed_result *results, size_t n,
 
 	if (isnan(anon->low))
 		return;
-	for (size_t i = 0; i < n && anon->high > 0; i++) /* no single stack surely does either */
+	for (size_t i = 0; i < n && anon->high > 0; i++) /* nor does any single stack surely */
 		results[i].growth.low =
 			fmin(results[i].growth.low, anon->high / overhead(&results[i]));
 	for (int pass = 0; pass < GROWTH_PASSES; pass++) {

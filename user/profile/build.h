@@ -7,7 +7,7 @@
 #include "base/table.h"
 #include "profile/profile.h"
 
-/* What a thread holds of a site, until profile__sort() puts it into the site. */
+/* The part of a site's memory that a thread holds, until profile__sort() puts it into the site. */
 struct build_share {
 	uint32_t site, thread;
 	double objects, bytes;
@@ -29,7 +29,7 @@ struct profile_build {
 struct profile_build *profile__build(struct profile *profile);
 void profile_build__free(struct profile_build *build);
 
-/* Adds objects and bytes to what thread holds of site. 0 or -ENOMEM. */
+/* Adds objects and bytes to the part of site that thread holds. 0 or -ENOMEM. */
 int profile_build__share(struct profile_build *build, size_t site, size_t thread, double objects,
 			 double bytes);
 

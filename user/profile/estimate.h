@@ -76,8 +76,8 @@ double estimate__squares(const struct estimate *estimate);
 double estimate__weight_at(double weight, uint64_t from, uint64_t to);
 
 /* An estimate of so many bytes whose samples are not known, only their mean interval R. The
- * variance is the most that it can be. A block of z bytes adds z^2 (1 - p) / p^2 (above). That is
- * at most R z / p, because z (1 - p) / p is at most R. interval 1: exact. */
+ * variance is set to its upper limit. A block of z bytes adds z^2 (1 - p) / p^2 (above). That is at
+ * most R z / p, because z (1 - p) / p is at most R. interval 1: exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
 struct interval estimate__interval(const struct estimate *estimate);

@@ -25,7 +25,7 @@
 
 struct modules;
 
-/* Parses the len bytes of a file of rules. name: of the file, for errors, which also have the
+/* Parses the len bytes of a file of rules. name: the file's name for errors, which also have the
  * line's number. 0, -EINVAL or -ENOMEM. */
 int modules__parse(const char *name, const char *text, size_t len, struct modules **ret,
 		   struct error *err);

@@ -85,7 +85,7 @@ struct profile_thread {
 	char name[16]; /* NUL-terminated; what the kernel calls comm; any bytes */
 };
 
-/* What one thread holds of one site. */
+/* The part of a site's live memory that one thread allocated. */
 struct profile_site_thread {
 	uint32_t thread; /* index into threads */
 	double objects, bytes;
@@ -411,7 +411,7 @@ int profile__add_held(struct profile *profile, size_t site, size_t thread, doubl
 /* Adds a block to the site's blocks. */
 int profile__add_block(struct profile *profile, size_t site, uint64_t addr, uint64_t size);
 
-/* Adds what freer freed of owner's memory. Pairs come in any order, none twice. */
+/* Adds the memory of owner that freer freed. Pairs come in any order, none twice. */
 int profile__add_transfer(struct profile *profile, const struct profile_transfer *transfer);
 
 /* A copy of text that lives as long as the profile; NULL: out of memory. */

@@ -284,8 +284,8 @@ static void find_hazards(double (*sum)[SURVIVAL_CLASSES], const struct survival_
 
 /* --- ends --- */
 
-/* The renewal equation is solved in so many steps per class. With steps as wide as the classes,
- * which are half as wide as their age, lives would seem a tenth too short. */
+/* The renewal equation is solved in PARTS steps per class. With steps as wide as the classes, which
+ * are half as wide as their age, lives would seem a tenth too short. */
 #define PARTS 4
 #define STEPS (PARTS * SURVIVAL_CLASSES)
 
@@ -329,7 +329,7 @@ static const struct place *places_of(int i)
 	return places[i];
 }
 
-/* M at a place. m[] holds it for the beginnings of steps; between them it is linear. */
+/* M at a place. m[] has M at the beginnings of steps; between them M is linear. */
 static double at_place(const double m[STEPS + 1], const struct place *place)
 {
 	return m[place->step] + (m[place->step + 1] - m[place->step]) * place->part;

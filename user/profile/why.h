@@ -114,7 +114,7 @@ const char *why_loss__name(enum why_loss loss);
 
 /* A way in which blocks of a stack are held. */
 struct site_holder {
-	char *path;	 /* as why_row__text() tells it; owned */
+	char *path;	 /* a text of why_row__text(); owned */
 	uint64_t blocks; /* of those that were followed */
 };
 
@@ -140,7 +140,7 @@ struct profile_why {
 	char *doubt;  /* why no block is called lost, in words; NULL: blocks can be; owned */
 	uint32_t scans;
 	double seconds;
-	bool no_registers; /* of threads were known */
+	bool no_registers; /* the registers of threads were not known */
 };
 
 void profile_why__free(struct profile_why *why);

@@ -41,8 +41,9 @@
  * left later.
  *
  * GROWTH is L at the end of the run, less L when a quarter of its wall time was over, divided by
- * the wall time between. Blocks from before the run end, too, but the run does not know them. A
- * population in balance loses as many of them as it gains. So only blocks that never end are sure
+ * the wall time between. Blocks from before the start also end, but the run does not know these
+ * blocks. A population in balance loses as many of them as it gains. So only blocks that never end
+ * are sure
  * growth: the lower limit is r S(infinity). Where S falls with age, S(infinity) is Aitken's
  * extrapolation from S at the ages A/3, 2A/3 and A, where A is the oldest age that is known. The
  * process's number of blocks must allow this growth, too (struct windowed_process).
