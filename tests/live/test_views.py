@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Views of threads, of stacks over time, and of lifetimes: tests/progs/handover knows the truth of all of them."""
+"""Views of threads, of stacks over time, and of lifetimes. tests/progs/handover prints the truth of each."""
 import glob
 import json
 import os
@@ -12,7 +12,7 @@ MAKERS, USERS = ("make-1", "make-2"), ("use-1", "use-2", "use-3")
 
 
 def record(*options):
-    """The profile and the truth."""
+    """Traces handover. Returns the profile and the truth."""
     with place() as directory:
         path = os.path.join(directory, "json")
         result = memtrace(*options, f"--json={path}", "-f", "none", "--sites", "--", f"{PROGS}/handover")
@@ -65,7 +65,7 @@ def views_exact(kind):
 
 @test(beside=True)
 def views_sampled():
-    """One byte in 4096 is sampled: figures are within their error."""
+    """If one byte in 4096 is sampled, the error of each figure is as small as expected."""
     profile, truth = record("-i", "4096", "--max-overhead", "off")
     names = {thread["tid"]: thread["name"] for thread in profile["threads"]}
     total = {"all": 0, "others": 0}
@@ -94,7 +94,7 @@ def views_as_tables():
 
 @test(long=True)
 def views_in_windows():
-    """Lifetimes are estimates; the other views say what they cannot know."""
+    """In windows, lifetimes are estimates. The other views say which figures windows cannot know."""
     with Endless("vectors", "--sessions", "100") as target:
         result = memtrace("-p", target.pid, "-d", "10", "--max-overhead", "2", "-f", "none", "--threads", "--sites",
                           "--lifetimes")
@@ -110,7 +110,7 @@ VIEWS = ("--threads", "--sites", "--lifetimes")
 
 
 def check_file(tables, path, *views):
-    """report prints the run's tables from its file, but for the file's name."""
+    """report prints the same tables from the run's file, except for the line with the file's name."""
     ours = [line for line in tables.splitlines() if not line.startswith("written: ")]
     result = memtrace("report", *views, "-n", "30", path)
     expect_equal(result.status, 0, result)
@@ -119,8 +119,8 @@ def check_file(tables, path, *views):
 
 @test(beside=True)
 def views_of_a_file():
-    """Sampled, so that no figure is a whole number. The tables of stacks are by live bytes, because a file does not tell
-    that its run had a command."""
+    """report prints the run's tables from its file. The run is sampled, so that no figure is a whole number. The
+    tables of stacks are sorted by live bytes, because a file does not show that its run had a command."""
     with place() as directory:
         result = memtrace("-i", "4096", "--max-overhead", "off", "-f", "pprof", *VIEWS,
                           "--weight", "live", "-n", "30", "-o", f"{directory}/out", "--", f"{PROGS}/handover")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks by other weights than live bytes, by thread, process or module, and by age: all as the targets say."""
+"""Stacks by other weights than live bytes, by thread, process or module, and by age. Targets print the truth."""
 import json
 import os
 import re
@@ -47,7 +47,7 @@ def by_function(text, functions):
 
 @test(beside=True)
 def views_by_weight():
-    """The bytes and objects that each function allocated, freed and holds are what it did."""
+    """The bytes and objects that each function allocated, freed and holds are right."""
     with place() as directory:
         truth, _, files = trace_script(None, "truth_basic", prefix=directory + "/out",
                                        options=("-i", "1", "-f", "collapsed,svg,pprof", "--weight", "freed"))
@@ -77,7 +77,8 @@ def views_by_weight():
 
 @test(beside=True)
 def views_by_root():
-    """Eight threads of a pool are one root, the process has its pid, and modules are the files of the code."""
+    """Eight threads of a pool are one root, a process's root has its pid, and roots of modules are the files of the
+    code."""
     with place() as directory:
         truth, profile, files = trace_script(None, "truth_threads", prefix=directory + "/out",
                                              options=("-i", "1", "-f", "collapsed,pprof", "--by", "thread"))
@@ -124,8 +125,8 @@ def views_by_root():
 
 @test(long=True)
 def views_by_age_and_growth():
-    """A leak goes on evenly: the bytes older than an age are those leaked before that age. The growth is the leak's
-    rate."""
+    """A program leaks evenly. The live bytes that are older than an age are those that were leaked before that time.
+    The growth is the leak's rate."""
     rate, seconds = 300000, 8
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", str(rate)) as target:
         with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "pprof", "-o", directory + "/out",
@@ -150,8 +151,8 @@ def views_by_age_and_growth():
             old, young = held("--age", age), held("--age", f"-{age}")
             expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young, "of", whole)
             wanted = whole * (1 - age / duration)
-            # They may differ by half a second's leak: the leak comes in bursts, and the run is over only when memtrace
-            # has handled its last event.
+            # The two numbers may differ by half a second's leak: the leak comes in bursts, and the run ends only when
+            # memtrace has handled its last event.
             expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old, "instead of", wanted)
             shares.append(f"{old / whole:.2f}")
         refused(1, "choose one of the ages that it stores, .*, .* s$", "report", "--age", "1000", path)
@@ -161,7 +162,7 @@ def views_by_age_and_growth():
 
         grows = by_function(report("-f", "collapsed", "--weight", "growth", path), {"forget"})["forget"]
         expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)
-        # a heap file does not tell ages
+        # a heap file has no ages
         report("-f", "heap", "-o", directory + "/heap", path)
         refused(1, "does not store the age", "report", "--age", ages[0], directory + "/heap")
         return f"older than {', '.join(f'{age:.2g}' for age in ages)} s: {', '.join(shares)} of it"

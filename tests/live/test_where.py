@@ -17,14 +17,15 @@ def rows_of(text):
 
 
 def figures_of(text):
-    """All of a table but its rows' stacks, without its title."""
+    """A table without its title and without the stacks of its rows."""
     column = next(line.index(TITLE) for line in text.splitlines() if TITLE in line)
     return [line[:column].rstrip() if line[column - 2:column] == "  " else line for line in text.splitlines()]
 
 
 def check_switch(args, own, runtime):
-    """Every row with one of the program's functions begins with it. With --hide-runtime=no it begins with the
-    runtime's, if this was called, under the same figures. Returns the number of rows that it was called in."""
+    """Every row with one of the program's functions begins with this function. With --hide-runtime=no the row has the
+    same figures, but begins with the runtime's function that the program called, if any. Returns the number of such
+    rows."""
     hiding, showing = told(*args), told(*args, "--hide-runtime=no")
     expect_equal(told(*args, "--hide-runtime"), hiding, "--hide-runtime is the default")
     expect_equal(figures_of(showing), figures_of(hiding), "figures")
@@ -52,7 +53,7 @@ def told(*args, **options):
 
 
 def check_rows(text, room, what):
-    """At any width each row begins with a function of the program, under its short name."""
+    """Checks that each row begins with the short name of a function of the program. room: the table's width."""
     rows = rows_of(text)
     expect(len(rows) > 1, what, "rows", text)
     for row in rows:
@@ -64,7 +65,8 @@ def check_rows(text, room, what):
 
 @test(beside=True)
 def where_begins_with_own_code():
-    """A program all of whose leaks have innermost frames of the standard library."""
+    """Rows begin with the program's functions although all of its leaks have innermost frames of the standard
+    library."""
     with place() as directory:
         program = start([os.path.join(PROGS, "sessions")])
         comm = f"/proc/{program.pid}/comm"
@@ -105,7 +107,8 @@ def where_begins_with_own_code():
 
 @test(beside=True)
 def where_of_rust_begins_with_own_code():
-    """Vectors, boxes and strings that Rust's standard library allocates, by both manglings."""
+    """Rows of memory that Rust's standard library allocates (vectors, boxes, strings) begin with the program's
+    functions, with both ways to mangle names."""
     told_rows = []
     for program in ("rust_chain", "rust_chain_v0"):
         with place() as directory, Target(program) as target:
@@ -119,7 +122,8 @@ def where_of_rust_begins_with_own_code():
 
 @test(beside=True)
 def where_of_python_begins_with_the_script():
-    """A script whose memory a module of Python's library allocates for it, or the interpreter."""
+    """Rows begin with the script's functions although a module of Python's library, or the interpreter, allocates the
+    memory."""
     script = LEAK.replace("    kept.append(Record())\n", "    kept.append(json.loads('[\"%0200d\"]' % i)); kept.append(Record())\n")
     expect(script != LEAK, "the script has changed")
     with place() as directory, running(script) as (target, path):
@@ -142,7 +146,7 @@ setInterval(work, 5);
 
 @test(beside=True)
 def where_of_node_begins_with_the_script():
-    """Buffers that Node.js allocates for a script, called by a timer of its own library."""
+    """Rows begin with the script's functions although Node.js allocates the buffers, and its timer calls the script."""
     need_tool("node")
     with place() as directory:
         path = directory + "/script.js"
@@ -167,7 +171,7 @@ def where_of_node_begins_with_the_script():
 
 @test(beside=True, long=True)
 def where_pipes_lose_no_columns():
-    """The table of processes leaves columns out on a narrow terminal or for a small COLUMNS, but not in a pipe."""
+    """The table of processes has fewer columns on a narrow terminal or with a small COLUMNS, but not in a pipe."""
     program = start([os.path.join(PROGS, "sessions")])
     run = ["--comm", "sessions", "-d", "2", "-i", "4K", "-f", "none", "--max-overhead", "off"]
     out = told(*run, timeout=60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What is lost and what is held: the truth is told by the target, by LeakSanitizer, or by redis."""
+"""Which blocks are lost and which are held. The truth comes from the target, from LeakSanitizer, or from redis."""
 import json
 import os
 import re
@@ -11,7 +11,7 @@ from test_json_schema import check
 from test_real import Redis, libc_path
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
-LOOKS = 3  # at full speed
+LOOKS = 3  # how often a target at full speed is searched
 
 
 def why(pid, *args):
@@ -29,7 +29,7 @@ def ask(pid, ways):
 
 
 def is_held(pid, ways):
-    """None of the blocks is called lost, or in doubt for long."""
+    """Checks that none of the blocks is called lost, and that at most one for each running thread is in doubt."""
     document, asked, n = ask(pid, ways)
     expect_equal(asked["lost_blocks"], 0, f"held blocks that are called lost: {document}")
     expect(asked["held_blocks"] >= n - document["running_threads"], f"held blocks in doubt: {document}")
@@ -61,7 +61,7 @@ def why_held_and_lost():
         expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
 
         document = is_lost(target.pid, truth["lost"])
-        # a list, a tree and a circle with what hangs on it are one leak each
+        # a list is one leak; so is a tree, and so is a circle with the blocks that only it points to
         leaks = sum(len(truth["lost"][way]) for way in ("single", "itself", "upwards", "hidden")) + 3
         expect_equal(sum(row["heads"] for row in document["leaks"]), leaks, "leaks")
         expect_equal(sum(row["circles"] for row in document["leaks"]), 1, "circles")
@@ -69,7 +69,7 @@ def why_held_and_lost():
         size, text = why(target.pid, "--size", 72)
         check("why", text)
         expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"], "lost blocks of the size")
-        held = sum(len(way) for way in truth["held"].values()) - 1  # but for the table
+        held = sum(len(way) for way in truth["held"].values()) - 1  # the table itself has another size
         expect_equal(size["asked"]["held_blocks"], held, "held blocks of the size")
         lines = memtrace("why", "-p", target.pid, "--size", 72, "-f", "collapsed").out.splitlines()
         paths = {path: int(number) for path, number in (line.rsplit(" ", 1) for line in lines)}
@@ -92,7 +92,8 @@ def why_at_full_speed():
 
 @test(beside=True)
 def why_a_list_grows_meanwhile():
-    """The head of the list is always younger than the list of blocks that a scan has: the rest must not be lost."""
+    """A list grows at its head during a scan, which does not know the new head. The rest of the list must not be called
+    lost."""
     with Target("holders", "--push", 50000) as target:
         truth = target.go()
         for _ in range(LOOKS):
@@ -102,7 +103,7 @@ def why_a_list_grows_meanwhile():
 
 @test(beside=True)
 def why_jemalloc():
-    """jemalloc's caches go on pointing to the blocks that a thread was given last: these are called held."""
+    """jemalloc's caches still point to the blocks that a thread got last. So these blocks are called held."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"no {JEMALLOC}")
     with Target("holders", "--count", 500, preload=JEMALLOC) as target:
@@ -135,7 +136,8 @@ def lost_by_leaksanitizer(way):
 
 @test(beside=True)
 def why_small_programs_as_leaksanitizer():
-    """Programs that lose or hold blocks in one way each: the same blocks are lost as LeakSanitizer says of another build."""
+    """Programs lose or hold blocks in one way each. memtrace finds as many lost blocks and bytes as LeakSanitizer,
+    which is in another build."""
     program = os.path.join(PROGS, "lost_ways")
     if not os.path.exists(program):
         raise NotRunnable(f"{program} is not built")
@@ -163,8 +165,8 @@ def why_redis_loses_nothing():
 
 
 def search(pid, seconds, *args):
-    """Traces with --leaks --why. Returns the answer for each function that allocates, by the JSON of the run, and the
-    sentences of its file."""
+    """Traces with --leaks --why. Returns the run's JSON, its answer for each function that allocates, and the output of
+    `memtrace leaks` for the run's file."""
     with place() as directory:
         prefix = os.path.join(directory, "run")
         result = memtrace("record", "-p", pid, "-d", seconds, "--leaks", "--why", "--json", "-o", prefix, "-f", "pprof",
@@ -182,7 +184,7 @@ def search(pid, seconds, *args):
 
 @test(beside=True)
 def why_of_growing_stacks():
-    """A leak that drops the last pointer is lost; a list that only grows is held by its head."""
+    """Blocks whose last pointer is dropped are lost. A list that only grows is held by its head."""
     options = ("-i", "4K", "--max-overhead", "off")
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
     try:
@@ -204,13 +206,14 @@ def why_of_growing_stacks():
 
 @test(beside=True, long=True)
 def why_by_the_name_of_a_function():
-    """--stack traces at the defaults, and asks for blocks of these functions only; sessions are forgotten, pages are freed."""
+    """--stack traces at the defaults, and asks only for blocks of the functions that it names. Sessions are leaked,
+    pages are freed."""
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
     try:
         result = memtrace("why", "-p", target.pid, "--stack", "^session_new$", "-d", 15, "--json")
         expect_equal(result.status, 0, result)
         asked = result.json()["asked"]
-        # at most WHY_MAX_ADDRS of them are searched for
+        # memtrace searches for at most WHY_MAX_ADDRS of these blocks
         n = min(4096, int(re.search(r"match '\^session_new\$': (\d+)", result.err).group(1)))
         expect(n >= 5 and asked["lost_blocks"] > 0.7 * n and asked["held_blocks"] < 0.3 * n, (n, asked))
         result = memtrace("why", "-p", target.pid, "--stack", "no_such_function", "-d", 0.5)
@@ -223,7 +226,7 @@ def why_by_the_name_of_a_function():
 
 @test(beside=True)
 def why_by_class():
-    """--type asks for the objects of C++ classes, by the names that the census has."""
+    """--type asks for the objects of C++ classes, by the names that `memtrace heap` prints."""
     program = start([os.path.join(PROGS, "typed")])
     while read_line(program, program.stdout) != "ready\n":
         pass
@@ -244,7 +247,7 @@ def why_by_class():
 
 @test(beside=True)
 def why_after_the_end():
-    """A process that has ended cannot be searched: the profile says so."""
+    """A process that has ended cannot be searched. The profile says so."""
     with place() as directory:
         result = memtrace("record", "--leaks", "--why", "-i", "4K", "--max-overhead", "off", "--json", "-f", "none",
                           "-o", os.path.join(directory, "run"), "--",
@@ -265,7 +268,8 @@ def why_refuses():
 
 @test(beside=True)
 def why_freeze():
-    """One exact scan at full speed; the target goes on, also when memtrace is killed while it is stopped."""
+    """With --freeze one scan of a target at full speed is exact. The target goes on afterwards, even if memtrace is
+    killed while the target is stopped."""
     def runs():
         states = []
         for tid in os.listdir(f"/proc/{target.pid}/task"):
@@ -282,7 +286,7 @@ def why_freeze():
         expect(0 < document["pause_seconds"] < 5 and document["scans"] == 1, document)
         expect(runs(), "the target runs")
         result = memtrace("why", "-p", target.pid, "--freeze=1")
-        expect(result.status in (0, 1) and runs(), result)  # a scan may take less
+        expect(result.status in (0, 1) and runs(), result)  # a scan may take less time than this
         for delay in range(20):
             process = start([MEMTRACE, "why", "-p", str(target.pid), "--freeze"])
             time.sleep(delay / 400)

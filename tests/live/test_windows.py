@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""With a limit on its cost memtrace traces in windows: when it does so, and what it finds in them."""
+"""With a limit on its cost memtrace may trace in windows. Tests when it does so, and what it finds in windows."""
 import contextlib
 import json
 import math
@@ -32,7 +32,7 @@ class Leaking(Endless):
 
 
 def growth_of(profile):
-    """By function: growth per second, and its interval."""
+    """function -> growth per second and its interval."""
     growth = {}
     for stack in profile["stacks"]:
         name = next((f for f in stack["frames"] if f in FUNCTIONS), None)
@@ -44,7 +44,7 @@ def growth_of(profile):
 
 
 def check_leak(profile, truth):
-    """Only the leak is found. (A 95 % interval misses at times: here half the truth is enough.)"""
+    """Checks that only the leak is found. (A 95 % interval misses at times, so here half the truth is enough.)"""
     growth = growth_of(profile)
     rate = truth["leaked_bytes"] / truth["seconds"]
     first = max(growth, key=lambda name: growth[name][0], default=None)
@@ -71,7 +71,7 @@ def trace_in_windows(seconds):
 
 
 def status_and_table(pid, *options, meanwhile=lambda: None):
-    """The status lines of the run, on a terminal, and the table."""
+    """Traces with a terminal as standard error. Returns the run's status lines and its table."""
     master, slave = pty.openpty()
     process = start([MEMTRACE, "-p", pid, "-d", "6", "-f", "none", *options], stderr=slave)
     os.close(slave)
@@ -87,7 +87,7 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
 
 @test(long=True)
 def windows_status_line():
-    """In a continuous run the status line shows the table's live bytes; in windows it says which figure it shows."""
+    """In a continuous run the status line shows the table's live bytes. In windows it says which figure it shows."""
     with Target("truth_basic") as target:
         said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off", meanwhile=target.go)
     last = re.findall(r"  live ~([0-9.]+ [KM]?i?B) ", said)[-1]
@@ -109,7 +109,7 @@ def windows_find_a_leak():
     expect(profile["windows"]["n"] >= 8, "only", profile["windows"])
     expect(2 < profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # windows cause these where they end
+    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # losses that the ends of windows cause
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
@@ -128,14 +128,14 @@ def windows_are_not_needed():
     expect_equal(profile["mode"], "continuous", "mode")
     expect(profile["overhead_pct"] < 5, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    expect(lost.pop("returns_missing", 0) <= 1, lost) # of a call that is under way at the end
+    expect(lost.pop("returns_missing", 0) <= 1, lost) # the call that runs when tracing ends
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
 
 
 def images(*options, rate, seconds, event_s=None):
-    """The profile of a program that allocates large blocks at that rate, from event_s seconds of
-    tracing on (None: from the beginning), and the bytes that it says it leaked meanwhile."""
+    """Traces a program that allocates large blocks at this rate, from event_s seconds of tracing on
+    (None: from the beginning). Returns its profile and the bytes that it leaked, by its own count."""
     with Leaking("images", "--rate", str(rate), "--size", "5000") as target:  # few calls of the leak's own
         if event_s is None:
             target.say("event")
@@ -153,17 +153,17 @@ def images(*options, rate, seconds, event_s=None):
 
 
 def rate_of_images():
-    """A rate at which tracing costs less than 4.4 % at the default interval, and more than 5 % at 64K, by the same factor.
-    (Of the limit of 5 %, 0.6 is kept for samples: user/pace/thinning.c.) Both costs are measured first, because the
-    samples' share of the cost depends on the cost of a trap."""
+    """A rate at which tracing costs less than 4.4 % at the default interval and, by the same factor, more than 5 % at
+    64K. (0.6 of the limit of 5 % is reserved for samples: user/pace/thinning.c.) Both costs are measured first,
+    because the samples' share of the cost depends on the cost of a trap."""
     costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
              for options in ((), ("--leaks",))]
     return int(min(max(2000 * math.sqrt(4.4 * 5 / costs[0] / costs[1]), 300), 6000))
 
 
 def check_images(profile, leaked):
-    """The interval was made coarser, and the profile says so; the leak is named; and live bytes are within their
-    interval. (A 95 % interval misses at times: here twice its width is allowed.)"""
+    """Checks that the sampling interval was made coarser and the profile says so, that the leak is named, and that the
+    interval of live bytes contains the truth. (A 95 % interval misses at times, so here twice its width is allowed.)"""
     interval = profile["interval_bytes"]
     expect_equal(profile["mode"], "continuous", "mode")
     expect_equal(profile.get("asked_interval_bytes"), 65536, f"asked for, of {interval}")
@@ -181,8 +181,8 @@ def check_images(profile, leaked):
 
 @test(long=True)
 def windows_come_after_coarser_samples():
-    """A program can be traced continuously without --leaks, but not with all samples of --leaks's finer interval. With --leaks
-    it is traced continuously, at a coarser interval."""
+    """A program can be traced continuously without --leaks, but not with all samples of the finer interval of
+    --leaks. So with --leaks it is traced continuously, at a coarser interval."""
     rate = rate_of_images()
     profile, _ = images(rate=rate, seconds=3)
     expect_equal(profile["mode"], "continuous", "mode without --leaks")
@@ -194,13 +194,13 @@ def windows_come_after_coarser_samples():
 
 @test(long=True)
 def windows_do_not_come_when_samples_become_dear():
-    """Blocks that were sampled before the interval became coarser count at their own interval."""
+    """Blocks that were sampled before the interval became coarser count with the interval of their time."""
     return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 
 @test(beside=True, long=True)
 def windows_leaks_without_limit():
-    """--leaks finds the same leak in a run without a limit."""
+    """In a run without a limit --leaks finds the same leak."""
     with Leaking("--rate", "20000") as target:
         result = memtrace("-p", target.pid, "-d", "10", "--leaks", "-f", "none", "-i", "16K", "--max-overhead", "off")
         expect_equal(result.status, 0, result)
@@ -212,7 +212,8 @@ def windows_leaks_without_limit():
 
 @test(long=True)
 def windows_not_of_a_command():
-    """A command that memtrace starts is traced continuously, unless a limit is given; a running process has a limit."""
+    """A command that memtrace starts is traced continuously, unless a limit is given. A running process has a limit by
+    default."""
     options = ("--json", "-f", "none", "-d", "1.5")
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
@@ -243,7 +244,7 @@ def windows_wrong_limits():
     result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "perf uprobes", "--max-overhead 3", "off")
-    # without --max-overhead memtrace refuses as well: it would have to trace without the default limit
+    # without --max-overhead memtrace refuses, too, because it would have to trace without the default limit
     result = memtrace("-a", "--probe-kind", "perf", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "--max-overhead off")
@@ -251,7 +252,8 @@ def windows_wrong_limits():
 
 @test(long=True)
 def windows_of_perf_uprobes():
-    """perf uprobes need one event per probe, closed one after the other: fewer and longer windows, within the limit."""
+    """perf uprobes need one event per probe, and the kernel closes events one by one. So there are fewer and longer
+    windows, within the limit."""
     with Leaking() as target:
         with Tracer("-p", target.pid, "--probe-kind", "perf", "--max-overhead", "10", "--json", "-f", "none") as tracer:
             time.sleep(25)
