@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Call chains of C. Built in all the ways that the Makefile lists: with unwind tables and without
- * frame pointers as distributions build, with frame pointers and without tables; each linked
+/* Call chains of C. The Makefile builds it in two ways: as distributions do, with unwind tables and
+ * without frame pointers; and with frame pointers and without tables. Each build is linked
  * dynamically, statically and as a static PIE.
  *
  * If the argument is the path of a library, the program loads the library with dlopen after "go".
@@ -89,8 +89,8 @@ NOINLINE static void be_interrupted(size_t size)
 	KEEP(NULL);
 }
 
-/* The signal comes between two instructions of this program, not in libc. The function has its
- * frame by then: before that, frame pointers alone would miss its caller. */
+/* The signal comes between two instructions of this program, not in libc. By then the function has
+ * its frame: without it, frame pointers alone would miss the caller. */
 NOINLINE static void be_trapped(size_t size)
 {
 	handler_size = size;
@@ -106,7 +106,7 @@ static void handle(int sig, int flags)
 	sigaction(sig, &action, NULL);
 }
 
-/* The handlers run on the interrupted stack or, if elsewhere, on a stack of their own. */
+/* elsewhere: the handlers run on a stack of their own; false: on the interrupted stack. */
 NOINLINE static void signals(bool elsewhere, size_t size)
 {
 	static char memory[65536];
@@ -157,7 +157,7 @@ NOINLINE static void large_frame(void)
 
 /* --- tail calls: a function that jumps to another is not on the stack ---
  *
- * Each of these functions jumps. If stay is set, it calls instead, and is on the stack. */
+ * Each of these functions jumps. If stay is set, it calls instead, and so is on the stack. */
 
 NOINLINE static void *jumped_to(size_t size)
 {
@@ -246,7 +246,7 @@ NOINLINE static void coroutine(ucontext_t *context, void (*entry)(void), char *s
 NOINLINE static void run_coroutines(void)
 {
 	static char stack[65536];
-	char near[65536]; /* below the caller's frames: a walk that goes too far gets there */
+	char near[65536]; /* below the caller's frames: a walk that goes too far reads it */
 
 	coroutine(&ping_context, ping, stack, sizeof(stack));
 	coroutine(&pong_context, pong, near, sizeof(near));
@@ -293,7 +293,7 @@ NOINLINE static void *one_of_many(void *arg)
 
 	pthread_barrier_wait(&all_there);
 	for (int i = 0; i < ROUNDS; i++) {
-		void *other = malloc(SIZE_OF(id) + 1000); /* freed again: not in the truth */
+		void *other = malloc(SIZE_OF(id) + 1000); /* freed, so not in the truth */
 
 		KEEP(other);
 		left(id, DEPTH_OF(id));
@@ -342,7 +342,7 @@ NOINLINE static void use_library(const char *path)
 		fprintf(stderr, "chains: %s\n", dlerror());
 		exit(1);
 	}
-	/* a tracer learns of the library's code a fraction of a second after it was mapped */
+	/* a tracer knows the library's code only a fraction of a second after it was mapped */
 	usleep(700000);
 	leaf(call_back, 20051);
 	KEEP(library);

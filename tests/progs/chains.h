@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the programs of test_stacks.py share. Each program allocates blocks in call chains of known
- * shape and keeps them. Each chain has a block size of its own. For each size, the truth line tells
- * the number of blocks and the functions on the stack. They are innermost first: from the caller
- * of malloc to main, or to another function that the stack begins with:
+ * shape and keeps them. Each chain has a block size of its own. For each size, the line of truth
+ * has the number of blocks and the functions on the stack. They are innermost first: from the
+ * caller of malloc to main, or to another function that the stack begins with:
  *
  *	{"stacks": [{"size": SIZE, "objects": N, "frames": ["leaf", ..., "main"]}, ...]}
  *
- * "*" stands for any number of functions of libraries. They may stand only where a "*" is.
+ * "*" stands for any number of functions of libraries. Such functions may be only where a "*" is.
  *
  * Protocol as in truth.h: "ready PID", waits for "go", prints the truth, waits for the end of its
  * input. Sizes are odd and above 10,000. Nothing else allocates blocks of such sizes. */
@@ -37,7 +37,7 @@ static inline void declare_begin(size_t size, int objects)
 	chains_n_frames = 0;
 }
 
-/* The next frame outwards, repeated this many times. */
+/* Declares the next frame outwards, repeated `times` times. */
 static inline void declare_frames(const char *name, int times)
 {
 	for (int i = 0; i < times; i++)
@@ -49,7 +49,7 @@ static inline void declare_end(void)
 	printf("]}");
 }
 
-/* One block and its stack: function names, innermost first, ended by NULL. */
+/* Declares one block and its stack: function names, innermost first, ended by NULL. */
 __attribute__((sentinel)) static inline void declare(size_t size, ...)
 {
 	const char *name;
@@ -76,7 +76,7 @@ static inline void chains_begin(void)
 	printf("{\"stacks\": [");
 }
 
-/* Returns the status to exit with. */
+/* Ends the truth and waits for "quit". Returns the status to exit with. */
 static inline int chains_end(void)
 {
 	char line[8];

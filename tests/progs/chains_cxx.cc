@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Call chains of C++: virtual calls, thunks, exceptions, callbacks of the standard library. The
- * leaf is operator new, which calls malloc. Names as demangled, without parameters. */
+ * leaf is operator new, which calls malloc. Names are demangled, without parameters. */
 #include "chains.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ class Middle : public Visitor
 	Visitor &next_;
 };
 
-/* Its visit() calls that of its base class. */
+/* Its visit() calls visit() of its base class. */
 class First : public Middle
 {
       public:
@@ -73,7 +73,7 @@ class Named
 	}
 };
 
-/* Visitor is its second base, so visit() is called through a thunk, which jumps. */
+/* Visitor is its second base, so callers reach visit() through a thunk, which jumps to it. */
 class Both : public Named, public Visitor
 {
       public:

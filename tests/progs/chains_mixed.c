@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Call chains that mix two kinds of code. One kind has frame pointers and no unwind tables ('f': in
  * this program, 'l': in the library whose path is the argument). The other kind has unwind tables
- * and no frame pointers ('t'). Either kind calls the allocator. */
+ * and no frame pointers ('t'). Functions of both kinds call the allocator. */
 #include "chains_step.h"
 #include "chains.h"
 

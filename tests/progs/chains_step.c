@@ -6,7 +6,7 @@
 NOINLINE void STEP_NAME(const struct path *path, int i)
 {
 #ifdef MISLEAD
-	/* rbp is a general register here: its value looks like a frame pointer but is none */
+	/* rbp is a general register here: its value looks like a frame pointer, but is not one */
 	__asm__ volatile("lea 24(%%rsp), %%rbp" : : : "rbp");
 #endif
 	if (i == path->n)

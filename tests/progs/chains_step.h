@@ -8,8 +8,8 @@
 #define MAX_STEPS 32
 
 struct path {
-	size_t size; /* of the block allocated at its end */
-	int n;	     /* steps */
+	size_t size; /* of the block that is allocated after the last step */
+	int n;	     /* number of steps */
 	void (*step[MAX_STEPS])(const struct path *path, int i);
 };
 

@@ -62,7 +62,7 @@ class Polygon : public Shape
 	std::vector<uint64_t> points_;
 };
 
-/* Its constructor throws after its member has allocated: both are undone by the compiler's code. */
+/* Its constructor throws after its member has allocated. The compiler's code frees both. */
 class Impossible
 {
       public:

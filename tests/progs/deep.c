@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* malloc and free in a tight loop below --depth N (10) calls of a function, to measure what walking
- * a stack costs. The code has no frame pointers (built with -O2 -fomit-frame-pointer). Protocol and
- * rounds as in churn.c, with {"pairs", "ns_per_pair"}. Each round leaves one block live: its stack
- * in a profile shows how deep the loop was. --pairs N (20000) --size S (64) */
+/* malloc and free in a tight loop below --depth N (10) calls of a function, to measure the cost of
+ * walking a stack. The code has no frame pointers (built with -O2 -fomit-frame-pointer). Protocol
+ * and rounds as in churn.c, with {"pairs", "ns_per_pair"}. Each round leaves one block live: its
+ * stack in a profile shows how deep the loop was. --pairs N (20000) --size S (64) */
 #include <time.h>
 
 #include "truth.h"
@@ -19,7 +19,7 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* Returns the elapsed time of the loop alone, without the calls down to it and the returns. */
+/* Calls itself depth times and then runs the loop. Returns the elapsed time of the loop alone. */
 NOINLINE static uint64_t descend(uint64_t depth)
 {
 	uint64_t ns;

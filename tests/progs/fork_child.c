@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A parent that allocates, forks a child and allocates again. The child frees the blocks that it
- * inherited and allocates its own, at the same addresses. This may change nothing in the parent's
- * books, which are the truth printed. */
+ * inherited and allocates its own, at the same addresses. The truth that is printed is the parent's
+ * alone. */
 #include <sys/wait.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -21,7 +21,7 @@ NOINLINE static void *parent_after_fork(size_t size)
 	return T_MALLOC(size);
 }
 
-/* Keeps no books: the child's books end with the child. */
+/* Does not count its blocks, because its counts would end with the child. */
 NOINLINE static void child_frees_inherited(void)
 {
 	for (size_t i = 0; i < BLOCKS; i++)

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 // Call chains of known shape through Go and C: goroutines on stacks of their own, which move when
-// they grow, and C on the thread's stack. Protocol and truth as in chains.c. All memory of the truth
-// is the C library's (C.malloc): Go's own heap does not use malloc.
+// they grow, and C on the thread's stack. Protocol and truth as in chains.c. All blocks in the truth
+// come from C.malloc, because Go's own heap does not use malloc.
 package main
 
 /*
@@ -37,7 +37,7 @@ NOINLINE void c_outer(size_t size, int grow)
 	__asm__ volatile("");
 }
 
-// Leaves rbp as Go had it: what Go keeps there must not be used when the callback has moved Go's stack.
+// Does not change rbp. Go's value in it must not be used after the callback has moved Go's stack.
 NOINLINE void c_keeps_rbp(size_t size, int grow)
 {
 	goCallback(size, grow);
@@ -70,8 +70,8 @@ import (
 
 var truth []string
 
-// One line of the truth: a block's size (of several with one stack, the sum) and the program's functions
-// on that stack, innermost first.
+// Adds a line to the truth: a block's size (the sum, if several blocks have one stack) and the program's functions
+// on the stack, innermost first.
 func expect(size int, names ...string) {
 	truth = append(truth, fmt.Sprintf("\"%d\": [\"%s\"]", size, strings.Join(names, "\", \"")))
 }
@@ -102,7 +102,7 @@ func callClosure(f func()) {
 	f()
 }
 
-// A frame of more than a kilobyte: the stack grows, which moves it, again and again.
+// Has a frame of more than a kilobyte. So the stack grows, and is moved, again and again.
 //
 //go:noinline
 func descend(depth, size int) byte {
@@ -132,7 +132,7 @@ func goCallback(size C.size_t, growing C.int) {
 	if growing > 0 {
 		grow(100)
 	}
-	if growing > 1 { // over the stack that was left may stand anything
+	if growing > 1 { // other data may overwrite the stack that was left
 		var wait sync.WaitGroup
 
 		for i := 0; i < 64; i++ {
@@ -205,7 +205,7 @@ func run() {
 
 	var wait sync.WaitGroup
 
-	for i := 0; i < 64; i++ { // at once, on several threads
+	for i := 0; i < 64; i++ { // run at the same time, on several threads
 		wait.Add(1)
 		go func() {
 			middle(700)

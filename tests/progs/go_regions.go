@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
-// A Go program without any C: takes memory in one function. Protocol as in truth.h.
+// A Go program without any C. It allocates memory in one function. Protocol as in truth.h.
 package main
 
 import (

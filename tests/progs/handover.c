@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two pools of threads (make-1 and make-2; use-1 to use-3) hand blocks over by a fixed script.
- * Other blocks are held for known times. One stack has a known maximum of live memory. At the end
- * the program tells the truth as one line of JSON. */
+/* Two pools of threads (make-1 and make-2; use-1 to use-3) pass blocks to each other by a fixed
+ * script. Other blocks are held for known times. One stack has a known maximum of live memory. At
+ * the end the program prints the truth as one line of JSON. */
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,7 +16,8 @@
 #define BLOCKS	 5000
 #define AGES	 10
 
-/* bytes; [maker][0]: freed by the maker; [1..]: by each user; [last]: by nobody */
+/* Bytes by maker. freed[maker][0]: freed by the maker itself; [1..]: by each user; [last]: by
+ * nobody. */
 static uint64_t freed[MAKERS][USERS + 2], allocated[MAKERS];
 static void *handed[MAKERS][USERS][BLOCKS];
 static pthread_barrier_t made;
@@ -53,7 +54,7 @@ static void *make(void *arg)
 			handed[self][to - 1][i] = p;
 	}
 	pthread_barrier_wait(&made);
-	pthread_barrier_wait(&made); /* the thread exists to the end */
+	pthread_barrier_wait(&made); /* the thread must exist until the end */
 	return NULL;
 }
 
@@ -75,7 +76,7 @@ static void *use(void *arg)
 
 /* --- ages --- */
 
-static uint64_t by_age[AGES], between_ages; /* blocks with two possible classes */
+static uint64_t by_age[AGES], between_ages; /* between_ages: blocks with two possible classes */
 
 static uint64_t now_ns(void)
 {
@@ -118,7 +119,7 @@ NOINLINE static void hold(uint64_t ns)
 		between_ages++;
 }
 
-/* 100 blocks come, 60 go, 20 come, 50 go: 10 are left. There are 100 at most. */
+/* Allocates 100 blocks, frees 60, allocates 20, frees 50: 10 are left. There are 100 at most. */
 NOINLINE static void *wave_block(void)
 {
 	char *p = malloc(1000);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* held THREADS BLOCKS busy|quiet FILE: each thread allocates BLOCKS blocks of all sizes and frees
- * four in ten, then holds the others for ever. FILE gets the address and size of each block, as
- * pairs of 64-bit numbers; address 0: it was freed. Prints what the allocator itself says, then
- * "ready". With `busy` the threads go on allocating and freeing other blocks. */
+/* held THREADS BLOCKS busy|quiet FILE: each thread allocates BLOCKS blocks of all sizes, frees four
+ * in ten, and holds the others for ever. Writes the address and size of each block to FILE, as
+ * pairs of 64-bit numbers. Address 0: the block was freed. Prints the allocator's own statistics,
+ * then "ready". With `busy` the threads go on allocating and freeing other blocks. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -53,15 +53,15 @@ static size_t draw_size(struct thread *thread)
 	return 1 + draw(thread) % 600;
 }
 
-/* Small blocks are left as malloc() gives them, but for their first word. */
+/* Of small blocks only the first word is written. The rest stays as malloc() returned it. */
 static void *touch(void *block, size_t size)
 {
 	memset(block, 0x5a, size > 120 ? size : size < 8 ? size : 8);
 	return block;
 }
 
-/* A thread that ends with blocks in its cache. Others get these blocks, with glibc's key in them
- * (up to 2.42). */
+/* A thread that ends with blocks in its cache. Other threads get these blocks, with glibc's key for
+ * cached blocks in them (up to 2.42). */
 static void *leave_behind(void *arg)
 {
 	void *blocks[112];
@@ -107,7 +107,7 @@ static void *work(void *arg)
 
 static void print_own_numbers(void)
 {
-	/* not linked: the same program runs with and without jemalloc */
+	/* looked up, not linked, because the same program runs with and without jemalloc */
 	int (*mallctl)(const char *, void *, size_t *, void *, size_t) =
 		(int (*)(const char *, void *, size_t *, void *, size_t))dlsym(RTLD_DEFAULT,
 									       "mallctl");
@@ -124,7 +124,7 @@ static void print_own_numbers(void)
 
 		if (mallinfo2) {
 			info = mallinfo2();
-		} else { /* glibc 2.31; less than 2 GiB, so an int does */
+		} else { /* glibc 2.31; an int suffices for less than 2 GiB */
 			struct mallinfo old = old_mallinfo();
 
 			info.uordblks = (size_t)old.uordblks;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Leaks until it is killed, for tests with a limit of memory. Beside the leak, a cache of
- * short-lived blocks is turned over as fast as the machine can.
+/* Leaks until it is killed, for tests with a limit of memory. Beside the leak, it replaces the
+ * blocks of a cache as fast as it can.
  *
- *   --leak N   bytes leaked a second (10,000,000; 0: as fast as it can, and nothing else)
+ *   --leak N   bytes leaked a second (10,000,000; 0: as fast as it can, without the cache)
  *   --size N   bytes of a leaked block (4000)
  *   --abort N  ends by abort() once N bytes are leaked (0: never) */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "truth.h"
 
 #define CACHE	 1024
-#define TURN	 16 /* blocks of the cache that are replaced between two looks at the clock */
+#define TURN	 16 /* blocks of the cache that are replaced between two reads of the clock */
 #define SPREAD	 512
 #define SMALLEST 16
 
@@ -23,8 +23,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000ull + (uint64_t)ts.tv_nsec;
 }
 
-/* No two blocks begin alike, as is so with what programs store. All of a block is touched, so that
- * it counts as memory. */
+/* No two blocks begin with equal bytes, as in real programs. All of a block is written, so that it
+ * is resident. */
 static void fill(void *block, size_t size)
 {
 	static uint64_t serial;
@@ -37,7 +37,7 @@ static void fill(void *block, size_t size)
 	__asm__ volatile("" : : "r"(block) : "memory");
 }
 
-/* Nothing keeps the block. */
+/* No pointer to the block is kept. */
 NOINLINE static void hoard(size_t size)
 {
 	fill(malloc(size), size);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that are held in every way, and blocks that are lost. Prints the address of each, and how
- * a tool must report it, before it drops its own pointers to the lost ones.
+/* Blocks that are held in every way, and blocks that are lost. Prints the address of each block and
+ * whether a tool must report it as held or lost, and then drops its own pointers to the lost ones.
  *
  * JSON after "go": {"held": {"way": [addresses]}, "lost": {"way": [addresses]}}. A lost block is
- * one to which no pointer is left. (Freed memory may have one, but is not searched. Registers and
- * the stack are overwritten.)
+ * one to which no pointer is left. (Freed memory may have a pointer to it, but is not searched.
+ * Registers and the stack are overwritten.)
  *
  * Options: --busy THREADS: threads that allocate, link, unlink and free at full speed meanwhile.
  * --push N: N blocks a second go to the head of a list that also holds some of the printed blocks.
@@ -14,7 +14,7 @@
 
 #include "truth.h"
 
-#define SIZE	  72 /* of most blocks; what malloc() gives is larger or equal */
+#define SIZE	  72 /* of most blocks, as asked for */
 #define MAX_COUNT 2000
 #define HIDE	  0x5555555555555555ull
 
@@ -23,12 +23,13 @@ struct node {
 	char rest[SIZE - 2 * sizeof(struct node *)];
 };
 
-/* LeakSanitizer, if it is there, does not search mappings unless it is told to. */
+/* If LeakSanitizer is linked, it searches a mapping only after this call. */
 void __lsan_register_root_region(const void *start, size_t size) __attribute__((weak));
 
 static unsigned long count;
 
-/* Where blocks are held. Not static: the compiler would leave out what is never read. */
+/* Variables that hold blocks. They are not static: the compiler would remove variables that are
+ * never read. */
 struct node *global_array[MAX_COUNT];
 struct node *global_list, *global_tree;
 struct node **global_table; /* a block of pointers */
@@ -37,7 +38,7 @@ char *global_interior[MAX_COUNT];
 __thread struct node *thread_array[MAX_COUNT];
 struct node **mapped_array; /* in a mapping of its own */
 
-/* What is printed is hidden from a scan: its digits are no pointers. */
+/* A scan does not take printed addresses in buffers for pointers, because they are digits. */
 static bool first_way, first_addr;
 
 static void way(const char *name)
@@ -140,7 +141,7 @@ static void *holder(void *unused)
 	return on_stack[0];
 }
 
-/* Held by a register alone that the system call does not overwrite. */
+/* Only a register holds the block. The system call does not overwrite this register. */
 static void *in_register(void *unused)
 {
 	struct node *node;
@@ -149,7 +150,7 @@ static void *in_register(void *unused)
 	way("register");
 	node = new_node(NULL);
 	pthread_barrier_wait(&held);
-	/* Nothing of the stack above us holds it: what was pushed there is overwritten. */
+	/* Overwrites the stack below this frame, where a copy of the pointer may be left. */
 	__asm__ volatile("mov %%rax, %%r12\n"
 			 "xor %%ebx, %%ebx\n"
 			 "lea -4096(%%rsp), %%rdi\n"
@@ -185,7 +186,7 @@ static void start(void *(*fn)(void *))
 	pthread_barrier_wait(&held);
 }
 
-/* --- what is lost --- */
+/* --- lost blocks --- */
 
 NOINLINE static void lose(void)
 {
@@ -206,7 +207,7 @@ NOINLINE static void lose(void)
 	way("itself");
 	last = new_node(NULL);
 	last->next = last;
-	/* leads to what is held, which does not make it held */
+	/* the block points to a held block, but this does not hold it */
 	way("upwards");
 	last = new_node(global_list);
 	way("hidden");
@@ -215,7 +216,7 @@ NOINLINE static void lose(void)
 	last = NULL;
 }
 
-/* Overwrites what calls have left of the stack below us. */
+/* Overwrites the stack below the caller's frame, where earlier calls have left pointers. */
 NOINLINE static void scrub(void)
 {
 	volatile char rest[1 << 16];
@@ -244,7 +245,7 @@ static void *busy_thread(void *arg)
 		struct node *n = *slot;
 
 		switch (truth_random(&random) >> 40 & 3) {
-		case 0: /* one more at the head of a list */
+		case 0: /* adds a block at the head of a list */
 			n = malloc(sizeof(*n) + (truth_random(&random) >> 33 & 255));
 			if (!n)
 				abort();
@@ -252,7 +253,7 @@ static void *busy_thread(void *arg)
 			n->other = NULL;
 			*slot = n;
 			break;
-		case 1: /* moves from one list to another */
+		case 1: /* moves a block from one list to another */
 			if (!n || slot == other)
 				break;
 			*slot = n->next;

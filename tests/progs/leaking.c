@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A leak among innocents: functions that allocate a lot and do not leak. Runs from "go" until the
- * line "stop", as fast as it can or at --rate N pairs of allocation and free a second. The first
- * argument names the scenario ("mixed" if the argument is an option). The table below tells what
- * leaks, how fast, and in which sizes.
+/* A leak among innocents, that is, functions that allocate a lot and do not leak. Runs from "go"
+ * until the line "stop", as fast as it can or at --rate N pairs of allocation and free a second.
+ * The first argument names the scenario (default: "mixed"). The table "scenarios" below has for
+ * each scenario the functions that leak, how fast they do, and the sizes of their blocks.
  *
  *   --leak N         bytes leaked a second (scenario work: in a million
- *		    pairs; 0: nothing), --size N bytes a block
+ *		    pairs; 0: no leak), --size N bytes a block
  *   --connections N  opened a second, each of which lives for --life MS
  *
  * The line "event" starts the scenario's event, if there is one. On the line "truth", and at the
  * end, the program prints one line of JSON:
  *   {"scenario", "pairs", "seconds" since go, "cpu_s", "leaked_bytes" in all,
  *    "leaks": {function: {"bytes", "since_s": when it began to leak}}, "innocents": [functions]}
- * All memory of a leak belongs to one function, on one stack. Memory that does not grow in the long
- * run does not grow at first either, where possible: caches are full. Blocks contain what programs
- * store in them: numbers, pointers, text. */
+ * All memory of a leak belongs to one function, on one stack. Most memory that does not grow in the
+ * long run does not grow at first either, because caches are full from the start. Blocks contain
+ * numbers, pointers and text, as in real programs. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <pthread.h>
@@ -23,8 +23,8 @@
 
 #include "truth.h"
 
-/* Pairs between looks at the clock. They are few, so that what is due by the clock comes in time
- * even if each pair takes a microsecond more. */
+/* Pairs between two reads of the clock. They are few, so that events by the clock are in time even
+ * if each pair takes a microsecond more. */
 #define TURN	     250
 #define LISTEN_TURNS 64 /* turns between checks for a line from the tester */
 #define CACHE	     50000
@@ -81,7 +81,7 @@ FORGET(forget)
 FORGET(forget_fast)
 FORGET(forget_slowly)
 
-/* An ever growing log; nothing of it is ever read. */
+/* A log that grows for ever and is never read. */
 NOINLINE static size_t append_log(size_t size)
 {
 	static char *log;
@@ -130,7 +130,7 @@ static size_t leak_in_plugin(size_t size)
 
 /* --- innocents --- */
 
-/* Looks at the block and frees it. */
+/* Reads the block and frees it. */
 static void use(void *p)
 {
 	__asm__ volatile("" : "+r"(p) : : "memory");
@@ -142,7 +142,7 @@ NOINLINE static void parse_request(void)
 	use(fill(malloc(64 + (truth_random(&state) & 127)), 64));
 }
 
-/* Its blocks have the size of those that leak. */
+/* Its blocks have the same size as leaked blocks. */
 NOINLINE static void parse_same(void)
 {
 	use(fill(malloc(300), 64));
@@ -165,8 +165,8 @@ static void begin_images(void)
 	images_begun = true;
 }
 
-/* Few calls, each for many bytes, on a stack as deep as that of a parser of nested data. Before the
- * event the blocks are small. */
+/* Makes few calls, each for many bytes, on a stack as deep as a parser's of nested data. Before the
+ * event its blocks are small. */
 NOINLINE static void decode_image(int depth)
 {
 	if (depth)
@@ -252,7 +252,7 @@ NOINLINE static void map_scratch(void)
 	munmap(fill(p, 64), 65536);
 }
 
-/* Gathers blocks for 8 seconds, then frees all at once, as a program does that writes them out. */
+/* Gathers blocks for 8 seconds, then frees all at once, like a program that writes batches. */
 NOINLINE static void gather(void)
 {
 	static void *batch[BATCH_BLOCKS];
@@ -267,7 +267,7 @@ NOINLINE static void gather(void)
 	batch[n++] = fill(malloc(500), 500);
 }
 
-/* Large and old blocks, which the program writes to all the time. */
+/* Large, old blocks to which the program writes all the time. */
 static uint64_t *tables[TABLES];
 
 static void count_in_table(void)
@@ -300,7 +300,7 @@ static void use_session(void)
 	s->seen_ns = clock_ns;
 }
 
-/* Messages for another thread. It frees them, except those whose address in the ring is odd. */
+/* Messages for another thread. It frees each message, unless the address in the ring is odd. */
 static void *ring[RING];
 static volatile uint64_t ring_put, ring_got;
 static volatile bool ring_ended;
@@ -521,8 +521,8 @@ static struct scenario {
 	const char *name;
 	void (*set_up)(void); /* this and the next two may be NULL */
 	void (*event)(void);
-	void (*always)(void);	  /* once a turn */
-	void (*work)(uint64_t i); /* the i-th pair, or about that */
+	void (*always)(void);	  /* called once a turn */
+	void (*work)(uint64_t i); /* called at about the i-th pair */
 	struct leak leaks[MAX_LEAKS];
 	struct timed timed[MAX_TIMED];
 	uint64_t life_ms; /* of connections */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The library that leaking.c loads with dlopen: one function allocates and frees, one leaks. Built
+/* The library that leaking.c loads with dlopen. One function allocates and frees, one leaks. Built
  * as leaking_plugin.so. */
 #include <stdint.h>
 #include <stdlib.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A small server with a leak, for demonstrations. An acceptor makes requests at a steady rate, two
- * workers serve them: parse, look the session up or log in, render the page, write a log line.
+/* A small server with a leak, for demonstrations. An acceptor makes requests at a steady rate, and
+ * two workers serve them: parse, find the session or log in, render the page, write a log line.
  *
  * The leak: when a user logs in again, session_cache_insert() overwrites the pointer to the old
- * session and forgets it. Everything else is sound: requests, pages and log lines are freed, and
- * the page cache is large but bounded.
+ * session and does not free it. There is no other leak: requests, pages and log lines are freed,
+ * and the page cache is large but bounded.
  *
  * usage: leaky [--rate N] [--seconds S] [--truth]
  *   --rate N     requests per second (2000)
  *   --seconds S  stop after S seconds; else at SIGTERM or SIGINT, or when stdin is a pipe that
  *                closes
- *   --truth      at the end print what was leaked, as one line of JSON */
+ *   --truth      at the end print the leaked bytes, as one line of JSON */
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -103,7 +103,7 @@ NOINLINE static struct page *render_page(uint32_t number)
 
 	page->size = 2000 + number % 7 * 1500;
 	page->text = must(malloc(page->size));
-	/* a real page takes work: about a tenth of a millisecond of it */
+	/* about a tenth of a millisecond of work, as for a real page */
 	for (size_t i = 0; i < page->size; i++) {
 		for (int round = 0; round < 16; round++)
 			state = state * 6364136223846793005u + 1442695040888963407u;
@@ -120,7 +120,7 @@ static void page_free(struct page *page)
 	free(page);
 }
 
-/* Keeps one page per number: bounded, however long the server runs. */
+/* Keeps one page per number, so the cache is bounded. */
 NOINLINE static void page_cache_put(uint32_t number, struct page *page)
 {
 	struct page *old;
@@ -134,7 +134,7 @@ NOINLINE static void page_cache_put(uint32_t number, struct page *page)
 
 /* --- requests --- */
 
-static uint64_t logged_bytes; /* this server's log goes nowhere */
+static uint64_t logged_bytes; /* this server's log is not written anywhere */
 
 struct request {
 	char *line;
@@ -250,7 +250,7 @@ static bool stdin_closed(void)
 	return poll(&pfd, 1, 0) == 1 && (pfd.revents & POLLHUP);
 }
 
-/* Accepts requests until told to stop, at most 10 ms late. */
+/* Accepts requests until stopped, and ends at most 10 ms later. */
 static void serve(double rate, double seconds)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};

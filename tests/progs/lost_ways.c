@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* lost_ways NAME [--auto]: loses or holds blocks in one way, prints "ready" and waits for input,
- * or ends at once with --auto. Without a name: lists the names. All sizes are such that glibc gives
- * out just what is asked for. */
+ * or ends at once with --auto. Without a name: lists the names. glibc does not round up any of the
+ * sizes that are used here. */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -214,7 +214,7 @@ static const struct {
 };
 #define N_WAYS (sizeof(ways) / sizeof(*ways))
 
-/* What is left of addresses on the stack, below the caller's frame. */
+/* Overwrites addresses that are left on the stack below the caller's frame. */
 static __attribute__((noinline)) void scrub(void)
 {
 	volatile char bytes[65536];

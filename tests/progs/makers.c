@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Ten functions that make blocks, each of its own kind. First it fills its heap, then it prints
  * how many blocks of each function it holds ("FUNCTION BLOCKS BYTES", requested bytes) and "ready".
- * From then on each function but make_config() replaces its blocks, one after the other, so that
- * these numbers stay the same. No two functions' blocks look the same but those of make_config()
- * and make_entry(), which hold the same struct.
+ * From then on each function except make_config() replaces its blocks, one after the other, so that
+ * these numbers stay the same. Blocks of different functions do not look alike, with one exception:
+ * make_config() and make_entry() make the same struct.
  *
  * usage: makers [BLOCKS [SECONDS]]    blocks of each function (default 20000), time (default 60) */
 #include <stdint.h>
@@ -66,7 +66,7 @@ struct maker {
 };
 
 static uint64_t seed = 88172645463325252ULL, last_bytes;
-static void *some[256]; /* blocks to point to */
+static void *some[256]; /* blocks to which other blocks point */
 static size_t n_some;
 
 static uint64_t random64(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates where function names are hard to find, and tells which names are right: in inlined
- * functions, in code that a JIT made (at a fixed address; the test gives it a name), in a signal
- * handler that interrupts the vdso. */
+/* Allocates where function names are hard to find: in inlined functions, in code that a JIT made
+ * (at a fixed address; the test gives it a name), in a signal handler that interrupts the vdso.
+ * Prints the right names. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A program that changes its own copy of the C library's code, as hot patching and some agents do.
  * malloc and free or, with --mmap, mmap and munmap begin with a jump to functions of its own. It
- * patches before it says "ready". With --later it patches after the first "go", when it gets the
- * word "patch", which it answers with {}. After each "go" it calls both functions many times and
- * prints {"calls": N, "own": N}: how often it called, and how often its own functions ran. If
- * somebody puts other code in place of the jumps, the two numbers differ, or the program dies. */
+ * patches the code before it says "ready". With --later it patches after the first "go", when it
+ * gets the word "patch", which it answers with {}. After each "go" it calls both functions many
+ * times and prints {"calls": N, "own": N}: how often it called, and how often its own functions
+ * ran. If somebody overwrites the jumps, the two numbers differ, or the program crashes. */
 #include <dlfcn.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -41,7 +41,7 @@ NOINLINE static int own_munmap(void *addr, size_t len)
 	return (int)syscall(SYS_munmap, addr, len);
 }
 
-/* A jump to any distance: jmp *0(%rip), followed by the address. */
+/* Writes a jump over any distance: jmp *0(%rip), followed by the address. */
 static void patch(void *code, void *to)
 {
 	static const unsigned char jump[6] = {0xff, 0x25};

@@ -15,7 +15,7 @@ __attribute__((used)) static void (*const to_free)(void *) = body_je_free;
 #define FUNCTION(name, code)                                                                       \
 	__asm__(".text\n.globl " #name "\n.type " #name ", @function\n" #name ":\n" code           \
 		"\n.size " #name ", . - " #name)
-/* cs xchg %ax,%ax; behind it there is no better place for a probe */
+/* cs xchg %ax,%ax. After it there is no better place for a probe. */
 #define REFUSED(to) ".byte 0x2e, 0x66, 0x90\njmp *" #to "(%rip)"
 
 FUNCTION(je_malloc, "push %rax\npop %rax\njmp body_je_malloc");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* refusing LIBRARY: says "ready PID", loads an allocator at "go" and says "loaded". At the next
- * "go", give() allocates 1,000 blocks of 1,000 bytes by the allocator's malloc and frees all but 3.
- * It allocates 5 blocks of 100 bytes by valloc, which stay. Of 1,000 blocks of 200 bytes from the C
- * library 7 stay. */
+ * "go", give() allocates 1,000 blocks of 1,000 bytes with the allocator's malloc and frees all but
+ * 3. It allocates 5 blocks of 100 bytes with valloc and frees none. It allocates 1,000 blocks of
+ * 200 bytes from the C library and frees all but 7. */
 #include <dlfcn.h>
 
 #include "truth.h"

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program to which things happen while it allocates as fast as it can, from "go" until the line
- * "stop". In each second of the wall clock it allocates --leak BYTES (500000), in blocks of 300,
- * and never frees them. --threads T (0) threads start short threads all the time, which allocate,
- * free and end. At the line
+/* A program that forks or executes another program while it allocates as fast as it can, from "go"
+ * until the line "stop". In each second of the wall clock it allocates --leak BYTES (500000), in
+ * blocks of 300, and never frees them. --threads T (0) threads start short threads all the time,
+ * which allocate, free and end. At the line
  *
  *   fork   the program forks, and says "child <pid>"; the child waits for the end of its parent
  *   exec   it executes another program (itself, in its second life), with the library --preload
  *	   PATH if there is one; the second life says "again <pid>" when it runs
  *
- * Prints {"pairs", "kept_bytes", "seconds", "threads"} of its present life. */
+ * At the end prints {"pairs", "kept_bytes", "seconds", "threads"} since its start or exec. */
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -157,7 +157,7 @@ int main(int argc, char **argv)
 			fork_child();
 		if (line == 'e')
 			become_another(argc, argv);
-		pairs_of(100); /* 1 or 2 ms in a window: each window sees kept blocks */
+		pairs_of(100); /* take 1 or 2 ms in a window, so each window sees kept blocks */
 		pairs += 100;
 		now = now_ns();
 		for (; kept < (now - start) / 1000 * leak / 1000000; kept += SIZE)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
 
 //! Call chains of known shape in optimized Rust: boxes, vectors that grow, closures, trait objects, generic
-//! functions, threads, a panic that is caught. Protocol and truth as in chains.c; names as a demangler has
-//! them: built with --cfg v0 those of Rust's second way of mangling, which tells more.
+//! functions, threads, a panic that is caught. Protocol and truth as in chains.c. Names are demangled. With
+//! --cfg v0 they are those of Rust's second way of mangling, which has more detail.
 use std::cmp::Ordering;
 use std::io::{BufRead, Write};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What the ways of mangling have different names for.
+/// Functions whose names differ between the two ways of mangling.
 const GENERIC: [&str; 2] = if cfg!(v0) {
     ["generic::<u32>", "generic::<u16>"]
 } else {
@@ -39,8 +39,8 @@ impl Truth {
     }
 }
 
-/// What comes out is no longer known to the compiler; it stands for std::hint::black_box of later Rust, and
-/// behind a call keeps that from becoming a jump.
+/// Hides a value from the compiler, as std::hint::black_box does in later Rust. After a call, it keeps the call
+/// from becoming a jump.
 #[inline(always)]
 fn black_box<T>(value: T) -> T {
     let copy = unsafe { std::ptr::read_volatile(&value) };
@@ -148,7 +148,7 @@ impl Drop for Dropped {
     }
 }
 
-/// What is dropped while a panic unwinds has the panicking function below it no more.
+/// A value that is dropped while a panic unwinds. The panicking function is no longer on its stack.
 #[inline(never)]
 fn panicking() {
     let _dropped = Dropped(black_box(3020));

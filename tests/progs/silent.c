@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target that has mapped a file of a file system that falls silent. The file system is the
- * target's own, by FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
+/* A target that has mapped a file of a file system that stops answering. The file system is the
+ * target's own, on FUSE, mounted on --dir DIR for the target only. Its one file, "file", has the
  * content of --file FILE. At "go" the server stops answering requests. With --answers N, it still
  * answers N reads and, until then, all other requests. The target also makes the mapping
- * executable, so that a tracer looks at the file. At the next "go" all requests are answered again.
- * The target answers each "go" by {"silent": 1 or 0}. --list: FILE itself becomes code instead, and
- * the list of libraries leads into the memory of the silent file.
+ * executable, so that a tracer reads the file. At the next "go" all requests are answered again.
+ * The target answers each "go" with {"silent": 1 or 0}. --list: instead, FILE itself is mapped as
+ * code, and the target's list of libraries leads into the mapping of the silent file.
  *
- * --run: the target becomes the program in the file instead; all requests are answered. */
+ * --run: instead, the target executes the program in the file, and all requests are answered. */
 #include <errno.h>
 #include <fcntl.h>
 #include <link.h>
@@ -30,7 +30,7 @@ static int device;
 static unsigned char content[MAX_FILE];
 static size_t content_bytes;
 
-/* What the target tells the server, which is a process of its own. */
+/* Shared with the server, which is a process of its own. */
 static struct {
 	atomic_bool silent;
 	atomic_long answers; /* reads still answered when silent */
@@ -73,7 +73,7 @@ static struct fuse_attr attributes(uint64_t inode)
 	return attr;
 }
 
-/* The kernel may not keep any answer: it has to ask each time. */
+/* The kernel must not cache an answer: it has to ask each time. */
 static void serve(const struct request *r)
 {
 	struct fuse_init_out init = {.major = FUSE_KERNEL_VERSION,
@@ -173,7 +173,7 @@ static const char *option(int argc, char **argv, const char *name)
 	_exit(2);
 }
 
-/* The server ends with this process. That releases whoever waits for an answer. */
+/* The server ends with this process. Then all processes that wait for an answer go on. */
 static void mount_file(const char *dir)
 {
 	pid_t own = getpid();
@@ -228,8 +228,8 @@ int main(int argc, char **argv)
 	must(fd >= 0, path);
 	code = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
 	must(code != MAP_FAILED, "mmap");
-	/* Closing asks the server, so it is done before the server falls silent. Else the end of
-	 * the process would have to wait for an answer. */
+	/* To close the file, the kernel asks the server, so this is done while it still answers.
+	 * Otherwise the end of the process would have to wait for an answer. */
 	close(fd);
 	truth_ready();
 	told->silent = true;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How long threads wait for things that take microseconds, and when the allocator's code is changed
- * under them. From "go" until the line "stop", --threads N (1) threads do in turn:
+/* How long threads wait in operations that take microseconds, and when the allocator's code is
+ * changed meanwhile. From "go" until the line "stop", --threads N (1) threads do in turn:
  *
  *   spin   read the clock for 100 us: shows interrupts that patch code, and preemption
  *   alloc  --pairs N (32) mallocs and frees
  *   map    mmap, touch and munmap of four pages: shows waits for the lock of the address space. To
  *	   place or remove a probe the kernel takes this lock for writing; page faults wait for it.
  *
- * Then they rest, so that all together use half of the CPUs (a single thread: all of one CPU).
- * Another thread looks five thousand times a second if the first bytes of the allocator's functions
- * have changed. Prints {"ops", "waits": [[start, duration, op, voluntary, involuntary switches],
- * ...] of all waits longer than --longer-than US (100), "changes": [[last look before the change,
- * look that saw it, functions changed], ...]}, times in us since go. */
+ * Then they rest, so that all threads together use half of the CPUs (a single thread: all of one
+ * CPU). Another thread checks five thousand times a second if the first bytes of the allocator's
+ * functions have changed. Prints {"ops", "waits": [[start, duration, op, voluntary, involuntary
+ * switches], ...] of all waits longer than --longer-than US (100), "changes": [[last check before
+ * the change, check that found it, functions changed], ...]}. Times are in us since go. */
 #include <pthread.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -54,7 +54,7 @@ static struct change changes[MAX_CHANGES];
 static size_t n_changes;
 static uint64_t n_threads, pairs, longer_ns, start_ns;
 static volatile bool over;
-/* A probe changes the first bytes of a function: the probe may stand on the second or third
+/* A probe changes the first bytes of a function, although it may be on the second or third
  * instruction. */
 static void *functions[FUNCTIONS];
 static uint64_t untouched[FUNCTIONS][2];

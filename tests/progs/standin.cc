@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Stand-ins for allocators that Debian does not have: a simple allocator under their names.
+/* Stand-ins for allocators that Debian does not have: a simple allocator with their functions'
+ * names.
  *
- * Without -DLIKE_GLIBC: Google's tcmalloc (github.com/google/tcmalloc), by the names of its
+ * Without -DLIKE_GLIBC: Google's tcmalloc (github.com/google/tcmalloc), with the names of its
  * tcmalloc/tcmalloc.h and libc_override.h as of 2025. Every function is TCMallocInternal... The C
  * library's names (also its inner ones, __libc_malloc ...), C++'s operators and the C23 functions
- * are aliases of these functions. TCMallocInternalNewArray and the like are themselves aliases of
- * the plain ones. Some functions here call or jump to others; in tcmalloc that depends on the
- * compiler and the release.
+ * are aliases of these functions. TCMallocInternalNewArray and the like are aliases of the
+ * functions for single objects. Some functions here call or jump to others. Which ones do so in
+ * tcmalloc depends on the compiler and the release.
  *
  * With -DLIKE_GLIBC: a C library that is recognized as glibc, with C23's free_sized and
  * free_aligned_sized. Its functions call each other directly, as glibc's do. */
@@ -228,13 +229,13 @@ EXPORT size_t malloc_usable_size(void *p) noexcept
 #ifdef LIKE_GLIBC
 void *__libc_malloc(size_t size) noexcept ALIAS(malloc);
 
-/* glibc is recognized by this function. Nobody calls it here. */
+/* memtrace recognizes glibc by this function. Nobody calls it here. */
 EXPORT const char *gnu_get_libc_version()
 {
 	return "2.36";
 }
 #else
-/* Throws, as an operator does that fails. Not noinline. */
+/* Throws if p is NULL, as an operator new that fails. May be inlined. */
 static void *checked(void *p)
 {
 	if (!p)
@@ -349,7 +350,7 @@ EXPORT sized TCMallocInternalAlignedAllocAtLeast(size_t align, size_t size) noex
 	return {p, usable(p)};
 }
 
-/* It only tells how large an allocation would be. */
+/* Only returns the size that an allocation would have. */
 EXPORT size_t nallocx(size_t size, int) noexcept
 {
 	size_t k = 4;

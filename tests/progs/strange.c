@@ -4,14 +4,14 @@
  * threads		a thousand, in waves; each allocates, keeps some blocks and ends
  * headless		the main thread ends, another one goes on; --early: before "ready";
  *			--busy: both run for some seconds, and allocate as fast as they can
- * exec			a thread that is not the main one executes the program anew
- * undumpable		only root may look at the memory of the process
+ * exec			a thread that is not the main one executes the program again
+ * undumpable		only root may read the memory of the process
  * strict, filter	seccomp allows only the system calls that the process needs
  * dlopen LIBRARY N	loads a library that allocates and unloads it, N times; after a tenth
  *			says "begun" and waits for another "go"; --copies: loads copies, each a file
- *			that has no name any more, and leaves them loaded
+ *			without a name, and leaves them loaded
  * daemon		forks twice, in a session of its own; the truth is the last process's, with
- *			its "pid", and the processes before it have ended by then */
+ *			its "pid"; the processes before it have ended by then */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +42,7 @@ static void die(const char *what)
 	_exit(98);
 }
 
-/* The script of most states. It needs only the memory that the heap has at first (128 KiB). */
+/* The script of most states. It needs no more memory than the heap's first 128 KiB. */
 NOINLINE static void script(void)
 {
 	static void *blocks[BLOCKS];
@@ -93,7 +93,7 @@ static int threads(void)
 
 /* --- no main thread --- */
 
-/* Is the main thread a zombie? What pthread_join() waits for happens before that. */
+/* Is the main thread a zombie? pthread_join() returns already before this. */
 static bool main_has_ended(void)
 {
 	char path[64], stat[64] = "";
@@ -128,7 +128,7 @@ static void be_busy(int seconds)
 
 static void *busy_thread(void *none)
 {
-	be_busy(4 * BUSY_S); /* three quarters of it without the main thread */
+	be_busy(4 * BUSY_S); /* the main thread exists for a quarter of this time */
 	exit(tell());
 	return none;
 }
@@ -206,7 +206,7 @@ static int undumpable(void)
 	return tell();
 }
 
-/* The first malloc makes system calls, for memory and more, that the script may not make later. */
+/* The first malloc makes system calls, for memory and more, that seccomp forbids later. */
 static void begin_heap(void)
 {
 	void *p = malloc(1);
@@ -260,7 +260,7 @@ static int filter(bool early)
 
 /* --- dlopen --- */
 
-/* The library calls this function to allocate, so that its blocks are in the books. */
+/* The library calls this function to allocate, so that its blocks are counted. */
 NOINLINE static void through_library(size_t size)
 {
 	void *p = T_MALLOC(size);
@@ -293,7 +293,7 @@ static int cycles(const char *library, int n, bool copies)
 		void (*leaf)(void (*)(size_t), size_t);
 		void *handle;
 
-		if (i == n / 10) { /* a tester can see what the rest adds */
+		if (i == n / 10) { /* so that a tester can measure what the rest adds */
 			puts("begun");
 			fflush(stdout);
 			truth_await("go");
@@ -309,7 +309,7 @@ static int cycles(const char *library, int n, bool copies)
 			continue;
 		if (dlclose(handle))
 			die("dlclose");
-		/* occupies this place, so that the next one is loaded elsewhere */
+		/* maps a page at this address, so that the next library is loaded elsewhere */
 		if (mmap((void *)((uintptr_t)leaf & ~4095ul), 4096, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0) == MAP_FAILED)
 			die("mmap");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Control flow that a tracer must not disturb, in --rounds N (200): signals that land anywhere in
+/* Control flow that a tracer must not disturb, in --rounds N (200): signals that arrive anywhere in
  * the allocator, siglongjmp out of a handler, setjmp/longjmp over many frames that hold blocks, an
  * alternate signal stack, coroutines that allocate on their own stacks, threads that exit from deep
  * stacks, qsort with its own buffer, deep recursion. Prints {"checksum": ...}, which depends on
@@ -89,7 +89,7 @@ NOINLINE static void thrown_out_by_signal(unsigned int round)
 			__asm__ volatile("" : "+r"(p) : : "memory");
 			free(p);
 			may_jump = 1;
-			for (volatile int i = 0; i < 5000; i++) /* about a traced call's time */
+			for (volatile int i = 0; i < 5000; i++) /* takes as long as a traced call */
 				;
 			may_jump = 0;
 		}
@@ -97,7 +97,7 @@ NOINLINE static void thrown_out_by_signal(unsigned int round)
 	spend_block(held, 100 + round, 'h');
 }
 
-/* Raises the signal itself, on a deep stack; the handler jumps out. */
+/* Raises the signal itself, on a deep stack. The handler jumps out of this stack. */
 NOINLINE static void raise_below(unsigned int depth)
 {
 	unsigned char *p = make_block(depth + 1, 'r');
@@ -203,7 +203,7 @@ NOINLINE static void threads_that_exit(void)
 	sigset_t tick, old;
 	void *result;
 
-	/* Only the main thread may get the ticks: the jump buffer belongs to it. */
+	/* Only the main thread may get the timer's signals: the jump buffer belongs to it. */
 	sigemptyset(&tick);
 	sigaddset(&tick, SIGALRM);
 	pthread_sigmask(SIG_BLOCK, &tick, &old);

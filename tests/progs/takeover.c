@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Allocates in a library (argv[1]: library.so), unloads the library, puts code of its own in the
- * library's place and allocates there, too. From then on, the library's names are wrong there. */
+/* Allocates in a library (argv[1]: library.so), unloads the library, maps code of its own at the
+ * same addresses and allocates there, too. From then on, the library's names are wrong there. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,7 +39,7 @@ int main(int argc, char **argv)
 	leaf = library ? dlsym(library, "lib_leaf") : NULL;
 	if (!leaf)
 		return 2;
-	usleep(300000); /* a tracer learns of the library */
+	usleep(300000); /* so that a tracer knows the library */
 	leaf(allocate, 3001);
 	dlclose(library);
 	place = (void *)((uintptr_t)leaf & ~(PAGE - 1));

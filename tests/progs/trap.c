@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A target whose list of libraries leads into memory that nobody fills in. A process that follows
- * the list from outside hangs in the kernel. "go" sets the trap and maps --file FILE as code, so
- * that a tracer looks at the list. The next "go" removes the trap. The target answers each "go" by
- * {"trapped": 1 or 0}. */
+/* A target whose list of libraries leads into memory that nobody provides (userfaultfd). A process
+ * that follows the list from outside hangs in the kernel. "go" sets the trap and maps --file FILE
+ * as code, so that a tracer reads the list. The next "go" removes the trap. The target answers each
+ * "go" with {"trapped": 1 or 0}. */
 #include <fcntl.h>
 #include <link.h>
 #include <linux/userfaultfd.h>

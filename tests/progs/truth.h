@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The protocol and the books of the target programs, which know the truth about themselves.
+/* The protocol of the target programs, and the counts ("books") of their own allocations, which
+ * are the truth for tests.
  *
  *   program: "ready <pid>\n"     the tracer attaches; the script has not begun
  *   tester:  "go\n"              the script runs
  *   program: one line of JSON    the truth; nothing is allocated or freed after it
  *   tester:  "quit\n" or EOF     the program exits with the status of --exit N (default 0)
  *
- * With --auto the program neither says ready nor waits. Between "go" and the truth only the script
- * allocates: stdout has a static buffer, stdin is read with read(2), the books are static arrays.
+ * With --auto the program neither says "ready" nor waits. Between "go" and the truth only the
+ * script allocates: stdout has a static buffer, stdin is read with read(2), and the books are
+ * static arrays.
  *
  * The books have an entry for each function that calls the allocator (__func__ of the T_ macros).
- * No such function calls another one. So "the function is anywhere in the stack" and "the function
- * is the allocator's caller" are the same question. Bytes are requested bytes. freed_* counts
- * blocks that the function allocated, whichever function freed them. A realloc is a free of the old
- * block and an allocation by realloc's caller. A failed realloc keeps the old block. realloc(p, 0)
- * frees (glibc). alloc_calls counts calls of allocating functions: realloc_calls of them are
- * reallocs, failed_calls of them returned no block. free_calls counts calls of free with a
- * block. */
+ * No such function calls another one. So if a function is anywhere in a stack, it is also the
+ * allocator's caller. Bytes are requested bytes. freed_* counts blocks that the function allocated,
+ * whichever function freed them. A realloc is a free of the old block and an allocation by
+ * realloc's caller. A failed realloc keeps the old block. realloc(p, 0) frees (glibc). alloc_calls
+ * counts calls of allocating functions: realloc_calls of these are reallocs, failed_calls of these
+ * returned no block. free_calls counts calls of free with a block. */
 #ifndef TESTS_PROGS_TRUTH_H
 #define TESTS_PROGS_TRUTH_H
 
@@ -64,7 +65,8 @@ TRUTH_FN uint64_t truth_number(int argc, char **argv, const char *name, uint64_t
 	return otherwise;
 }
 
-/* Reads lines until one is word. Returns false at the end of input, or if "quit" comes first. */
+/* Reads lines until one equals word. Returns false at the end of input, or if "quit" comes
+ * first. */
 TRUTH_FN bool truth_await(const char *word)
 {
 	char line[64];
@@ -154,7 +156,7 @@ struct truth_thread {
 };
 
 struct truth_block {
-	uintptr_t addr; /* 0: none */
+	uintptr_t addr; /* 0: the slot is empty */
 	uint64_t size;
 	int16_t function, thread;
 };
@@ -242,7 +244,8 @@ TRUTH_FN int truth_function_index(const char *name)
 	return (int)truth_n_functions++;
 }
 
-/* Names the calling thread in the books. They keep the pointer name, which must stay valid. */
+/* Names the calling thread in the books. name must stay valid, because the books keep the
+ * pointer. */
 TRUTH_FN void truth_thread(const char *name)
 {
 	truth_lock();
@@ -303,8 +306,8 @@ TRUTH_FN NOINLINE void *truth_allocated(const char *function, void *p, uint64_t 
 	return p;
 }
 
-/* Takes p's block out of the table; the sums stay as they are. Call it before the call that frees
- * p: once p is free, another thread may own the address. */
+/* Removes p's block from the table, but leaves the sums as they are. Call it before the call that
+ * frees p: after that call another thread may own the address. */
 TRUTH_FN NOINLINE struct truth_block truth_take(void *p)
 {
 	struct truth_block block = {0, 0, 0, 0};

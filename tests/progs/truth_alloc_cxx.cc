@@ -58,9 +58,9 @@ NOINLINE static void failing()
 			T_NOTE(i % 2 ? operator new(huge) : operator new[](huge), 0);
 		} catch (const std::bad_alloc &) {
 			T_NOTE(nullptr, 0);
-			T_NOTE(nullptr, 0); /* malloc of the exception's own memory */
+			T_NOTE(nullptr, 0); /* the exception's own memory comes from malloc */
 		}
-		/* the state of a call that threw must not be taken for this call's at its return */
+		/* the tracer must not mistake the call that threw for this call */
 		operator delete(truth_freeing(T_NOTE(operator new(24), 24)));
 	}
 }
@@ -68,7 +68,7 @@ NOINLINE static void failing()
 int main(int argc, char **argv)
 {
 	truth_init(argc, argv);
-	/* the exception and the unwinder allocate memory here, before the books are opened */
+	/* the exception and the unwinder allocate memory here, before blocks are counted */
 	try {
 		if (!truth_flag(argc, argv, "--no-throw"))
 			blocks[15][0] = operator new(huge);

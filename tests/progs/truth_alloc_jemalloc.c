@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls jemalloc's own functions, by their names with PREFIX before each. One build has no prefix.
- * Another has _rjem_ and a copy of jemalloc that is linked in, as in Rust's programs. Calls glibc's
- * malloc, too. */
+/* Calls jemalloc's own functions, whose names begin with PREFIX. One build has no prefix. Another
+ * has the prefix _rjem_ and a copy of jemalloc that is linked in, as in Rust's programs, and calls
+ * glibc's malloc, too. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 

@@ -2,8 +2,8 @@
 /* Calls mimalloc's own functions, for the thread's heap and for another heap. (mimalloc defines
  * glibc's names, such as malloc, too.) --dlopen: loads mimalloc while the program runs, says
  * "loaded ADDRESS" (of mi_malloc), and waits for a second "go". --destroy: uses only heaps that are
- * destroyed with all their blocks; no free is called for these blocks. --default: the same, and
- * each heap is the thread's heap while it gets blocks. */
+ * destroyed with all their blocks, without calls of free. --default: the same, but each heap is the
+ * thread's heap while blocks are allocated in it. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 

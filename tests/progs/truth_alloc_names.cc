@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls functions of allocators that truth_basic and truth_alloc_cxx leave out: not every allocator
- * has them. Calls only functions that malloc's own file defines; only these are in the books. */
+/* Calls functions of allocators that truth_basic and truth_alloc_cxx leave out, because not every
+ * allocator has them. Calls only functions that malloc's own file defines. */
 #define TRUTH_BLOCKS_LOG2 16
 #include <dlfcn.h>
 #include <new>
@@ -17,7 +17,7 @@ struct sized {
 
 static void *blocks[16][COUNT];
 
-/* Looked up before the script runs: the look-up allocates. */
+/* Filled before the script runs, because dlsym() allocates. */
 static struct {
 	const char *name;
 	void *p;
@@ -42,7 +42,7 @@ static struct {
 	{"_ZnwmRKSt9nothrow_t12__hot_cold_t", nullptr},
 };
 
-/* Looks up those that malloc's file defines. */
+/* Looks up the functions that malloc's file defines. */
 static void look_up()
 {
 	const char *home;
@@ -113,12 +113,12 @@ NOINLINE static void keep_posix_memalign()
 	for (size_t i = 0; i < COUNT; i++) {
 		void *p = nullptr;
 
-		/* also a small alignment, which some allocators hand over to malloc */
+		/* also a small alignment, for which some allocators call malloc */
 		T_NOTE(posix_memalign(&p, i % 2 ? 8 : 512, SIZE) ? nullptr : p, SIZE);
 	}
 }
 
-/* Grows from NULL, in place and by moving; then one call fails. */
+/* Grows blocks from NULL, in place and by moving. The last call for each block fails. */
 NOINLINE static void grow_array()
 {
 	auto *f = CALL(array, "reallocarray");
@@ -134,7 +134,7 @@ NOINLINE static void grow_array()
 	}
 }
 
-/* A function that only tells a block's size allocates none. */
+/* Calls a function that only returns a block's size and allocates nothing. */
 NOINLINE static void ask()
 {
 	auto *f = CALL(ask_size, "nallocx");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A memory pool on top of malloc. The books hold the pool's own blocks, not the memory that malloc
- * gives to the pool. */
+/* A memory pool on top of malloc. The truth has the pool's own blocks, not the memory that the pool
+ * takes from malloc. */
 #define TRUTH_BLOCKS_LOG2 16
 #include "truth.h"
 
@@ -18,11 +18,11 @@ static NOINLINE void refill(struct pool *p)
 {
 	p->pos = malloc(CHUNK);
 	p->end = p->pos + CHUNK;
-	free(malloc(100)); /* not in the books, either */
+	free(malloc(100)); /* not in the truth, either */
 }
 
-/* A chunk has no header, so its first block has the address of malloc's block. This is the hardest
- * case for a tracer: two blocks at one address. */
+/* A chunk has no header, so its first block has the address of malloc's block. Two blocks at one
+ * address are the hardest case for a tracer. */
 NOINLINE void *pool_alloc(struct pool *p, size_t size)
 {
 	void *block = p->free;
@@ -41,7 +41,7 @@ NOINLINE void *pool_alloc(struct pool *p, size_t size)
 	return block;
 }
 
-/* Allocates n blocks of size as one block and puts its address into *ret. Returns 0, or -1. */
+/* Allocates n * size bytes as one block, and its address goes to *ret. Returns 0, or -1. */
 NOINLINE int pool_get(void **ret, size_t n, size_t size)
 {
 	*ret = pool_alloc(&pool, n * size);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A stand-in for CPython built without copies of its pool (-flto): the same functions, which pass
- * their calls on through a table. Blocks of 1 to 512 bytes come from a pool in mapped memory,
- * others from malloc. With --malloc the table names malloc, as with PYTHONMALLOC=malloc. */
+/* A stand-in for a CPython without inlined copies of its pool (which -flto makes). It has the same
+ * functions, which call others through a table. Blocks of 1 to 512 bytes come from a pool in mapped
+ * memory, others from malloc. With --malloc the table names malloc, as with PYTHONMALLOC=malloc. */
 #include <sys/mman.h>
 
 #define TRUTH_BLOCKS_LOG2 16
@@ -46,7 +46,7 @@ static void raw_free(void *ctx, void *p)
 	free(p);
 }
 
-/* Each block has the number of its list in the 16 bytes in front of it. */
+/* The 16 bytes before each block contain the number of its list. */
 static void *pool_malloc(void *ctx, size_t size)
 {
 	size_t list = (size + 15) / 16;
@@ -163,7 +163,8 @@ NOINLINE static void free_some(void)
 	}
 }
 
-/* In place, moved inside the pool, out of it, inside malloc's memory, and from nothing. */
+/* Resizes blocks in place, by moving them inside the pool, out of it and inside malloc's memory,
+ * and from NULL. */
 NOINLINE static void keep_realloc(void)
 {
 	for (size_t i = 0; i < 1000; i++) {

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls every function of the malloc family, each from a caller of its own. One thread.
  * --asprintf adds one block of asprintf, whose inner calls differ between versions of libc. Only
- *   the live bytes of this block are known; they stand under "live_only".
- * --check compares the books with glibc's own at the end: differences to stderr and status 1.
+ *   the live bytes of this block are known; they are under "live_only".
+ * --check compares the books with glibc's statistics at the end. Prints differences to stderr, and
+ *   exits with status 1.
  * --portable leaves out functions that some allocators do not have. */
 #define TRUTH_BLOCKS_LOG2 18
 #include "truth.h"
@@ -15,7 +16,8 @@ static size_t n_kept;
 static const char *asprintf_function;
 static size_t asprintf_bytes;
 
-/* The compiler must not know these sizes: it would warn about the failing calls, or drop them. */
+/* Volatile, because the compiler would warn about failing calls with known sizes, or remove
+ * them. */
 static volatile size_t huge = SIZE_MAX / 2, half = SIZE_MAX / 4 + 1, zero;
 
 static void keep(void *p)
@@ -190,7 +192,7 @@ NOINLINE static void many_blocks(void)
 		many[i] = T_MALLOC(1 + i % 509);
 }
 
-/* Allocates nothing: its frees show in the books of many_blocks. */
+/* Allocates nothing. Its frees count in the books of many_blocks. */
 NOINLINE static void free_two_thirds(void)
 {
 	for (size_t i = 0; i < MANY; i++)
@@ -210,7 +212,7 @@ NOINLINE static void all_freed(void)
 }
 
 #ifdef __GLIBC__
-/* glibc must hold at least what the books say, and not much more. */
+/* By glibc's statistics, as many bytes as in the books must be live, or a little more. */
 static int check(size_t in_use_before)
 {
 	struct mallinfo2 info = mallinfo2();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Makes memory resident in several known ways. Tells for each function how many bytes it touched
- * first that are still resident. */
+/* Makes memory resident in several known ways. Prints for each function how many bytes are resident
+ * that it was the first to touch. */
 #include <fcntl.h>
 #include <sys/mman.h>
 
@@ -36,7 +36,7 @@ TOUCH(touch_first)
 TOUCH(touch_again)
 TOUCH(touch_break)
 
-/* Here the kernel touches the pages. */
+/* The kernel touches the pages, in read(). */
 NOINLINE static void read_into(int fd, char *p, size_t pages)
 {
 	if (read(fd, p, pages * PAGE) != (long)(pages * PAGE))
@@ -52,9 +52,9 @@ int main(int argc, char **argv)
 	zero = open("/dev/zero", O_RDONLY);
 	truth_ready();
 	touch(map(3000), 3000);
-	p = map(1000); /* touches little of a large mapping: address space is not growth */
+	p = map(1000); /* touches little of a large mapping: only touched pages are resident */
 	touch_part(p, 100);
-	touch_part(p, 100); /* resident already */
+	touch_part(p, 100); /* is already resident */
 	read_into(zero, map(500), 500);
 	p = map(400);
 	touch_gone(p, 400);

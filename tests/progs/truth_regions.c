@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Takes memory from the kernel in every way there is, and tells how much of it each function holds.
- * These figures come from the program's own books. Only the C library knows the size of thread
- * stacks, so their figures come from /proc/self/maps. With --threads N, N threads map and unmap as
- * fast as they can, so that addresses pass from thread to thread. */
+/* Maps memory in every possible way, and prints how much of it each function holds. The program
+ * counts its own calls. Only the C library knows the size of thread stacks, so their figures come
+ * from /proc/self/maps. With --threads N, N threads map and unmap as fast as they can, so that
+ * addresses pass from thread to thread. */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -60,7 +60,7 @@ static void check_zero(int rc)
 	}
 }
 
-/* No tail calls: each function has its own frame while it calls. */
+/* Makes no tail calls: each function has its own frame during its call. */
 #define MAP(name)                                                                                  \
 	NOINLINE static void *name(void *at, size_t bytes, int flags, int fd)                      \
 	{                                                                                          \
@@ -124,7 +124,7 @@ NOINLINE static void grow_break(intptr_t bytes)
 	held[FN_grow_break] += (long)(page_end(before + (uintptr_t)bytes) - page_end(before));
 }
 
-/* A function that gives memory back holds none, so the truth does not name this one. */
+/* The truth does not name this function, because it only returns memory to the kernel. */
 NOINLINE static void shrink_break(intptr_t bytes)
 {
 	grow_break(-bytes);
@@ -226,21 +226,21 @@ static void overlaps(void)
 
 	map_over(area + 8 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 8 * (long)PAGE;
-	/* over the end of that mapping and the beginning of what is behind it */
+	/* over the end of this mapping and the beginning of the next one */
 	map_over(area + 12 * PAGE, 8 * PAGE, MAP_ANONYMOUS | MAP_FIXED, -1);
 	held[FN_map_reserved] -= 4 * (long)PAGE;
 	held[FN_map_over] -= 4 * (long)PAGE;
 
-	/* moved pages stay their owner's; added pages belong to the function that moves */
+	/* moved pages stay with their owner; added pages belong to the function that moves */
 	p = MAP_ANY(map_moving, 6);
 	check_zero(munmap(p + PAGE, PAGE));
 	held[FN_map_moving] -= (long)PAGE;
 	p = grow_moved(p + 2 * PAGE, 4 * PAGE, 10 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		       area + 40 * PAGE);
 	held[FN_map_reserved] -= 10 * (long)PAGE;
-	/* moved again, to where there is room */
+	/* moved again, to an address with room */
 	grow_moved(p, 10 * PAGE, 1000 * PAGE, MREMAP_MAYMOVE, NULL);
-	/* a piece of the middle is moved away and shrunk */
+	/* pages from the middle are moved away, and their number shrinks */
 	p = MAP_ANY(map_moving, 9);
 	check(mremap(p + 3 * PAGE, 3 * PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
 		     area + 50 * PAGE));
@@ -259,7 +259,7 @@ static void sizes(char *earlier)
 	check(mremap(p, 20 * PAGE, 7 * PAGE, 0));
 	held[FN_map_shrinking] -= 13 * (long)PAGE;
 
-	/* of the mapping from before the run, half goes; the rest moves and grows */
+	/* half of the mapping from before the run is unmapped; the rest moves and grows */
 	check_zero(munmap(earlier + 8 * PAGE, 8 * PAGE));
 	earlier_gone += 8 * (long)PAGE;
 	grow_earlier(earlier, 8 * PAGE, 40 * PAGE, MREMAP_MAYMOVE, NULL);
@@ -281,7 +281,7 @@ static void failures(void)
 		fprintf(stderr, "truth_regions: a call did not fail\n");
 		_exit(95);
 	}
-	/* the second munmap is of a hole: it succeeds and changes nothing */
+	/* the second munmap unmaps a hole, so it succeeds and changes nothing */
 	check_zero(munmap(p + PAGE, PAGE));
 	check_zero(munmap(p + PAGE, PAGE));
 	held[FN_map_plain] -= (long)PAGE;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Has memory of each kind in its resident set, and tells how much of it the program touched, page
- * by page. During the run it gets:
+/* Has memory of each kind in its resident set, and prints how much of each kind the program
+ * touched, page by page. During the run it gets:
  *
- *   heap: blocks, of which it frees every other one, so that freed blocks lie between kept ones
+ *   heap: blocks. It frees every other one, so that freed blocks are between kept ones
  *   mappings by two functions, which the kernel joins
  *   pages of the file given by --file PATH, read and written
  *   shared memory
  *   a thread's stack
  *
- * It has memory from before the run, too. With --earlier BYTES: that many bytes of blocks, as many
- * of a thread's blocks (glibc's malloc puts them into an arena of their own), the thread's stack,
- * and a mapping of that many bytes. With --mappings N: N mappings of one page. */
+ * It has memory from before the run, too. With --earlier BYTES: blocks of this many bytes in all,
+ * as many bytes of a thread's blocks (in an arena of their own with glibc's malloc), the thread's
+ * stack, and a mapping of BYTES. With --mappings N: N mappings of one page. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -49,7 +49,7 @@ NOINLINE static void keep_every_other(void)
 		free(blocks[i]);
 }
 
-/* No tail calls: each function has its own frame while it calls. */
+/* Makes no tail calls: each function has its own frame during its call. */
 #define MAP(name)                                                                                  \
 	NOINLINE static char *name(void *at, size_t bytes, int flags)                              \
 	{                                                                                          \
@@ -64,7 +64,7 @@ MAP(map_area)
 MAP(map_first)
 MAP(map_second)
 
-/* Maps both into one area, one behind the other: the kernel joins them to one mapping. */
+/* Maps both into one area, one after the other. The kernel joins them to one mapping. */
 static void map_both(size_t first, size_t second)
 {
 	char *area = map_area(NULL, 32 << 20, 0);
@@ -73,7 +73,7 @@ static void map_both(size_t first, size_t second)
 	touch(map_second(area + (8 << 20), 16 << 20, MAP_FIXED), second);
 }
 
-/* Changes the rights of every other page of an area, so that each page is a mapping. */
+/* Changes the rights of every other page of an area, so that each page becomes a mapping. */
 static void map_many(size_t n)
 {
 	char *area = n ? map_area(NULL, n * PAGE, 0) : NULL;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* For statistics: hold_0 to hold_19 each hold 1 to 20 MiB of live blocks, each function with its
  * own block sizes, and free about as much again. --seed N (1) sets the order of their turns and the
- * drawn sizes; --scale PCT (100) sets the amount. Blocks are not touched, so that little memory
+ * drawn sizes. --scale PCT (100) scales the bytes. Blocks are not touched, so that little memory
  * becomes resident. */
 #define TRUTH_BLOCKS_LOG2 20
 #include "truth.h"
@@ -44,7 +44,7 @@ static const struct holder {
 	size_t live; /* bytes to hold in the end, about */
 	struct {
 		size_t size;
-		unsigned int weight; /* of 1000 draws */
+		unsigned int weight; /* how many of 1000 blocks have this size */
 	} mix[3];
 } holders[HOLDERS] = {
 	{hold_0, 1 * MIB, {{16, 1000}}},
@@ -87,7 +87,7 @@ static size_t draw_size(const struct holder *holder, uint64_t r)
 	return holder->mix[i].size;
 }
 
-/* One turn: a block that stays, or one that is freed some time later. */
+/* In one turn a function allocates a block that stays, or one that is freed some time later. */
 static void turn(size_t i, uint64_t r, size_t size)
 {
 	bool stays = to_keep[i] && (!to_free[i] || (r & 1));

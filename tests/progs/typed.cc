@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects of classes with virtual functions: prints how many of each it holds ("CLASS COUNT"), then
- * "ready", and sleeps. Blocks that look similar are there, too: without virtual functions, freed
- * ones, and those of a C program with a table of functions. */
+/* Objects of classes with virtual functions. Prints how many of each class it holds ("CLASS
+ * COUNT"), then "ready", and sleeps. It also has blocks that look similar: objects without virtual
+ * functions, freed objects, and blocks with a pointer to a table of functions, as in C. */
 #include <cstdio>
 #include <cstdlib>
 #include <map>

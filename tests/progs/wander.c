@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Maps the code of a library (argv[1]) at argv[2] places, one after the other. No place is used
- * twice, and each mapping is gone before the next. Then allocates. */
+/* Maps the code of a library (argv[1]) at argv[2] addresses, one after the other. No address is
+ * used twice, and each mapping is removed before the next one is made. Then allocates. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define FIRST 0x100000000000UL /* nobody else maps there */
+#define FIRST 0x100000000000UL /* nothing else is mapped there */
 #define PAGE  4096UL
 
 int main(int argc, char **argv)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What traced programs say of themselves during the run."""
+"""The counts that traced programs report of themselves during the run ("accounts")."""
 import threading
 
 from harness import PATIENCE_S, Failure
@@ -9,7 +9,7 @@ MOST_GAP_S = 1
 
 
 class Watch:
-    """Asks all subjects for their accounts in turn, again and again, until it is stopped: one series for each."""
+    """Asks all subjects for their accounts in turn, again and again, until it is stopped. Makes a series for each."""
 
     def __init__(self, subjects, every_s):
         self.subjects, self.every_s, self.series, self.error = subjects, every_s, [[] for _ in subjects], None

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A machine full of processes, traced all together (-a) at the host's limit. Each process is judged by its own account, as if it
-were alone. A busy process must be seen as well as a single traced one; of the others nothing false may be said."""
+"""A machine full of processes, all traced together (-a) at the host's limit. Each process is judged by its own
+account, as if it were alone. Results for a busy process must be as good as if it were traced alone. Results for the
+others must not be false."""
 import contextlib
 import os
 import time
@@ -11,20 +12,20 @@ from judge import judge
 from synthetic import Lives, cache, case, leak_share
 
 BUSY = 0.02  # share of a core from which a process counts as busy
-EVERY_S = 0.5  # between accounts: thirty processes are asked
+EVERY_S = 0.5  # time between accounts, for each of which thirty processes are asked
 
 
 def some(n, one, *options):
-    """n processes of a case, with more options for each."""
+    """n processes of a case, each with more options."""
     return [{**one, "args": [*options, *one["args"]]} for _ in range(n)]
 
 
 LEAK = case("a leak by work", "leak_work:every=100:size=200 cache:life_s=1:every=8 request")
 SLOW_LEAK = case("a leak by the clock", "leak_clock:per_s=50:size=2000 cache:life_s=1:size=400 request")
 
-# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full, because probes come
-# and go by RCU, and on a full machine RCU may stall: Linux 6.18's scheduler has let the thread that RCU depends on wait for a CPU
-# for a minute.
+# Two use half of a core each, some a tenth, most a hundredth or nothing. The machine is not quite full, because the kernel
+# needs RCU to place and remove probes, and on a full machine RCU may stall: on Linux 6.18 the thread on which RCU depends has
+# waited for a CPU for a minute.
 CROWD = [
     *some(1, cache(0.8, 0, every=4), "--rate", "1200000"), *some(1, LEAK, "--rate", "1200000"),
     *some(2, cache(2, 1, every=4), "--rate", "30000"), *some(2, LEAK, "--rate", "20000"),
@@ -46,7 +47,7 @@ def name_of(member, i):
 
 
 def measure(one, seconds, tracing_of, heap_of, begin_of):
-    """Runs all members once; each must have a profile. Returns a record with a list of the members' records."""
+    """Runs all members once. Each must have a profile. Returns a record with a list of the members' records."""
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
         os.chmod(directory, 0o755)
@@ -54,7 +55,7 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
         subjects = [stack.enter_context(Lives(member, seconds)) for member in members]
         for subject in subjects:
             subject.say("go")
-        time.sleep(5)  # by then caches are full
+        time.sleep(5)  # until caches are full
         with Watch(subjects, EVERY_S) as watch:
             time.sleep(1)
             tracing = tracing_of(directory, seconds, ["--leaks"])
@@ -84,8 +85,8 @@ def measure(one, seconds, tracing_of, heap_of, begin_of):
 
 
 def flat(records):
-    """For a crowd, yields a record for each of its processes that is busy, or of which something false was said. Yields other
-    records as they are."""
+    """For a crowd, yields a record for each process that is busy or has a false result. Yields other records
+    unchanged."""
     for record in records:
         whole = {key: value for key, value in record.items() if key != "processes"}
         for one in record.get("processes", [{"busy": True}]):

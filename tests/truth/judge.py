@@ -3,13 +3,13 @@
 record. It starts nothing and reads no clock.
 
 Words. A *row* is all stacks of the profile that belong to one function (or group of functions) whose truth is
-known. A *look* is one moment at which memtrace says what grows: each status line of --leaks, and the end. A stack is
-said to grow *surely* when the lower limit of its growth is above zero. A row *counts* when its true or printed live bytes
-are 2 % of all, or when it leaks: the interval of a row that does not count is not judged."""
+known. A *look* is a moment at which memtrace prints which stacks grow: each status line of --leaks, and the end. A
+stack grows *surely* if the lower limit of its growth is above zero. A row *counts* if its true or printed live bytes
+are 2 % of all, or if it leaks. The interval of a row that does not count is not judged."""
 import re
 
-COUNTS = 0.02  # of the live bytes, in truth or as printed
-A_BLOCK = 100  # bytes: a row that holds one block less than at the beginning has not shrunk
+COUNTS = 0.02  # share of all live bytes, true or printed, with which a row counts
+A_BLOCK = 100  # bytes of a block: a row that holds one block less than at the beginning has not shrunk
 UNITS = {"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 NUMBER = r"([+-]?[\d.,]+) ?([KMGT]iB|B)?"
 STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.+)$", re.M)
@@ -18,7 +18,7 @@ STATUS = re.compile(rf"fastest growth {NUMBER}/s(?: \({NUMBER} - {NUMBER}\))? (.
 # --- accounts over time ---
 
 def at(series, t, of):
-    """of(account) at the moment t, interpolated between two accounts. None: no account has the value."""
+    """of(account) at the time t, interpolated between two accounts. None: no account has the value."""
     points = [(account["t"], of(account)) for account in series]
     points = [(s, value) for s, value in points if value is not None]
     if not points:
@@ -40,7 +40,7 @@ def growth_between(series, t0, t1, of):
 # --- the profile ---
 
 def owner(frames, groups):
-    """The group whose pattern matches the frame nearest to the leaf; of several groups the first. None: no group."""
+    """The group whose pattern matches the frame nearest to the leaf (the first one of several), or None."""
     for frame in frames:
         for name, pattern in groups.items():
             if re.fullmatch(pattern, frame):
@@ -49,7 +49,7 @@ def owner(frames, groups):
 
 
 def sum_of(figures):
-    """The sum of figures [estimate, low, high] whose errors are independent; ends may be unknown."""
+    """The sum of figures [estimate, low, high] whose errors are independent. low and high may be unknown."""
     total = sum(f[0] or 0 for f in figures)
     if not figures or any(None in f for f in figures):
         return [total, None, None]
@@ -77,7 +77,7 @@ def rows_of(profile, groups):
     rows = {}
     for name, stacks in found.items():
         live, growth = zip(*map(figures, stacks))
-        # one stack keeps its own interval; for several it is not known how their errors depend on each other
+        # a single stack keeps its own interval; how the errors of several stacks depend on each other is not known
         rows[name] = {"live": sum_of(live), "growth": sum_of(growth), "stacks": len(stacks),
                       "sure": sum((g[1] or 0) > 0 for g in growth),
                       "best": max(((g[1] or 0) > 0, g[0]) for g in growth)}
@@ -85,14 +85,14 @@ def rows_of(profile, groups):
 
 
 def holds(figure, truth, grain=0):
-    """Whether the interval holds the truth, which is known to +- grain; None: there is no interval, or no truth."""
+    """Does the interval contain the truth, which is known to +- grain? None: there is no interval, or no truth."""
     if truth is None or figure[1] is None or figure[2] is None:
         return None
     return figure[1] - grain <= truth <= figure[2] + grain
 
 
 def width(figure, truth):
-    """Width of the interval, in units of the truth."""
+    """Width of the interval, divided by the truth."""
     if not truth or figure[1] is None or figure[2] is None:
         return None
     return (figure[2] - figure[1]) / abs(truth)
@@ -103,7 +103,7 @@ def bytes_of(number, unit):
 
 
 def looks_of(log, groups):
-    """[name, estimate, low, high] of each status line: the fastest growth that it told during the run."""
+    """[name, estimate, low, high] of each status line of the run: the fastest growth that the line names."""
     looks = []
     for n, u, n_low, u_low, n_high, u_high, frames in STATUS.findall(log):
         frames = re.sub(r" \(via .*?\)(?= < |$)", "", frames)
@@ -115,7 +115,7 @@ def looks_of(log, groups):
 
 
 def first_right(order, grows, any_of_them):
-    """Whether those that grow come first; if any_of_them is set, whether one of them does. None: nothing grows."""
+    """Do all groups that grow come first? If any_of_them is set: does one of them? None: nothing grows."""
     if not grows:
         return None
     n = 1 if any_of_them else len(grows)
@@ -128,8 +128,8 @@ def judge(case, profile, log, series, begin, heap):
       any    if set, it is enough that one of these comes first
       zero   names of groups whose growth is 0 on average, though not between two moments
       may    names of groups that may grow or not
-      grain  the account's precision, bytes: the account of a server that takes memory by the page may be off by a page at
-             moments between two accounts
+      grain  the account's precision in bytes: if a server takes memory by the page, the interpolation between two
+             accounts may be wrong by a page
     series: accounts from before begin until after the end. begin: when tracing began. heap: sizes of mappings at the end."""
     end = begin + profile["duration_s"]
     quarter = begin + profile["duration_s"] / 4
@@ -150,8 +150,8 @@ def judge(case, profile, log, series, begin, heap):
         stacks[name] = {
             "live": row["live"], "live_truth": live_truth, "growth": row["growth"], "growth_truth": growth_truth,
             "stacks": row["stacks"], "sure": row["sure"], "counts": counts,
-            # A row that is not printed has missed the truth (False) if its live bytes are many enough to be sampled: four
-            # intervals are, in 98 % of cases.
+            # A row that is not printed misses the truth (False) if it has so many live bytes that it should have a sample:
+            # four sampling intervals of bytes have one in 98 % of cases.
             "live_in": holds(row["live"], live_truth, grain) if printed or live_truth is None else
             (False if counts and live_truth >= 4 * profile["interval_bytes"] else None),
             "growth_in": holds(row["growth"], growth_truth, max(grain, A_BLOCK) / (end - quarter)) if printed else

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A program made of parts. Each part allocates by a function of its own and frees by a rule of its
- * own. The program keeps an exact account of each function. The judge (truth.py) compares memtrace
- * with the account.
+/* A program made of parts. Each part allocates with a function of its own and frees by a rule of
+ * its own. The program counts the blocks of each function exactly (its "account"). The judge
+ * (truth.py) compares memtrace with the account.
  *
  *   lives [--threads N] [--work N] [--rate N] [--seed N] PART[:KEY=VALUE...]...
  *
@@ -16,32 +16,32 @@
  *   cache          replaces a random block
  *   table          as cache, by another function
  *   fifo           replaces the oldest block
- *   leak_work      forgets a block
- *   leak_clock     forgets per_s blocks per second, by the clock
- *   leak_share     forgets the share `share` of its blocks; each other block dies n blocks later
+ *   leak_work      leaks a block
+ *   leak_clock     leaks per_s blocks per second, by the clock
+ *   leak_share     leaks the share `share` of its blocks; frees each other block n blocks later
  *   batch          gathers blocks, and frees all of them each period_s
  *   phases         a cache; from at_s after the mark on, it gets a tenth of its turns, and another
  *                  function gets the rest
- *   burst          at_s after the mark: allocates `bytes` at once; sleeps otherwise, but for
+ *   burst          allocates `bytes` at once, at_s after the mark; otherwise makes only
  *                  idle_per_s requests per second
  *   relink         a cache whose blocks are on a list; each operation moves one to the front.
- *                  links_at: where in a block its links are
- *   relink_leak    as relink, and blocks stay
+ *                  links_at: offset of the links in a block
+ *   relink_leak    as relink, but no block is freed
  *   buffer         frees each block after 1 to 50 ms
  *
  * Keys: size (bytes of a block), every (operations between two turns), equal (1: all blocks have
  * the same contents), life_s (mean life; the number of slots follows from the speed without a
- * tracer), n (slots), and those named above.
+ * tracer), n (slots), and the keys named above.
  *
- * Protocol: "ready PID", then lines on stdin: "go"; "mark" (allocations from here on are also
- * counted apart, as `since`); "account"; "stop" or the end of input. An account is one line of
- * JSON, printed at "mark", at "account", at SIGUSR1 and at the end:
+ * Protocol: "ready PID", then lines on stdin: "go"; "mark" (allocations after it also count in
+ * `since`); "account"; "stop" or the end of input. An account is one line of JSON, printed at
+ * "mark", at "account", at SIGUSR1 and at the end:
  *   {"t_ns": CLOCK_MONOTONIC, "cpu_ns", "ops", "end": last one?, "functions": {NAME: {
  *     "live_bytes", "live_objects",
  *     "since_bytes", "since_objects" (live, allocated since the mark),
  *     "alloc_bytes", "alloc_objects", "freed_bytes", "freed_objects"}}}
- * Bytes are those that malloc was asked for. The account and the slots are in shared mappings,
- * which are neither heap nor anonymous memory. */
+ * Bytes are requested bytes. The account and the slots are in shared mappings, which are neither
+ * heap nor anonymous memory. */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
@@ -55,7 +55,7 @@
 #define MAX_THREADS  64
 #define MAX_PARTS    8
 #define CALIBRATE_NS 400000000ull
-#define TURN	     16 /* short operations between two looks at the clock */
+#define TURN	     16 /* short operations between two reads of the clock */
 #define NS	     1000000000ull
 #define MS	     1000000ull
 
@@ -80,8 +80,8 @@ enum function { FUNCTIONS(AS_ENUM) N_FUNCTIONS };
 #define AS_NAME(name) #name,
 static const char *const function_names[] = {FUNCTIONS(AS_NAME)};
 
-/* Written by one thread, read by the reporter. Each number is read whole; a sum over several
- * numbers may be off by one block. */
+/* One thread writes it, and the reporter reads it. Each number is read whole, but a sum over
+ * several numbers may be wrong by one block. */
 struct account {
 	uint64_t alloc_bytes, alloc_objects;
 	uint64_t freed_bytes, freed_objects;
@@ -101,8 +101,8 @@ struct thread;
 
 struct kind {
 	const char *name;
-	void (*one)(struct thread *t, struct part *part);   /* takes its turn */
-	void (*clock)(struct thread *t, struct part *part); /* after a look at the clock, or NULL */
+	void (*one)(struct thread *t, struct part *part);   /* called for a turn */
+	void (*clock)(struct thread *t, struct part *part); /* after the clock is read, or NULL */
 	void *(*allocate)(struct thread *t, const struct part *part);
 };
 
@@ -214,8 +214,8 @@ static void empty(struct thread *t, enum function f, struct slot *slot)
 	slot->p = NULL;
 }
 
-/* The caller reads `marked` for `since` before it allocates the block. If the mark comes in
- * between, born() sees it and `since` does not. At most one block of each thread is affected. */
+/* The caller sets since from `marked` before it allocates the block. If the mark comes in between,
+ * born() counts the block as new, but since is false. This affects at most one block per thread. */
 static void fill_slot(struct slot *slot, void *p, const struct part *part, bool since)
 {
 	slot->p = p;
@@ -252,7 +252,7 @@ static void replace(struct thread *t, struct part *part, enum function f, uint64
 	fill_slot(&part->slots[i], part->kind->allocate(t, part), part, since);
 }
 
-/* The slot to fill next: an empty one while there is one, then a random one. */
+/* The slot to fill next: an empty one if there is one, else a random one. */
 static uint64_t random_slot(struct thread *t, struct part *part)
 {
 	return part->filled < part->n ? part->filled++ : truth_random(&t->state) % part->n;
@@ -353,7 +353,7 @@ static void burst_clock(struct thread *t, struct part *part)
 	nanosleep(&pause, NULL);
 }
 
-/* A list through the blocks, like the one of a cache that keeps its blocks in order of use. */
+/* Blocks are on a list, as in a cache that keeps its blocks in order of use. */
 struct entry {
 	struct entry *next, *prev;
 };
@@ -407,7 +407,7 @@ static void relink_leak_one(struct thread *t, struct part *part)
 	link_first(list_of(t), links_of(part, part->slots[part->filled++].p));
 }
 
-/* Moves a random entry to the front, as its use would do. Every operation calls this, also between
+/* Moves a random entry to the front, as if it were used. Every operation calls this, also between
  * the turns of the part. */
 static void relink_some(struct thread *t, struct part *part)
 {
@@ -433,7 +433,7 @@ static void buffer_one(struct thread *t, struct part *part)
 	else if (part->filled < part->n)
 		i = (uint32_t)part->filled++;
 	else
-		return; /* enough blocks at a time */
+		return; /* there are enough blocks */
 	fill_slot(&part->slots[i], buffer_take(t, part), part, since);
 	part->slots[i].next = part->buckets[end_ms % 64];
 	part->buckets[end_ms % 64] = i;
@@ -787,7 +787,7 @@ int main(int argc, char **argv)
 	for (size_t i = 1; i < n_threads; i++)
 		if (pthread_create(&threads[i].id, NULL, live, &threads[i]))
 			abort();
-	live(&threads[0]); /* in the main arena, as a program of one thread */
+	live(&threads[0]); /* this thread uses the main arena, like programs with one thread */
 	for (size_t i = 1; i < n_threads; i++)
 		pthread_join(threads[i].id, NULL);
 	pthread_join(reporter, NULL);

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""How right `memtrace heap --stacks` is about blocks that are older than its run. Needs root, and `make all progs` before.
+"""How often `memtrace heap --stacks` is right about blocks older than its run. Needs root, and `make all progs` before.
 
 usage: tests/truth/old_blocks.py [PROGRAM...]
 
-Each program fills its heap while every allocation is traced (-i 1): the live blocks by stack are the truth. Then it goes on
-replacing some of them, and --stacks traces at the defaults. A row is right as far as the truth has so many blocks whose
-stacks have the row's two innermost functions; what exceeds this is wrong. (makers tells the truth itself.) Prints a table
-in Markdown."""
+Each program fills its heap while every allocation is traced (-i 1). The live blocks by stack are the truth. Then the
+program replaces some of the blocks, and --stacks traces at the defaults. A row is compared with the number of blocks in
+the truth whose stacks have the row's two innermost functions: blocks beyond this number are wrong. (The program makers
+prints its own truth.) Prints a table in Markdown."""
 import collections
 import contextlib
 import json
@@ -22,7 +22,7 @@ from harness import PROGS, Tracer, end, expect_equal, memtrace, place, read_line
 from test_real import Redis  # noqa: E402
 
 SECONDS = 30
-DRIFT = 1.02  # blocks that come in addition while it is traced again
+DRIFT = 1.02  # allows for blocks that are added while the program is traced again
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 PERL = """$| = 1; <STDIN>;
@@ -55,10 +55,10 @@ SQL_REPLACE = "update t set n = n + 1, name = 'name ' || abs(random() % 200000) 
 
 
 class Traced:
-    """Its truth is what -i 1 sees while it fills its heap."""
+    """A program whose truth is a profile with -i 1 of the time in which it fills its heap."""
 
     def truth(self):
-        """A function that tells how many blocks were made by stacks that begin with these functions."""
+        """Returns a function that returns how many blocks were made by stacks that begin as the given one."""
         with Tracer("-p", self.pid, "-i", 1, "--json", "-q", "-f", "none") as tracer:
             self.fill()
             result = tracer.stop()
@@ -67,7 +67,7 @@ class Traced:
 
 
 class Told(Traced):
-    """A program that fills its heap when told to, and goes on when told again."""
+    """A program that fills its heap at the line "fill", and replaces blocks at the line "replace"."""
 
     def __init__(self, *args, **env):
         self.process = start(args, env={**os.environ, **env})
@@ -92,7 +92,7 @@ class Told(Traced):
 
 
 class Makers(Told):
-    """It fills its heap at once, and tells itself how many blocks each of its functions has made."""
+    """The program makers. It fills its heap at its start, and prints how many blocks each of its functions has made."""
 
     def __init__(self, **env):
         super().__init__(os.path.join(PROGS, "makers"), 20000, 120, **env)
@@ -153,7 +153,7 @@ PROGRAMS = {
 
 
 def begins(frames, functions):
-    """Are the functions there one after the other, from one of the first few frames on?"""
+    """Are these functions in a row in the frames, beginning at one of the first four frames?"""
     return any(frames[at:at + len(functions)] == functions for at in range(4))
 
 
@@ -164,7 +164,7 @@ def judge(program):
         result = memtrace("heap", "-p", target.pid, "--stacks", "-d", SECONDS, "--json", timeout=SECONDS + 90)
     expect_equal(result.status, 0, result.err)
     origins = result.json()["origins"]
-    # rows that differ in far callers only have one truth
+    # rows that differ only in callers further out have the same truth
     said, nbytes, stacks = collections.Counter(), collections.Counter(), {}
     for row in origins["stacks"]:
         key = tuple(row["stack"][:2])

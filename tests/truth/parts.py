@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each part of the model of windows is worth: the same windows are judged with all parts, and with one part left
-out. Pure arithmetic, from the records of truth.py, as in judge.py."""
+"""How much each part of the model of windows improves its results: the same windows are judged with all parts, and with
+one part left out. Pure arithmetic on the records of truth.py, as in judge.py."""
 import math
 import statistics
 
 from leaks import share
 
-LEAST = 1e-3  # relative: a smaller difference between figures does not count
-FLOOR = 0.01  # of the live bytes' truth: an estimate below this is as bad as 0
+LEAST = 1e-3  # the smallest relative difference between figures that counts
+FLOOR = 0.01  # share of the true live bytes: an estimate below it is as bad as 0
 
 
 def brief(record):
-    """The fields that are kept of the judge's record with one part left out."""
+    """The fields that are stored of the judge's record for a model with one part left out."""
     rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width", "growth", "growth_truth",
                                              "growth_in", "growth_width")}
             for name, row in record["stacks"].items() if row["counts"]}
@@ -19,13 +19,13 @@ def brief(record):
 
 
 def differs(a, b):
-    """Whether any figures of two rows differ."""
+    """Do any figures of the two rows differ?"""
     return any(abs((x or 0) - (y or 0)) > LEAST * max(abs(x or 0), abs(y or 0))
                for key in ("live", "growth") for x, y in zip(a[key], b[key]))
 
 
 def pairs(records, part):
-    """Yields (with, without) for each row that the part changes; only rows that count with all parts."""
+    """Yields (with, without) for each row that the part changes. Only rows that count with all parts are used."""
     for record in records:
         without = record.get("without", {}).get(part)
         for name, row in (without or {"stacks": {}})["stacks"].items():
@@ -42,9 +42,9 @@ def error(row):
 
 
 def score(row, key):
-    """Score of an interval, in units of the truth: its width, plus 2 / 5 % = 40 times the distance by which it misses the truth
-    (Gneiting and Raftery, Journal of the American Statistical Association 102, 2007, section 6.2). For growth the unit is
-    the live bytes a second. Less is better; None: not known."""
+    """Score of an interval, in units of the truth: its width, plus 2 / 5 % = 40 times the distance by which it misses
+    the truth (Gneiting and Raftery, Journal of the American Statistical Association 102, 2007, section 6.2). For
+    growth the unit is the live bytes a second. Less is better; None: not known."""
     figure, truth, unit = row[key], row[key + "_truth"], row["live_truth"]
     if truth is None or not unit or None in figure[1:]:
         return None
@@ -71,7 +71,7 @@ def rows(records):
     for part in names:
         found = list(pairs(records, part))
         runs = [r for r in records if part in r.get("without", {})]
-        # accusations at the end of the run only: these are known for both
+        # only accusations at the end of the run: they are known with the part and without it
         accused = [sum(bool(r["accused_at_end"]) for r in runs), sum(bool(r["without"][part]["accused"]) for r in runs)]
         first = [[side["first_right"] for side in sides if side["first_right"] is not None]
                  for sides in (runs, [r["without"][part] for r in runs])]
