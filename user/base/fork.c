@@ -6,6 +6,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/priority.h"
+
 pid_t fork__blocked(void)
 {
 	sigset_t all, before;
@@ -15,8 +17,10 @@ pid_t fork__blocked(void)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	pid = fork();
-	if (!pid)
+	if (!pid) {
+		priority__restore();
 		return 0;
+	}
 	error = errno;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	errno = error;

@@ -19,7 +19,10 @@ static void watch_spare(struct scheduler *sc)
 	if (now < sc->spare_next_ns || sc->ops->machine_idle_ns(sc->ctx, &idle))
 		return;
 	if (sc->spare_next_ns) {
-		spare = (double)(idle - sc->spare_idle_ns) / (double)(now - sc->spare_since_ns);
+		/* the kernel's time of waiting for a disk can go backwards */
+		spare = idle > sc->spare_idle_ns ? (double)(idle - sc->spare_idle_ns) /
+							   (double)(now - sc->spare_since_ns)
+						 : 0;
 		sc->spare = 0.5 * sc->spare + 0.5 * (spare < 1 ? spare : 1);
 	}
 	sc->spare_idle_ns = idle;
@@ -231,13 +234,15 @@ void scheduler__forget(struct scheduler *sc, struct paced *p)
 static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 {
 	bool stands = pace__is_stretch(sc, p, when) && !p->settling;
-	double cost, cpu;
+	double cost, cpu, wall = (double)when - (double)p->windows.since_ns;
 
 	p->settling = p->over = p->cut = false;
 	if (!stands)
 		windows__withdraw(&p->windows);
 	pace__read_totals(sc, p, &cost, &cpu);
-	windows__cut(&p->windows, when, cost, cpu, -1);
+	/* the CPU time is that of now, and may have been used long after the probes went */
+	windows__cut(&p->windows, when, cost, cpu,
+		     wall > 0 ? (cost - p->windows.cost_ns) / wall : 0);
 	if (stands) {
 		pace__begin_close(sc, p, when);
 		return;

@@ -12,6 +12,7 @@
 #define FIRST_NS  (15 * MS)
 #define MIN_NS	  (6 * MS) /* mean lengths */
 #define MAX_NS	  (400 * MS)
+#define LONGEST	  1.5	      /* longest window / mean length; the shortest is 1 less */
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
@@ -148,6 +149,11 @@ static double mean_length_ns(const struct windows *w)
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
 }
 
+double windows__longest_ns(const struct windows *w)
+{
+	return LONGEST * mean_length_ns(w);
+}
+
 /* What a window of stretch mean lengths adds to the debt: C in windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
@@ -163,7 +169,7 @@ static void draw_gap(struct windows *w)
 {
 	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
 
-	w->stretch = 0.5 + uniform(w);
+	w->stretch = LONGEST - 1 + uniform(w);
 	w->open_at_ns = w->debt_ns;
 	if (w->n_windows > 1)
 		w->open_at_ns -= fmax(mean, LEAST_GAP * usual) * exponential(w);
@@ -414,12 +420,12 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 
 	now_ns = now_ns > w->since_ns ? now_ns : w->since_ns; /* now_ns may be in the past */
 	wall = (double)(now_ns - w->since_ns);
+	if (w->open && wall > 0 && cost_rate < 0)
+		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (cost_rate < 0)
 		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
 	if (w->open)
 		w->cost_rate = smooth(w->cost_rate, w->felt * cost_rate);
-	if (w->open && wall > 0)
-		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)
@@ -429,7 +435,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 	w->attempt = false; /* the attempt did not fail: its cost is not the reason for its end */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
-	w->stretch = 0.5 + uniform(w);
+	w->stretch = LONGEST - 1 + uniform(w);
 	/* The next window needs no random gap, only that its own cost is paid: host.h decides when
 	 * it opens. */
 	w->open_at_ns = 0;

@@ -176,15 +176,18 @@ void windows__favour(struct windows *windows, double budget, double steady);
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
 				  double cpu_ns);
 
+/* How long the next window may be at most, ns, as far as costs are known. */
+double windows__longest_ns(const struct windows *windows);
+
 /* The action is done. cost_ns, cpu_ns: the totals then. */
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
 /* Another file decides when this process is traced (host.h): its probes are removed now, whatever
  * was planned. now_ns: may be in the past, if the probes were removed earlier. cost_ns, cpu_ns: the
- * totals at now_ns. cost_rate: recent cost per wall ns; negative: use the rate since the last
- * change. No rate is learnt if the probes were out already. windows__step() opens the next window
- * when it can be paid for. */
+ * totals at now_ns. cost_rate: recent cost per wall ns; negative: use the rates of cost and CPU
+ * time since the last change, for which the totals must be those at now_ns. No rate is learnt if
+ * the probes were out already. windows__step() opens the next window when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
 		  double cost_rate);
 /* The process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the totals now. */

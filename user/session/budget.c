@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/priority.h"
 #include "proc/own.h"
 #include "proc/process.h"
 #include "session/books.h"
@@ -35,22 +36,8 @@
 #define HELD_NS	     500000000 /* budget__holds() ignores figures older than this */
 /* memtrace's own nice value when it traces many processes, and while a window is open. If a window
  * is closed late, it costs more than the budget allows: on a busy machine, windows of 15 ms were
- * closed up to 7 ms late. */
+ * closed 5 to 22 ms late. */
 #define NICE -10
-
-/* Where probes are in everybody's code, there is nearly always a window, and memtrace keeps its
- * priority. Else it has the priority only for windows, and none for its longer work between them.
- * Without CAP_SYS_NICE the priority never changes. */
-static void hurry(struct session *s, bool hurried)
-{
-	if (s->everywhere || s->hurried == hurried)
-		return;
-	if (hurried)
-		s->nice = getpriority(PRIO_PROCESS, 0);
-	if (!hurried || s->nice > NICE)
-		setpriority(PRIO_PROCESS, 0, hurried ? NICE : s->nice);
-	s->hurried = hurried;
-}
 
 /* --- cost --- */
 
@@ -120,19 +107,18 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 }
 
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
- * than it can pay for. samples: how many came in the last window, against SAMPLES_WANTED. calls:
- * how many calls in it allocated; 0: not known. A window with few calls can pay for sampling nearly
- * all of them. So the next window does this at once, because there may be only two more windows.
- * Otherwise its samples would be mostly large blocks, which are always sampled. (If the next window
- * meets a burst, its length still bounds what samples take.) With many calls the interval changes
- * step by step. */
-static void set_interval(struct session *s, struct target *t, uint64_t samples, uint64_t calls)
+ * than it can pay for. samples: how many came in the last window, against SAMPLES_WANTED. few: the
+ * next window is expected to have so few calls that it can pay for sampling nearly all of them. It
+ * does so at once, because there may be only two more windows. Otherwise its samples would be
+ * mostly large blocks, which are always sampled. With many calls the interval changes step by step,
+ * because the next window may meet a burst. */
+static void set_interval(struct session *s, struct target *t, uint64_t samples, bool few)
 {
 	double factor = samples ? (double)samples / SAMPLES_WANTED : 1.0 / 16;
 	double interval;
 
 	factor = factor < 1.0 / 16 ? 1.0 / 16 : factor > 16 ? 16 : factor;
-	if (calls && calls <= CALLS_PAID)
+	if (few)
 		factor = 0;
 	interval = (double)t->budget.interval * factor;
 	interval = interval < MIN_INTERVAL ? MIN_INTERVAL : interval;
@@ -147,9 +133,13 @@ static void set_interval(struct session *s, struct target *t, uint64_t samples, 
 static void adapt_own(struct session *s, struct target *t)
 {
 	const struct survivors *v = &t->budget.survivors;
+	const struct survivors_window *last = v->n_windows ? &v->windows[v->n_windows - 1] : NULL;
+	double longest = windows__longest_ns(&t->budget.pace.windows);
 
 	set_interval(s, t, t->counters.samples - t->budget.samples,
-		     v->n_windows ? v->windows[v->n_windows - 1].allocs : 0);
+		     last && last->allocs && last->end_ns > last->start_ns &&
+			     (double)last->allocs * longest <=
+				     CALLS_PAID * (double)(last->end_ns - last->start_ns));
 }
 
 /* The interval becomes finer to bring more samples. Where continuous tracing keeps the limit, the
@@ -164,7 +154,7 @@ static void adapt_shared(struct session *s, struct target *t, double cost_ns, do
 	if (wanted > 1 && wanted < SAMPLES_WANTED)
 		samples *= SAMPLES_WANTED / wanted;
 	if (wanted > 1)
-		set_interval(s, t, (uint64_t)samples, 0);
+		set_interval(s, t, (uint64_t)samples, false);
 	t->budget.samples = t->counters.samples;
 }
 
@@ -203,7 +193,6 @@ static void harvest(void *ctx, struct paced **processes, size_t n)
 	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
 	bool failed = !targets;
 
-	hurry(ctx, false);
 	for (size_t i = 0; i < n && targets; i++)
 		targets[i] = processes[i]->owner;
 	failed = failed || books__harvest(ctx, targets, n);
@@ -537,14 +526,24 @@ uint64_t budget__keep(struct session *s)
 			r->next_ns = keep_regions(s, s->targets[i], now);
 		next = r->next_ns < next ? r->next_ns : next;
 	}
-	hurry(s, scheduler__has_window(&s->scheduler));
 	return next;
+}
+
+void budget__hurry(struct session *s, bool waits)
+{
+	/* where probes are in everybody's code, there is nearly always a window */
+	if (s->everywhere)
+		return;
+	if (waits && scheduler__has_window(&s->scheduler))
+		priority__raise(NICE);
+	else
+		priority__restore();
 }
 
 void budget__end(struct session *s)
 {
 	scheduler__stop(&s->scheduler);
-	hurry(s, false);
+	priority__restore();
 }
 
 /* --- during long work --- */
@@ -626,7 +625,8 @@ static double spare_so_far(const struct session *s)
 
 	if (!s->opened_ns || own__machine_idle_ns(&idle))
 		return 1;
-	return fmin((double)(idle - s->opened_idle_ns) / wall, 1);
+	/* the kernel's time of waiting for a disk can go backwards */
+	return idle > s->opened_idle_ns ? fmin((double)(idle - s->opened_idle_ns) / wall, 1) : 0;
 }
 
 int budget__begin(struct session *s)
@@ -648,7 +648,7 @@ int budget__begin(struct session *s)
 
 	if (s->everywhere)
 		/* a command has its own process by now, and keeps its priority */
-		setpriority(PRIO_PROCESS, 0, NICE);
+		priority__raise(NICE);
 	scheduler__begin(&s->scheduler, &ops, s, &limits);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {
 		rc = budget__welcome(s, s->targets[i]);

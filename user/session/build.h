@@ -104,7 +104,9 @@ struct target {
 	 * known */
 	struct perf_map_place perf_map;
 	struct python_names *python; /* NULL: it runs no Python, as far as is known */
-	bool python_due;	     /* Python was searched for, but its loader was not ready */
+	/* its loader was not ready when Python was looked for: how often, and when to look again */
+	unsigned int python_looks;
+	uint64_t python_due_ns; /* 0: not again */
 	/* how many mappings of code the kernel side does not know; the most at any time */
 	uint64_t mappings_left_out;
 	struct allocators *allocators;

@@ -89,8 +89,6 @@ struct session {
 	uint64_t wait_look_ns;		 /* when guard__wait() checks again */
 	uint64_t held_at_ns;		 /* when budget__holds() was last called */
 	double held_cost_ns;		 /* what tracing had cost the machine by then */
-	bool hurried;			 /* a window is open, and memtrace has a priority for it */
-	int nice;			 /* memtrace's own nice value otherwise */
 	uint64_t window_period_ns;	 /* 0: the default */
 	unsigned without;		 /* parts of the model of windows: session__leave_out() */
 	int timer_fd;			 /* for what is due next; -1: none */

@@ -260,11 +260,13 @@ bool session__dispatch(struct session *s)
 	all_ended = !active__keep(s);
 	borrowers__keep(s);
 	keep_budgets(s);
+	budget__hurry(s, false);
 	watch_growth(s);
 	profiles__foresee(s);
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
+	budget__hurry(s, true);
 	/* As long as there is a selection, new targets may come, unless it only follows
 	 * children. */
 	if (s->selection && s->selection->dynamic)
@@ -300,6 +302,7 @@ void session__stop(struct session *s)
 		return;
 	guard__note(s);
 	capture__deactivate(s->capture);
+	budget__hurry(s, false);
 	s->stop_ns = clock__now_ns(CLOCK_MONOTONIC);
 	s->own_cpu_ns = own__cpu_ns() - s->own_cpu_ns - s->command_cpu_ns;
 	/* twice: the second call handles the news that came during the first */

@@ -25,6 +25,11 @@
  * which no process has generated. */
 #define USER_END (1ULL << 63)
 
+/* How often Python is looked for again in a process whose loader was not ready: after 5, 10, ...
+ * ms, 2.5 s in all. */
+#define PYTHON_LOOKS	9
+#define PYTHON_AGAIN_NS 5000000ULL
+
 /* Mappings that are gone are kept to name older stacks, but at most MAX_GONE, because a process may
  * map at new addresses again and again. When there are more, all that are gone are forgotten.
  * Frames in them then count as frames without a mapping. */
@@ -158,7 +163,11 @@ static void seek_python(struct session *s, struct target *t)
 		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);
-	t->python_due = rc == -EAGAIN;
+	/* later and later, and not for ever: the process may not be what its file's name says */
+	t->python_due_ns =
+		rc == -EAGAIN && t->python_looks < PYTHON_LOOKS
+			? clock__now_ns(CLOCK_MONOTONIC) + (PYTHON_AGAIN_NS << t->python_looks++)
+			: 0;
 }
 
 /* Where the kernel side has no room for all mappings that ever were, it is told only the present
@@ -171,7 +180,9 @@ void targets__tell_mappings(struct session *s)
 		int left_out;
 
 		if (!t->maps_changed) {
-			if (t->python_due && !t->ended)
+			if (t->python_due_ns && !t->ended &&
+			    clock__now_ns(CLOCK_MONOTONIC) >= t->python_due_ns &&
+			    !scheduler__has_window(&s->scheduler))
 				seek_python(s, t);
 			continue;
 		}

@@ -386,6 +386,27 @@ static void light_work_is_seen(void **state)
 	}
 }
 
+/* A window is cut in the past: its probes went when memtrace was stopped, a minute ago. The totals
+ * are those of now, so that they do not tell what the process uses in windows. */
+static void the_past_teaches_no_cpu_time(void **state)
+{
+	struct program busy = {1000, 500 / WINDOWS_FELT, 1};
+	struct windows w;
+	struct run run = {.now = 1};
+	double used, cost;
+
+	(void)state;
+	windows__begin(&w, 0.01, 0.01, 1, 1, 0, 0);
+	drive(&w, &run, &busy, 20, 3000000);
+	while (!w.open)
+		drive(&w, &run, &busy, 0.002, 3000000);
+	used = w.used_rate;
+	cost = w.cost_rate / w.felt;
+	windows__cut(&w, w.since_ns + 1000000, w.cost_ns + cost * 1e6, w.cpu_ns + 60 * S, cost);
+	assert_float_equal(w.used_rate, used, 1e-9);
+	assert_float_equal(w.cost_rate / w.felt, cost, 1e-9);
+}
+
 /* The machine has nothing idle. Windows slow a program that uses a third of a core, so that it uses
  * most of one in them. They touch few requests, so they may cost what the limit allows. In half a
  * minute there are enough of them for an estimate. */
@@ -477,6 +498,7 @@ int main(void)
 		cmocka_unit_test(bursts_are_met_in_windows),
 		cmocka_unit_test(light_work_is_seen),
 		cmocka_unit_test(light_work_uses_its_limit),
+		cmocka_unit_test(the_past_teaches_no_cpu_time),
 		cmocka_unit_test(few_requests_are_touched),
 		cmocka_unit_test(what_is_felt_is_paid_for),
 	};
