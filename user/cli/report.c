@@ -37,7 +37,6 @@ struct report_config {
 	uint64_t min_bytes;
 	double age_s; /* 0: any age */
 	bool younger;
-	bool hide_given; /* --hide-runtime */
 };
 
 /* Includes stacks with nothing live at the end: the file tells what they allocated. */
@@ -398,9 +397,6 @@ static int check_together(struct report_config *c)
 				   "-n is the number of a table's rows: it cannot be combined with "
 				   "%s",
 				   c->format ? "-f" : "--tree");
-	if (c->format && c->hide_given)
-		return usage_error("report", "--hide-runtime is about tables: files have all "
-					     "frames, so it cannot be combined with -f");
 	if (c->format && (c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "-f writes a file instead of a table: it cannot be "
 					     "combined with --tree, --leaks, --churn or "
@@ -525,14 +521,6 @@ TAKE_OPTION(age)
 	return 0;
 }
 
-TAKE_OPTION(hide)
-{
-	struct report_config *c = config;
-
-	c->hide_given = true;
-	return take_hide_runtime(config, command, row, value);
-}
-
 /* clang-format off: a row reads as a sentence */
 static const struct option_row view_rows[] = {
 	{"tree", .flag = offsetof(struct report_config, table.tree),
@@ -609,7 +597,7 @@ static const struct option_row output_rows[] = {
 	 .help = "rows of the table",
 	 .man = "A last line counts the rows that are left out."},
 	{"hide-runtime", .arg = HIDE_RUNTIME_ARG, .arg_optional = true, .by_default = "yes",
-	 .values = "yes no", .take = take_hide,
+	 .values = "yes no", .take = take_hide_runtime,
 	 .to = offsetof(struct report_config, table.show_runtime), .help = HIDE_RUNTIME_HELP,
 	 .man = HIDE_RUNTIME_MAN},
 	{.name = "format",

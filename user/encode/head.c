@@ -230,15 +230,14 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
-/* Says what to do if windows were so few that no stack can surely grow. */
+/* Warns if windows were so few that little is known of how they differ. */
 static void put_few(const struct profile *profile, struct sink *sink)
 {
 	if (profile->windows.n && profile->windows.n < WINDOWED_LEAST_BORN &&
 	    profile__watched_s(profile) < MOSTLY * profile->duration_s)
-		sink__printf(sink,
-			     "few windows: with fewer than %d no stack surely grows; trace longer "
-			     "(-d), or let them cost more (--max-overhead)\n",
-			     WINDOWED_LEAST_BORN);
+		sink__printf(sink, "only %" PRIu64 " window%s: the figures are rough%s\n",
+			     profile->windows.n, plural(profile->windows.n),
+			     profile->ended ? "" : "; a longer run has more windows");
 }
 
 static void put_heap_head(const struct profile *profile, const struct estimate *live,

@@ -157,23 +157,37 @@ static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t locatio
 				    walk->frame ? walk->frame->file : NULL);
 }
 
+/* Is the frame a script's, or of the program's own file? */
+static bool is_in_program(const struct frame_walk *walk, uint32_t location)
+{
+	const struct profile *profile = walk->profile;
+	int32_t mapping = profile__location(profile, walk->site, location)->mapping;
+	const char *path = mapping >= 0 ? profile->mappings[mapping].path : "";
+
+	return *path != '/' || (profile->exe && !strcmp(path, profile->exe));
+}
+
 /* Moves the walk to the first frame whose owner is `least` or above. If there is none, the walk
- * stays where it is. */
+ * stays where it is. A native library that called an interpreter is not the program's own: an event
+ * loop (libuv, Qt) is at the root of all that a script does. */
 static int find_first(struct frame_walk *walk, enum frame_owner least, struct story *story)
 {
 	struct frame_walk at = *walk, next = *walk;
 	struct calls calls = {};
+	bool interpreted = false;
 	const char *name;
 
 	while ((name = frame_walk__next(&next))) {
 		enum frame_owner owner = owner_of(&next, at.location, name);
 
-		if (owner >= least) {
+		if (owner >= least && (!interpreted || is_in_program(&next, at.location))) {
 			*walk = at;
 			story->has_own = true;
 			story->least_own = least;
 			return story__tell_called(story, &calls);
 		}
+		interpreted =
+			interpreted || owner == FRAME_OF_INTERPRETER || owner == FRAME_OF_LIBRARY;
 		if (name != next.buf)
 			calls__add(&calls, name, owner);
 		at = next;
@@ -198,11 +212,11 @@ static bool is_of_runtime(const struct story_frame *frame)
 /* Own code without a name because the file is stripped: mostly static functions. */
 static bool is_nameless(const struct story_frame *frame)
 {
-	return frame->owner == FRAME_OWN && function__module_length(frame->name);
+	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);
 }
 
 /* If more than `most` frames of a kind stand in a row, keeps the first and replaces the others by
- * their number: "(8 of the runtime)". */
+ * their number: "(8 of the runtime)", or "(8 of libraries)" if one of these is a library's. */
 static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *),
 			    size_t most, const char *kind)
 {
@@ -210,6 +224,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 
 	for (size_t i = 0; i < story->n; i = next) {
 		struct story_frame *frames = story->frames;
+		bool libraries = false;
 
 		for (next = i + 1;
 		     next < story->n && is_of_kind(&frames[i]) && is_of_kind(&frames[next]);)
@@ -220,10 +235,13 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 			continue;
 		}
 		frames[kept++] = frames[i];
-		for (size_t k = i + 1; k < next; k++)
+		for (size_t k = i + 1; k < next; k++) {
+			libraries = libraries || frames[k].owner == FRAME_OF_LIBRARY;
 			free(frames[k].name);
+		}
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
-		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1, kind) < 0) {
+		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1,
+			     libraries ? "of libraries" : kind) < 0) {
 			/* story->n shrinks, so story's owner will not free the frames behind it */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)

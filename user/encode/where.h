@@ -7,10 +7,11 @@
  *
  * Names are folded (encode/fold.h), printable, and shortened where one alone would fill the line.
  * The allocator's frames are left out. Of many frames of the runtime in a row, the first is named
- * and the others are counted. A stack in which no frame is the program's own begins with its first
- * frame that is not the allocator's. If there is none, only its last frame is shown.
+ * and the others are counted. A stack in which no frame is the program's own begins with the first
+ * frame of the interpreter or of a library; if there is none, with its first frame that is not the
+ * allocator's. If there is none of these either, only its last frame is shown.
  *
- * With show_runtime, every stack is shown as if no frame were the program's own. */
+ * With show_runtime, every stack begins with its first frame that is not the allocator's. */
 #ifndef MEMTRACE_ENCODE_WHERE_H
 #define MEMTRACE_ENCODE_WHERE_H
 

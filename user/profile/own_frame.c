@@ -390,9 +390,14 @@ bool path__is_library(const char *path)
 {
 	if (any_begins(path, library_files, ARRAY_SIZE(library_files)))
 		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(library_dirs); i++)
-		if (strstr(path, library_dirs[i]))
+	for (size_t i = 0; i < ARRAY_SIZE(library_dirs); i++) {
+		const char *found = strstr(path, library_dirs[i]);
+		size_t len = strlen(library_dirs[i]);
+
+		/* "/lib/python3.11/", but not "/lib/python3-app/" */
+		if (found && (found[len - 1] == '/' || strchr("0123456789./", found[len])))
 			return true;
+	}
 	return false;
 }
 
@@ -420,6 +425,14 @@ static bool is_address(const char *name)
 {
 	return starts_with(name, "0x") && name[2] &&
 	       !name[2 + strspn(name + 2, "0123456789abcdef")];
+}
+
+/* file: NULL: not known. */
+static bool is_python(const char *file)
+{
+	size_t len = file ? strlen(file) : 0;
+
+	return len > 3 && !strcmp(file + len - 3, ".py");
 }
 
 /* The owner of a frame that is neither the allocator's nor the runtime's. path: of its file, or
@@ -457,7 +470,8 @@ enum frame_owner profile__frame_owner(const struct profile *profile,
 	}
 	if (*path && path__is_runtime(path) && (!profile->exe || strcmp(path, profile->exe)))
 		return FRAME_OF_RUNTIME;
-	if (!module && function__is_runtime(name))
+	/* the rules for C++, Rust and Go say nothing of a function of Python: image.load */
+	if (!module && !is_python(file) && function__is_runtime(name))
 		return FRAME_OF_RUNTIME;
 	return owner_of_other(profile, path, name, file);
 }

@@ -326,6 +326,68 @@ static void builtins_are_told_by_what_they_make(void **state)
 	profile__free(profile);
 }
 
+/* An event loop in a library of its own runs a script without names: the library has called the
+ * interpreter, which says nothing of the program. The executable's own function would. */
+static void event_loops_are_not_the_programs_own(void **state)
+{
+	struct profile_mapping uv = {.start = 0x5000,
+				     .end = 0x6000,
+				     .perms = "r-xp",
+				     .path = "/usr/lib/x86_64-linux-gnu/libuv.so.1"};
+
+	(void)state;
+	for (int embedded = 0; embedded < 2; embedded++) {
+		struct profile *profile = new_script();
+
+		assert_int_equal(profile__add_mapping(profile, &uv), 0);
+		STACK(profile, 1, 100, 1, "malloc", "PyList_New", "uv_run", "spin", "main");
+		end_profile(profile);
+		set_mapping(profile, "PyList_New", PYTHON);
+		set_mapping(profile, "uv_run", JSON + 1);
+		free(profile->mappings[PYTHON].path);
+		profile->mappings[PYTHON].path = strdup("/usr/lib/libpython3.11.so.1.0");
+		free(profile->exe);
+		profile->exe = strdup(embedded ? "/usr/bin/app" : "/usr/bin/python3.11");
+		set_mapping(profile, "spin", embedded ? -1 : PYTHON);
+		set_mapping(profile, "main", embedded ? -1 : PYTHON);
+		assert_where(profile, 500,
+			     embedded ? "spin (via PyList_New) < main"
+				      : "PyList_New < uv_run < spin < main");
+		profile__free(profile);
+	}
+}
+
+/* Many frames of libraries are not called the runtime's. */
+static void libraries_are_counted_as_such(void **state)
+{
+	static const char *const names[] = {"get", "call", "run", "serve", "wrap"};
+	struct profile *profile = new_script();
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "view", "get", "call", "run", "serve", "wrap", "start");
+	end_profile(profile);
+	set_source(profile, "view", "/srv/app/views.py");
+	set_source(profile, "start", "/srv/app/views.py");
+	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+		set_source(profile, names[i], "/usr/lib/python3/dist-packages/django/base.py");
+	assert_where(profile, 500, "view < get < (4 of libraries) < start");
+	profile__free(profile);
+}
+
+/* A script's class may have the name of a package of Go. */
+static void rules_for_other_languages_say_nothing_of_scripts(void **state)
+{
+	struct profile *profile = new_script();
+
+	(void)state;
+	STACK(profile, 1, 100, 1, "malloc", "PyList_New", "strings.Repeat", "main");
+	end_profile(profile);
+	set_mapping(profile, "PyList_New", PYTHON);
+	set_source(profile, "strings.Repeat", "/srv/app/strings.py");
+	assert_where(profile, 500, "strings.Repeat (via PyList_New) < main");
+	profile__free(profile);
+}
+
 /* No frame is the script's: the interpreter's are all that there is to tell. */
 static void interpreters_without_scripts_are_told_from_the_leaf(void **state)
 {
@@ -471,6 +533,9 @@ int main(void)
 		cmocka_unit_test(stacks_without_own_code_are_told_from_the_leaf),
 		cmocka_unit_test(scripts_come_before_their_interpreter),
 		cmocka_unit_test(builtins_are_told_by_what_they_make),
+		cmocka_unit_test(event_loops_are_not_the_programs_own),
+		cmocka_unit_test(libraries_are_counted_as_such),
+		cmocka_unit_test(rules_for_other_languages_say_nothing_of_scripts),
 		cmocka_unit_test(interpreters_without_scripts_are_told_from_the_leaf),
 		cmocka_unit_test(runtimes_are_shown_if_asked_for),
 		cmocka_unit_test(figures_do_not_depend_on_what_is_shown),

@@ -179,8 +179,14 @@ static void interpreters_and_their_libraries_are_known(void **state)
 		"/srv/app/node_modules/sharp/build/Release/sharp.node",
 	};
 	static const char *const no_libraries[] = {
-		"/srv/app/server.py",	 "/home/u/python3/app.py", "<string>", "<stdin>",
-		"/srv/site-packages.py", "/usr/bin/server",	   "",
+		"/srv/app/server.py",
+		"/home/u/python3/app.py",
+		"/opt/lib/python3-app/main.py",
+		"<string>",
+		"<stdin>",
+		"/srv/site-packages.py",
+		"/usr/bin/server",
+		"",
 	};
 	static const struct {
 		const char *name;
