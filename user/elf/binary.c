@@ -16,8 +16,8 @@
 #include "base/vector.h"
 #include "elf/debug_file.h"
 
-#define MAX_COMPARED                                                                               \
-	(1ULL << 32) /* bytes in all: files that differ only in their last byte cost most */
+/* most bytes that are compared: files that differ only in their last byte cost most */
+#define MAX_COMPARED (1ULL << 32)
 
 /* A file with the content of a binary. fd, a descriptor of this file, keeps the kernel from giving
  * its inode to another file. */
@@ -29,7 +29,7 @@ struct known {
 	struct binary *binary;
 	unsigned char mark;
 	bool used; /* used since the last binaries__evict() */
-	/* time of the first binaries__evict() that found it unused; 0: the last one found it
+	/* time of the first binaries__evict() that found the file unused; 0: the last one found it
 	 * used */
 	uint64_t idle_ns;
 };

@@ -57,7 +57,7 @@ struct table {
 	uint64_t functions; /* offset of functab */
 	uint64_t n_functions;
 	uint64_t names, pctab;
-	uint64_t flag_off; /* in a function's description */
+	uint64_t flag_off; /* offset of the flags in a function's description */
 };
 
 struct rows {

@@ -10,7 +10,7 @@
 #define MAX_SECTIONS   (1u << 16)  /* real files have some 40 */
 #define MAX_NAME       32	   /* bytes, with its NUL */
 #define MAX_NOTES      64	   /* sections or segments of notes; real files have three */
-#define MAX_NOTE_BYTES (64u << 10) /* of one of them */
+#define MAX_NOTE_BYTES (64u << 10) /* most bytes of one such section or segment */
 
 static bool read_section(int fd, const Elf64_Ehdr *file, size_t index, Elf64_Shdr *ret)
 {

@@ -34,8 +34,8 @@ int elf_headers__read(int fd, const char *name, struct elf_headers *ret, struct 
 struct elf_walk {
 	int fd;
 	size_t header_bytes, n_left; /* n_left: headers not read yet */
-	uint64_t off;		     /* where these headers begin in the file */
-	size_t at, end;		     /* the part of buf that was not taken yet */
+	uint64_t off;		     /* where the headers that are left begin in the file */
+	size_t at, end;		     /* the part of buf that was not returned yet */
 	unsigned char buf[4096];
 };
 void elf_headers__walk_sections(const struct elf_headers *headers, struct elf_walk *ret);

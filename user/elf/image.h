@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* One ELF file, read for placing probes and naming addresses: segments, build-id, symbols, bytes of
- * code. The file belongs to the target, so no field is trusted. So every offset and count is
- * checked against the file's size before use; the file is read without a library and never mapped.
- * Three kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file
+ * code. The file belongs to the target, so no field is trusted. Every offset and count is checked
+ * against the file's size before use. The file is read without a library and never mapped. Three
+ * kinds of number are never mixed: addr (run time), vaddr (ELF virtual address), off (file
  * offset). */
 #ifndef MEMTRACE_ELF_IMAGE_H
 #define MEMTRACE_ELF_IMAGE_H
@@ -71,10 +71,10 @@ uint64_t elf_image__entry(const struct elf_image *image);
  * ends. 0 or -ENOENT when there is none. */
 int elf_image__code_span(const struct elf_image *image, uint64_t *ret_start, uint64_t *ret_end);
 
-/* Copies .eh_frame, at most 128 MiB, and gives its virtual address. It is found through the section
- * headers or, in a file without them, through PT_GNU_EH_FRAME. The caller frees the copy. 0;
- * -ENOENT when the file has none; -ENOEXEC when it is too large or not in the file; -ENOMEM,
- * -EIO. */
+/* Copies .eh_frame, at most 128 MiB, and gives its virtual address. The section is found through
+ * the section headers or, in a file without them, through PT_GNU_EH_FRAME. The caller frees the
+ * copy. 0; -ENOENT when the file has none; -ENOEXEC when it is too large or not in the file;
+ * -ENOMEM, -EIO. */
 int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_bytes,
 			     size_t *ret_size, uint64_t *ret_vaddr);
 

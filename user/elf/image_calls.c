@@ -8,9 +8,10 @@
 
 #include "base/io.h"
 
-#define MAX_SCAN_BYTES	     (1ull << 30) /* of code searched for callers */
-#define SCAN_CHUNK	     (256u << 10)
-#define MAX_RELOCATION_BYTES (16u << 20) /* of one table, which is searched again for each slot */
+#define MAX_SCAN_BYTES (1ull << 30) /* most bytes of code that are searched */
+#define SCAN_CHUNK     (256u << 10)
+/* most bytes of one table, which is searched again for each slot */
+#define MAX_RELOCATION_BYTES (16u << 20)
 
 /* Calls fn for each piece of all executable segments. vaddr: of the piece. The pieces overlap by
  * n_more bytes: an instruction that begins in the last n_more bytes of a piece is whole in the next

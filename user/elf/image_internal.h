@@ -39,7 +39,7 @@ struct elf_image {
 		unsigned char *bytes;
 		size_t size;
 		bool read; /* reading was done or tried */
-	} relocations[2];  /* of the PLT; all others */
+	} relocations[2];  /* [0]: of the PLT; [1]: all others */
 };
 
 /* --- image_segments.c: where bytes are --- */

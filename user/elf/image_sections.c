@@ -9,7 +9,7 @@
 #include "base/io.h"
 
 #define MAX_EH_FRAME   (128u << 20)
-#define MAX_COPY_BYTES (256u << 20) /* of any other section */
+#define MAX_COPY_BYTES (256u << 20) /* most bytes of any other section */
 
 /* Finds the first section called name that has bytes in the file and is loaded. 0 or -ENOENT. */
 static int find_section(const struct elf_image *image, const char *name, Elf64_Shdr *ret_shdr)

@@ -298,7 +298,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 struct body {
 	uint64_t lowest_target;
 	bool lost;	  /* some instruction is unknown */
-	size_t lost_at;	  /* its offset */
+	size_t lost_at;	  /* offset of this instruction */
 	bool ends_inside; /* the unknown instruction probably reaches beyond the end */
 };
 

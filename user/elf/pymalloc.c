@@ -15,16 +15,17 @@
 #include "elf/functions.h"
 #include "elf/probe_site.h"
 
-#define CLASSES	     32		 /* of sizes: 16 to 512 bytes */
-#define PAIR_BYTES   16		 /* of usedpools, for each class */
+#define CLASSES	     32		 /* size classes: 16 to 512 bytes */
+#define PAIR_BYTES   16		 /* bytes of usedpools for each class */
 #define MAX_CODE     (64u << 20) /* bytes */
 #define MAX_MENTIONS 4096
-#define MAX_PATH     48	    /* instructions of one path */
-#define MAX_STEPS    4096   /* on all paths from one mention */
-#define MAX_INSNS    500000 /* decoded in all */
+#define MAX_PATH     48	    /* most instructions of one path */
+#define MAX_STEPS    4096   /* most instructions on all paths from one mention */
+#define MAX_INSNS    500000 /* most instructions that are decoded */
 #define MAX_STORES   12	    /* most stores of a path that are remembered */
-#define MAX_AFTER    8	    /* instructions after the proof, to find a cheaper place */
-#define MAX_WINDOW   96	    /* bytes from the proof's beginning to the place */
+/* most instructions after the proof that are searched for a cheaper place */
+#define MAX_AFTER  8
+#define MAX_WINDOW 96 /* most bytes from the proof's beginning to the place */
 /* The unit of work is to handle one jump, which takes some 50 ns. To decode an instruction is
  * DECODE_WORK units. */
 #define SLICE	    20000
@@ -301,7 +302,7 @@ static bool takes_back(const struct finder *f, const struct path *path, const st
 		return false;
 	*ret = (struct event){.block = s->at, .from = last.vaddr};
 	if (last.bytes == 8 && !last.indexed && other && flow_value__equal(other->value, s->at))
-		return true; /* it was *(block **)b = l */
+		return true; /* the store was *(block **)b = l */
 	other = find_store(path, s->value, 8);
 	if (other) {
 		last = flow__origin(&f->flow, other->value);
@@ -628,7 +629,8 @@ static int explain_tree(struct finder *f, uint64_t vaddr)
 /* --- the proof that a probe may stand there --- */
 
 /* No branch from elsewhere may lead to an instruction between the beginning of a proof and the
- * probe's place. If one leads behind the end of the proof, the place is moved back to that end. */
+ * probe's place. If such a branch leads behind the end of the proof, the place is moved back to
+ * that end. */
 static void note_target(uint64_t target, void *ctx)
 {
 	struct finder *f = ctx;
