@@ -54,7 +54,7 @@ static void unescape(char *text)
 }
 
 /* Is this line of mountinfo a mount of cgroup2? The line is cut into pieces; *ret_root and
- * *ret_point point into it. */
+ * *ret_point point into the line. */
 static bool parse_mount(char *line, char **ret_root, char **ret_point)
 {
 	char *field[6], *type;
@@ -135,7 +135,7 @@ static int find_root(char **ret_point, struct error *err)
 			  "there is no cgroup v2 here: no file system of type cgroup2 is mounted");
 }
 
-/* The path below the root: "/a//b/." -> "/a/b". Counts the levels. NULL: no memory. */
+/* The path below the root: "/a//b/." -> "/a/b". Counts the levels. NULL: out of memory. */
 static char *clean_path(const char *path, uint32_t *ret_level)
 {
 	char *clean = malloc(strlen(path) + 2), *to = clean;
@@ -218,10 +218,11 @@ int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err)
 	int ret;
 
 	if (*path != '/' || has_dotdot(path))
-		return error__set(err, -EINVAL,
-				  "'%s' is not the path of a cgroup: it begins with '/', as in "
-				  "/proc/PID/cgroup or below /sys/fs/cgroup, and has no '..'",
-				  path);
+		return error__set(
+			err, -EINVAL,
+			"'%s' is not the path of a cgroup: such a path begins with '/', as in "
+			"/proc/PID/cgroup or below /sys/fs/cgroup, and has no '..'",
+			path);
 	root_fd = find_root(&point, err);
 	if (root_fd < 0)
 		return root_fd;
@@ -284,7 +285,7 @@ static int walk__add(struct walk *walk, uint32_t parent, uint32_t level, const c
 	return 0;
 }
 
-/* "/a/b" of a node. NULL: no memory. */
+/* The path of a node, such as "/a/b". NULL: out of memory. */
 static char *walk__path(const struct walk *walk, uint32_t i)
 {
 	const struct node *nodes = walk->nodes;
@@ -446,10 +447,11 @@ int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct err
 		return error__set(err, ret, "cannot look for the container '%s' below %s: %s", id,
 				  point, strerror(-ret));
 	if (ret == 0)
-		return error__set(err, -ENOENT,
-				  "there is no container '%s': no cgroup below %s has that in its "
-				  "name",
-				  id, point);
+		return error__set(
+			err, -ENOENT,
+			"there is no container '%s': no cgroup below %s has this id in its "
+			"name",
+			id, point);
 	if (ret > 1)
 		return not_unique(&walk, first, id, err);
 	path = walk__path(&walk, first);

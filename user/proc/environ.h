@@ -12,7 +12,8 @@
  * read. Source: env_start and env_end, fields 50 and 51 of /proc/PID/stat. */
 bool environ__has(pid_t pid, const char *beginning);
 
-/* The same for the text of an environment, len bytes: variables, each ended by a NUL. */
+/* Does a variable in the text of an environment begin so? The text has len bytes: variables, each
+ * ended by a NUL. */
 bool environ__text_has(const char *text, size_t len, const char *beginning);
 
 #endif

@@ -80,7 +80,8 @@ static int read_registers(struct frozen_thread *thread)
 	return 0;
 }
 
-/* A main thread that has ended stays while others run, and cannot be traced. */
+/* Has the thread ended? A main thread that has ended stays while others run, and cannot be
+ * traced. */
 static bool has_ended(pid_t tid)
 {
 	struct process_info info;

@@ -476,7 +476,7 @@ int maps__open_file(pid_t pid, const struct map_entry *entry)
 		return -ENOENT;
 	if (file_id__equal(&entry->file, &FILE_ID_VDSO))
 		return open_vdso(entry);
-	memset(&m, 0, sizeof(m)); /* padding, too: the bytes are compared */
+	memset(&m, 0, sizeof(m)); /* clears padding, too, because far__do() compares the bytes */
 	m.pid = process__living_thread(pid);
 	m.start = entry->start;
 	m.end = entry->end;

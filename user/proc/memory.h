@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Memory of other processes. These decide what their memory holds: to read a page of userfaultfd or
+/* Memory of other processes. These decide what their memory holds: reading a page of userfaultfd or
  * FUSE may never end. The reader hangs in the kernel, and with FUSE not even SIGKILL ends it. So
  * mt-files (base/far.h) reads the memory, a process that memtrace can leave behind. */
 #ifndef MEMTRACE_PROC_MEMORY_H

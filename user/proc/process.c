@@ -17,7 +17,7 @@
 #define STATUS_MAX    (1 << 20)	 /* bytes; its line "Groups:" may have 65,536 numbers */
 #define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
 #define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
-/* include/linux/posix-timers_types.h: of a process, its CPU time as the scheduler counts it */
+/* include/linux/posix-timers_types.h: selects a process's CPU time as the scheduler counts it */
 #define CPUCLOCK_SCHED 2
 
 /* Reads a small /proc file, NUL-terminated, below dir_fd or at an absolute path. Text that does not
@@ -35,8 +35,8 @@ static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 	return len;
 }
 
-/* Copies a name without control characters: the target chooses it, and it is printed on terminals
- * and in line-based formats. */
+/* Copies a name, with '?' for control characters: the target chooses the name, and it is printed on
+ * terminals and in line-based formats. */
 static void copy_name(char *dst, size_t size, const char *src, size_t len)
 {
 	size_t n = len < size ? len : size - 1;
@@ -305,7 +305,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	/* HugetlbPages, because no other count has the huge pages that the administrator
+	/* HugetlbPages is needed, because no other count has the huge pages that the administrator
 	 * reserved. */
 	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
 
@@ -319,7 +319,7 @@ int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 	return read_sizes(pid, &name, 1, ret_bytes);
 }
 
-/* "running", or "NUMBER [six arguments] SP PC", the number being -1 outside of system calls. */
+/* Parses "running", or "NUMBER [six arguments] SP PC". The number is -1 outside of system calls. */
 static uint64_t parse_stack_pointer(char *text)
 {
 	char *word = text, *last = NULL, *before = NULL;

@@ -11,10 +11,11 @@
 
 struct process_info {
 	pid_t pid;
-	pid_t tgid;	    /* id of the thread group; differs from pid when pid names a thread */
-	pid_t parent;	    /* its pid; 0: none that we can see */
-	uint32_t euid;	    /* effective user, as in our own user namespace */
-	char comm[64];	    /* name, control characters replaced by '?' (workers: up to 63) */
+	pid_t tgid;    /* id of the thread group; differs from pid when pid names a thread */
+	pid_t parent;  /* its pid; 0: none that we can see */
+	uint32_t euid; /* effective user, as in our own user namespace */
+	/* name, control characters replaced by '?'; a kernel worker's has up to 63 bytes */
+	char comm[64];
 	char state;	    /* 'R', 'S', 'Z', ... of /proc/PID/stat */
 	bool kernel_thread; /* PF_KTHREAD is set in the flags of /proc/PID/stat */
 	/* the CPU keeps a second copy of its return addresses (x86_Thread_features: shstk) */
@@ -27,8 +28,8 @@ struct process_info {
 	uint64_t minor_faults; /* page faults that needed no reading, of all threads so far */
 };
 
-/* 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is parsed from its last
- * ')' on. */
+/* Reads /proc/PID. 0, -ESRCH, or another negative errno. comm may hold ')' and blanks: stat is
+ * parsed from its last ')' on. */
 int process__read(pid_t pid, struct process_info *ret_info);
 
 /* Like process__read(), but reads only /proc/PID/stat, at a third of the cost. Sets pid, comm,
@@ -37,7 +38,8 @@ int process__read(pid_t pid, struct process_info *ret_info);
 int process__read_stat(pid_t pid, struct process_info *ret_info);
 
 /* Why a file below /proc/PID could not be read, for a message: that the process has ended, who may
- * read the file, or else errno's own text. rc: the negative errno. Static or strerror()'s. */
+ * read the file, or else errno's own text. rc: the negative errno. The text is static, or
+ * strerror()'s. */
 const char *process__why(int rc);
 
 /* Is any thread of the process alive? A main thread that has ended stays as a zombie while others
@@ -58,9 +60,9 @@ int process__open(pid_t pid, const char *name, int flags);
  * When fn is called, a process may have ended, and another may have its pid. */
 int process__each(int (*fn)(pid_t pid, void *ctx), void *ctx);
 
-/* Anonymous memory that pid has in use, resident or swapped out, bytes. It grows with the heap and
- * with other private memory. 0 or negative errno. Source: RssAnon, VmSwap and HugetlbPages in
- * /proc/PID/status. */
+/* Anonymous memory that pid has in use, resident or swapped out, bytes. This amount grows with the
+ * heap and with other private memory. 0 or negative errno. Source: RssAnon, VmSwap and HugetlbPages
+ * in /proc/PID/status. */
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
 
 /* The resident set, bytes: VmRSS in /proc/PID/status. 0 or negative errno (-ESRCH: the process has
@@ -104,7 +106,7 @@ struct perf_map_place {
 	uid_t owner;   /* effective user of the process */
 };
 
-/* 0; -ESRCH no such process; other negative errno. */
+/* Finds the place for pid. 0; -ESRCH no such process; other negative errno. */
 int process__find_perf_map(pid_t pid, struct perf_map_place *ret_place);
 
 /* Opens the file at this place (symbolize/perf_map.h reads it). The file is as hostile as its

@@ -33,8 +33,8 @@ static int open_event(pid_t tid, bool disabled)
 
 /* At the first event of any thread on the machine, the kernel changes the code that switches
  * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds of ms
- * where many threads wait for a CPU. To pay this only once, an event that counts nothing is kept
- * open as long as memtrace runs. */
+ * where many threads wait for a CPU. So that this happens only once, an event that counts nothing
+ * is kept open as long as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;

@@ -60,7 +60,7 @@ static int take_head(struct smaps_reader *r, const char *line, size_t len)
 	return 0;
 }
 
-/* "       12 kB" */
+/* Parses "       12 kB". */
 static bool parse_kilobytes(const char *text, const char *end, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -142,7 +142,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 			line = newline + 1;
 		}
 		if (have == LINE_MAX_BYTES ||
-		    (!n && have)) { /* a line without an end, which tells nothing of a mapping */
+		    (!n && have)) { /* a line without an end tells nothing of a mapping */
 			if (!rc)
 				rc = tell(&r);
 			r.skipped += !overlong;

@@ -10,7 +10,7 @@
 #include "proc/maps.h"
 
 struct smaps_entry {
-	struct map_entry map; /* its path is good until the callback returns */
+	struct map_entry map; /* its path is valid until the callback returns */
 	/* Bytes, none of them more than the mapping has: */
 	uint64_t rss;	    /* resident, shared pages in full */
 	uint64_t anonymous; /* of these, pages that belong to no file */
@@ -27,7 +27,7 @@ typedef int (*smaps_fn)(void *ctx, const struct smaps_entry *entry);
  * impossible numbers. 0, what fn returned, or negative errno. */
 int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
-/* smaps__read_fd() for a process. -ESRCH: there is none (any more). */
+/* smaps__read_fd() for a process. -ESRCH: the process does not exist (any more). */
 int smaps__read(pid_t pid, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
 #endif
