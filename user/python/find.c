@@ -11,11 +11,11 @@
 #include "elf/image.h"
 #include "proc/memory.h"
 
-/* In CPython this function has 40 to 90 KB. To decode more would keep the tracer from its probes
+/* _PyEval_EvalFrameDefault has 40 to 90 KB. To decode more would keep the tracer from its probes
  * for too long. */
 #define MAX_EVAL_BYTES (256u << 10)
 #define MAX_COLD_BYTES (256u << 10)
-#define BEHIND_TARGET  128 /* bytes of code that the last branch into the cold part leads to */
+#define BEHIND_TARGET  128 /* bytes of code behind the highest branch target in the cold part */
 
 /* GCC moves rarely executed code of a function elsewhere (-freorder-blocks-and-partition), where no
  * symbol of a stripped file names it. The function's conditional branches lead there. */

@@ -25,7 +25,8 @@ static inline size_t printable_sequence(const unsigned char *s)
 		return 0;
 	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xf0 && s[1] < 0x90)) /* overlong */
 		return 0;
-	if ((s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f)) /* no character */
+	/* a surrogate, or above U+10FFFF */
+	if ((s[0] == 0xed && s[1] > 0x9f) || (s[0] == 0xf4 && s[1] > 0x8f))
 		return 0;
 	return len;
 }

@@ -12,9 +12,10 @@
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_child.h"
 
-#define MAX_ADDRESSES	 (1u << 24)   /* per call */
-#define MAX_STREAM_BYTES (256u << 20) /* from the child, at most */
-#define ADDRESS_BYTES	 (16u << 10)  /* per address, on average; clang's take 1 KiB */
+#define MAX_ADDRESSES	 (1u << 24)   /* most addresses per call */
+#define MAX_STREAM_BYTES (256u << 20) /* most bytes from the child */
+/* most bytes per address, on average; clang's addresses take 1 KiB */
+#define ADDRESS_BYTES (16u << 10)
 
 struct dwarf_test_hooks dwarf__test_hooks;
 

@@ -11,7 +11,8 @@
 
 #include "sandbox/stream.h"
 
-#define DWARF_MAX_FRAMES 64 /* per address; outermost inlined frames beyond it are left out */
+/* most frames per address; of more, the outermost inlined ones are left out */
+#define DWARF_MAX_FRAMES 64
 
 /* The strings are at most NAME_MAX_BYTES long (longer ones are cut), printable UTF-8, owned. */
 struct dwarf_frame {

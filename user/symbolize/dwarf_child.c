@@ -35,7 +35,8 @@ struct unit {
 	size_t n;
 	struct scope {
 		Dwarf_Die die;
-		uint32_t parent; /* index of the scope it was inlined into; NONE: not inlined */
+		/* index of the scope into which this one was inlined; NONE: not inlined */
+		uint32_t parent;
 	} * scopes;
 	size_t n_scopes, room;
 };
@@ -198,7 +199,7 @@ static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool ever
 		case DW_TAG_structure_type:
 		case DW_TAG_union_type:
 		case DW_TAG_interface_type:
-		case DW_TAG_enumeration_type: /* Rust's have methods */
+		case DW_TAG_enumeration_type: /* Rust's enumerations have methods */
 			if (everywhere || scope == NONE)
 				walk(unit, &die, NONE, everywhere, depth + 1);
 			break;
@@ -225,7 +226,7 @@ static void set_function(struct answer *answer, Dwarf_Die *die)
 
 static void set_file(struct answer *answer, const struct unit *unit, const char *file)
 {
-	if (!file || !*file || !strcmp(file, "???")) /* libdw's name for none */
+	if (!file || !*file || !strcmp(file, "???")) /* libdw's name for no file */
 		return;
 	answer->file = file;
 	answer->directory = *file == '/' ? NULL : unit->directory;

@@ -142,7 +142,8 @@ static int by_addr(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-/* Fills edges with those of all entries, ascending, each address once. Returns their number. */
+/* Fills `edges` with the edges of all entries, ascending, each address once. Returns their
+ * number. */
 static size_t sort_edges(struct edge *edges, const struct entry *entries, size_t n_entries)
 {
 	size_t n = 0;

@@ -28,7 +28,7 @@ struct names {
 	struct symtab *symtab; /* NULL while it is not in memory */
 	/* why reading the symbols failed; UNRESOLVED_NAMED: it did not */
 	enum unresolved_reason reason;
-	bool passes;   /* the reason may pass: try again next time */
+	bool passes;   /* the failure may be temporary: try again next time */
 	uint64_t used; /* last use, by the symbolizer's clock */
 	struct lines lines;
 };
@@ -256,7 +256,7 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	return 0;
 }
 
-/* 0; -ENOENT: the location is an address of code; -ENOMEM. */
+/* Names a location by namer. 0; -ENOENT: the location is an address of code; -ENOMEM. */
 static int name_by(const struct frame_namer *namer, struct profile_location *location)
 {
 	struct profile_frame frame = {}, *frames;

@@ -19,7 +19,7 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-#define WAITING_NAMES	100000	       /* checked between two calls of waiting: some ms */
+#define WAITING_NAMES	100000	       /* names checked between two calls of waiting: some ms */
 
 struct symtab_test_hooks symtab__test_hooks;
 
@@ -110,7 +110,7 @@ static int receive(struct stream *stream, uint64_t file_bytes, const struct stre
 	if (!err)
 		err = stream__read_all(stream, tab->names, tab->names_bytes);
 	if (!err)
-		err = stream__read(stream, &more, 1); /* the end */
+		err = stream__read(stream, &more, 1); /* the stream must end here */
 	if (err)
 		return err > 0 ? -ECHILD : err;
 	err = check_names(tab, waiting);

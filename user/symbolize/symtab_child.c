@@ -37,7 +37,7 @@ struct raw {
 	uint64_t limit;	    /* end of its section */
 	const char *source; /* in libdwfl's memory; source_len bytes, up to its NUL or the limit */
 	size_t source_len;
-	const char *name; /* the copy, once there is one */
+	const char *name; /* the copy of the name, once it is made */
 	size_t name_len;
 	unsigned int bind_rank; /* 0 global, 1 weak, 2 local */
 };
@@ -435,7 +435,7 @@ static int build_ranges(struct content *content, struct raws *raws)
 
 /* --- the whole --- */
 
-/* 0, -ENOEXEC or -ENOMEM. */
+/* Collects the symbols and builds the table. 0, -ENOEXEC or -ENOMEM. */
 static int read_symbols(struct content *content, Dwfl_Module *mod, Elf *elf)
 {
 	_cleanup_(cleanup_raws) struct raws raws = {0};
@@ -477,7 +477,7 @@ static int read_file(struct content *content, int *fd, int *debug_fd)
 	mod = dwfl_report_elf(dwfl, "file", "file", *fd, 0, true);
 	if (!mod)
 		return -ENOEXEC;
-	take_fd(fd); /* libdwfl's now */
+	take_fd(fd); /* libdwfl owns the descriptor now */
 	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
 	*userdata = debug_fd;
 	elf = dwfl_module_getelf(mod, &bias);
