@@ -382,7 +382,7 @@ static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 				  "missing",
 				  (int)pid);
 	if (rc == -ETIMEDOUT)
-		return error__set(err, rc, "the memory of process %d did not come in time",
+		return error__set(err, rc, "the memory of process %d could not be read in time",
 				  (int)pid);
 	return error__set(err, rc, "the scan of process %d failed: %s", (int)pid,
 			  rc == -ECHILD ? "its child was killed, or had no memory left"

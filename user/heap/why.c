@@ -251,7 +251,7 @@ static int explain(const struct looking *l, int rc, struct error *err)
 				  l->pid);
 	case -EPERM:
 		return error__set(err, rc,
-				  "process %d: its memory is read in a sandbox only, and there is "
+				  "process %d: its memory is read only in a sandbox, and there is "
 				  "none here (seccomp)",
 				  l->pid);
 	case -ETIMEDOUT:
