@@ -152,11 +152,12 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 		if (elf_image__vaddr_to_off(r->image, exits.vaddrs[i], &insns[i].off) ||
 		    elf_image__read_code(r->image, exits.vaddrs[i], &insns[i].byte, 1) != 1) {
 			rc = -ENOTSUP;
-			snprintf(exits.why, sizeof(exits.why), "a ret instruction not in the file");
+			snprintf(exits.why, sizeof(exits.why),
+				 "a ret instruction is not in the file");
 		}
 	if (rc == -ENOTSUP && r->how.no_returns && is_first_alloc(part, offer))
 		return cannot(offer, rc,
-			      "what it returns is not seen without a return probe (%.64s)",
+			      "its results cannot be seen without a return probe (%.64s)",
 			      exits.why);
 	if (rc) { /* no exits: calls of the function are counted as lost */
 		offer->func.exits = 0;
@@ -493,8 +494,8 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 
 	if (!r->how.copies || !file->copy.usual)
 		snprintf(pool.why, sizeof(pool.why),
-			 "the copies are not probed by perf "
-			 "uprobes, nor in all processes");
+			 "the copies are not probed with perf "
+			 "uprobes, or when probes are in all processes");
 	else
 		rc = pymalloc__find(r->image, file->copy.usual, &r->how.meanwhile, &pool);
 	if (!rc && pool.n > ALLOC_MAX_NAMES) {

@@ -293,8 +293,8 @@ int capture__new(const struct capture_options *options, struct capture **ret, st
 	if (options->faults || options->regions)
 		return error__set(
 			err, rc,
-			"what %s needs does not work on this kernel: %s (tracepoints of "
-			"%s by BTF, Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
+			"this kernel cannot trace %s: %s (needed: tracepoints of %s by BTF, "
+			"Linux 5.17 with CONFIG_BPF_SYSCALL and CONFIG_TRACEPOINTS)",
 			options->faults ? "faults" : "regions", strerror(-rc),
 			options->faults ? "page faults" : "system calls");
 	if (options->kind >= 0)

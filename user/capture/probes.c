@@ -231,10 +231,10 @@ static int note_refusal(struct capture *c, const struct allocator *a,
 	if (point)
 		snprintf(place, sizeof(place), "its instruction \"%s\"", point->site.instruction);
 	snprintf(r->text, sizeof(r->text),
-		 "%.120s of %.256s cannot be probed, for the kernel takes no probe on %s (error "
-		 "%d): %s",
+		 "%.120s of %.256s cannot be probed, because the kernel takes no probe on %s "
+		 "(error %d): %s",
 		 point ? point->name : "a function that may throw", a->path, place, -reason,
-		 whole ? "this allocator is not traced, or what is freed would look live"
+		 whole ? "this allocator is not traced, because freed blocks would look live"
 		       : "what it allocates is missing");
 	return 0;
 }
