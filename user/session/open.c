@@ -271,8 +271,9 @@ static void choose_returns(struct session *s, const struct session_options *o)
 	if (!(s->what & (WHAT_HEAP | WHAT_REGIONS)))
 		return;
 	if (features__seccomp_kills()) {
-		snprintf(s->no_returns, sizeof(s->no_returns),
-			 "this kernel kills a process by them if it has a filter of system calls");
+		snprintf(
+			s->no_returns, sizeof(s->no_returns),
+			"with them, this kernel kills a process that has a filter of system calls");
 		return;
 	}
 	if (!features__shadow_stacks_kill())
@@ -283,7 +284,7 @@ static void choose_returns(struct session *s, const struct session_options *o)
 		pid = process__each(has_shadow_stack, NULL);
 	if (pid || command)
 		snprintf(s->no_returns, sizeof(s->no_returns),
-			 "this kernel kills a process with a shadow stack by them%s",
+			 "with them, this kernel kills a process that has a shadow stack%s",
 			 command ? "" : ", and there is one");
 }
 
@@ -404,7 +405,7 @@ static int check_perf_limit(const struct session *s, struct error *err)
 			err, -ENOTSUP,
 			"with perf uprobes (uprobe_multi comes with Linux 6.6) one window may "
 			"cost a process %.2f s "
-			"of CPU time, and %.3g %% of its CPU time pay for that in %.0f s only: "
+			"of CPU time, which %.3g %% of its CPU time pays for only after %.0f s: "
 			"say --max-overhead %.0f or "
 			"more, or off",
 			WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,

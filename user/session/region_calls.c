@@ -161,11 +161,10 @@ int region_calls__attach(struct session *s, bool loading, struct error *err)
 	if (s->everywhere && s->region_place == REGIONS_LIBC)
 		return error__set(
 			err, -EINVAL,
-			"--debug-regions-at libc is for up to a few processes given by -p, or a "
-			"command: those that come by themselves are seen at the system "
-			"calls");
+			"--debug-regions-at libc is for a command, or for a few processes given by "
+			"-p: regions of other processes are seen at the system calls");
 	if (s->everywhere)
-		return attach_syscalls(s, "of processes that are still to come, too", err);
+		return attach_syscalls(s, "also those of future processes", err);
 	for (size_t i = 0; i < s->n_targets; i++) {
 		struct target *t = s->targets[i];
 
