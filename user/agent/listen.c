@@ -54,17 +54,19 @@ int listen_address__parse(const char *text, struct listen_address *ret, struct e
 		size_t len = strlen(path);
 
 		if (*path != '/' || path[len - 1] == '/' || len >= PATH_MAX)
-			return error__set(err, -EINVAL,
-					  "'%s' is no unix socket, as unix:/run/memtrace/socket is",
-					  text);
+			return error__set(
+				err, -EINVAL,
+				"'%s' is no unix socket; an example is unix:/run/memtrace/socket",
+				text);
 		*ret = (struct listen_address){.path = path};
 		return 0;
 	}
 	if (!split(text, host, port) ||
 	    getaddrinfo(!strcmp(host, "localhost") ? "127.0.0.1" : host, port, &hints, &found))
-		return error__set(err, -EINVAL,
-				  "'%s' is no address and port, as 127.0.0.1:" AGENT_PORT " is",
-				  text);
+		return error__set(
+			err, -EINVAL,
+			"'%s' is no address with a port; an example is 127.0.0.1:" AGENT_PORT,
+			text);
 	*ret = (struct listen_address){.len = found->ai_addrlen,
 				       .is_for_other_hosts = !loopback__is_address(found->ai_addr)};
 	memcpy(&ret->address, found->ai_addr, found->ai_addrlen);
