@@ -275,13 +275,13 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	if (!request.post && strcmp(method, "GET") && strcmp(method, "HEAD"))
 		reply__say(&reply, 405, "only GET and POST are known here\n");
 	else if (in->too_large)
-		reply__say(&reply, 413, "more than %d bytes are not taken\n", REQUEST_BODY);
+		reply__say(&reply, 413, "a request may have %d bytes at most\n", REQUEST_BODY);
 	else if (entrance->guard && strcmp(path, "/healthz") &&
 		 !guard__admits(entrance->guard, header(connection, "Authorization")))
-		reply__say(&reply, 401, "a bearer token is asked for\n");
+		reply__say(&reply, 401, "a bearer token is needed\n");
 	else if (entrance->guard && !entrance->guard->token && !is_for_this_host(request.host))
 		reply__say(&reply, 403,
-			   "this address is to be called localhost or by its number\n");
+			   "this address must be called localhost, or by its number\n");
 	else if (request.post &&
 		 is_from_elsewhere(header(connection, "Origin"), request.host, request.tls))
 		reply__say(&reply, 403, "no page of another site may ask for that\n");

@@ -60,7 +60,7 @@ static int number_argument(const struct route *r, const char *name, uint64_t *re
 		return 0;
 	if (read_number(text, UINT32_MAX, ret))
 		return 1;
-	reply__say(r->reply, 400, "'%s' is to be a number\n", name);
+	reply__say(r->reply, 400, "'%s' must be a number\n", name);
 	return -1;
 }
 
@@ -188,7 +188,7 @@ static void answer_pprof(const struct route *r)
 	if (rc < 0)
 		return;
 	if (rc && (debug || !seconds || seconds > DELTA_MOST_S)) {
-		reply__say(r->reply, 400, "'seconds' is to be 1 to %d, without 'debug'\n",
+		reply__say(r->reply, 400, "'seconds' must be 1 to %d, without 'debug'\n",
 			   DELTA_MOST_S);
 		return;
 	}
@@ -262,7 +262,7 @@ static void answer_symbols(const struct route *r)
 		uint64_t addr = strtoull(at, &end, 16);
 
 		if (end == at || (*end && *end != '+' && *end != '\n' && *end != '\r')) {
-			reply__say(r->reply, 400, "addresses are to be as in 0x1234+0x5678\n");
+			reply__say(r->reply, 400, "addresses must be given as in 0x1234+0x5678\n");
 			return;
 		}
 		for (uint64_t key = addr; key <= addr + 1; key++) {
@@ -451,7 +451,7 @@ static bool find_process(struct route *r, const char *pid)
 	uint64_t number;
 
 	if (!read_number(pid, INT32_MAX, &number)) {
-		reply__say(r->reply, 400, "a process is to be named by its number\n");
+		reply__say(r->reply, 400, "a process must be named by its number\n");
 		return false;
 	}
 	r->process = store__find(&r->site->store, (pid_t)number);
@@ -469,7 +469,7 @@ static void answer_process(struct route *r)
 	uint64_t number;
 
 	if (len >= sizeof(pid)) {
-		reply__say(r->reply, 400, "a process is to be named by its number\n");
+		reply__say(r->reply, 400, "a process must be named by its number\n");
 		return;
 	}
 	memcpy(pid, name, len);
@@ -498,7 +498,7 @@ static void answer_by_argument(struct route *r)
 	const char *pid = argument(r, "pid");
 
 	if (!pid)
-		reply__say(r->reply, 400, "which process? ?pid=N\n");
+		reply__say(r->reply, 400, "which process? Give ?pid=N\n");
 	else if (find_process(r, pid))
 		answer_pprof(r);
 }
