@@ -553,7 +553,7 @@ struct abi_selection {
 	__u32 users[ABI_MAX_WANTED];
 	__u64 cgroup; /* id: the process is in it or below; 0: any */
 	__u32 cgroup_level;
-	__u32 by_exe; /* the program's file must be among wanted_files */
+	__u32 by_exe; /* the program's file must be one that judged_files calls wanted */
 	__u32 self;   /* memtrace's own tgid, never traced */
 	__u32 pad;
 };
@@ -587,7 +587,7 @@ struct abi_event {
 	char comm[ABI_COMM_LEN];
 };
 
-/* The last thread that had a thread id. */
+/* The latest thread with a certain thread id. */
 struct abi_thread {
 	__u32 process;
 	__u32 pad;

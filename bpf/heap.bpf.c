@@ -212,7 +212,7 @@ static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, 
  * made below, the frame's return address has as a rule been overwritten.
  *
  * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
- * double the cost. There calls inside a call of the pool are also candidates for samples. Two
+ * double the cost. So calls inside a call of such a pool are also candidates for samples. Two
  * conditions show that a sample is inside. The return address of the thread's last call into the
  * pool is still in its place. And it is among the first addresses of the sample's stack. */
 
