@@ -6,7 +6,7 @@
 #include "capture/internal.h"
 #include "capture/watch.h"
 
-#define PER_CPU_BYTES	(64ULL << 20) /* of the counters of all processes, on all CPUs together */
+#define PER_CPU_BYTES	(64ULL << 20) /* memory of all processes' counters, on all CPUs together */
 #define LEAST_PROCESSES 64
 #define BUCKET		16 /* struct bucket */
 #define ELEMENT		64 /* struct htab_elem, and its link in a list of free ones */
