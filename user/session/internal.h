@@ -299,8 +299,8 @@ int region_calls__attach(struct session *session, bool loading, struct error *er
 /* As region_calls__attach(), for a target that is traced again. */
 int region_calls__attach_again(struct session *session, struct target *target, struct error *err);
 
-/* Seeing the target's regions costs too much: takes the probes for it away for good. At the system
- * calls, these are the probes for all targets. */
+/* Seeing the target's regions costs too much: takes the probes that see them away for good. At the
+ * system calls, these are the probes for all targets. */
 void region_calls__stop(struct session *session, struct target *target);
 
 /* Removes regions that are no longer mapped from the book of a target whose calls are no longer

@@ -11,8 +11,8 @@
 #include "session/internal.h"
 #include "session/region_trend.h"
 
-/* A call of mmap, munmap, mremap or brk is taken to return within this time. If it takes longer, it
- * is applied out of order. */
+/* A call of mmap, munmap, mremap or brk is assumed to return within this time. If it takes longer,
+ * it is applied out of order. */
 #define SETTLE_AFTER_NS 1000000000ULL
 
 #define MAX_ORPHANS 65536

@@ -244,7 +244,7 @@ struct session_news {
 	 * is still right, except for figures that depend on the length of the run. */
 	int (*same)(void *ctx, pid_t pid);
 	void *ctx;
-	/* true: a profile of each process. Call it so at first, and after a profile was lost. */
+	/* true: a profile of each process. Set it at first, and after a profile was lost. */
 	bool all;
 };
 

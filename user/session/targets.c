@@ -576,7 +576,7 @@ void targets__note_end(struct session *s, struct target *t)
 	}
 	targets__read(s, t);
 	scheduler__end(&s->scheduler, &t->budget.pace);
-	run_time__close(&t->budget.run); /* of the window in which the process ended */
+	run_time__close(&t->budget.run); /* the window in which the process ended */
 	t->ended = true;
 	t->end_ns = clock__now_ns(CLOCK_MONOTONIC);
 	if (t->pidfd >= 0)
