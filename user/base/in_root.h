@@ -14,7 +14,7 @@
  * non-blocking), with its fstat in *ret_stat (may be NULL), or negative errno: -ENOENT there is
  * none; -ELOOP a symbolic link that may not be followed; -EINVAL not a regular file; -ETIMEDOUT,
  * -EBUSY the file system does not answer. For a file of FUSE the descriptor is a copy (base/far.h).
- * The call does not block on a FIFO, and a device does not notice it. */
+ * The call does not block on a FIFO, and does not call a device's driver. */
 int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *ret_stat);
 
 #endif

@@ -236,7 +236,7 @@ static double missed_at(const struct survivors_witness *w, int class, double slo
 	return 1 - changed / due;
 }
 
-/* survivors__hidden() up to the last look; 1 where it is not known. */
+/* survivors__hidden() up to the last comparison of contents; 1 where it is not known. */
 static double hidden_so_far(const struct survivors *s, const struct net_clock *clock)
 {
 	uint64_t from = s->n_windows ? s->windows[0].start_ns : s->looked_ns;

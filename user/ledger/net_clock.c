@@ -215,8 +215,8 @@ static struct span all_windows(const struct net_clock *c)
 }
 
 /* Bytes per net second in the gaps around the i-th span, on either side up to the BESIDE-th window;
- * 0: not known. At the ends of a gap, probes that come and go slow the process a little. So more
- * than one gap is used. */
+ * 0: not known. At the ends of a gap, probes that are placed or removed slow the process a little.
+ * So more than one gap is used. */
 static double rate_around(const struct net_clock *c, size_t i)
 {
 	double work = 0, net = 0;

@@ -43,11 +43,11 @@
  *	net = sum of w_i / r_i,		F = (sum of c_i - net) / sum of p_i,
  *
  * a ratio estimator. Its error comes from two spreads: of F between windows, and of r between gaps
- * (Cochran, Sampling Techniques, 3rd ed., chapter 6). It is combined with the earlier knowledge of
- * F by inverse variances. If the two differ by more than three standard errors, the estimate is not
- * used. For example, bytes that go by the wall clock give F = 0, which is impossible for a process
- * that probes slow down. If the estimate is used, net time is divided among windows by their
- * bytes. */
+ * (Cochran, Sampling Techniques, 3rd ed., chapter 6). The estimate is combined with the earlier
+ * knowledge of F by inverse variances. If the two differ by more than three standard errors, the
+ * estimate is not used. For example, bytes that go by the wall clock give F = 0, which is
+ * impossible for a process that probes slow down. If the estimate is used, net time is divided
+ * among windows by their bytes. */
 #define NET_CLOCK_WORK_ERROR 0.05 /* the least relative error of bytes as a measure of work */
 
 struct net_clock {

@@ -2,10 +2,10 @@
 /* Estimates from windows how many bytes realloc adds to memory when it grows vectors.
  *
  * A realloc from s0 to s1 bytes adds s1 - s0 bytes, whether the address changes or not. The kernel
- * side sums this up over sampled reallocs of which both sizes are known (bpf/heap.bpf.c), with the
- * weight 1/p(s1). The sum over windows is divided by the share d of time that windows take. The
- * result estimates the bytes that all reallocs of the stack have added (Horvitz-Thompson), however
- * often they grew the same vector.
+ * side sums up these bytes over sampled reallocs of which both sizes are known (bpf/heap.bpf.c),
+ * with the weight 1/p(s1). The sum over windows is divided by the share d of time that windows
+ * take. The result estimates the bytes that all reallocs of the stack have added
+ * (Horvitz-Thompson), however often they grew the same vector.
  *
  * How many of these bytes are still held? Each realloc makes a link of a chain of blocks. The bytes
  * that a link added are gone only when the last link is freed. A block that left its address, or

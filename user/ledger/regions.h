@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books of the memory that one process takes from the kernel: calls come in, regions and
- * accounts go out. */
+/* Keeps account of the memory that one process takes from the kernel. The input is calls; the
+ * output is regions, and sums by stack. */
 #ifndef MEMTRACE_LEDGER_REGIONS_H
 #define MEMTRACE_LEDGER_REGIONS_H
 

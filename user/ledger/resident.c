@@ -132,7 +132,7 @@ static uint64_t find_zero_pfn(void)
 }
 
 /* Counts the pages in memory and in swap. In /proc/PID/pagemap, bit 63 means in memory and bit 62
- * in swap. Bits 0 to 54 are the page's number, if memtrace may know it. */
+ * in swap. Bits 0 to 54 are the page's number, if memtrace has the right to read it. */
 static bool count_pages(struct reading *r, struct resident_piece *part)
 {
 	for (uint64_t at = part->start; at < part->end;) {

@@ -158,8 +158,7 @@ int survivors__meet(struct survivors *survivors, const struct survivors_window *
 /* Seconds of [from, to], monotonic nanoseconds, that lie in the window. */
 double survivors_window__seconds(const struct survivors_window *window, uint64_t from, uint64_t to);
 
-/* Seconds of [from, to] in all windows that stand for other time, that is, not the continuous
- * ones. */
+/* Seconds of [from, to] in all windows that are not continuous stretches. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
 /* windowed_run.hidden, for the windows from `from` on: how many times as many events of the wall

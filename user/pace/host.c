@@ -9,7 +9,7 @@
 #define CREDIT_NS	(2 * S)	    /* at most the budget of this time is saved up */
 #define STRETCH_NS	(500 * MS)  /* the stretch over which a process is judged */
 #define STALE_NS	(1000 * MS) /* if not judged for this time, the stretch is void */
-#define BUSY		2.5e-3 /* cost of all / wall time: below this no process exceeds its limit */
+#define BUSY		2.5e-3 /* cost of all / wall time: with less no process exceeds a limit */
 #define BACK_OFF_NS	(5 * S)
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for this time: the attempt has succeeded */

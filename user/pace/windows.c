@@ -154,7 +154,7 @@ double windows__longest_ns(const struct windows *w)
 	return LONGEST * mean_length_ns(w);
 }
 
-/* What a window of stretch mean lengths adds to the debt: C in windows.h. */
+/* What a window adds to the debt if its length is stretch times the mean: C in windows.h. */
 static double window_debt_ns(const struct windows *w, double stretch)
 {
 	double rate =
@@ -175,7 +175,7 @@ static void draw_gap(struct windows *w)
 		w->open_at_ns -= fmax(mean, LEAST_GAP * usual) * exponential(w);
 }
 
-/* Unused budget that is kept. */
+/* The most unused budget that is saved up. */
 static double credit_ns(const struct windows *w)
 {
 	return w->continuous ? CREDIT_NS : fmax(CREDIT_NS, CREDIT * window_debt_ns(w, 1));

@@ -73,7 +73,7 @@
  * one core, if the machine has idle time for that. Such a process costs little, and windows would
  * see little of it. (A process that waits for a CPU is not idle. `spare` and `sleeps` show the
  * difference.) For this there is a second account, in which wall time pays as well (idle_debt_ns).
- * It is cost less steady times the larger one of two: CPU time, or the wall time in which the
+ * Its debt is cost less steady times the larger one of two: CPU time, or the wall time in which the
  * process slept or the machine had a core idle.
  *
  * A gap ends at once and continuous tracing begins, even if windows are not paid for yet, under two
@@ -116,8 +116,8 @@ struct windows {
 		        * it */
 	bool sleeps;   /* no thread of the process runs or waits for a CPU now; the caller sets it
 			* in gaps */
-	/* part of the total cost that samples took; the caller sets it with each total that it
-	 * gives */
+	/* part of the total cost that samples took; the caller sets it before each call with
+	 * totals */
 	double samples_ns;
 	struct thinning thinning; /* how far apart samples are to be while tracing is continuous */
 	uint64_t random;	  /* state of the generator */

@@ -13,11 +13,11 @@
 #define ANON_ERROR    0.2   /* relative spread of the memory that allocators keep for themselves */
 #define OTHER_THINGS  0.05  /* chance that the growing memory is in no stack */
 #define OTHER_RANGE   7.0   /* width of log(A / G) in that case: a factor of 30 either way */
-#define BY_CLOCK      0.2   /* chance that the growing stacks go by the wall clock */
+#define BY_CLOCK      0.2   /* chance that the growing stacks follow the wall clock */
 #define LOST_ERROR    0.1   /* error of lost blocks: a share of the loss that W explains, */
 #define STEADY_ERROR  0.02  /* and a share of the loss if all stacks ended by the wall clock */
 #define ONE_BY_ONE    8	    /* stacks that are judged one by one */
-#define ONE_BY_ONE    8	    /* stacks whose doubt is looked at */
+#define ONE_BY_ONE    8	    /* stacks whose doubt is judged */
 #define SETTLED	      0.975 /* chance that ends a doubt, as at the ends of intervals */
 #define HALF_STAY     0.5   /* of a stack's blocks */
 #define MUCH_MORE     3	    /* this many times as much is beyond all errors */

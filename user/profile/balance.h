@@ -6,12 +6,12 @@
  * deviation e (struct windowed_run.clock_error together with the spread of windows' net times). The
  * growth A of anonymous memory is known without windows. So A tells more about k, by Bayes' rule
  * over BALANCE_GRID values of k. This is done only if the process's number of blocks surely grows.
- * Let G(k) be the growth that all stacks together have with the factor k. It includes what the
- * allocator adds to each block. A should equal G(k): log(A / G(k)) is about normal with mean 0. Its
- * variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep for
- * themselves. Two other cases each have a prior chance. BY_CLOCK: the growing memory follows the
- * wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden). OTHER_THINGS: A
- * is the growth of memory that is in no stack. The k with the largest weight is taken. The
+ * Let G(k) be the growth that all stacks together have with the factor k. G(k) includes the
+ * allocator's overhead of each block. A should equal G(k): log(A / G(k)) is about normal with mean
+ * 0. Its variance has two parts: that of G, and ANON_ERROR^2 for the memory that allocators keep
+ * for themselves. Two other cases each have a prior chance. BY_CLOCK: the growing memory follows
+ * the wall clock (below), and log(A / G) may be anything from 0 down to -log(hidden). OTHER_THINGS:
+ * A is the growth of memory that is in no stack. The k with the largest weight is taken. The
  * deviation from it, by the same weights, is the error that is left.
  *
  * DOUBTS. For some stacks, contents show shorter lives than frees do, and too few frees were seen

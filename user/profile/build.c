@@ -144,7 +144,7 @@ int profile_build__share(struct profile_build *build, size_t site, size_t thread
 	return 0;
 }
 
-/* Index of the location of addr, made when it is new. */
+/* Finds the location of addr, or adds it. *ret_index: its index. */
 static int add_location(struct profile *profile, uint64_t addr, size_t *ret_index)
 {
 	uint32_t *slot = location_slot(profile, addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has grown from one profile to another, stack by stack, how precisely that is known, and
- * whether it is growth at all or may be chance.
+/* Finds what has grown from one profile to another, stack by stack. Tells how precisely the growth
+ * is known, and whether it may be chance.
  *
  * In 95 of 100 samplings, the interval holds the true difference of what was live at the two
  * moments. For each of the two samplings estimate.h gives an interval, which holds with few

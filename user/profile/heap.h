@@ -18,7 +18,7 @@ enum image_kind {
 	IMAGE_BSS,    /* anonymous, and begins where a file's data end */
 	IMAGE_STACK,  /* [stack]; the stacks of other threads are IMAGE_ANON */
 	IMAGE_CONST,  /* private and not writable, of a file: code, constants, .data.rel.ro */
-	IMAGE_PLAIN,  /* other memory without a file of a file system: image__is_plain() */
+	IMAGE_PLAIN,  /* other memory that is of no file in a file system: image__is_plain() */
 	IMAGE_SHARED, /* not private; never read */
 	IMAGE_OTHER,  /* all else, such as memory without access and devices; never read */
 	IMAGE_KINDS

@@ -240,7 +240,7 @@ static uint32_t *find_owners(const struct modules *m, const struct profile *prof
 	for (size_t i = 0; owners && i < profile->n_locations; i++) {
 		const struct profile_location *location = &profile->locations[i];
 
-		owners[slots->first[i]] = NOBODY; /* there may be no frame */
+		owners[slots->first[i]] = NOBODY; /* a location may have no frame */
 		for (size_t f = 0; f < location->n_frames; f++)
 			owners[slots->first[i] + f] =
 				owner_of(m, profile, location, &location->frames[f]);

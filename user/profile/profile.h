@@ -61,7 +61,7 @@ struct profile_frame {
  * from PROFILE_NO_ADDR upwards, where no code can be. */
 #define PROFILE_NO_ADDR (1ULL << 63)
 
-/* What the stacks of a profile are. Drawn stacks were not recorded by a run (profile/drawing.h). */
+/* The kinds of a profile's stacks. Drawn stacks were not recorded by a run (profile/drawing.h). */
 enum profile_drawn {
 	DRAWN_NOTHING, /* stacks that a run has recorded */
 	DRAWN_PATHS,   /* paths of pointers: why_report__paths() */

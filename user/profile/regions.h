@@ -45,8 +45,9 @@ void regions__free(struct regions *regions);
  * (may be NULL): gets the removed parts appended, ascending. 0; -ENOMEM: nothing has changed. */
 int regions__remove(struct regions *regions, uint64_t start, uint64_t end, struct regions *cut);
 
-/* Inserts a region and removes older regions below it, as the kernel does. 0; -EINVAL for an empty
- * region; -ENOMEM: it is not inserted, but regions in its range may be gone. */
+/* Inserts a region, and removes or cuts older regions that it overlaps, as the kernel does. 0;
+ * -EINVAL for an empty region; -ENOMEM: it is not inserted, but regions in its range may be
+ * gone. */
 int regions__insert(struct regions *regions, const struct region *region);
 
 /* Index of the first region that ends above addr; the number of regions if none does. */

@@ -341,7 +341,8 @@ static double at_place(const double m[STEPS + 1], const struct place *place)
 static void solve_ends(double (*sum)[SURVIVAL_CLASSES], const struct survival_terms *t, int last,
 		       struct ends *ret)
 {
-	/* shares that end in each step: of all blocks, and of those left by the window of birth */
+	/* shares that end in each step: of all blocks, and of those that outlive the window of
+	 * birth */
 	double ended[STEPS], rest_ended[STEPS] = {};
 	double m[STEPS + 1] = {}; /* M at the beginnings of steps */
 	double f = 0, rest = 0, frees = 0, left = t->left;

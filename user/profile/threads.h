@@ -21,7 +21,7 @@ struct pool {
 	/* owned, as an estimate. Its error has two parts: the error of each stack's live bytes, and
 	 * the error of dividing them among threads */
 	struct estimate live;
-	double freed_self;	/* by the thread that allocated it */
+	double freed_self;	/* freed by the thread that allocated the memory */
 	double freed_by_others; /* of what its threads allocated, freed by other threads, also by
 				 * those of the same pool */
 	double freed_of_others; /* of what other threads allocated, freed by its threads */

@@ -10,7 +10,7 @@
 #include "profile/modules.h"
 #include "profile/profile.h"
 
-/* What stands at the root of each stack. */
+/* The frame at the root of each stack. */
 enum profile_root {
 	ROOT_NONE,
 	ROOT_THREAD,  /* who allocated: "main", "worker-#" (all threads that have a number there) */

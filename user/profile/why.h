@@ -36,7 +36,7 @@ enum why_loss {
 		WHY_N_LOSSES
 };
 
-/* Leaks whose heads have one size. Sizes are usable bytes. */
+/* Leaks whose heads have the same size. Sizes are usable bytes. */
 struct why_leak {
 	uint64_t size;		/* of each head */
 	uint64_t leaks;		/* heads */
@@ -115,7 +115,7 @@ const char *why_loss__name(enum why_loss loss);
 /* A way in which blocks of a stack are held. */
 struct site_holder {
 	char *path;	 /* a text of why_row__text(); owned */
-	uint64_t blocks; /* of those that were followed */
+	uint64_t blocks; /* followed blocks that are held in this way */
 };
 
 /* What became of a stack's live blocks. asked: the number of its sampled blocks that were searched
@@ -125,7 +125,7 @@ struct site_why {
 	uint64_t held;
 	uint64_t lost;	   /* no pointer to them is left */
 	uint64_t in_doubt; /* reached by an earlier scan only; or nothing is called lost */
-	uint64_t gone;	   /* freed meanwhile, or no block of the allocator that was read */
+	uint64_t gone;	   /* freed meanwhile, or not in memory of the allocators that were read */
 	uint64_t followed; /* held blocks whose paths were followed: the most common paths are in
 			    * holders */
 	struct site_holder *holders; /* by blocks, descending; owned */

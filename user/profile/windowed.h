@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a process holds, allocates and grows by, from windows: short stretches of time in which its
- * probes were in place. All that is printed of windowed runs follows from this one model.
+ * probes were in place. All printed figures of windowed runs follow from this one model.
  *
  * CLOCK. Time is the process's net CPU time: its CPU time less what the probes took of it. A
  * process that does not run does not allocate, and one that probes slow down allocates less. All

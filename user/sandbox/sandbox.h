@@ -24,7 +24,7 @@
  * after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
-/* The same, but the child keeps its user. If this is root, it has no capabilities. */
+/* Like sandbox__leave(), but the child keeps its user. If this is root, it has no capabilities. */
 int sandbox__leave_as_user(pid_t parent, const int *fds, size_t n);
 
 /* Second step. From now on the child has at most cpu_s seconds of CPU and memory_bytes more address
