@@ -72,8 +72,8 @@ int flow__begin(struct flow *flow, bool forget, struct flow_registers *ret_regis
 int flow__step(struct flow *flow, uint64_t vaddr, struct flow_registers *registers,
 	       struct flow_effect *ret);
 
-/* The place from which the value was loaded. bytes is 0 if this very value was not loaded (a value
- * at a distance from a loaded one was not). */
+/* The place from which the value was loaded. bytes is 0 if this very value was not loaded, even if
+ * it is at a known distance from a loaded value. */
 struct flow_place flow__origin(const struct flow *flow, struct flow_value value);
 
 /* The number of a register with this value (decode__register()); 0: none has it. */

@@ -6,10 +6,10 @@
  * calls back, runtime.cgocallback switches to the goroutine's stack again. The frame pointers lead
  * through all these stacks, with these exceptions:
  *
- * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. It cannot adjust
- * those that stand in registers or in C's frames on g0 and point into that stack. If the stack
- * moves during a callback, such frame pointers then point to memory that may have another use. For
- * its own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
+ * runtime.asmcgocall: Go adjusts the frame pointers inside a stack that it moves. Go cannot adjust
+ * frame pointers into that stack that stand in registers or in C's frames on g0. If the stack moves
+ * during a callback, such frame pointers then point to memory that may have another use. For its
+ * own return asmcgocall saves the goroutine and the depth of the goroutine's stack; the walk
  * continues from these two values (UNWIND_GO_SWITCH). The place of the two saved values differs by
  * version and is taken from the instructions that read them.
  *

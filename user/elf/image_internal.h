@@ -19,7 +19,7 @@ struct symbol_table {
 	Elf64_Sym *symbols;
 	size_t n;
 	char *strings;
-	size_t strings_size;  /* up to and including the last NUL */
+	size_t strings_size;  /* bytes up to and including the last NUL */
 	Elf64_Half *versions; /* one for each symbol, or NULL */
 	uint8_t *cut_hidden;  /* bit i: a hidden version was cut off at strings[i]; or NULL */
 };

@@ -39,7 +39,7 @@
 #define PYMALLOC_SZIDX 36 /* offset in a pool's header */
 
 struct pymalloc_place {
-	uint64_t vaddr; /* of an instruction */
+	uint64_t vaddr; /* of the instruction to probe */
 	uint8_t block;	/* register that holds the block there: decode__register() */
 	uint8_t pool;	/* register that holds the block's pool; 0: the block is taken back */
 	bool emulated;	/* as in struct probe_site */

@@ -184,7 +184,7 @@ skipped:
 /* Lists the entries. A length of 0 should end the section. But some linkers leave such an end in
  * the middle, and the entries behind it are valid and reachable through .eh_frame_hdr; so reading
  * continues. After a length beyond the section (also 0xffffffff, which announces a longer length)
- * it cannot continue. */
+ * reading cannot continue. */
 static int read_entries(struct builder *b)
 {
 	size_t pos = 0;

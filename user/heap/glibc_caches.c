@@ -83,8 +83,8 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 }
 
 /* Collects a list as it is at one moment: as long as the first block stays the same, no block
- * behind it has left the list. 0; -ENOENT: the list changes too fast, and `blocks` are those that
- * the last try has reached; -ENOMEM. */
+ * behind it has left the list. 0; -ENOENT: the list changes too fast, and `blocks` has those that
+ * the last try reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;

@@ -30,7 +30,7 @@ void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);
 void numbers__clear(struct numbers *numbers);
 
-/* The number of the block that holds addr; NO_NUMBER: no block with a number does. */
+/* The number of the block that holds addr; NO_NUMBER: no block with a number holds it. */
 uint32_t numbers__find(const struct numbers *numbers, uint64_t addr);
 
 /* Loads the data that numbers__find() needs for addr into the processor's cache. */

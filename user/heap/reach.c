@@ -99,7 +99,7 @@ static void refill(struct scanning *s)
 		}
 }
 
-/* Visits the queued blocks, and what they lead to. */
+/* Visits the queued blocks, and the blocks to which they lead. */
 static void drain(struct scanning *s)
 {
 	struct reach *reach = s->reach;

@@ -3,7 +3,7 @@
  * points to a block, or into one, counts as a pointer. So pointers with tags in their low bits
  * count, too; pointers that are stored in another form (XOR, compressed) do not.
  *
- * The heap is read once, in the order of addresses. Two ways:
+ * The heap is read once, in the order of addresses. There are two ways:
  * - Marking alone. Roots are read first. While the heap is read, the targets of a marked block are
  * marked at once. Only the pointers of unmarked blocks to unmarked blocks are stored, because such
  * a block may be marked later. At the end, all pointers between unreachable blocks are stored.

@@ -476,7 +476,8 @@ bool cgroup__holds(const struct cgroup *cgroup, pid_t pid)
 	file = fopen(name, "re");
 	if (!file)
 		return false;
-	/* The file has one more line for each hierarchy of version 1, and those are few. */
+	/* The file has one more line for each hierarchy of version 1, and there are few
+	 * hierarchies. */
 	while ((len = getline(&line, &size, file)) > 0) {
 		if (strncmp(line, "0::/", 4))
 			continue;

@@ -53,8 +53,8 @@ static bool knows(const struct helper *h, pid_t tid)
 	return false;
 }
 
-/* Waits until the thread has stopped, for PTRACE_INTERRUPT or for a signal. 0; -ESRCH: it has
- * ended. */
+/* Waits until the thread has stopped, for PTRACE_INTERRUPT or for a signal. 0; -ESRCH: the thread
+ * has ended. */
 static int await_stop(struct stopped *stopped)
 {
 	int status;

@@ -5,9 +5,9 @@
  *
  * The kernel writes the numbers; whoever named the file chose the path. The kernel escapes the
  * newline in a path (\012) and nothing else, not even the backslash. So a file whose name really
- * holds "\012" looks like one with a newline, and one really called "x (deleted)" looks like a
- * deleted x. A path is therefore only a hint for people. The device and inode numbers tell which
- * file is meant, and maps__open_file() believes only those. */
+ * holds "\012" looks as if its name held a newline, and a file really called "x (deleted)" looks
+ * like a deleted file x. A path is therefore only a hint for people. The device and inode numbers
+ * tell which file is meant, and maps__open_file() trusts only these numbers. */
 #include "proc/maps.h"
 
 #include <fcntl.h>

@@ -69,7 +69,7 @@ int process__anon_bytes(pid_t pid, uint64_t *ret_bytes);
  * no memory any more). */
 int process__rss_bytes(pid_t pid, uint64_t *ret_bytes);
 
-/* Opens the list of pid's threads; the caller closes it. NULL with errno. */
+/* Opens the list of pid's threads; the caller closes it. NULL with errno set. */
 DIR *process__open_threads(pid_t pid);
 /* The id of the next thread; 0: there is none, or threads is NULL. */
 pid_t process__next_thread(DIR *threads);

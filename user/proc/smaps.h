@@ -13,8 +13,8 @@ struct smaps_entry {
 	struct map_entry map; /* its path is valid until the callback returns */
 	/* Bytes, none of them more than the mapping has: */
 	uint64_t rss;	    /* resident, shared pages in full */
-	uint64_t anonymous; /* of these, pages that belong to no file */
-	uint64_t huge;	    /* of these, in transparent huge pages */
+	uint64_t anonymous; /* resident bytes in pages that belong to no file */
+	uint64_t huge;	    /* anonymous bytes in transparent huge pages */
 	uint64_t swap;	    /* swapped out: not resident */
 	uint64_t hugetlb;   /* reserved huge pages: not in rss */
 };

@@ -16,9 +16,10 @@
 #include "symbolize/symtab.h"
 
 /* bytes of answers from DWARF; if there are more, answers are forgotten */
-#define LINES_MAX_BYTES	 (32ULL << 20)
-#define DWARF_PATIENCE_S 20  /* per file; libLLVM with full debug information takes some */
-#define NAMES_PATIENCE_S 20  /* per file; chromium takes some 5 */
+#define LINES_MAX_BYTES (32ULL << 20)
+/* seconds per file; libLLVM with full debug information takes several */
+#define DWARF_PATIENCE_S 20
+#define NAMES_PATIENCE_S 20  /* seconds per file; chromium takes some 5 */
 #define FAILING_S	 120 /* time for all unreadable symbol tables */
 /* per file when FAILING_S is used up; nearly all sound files need less */
 #define HASTE_S 1

@@ -47,8 +47,8 @@ bool symtab__empty(const struct symtab *symtab);
 size_t symtab__bytes(const struct symtab *symtab);
 
 /* Makes a readable name from a linker's name. C++ (Itanium) and Rust (legacy and v0) names are
- * demangled, without parameter lists, with template arguments; Rust's hash suffix is dropped. Other
- * names stay as they are. Returns a new string or NULL (out of memory). */
+ * demangled. The result has template arguments, but no parameter lists and not Rust's hash suffix.
+ * Other names stay as they are. Returns a new string or NULL (out of memory). */
 char *demangle(const char *name);
 
 /* For tests. in_child is called in the sealed child before it reads anything. */

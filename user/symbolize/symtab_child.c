@@ -390,8 +390,8 @@ static void add_range(struct content *content, uint64_t start, uint64_t end, con
 
 /* Functions may nest and overlap; ranges may not. The loop sweeps over the starts and keeps the
  * functions that are still open on a stack. Each stretch of addresses goes to the open function
- * that began last. Every function makes at most two ranges: one ends where the next function
- * begins, one follows after the functions nested in it have ended. */
+ * that began last. Every function makes at most two ranges: one that ends where the next function
+ * begins, and one behind the functions that are nested in it. */
 static int build_ranges(struct content *content, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;
