@@ -64,6 +64,16 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 	else if (unseen > MOST_DOUBT_PCT / 100 * (double)sums->bytes)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "%s of the heap could not be followed", format_bytes(unseen, text));
+	else if (losses[WHY_LOSS_UNSETTLED])
+		snprintf(report->doubt, sizeof(report->doubt),
+			 "pointers move so fast that scans went on finding some, to %" PRIu64
+			 " blocks at last",
+			 losses[WHY_LOSS_UNSETTLED]);
+	else if (losses[WHY_LOSS_BEYOND] && !sums->lost)
+		snprintf(report->doubt, sizeof(report->doubt),
+			 "%" PRIu64 " blocks were not reached, but the list of these had no room "
+			 "for them",
+			 losses[WHY_LOSS_BEYOND]);
 }
 
 /* --- roots --- */
@@ -267,7 +277,7 @@ int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_re
 	report.asked_lost_bytes = sums->chosen_bytes[WHY_LOST];
 	report.in_doubt_blocks = sums->chosen[WHY_IN_DOUBT];
 	report.in_doubt_bytes = sums->chosen_bytes[WHY_IN_DOUBT];
-	if (report.doubt[0]) { /* memory that was not read may hold these blocks */
+	if (report.doubt[0]) { /* these blocks may be held */
 		report.in_doubt_blocks += report.asked_lost_blocks;
 		report.in_doubt_bytes += report.asked_lost_bytes;
 		report.asked_lost_blocks = report.asked_lost_bytes = 0;
