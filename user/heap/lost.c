@@ -42,17 +42,20 @@ static int list_block(const struct block *block, void *ctx)
 {
 	struct listing *l = ctx;
 	const struct lost *before = l->before;
-	uint64_t content;
+	struct lost_block lost;
 
 	if (!block->in_use || reach__has(l->reach, l->number++))
 		return 0;
-	content = lost__hash(l->image, block);
+	lost = (struct lost_block){
+		.addr = block->start, .size = block->size, .content = lost__hash(l->image, block)};
 	if (before) {
 		while (l->i < before->n && before->list[l->i].addr < block->start)
 			l->i++;
 		if (l->i == before->n || before->list[l->i].addr != block->start ||
-		    before->list[l->i].size != block->size || before->list[l->i].content != content)
+		    before->list[l->i].size != block->size ||
+		    before->list[l->i].content != lost.content)
 			return 0;
+		lost.asked = before->list[l->i].asked;
 	}
 	if (l->lost.n == l->max) {
 		l->lost.beyond++;
@@ -60,8 +63,7 @@ static int list_block(const struct block *block, void *ctx)
 	}
 	if (VECTOR_RESERVE(l->lost.list, l->room, l->lost.n + 1))
 		return -ENOMEM;
-	l->lost.list[l->lost.n++] =
-		(struct lost_block){.addr = block->start, .size = block->size, .content = content};
+	l->lost.list[l->lost.n++] = lost;
 	return 0;
 }
 

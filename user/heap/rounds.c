@@ -27,7 +27,8 @@ bool rounds__may_end(const struct rounds *rounds)
 
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond)
 {
-	rounds->taken_off = rounds->n && rounds->left > left ? rounds->left - left : 0;
+	if (rounds->n && left < rounds->left)
+		rounds->taken_off = rounds->left - left;
 	rounds->calm = rounds->n && rounds->left == left ? rounds->calm + 1 : 0;
 	rounds->left = left;
 	rounds->beyond = beyond;

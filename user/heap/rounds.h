@@ -21,7 +21,7 @@ struct rounds {
 	unsigned int calm;
 	uint64_t left;	    /* blocks on the list */
 	uint64_t beyond;    /* blocks for which the list had no room */
-	uint64_t taken_off; /* blocks that the last scan took off the list */
+	uint64_t taken_off; /* blocks that the last scan which took any off the list took off */
 };
 
 /* least: number of scans to make at least. If it is below ROUNDS_LEAST, it is also the most. */
@@ -42,8 +42,8 @@ bool rounds__may_end(const struct rounds *rounds);
  * last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond);
 
-/* If no more scans were allowed, how many blocks the last scan still took off the list; 0: the list
- * is final. */
+/* 0: the list is final, or fewer than ROUNDS_LEAST scans were wanted. Else the search ended before
+ * ROUNDS_CALM scans in a row took no block off the list: how many blocks came off it last. */
 uint64_t rounds__unsettled(const struct rounds *rounds);
 
 #endif

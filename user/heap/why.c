@@ -26,6 +26,7 @@ struct looking {
 	bool first;   /* this scan is the first one */
 	bool recheck; /* this scan is a recheck */
 	bool leaks;   /* this scan may be the last one */
+	bool paths;   /* verdicts and paths are wanted of this scan */
 	struct lost lost;
 	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
@@ -170,14 +171,33 @@ static void take_lost(struct looking *l, struct received *r)
 	r->groups = NULL;
 }
 
-static void take_full(struct looking *l, struct received *r)
+/* Sums are those of the last scan, but what an earlier scan could not see stays unseen. */
+static void take_sums(struct looking *l, const struct why_sums *from)
 {
-	struct why *why = &l->why;
+	struct why_sums *to = &l->why.sums, old = *to;
 
-	free(l->late);
-	l->late = r->late;
-	l->n_late = r->counts.late;
-	why->sums = r->sums;
+	*to = *from;
+	if (old.stopped)
+		to->stopped = old.stopped;
+	if (old.unread_bytes > to->unread_bytes)
+		to->unread_bytes = old.unread_bytes;
+	if (old.table_bytes > to->table_bytes)
+		to->table_bytes = old.table_bytes;
+	to->late_beyond += old.late_beyond;
+	if (l->recheck) {
+		to->unreached = old.unreached;
+		to->pointers = old.pointers;
+	}
+	if (l->paths)
+		return;
+	memcpy(to->chosen, old.chosen, sizeof(to->chosen));
+	memcpy(to->chosen_bytes, old.chosen_bytes, sizeof(to->chosen_bytes));
+	to->chosen_size = old.chosen_size;
+	to->no_path = old.no_path;
+}
+
+static void take_paths(struct why *why, struct received *r)
+{
 	free(why->paths);
 	why->paths = r->paths;
 	why->n_paths = r->counts.paths;
@@ -187,35 +207,25 @@ static void take_full(struct looking *l, struct received *r)
 	free(why->blocks);
 	why->blocks = r->blocks;
 	why->n_blocks = r->counts.blocks;
-	r->late = NULL;
 	r->paths = NULL;
 	r->types = NULL;
 	r->blocks = NULL;
 }
 
-static void take_recheck(struct looking *l, struct received *r)
+/* Takes over what the next scan has to know of this one. */
+static void take_seen(struct looking *l, struct received *r)
 {
-	struct why_sums *to = &l->why.sums;
-	const struct why_sums *from = &r->sums;
-
-	free(l->stale.list);
-	l->stale = (struct stale_words){r->stale, r->counts.stale};
-	l->rechecked = true;
-	r->stale = NULL;
-	memcpy(to->quality, from->quality, sizeof(to->quality));
-	memcpy(to->arenas, from->arenas, sizeof(to->arenas));
-	to->stopped = from->stopped;
-	to->blocks = from->blocks;
-	to->bytes = from->bytes; /* quality is compared with this */
-	to->lost = from->lost;
-	to->lost_bytes = from->lost_bytes;
-	to->lost_beyond = from->lost_beyond;
-	to->late_beyond += from->late_beyond;
-	to->root_bytes = from->root_bytes;
-	to->unread_bytes = from->unread_bytes;
-	to->swapped_bytes = from->swapped_bytes;
-	if (from->table_bytes > to->table_bytes)
-		to->table_bytes = from->table_bytes;
+	if (l->recheck) {
+		free(l->stale.list);
+		l->stale = (struct stale_words){r->stale, r->counts.stale};
+		l->rechecked = true;
+		r->stale = NULL;
+	} else {
+		free(l->late);
+		l->late = r->late;
+		l->n_late = r->counts.late;
+		r->late = NULL;
+	}
 }
 
 /* After an error, the results of the previous scan stay. */
@@ -225,17 +235,17 @@ static int receive(struct looking *l, struct stream *stream)
 	char more;
 	int err = read_all(stream, &r);
 
-	if (!err && !is_sound(&r, l->recheck ? 0 : l->options->choice.n_addrs))
+	if (!err && !is_sound(&r, l->paths ? l->options->choice.n_addrs : 0))
 		err = -ECHILD;
 	if (!err) /* the stream must end here; then the child's exit status counts */
 		err = stream__read(stream, &more, 1);
 	if (err)
 		return err > 0 ? -ECHILD : err;
 	take_lost(l, &r);
-	if (l->recheck)
-		take_recheck(l, &r);
-	else
-		take_full(l, &r);
+	take_sums(l, &r.sums);
+	take_seen(l, &r);
+	if (l->paths)
+		take_paths(&l->why, &r);
 	return 0;
 }
 
@@ -280,7 +290,7 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 		.recheck = l->recheck,
 		.stale = l->rechecked ? &l->stale : NULL,
 		.stopped = l->options->freeze_ms,
-		.paths = !l->recheck,
+		.paths = l->paths,
 		.leaks = l->leaks,
 	};
 	struct scan_task task = {
@@ -366,27 +376,34 @@ static int look_frozen(struct looking *l, struct error *err)
 	return 0;
 }
 
+/* After an error, the results of the previous scan stay. */
 static int look_once(struct looking *l, struct error *err)
 {
 	_cleanup_(root_threads__clear) struct root_threads threads = {};
-	_cleanup_(maps__free) struct maps again = {};
+	_cleanup_(maps__free) struct maps maps = {};
 	const struct why_options *o = l->options;
-	struct maps *maps = l->recheck ? &again : &l->why.maps;
 	double start_s = clock__monotonic_s();
-	int rc;
+	bool registers;
+	int rc = maps__read(l->pid, &maps);
 
-	maps__free(maps);
-	rc = maps__read(l->pid, maps);
 	if (!rc)
 		rc = root_threads__read(l->pid, &threads);
 	if (rc)
 		return error__set(err, rc, "cannot read /proc/%d: %s", l->pid, process__why(rc));
-	l->why.registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
+	registers = o->registers && !o->registers(l->pid, &threads, o->ctx);
+	rc = try_scan(l, &maps, &threads, err);
+	if (rc)
+		return rc;
+	l->why.registers = registers;
 	l->why.threads_running = threads.running;
-	rc = try_scan(l, maps, &threads, err);
+	if (l->paths) { /* they name the roots */
+		maps__free(&l->why.maps);
+		l->why.maps = maps;
+		maps = (struct maps){};
+	}
 	if (clock__monotonic_s() - start_s > l->why.scan_s)
 		l->why.scan_s = clock__monotonic_s() - start_s;
-	return rc;
+	return 0;
 }
 
 /* Waits until the next scan is due. */
@@ -418,18 +435,19 @@ static bool is_lost(const struct lost *lost, uint64_t addr)
 	return at < lost->n && lost->list[at].addr == addr;
 }
 
-/* Corrects the verdicts of the last full scan on blocks that were asked for: some that it called
- * lost were held in a later recheck. */
-static void settle_asked(struct looking *l)
+/* Corrects the last verdicts on blocks that were asked for: some that were called lost were held in
+ * a later scan. Are there such blocks? */
+static bool settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;
-	uint64_t n = 0, bytes = 0;
+	uint64_t n = 0, bytes = 0, moved;
 
 	for (size_t i = 0; i < l->lost.n; i++) {
 		n += l->lost.list[i].asked;
 		bytes += l->lost.list[i].asked ? l->lost.list[i].size : 0;
 	}
-	sums->chosen[WHY_IN_DOUBT] += sums->chosen[WHY_LOST] - n;
+	moved = sums->chosen[WHY_LOST] - n;
+	sums->chosen[WHY_IN_DOUBT] += moved;
 	sums->chosen_bytes[WHY_IN_DOUBT] += sums->chosen_bytes[WHY_LOST] - bytes;
 	sums->chosen[WHY_LOST] = n;
 	sums->chosen_bytes[WHY_LOST] = bytes;
@@ -437,6 +455,7 @@ static void settle_asked(struct looking *l)
 		if (l->why.blocks[i].verdict == WHY_LOST &&
 		    !is_lost(&l->lost, l->why.blocks[i].addr))
 			l->why.blocks[i].verdict = WHY_IN_DOUBT;
+	return moved;
 }
 
 /* Is there time for another scan? */
@@ -452,33 +471,35 @@ static int search(struct looking *l, double start_s, struct error *err)
 	double apart_s = o->apart_s > 0 ? o->apart_s : WHY_APART_S, due_s;
 	unsigned int least = o->freeze_ms ? 1 : o->scans ? o->scans : ROUNDS_LEAST;
 	struct rounds rounds = rounds__begin(least);
-	int rc;
+	/* Pointers lead to blocks that were asked for and seemed lost, and a full scan has not told
+	 * yet who holds them. */
+	bool unexplained = false, explain_now = false, done;
 
 	for (;; pause_until(due_s)) {
+		struct error why_not = {};
+		int rc;
+
 		due_s = clock__monotonic_s() + apart_s;
 		if (!has_time(l, start_s))
 			rounds__hurry(&rounds);
 		l->first = !rounds.n;
-		l->recheck = !rounds__is_full(&rounds);
-		l->leaks = rounds__may_end(&rounds);
-		rc = scan_next(l, err);
-		if (rc)
-			return rc;
-		if (rounds__add(&rounds, l->lost.n, l->lost.beyond))
+		l->recheck = !rounds__is_full(&rounds) && !explain_now;
+		l->leaks = rounds__may_end(&rounds) || explain_now;
+		l->paths = !l->recheck && (l->first || l->leaks);
+		rc = scan_next(l, &why_not);
+		if (rc && (rc == -ECANCELED || rounds.n < least))
+			return error__set(err, rc, "%s", why_not.text);
+		if (rc) /* the list stays, although it may not be final */
+			break;
+		done = rounds__add(&rounds, l->lost.n, l->lost.beyond);
+		unexplained = settle_asked(l) || (unexplained && !l->paths);
+		explain_now = done && unexplained && least >= ROUNDS_LEAST && has_time(l, start_s);
+		if (done && !explain_now)
 			break;
 	}
-	settle_asked(l);
 	l->why.scans = rounds.n;
-	if (least >= ROUNDS_LEAST && l->why.sums.chosen[WHY_IN_DOUBT] && has_time(l, start_s)) {
-		/* Pointers lead to blocks that were asked for. A full scan tells who holds
-		 * these. */
-		l->first = l->recheck = false;
-		l->leaks = true;
-		rc = scan_next(l, err);
-		l->why.scans++;
-	}
 	l->why.sums.unsettled = rounds__unsettled(&rounds);
-	return rc;
+	return 0;
 }
 
 int why__run(pid_t pid, const struct why_options *options, struct why *ret, struct error *err)

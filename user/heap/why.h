@@ -3,7 +3,8 @@
  * is scanned several times, from outside (scan.h). The first scan is a full one, which marks all
  * reachable blocks (reach.h). The following scans search for pointers to the blocks that the first
  * one did not reach (recheck.h). If they find pointers to blocks that were asked for, one more full
- * scan tells who holds these blocks. rounds.h decides how many scans are made. */
+ * scan tells who holds these blocks. rounds.h decides how many scans are made. If a scan fails
+ * after the first few, the search ends with the list of the scans before it. */
 #ifndef MEMTRACE_HEAP_WHY_H
 #define MEMTRACE_HEAP_WHY_H
 
@@ -70,24 +71,27 @@ enum why_verdict {
 	WHY_VERDICTS
 };
 
-/* Numbers of a result. From the last scan: quality, arenas, stopped, blocks in use, roots, unread
- * and swapped bytes. From all scans: lost blocks. The rest is from the last full scan. */
+/* Numbers of a result. From the last scan: quality, arenas, blocks in use, roots and swapped bytes.
+ * From all scans: lost blocks, and what is said below. From the last full scan: unreached blocks
+ * and pointers. From the last scan that followed paths: the blocks that were asked for. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
-	int stopped;		   /* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none are */
+	/* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none were in any scan */
+	int stopped;
 	uint64_t blocks, bytes;	   /* in use */
 	uint64_t lost, lost_bytes; /* in all scans */
 	uint64_t lost_beyond;	   /* blocks that seem lost, but for which the list had no room */
 	uint64_t unreached;	   /* blocks that the last full scan did not reach */
-	/* If there was no time for more scans: how many blocks the last scan still took off the
-	 * list of lost ones. If it is not 0, the list may contain blocks that are not lost. */
+	/* rounds__unsettled(). If it is not 0, the list may contain blocks that are not lost. */
 	uint64_t unsettled;
-	uint64_t pointers;    /* stored pointers between blocks */
-	uint64_t late_beyond; /* pointers to late blocks (late.h), for which there was no room */
-	uint64_t root_bytes, unread_bytes;
+	uint64_t pointers; /* stored pointers between blocks */
+	/* of all scans: pointers to late blocks (late.h), for which there was no room */
+	uint64_t late_beyond;
+	uint64_t root_bytes;
+	uint64_t unread_bytes;	/* of roots and blocks; most in a scan */
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
-	uint64_t table_bytes;	/* memory that the scan's tables took */
+	uint64_t table_bytes;	/* memory that the scan's tables took; most in a scan */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	/* usable size of the blocks that why_choice.size chooses; 0: there are none */
@@ -128,7 +132,8 @@ struct why {
 	size_t n_types;
 	struct why_block *blocks; /* one for each of why_choice.addrs, in their order */
 	size_t n_blocks;
-	struct maps maps; /* the maps of the last full scan, which are needed to name roots */
+	/* the maps of the last scan that followed paths, which are needed to name roots */
+	struct maps maps;
 };
 
 /* Finds out why blocks of pid still exist. 0; -ESRCH; -ENOENT: no allocator that can be read;

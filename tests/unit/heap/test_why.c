@@ -90,8 +90,14 @@ static void test_lost_and_held(void **state)
 	before = (struct lost){.list = answer.lost, .n = 2};
 	before.list =
 		memcpy(malloc(2 * sizeof(*before.list)), before.list, 2 * sizeof(*before.list));
+	before.list[1].asked = 1;
+	scan(&some, &before, false);
+	assert_int_equal(answer.counts.lost, 2);
+	assert_true(!answer.lost[0].asked && answer.lost[1].asked);
+	assert_int_equal(answer.counts.paths, 0);
 	scan(&some, &before, true);
 	assert_int_equal(answer.sums.lost, 2);
+	assert_false(answer.lost[1].asked);
 	assert_int_equal(answer.sums.lost_bytes, 2 * BLOCK_SIZE);
 	assert_int_equal(answer.sums.unreached, 4);
 	assert_int_equal(answer.sums.arenas[HEAP_GLIBC], 1);
