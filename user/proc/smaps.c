@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A mapping's head is its line of /proc/PID/maps. Lines "Name:   12 kB" follow, and other lines that
- * are not needed here. Heads begin with a lower-case hexadecimal digit, names with a capital
+/* A mapping's head is its line of /proc/PID/maps. Lines "Name:   12 kB" follow, and other lines
+ * that are not needed here. Heads begin with a lower-case hexadecimal digit, names with a capital
  * letter. */
 #include "proc/smaps.h"
 
