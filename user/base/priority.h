@@ -4,7 +4,7 @@
 #define MEMTRACE_BASE_PRIORITY_H
 
 /* Raises the priority to this nice value, until priority__restore(). Does nothing without
- * CAP_SYS_NICE, or where whoever started memtrace has given it a low priority. */
+ * CAP_SYS_NICE, or if memtrace was started with a low priority. */
 void priority__raise(int nice);
 /* Does nothing if the priority is not raised. */
 void priority__restore(void);

@@ -240,7 +240,7 @@ static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 	if (!stands)
 		windows__withdraw(&p->windows);
 	pace__read_totals(sc, p, &cost, &cpu);
-	/* the CPU time is that of now, and may have been used long after the probes went */
+	/* the CPU time is read now: part of it may have been used after the probes were removed */
 	windows__cut(&p->windows, when, cost, cpu,
 		     wall > 0 ? (cost - p->windows.cost_ns) / wall : 0);
 	if (stands) {

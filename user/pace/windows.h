@@ -176,7 +176,7 @@ void windows__favour(struct windows *windows, double budget, double steady);
 enum windows_action windows__step(struct windows *windows, uint64_t now_ns, double cost_ns,
 				  double cpu_ns);
 
-/* How long the next window may be at most, ns, as far as costs are known. */
+/* Upper limit of the next window's length, ns, by the costs known so far. */
 double windows__longest_ns(const struct windows *windows);
 
 /* The action is done. cost_ns, cpu_ns: the totals then. */
