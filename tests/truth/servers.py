@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Cases of real servers, judged by the servers' own accounts.
+"""Cases of real servers, judged by the servers' own statistics of their memory ("accounts").
 
-A server's account is of the bytes that its allocator gives, which are more than the server asked for. And it is one sum
-over all functions. Where a case needs the bytes asked for, by function, a *twin* tells: the same load for some seconds
-under continuous tracing of each allocation (-i 1). The twin gives the ratio of bytes asked for to bytes on the server's
+An account counts the bytes that the server's allocator gives, which are more than the server asks for. It is one sum
+over all functions. If a case needs the requested bytes by function, they come from a *twin*: the same load for some
+seconds with continuous tracing of each allocation (-i 1). The twin shows the ratio of requested bytes to bytes in the
 account, and the share of each group of stacks. It does not depend on the windows that are judged.
 
-The bytes live at the end that were allocated since tracing began are, by case,
-  delta     the growth of the server's account since then: nothing older is freed
-  above     what the account shows above that of the server at rest: everything older is gone by then
+The bytes that are live at the end and were allocated since tracing began are, by case,
+  delta     the growth of the account since tracing began, because nothing older is freed
+  above     the difference between the account and that of the server at rest, because everything older is freed
   none      unknown: only growth has a truth
-  constant  `slots` values are replaced at random: it is those replaced since, all but a share of exp(-operations / slots)"""
+  constant  the values replaced since tracing began, of `slots` values that are replaced at random: all of them
+            except a share of exp(-operations / slots)"""
 import contextlib
 import json
 import math
@@ -37,13 +38,13 @@ ENVIRONMENT_LOCK = threading.Lock()
 
 
 def replaced_of(slots, ops):
-    """How many of the slots are replaced by ops operations, each on a random slot."""
+    """How many of the slots are replaced by ops operations, each of which replaces a random slot."""
     return slots * -math.expm1(-max(ops, 0) / slots)
 
 
 class Subject:
-    """A server in a directory of its own, and its load. raw(): the server's own account of its live bytes, and the number
-    of its operations so far."""
+    """A server in a directory of its own, and its load. raw() returns the live bytes by the server's account, and the
+    number of its operations so far."""
     every_s = 0.25
     warm_s = 3
 
@@ -97,8 +98,8 @@ class Subject:
                     del os.environ[name]
 
     def client(self, *args, **options):
-        """Starts a process that makes load until the end of the case. If the test dies, nobody ends the process. So the
-        process has a limit of CPU time, too."""
+        """Starts a process that makes load until the end of the case. If the test is killed, nobody ends this
+        process. So the process also has a limit of CPU time."""
         quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
         process = start([need_tool("prlimit"), f"--cpu={CLIENT_CPU_S}", *args], **{**quiet, **options})
         self.clients.append(process)
@@ -132,9 +133,9 @@ class Subject:
         self.expect_load()
 
     def account(self, series, begin, twin):
-        """The truth since tracing began, from the server's account and the shim's. The account at that moment is interpolated
-        between the account before and the one after. If the server were asked for it then, the answer would come some tenths
-        of a second late, and megabytes would have been allocated by then."""
+        """The truth since tracing began, from the accounts of the server and the shim. The account at the beginning is
+        interpolated between the last one before and the first one after. If the server were asked at the beginning, its
+        answer would come some tenths of a second late, after megabytes of further allocations."""
         mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():
@@ -168,12 +169,13 @@ class Subject:
             sample["since"] = {name: share * sample["total_since"] for name, share in shares.items()}
 
     def by_operations(self, sample, mark, twin):
-        """Each operation leaves as many bytes as in the twin. The account grows by more than that: the rest is the
-        growth of a hash table, which doubles at times. It is taken as it is, because no allocator rounds it up."""
+        """Each operation leaves as many bytes as in the twin. The account grows by more: the rest is the growth of a
+        hash table, which doubles at times. This rest is not scaled by the ratio, because no allocator rounds it
+        up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]
-        sample["live"], sample["total_live"] = left, sum(left.values())  # without the bytes live at the mark
+        sample["live"], sample["total_live"] = left, sum(left.values())  # without the bytes that were live at the mark
         sample["since"] = {name: max(n, 0) for name, n in left.items()}
         sample["total_since"] = max(sample["total_live"], 0)
 
@@ -184,7 +186,7 @@ class RedisSubject(Subject):
     def set_up(self):
         self.redis = self.stack.enter_context(Redis(self.directory))
         self.pid = self.redis.pid
-        # redis's log of slow commands does grow, by some kB, when windows make commands slow
+        # redis's log of slow commands would grow by some kB when windows make commands slow
         self.redis.ask("CONFIG", "SET", "slowlog-log-slower-than", -1)
         if self.case.get("prime"):
             self.benchmark(*self.case["prime"]).wait(PATIENCE_S)
@@ -262,7 +264,7 @@ DEVELOP = {
 DEVELOP["redis_shim_leak"]["groups"] = {"shim_forget": "shim_forget"}
 
 
-# --- memcached: its memory is slabs of a megabyte, of which it takes few ---
+# --- memcached: its memory is slabs of a megabyte, and it has few slabs ---
 
 MEMCACHED_LOAD = """
 import socket, sys
@@ -304,7 +306,7 @@ class Memcached(Subject):
         return int(slabs.get(b"total_malloced", 0)), int(stats[b"cmd_set"])
 
     def by_server(self, series, mark, twin):
-        """The hash table is one block; when it doubles it is a new block."""
+        """The hash table is one block. When it doubles, it becomes a new block."""
         super().by_server(series, mark, twin)
         before = [n for t, n in self.tables if t <= mark["t"]][-1]
         for sample in series:
@@ -347,7 +349,7 @@ class Postgres(Subject):
         self.pid = None
         self.begin_client()
         deadline = time.monotonic() + PATIENCE_S
-        while not self.pid or self.pid != self.backend():  # the first session only asks for the tables
+        while not self.pid or self.pid != self.backend():  # pgbench's first session only reads the tables
             time.sleep(0.5)
             self.pid = self.backend()
             if time.monotonic() > deadline:
@@ -478,7 +480,7 @@ class Scripted(Subject):
         return series
 
 
-# A bytes object takes 33 bytes and its contents. The list itself is one block, of which little is new.
+# A bytes object takes 33 bytes and its contents. The list is one block, whose growth is small.
 PYTHON = """
 import json, random, select, sys
 grows = sys.argv[1] == "grows"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A library to preload, which adds a leak to a server that has none. Each SHIM_EVERY-th call of
- * read, recv or accept4 by the server forgets a block of SHIM_SIZE bytes. The account is in the
- * file SHIM_ACCOUNT, which is mapped: three numbers of 64 bits (calls, forgotten blocks, their
- * bytes). All processes that map the file add to the same numbers. */
+ * read, recv or accept4 by the server leaks a block of SHIM_SIZE bytes. The account is in the
+ * mapped file SHIM_ACCOUNT: three numbers of 64 bits (calls, leaked blocks, their bytes). All
+ * processes that map the file add to the same numbers. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Cases of tests/truth/lives.c, whose account by function is exact."""
+"""Cases of tests/truth/lives.c, which counts its blocks by function exactly."""
 import json
 import os
 import re
@@ -54,7 +54,7 @@ class Lives:
         """Lets the program run until its live bytes are in balance."""
         self.say("go")
         time.sleep(WARM_S)
-        # by then most caches are full; large ones take longer
+        # after this time most caches are full; large ones take longer
         before, deadline = self.sample(), time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             time.sleep(0.5)
@@ -95,7 +95,7 @@ class Lives:
 
 
 def case(what, parts, *options, grows=None, zero=(), **more):
-    """parts as on the program's command line; they imply which functions grow, unless grows tells."""
+    """parts: as on the program's command line. grows: functions that grow; by default, those that the parts imply."""
     kinds = [re.match(r"\w+", part)[0] for part in parts.split()]
     names = dict.fromkeys(name for kind in kinds for name in FUNCTIONS[kind])
     return {"what": what, "subject": Lives, "args": [*options, *parts.split()],
@@ -146,7 +146,7 @@ DEVELOP = {
                          "relink:n=50000:every=4:size=192:equal=1 request"),
     "cache_listed_equal": case("the same, and what hides it: a block's first 128 bytes have no links in them",
                                "relink:n=50000:every=4:size=192:equal=1:links_at=160 request"),
-    # these belonged to the set judge until they led to a change of memtrace
+    # these cases were in the set judge until memtrace was changed because of them
     "fifo_4_equal": case("fifo, 4 s, equal contents; requests", "fifo:life_s=4:every=8:size=96:equal=1 request"),
     "fifo_4_distinct": case("fifo, 4 s, distinct contents; requests", "fifo:life_s=4:every=8:size=96 request"),
     "buffers": case("buffers that live 1 to 50 ms; requests", "buffer:every=4:size=1000 request"),
@@ -157,7 +157,8 @@ DEVELOP = {
     "slow_probes": cache(0.3, 1, what="cache of 0.3 s by an operation of some 50 ns, which probes slow most",
                          every=1),
 }
-# Few allocations, so that tracing is continuous. An error here is not due to windows: it is the judge's, or one of all tracing.
+# Few allocations, so that tracing is continuous. An error here is not due to windows: either the judge is wrong, or all
+# tracing is.
 CONTROL = ("--rate", "1500", "--work", "200000")
 DEVELOP["control_cache"] = cache(2, 1, size=400, what="control, continuous: cache of 2 s, 1,500 long operations a second")
 DEVELOP["control_cache"]["args"] += CONTROL

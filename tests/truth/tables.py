@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Tables of docs/windows.md from the records of truth.py. The text above the mark there is written by hand."""
+"""Makes the tables of docs/windows.md from the records of truth.py. The text above the page's mark is written by
+hand."""
 import collections
 import statistics
 
@@ -16,7 +17,7 @@ def ratio(figure, truth):
 
 
 def of(values, form="{:.2f}"):
-    """The median and range of the known values; empty without any."""
+    """The median and range of the known values; empty if there are none."""
     values = [v for v in values if v is not None]
     if not values:
         return ""
@@ -39,7 +40,7 @@ def rows_that_count(records):
 
 
 def held(rows, key):
-    """For each row where this is known: whether its interval holds the truth."""
+    """For each row where this is known: does its interval contain the truth?"""
     return [row[key] for _, _, row in rows if row[key] is not None]
 
 

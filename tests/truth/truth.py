@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Are the figures right that memtrace prints at its defaults? Runs it on live programs that know the truth. Keeps each
-run as one line of JSON in build/truth/results.jsonl: a run of this binary that is in this file is not run again.
-docs/windows.md tells how the truth is obtained. Needs root, and `make all progs` before.
+"""Are the figures right that memtrace prints at its defaults? Runs memtrace on live programs that count their own
+memory. Writes each run as one line of JSON to build/truth/results.jsonl. A run that this file already has for this
+binary is not run again. docs/windows.md says where the truth comes from. Needs root, and `make all progs` before.
 
 usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME=VALUE...
        tests/truth/truth.py list                                 the cases
@@ -12,8 +12,8 @@ usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME
   RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
   RESULTS=FILE       another file of results   COMMIT=ID (tables) runs of that commit (default: the last run's)
 
-memtrace gets -p, -d, --json=FILE, -f pprof, -o, -v (which tells when tracing begins) and the options of the case:
---leaks as a rule, never a limit, an interval or evidence. Each process is started and ended here, by pid; every
+memtrace gets -p, -d, --json=FILE, -f pprof, -o, -v (to say when tracing begins) and the options of the case:
+--leaks as a rule, never a limit, an interval or evidence. Each process is started and ended here, by pid. Every
 wait is bounded."""
 import fnmatch
 import gzip
@@ -70,7 +70,7 @@ def heap_mappings(pid):
 
 
 class Tracing:
-    """A running memtrace, and when it began to trace."""
+    """A running memtrace, and the time when it began to trace."""
 
     def __init__(self, directory, memtrace, who, seconds, options):
         self.json_path, self.err_path = directory + "/json", directory + "/err"
@@ -137,8 +137,8 @@ def begin_of(path):
 
 
 def measure_twin(case, memtrace):
-    """Traces each allocation continuously under the same load. Returns the bytes live at its end, by group, and the growth
-    of the server's own account (or the part above that of the server at rest)."""
+    """Traces each allocation continuously under the same load. Returns the bytes that are live at the end, by group,
+    and the growth of the server's account (or its difference to the account of the server at rest)."""
     with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
         os.chmod(directory, 0o755)
         subject.load()
@@ -167,7 +167,7 @@ def measure_twin(case, memtrace):
 
 
 def twin_of(name, case, memtrace):
-    """The twin's result, measured once and kept in a file."""
+    """The twin's result, which is measured once and stored in a file."""
     if not case.get("twin"):
         return None
     with TWIN_LOCK:
@@ -221,7 +221,7 @@ def measure(name, case, seconds, memtrace, twin=None):
     if not profiles:
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
-    if gap_s > MOST_GAP_S:  # blocks born in the gap are missing from the account of new blocks
+    if gap_s > MOST_GAP_S:  # blocks that are allocated in the gap are not new in the account
         raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
     series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
@@ -284,7 +284,7 @@ def chosen(settings):
 
 
 def identity(memtrace):
-    """The last commit of memtrace's code in the tree of the binary, and a digest of the binary itself."""
+    """The last commit of memtrace's code in the binary's tree, and a digest of the binary."""
     with open(memtrace, "rb") as file:
         digest = hashlib.sha1(file.read()).hexdigest()[:10]
     where = os.path.dirname(os.path.abspath(memtrace))
