@@ -51,7 +51,7 @@ static void a_message_and_its_memory_arrive(void **state)
 	assert_int_equal(received, -1);
 }
 
-/* Nobody waits for who does not read, and nothing of what was said is lost. */
+/* A sender does not wait for a receiver that does not read. No message that was sent is lost. */
 static void who_does_not_read_is_not_waited_for(void **state)
 {
 	struct feed_message message = {.kind = FEED_ASK}, got;

@@ -35,7 +35,7 @@ static void goes_through_memory(void **state)
 		struct guard guard;
 
 		assert_true(fd >= 0);
-		for (int twice = 0; twice < 2; twice++) { /* each server that is started reads it */
+		for (int twice = 0; twice < 2; twice++) { /* each new server reads it again */
 			assert_int_equal(guard__from_memory(fd, &guard), 0);
 			assert_text(guard.token, guards[i].token);
 			assert_text(guard.cert, guards[i].cert);

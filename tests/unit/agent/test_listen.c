@@ -114,11 +114,11 @@ static void one_without_a_listener_is_replaced(void **state)
 
 	(void)state;
 	assert_int_equal(listener__open(text, &l, &err), 0);
-	close(l.fd); /* as if it had been killed */
+	close(l.fd); /* as if the listener had been killed */
 	assert_int_equal(listener__open(text, &other, &err), 0);
 	assert_int_equal(listener__open(text, &l, &err), -EADDRINUSE);
 	assert_non_null(strstr(err.text, path));
-	/* who came later has the name now */
+	/* the name now belongs to the later listener */
 	unlink(path);
 	assert_int_equal(listener__open(text, &l, &err), 0);
 	listener__close(&other);
@@ -152,7 +152,7 @@ static void names_that_are_too_long(void **state)
 	struct listener l;
 
 	(void)state;
-	/* only the last part counts */
+	/* only the last part of the path must be short */
 	snprintf(large, sizeof(large), "unix:%s/%0*d", place, 100, 1);
 	assert_int_equal(listener__open(large, &l, &err), -ENAMETOOLONG);
 	snprintf(large, sizeof(large), "unix:%s/%0*d/socket", place, 200, 1);

@@ -48,7 +48,7 @@ static void send_profile(void)
 	profile__free(profile);
 }
 
-/* How many messages are there for the server to read. */
+/* Reads all messages that the server would read. Returns their number. */
 static int read_all(void)
 {
 	struct feed_message message;
@@ -60,13 +60,13 @@ static int read_all(void)
 	return n;
 }
 
-/* Memory of ours that a server which does not read has us keep. */
+/* If the server does not read, the messages that wait for it take a bounded amount of memory. */
 static void what_is_not_read_is_bounded(void **state)
 {
 	(void)state;
 	send_profile();
 	assert_true(server.unread_bytes > 0);
-	server.unread_bytes = 64 << 20; /* as if it were large */
+	server.unread_bytes = 64 << 20; /* as if the profile were large */
 	send_profile();
 	send_profile();
 	assert_int_equal(server.n_dropped, 2);
@@ -88,7 +88,7 @@ static void a_profile_that_holds_is_said(void **state)
 	assert_int_equal(message.pid, 42);
 	assert_true(message.taken_ns > 0);
 	assert_int_equal(memory, -1);
-	/* where it finds no room, it is missing like a profile */
+	/* if there is no room for the message, it counts as a missing profile */
 	while (!server.n_dropped)
 		assert_int_equal(server__send_same(&server, 42), 0);
 }
@@ -111,7 +111,7 @@ static void a_server_may_ask_and_nothing_else(void **state)
 	for (int i = 0; i < 100; i++)
 		assert_int_equal(feed__send(other, &ask, -1), 0);
 	assert_true(wants_a_round());
-	assert_true(wants_a_round()); /* it does not read all at once */
+	assert_true(wants_a_round()); /* one call does not read all messages */
 	assert_false(wants_a_round());
 	assert_true(server.feed >= 0);
 	assert_int_equal(feed__send(other, &round, -1), 0);
@@ -133,10 +133,10 @@ static void a_server_may_wish_so_much(void **state)
 	server__listen_to(&server, &wishes);
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	for (int i = 0; i < SERVER_WISHES; i++) {
-		assert_int_equal(wishes.of[i].pid, i - 1); /* who asks checks it */
+		assert_int_equal(wishes.of[i].pid, i - 1); /* not checked here: the caller does */
 		assert_int_equal(wishes.of[i].kind, kinds[i % 3]);
 	}
-	server__listen_to(&server, &wishes); /* the others wait */
+	server__listen_to(&server, &wishes); /* reads the other wishes */
 	assert_int_equal(wishes.n, SERVER_WISHES);
 	wishes.n = 0;
 	server__listen_to(&server, &wishes);
@@ -177,7 +177,7 @@ static void a_server_that_does_not_read_is_given_up(void **state)
 		close(memory);
 	}
 	server__listen_to(&server, &wishes);
-	assert_true(server.feed >= 0); /* it has read one of two */
+	assert_true(server.feed >= 0); /* the server has read one of two */
 	server.progress_s -= 1000;
 	server__listen_to(&server, &wishes);
 	assert_int_equal(server.feed, -1);
@@ -191,7 +191,7 @@ static void a_server_that_is_gone_is_noticed(void **state)
 	send_profile();
 	assert_int_equal(server.feed, -1);
 	assert_int_equal(server.n_dropped, 1);
-	send_profile(); /* nobody is there */
+	send_profile(); /* there is no server */
 	assert_int_equal(server.n_dropped, 1);
 }
 

@@ -22,7 +22,7 @@
 
 static char path[64];
 static int dir = -1;
-/* A file system that does not answer while this file is there; "": there is none. */
+/* The spool's file system does not answer while this file exists. "": it always answers. */
 static char hung[80];
 
 int __real_spool_dir__open(const char *where);
@@ -186,19 +186,19 @@ static void another_process_writes(void **state)
 	assert_string_equal(report.name, "20231114T221330Z.victim.42.pb.gz");
 	assert_true(is_there(report.name));
 	assert_int_equal(spool.n_written, 1);
-	/* what waits is bounded */
+	/* the number of profiles that wait is bounded */
 	spool.n_waiting = SPOOL_WAITING;
 	assert_int_equal(spool__keep(&spool, profile), 0);
 	assert_int_equal(spool.n_lost, 1);
 	spool.n_waiting = 0;
-	/* what cannot be written is lost */
+	/* a profile that cannot be written is lost */
 	assert_int_equal(unlinkat(dir, report.name, 0), 0);
 	assert_int_equal(mkdirat(dir, report.name, 0700), 0);
 	assert_int_equal(spool__keep(&spool, profile), 0);
 	assert_true(report_of(&spool).error < 0);
 	assert_int_equal(spool.n_lost, 2);
 	assert_int_equal(unlinkat(dir, report.name, AT_REMOVEDIR), 0);
-	/* all is written before the end */
+	/* spool__close() waits until all is written */
 	assert_int_equal(spool__keep(&spool, profile), 0);
 	spool__close(&spool);
 	assert_int_equal(spool.n_written, 2);
@@ -237,8 +237,8 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_int_equal(spool.fd, -1);
 }
 
-/* The disk does not answer at the start. The start does not wait for it, and what comes meanwhile
- * is written when it answers. */
+/* The disk does not answer at the start. The start does not wait for the disk, and profiles that
+ * come meanwhile are written when it answers. */
 static void the_start_does_not_wait_for_a_disk(void **state)
 {
 	struct profile *profile = profile_of("victim");
@@ -275,7 +275,7 @@ static void the_start_does_not_wait_for_a_disk(void **state)
 	profile__free(profile);
 }
 
-/* When it answers at last, nothing can be written there. */
+/* When the disk answers at last, nothing can be written to it. */
 static void a_slow_directory_may_be_none(void **state)
 {
 	struct profile *profile = profile_of("victim");

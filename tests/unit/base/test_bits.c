@@ -9,7 +9,7 @@
 
 #define N 200
 
-/* Bits in the first and last place of a word, and beyond the end that the caller names. */
+/* Bits at the first and last place of a word, and beyond the end that the caller gives. */
 static void bits_are_found(void **state)
 {
 	uint64_t bits[4] = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each test runs in a child: dropped capabilities do not come back. */
+/* Each test runs in a child process, because capabilities that were dropped cannot be regained. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -69,7 +69,7 @@ static bool nothing_comes_back(void)
 	       is(KILL, KILL) && !status("CapBnd");
 }
 
-/* Changing the bounding set needs a capability. Without it, the rest is still dropped. */
+/* Without CAP_SETPCAP the bounding set cannot be changed. All else is still dropped. */
 static bool the_rest_goes_without_setpcap(void)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Work in another process, which is left behind when it hangs. Here it hangs at a FIFO. */
+/* Work in a helper process, which is left behind if it hangs. Here it hangs as it opens a FIFO. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -30,7 +30,7 @@ static int tell_pid(int fd, const void *in, void *out)
 	return FAR_NO_FD;
 }
 
-/* Opens the file that in names, and reads its first byte. */
+/* Opens the file whose name is in, and reads its first byte. */
 static int open_it(int fd, const void *in, void *out)
 {
 	int opened = open(in, O_RDONLY | O_CLOEXEC);
@@ -53,7 +53,7 @@ static int read_it(int fd, const void *in, void *out)
 static int count_open(int fd, const void *in, void *out)
 {
 	DIR *dir = opendir("/proc/self/fd");
-	int n = -3; /* ".", "..", and itself */
+	int n = -3; /* ".", "..", and the descriptor of dir do not count */
 
 	(void)fd, (void)in;
 	while (readdir(dir))
@@ -114,8 +114,8 @@ static void test_there(void **state)
 			 FAR_NO_FD);
 	assert_int_equal(byte, 0);
 	close(fd);
-	/* the process holds no output and no probe of ours: only two sockets, and three of
-	 * /dev/null */
+	/* the helper has only two sockets and three descriptors of /dev/null, but no output and no
+	 * probe of this process */
 	assert_int_equal(
 		far__do(&(struct far_work){
 			.fn = count_open, .key = 1, .fd = -1, .out = &n, .out_bytes = sizeof(n)}),
@@ -147,12 +147,12 @@ static void test_left_behind(void **state)
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_true(seconds() - began >= FAR_HURRIED_MS / 1e3 - 0.01);
 	assert_int_equal(far__given_up(), before + 1);
-	/* the key that hangs is not asked again meanwhile, others are */
+	/* while a helper hangs, its key is not asked again, but other keys are */
 	assert_int_equal(open_far(fifo, 7, &byte), -ETIMEDOUT);
 	assert_int_equal(open_far("/dev/zero", 7, &byte), -ETIMEDOUT);
 	assert_int_equal(far__given_up(), before + 1);
 	assert_int_not_equal(far_pid(), first);
-	/* a late answer serves the next caller that asks the same */
+	/* the next caller with the same question gets a late answer */
 	to = open(fifo, O_WRONLY);
 	assert_true(to >= 0);
 	assert_int_equal(write(to, "a", 1), 1);
@@ -171,7 +171,7 @@ static void test_left_behind(void **state)
 	far__hurry(false);
 }
 
-/* A target that answers slowly each time gets a share of the time, not all of it. */
+/* Targets that always answer slowly get only a share of the time. */
 static void test_too_many(void **state)
 {
 	double began;
@@ -193,7 +193,7 @@ static void test_copy(void **state)
 	int fd = open("/proc/self/exe", O_RDONLY);
 
 	(void)state;
-	assert_int_equal(far__keep(fd), fd); /* not on FUSE: no copy */
+	assert_int_equal(far__keep(fd), fd); /* not copied, because it is not on FUSE */
 	assert_false(far__is_copy(fd));
 	close(fd);
 	fd = memfd_create("test", MFD_ALLOW_SEALING);
@@ -224,7 +224,7 @@ static int finish(void **state)
 	int to;
 
 	(void)state;
-	/* a process that was left behind goes on */
+	/* a helper that was left behind may still finish */
 	to = open(fifo, O_RDWR | O_NONBLOCK);
 	usleep(50000);
 	close(to);

@@ -32,7 +32,7 @@ static int filled_file(size_t n)
 	return fd;
 }
 
-/* Sizes around those at which the array grows: no byte is missing, and a 0 follows. */
+/* For sizes near those at which the array grows, no byte is missing, and a 0 follows. */
 static void test_whole(void **state)
 {
 	const size_t sizes[] = {0, 1, 65534, 65535, 65536, 65537, 131071, 131072, BYTES};
@@ -53,7 +53,7 @@ static void test_whole(void **state)
 	}
 }
 
-/* One byte too much, and a file without end. */
+/* A file that is one byte too long, and an endless file, are refused. */
 static void test_too_much(void **state)
 {
 	int fd = filled_file(BYTES), zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
@@ -70,7 +70,7 @@ static void test_too_much(void **state)
 	assert_int_equal(io__read_all(fd, BYTES, &bytes, &len), -EBADF);
 }
 
-/* Reads what follows the position, in pieces. */
+/* Reads the rest after the position, in several reads. */
 static void test_pipe(void **state)
 {
 	char *bytes = NULL;

@@ -44,7 +44,7 @@ static int teardown(void **state)
 {
 	(void)state;
 	unlink(path);
-	return rmdir(dir); /* fails when a test left something behind */
+	return rmdir(dir); /* fails if a test has left a file in it */
 }
 
 static void assert_content(const char *want)
@@ -94,7 +94,7 @@ static void discard_leaves_the_old(void **state)
 	assert_int_equal(outfile__open(&out, path, NULL), 0);
 	fputs("new", out.stream);
 	outfile__discard(&out);
-	outfile__discard(&out); /* twice does no harm */
+	outfile__discard(&out); /* a second call does no harm */
 	assert_content("old");
 	assert_int_equal(count_files(), 1);
 }
@@ -108,7 +108,7 @@ static void failed_commit_leaves_the_old(void **state)
 	(void)state;
 	write_old();
 	assert_int_equal(outfile__open(&out, path, &err), 0);
-	/* Reopens the stream on a device that is always full, which answers as a full disk does. */
+	/* Reopens the stream on /dev/full, which fails as a full disk does. */
 	full = freopen("/dev/full", "w", out.stream);
 	assert_non_null(full);
 	out.stream = full;

@@ -34,14 +34,14 @@ static void test_reserve(void **state)
 	assert_true(moves < 10);
 	for (size_t n = 0; n < 1000; n++)
 		assert_int_equal(array[n].bytes[0], (char)n);
-	assert_int_equal(VECTOR_RESERVE(array, room, 5), 0); /* there is room */
+	assert_int_equal(VECTOR_RESERVE(array, room, 5), 0); /* there is already room */
 	assert_true(room >= 1000);
 	assert_int_equal(VECTOR_RESERVE(array, room, 5000), 0); /* in one step */
 	array[4999].bytes[23] = 1;
 	free(array);
 }
 
-/* A size that cannot be allocated, or whose bytes exceed size_t, changes nothing. */
+/* If a size cannot be allocated, or its bytes exceed size_t, the array is unchanged. */
 static void test_too_much(void **state)
 {
 	struct element *array = NULL, *before;
@@ -98,8 +98,8 @@ static uint32_t *find(const struct table *table, const uint64_t *keys, uint64_t 
 	return TABLE_SLOT(table, hash, i, keys[i] == key);
 }
 
-/* Keys with few hashes, and with one hash: all are found, others are not. A key that is added after
- * the table has grown is found, too. */
+/* n keys have n_hashes hashes. All keys are found, and no others. A key that is added after the
+ * table has grown is found, too. */
 static void table_of(size_t n, size_t n_hashes)
 {
 	uint64_t *keys = NULL;

@@ -24,10 +24,10 @@
 
 static pid_t sleeper;
 
-/* Three pools in this program, as the table knows them. The functions of the second one are called
- * by nobody: as if the compiler had copied them into their callers. Of a function of the third one,
- * a part has a name of its own, and callers: as if only the rest had been copied. The first one has
- * such a part, too, but its function alone calls it. */
+/* Three pools in this program, as the table knows them. Nobody calls the functions of the second
+ * pool, as if the compiler had copied them into their callers. A part of a function of the third
+ * pool has a name of its own and other callers, as if only the rest of the function had been
+ * copied. The first pool has such a part, too, but only the function itself calls it. */
 void *ngx_palloc(void *pool, size_t size);
 void ngx_destroy_pool(void *pool);
 void *palloc(size_t size);
@@ -133,7 +133,7 @@ static struct allocators *find_with(pid_t pid, int want, struct error *err,
 	assert_int_equal(maps__read(pid, &maps), 0);
 	assert_int_equal(allocators__find(NULL, pid, &maps, ALLOC_OWN, extra, n_extra, &all, err),
 			 want);
-	if (all) /* nothing has been mapped since */
+	if (all) /* nothing more has been mapped */
 		assert_int_equal(allocators__find_more(all, NULL, pid, &maps, extra, n_extra), 0);
 	maps__free(&maps);
 	return all;
@@ -166,7 +166,7 @@ static void glibc_is_found(void **state)
 	assert_non_null(strstr(a->path, "libc.so.6"));
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(wanted[0]); i++)
 		assert_non_null(point(a, wanted[i]));
-	/* one of the two, or both where they are different functions */
+	/* at least one of the two: they may be one function */
 	assert_true(point(a, "aligned_alloc") || point(a, "memalign"));
 	assert_int_equal(point(a, "malloc")->func.size_arg, 1);
 	assert_int_equal(point(a, "calloc")->func.count_arg, 1);
@@ -242,7 +242,7 @@ static void calls_to_itself_are_known(void **state)
 	allocators__free(all);
 }
 
-/* This test is linked with the sanitizer, so its malloc is not glibc's. glibc is mapped too, but
+/* This test is linked with the sanitizer, so its malloc is not glibc's. glibc is mapped, too, but
  * the first definition in link order counts. */
 static void interposed_malloc_is_refused_by_name(void **state)
 {
@@ -256,8 +256,8 @@ static void interposed_malloc_is_refused_by_name(void **state)
 	assert_true(strstr(err.text, exe) || strstr(err.text, "asan"));
 }
 
-/* A function that the user names is found once, as the user describes it: the table's row is
- * ignored. */
+/* A function that the user names is found once, with the user's description. The table's row for
+ * the function is ignored. */
 static void named_functions_come_first(void **state)
 {
 	const struct alloc_extra extra[] = {
@@ -303,7 +303,7 @@ static void preloaded_jemalloc_is_found(void **state)
 	assert_string_equal(a->family, "jemalloc");
 	assert_non_null(point(a, "mallocx"));
 	assert_int_equal(point(a, "xallocx")->func.in_place, 1);
-	/* free has one argument, so its use of other registers is no obstacle */
+	/* free has one argument, so a probe may pass instructions that write other registers */
 	assert_true(point(a, "free")->site.emulated);
 	/* operator new may throw, and its exits are known */
 	assert_int_equal(point(a, "_Znwm")->func.exits, 1);
@@ -313,7 +313,7 @@ static void preloaded_jemalloc_is_found(void **state)
 	allocators__free(all);
 }
 
-/* --- what is remembered of files --- */
+/* --- files whose functions are cached --- */
 
 static struct binaries *binaries;
 static struct alloc_files *files;
@@ -356,7 +356,7 @@ static const char *family_of_sleeper(size_t *ret_points)
 	return family;
 }
 
-/* A file offers the same to all processes, but each process may use other parts of it. */
+/* The functions of a file are the same for all processes, but each process may use other ones. */
 static void remembered_files_decide_nothing(void **state)
 {
 	size_t first, again;
@@ -384,8 +384,8 @@ static size_t count_family(const struct allocators *all, const char *family)
 	return n;
 }
 
-/* ALLOC_ALL finds functions for the calls of all processes, also those that this process does not
- * use. The process may be gone, as long as its files are held. */
+/* ALLOC_ALL finds functions for the calls of all processes, also functions that this process does
+ * not use. The process may have ended, if its files are still open. */
 static void everybodys_outlive_the_process(void **state)
 {
 	bool preload = !access(JEMALLOC, R_OK);
@@ -413,8 +413,8 @@ static void everybodys_outlive_the_process(void **state)
 		if (!gone)
 			stop_sleeper(state);
 	}
-	/* The user names a function of the program (exe). The process is gone, so it is not known
-	 * which file its program was. */
+	/* The user names a function of the program (exe). The process has ended, so the file of its
+	 * program is not known. */
 	assert_int_equal(allocators__find(files, sleeper, &maps, ALLOC_ALL,
 					  &(struct alloc_extra){.file = "exe", .symbol = "f"}, 1,
 					  &all, NULL),
@@ -452,7 +452,7 @@ static void files_are_read_once(void **state)
 	entry = maps__find(&own, (uintptr_t)p);
 	assert_non_null(entry);
 
-	/* a file that is not held is read each time */
+	/* a file that is not kept open is read each time */
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &first, NULL), 0);
 	assert_true(first->known && first->n_parts == 1);
 	know(getpid(), entry);
@@ -460,9 +460,9 @@ static void files_are_read_once(void **state)
 	assert_int_equal(alloc_files__look(files, getpid(), entry, true, NULL, 0, &again, NULL), 0);
 	assert_ptr_equal(first, again);
 	assert_string_equal(first->parts[0].family, "glibc");
-	/* With a dynamic linker, direct calls of malloc come from the library itself: they are
-	 * inner calls. Without one, everybody calls malloc directly, so no such call is an inner
-	 * one. */
+	/* With a dynamic linker, direct calls of malloc come from the library itself, so they are
+	 * inner calls. Without one, everybody calls malloc directly, so such a call need not be an
+	 * inner one. */
 	assert_true(first->parts[0].object.n_inner > 0);
 	assert_int_equal(alloc_files__look(files, getpid(), entry, false, NULL, 0, &again, NULL),
 			 0);
@@ -525,8 +525,7 @@ static const struct allocator *family(const struct allocators *all, const char *
 	return NULL;
 }
 
-/* A pool is found where its functions are called. It is left out where probes are in all
- * processes. */
+/* A pool is found if its functions are called. It is left out if probes are in all processes. */
 static void pools_are_found(void **state)
 {
 	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
@@ -566,7 +565,7 @@ static void pools_are_found(void **state)
 	maps__free(&maps);
 }
 
-/* All names of the table have room. */
+/* There is room for all names of the table. */
 static void no_name_is_left_out(void **state)
 {
 	struct alloc_names names;
@@ -583,7 +582,8 @@ static void no_name_is_left_out(void **state)
 	assert_int_equal(n, ALLOC_FAMILIES);
 }
 
-/* Without free or realloc, freed blocks would look live. Without malloc, most are missing. */
+/* An allocator is traced only if these functions have probes. Without free or realloc, freed blocks
+ * would look live. Without malloc, most blocks would be missing. */
 static void what_must_be_probed(void **state)
 {
 	struct alloc_point points[] = {

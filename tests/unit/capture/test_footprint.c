@@ -62,7 +62,7 @@ static void test_processes(void **state)
 	assert_int_equal(capture__processes_for(2048, 64), 2048);
 	assert_int_equal(capture__processes_for(16, 256), 16);
 	assert_in_range(capture__processes_for(2048, 256), 500, 1024);
-	/* a lower limit: the tool has to work */
+	/* a lower limit, so that memtrace works at all */
 	assert_int_equal(capture__processes_for(2048, 8192), 64);
 }
 

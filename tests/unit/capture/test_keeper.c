@@ -17,7 +17,7 @@
 #include "capture/keeper.h"
 
 #define PATIENCE_MS 100
-#define SOON_MS	    5000 /* generous: machines are slow */
+#define SOON_MS	    5000 /* long, because machines may be slow */
 #define MAX_HELD    65536
 
 static bool is_closed(int reader, int within_ms)
@@ -36,7 +36,7 @@ static struct keeper *keeper(bool in_turn)
 	return k;
 }
 
-/* Ends the keeper: it closes all that it holds, and no child is left. */
+/* Ends the keeper. It closes all descriptors that it holds, and no child is left. */
 static void end(struct keeper *k)
 {
 	keeper__free(k);
@@ -89,8 +89,8 @@ static void patience_of_zero_is_for_ever(void **state)
 	close(fds[0]);
 }
 
-/* When memtrace is silent, the keeper closes all that it holds. It also closes what memtrace hands
- * it before memtrace notices this. What comes later stays open. */
+/* If memtrace is silent, the keeper closes all descriptors that it holds. It also closes those that
+ * memtrace passes to it before keeper__resume(). Later ones stay open. */
 static void check_silence(bool in_turn)
 {
 	struct keeper *k = keeper(in_turn);
@@ -231,7 +231,7 @@ static void no_signal_but_sigkill_ends_it(void **state)
 		usleep(10000);
 	assert_false(keeper__lives(k));
 	keeper__resume(k);		    /* does not wait */
-	assert_false(is_closed(fds[0], 0)); /* we have to close it */
+	assert_false(is_closed(fds[0], 0)); /* this process has to close it */
 	assert_int_equal(keeper__take(k, slot), fds[1]);
 	close(fds[1]);
 	assert_true(is_closed(fds[0], 0));

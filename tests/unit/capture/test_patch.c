@@ -20,7 +20,7 @@
 
 static unsigned char *code;
 static struct file_id file;
-/* in pages 1 and 2, one beyond the mapping, one before it */
+/* Two places are in pages 1 and 2 of the mapping, one is beyond the mapping, one before it. */
 static const struct code_place places[] = {{.off = 2 * PAGE + 8, .byte = RET},
 					   {.off = 3 * PAGE + 8, .byte = RET},
 					   {.off = 100 * PAGE, .byte = RET},
@@ -110,8 +110,8 @@ static void test_elsewhere(void **state)
 	assert_int_equal(find(4), -1);
 }
 
-/* A jump is written at a function's entry. The bytes at the place itself happen to be the file's,
- * or a breakpoint's. */
+/* A jump is written at a function's entry, before the place. The byte at the place itself is still
+ * the file's, or a breakpoint. */
 static void test_before(void **state)
 {
 	const uint8_t rets[3 * CODE_BEFORE] = {[0 ... 3 * CODE_BEFORE - 1] = RET};
@@ -137,7 +137,7 @@ static void test_before(void **state)
 	put(2 * PAGE + 8, 0xcc);
 	assert_int_equal(patch__find(getpid(), &maps, &file, of, 4, &which), 1);
 	assert_int_equal(which, 0);
-	put(0, 0x90); /* the fourth begins before the mapping: only its mapped part counts */
+	put(0, 0x90); /* the fourth place begins before the mapping: only its mapped part counts */
 	assert_int_equal(patch__find(getpid(), &maps, &file, of + 3, 1, &which), 1);
 	maps__free(&maps);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Closes many descriptors at a time: each of them, and no other. No helper is left. */
+/* Closes many descriptors at a time. Each of them is closed, and no other. No helper is left. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -45,7 +45,7 @@ static void each_is_closed(void **state)
 	check_close(1);
 	check_close(2);
 	check_close(64);
-	check_close(65); /* more than there are closers */
+	check_close(65); /* more descriptors than closers */
 	check_close(MAX_FDS);
 }
 

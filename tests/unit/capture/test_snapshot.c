@@ -21,7 +21,7 @@ static struct capture_table table(size_t key_size, size_t value_size)
 	return t;
 }
 
-/* In no order: 7 and N have no common factor. */
+/* A permutation of 0 to N - 1, because 7 and N have no common factor. */
 static uint64_t shuffled(size_t i)
 {
 	return i * 7 % N;
@@ -47,7 +47,7 @@ static void blocks_of_a_process_lie_together(void **state)
 		assert_int_equal(his.n, process % 2 || process > 14 ? 0 : N / 3);
 		for (size_t i = 0; i < his.n; i++, n++) {
 			assert_int_equal(his.keys[i].process, process);
-			/* the block of this key */
+			/* block i belongs to key i */
 			assert_int_equal(his.blocks[i].size, his.keys[i].addr);
 			assert_true(!i || his.keys[i - 1].addr < his.keys[i].addr);
 		}

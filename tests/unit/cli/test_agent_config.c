@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The agent's configuration file: what it stands for, and what is said where it is wrong. */
+/* The agent's configuration file: the options that it stands for, and the messages for faults. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -65,7 +65,7 @@ static int check(int n, char **argv)
 	return 0;
 }
 
-/* What the arguments "agent ARGUMENTS..." become, joined by '|'. Returns the status. */
+/* Expands the arguments "agent ARGUMENTS..." into ret, joined by '|'. Returns the status. */
 static int expand(char *ret, size_t size, char **argv)
 {
 	struct arguments a;
@@ -100,7 +100,7 @@ static void assert_becomes(const char *text, const char *wanted)
 	assert_string_equal(said, "");
 }
 
-/* Refused with that status and a complaint that has these words. */
+/* Asserts that the file is refused with this status and a message with these words. */
 static void assert_refused(const void *bytes, size_t len, int status, const char *words)
 {
 	char got[64 << 10];
@@ -139,7 +139,7 @@ static void the_file_stands_where_it_is_named(void **state)
 	assert_string_equal(got, "agent|-a|--every=5|-x");
 	assert_int_equal(expand(got, sizeof(got), ARGV(together, together)), EXIT_USAGE);
 	assert_non_null(strstr(said, "once"));
-	/* without its value it is an option like others, which its parser refuses */
+	/* --config without a value stays in place, and the parser of options refuses it */
 	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--config")), 0);
 	assert_string_equal(got, "agent|--config");
 }
@@ -157,7 +157,7 @@ static void what_is_wrong_is_told_with_its_line(void **state)
 	REFUSED("= 15\n", EXIT_USAGE, ":1: that is no option");
 	REFUSED("-p = 15\n", EXIT_USAGE, ":1: that is no option");
 	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: that is no option");
-	/* a file does not lead to another */
+	/* a configuration file cannot name another one */
 	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: that is no option");
 }
 
@@ -170,7 +170,7 @@ static void what_is_no_configuration_is_refused(void **state)
 	assert_refused("every = 15\n\0leaks\n", 18, EXIT_FAILED, "zero byte");
 	memset(large, '#', sizeof(large));
 	assert_refused(large, sizeof(large), EXIT_FAILED, "more than 65536 bytes");
-	write_bytes(large, sizeof(large) - 1); /* one comment */
+	write_bytes(large, sizeof(large) - 1); /* a file that is one comment */
 	assert_int_equal(expand(got, sizeof(got), FILE_ARGV), 0);
 	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--config", (char *)"/nowhere/x")),
 			 EXIT_FAILED);
@@ -180,7 +180,7 @@ static void what_is_no_configuration_is_refused(void **state)
 	assert_non_null(strstr(said, "/tmp is no file"));
 }
 
-/* Nobody writes to it: it is not waited for. */
+/* A pipe to which nobody writes is refused without a wait. */
 static void a_pipe_is_no_file(void **state)
 {
 	char got[256];
@@ -192,7 +192,7 @@ static void a_pipe_is_no_file(void **state)
 	assert_non_null(strstr(said, "is no file"));
 }
 
-/* Lines that say nothing count, too: the array of arguments has room for so many, and no more. */
+/* Empty lines and comments count, too. The array of arguments has room for this number of lines. */
 static void lines_are_bounded(void **state)
 {
 	static char text[AGENT_CONFIG_BYTES], got[AGENT_CONFIG_BYTES];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A curl of the test's own, first in PATH. */
+/* The test's own curl is the first one in PATH. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,7 +35,7 @@ static int end(void **state)
 	return rmdir(place);
 }
 
-/* What curl does from now on; NULL: it is not there. */
+/* Makes curl a script. NULL: there is no curl. */
 static void have_curl(const char *script)
 {
 	char path[160];

@@ -11,7 +11,7 @@
 #include "cli/options.h"
 #include "cli/trace_options.h"
 
-#include <cmocka.h> /* whose fail() is another */
+#include <cmocka.h> /* after the headers above, because it defines another fail() */
 
 #include "tests/unit/failing.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the service manager reads at its socket, and what becomes of addresses that are none. */
+/* The messages that the service manager reads at its socket, and addresses that are invalid. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 
 static int manager = -1;
 
-/* Binds the manager's socket to the path, whose '@' stands for a NUL, and names it to notify. */
+/* Binds the manager's socket to the path, in which '@' stands for a NUL, and sets NOTIFY_SOCKET. */
 static void manage(const char *path)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -81,7 +81,8 @@ static void a_manager_is_told_in_a_file_and_in_the_abstract(void **state)
 	assert_told("WATCHDOG=1");
 }
 
-/* The time must be the manager's own: it takes READY=1 for the end of the reload only after it. */
+/* The manager takes READY=1 for the end of the reload only if the time in RELOADING=1 is by its own
+ * clock. */
 static void a_reload_has_its_time(void **state)
 {
 	uint64_t before = clock__now_ns(CLOCK_MONOTONIC) / 1000, told = 0;
@@ -125,7 +126,7 @@ static void what_is_no_address_is_refused(void **state)
 	assert_int_equal(notify__say("READY=1"), -ENOENT);
 }
 
-/* A manager that does not read is not waited for. */
+/* notify does not wait for a manager that does not read. */
 static void a_manager_that_hangs_is_not_waited_for(void **state)
 {
 	char path[64];

@@ -16,11 +16,11 @@
 #include "base/clock.h"
 #include "cli/nowait.h"
 
-#define MOST_BYTES (16 << 20) /* no pipe and no terminal has so much room */
+#define MOST_BYTES (16 << 20) /* more than the buffer of any pipe or terminal */
 
 static char line[1000];
 
-/* Writes until nothing fits. The open file stays blocking for all who share it. */
+/* Writes until the buffer is full. The open file stays blocking for all processes that share it. */
 static void check_fills(int fd)
 {
 	int to = nowait__open(fd);
@@ -94,7 +94,8 @@ static void stderr_that_nobody_reads(void **state)
 	rest = clock__monotonic_s() - begin;
 	dup2(before, STDERR_FILENO);
 	close(before);
-	assert_true(first > 0.05 && first < 5); /* it waited for a reader, once */
+	assert_true(first > 0.05 &&
+		    first < 5); /* the first write waited for a reader, the others did not */
 	assert_true(rest < 5);
 	close(fds[0]);
 	close(fds[1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The tables of options and their parsing: every option has its texts, takes what its completion
- * offers, and has a place in --help, which stays within two screens. */
+/* The tables of options and their parsing. Every option has its texts, accepts the words of its
+ * completion, and is in --help. No --help is longer than two screens. */
 #include <getopt.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -92,7 +92,7 @@ static int check_name(void *name, const struct option_group *group, const struct
 	return !strcmp(name, row->name);
 }
 
-/* What a command says of itself names no option that it does not have. */
+/* A command's texts name only options that the command has. */
 static void a_command_has_the_options_that_it_tells_of(void **state)
 {
 	(void)state;
@@ -157,11 +157,11 @@ static const char *sample(const char *arg)
 	return NULL;
 }
 
-/* What was allocated for options stays reachable. */
+/* Keeps the memory of options reachable, for LeakSanitizer. */
 static void *configs[1000];
 static size_t n_configs;
 
-/* Parses the words and returns the status. The parser takes all of them, or refuses. */
+/* Parses the words and returns the status. The parser must read all words, or refuse. */
 static int parse(const struct command *command, char **words, int n, uint8_t **ret_config)
 {
 	uint8_t *config = calloc(1, CONFIG_SIZE);
@@ -172,7 +172,7 @@ static int parse(const struct command *command, char **words, int n, uint8_t **r
 	assert_true(n_configs < sizeof(configs) / sizeof(configs[0]));
 	configs[n_configs++] = config;
 	memcpy(argv + 1, words, (size_t)n * sizeof(*words));
-	optind = 0; /* getopt begins anew */
+	optind = 0; /* resets getopt */
 	status = command__parse(command, config, n + 1, argv);
 	assert_true(status || optind == n + 1);
 	if (ret_config)
@@ -196,7 +196,7 @@ static void check_value(const struct command *command, const struct option_row *
 		assert_int_equal(parse(command, (char *[]){letter}, 1, NULL), 0);
 }
 
-/* A flag sets its own bool, and nothing else. */
+/* A flag sets its own bool, and no other. */
 static void check_flag(const struct command *command, const struct option_group *group,
 		       const struct option_row *row)
 {
@@ -238,7 +238,7 @@ static int check_parsed(void *ctx, const struct option_group *group, const struc
 
 	snprintf(name, sizeof(name), "--%s", row->name);
 	if (!strcmp(row->name, "config")) {
-		/* it is read before all others: test_agent_config.c */
+		/* the agent's file is read before other options: test_agent_config.c */
 		assert_int_equal(parse(command, (char *[]){name, rules}, 2, NULL), EXIT_USAGE);
 		return 0;
 	}
@@ -268,8 +268,8 @@ static void every_option_takes_what_it_offers(void **state)
 	unlink(rules);
 }
 
-/* Refused: a value where none is allowed, no value where one is needed, and a word that is not
- * among those offered. */
+/* These are refused: a value for an option that has none, a missing value, and a word that is not
+ * in the option's list. */
 static int check_refused(void *ctx, const struct option_group *group, const struct option_row *row)
 {
 	char name[64], joined[80];
@@ -321,7 +321,7 @@ static void an_order_needs_a_table_of_processes(void **state)
 
 /* --- help --- */
 
-/* Is the option in the text, and not only a longer one that begins with its name? */
+/* Does the text have the option itself, and not only a longer one that begins with its name? */
 static bool names(const char *text, const char *name)
 {
 	size_t len = strlen(name);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What record, top, check and the agent's options refuse before anything is traced: by which words,
- * and with which status. Needs no root. */
+/* Options that record, top, check and the agent refuse before tracing begins, with the words and
+ * the status. Needs no root. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,7 +91,7 @@ static void what_record_cannot_combine(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "works for record only", top, "-p", pid, "-o", "-");
 }
 
-/* docs/allocators.md gives the forms. */
+/* docs/allocators.md has the valid forms. */
 static void functions_that_are_named(void **state)
 {
 	static const struct {
@@ -120,7 +120,7 @@ static void functions_that_are_named(void **state)
 	}
 }
 
-/* The first words of a complaint, as complain_to() hears them. */
+/* The messages that complain_to() received. */
 static char heard[2048];
 
 static void hear(const char *text)
@@ -197,7 +197,7 @@ static void what_guards_addresses(void **state)
 	complain_to(NULL);
 }
 
-/* Files are tried before tracing begins, so that no run is in vain. */
+/* Output files are checked before tracing begins, so that no run is in vain. */
 static void files_are_tried_first(void **state)
 {
 	struct trace_config config;
@@ -214,7 +214,7 @@ static void files_are_tried_first(void **state)
 	assert_int_equal(trace_config__check_files(&config, false, &err), -ENOENT);
 	assert_words(err.text, "/none/x.42.regions.heap");
 	err = (struct error){};
-	/* a command's pid is not known yet: the longest one */
+	/* a command's pid is not yet known, so the longest pid is assumed */
 	assert_int_equal(trace_config__check_files(&config, true, &err), -ENOENT);
 	assert_words(err.text, "/none/x.4194304.regions.heap");
 	memset(config.format, 0, sizeof(config.format));
@@ -243,7 +243,7 @@ static void options_imply_options(void **state)
 	options = trace_config__session_options(&config);
 	assert_int_equal(config.capture.interval, 16 << 10);
 	assert_int_equal(options.victims, VICTIMS_OF_MEMORY);
-	assert_true(config.max_overhead == 0); /* a command of ours slows nobody else */
+	assert_true(config.max_overhead == 0); /* no limit, as the command slows nobody else */
 }
 
 static void what_is_selected_is_told(void **state)

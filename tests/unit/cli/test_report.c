@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* report, diff and leaks over files, without any process: what they refuse, with which words and
- * status, and what they show of stacks that are written by hand. */
+/* report, diff and leaks read files, without any process. Tests what they refuse, with which words
+ * and status, and what they print for stacks that are written by hand. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -109,7 +109,7 @@ static void wrong_values_are_told_with_right_ones(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "'x' is not a pid", why, "-p", "x");
 }
 
-/* Each of these says which option is in the way of which. */
+/* Each message names the options that cannot be combined. */
 static void what_does_not_fit_together_is_named(void **state)
 {
 	(void)state;

@@ -44,7 +44,7 @@ static void test_by_time(void **state)
 	s = (struct snapshots){.every_s = 0.3};
 	for (int tenth = 0; tenth <= 600; tenth++)
 		n += snapshots__due(&s, tenth / 10.0, 0, 0);
-	assert_in_range(n, 195, 200); /* 200 but for rounding: lateness does not add up */
+	assert_in_range(n, 195, 200); /* about 200: delays do not add up */
 }
 
 static void test_by_bytes(void **state)
@@ -69,7 +69,7 @@ static void test_at_peaks(void **state)
 	assert_true(snapshots__due(&s, 1, 0, 100));
 	assert_false(snapshots__due(&s, 2, 0, 105)); /* only 5 % above the last peak */
 	assert_false(snapshots__due(&s, 3, 0, 50));
-	/* still below the highest */
+	/* still below the last peak */
 	assert_false(snapshots__due(&s, 4, 0, 104));
 	assert_true(snapshots__due(&s, 5, 0, 106));
 	assert_false(snapshots__due(&s, 6, 0, 110));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The supervisor, in a process of its own, over work that is made up: what it starts, when, and
- * what the service manager is told. */
+/* The supervisor, in a process of its own, with made-up work. Tests what it starts, when it does,
+ * and what it tells the service manager. */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -29,13 +29,13 @@
 
 enum deed { LAST, FAIL_AT_ONCE, FAIL, DONE };
 
-/* Of the test and all processes that it starts. */
+/* Memory that the test shares with all processes that it starts. */
 static struct shared {
 	_Atomic int n_work, n_check;
 	_Atomic pid_t worker;
 	enum deed deeds[8]; /* of the children, one after the other */
-	int checks[8];	    /* what the checks return */
-	int check_ms;	    /* how long each takes */
+	int checks[8];	    /* the results of the checks, one after the other */
+	int check_ms;	    /* how long each check takes */
 } * shared;
 
 static pid_t supervisor;
@@ -83,7 +83,7 @@ static int begin(void **state)
 	manager = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	memcpy(address.sun_path + 1, name + 1, (size_t)len - 1);
 	setenv("NOTIFY_SOCKET", name, 1);
-	/* orphans come to us, so that they are seen */
+	/* orphans become children of the test, so that it sees them */
 	return shared == MAP_FAILED || prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) ||
 	       bind(manager, (const struct sockaddr *)&address,
 		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + (size_t)len));
@@ -94,7 +94,7 @@ static int end(void **state)
 	(void)state;
 	if (supervisor > 0) {
 		kill(supervisor, SIGKILL);
-		kill(shared->worker, SIGKILL); /* it may be stopped */
+		kill(shared->worker, SIGKILL); /* the worker may be stopped */
 	}
 	while (waitpid(-1, NULL, 0) > 0)
 		;
@@ -118,7 +118,7 @@ static void start(void)
 	_exit(supervise(&(struct service){check, work, shared}));
 }
 
-/* The next thing that the manager is told, but for the watchdog. */
+/* Asserts the next message to the manager. Messages for the watchdog are skipped. */
 static void assert_told(const char *wanted)
 {
 	char text[128];
@@ -166,7 +166,7 @@ static void a_signal_ends_both(void **state)
 		assert_told("READY=1");
 		kill(supervisor, signals[i]);
 		assert_told("STOPPING=1");
-		assert_ends(EXIT_FAILED); /* the work dies of SIGTERM here: it takes no signals */
+		assert_ends(EXIT_FAILED); /* here SIGTERM kills the worker, which has no handler */
 	}
 }
 
@@ -189,7 +189,7 @@ static void what_is_done_is_done(void **state)
 	assert_int_equal(shared->n_work, 1);
 }
 
-/* Killed, failed and failed at once: each time it is started again, later each time. */
+/* Work that was killed, has failed, or has failed at once is started again, later each time. */
 static void what_had_worked_is_started_again(void **state)
 {
 	double start_s = clock__monotonic_s();
@@ -202,7 +202,7 @@ static void what_had_worked_is_started_again(void **state)
 	kill(shared->worker, SIGKILL);
 	assert_ends(0);
 	assert_int_equal(shared->n_work, 3);
-	assert_true(clock__monotonic_s() - start_s >= 3); /* 1 s and 2 s */
+	assert_true(clock__monotonic_s() - start_s >= 3); /* waits of 1 s and 2 s */
 }
 
 static void a_good_configuration_begins_anew(void **state)
@@ -235,12 +235,12 @@ static void a_bad_configuration_changes_nothing(void **state)
 	assert_int_equal(kill(shared->worker, 0), 0);
 }
 
-/* What is written while a check is under way may not be in it. */
+/* A check may not see a change that is written while it runs. So the check is repeated. */
 static void a_change_during_a_check_is_seen(void **state)
 {
 	(void)state;
 	shared->check_ms = 300;
-	shared->checks[1] = EXIT_USAGE; /* the last word */
+	shared->checks[1] = EXIT_USAGE; /* the second check decides */
 	start();
 	assert_told("READY=1");
 	kill(supervisor, SIGHUP);
@@ -253,7 +253,7 @@ static void a_change_during_a_check_is_seen(void **state)
 	assert_int_equal(shared->n_work, 1);
 }
 
-/* Who waits for the next start does not wait any more, and is a child like others after that. */
+/* A reload ends the wait for the next start. If the work then fails, there is a wait again. */
 static void a_reload_ends_the_wait(void **state)
 {
 	double asked_s;
@@ -263,7 +263,7 @@ static void a_reload_ends_the_wait(void **state)
 	start();
 	assert_told("READY=1");
 	kill(shared->worker, SIGKILL);
-	while (shared->n_work < 3) /* it waits for 4 s now */
+	while (shared->n_work < 3) /* then the supervisor waits for 4 s */
 		usleep(10000);
 	usleep(200000);
 	asked_s = clock__monotonic_s();
@@ -273,10 +273,10 @@ static void a_reload_ends_the_wait(void **state)
 	assert_true(clock__monotonic_s() - asked_s < 2);
 	kill(shared->worker, SIGKILL);
 	usleep(500000);
-	assert_int_equal(shared->n_work, 4); /* it was not ended by a reload: there is a wait */
+	assert_int_equal(shared->n_work, 4); /* no reload has ended the work, so there is a wait */
 }
 
-/* Whatever becomes of the supervisor, its child does not stay alone. */
+/* If the supervisor is killed, its child ends, too. */
 static void a_supervisor_that_is_killed_leaves_no_orphan(void **state)
 {
 	pid_t worker;
@@ -288,10 +288,10 @@ static void a_supervisor_that_is_killed_leaves_no_orphan(void **state)
 	kill(supervisor, SIGKILL);
 	assert_int_equal(waitpid(supervisor, NULL, 0), supervisor);
 	supervisor = 0;
-	assert_int_equal(waitpid(worker, NULL, 0), worker); /* we are told of its end by SIGTERM */
+	assert_int_equal(waitpid(worker, NULL, 0), worker); /* the worker has ended by SIGTERM */
 }
 
-/* The manager's patience is shorter than the wait for the next start. */
+/* The watchdog's timeout is shorter than the wait for the next start. */
 static void the_watchdog_is_fed_while_nothing_is_due(void **state)
 {
 	int n = 0;
@@ -316,7 +316,7 @@ static void the_watchdog_is_fed_while_nothing_is_due(void **state)
 	assert_true(n >= 5);
 }
 
-/* A child that hangs is not spoken for. */
+/* If the child hangs, the supervisor sends nothing to the watchdog. */
 static void the_watchdog_is_not_fed_for_one_that_hangs(void **state)
 {
 	char text[64];

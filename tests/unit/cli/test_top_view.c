@@ -11,7 +11,7 @@
 #include "encode/text.h"
 #include "tests/unit/encode/fixture.h"
 
-/* escapes, C1, no UTF-8, right-to-left, wide */
+/* Escape sequences, C1 characters, invalid UTF-8, right-to-left and wide characters. */
 #define HOSTILE "ev\033[2Jil\r\n\x9b\xff\xe2\x80\xae\xe4\xb8\xad\xcc\x81"
 
 static void update(struct top_view *view, double elapsed_s, size_t n,
@@ -39,7 +39,7 @@ static void press(struct top_view *view, const char *keys)
 		assert_int_equal(top_view__press(view, (unsigned char)*keys), TOP_NOTHING);
 }
 
-/* Draws, and checks what is true of every screen. */
+/* Draws a screen, and checks what must be true of every screen. */
 static struct top_screen drawn(struct top_view *view, size_t width, size_t height)
 {
 	struct top_screen screen;
@@ -123,7 +123,7 @@ static struct profile *three(void)
 	p->sites[holds].growth = (struct growth){100, 50, 150};
 	p->sites[grows].growth = (struct growth){2048, 1024, 3072};
 	p->sites[noise].growth = (struct growth){-10, -20, 5};
-	/* the largest growth, but it may be 0 */
+	/* the largest growth, but its interval contains 0 */
 	p->sites[maybe].growth = (struct growth){1 << 20, -1e6, 3e6};
 	p->sites[noise].alloc_bytes = 900 << 20;
 	p->sites[noise].alloc_objects = 900;
@@ -168,7 +168,7 @@ static void test_runtime(void **state)
 	top_view__free(view);
 }
 
-/* The rate is that of the last ten seconds or more, not of the hour before. */
+/* The rate is that of the last ten seconds or a little more, not of the hour before. */
 static void test_rates(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_RATE, false);
@@ -194,7 +194,7 @@ static void test_rates(void **state)
 		update_one(view, steps[i].at_s, p);
 		screen = drawn(view, 100, 5);
 		assert_non_null(strstr(screen.lines[1].text, "ALLOC/s"));
-		/* cells end where their titles do */
+		/* cells end in the same column as their titles */
 		rate = strndup(screen.lines[2].text,
 			       (size_t)(strstr(screen.lines[1].text, "ALLOC/s") + 7 -
 					screen.lines[1].text));
@@ -207,7 +207,7 @@ static void test_rates(void **state)
 	top_view__free(view);
 }
 
-/* The interval of a rate holds the estimate, and shows what could have been missed. */
+/* The interval of a rate contains the estimate, and allows for allocations without a sample. */
 static void test_rate_interval(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_RATE, false);
@@ -298,7 +298,7 @@ static void test_nothing(void **state)
 	}
 }
 
-/* A hundred stacks, f000 the largest. */
+/* A hundred stacks. f000 is the largest. */
 static struct profile *hundred(int grown)
 {
 	struct profile *p = new_profile(1);
@@ -371,7 +371,7 @@ static void test_selection(void **state)
 	update_one(view, 13, hundred(2));
 	assert_selected(view, "f001");
 	assert_true(shows(view, " 3 of 100"));
-	update_one(view, 14, three()); /* the stack has gone */
+	update_one(view, 14, three()); /* the stack no longer exists */
 	assert_selected(view, "maybe");
 	top_view__free(view);
 }
@@ -438,7 +438,7 @@ static void test_one_stack(void **state)
 	assert_true(shows(view, "  make  program  dir \"1\"/a.c:7"));
 	assert_true(shows(view, "  main  program"));
 	assert_order(view, "tiny", "make", "main");
-	/* keys that sort act on the list behind, and no filter can be typed here */
+	/* keys that sort act on the list, and no filter can be typed on this screen */
 	press(view, "jjjjkg/");
 	assert_true(shows(view, "  tiny  inlined  b.h:3"));
 	top_view__press(view, TOP_KEY_LEFT);
@@ -451,7 +451,7 @@ static void test_one_stack(void **state)
 	top_view__free(view);
 }
 
-/* On a screen that is too small the frames can be scrolled, to the last and no further. */
+/* On a screen that is too small the frames can be scrolled to the last one, and no further. */
 static void test_scrolling_a_stack(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, false);
@@ -502,7 +502,7 @@ static struct profile *process(pid_t pid, const char *comm, const char *function
 	return p;
 }
 
-/* Blocks were freed unseen: live memory is only an upper bound, and the screen says so. */
+/* If blocks were freed unseen, live memory is only an upper bound, and the screen says so. */
 static void test_contradictions(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -613,8 +613,8 @@ static void test_head(void **state)
 	top_view__free(view);
 }
 
-/* The head is the sum of the rows at one moment. A region that an allocator maps for a heap is not
- * counted again. */
+/* The head is the sum of the rows at one time. A region that an allocator maps for a heap does not
+ * count again. */
 static void test_head_of_many(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -632,7 +632,7 @@ static void test_head_of_many(void **state)
 	top_view__free(view);
 }
 
-/* A process that could not be traced is not shown as one that holds nothing. */
+/* A process that could not be traced does not look as if it held nothing. */
 static void test_not_traced(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_LIVE, true);
@@ -649,8 +649,8 @@ static void test_not_traced(void **state)
 	top_view__free(view);
 }
 
-/* In a windowed run only windows tell growth. Memory that is estimated to be live may be older than
- * the run. */
+/* In a windowed run growth comes only from windows. Memory that is estimated to be live may be
+ * older than the run. */
 static void test_growth_that_is_not_known(void **state)
 {
 	struct top_view *view = top_view__new(TOP_BY_GROWTH, false);

@@ -71,8 +71,8 @@ static inline void assert_refused(const char *bytes, const char *text)
 	assert_refused_bytes(bytes, strlen(bytes), text);
 }
 
-/* Decodes any bytes, in a buffer of exactly their size. An error must name the file. True: the
- * bytes are a profile. */
+/* Decodes any bytes, in a buffer of exactly their size. An error must name the file. Returns true
+ * if the bytes are a profile. */
 static inline bool survives(const uint8_t *bytes, size_t len)
 {
 	uint8_t *copy = malloc(len ? len : 1);
@@ -131,7 +131,7 @@ static inline const char *story(const struct profile *profile, const struct prof
 	return buf;
 }
 
-/* Asserts that site i holds bytes in objects, and that story() of the site is reads. */
+/* Asserts that site i has these bytes and objects, and that story() of the site equals reads. */
 static inline void assert_site(const struct profile *profile, size_t i, double bytes,
 			       double objects, const char *reads)
 {

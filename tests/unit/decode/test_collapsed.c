@@ -20,7 +20,7 @@ static void lines_are_stacks(void **state)
 	assert_site(profile, 0, 520, 0, "new node < cache insert < main");
 	assert_site(profile, 1, 7.25, 0, "parse < main");
 	assert_site(profile, 2, 3, 0, "alone");
-	/* what the file does not say */
+	/* the file does not have these */
 	assert_int_equal(profile->interval_bytes, 0);
 	assert_true(profile->no_objects && profile->leaf_holds && !profile->mode);
 	assert_int_equal(profile->sites[0].live.variance, 0);
@@ -29,11 +29,11 @@ static void lines_are_stacks(void **state)
 		assert_true(profile->locations[i].addr >= PROFILE_NO_ADDR);
 		assert_int_equal(profile->locations[i].mapping, -1);
 	}
-	assert_int_equal(profile->n_locations, 5); /* main counts once */
+	assert_int_equal(profile->n_locations, 5); /* main is one location */
 	profile__free(profile);
 }
 
-/* The encoder writes the text that was read. */
+/* The encoder writes the same text that was read. */
 static void it_comes_out_as_it_went_in(void **state)
 {
 	static const char text[] = "alone 3\nmain;cache insert;new node 520\nmain;main 7\n";

@@ -13,7 +13,7 @@
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
 
-/* In the form that Go writes. An id is not the index of its entry in the table. One stack has two
+/* A profile as Go writes it. An id is not the index of its entry in the table. One stack has two
  * samples, with blocks of 16 and of 524288 bytes. Another stack has no names. */
 static const char foreign[] = TYPES
 	"\x12\x14\x0a\x02\x2a\x2b\x12\x06\x80\x80\x02\x80\x80\x20" /* 42 43: 2^15 of 2^19 bytes, */
@@ -251,7 +251,7 @@ static struct profile *rich(void)
 	p->sites[sites[0]].life.ended[0] = 1000;
 	p->sites[sites[0]].life.ended[9] = 3;
 	p->sites[sites[0]].life.ended[3] = 7.5;
-	p->has_life = true; /* a windowed run has no life, but a file may have both */
+	p->has_life = true; /* a windowed run has no figures of life, but a file may have both */
 	p->sites[sites[0]].life.low_objects = 1 / 3.0;
 	p->sites[sites[0]].life.low_bytes = 100;
 	p->sites[sites[0]].life.high_objects = 1e9 / 7;
@@ -298,7 +298,7 @@ static char *packed(const struct profile *profile, size_t *ret_len)
 	return text.bytes;
 }
 
-/* The unpacked content of the gzip file; free() it. */
+/* Returns the unpacked content of the gzip file. The caller calls free(). */
 static uint8_t *unpacked(const char *bytes, size_t len, size_t *ret_len)
 {
 	uint8_t *plain = malloc(1 << 16);
@@ -351,7 +351,7 @@ static void assert_same_facts(const struct profile *p, const struct profile *q)
 		assert_near(q->survival_age_s[i], p->survival_age_s[i], 1e-5);
 }
 
-/* These figures are not rounded in the file. Figures in labels are. */
+/* The file does not round these figures. It rounds figures in labels. */
 static void assert_same_life(const struct site_life *a, const struct site_life *b)
 {
 	assert_true(a->low_objects == b->low_objects && a->low_bytes == b->low_bytes);
@@ -543,8 +543,8 @@ static void all_of_our_own_comes_back(void **state)
 	profile__free(profile);
 }
 
-/* Appends fields to a file of memtrace's own. The error must name a byte and contain why. With why
- * NULL, the file must be read. */
+/* Appends fields to a file of memtrace. The error must name a byte and contain why. If why is NULL,
+ * there must be no error. */
 static void assert_own(const char *fields, size_t len, const char *why)
 {
 	struct profile *profile = rich(), *again;
@@ -639,7 +639,7 @@ static void regions_and_faults_come_back(void **state)
 	profile__free(profile);
 }
 
-/* Older versions of memtrace called faults "growth" in their files. */
+/* In files of older versions of memtrace the name of faults is "growth". */
 static void faults_are_read_by_their_old_name(void **state)
 {
 	static const char name[] = "what: faults", old[] = "what: growth";
@@ -668,7 +668,7 @@ static void faults_are_read_by_their_old_name(void **state)
 	profile__free(profile);
 }
 
-/* Totals stay right, however many stacks have bytes that are no integers. */
+/* Totals stay right even if many stacks have bytes that are not integers. */
 static void totals_are_kept(void **state)
 {
 	struct profile *profile = new_profile(524288), *again;
@@ -724,7 +724,7 @@ static void huge_numbers_saturate(void **state)
 	profile__free(profile);
 }
 
-/* Collapsed -> pprof -> collapsed: figures that were not known are still not known. */
+/* After collapsed -> pprof -> collapsed, unknown figures are still unknown. */
 static void what_was_unknown_stays_unknown(void **state)
 {
 	static const char text[] = "main;f 10\nmain;g 5\n";
@@ -847,7 +847,7 @@ static void damage_does_no_harm(void **state)
 	/* two files, one after the other, are read as one message */
 	bytes = realloc(bytes, 2 * len);
 	memcpy(bytes + len, bytes, len);
-	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* each id is there twice */
+	assert_false(survives((const uint8_t *)bytes, 2 * len)); /* it has each id twice */
 	free(plain);
 	free(bytes);
 	profile__free(profile);

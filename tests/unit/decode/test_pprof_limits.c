@@ -11,7 +11,7 @@
 #include "tests/unit/decode/fixture.h"
 #include "tests/unit/decode/pprof_fixture.h"
 
-/* 300 MiB of zeros, packed into little more than 1 MiB. */
+/* 300 MiB of zeros, packed into a little more than 1 MiB, are refused. */
 static void bombs_are_refused(void **state)
 {
 	size_t room = 1 << 21, chunk = 1 << 20;
@@ -36,8 +36,7 @@ static void bombs_are_refused(void **state)
 	free(zeros);
 }
 
-/* The beginning of a profile: TYPES, STRINGS, and after these one more string, which is len times
- * 'n'. */
+/* The beginning of a profile: TYPES, STRINGS, and then one more string, of len times 'n'. */
 static struct text with_long_string(size_t len)
 {
 	const uint8_t head[] = {0x32, (uint8_t)(0x80 | len), (uint8_t)(0x80 | len >> 7),
@@ -48,7 +47,7 @@ static struct text with_long_string(size_t len)
 	memset(name, 'n', len);
 	text_write(&text, TYPES STRINGS, sizeof(TYPES STRINGS) - 1);
 	text_write(&text, head, sizeof(head));
-	text_write(&text, name, len); /* number 13 */
+	text_write(&text, name, len); /* this is string number 13 */
 	free(name);
 	return text;
 }
@@ -68,8 +67,8 @@ static void put_place(struct text *text, unsigned i, const char *fields, size_t 
 
 static const char too_much_memory[] = "names and tables take more memory than any profile does";
 
-/* Asserts that the file is refused if the decoder may take `bytes` of memory, and read if it may
- * take four times as much. */
+/* Asserts that the file is refused if the decoder may use `bytes` of memory, and read if it may use
+ * four times as much. */
 static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 {
 	const struct decode_limits limits = LIMITS(bytes, bytes), more = LIMITS(bytes, 4 * bytes);
@@ -81,7 +80,7 @@ static void assert_takes_too_much(const struct text *text, uint64_t bytes)
 	if (!strstr(err.text, too_much_memory))
 		fail_msg("%s", err.text);
 	assert_int_equal(decode_within(&more, "FILE", text->bytes, text->len, &profile, &err), 0);
-	/* counted is at least what is held */
+	/* the decoder counts at least the memory that it uses */
 	assert_true(profile__bytes(profile) > bytes / 4);
 	profile__free(profile);
 }
@@ -160,7 +159,7 @@ static void numbers_of_items_are_bounded(void **state)
 	text_write(&text, "\x32\x03tid", 5); /* number 13 */
 	snprintf(error, sizeof(error), "FILE: byte %zu: more threads than any profile has", last);
 	assert_limit(items, 30, text.bytes, text.len, error);
-	/* now all samples are of thread 1: its shares in stacks are counted */
+	/* now all samples are of thread 1: each is a share of the thread in a stack */
 	for (size_t at = last, i = 0; i < 30; i++, at -= 17)
 		text.bytes[at + 14] = 1;
 	snprintf(error, sizeof(error),
@@ -184,8 +183,8 @@ static void numbers_of_items_are_bounded(void **state)
 	free(text.bytes);
 }
 
-/* Stacks 43 43 and 43 43 44: two locations, which occur five times. Location 43 has two functions:
- * written out, nine frames. */
+/* The stacks 43 43 and 43 43 44 have two locations, which occur five times. Location 43 has two
+ * functions, so there are nine frames. */
 static void stacks_are_bounded(void **state)
 {
 	static const char file[] = TYPES GOOD "\x12\x08\x0a\x02\x2b\x2b\x12\x02\x01\x05"
@@ -221,7 +220,7 @@ static void values_are_bounded(void **state)
 		" has them");
 }
 
-/* A memtrace profile with this comment. Its one sample has 5 bytes, and this label with this
+/* A profile of memtrace with this comment. Its one sample has 5 bytes, and a label with this
  * number. */
 static struct profile *with(const char *comment, const char *label, int64_t number)
 {
@@ -283,8 +282,8 @@ static void what_cannot_be_is_cut(void **state)
 	profile__free(profile);
 }
 
-/* One location has 16384 lines of one function, which has no name, but 1 MiB of fields that no
- * function has. The function is read only once: once for each line would be 16 GiB. */
+/* One location has 16384 lines of one function. The function has no name, but 1 MiB of unknown
+ * fields. It is read only once: to read it for each line would be 16 GiB. */
 static void functions_are_read_once(void **state)
 {
 	const uint8_t function[] = {0x2a, 0x82, 0x80, 0x40, 0x08, 0x01}; /* id 1, and 1 MiB */

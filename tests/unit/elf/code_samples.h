@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The bytes of whole functions, copied from real files. Most are from packages of Debian 12: libc6
  * 2.36-9+deb12u14 (glibc_*), libjemalloc2 5.3.0-1 (jemalloc_*), musl 1.2.3-1 (musl_*). The others
- * (cet_*, relocations unresolved) are what gcc 12.2 -O2 -fcf-protection=full makes of this source:
+ * (cet_*, relocations unresolved) are the output of gcc 12.2 -O2 -fcf-protection=full for:
  *
  *	void *cet_push(size_t n) { void *p = slow(n); slow(n); return p; }
  *	void cet_free(void *p) { if (!p) return; slow((size_t)p); }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens an image; the test fails if that fails. Include after cmocka.h. */
+/* Opens an image, or fails the test. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_UNIT_ELF_OPEN_IMAGE_H
 #define MEMTRACE_TESTS_UNIT_ELF_OPEN_IMAGE_H
 

@@ -8,7 +8,7 @@
 
 #include "elf/probe_site.h"
 
-/* The checker shares nothing with the code under test: it takes lengths and effects of instructions
+/* The checker shares nothing with the code under test: its lengths and effects of instructions come
  * from the opcode maps of the processor manuals. */
 struct checked {
 	size_t len; /* 0: unknown to the checker */
@@ -264,7 +264,8 @@ static inline struct checked check_instruction(const uint8_t *code, size_t max)
 	return result;
 }
 
-/* holders: where an argument stands before the instruction. Returns where it stands after it. */
+/* holders: the registers that hold an argument before the instruction. Returns the registers that
+ * hold it afterwards. */
 static inline uint32_t follow(uint32_t holders, const uint8_t *code, const struct checked *insn)
 {
 	unsigned int reg = (code[2] >> 3 & 7) | (code[0] & 4) << 1;
@@ -325,8 +326,8 @@ static inline void assert_sound(const uint8_t *code, size_t size, const struct p
 			    (b == 0x41 && (code[pos + 1] & 0xf8) == 0x50) ||
 			    (b == 0x0f && (code[pos + 1] & 0xf0) == 0x80));
 	}
-	/* As far as the checker knows the instructions: no branch leads behind the entry and before
-	 * the end of the probed instruction. */
+	/* No branch leads behind the entry and before the end of the probed instruction. The check
+	 * ends at an instruction that the checker does not know. */
 	for (pos = 0; pos < size; pos += insn.len) {
 		insn = check_instruction(code + pos, size - pos);
 		if (!insn.len)

@@ -12,7 +12,7 @@
 #define VADDR	 0x401000ull
 #define N(array) (sizeof(array) / sizeof(*(array)))
 
-/* Chooses in a copy that ends where the code ends, so that ASan sees each read beyond it. */
+/* Chooses the site in a copy that ends with the code, so that ASan sees each read beyond it. */
 static inline int choose(const uint8_t *code, size_t len, uint64_t size, struct probe_site *site)
 {
 	_cleanup_free_ uint8_t *copy = malloc(len ? len : 1);

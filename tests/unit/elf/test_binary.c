@@ -47,7 +47,7 @@ static int open_descriptors(void)
 	return n;
 }
 
-/* How many binaries there have been. */
+/* Returns how many binaries have been added. */
 static size_t n_binaries(const struct binaries *binaries)
 {
 	char *array = NULL;
@@ -116,7 +116,7 @@ static void test_known_once(void **state)
 	assert_true(binaries__state(binaries, &id_b, &known));
 	assert_int_equal(known.size, st.st_size);
 	assert_memory_equal(&known.changed, &st.st_ctim, sizeof(known.changed));
-	/* a file stays known when its name is gone */
+	/* a file is still known after its name was removed */
 	run("rm a.so");
 	assert_ptr_equal(binaries__find(binaries, &id_a), a);
 	binaries__free(binaries);
@@ -124,8 +124,8 @@ static void test_known_once(void **state)
 	binaries__free(NULL);
 }
 
-/* Copies of a library, as in many containers, are one binary. A file that has only the same
- * build-id, but other content, is not. */
+/* Copies of a library, as in many containers, are one binary. A file with the same build-id, but
+ * other content, is another binary. */
 static void test_copies(void **state)
 {
 	struct binaries *binaries;
@@ -146,7 +146,7 @@ static void test_copies(void **state)
 	assert_int_equal(n_binaries(binaries), 1);
 	assert_ptr_not_equal(add(binaries, "liar.so", &id_b), a);
 	assert_int_equal(n_binaries(binaries), 2);
-	/* A file that anybody may write to must not be used in place of a protected copy. */
+	/* A file to which anybody may write must not be used in place of a protected copy. */
 	binaries__free(binaries);
 	assert_int_equal(binaries__new(&binaries), 0);
 	b = add(binaries, "open.so", &id_b);
@@ -154,8 +154,8 @@ static void test_copies(void **state)
 	binaries__free(binaries);
 }
 
-/* Copies share a binary, but each is a file of its own: it has its own mark, and is itself opened
- * when its name is gone. */
+/* Copies share a binary, but each is a file of its own: it has its own mark, and its own descriptor
+ * is used after its name was removed. */
 static void test_copies_are_files(void **state)
 {
 	struct binaries *binaries;
@@ -182,7 +182,7 @@ static void test_copies_are_files(void **state)
 	binaries__free(binaries);
 }
 
-/* Adds a sparse file of 1 GiB in memory: it begins as a.so does and ends unlike all other liars. */
+/* Adds a sparse file of 1 GiB in memory. It begins as a.so does. No two such files end alike. */
 static void add_liar(struct binaries *binaries, int i)
 {
 	struct file_id id = {1, 3, (uint64_t)i + 1};
@@ -198,7 +198,7 @@ static void add_liar(struct binaries *binaries, int i)
 	assert_int_equal(binaries__add(binaries, &id, fd, -1, "/liar", &binary), 0);
 }
 
-/* Each file is compared with all before it: this work must have a limit. */
+/* Each file is compared with all earlier ones, and this work must have a limit. */
 static void test_many_liars(void **state)
 {
 	struct binaries *binaries;
@@ -238,7 +238,7 @@ static void test_copy_of_another_owner(void **state)
 	binaries__free(binaries);
 }
 
-/* A file is overwritten in place: the same inode is another library now. */
+/* A file is overwritten in place, so the same inode becomes another library. */
 static void test_written_to(void **state)
 {
 	struct binaries *binaries;
@@ -275,7 +275,7 @@ static size_t evict(struct binaries *binaries, uint64_t now_ns)
 	return binaries__evict(binaries, now_ns, 10, note_gone, binaries);
 }
 
-/* Is one of our descriptors open on that file? */
+/* Has this process a descriptor of the file? */
 static bool is_held(uint64_t inode)
 {
 	bool held = false;
@@ -286,8 +286,8 @@ static bool is_held(uint64_t inode)
 	return held;
 }
 
-/* Unused files are closed after a while. A deleted file is closed at once, because only our
- * descriptor still holds its disk blocks. */
+/* Unused files are closed after a while. A deleted file is closed at once, because only this
+ * process's descriptor still holds its disk blocks. */
 static void test_unused_are_let_go(void **state)
 {
 	struct binary *a, *b, *again;
@@ -331,8 +331,7 @@ static void test_unused_are_let_go(void **state)
 	binaries__free(binaries);
 }
 
-/* A binary stays as long as one of its files is used. Its unused files are
- * closed nevertheless. */
+/* A binary stays as long as one of its files is used. Its unused files are still closed. */
 static void test_copies_are_let_go(void **state)
 {
 	struct file_id id_a, id_b, id_c;
@@ -394,7 +393,7 @@ static void test_debug_file(void **state)
 	binaries__free(binaries);
 }
 
-/* However many files processes map, descriptors are left for other uses. */
+/* Even if processes map many files, descriptors are left for other uses. */
 static void test_descriptors_are_left(void **state)
 {
 	struct rlimit limit, little;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The expected rows are independent of the code under test: elfutils reads the same programs.
- * Where a program breaks or a limit is our own, the rows follow from the bytes written here. */
+/* The expected rows are independent of the code under test: elfutils reads the same programs. For
+ * invalid programs and for memtrace's own limits, the rows follow from the bytes written here. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -141,7 +141,7 @@ static void test_programs(void **state)
 	}
 }
 
-/* Forms that no compiler of today writes. */
+/* Forms that no current compiler writes. */
 static void test_rare_forms(void **state)
 {
 	_cleanup_(unwind_table__cleanup) struct unwind_table *negative = NULL, *deep = NULL,
@@ -155,7 +155,8 @@ static void test_rare_forms(void **state)
 	assert_int_equal(build_draft(&draft, 0, &negative, true), 0);
 	assert_rows("negative", negative, ROWS({0, BAD}, {0x10, SP(8)}, {0x20, NONE}));
 
-	/* More states are remembered than we keep. elfutils keeps any number: it is not asked. */
+	/* The program saves more states than memtrace keeps. elfutils keeps any number, so it is
+	 * not compared. */
 	draft = (struct draft){0};
 	put_usual_cie(&draft);
 	open_fde(&draft);

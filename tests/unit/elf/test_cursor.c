@@ -13,8 +13,8 @@
 
 #define HERE 0x401000ull
 
-/* A cursor over a copy that ends where the bytes end, so that ASan sees each read beyond it. The
- * caller frees the copy. */
+/* A cursor over a copy that ends with the bytes, so that ASan sees each read beyond it. The caller
+ * frees the copy. */
 static struct cursor cursor_of(const void *bytes, size_t n)
 {
 	unsigned char *copy = malloc(n ? n : 1);
@@ -40,7 +40,7 @@ static void test_bytes(void **state)
 	cursor.pos = copy + 6;
 	assert_int_equal(cursor__bytes(&cursor, 4), 0);
 	assert_true(cursor.broken);
-	/* Reads that would fit fail, too: after a read beyond the end, they are out of step. */
+	/* After a read beyond the end, reads that would fit fail, too: their position is wrong. */
 	assert_int_equal(cursor__bytes(&cursor, 1), 0);
 	assert_ptr_equal(cursor.pos, copy + 6);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* gcc, objcopy and strip make the files. A directory stands for the root of a machine that holds
- * them. The descriptor's link in /proc/self/fd tells which file was found. */
+/* gcc, objcopy and strip make the files. A directory stands for the root directory of a machine
+ * with these files. The descriptor's link in /proc/self/fd shows which file was found. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -58,7 +58,7 @@ static int remove_files(void **state)
 	return 0;
 }
 
-/* Makes root, a machine that holds only the program, as usr/bin/prog. */
+/* Makes root, a machine that has only the program, as usr/bin/prog. */
 static void new_root(const char *program)
 {
 	shell_run(dir,
@@ -67,7 +67,7 @@ static void new_root(const char *program)
 		  program);
 }
 
-/* The path of the debug file by the build-id, as binutils define it, without the first slash. */
+/* The path of the debug file for the build-id, by binutils's rule, without the first slash. */
 static const char *id_path(const char *program)
 {
 	static char path[256];
@@ -153,7 +153,7 @@ static void test_places(void **state)
 	for (size_t i = 0; i < n; i++)
 		shell_run(dir, "mkdir -p $(dirname root/%s); cp id.debug root/%s", places[i],
 			  places[i]);
-	for (size_t i = 0; i < n; i++) { /* the first place that is left */
+	for (size_t i = 0; i < n; i++) { /* the first of the remaining places is used */
 		assert_found(places[i]);
 		shell_run(dir, "rm root/%s", places[i]);
 	}
@@ -210,7 +210,7 @@ static void test_others(void **state)
 	assert_found("usr/bin/link.debug");
 }
 
-/* /lib and /usr/lib are one directory on most systems; its debug files may be under either name. */
+/* /lib and /usr/lib are one directory on most systems. Debug files may be under either name. */
 static void test_merged_usr(void **state)
 {
 	int err;
@@ -275,7 +275,7 @@ static void test_links_stay_inside(void **state)
 		snprintf(target, sizeof(target), "%s/id.debug", to);
 		lay_link("usr/bin/id.debug", target);
 		lay_link("usr/lib/debug/usr/bin", to);
-		/* Followed from our own root directory, the links do lead to the files outside. */
+		/* From this process's root directory, the links lead to the files outside. */
 		snprintf(target, sizeof(target), "%s/root/%s", dir, by_id);
 		assert_int_equal(stat(target, &st), 0);
 		snprintf(target, sizeof(target), "%s/root/usr/bin/id.debug", dir);
@@ -283,7 +283,7 @@ static void test_links_stay_inside(void **state)
 		assert_found(NULL);
 	}
 
-	/* Followed from the machine's root, the same links may lead to files inside of it. */
+	/* From the machine's root, the same links may lead to files inside of the root. */
 	shell_run(dir, "mkdir -p root/%s; cp -r outside/. root/%s", dir, dir);
 	snprintf(outside, sizeof(outside), "%s/outside/%s", dir + 1, by_id);
 	assert_found(NULL);
@@ -293,7 +293,7 @@ static void test_links_stay_inside(void **state)
 	snprintf(outside, sizeof(outside), "%s/outside/id.debug", dir + 1);
 	assert_found(outside);
 
-	/* Fedora's files by build-id are links to the debug files by name. */
+	/* On Fedora, the files named by build-id are links to debug files named by program. */
 	shell_run(dir,
 		  "rm -rf root/usr/lib/debug/*; mkdir -p $(dirname root/%s) "
 		  "root/usr/lib/debug/usr/bin;"
@@ -303,7 +303,8 @@ static void test_links_stay_inside(void **state)
 	assert_found("usr/lib/debug/usr/bin/prog.debug");
 }
 
-/* A magic link of /proc leads to the file itself, wherever it is. Such a link is not followed. */
+/* A magic link of /proc leads to its file even if this is outside of the root. Such a link is not
+ * followed. */
 static void test_magic_links(void **state)
 {
 	_cleanup_close_ int fd = open_below("id.debug", O_RDONLY);
@@ -378,7 +379,7 @@ static void test_no_files(void **state)
 	close(fd);
 }
 
-/* A program is never its own debug file, whatever names it has. */
+/* A program is never its own debug file, not even by another of its names. */
 static void test_itself(void **state)
 {
 	const char *by_id = id_path("id");
@@ -486,8 +487,8 @@ static uint32_t crc_of_zeros(uint32_t crc, uint64_t len)
 	return (uint32_t)crc32(crc, zeros, (uInt)len);
 }
 
-/* Makes usr/bin/big: size bytes, those of crc.debug and then zeros. The program's .gnu_debuglink
- * names it and has its right CRC. */
+/* Makes usr/bin/big of this size: the bytes of crc.debug and then zeros. The program's
+ * .gnu_debuglink names this file and has its right CRC. */
 static void large_file(uint64_t size)
 {
 	_cleanup_free_ unsigned char *head = NULL;
@@ -506,7 +507,7 @@ static void large_file(uint64_t size)
 	shell_run(dir, "cp crc.debug root/usr/bin/big; truncate -s %lu root/usr/bin/big", size);
 }
 
-/* At most 1 GiB is read for a CRC, however large the file is that a program names. */
+/* At most 1 GiB is read for a CRC, even if the file that a program names is larger. */
 static void test_large_files(void **state)
 {
 	(void)state;
@@ -611,8 +612,8 @@ static unsigned char *read_whole(const char *name, size_t *ret_len)
 	return bytes;
 }
 
-/* Headers claim sizes of 512 GiB, and the sparse file is large enough for them. Under ASan, an
- * attempt to allocate so much memory ends the test. */
+/* Headers claim sizes of 512 GiB, and the sparse file is that large. Under ASan, an attempt to
+ * allocate so much memory ends the test. */
 static void test_huge_claims(void **state)
 {
 	const uint64_t huge = 1ull << 39;
@@ -679,7 +680,7 @@ static void mutate(const char *victim, const char *name, unsigned int rounds)
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			/* mostly where it matters: the header, notes, names and section headers */
+			/* mostly in the header, notes, names and section headers */
 			at = i % 4 == 0	  ? (x >> 16) % len
 			     : i % 4 == 1 ? (x >> 16) % 1024
 			     : i % 4 == 2 ? (x >> 16) % 64

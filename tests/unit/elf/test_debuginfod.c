@@ -97,8 +97,8 @@ static void test_server(void **state)
 	assert_int_equal(ask("stripped"), -ENOENT);
 }
 
-/* A server that accepts connections and never answers is waited for once. This test is the last,
- * because no server is asked after it. */
+/* memtrace waits only once for a server that accepts connections and never answers. This test is
+ * the last one, because after it no server is asked. */
 static void test_dead_server(void **state)
 {
 	struct sockaddr_in addr = {.sin_family = AF_INET,
@@ -121,7 +121,8 @@ static void test_dead_server(void **state)
 	start_ns = clock__now_ns(CLOCK_MONOTONIC);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(ask("stripped"), -ETIMEDOUT);
-	assert_true(clock__now_ns(CLOCK_MONOTONIC) - start_ns < 900000000); /* and not 5 s */
+	/* five waits would take 5 s */
+	assert_true(clock__now_ns(CLOCK_MONOTONIC) - start_ns < 900000000);
 	unsetenv("DEBUGINFOD_TIMEOUT");
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Functions as GCC makes them of CPython's PyObject_Free, in this program. */
+/* Functions of this program, with the instructions into which GCC compiles PyObject_Free. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -25,7 +25,7 @@ __asm__(".data\n.balign 8\n"
 		JUMPS("copied", "copied_table") JUMPS("copy1", "copied_table")
 			JUMPS("copy2", "copied_table") JUMPS("copy3", "copied_table")
 				JUMPS("copy4", "copied_table")
-	/* as with -fPIC, where the table is an exported symbol's */
+	/* as with -fPIC, if the table is an exported symbol */
 	FUNCTION("through_got", "mov table(%rip), %rax\nmov %rdi, %rsi\nmov 176(%rax), %rdi\n"
 				"jmp *208(%rax)\n")
 	/* without optimization */

@@ -24,7 +24,7 @@ static struct elf_image *open_file(const char *path)
 
 static struct functions functions;
 
-/* The table knows where a function begins, from each of its bytes. */
+/* The table finds the beginning of a function from the address of each of its bytes. */
 static int check_symbol(const struct elf_symbol *symbol, void *ctx)
 {
 	uint64_t start, end;
@@ -65,7 +65,7 @@ static void functions_are_found(void **state)
 static void unsound_tables_are_refused(void **state)
 {
 	static const char *const damage[] = {
-		/* the first entry: of another address */
+		/* the first entry has another address */
 		"\\x00\\x00\\x00\\x00\\x00\\x00\\x00\\x00",
 		"\\xff\\xff\\xff\\x7f", /* the number of entries */
 		"\\x02",		/* the version */

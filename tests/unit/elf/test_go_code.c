@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Small files like those of Go's link editor. The table follows the definition in Go's runtime; the
- * instructions are disassembled from programs of Go 1.19 and 1.23. tests/live checks that rows
- * like these lead through real stacks. */
+/* Small files like those of Go's linker. The table follows the definition in Go's runtime. The
+ * instructions come from programs of Go 1.19 and 1.23. tests/live checks that rows like these lead
+ * through real stacks. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -55,7 +55,7 @@ static const unsigned char go_123[] = {0x55, 0x48, 0x89, 0xe5, 0xe8, 0x7c, 0xff,
 
 struct draft {
 	unsigned char bytes[FILE_LEN];
-	bool is_pie; /* the table has no section of its own, is relocated */
+	bool is_pie; /* the table has no section of its own, and is relocated */
 	bool is_go;
 };
 
@@ -97,8 +97,8 @@ static void put_table(struct draft *draft, uint32_t magic)
 	put(draft, RELA + 40, TEXT, 8);
 }
 
-/* Writes a CIE and two functions of C: one before Go's code and one inside it. No link editor does
- * the latter. */
+/* Writes a CIE and two functions of C: one before Go's code, and one inside it, where no linker
+ * puts one. */
 static void put_eh_frame(struct draft *draft)
 {
 	static const unsigned char cie[] = {
@@ -140,7 +140,7 @@ static void put_elf(struct draft *draft)
 		{PT_LOAD, PF_R | PF_X, CODE, CODE, CODE, 0x1000, 0x1000, 0x1000},
 		{PT_LOAD, PF_R, TABLE, TABLE, TABLE, FILE_LEN - TABLE, FILE_LEN - TABLE, 0x1000},
 	};
-	/* a relocated table stands among other constants of its section */
+	/* a relocated table is among other constants of its section */
 	const Elf64_Shdr shdrs[6] = {
 		{0},
 		{draft->is_go ? 1 : 0, SHT_PROGBITS, SHF_ALLOC, 0x800, 0x800, 16, 0, 0, 8, 0},
@@ -241,8 +241,8 @@ static void versions(void **state)
 	}
 }
 
-/* A file that is not Go's, or whose Go table is unusable, has only the rows of .eh_frame.
- * Nothing is guessed. */
+/* A file that is not Go's, or whose Go table is invalid, has only the rows of .eh_frame. Nothing is
+ * guessed. */
 static void not_go(void **state)
 {
 	struct draft draft = {0};

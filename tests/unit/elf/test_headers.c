@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads headers of files made by hand in memory: sound ones, and ones that lie. */
+/* Reads headers of files made by hand in memory: valid headers, and false ones. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +124,8 @@ static void test_walks(void **state)
 	assert_true(elf_walk__next(&walk, &segment) && segment.p_type == PT_NOTE);
 	assert_false(elf_walk__next(&walk, &segment));
 
-	/* A table that the file's end cuts off ends there, also inside a header. */
+	/* A table that the file's end cuts off, maybe inside a header, ends with the last whole
+	 * header. */
 	assert_int_equal(read_cut(offsetof(struct file, shdrs[150]) + 10, &headers), 0);
 	assert_int_equal(count_sections(&headers), 149);
 	assert_int_equal(read_cut(offsetof(struct file, phdrs[1]) + 1, &headers), 0);
@@ -153,7 +154,7 @@ static void test_numbers(void **state)
 	struct elf_headers headers;
 
 	(void)state;
-	/* Numbers that do not fit in the header stand in the first section. */
+	/* Numbers that do not fit in the header are in the first section. */
 	make();
 	file.ehdr.e_shnum = 0;
 	file.ehdr.e_shstrndx = SHN_XINDEX;
@@ -234,7 +235,7 @@ static void test_build_id(void **state)
 	make();
 	assert_id(20);
 	file.shdrs[1].sh_type = SHT_PROGBITS;
-	assert_id(20); /* found by the segment */
+	assert_id(20); /* found through the segment */
 	file.phdrs[1].p_filesz--;
 	assert_id(0);
 	make();

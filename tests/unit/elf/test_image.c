@@ -75,7 +75,7 @@ static void test_libc(void **state)
 	elf_image__free(image);
 }
 
-/* Writes an ELF file of size bytes that holds nothing but these n program headers. */
+/* Writes an ELF file of size bytes that has only these n program headers. */
 static void write_loads(const char *path, const Elf64_Phdr *phdrs, size_t n, size_t size)
 {
 	Elf64_Ehdr header = {
@@ -232,7 +232,7 @@ static void test_refused(void **state)
 	file.ehdr.e_type = ET_CORE;
 	assert_crafted_refused(&file, "type 4");
 
-	/* The size of section 0 claims 2^31 sections. A reader that believed that would need
+	/* The size of section 0 claims 2^31 sections. A reader that believes this would need
 	 * gigabytes. */
 	file = craft();
 	file.ehdr.e_shnum = 0;

@@ -97,7 +97,8 @@ static void test_direct_callers_everywhere(void **state)
 	elf_image__free(image);
 }
 
-/* Loads of a pointer in each form, and across the border of two chunks; and what only looks so. */
+/* Finds loads of a pointer in each form, and across the border of two chunks, and ignores bytes
+ * that only look like loads. */
 static void test_loads(void **state)
 {
 	enum { SIZE = 1 << 20, SLOT = 0x900 };

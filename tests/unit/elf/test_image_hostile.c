@@ -55,7 +55,7 @@ static bool exercise(int fd, bool scan)
 	return true;
 }
 
-/* Copies libc into memory: it is the smallest real library that has everything in it. */
+/* Copies libc into memory. It is the smallest real library that has all kinds of sections. */
 static unsigned char *load_libc(size_t *ret_size)
 {
 	struct loaded libc = find_loaded("/libc.so.6");
@@ -105,7 +105,7 @@ static void test_truncated(void **state)
 	assert_seconds_since(&start, 60);
 }
 
-/* The file is cut short between opening and reading: reads are short, there is no SIGBUS. */
+/* The file is cut short after it was opened. Then reads are short, and there is no SIGBUS. */
 static void test_truncated_after_open(void **state)
 {
 	_cleanup_free_ unsigned char *data = NULL;
@@ -128,7 +128,7 @@ static void test_truncated_after_open(void **state)
 	elf_image__free(image);
 }
 
-/* Changes bytes that matter: the headers, the section headers, the tables that they point to. */
+/* Changes bytes of the headers, the section headers, and the tables to which these point. */
 static void test_mutated(void **state)
 {
 	enum { MUTATIONS = 2000, MAX_REGIONS = 128 };
@@ -179,7 +179,7 @@ static void test_mutated(void **state)
 		for (size_t i = 0; i < flips; i++)
 			assert_int_equal(pwrite(fd, data + off[i], 1, off[i]), 1);
 	}
-	assert_true(opened > MUTATIONS / 10); /* else nothing much was tested */
+	assert_true(opened > MUTATIONS / 10); /* else the test has tried too little */
 	assert_true(exercise(fd, true));
 	assert_seconds_since(&start, 60);
 }

@@ -156,7 +156,7 @@ static void assert_stays(const uint8_t *code, size_t len, const char *why)
 		assert_site(&site_, delta, true, false);                                           \
 	} while (0)
 
-/* Rule 1: which instructions a probe may pass over, and which not. */
+/* Rule 1: instructions that a probe may pass over, and others. */
 static void test_straight_path(void **state)
 {
 	(void)state;
@@ -169,7 +169,7 @@ static void test_straight_path(void **state)
 	MOVES(5, NOP5, PUSH_RBP, RET);
 	MOVES(4, 0x48, 0x83, 0x3f, 0x00, PUSH_RBP, RET); /* cmpq $0,(%rdi) */
 
-	/* The probe is put on the first conditional jump: no branch is passed over. */
+	/* The probe is on the first conditional jump, because no branch is passed over. */
 	MOVES(3, TEST_RDI, JE_OVER, PUSH_RBP, RET);
 	STAYS("no plain", 0xff, 0xe0, PUSH_RBP, RET);		  /* jmp *%rax */
 	STAYS("no plain", 0xff, 0xd0, PUSH_RBP, RET);		  /* call *%rax */
@@ -212,8 +212,8 @@ static void test_no_way_in_from_the_side(void **state)
 	STAYS("leads to +0x4", TEST_RDI, JE_OVER, RET, 0xeb, 0xfc);
 	/* The probed jump leads to itself. */
 	STAYS("leads to +0x3", TEST_RDI, 0x74, 0xfe);
-	/* These targets are allowed: one behind the probed instruction, the entry (that is one more
-	 * call, wherever the probe is), one before the entry. */
+	/* These targets are allowed: one behind the probed instruction; the entry (one more call,
+	 * wherever the probe is); one before the entry. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xfd);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf8);
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0xeb, 0xf0);
@@ -321,10 +321,10 @@ static void test_unknown_instructions(void **state)
 	(void)state;
 	MOVES(3, TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, RET);
 	STAYS("may lead to +0x3", TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, 0xeb, 0xe8, RET);
-	/* A decoder out of step may take the bytes of this immediate for a branch. */
+	/* A decoder with a wrong position may take the bytes of this immediate for a branch. */
 	STAYS("may lead to +0x3", TEST_RDI, JE_OVER, RET, UNKNOWN, FILLER, 0xb8, 0xeb, 0xe7, 0, 0,
 	      RET);
-	/* The same bytes without an unknown instruction: the decoder is in step, no branch. */
+	/* Without an unknown instruction the decoder's position is right: there is no branch. */
 	MOVES(3, TEST_RDI, JE_OVER, RET, 0x90, 0x90, 0x90, 0x90, 0x90, FILLER, 0xb8, 0xeb, 0xe7, 0,
 	      0, RET);
 	/* The linker's call of __tls_get_addr is known: data16 data16 rex.W call. */
@@ -364,9 +364,9 @@ static void test_nops(void **state)
 			 0);
 	assert_site(&site, 0, false, false);
 	MOVES(13, TEST_RDI, 0x66, 0x2e, 0x0f, 0x1f, 0x84, 0, 0, 0, 0, 0, PUSH_RBP, RET);
-	/* Not passed over: reserved nops, which may get a meaning (as bndldx and rdssp did), and
-	 * pause, which is no nop. */
-	/* why is not compared: newer decoders refuse what older ones take for nops */
+	/* Reserved nops are not passed over, because they may get a meaning (as bndldx and rdssp
+	 * did). Nor is pause, which is no nop. The text is not compared: newer decoders refuse some
+	 * bytes that older ones take for nops. */
 	STAYS("", TEST_RDI, 0xf3, 0x66, 0x90, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0x0f, 0x1a, 0x40, 0x00, PUSH_RBP, RET);
 	STAYS("", TEST_RDI, 0xf3, 0x0f, 0x1e, 0x29, PUSH_RBP, RET);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Tests all rules together on real and random functions: a checker and objdump must agree with each
+/* Tests all rules together on real and random functions. A checker and objdump must agree with each
  * site. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -85,8 +85,8 @@ static void mark_boundaries(const char *command, struct wanted *wanted, size_t n
 	assert_int_equal(pclose(pipe), 0);
 }
 
-/* Adds a piece to a random function. Most pieces are whole instructions, so that many functions
- * decode beyond their first bytes. Returns the bytes added. */
+/* Adds a few bytes to a random function. Most additions are whole instructions, so that many
+ * functions decode beyond their first bytes. Returns the number of bytes. */
 static size_t add_piece(uint8_t *code, size_t room)
 {
 	static const uint8_t pieces[][10] = {
@@ -173,8 +173,8 @@ static void test_random(void **state)
 		assert_true(size <= len);
 		assert_sound(code, size, &site);
 		if (n_moved < MAX_MOVED) {
-			/* Copy only the code up to the probe. Single-byte nops follow: they put
-			 * a disassembler in step again before the next case. */
+			/* Copy only the code up to the probe. Single-byte nops follow, so that
+			 * a disassembler's position is right again before the next case. */
 			memcpy(moved_code + n_moved * PITCH, code, site.delta);
 			wanted[n_moved].addr = n_moved * PITCH + site.delta;
 			n_moved++;
