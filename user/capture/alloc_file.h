@@ -47,7 +47,7 @@ struct alloc_offer {
 /* A name of an offered function. */
 struct alloc_alias {
 	uint16_t name;	/* number in the table of names; no meaning for the user's functions */
-	uint16_t offer; /* index */
+	uint16_t offer; /* index of the offer */
 	bool exported;	/* other files can use this name; else only the file itself can */
 };
 
