@@ -179,7 +179,7 @@ struct build {
 	uint64_t cpu_time_ns;
 	const char *not_traced; /* as in the profile */
 	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
-	uint64_t missed_runs; /* of BPF programs, for calls of any process */
+	uint64_t missed_runs; /* runs of BPF programs that were missed, for calls of any process */
 	uint64_t probes_withdrawn;
 };
 

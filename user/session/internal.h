@@ -91,7 +91,7 @@ struct session {
 	double held_cost_ns;		 /* what tracing had cost the machine by then */
 	uint64_t window_period_ns;	 /* 0: the default */
 	unsigned without;		 /* parts of the model of windows: session__leave_out() */
-	int timer_fd;			 /* for what is due next; -1: none */
+	int timer_fd;			 /* timer for what is due next; -1: none */
 	int beat_fd;			 /* for reporting that all is well; -1: none */
 	const struct alloc_extra *extra; /* functions that the user named */
 	size_t n_extra;
