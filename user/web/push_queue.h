@@ -13,7 +13,7 @@
 #define PUSH_REQUESTS	  1000	      /* requests in one queue */
 #define PUSH_BYTES	  (16u << 20) /* bytes of their bodies */
 #define PUSH_AT_ONCE	  4	      /* requests under way at a time, while the receiver answers */
-#define PUSH_ATTEMPTS	  10	      /* to send one request */
+#define PUSH_ATTEMPTS	  10	      /* attempts to send one request */
 #define PUSH_WAIT_S	  1.0	      /* after the first failure; doubled with each further one */
 #define PUSH_WAIT_MOST_S  60.0
 #define PUSH_ASKED_MOST_S 600.0 /* longest wait because of Retry-After */

@@ -67,7 +67,7 @@ struct site {
 	double begin_s;		   /* monotonic: when the server began */
 	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
 	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
-	struct deltas deltas;	   /* requests that wait */
+	struct deltas deltas;	   /* requests that wait for a new profile */
 	bool ask;		   /* somebody wants a round now */
 	/* What the tracer is to do with processes; oldest first. kind: FEED_ACTIVATE,
 	 * FEED_DEACTIVATE or FEED_FAVOUR. */
