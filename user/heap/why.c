@@ -104,19 +104,45 @@ static bool stale_ascend(const struct stale_word *list, size_t n)
 	return true;
 }
 
-static bool lost_ascend(const struct lost_block *list, size_t n)
+static bool is_same_block(const struct lost_block *a, const struct lost_block *b)
 {
-	for (size_t i = 1; i < n; i++)
-		if (list[i].addr <= list[i - 1].addr)
-			return false;
-	return true;
+	return a->addr == b->addr && a->size == b->size && a->content == b->content;
 }
 
-static bool is_sound(const struct received *r, size_t n_blocks)
+/* Does the list ascend, and agree with the sums? After the first scan, was each of its blocks on
+ * the list before? Without new verdicts, is it one that was asked for as before? */
+static bool is_lost_sound(const struct looking *l, const struct received *r)
+{
+	const struct why_sums *sums = &r->sums;
+	uint64_t bytes = 0, asked = 0, asked_bytes = 0;
+	size_t k = 0;
+
+	for (size_t i = 0; i < r->counts.lost; i++) {
+		const struct lost_block *block = &r->lost[i];
+
+		if (i && block->addr <= block[-1].addr)
+			return false;
+		bytes += block->size;
+		asked += block->asked;
+		asked_bytes += block->asked ? block->size : 0;
+		if (l->first)
+			continue;
+		while (k < l->lost.n && l->lost.list[k].addr < block->addr)
+			k++;
+		if (k == l->lost.n || !is_same_block(&l->lost.list[k], block) ||
+		    (!l->paths && l->lost.list[k].asked != block->asked))
+			return false;
+	}
+	return sums->lost == r->counts.lost && sums->lost_bytes == bytes &&
+	       (!l->paths ||
+		(sums->chosen[WHY_LOST] == asked && sums->chosen_bytes[WHY_LOST] == asked_bytes));
+}
+
+static bool is_sound(const struct looking *l, const struct received *r)
 {
 	const struct why_counts *counts = &r->counts;
 
-	if (counts->blocks != n_blocks || !lost_ascend(r->lost, counts->lost) ||
+	if (counts->blocks != (l->paths ? l->options->choice.n_addrs : 0) || !is_lost_sound(l, r) ||
 	    !values_ascend(r->late, counts->late) || !stale_ascend(r->stale, counts->stale))
 		return false;
 	for (size_t i = 0; i < counts->paths; i++)
@@ -235,7 +261,7 @@ static int receive(struct looking *l, struct stream *stream)
 	char more;
 	int err = read_all(stream, &r);
 
-	if (!err && !is_sound(&r, l->paths ? l->options->choice.n_addrs : 0))
+	if (!err && !is_sound(l, &r))
 		err = -ECHILD;
 	if (!err) /* the stream must end here; then the child's exit status counts */
 		err = stream__read(stream, &more, 1);

@@ -27,6 +27,8 @@ struct answer {
 	uint64_t beyond, unread_bytes;
 	int stopped;
 	int end; /* what scan__end() returns */
+	/* A lie: what the child writes before it is written. NULL: none. */
+	void (*lie)(struct why_sums *sums, struct lost_block *lost);
 };
 
 static struct {
@@ -70,6 +72,8 @@ static void write_answer(const struct why_work *work, const struct answer *a)
 			.addr = 16 * i, .size = 8, .verdict = is_lost ? WHY_LOST : WHY_HELD};
 	}
 	sums.lost = counts.lost;
+	if (a->lie)
+		a->lie(&sums, lost);
 	put(&sums, sizeof(sums), 1);
 	put(&counts, sizeof(counts), 1);
 	put(lost, sizeof(*lost), counts.lost);
@@ -238,6 +242,68 @@ static void test_what_one_scan_could_not_see(void **state)
 	why__clear(&why);
 }
 
+static void lie_of_blocks(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)lost;
+	sums->lost++;
+}
+
+static void lie_of_bytes(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)lost;
+	sums->lost_bytes = 1ULL << 60;
+}
+
+static void lie_of_verdicts(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)lost;
+	sums->chosen[WHY_LOST] += 5;
+}
+
+static void lie_of_order(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)sums;
+	lost[1].addr = lost[0].addr;
+}
+
+static void lie_of_size(struct why_sums *sums, struct lost_block *lost)
+{
+	sums->lost_bytes += 8;
+	lost[1].size += 8;
+}
+
+static void lie_of_content(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)sums;
+	lost[1].content++;
+}
+
+/* Else more blocks would be lost at last than the verdicts say. */
+static void lie_of_choice(struct why_sums *sums, struct lost_block *lost)
+{
+	(void)sums;
+	lost[1].asked = !lost[1].asked;
+}
+
+static void test_children_that_lie(void **state)
+{
+	void (*const first[])(struct why_sums *, struct lost_block *) = {
+		lie_of_blocks, lie_of_bytes, lie_of_verdicts, lie_of_order};
+	void (*const second[])(struct why_sums *, struct lost_block *) = {
+		lie_of_blocks, lie_of_bytes,   lie_of_order,
+		lie_of_size,   lie_of_content, lie_of_choice};
+	struct why why;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(first) / sizeof(first[0]); i++)
+		assert_int_equal(SEARCH(1, &why, {.mask = 7, .lie = first[i]}), -ECHILD);
+	for (size_t i = 0; i < sizeof(second) / sizeof(second[0]); i++)
+		assert_int_equal(SEARCH(1, &why, {.mask = 7}, {.mask = 7, .lie = second[i]}),
+				 -ECHILD);
+	/* a block that was not on the list before */
+	assert_int_equal(SEARCH(1, &why, {.mask = 7}, {.mask = 9}), -ECHILD);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -247,6 +313,7 @@ int main(void)
 		cmocka_unit_test(test_a_recheck_fails),
 		cmocka_unit_test(test_a_list_that_is_full),
 		cmocka_unit_test(test_what_one_scan_could_not_see),
+		cmocka_unit_test(test_children_that_lie),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

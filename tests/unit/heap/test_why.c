@@ -42,6 +42,7 @@ static void run(const struct why_choice *choice, const struct lost *before, bool
 				      .paths = last,
 				      .leaks = last};
 	FILE *out = tmpfile();
+	uint64_t n_asked = 0;
 
 	assert_non_null(out);
 	assert_int_equal(why__scan(&view, &work, out), 0);
@@ -60,6 +61,11 @@ static void run(const struct why_choice *choice, const struct lost *before, bool
 	read_some(out, answer.blocks, sizeof(answer.blocks[0]), answer.counts.blocks);
 	assert_int_equal(fgetc(out), EOF);
 	fclose(out);
+	if (!last || recheck)
+		return;
+	for (uint64_t i = 0; i < answer.counts.lost; i++) /* why.c checks that this is so */
+		n_asked += answer.lost[i].asked;
+	assert_int_equal(n_asked, answer.sums.chosen[WHY_LOST]);
 }
 
 static void scan(const struct why_choice *choice, const struct lost *before, bool last)
