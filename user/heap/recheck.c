@@ -16,7 +16,13 @@
 #define WORD	  sizeof(uint64_t)
 #define FILTER	  (1u << 20) /* bits; a power of two */
 #define LOW_ADDRS (1ULL << 32)
-#define LINKS	  32 /* bytes at the start of a free block in which glibc keeps links */
+
+/* Bytes at the start of a free block in which glibc keeps links: two, or four in a chunk that is
+ * large enough for the bins that are sorted by size. */
+#define LINKS	     16
+#define LARGE_LINKS  32
+#define LARGE_CHUNK  (1024 - WORD) /* usable bytes */
+#define CHUNK_HEADER 16
 
 struct checking {
 	struct image *image;
@@ -93,14 +99,18 @@ static int take_off(struct checking *c, uint32_t number)
 /* --- words --- */
 
 /* Is the word a link of glibc from one free chunk to another? Chunks begin 16 bytes before their
- * blocks, so such a link seems to lead to the last word of the preceding block. */
+ * blocks, so such a link seems to lead to the last word of the block before. */
 static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
 		    const struct block *holder, uint32_t number)
 {
 	const struct lost_block *candidate = &c->candidates.list[number];
+	struct block next;
 
-	return holder->span && holder->span->kind == SPAN_WALKED && at - holder->start < LINKS &&
-	       value == candidate->addr + candidate->size - WORD;
+	if (!holder->span || holder->span->kind != SPAN_WALKED ||
+	    at - holder->start >= (holder->size < LARGE_CHUNK ? LINKS : LARGE_LINKS) ||
+	    value != candidate->addr + candidate->size - WORD)
+		return false;
+	return blocks__find(c->blocks, value + CHUNK_HEADER, &next) && !next.in_use;
 }
 
 /* Handles a word at `at` in heap memory that points to a candidate. */
