@@ -72,14 +72,13 @@ static const char *why_they_end(const struct profile *profile)
 	static const struct {
 		const char *name, *words;
 	} reasons[] = {
-		{"stacks_end_no_mapping", "in code of no known file, as a JIT makes it"},
+		{"stacks_end_no_mapping", "in code of no known file, such as that of a JIT"},
 		{"stacks_end_no_table", "in a file whose unwind table is not loaded"},
 		{"stacks_end_no_rule", "in code without unwind information (.eh_frame)"},
 		{"stacks_end_bad_rule", "in code whose unwind information is not understood"},
 		{"stacks_end_unreadable", "where the stack could not be read"},
-		{"stacks_end_no_progress", "where unwinding came to no caller"},
-		{"stacks_end_frame_pointers",
-		 "where frame pointers end, and there is nothing else to go by"},
+		{"stacks_end_no_progress", "where unwinding found no caller"},
+		{"stacks_end_frame_pointers", "where the frame pointers end"},
 		{"stacks_truncated", "at the limit of frames"},
 	};
 	const char *words = NULL;
@@ -378,7 +377,7 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 			format_signed(growth->bytes_per_s - known->bytes_per_s - growth->regions,
 				      bytes));
 	if (profile__is_windowed(profile) && isfinite(growth->blocks_low))
-		sink__printf(sink, "; by its calls it has %.0f to %.0f blocks/s more",
+		sink__printf(sink, "; its calls show %.0f to %.0f more blocks/s",
 			     growth->blocks_low, growth->blocks_high);
 	sink__puts(sink, "\n");
 }
@@ -413,8 +412,8 @@ static void put_regions_head(const struct profile *profile, const struct estimat
 			     with_commas(profile->dropped, a));
 	if (profile->regions.followed_s > 0)
 		sink__printf(sink,
-			     "; INCOMPLETE: followed for the first %.1f s only, for so many calls "
-			     "were too dear to see (--max-overhead)",
+			     "; INCOMPLETE: followed for the first %.1f s only, because so many "
+			     "calls cost too much (--max-overhead)",
 			     profile->regions.followed_s);
 	if (profile->regions.earlier_gone_bytes > 0)
 		sink__printf(sink, "; %s of what was mapped before the run given back",

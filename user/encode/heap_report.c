@@ -85,7 +85,7 @@ static void put_memory(const struct heap_report *report, struct sink *sink)
 	sink__printf(sink, "%-34s %12s\n", "main thread's stack",
 		     bytes(census->memory[IMAGE_STACK].resident, a));
 	if (swapped)
-		sink__printf(sink, "%-34s %12s  swapped out, so not looked at\n", "swapped",
+		sink__printf(sink, "%-34s %12s  swapped out, so not read\n", "swapped",
 			     bytes(swapped, a));
 	if (report->unread)
 		sink__printf(sink,
@@ -358,7 +358,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 		sink__puts(
 			sink,
 			"Nothing can be told: too few blocks are known (a longer -d gives more), "
-			"or those of\nseveral functions are too much alike.\n");
+			"or blocks of\nseveral functions are too similar.\n");
 	if (o->n_rows)
 		sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
 			     "LOOK LIKE THOSE OF");
@@ -433,7 +433,7 @@ static void put_quality(const struct census *census, struct sink *sink)
 		sink__puts(sink, "jemalloc: blocks in thread caches look like blocks in use.\n");
 	if (census->stopped)
 		sink__printf(sink, "The scan ended early: %s\n",
-			     census->stopped == -EFBIG ? "there is too much memory to look at"
+			     census->stopped == -EFBIG ? "there is too much memory to read"
 						       : strerror((int)-census->stopped));
 }
 

@@ -161,8 +161,8 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 			     holder);
 	else if (!s->sure && !isfinite(s->low))
 		sink__puts(sink,
-			   "   To confirm: a longer run, looked at by itself, tells how sure its "
-			   "growth is.\n");
+			   "   To confirm: a longer run, judged alone, tells how sure its growth "
+			   "is.\n");
 	else if (!s->sure && error > 0 && times < LONGEST)
 		sink__printf(
 			sink,
@@ -387,7 +387,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 		sink__printf(
 			sink,
 			"What could have been missed: a stack that grows by %s/s or more is found "
-			"in 95 of 100 such looks, a slower one may not be. A longer run or a %s "
+			"in 95 of 100 such runs, a slower one may not be. A longer run or a %s "
 			"sees "
 			"slower ones.\n",
 			format_bytes(finding->least, rate),

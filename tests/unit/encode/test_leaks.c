@@ -79,7 +79,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 		"if it does not, look at cache.\n"
 		"What could have been missed: a stack that grows by 32.0 KiB/s or more is found in "
 		"95 of 100 "
-		"such looks, a slower one may not be. A longer run or a smaller interval (-i) sees "
+		"such runs, a slower one may not be. A longer run or a smaller interval (-i) sees "
 		"slower "
 		"ones.\n";
 	struct profile *profile = run_of_a_minute();
