@@ -126,8 +126,8 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 			*next++ = '\0';
 		rc = read_line(line, &option);
 		if (rc == -EINVAL) {
-			complain("%s:%d: that is no option with its value, as "
-				 "'listen = 127.0.0.1:9178' is",
+			complain("%s:%d: that is no option with its value, such as "
+				 "'listen = 127.0.0.1:9178'",
 				 path, number);
 			return EXIT_USAGE;
 		}

@@ -72,6 +72,6 @@ int name_raw(const char *path, struct profile *profile)
 	if (!rc)
 		rc = symbolizer__symbolize(symbolizer, profile, NULL, NULL);
 	if (rc)
-		complain("%s: cannot look for names: %s", path, strerror(-rc));
+		complain("%s: cannot search for names: %s", path, strerror(-rc));
 	return rc ? EXIT_FAILED : 0;
 }

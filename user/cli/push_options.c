@@ -97,7 +97,7 @@ TAKE_OPTION(label)
 			value);
 	if (!equals[1] || strlen(equals + 1) > MOST_NAME || !is_one_line(equals + 1))
 		return usage_error(command,
-				   "the value of '%s' is to have 1 to %d characters, on one line",
+				   "the value of '%s' must have 1 to %d characters, on one line",
 				   value, MOST_NAME);
 	return add(config, command, "label", value);
 }

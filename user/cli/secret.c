@@ -50,7 +50,7 @@ int secret__read_token(const char *command, const char *path, bool guarded, size
 		text[--len] = '\0';
 	if (len < least || strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 					"0123456789-._~+/=") != len) {
-		complain("%s: %s is to hold one bearer token: %zu or more letters, digits and "
+		complain("%s: %s must have one bearer token: %zu or more letters, digits and "
 			 "-._~+/=",
 			 command, path, least);
 		return EXIT_FAILED;

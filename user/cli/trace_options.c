@@ -592,7 +592,7 @@ void trace_config__say_missing(const struct trace_config *c, const struct sessio
 		for (size_t j = 0; j < n; j++)
 			found = found || probes[j].point->name == c->extra.list[i].symbol;
 		if (!found)
-			complain("no file %s is mapped (yet): %s is awaited there",
+			complain("no file %s is mapped yet: %s is probed when one is",
 				 c->extra.list[i].file, c->extra.list[i].symbol);
 	}
 }
