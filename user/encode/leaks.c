@@ -259,7 +259,8 @@ static int put_why(const struct site_why *why, struct sink *sink)
 	if (why->in_doubt) {
 		sink__puts(sink, "   In doubt: ");
 		put_count(why->in_doubt, why, sink);
-		sink__puts(sink, ": not reached in the last scan, but before.\n");
+		sink__puts(sink, ": not reached in the last full scan, but not "
+				 "surely lost.\n");
 	}
 	if (why->gone) {
 		sink__puts(sink, "   Not found: ");

@@ -104,8 +104,10 @@ static void put_asked(const struct why_report *r, struct sink *sink)
 		     BYTES(r->held_bytes + r->asked_lost_bytes + r->in_doubt_bytes),
 		     COUNT(r->held_blocks), COUNT(r->asked_lost_blocks));
 	if (r->in_doubt_blocks)
-		sink__printf(sink, ", %s in doubt (not reached in the last scan, but before)",
-			     COUNT(r->in_doubt_blocks));
+		sink__printf(
+			sink,
+			", %s in doubt (not reached in the last full scan, but not surely lost)",
+			COUNT(r->in_doubt_blocks));
 	sink__puts(sink, "\n");
 	if (r->missing)
 		sink__printf(sink, "At %s address%s there is no block in use.\n", COUNT(r->missing),

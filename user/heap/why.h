@@ -65,7 +65,8 @@ struct why_options {
 enum why_verdict {
 	WHY_HELD, /* a root leads to it */
 	WHY_LOST, /* no root led to it in any scan */
-	/* the last full scan did not reach it, but another scan found a pointer to it */
+	/* the last full scan did not reach it. Another scan found a pointer to it, or it has
+	 * changed, or the list of lost blocks had no room for it */
 	WHY_IN_DOUBT,
 	WHY_MISSING, /* no block in use is at the address */
 	WHY_VERDICTS

@@ -97,10 +97,11 @@ struct why_report {
 	uint64_t missing; /* addresses at which no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
-	uint64_t in_doubt_blocks, in_doubt_bytes; /* not reached in the last full scan, but another
-						   * scan found a pointer */
-	uint64_t followed;			  /* blocks whose paths are in rows */
-	struct why_row *rows;			  /* by blocks, descending; owned */
+	/* not reached in the last full scan; another scan found a pointer, or nothing can be called
+	 * lost */
+	uint64_t in_doubt_blocks, in_doubt_bytes;
+	uint64_t followed;    /* blocks whose paths are in rows */
+	struct why_row *rows; /* by blocks, descending; owned */
 	size_t n_rows;
 	struct heap_type *types; /* classes of blocks on the paths; owned */
 	size_t n_types;
@@ -123,8 +124,10 @@ struct site_holder {
 struct site_why {
 	uint64_t asked;
 	uint64_t held;
-	uint64_t lost;	   /* no pointer to them is left */
-	uint64_t in_doubt; /* reached by an earlier scan only; or nothing is called lost */
+	uint64_t lost; /* no pointer to them is left */
+	/* not reached in the last full scan; another scan found a pointer, or nothing can be called
+	 * lost */
+	uint64_t in_doubt;
 	uint64_t gone;	   /* freed meanwhile, or not in memory of the allocators that were read */
 	uint64_t followed; /* held blocks whose paths were followed: the most common paths are in
 			    * holders */

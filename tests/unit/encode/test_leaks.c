@@ -167,7 +167,7 @@ static void who_holds_the_blocks_is_told(void **state)
 	text = leaks(profile);
 	assert_has(text, "   Lost: 97 of 100 sampled blocks (97 %). No pointer to them is left.\n"
 			 "   In doubt: 2 of 100 sampled blocks (2 %): not reached in the last "
-			 "scan, but before.\n"
+			 "full scan, but not surely lost.\n"
 			 "   Not found: 1 of 100 sampled blocks (1 %), freed meanwhile or in "
 			 "memory of a pool.\n"
 			 "   To confirm: look at forget: who drops the last pointer to what is "

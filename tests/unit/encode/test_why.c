@@ -95,7 +95,7 @@ static void test_text(void **state)
 			 "unreached_once 1,200\n");
 	assert_has(text,
 		   "ASKED FOR: 2,067 blocks of 72 bytes, 145.3 KiB: 2,000 held, 66 lost, 1 in "
-		   "doubt");
+		   "doubt (not reached in the last full scan, but not surely lost)");
 	assert_has(text, "Shares are those of 4 blocks");
 	assert_has(text, " 75.0%        3  global cache? (leaky) +0x8 -> [168-byte block] +0x10 -> "
 			 "chain of [a::B, 72 bytes]\n");
