@@ -547,7 +547,7 @@ static int check(void *ctx)
 int cmd_agent(int argc, char **argv)
 {
 	struct command_line line = {argc, argv};
-	int status = check(&line); /* also carries out --help */
+	int status = check(&line); /* also handles --help */
 
 	return status ?: supervise(&(struct service){check, trace, &line});
 }

@@ -257,7 +257,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	struct error err = {};
 	int status;
 
-	fflush(stdout); /* it must come before what goes to stderr */
+	fflush(stdout); /* this output must come before that of stderr */
 	if (!list)
 		error__set(&err, -ENOMEM, "out of memory");
 	if (err.code || session__check_alone(pid, &err))
@@ -286,7 +286,7 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 	return status;
 }
 
-/* for --alloc, --free and --end */
+/* stores the value of --alloc, --free and --end */
 TAKE_OPTION(function)
 {
 	return add_alloc_option(config, command, row->name, value);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace diff: what has grown from one profile to another, and how sure that is. */
+/* memtrace diff: which stacks have grown from one profile to another, and how surely. */
 #include <getopt.h>
 #include <stdbool.h>
 #include <stddef.h>

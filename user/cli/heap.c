@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace heap: what lies in the heap of a process that runs, read from outside. */
+/* memtrace heap: the contents of a running process's heap, read from outside. */
 #include <errno.h>
 #include <getopt.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@
 #include "session/session.h"
 
 #define DEFAULT_TOP	10
-#define DEFAULT_TRACE_S 30.0 /* with --stacks */
+#define DEFAULT_TRACE_S 30.0 /* duration of tracing for --stacks */
 
 struct heap_config {
 	pid_t pid;
@@ -33,7 +33,7 @@ struct heap_config {
 	const struct format *format; /* format of stacks; NULL: tables, or JSON */
 	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
 
-	/* with --stacks */
+	/* the next fields are set with --stacks */
 	struct session *session;
 	const struct profile *profile;
 	struct known_block *known;

@@ -10,7 +10,7 @@
 
 struct push_option {
 	const char *name;  /* "pyroscope", "otlp", "tenant", "token", "label" */
-	const char *value; /* as it was given */
+	const char *value; /* the value as given */
 };
 
 /* All zero: nothing is sent. */

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace record: traces, then shows and writes what was found. */
+/* memtrace record: traces, then shows and writes the results. */
 #include <errno.h>
 #include <math.h>
 #include <poll.h>
@@ -451,8 +451,8 @@ static int begin(const struct record_config *c, struct launch *launch, struct er
 		return err->code;
 	nowait__begin();
 	rc = privileges__limit(PRIVILEGES_OPENING, &use, err) ?: privileges__begin_files(err);
-	/* This check comes before that of the files. A user who cannot trace would otherwise be
-	 * told of a file that only root may write. */
+	/* This check comes before that of the files. Otherwise a user who cannot trace would get a
+	 * message about a file that only root may write. */
 	if (!rc)
 		rc = session__check_machine(err);
 	if (rc)

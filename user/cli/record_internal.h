@@ -14,7 +14,7 @@
 #include "cli/trace_options.h"
 #include "session/session.h"
 
-/* A snapshot's file. */
+/* The file of a snapshot that was written. */
 struct written {
 	pid_t pid;
 	unsigned what; /* one of enum session_what */

@@ -75,7 +75,7 @@ TAKE_OPTION(parts)
 	return 0;
 }
 
-/* for --weight and --by */
+/* stores the value of --weight or --by */
 TAKE_OPTION(view)
 {
 	struct record_config *c = config;
@@ -256,7 +256,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		return usage_error("record",
 				   "--on-oom writes files and tables: memtrace report -f json "
 				   "makes JSON of such a file");
-	if (c->trace.on_oom && !c->trace.format_given) /* the format that tells of the death */
+	if (c->trace.on_oom && !c->trace.format_given) /* the format that stores the death */
 		for (size_t i = 0; i < N_FORMATS; i++)
 			c->trace.format[i] = !strcmp(formats[i].name, "pprof");
 	/* Hundreds of processes leave files only if the user asks for files. */

@@ -39,7 +39,7 @@ struct report_config {
 	bool younger;
 };
 
-/* Includes stacks with nothing live at the end: the file tells what they allocated. */
+/* Includes stacks with nothing live at the end, because the file has what they allocated. */
 static int encode_all_json(const struct profile *profile, struct sink *sink)
 {
 	return encode_json_with(profile, &(struct json_options){.all_stacks = true}, sink);
@@ -52,7 +52,7 @@ static const struct format json_format = {"json", encode_all_json, .extension = 
 /* Which locations match an expression, computed once for each location. */
 struct filter {
 	const struct report_config *config;
-	bool *focused, *ignored; /* by location */
+	bool *focused, *ignored; /* by location: whether it matches */
 	/* by site: the live bytes of all sites that are printed the same, as one stack */
 	double *bytes;
 };
@@ -469,7 +469,7 @@ TAKE_OPTION(format)
 				       value);
 }
 
-/* for --weight and --by */
+/* stores the value of --weight or --by */
 TAKE_OPTION(view)
 {
 	struct report_config *c = config;

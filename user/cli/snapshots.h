@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Snapshots are profiles written during the tracing. This decides when they are written, and under
- * what names. Only arithmetic. */
+/* Snapshots are profiles written during the tracing. These functions decide when snapshots are
+ * written, and their names. Only arithmetic. */
 #ifndef MEMTRACE_CLI_SNAPSHOTS_H
 #define MEMTRACE_CLI_SNAPSHOTS_H
 
@@ -11,9 +11,9 @@
 #define SNAPSHOT_RISE 1.05 /* a peak this many times the last one counts as new */
 
 struct snapshots {
-	double every_s;	      /* 0: not by time */
-	uint64_t every_bytes; /* 0: not by bytes allocated */
-	bool at_peaks;	      /* when live memory is higher than ever */
+	double every_s;	      /* seconds between snapshots; 0: not by time */
+	uint64_t every_bytes; /* allocated bytes between snapshots; 0: not by bytes */
+	bool at_peaks;	      /* a snapshot is due when live memory is higher than ever */
 	bool asked;	      /* a signal has asked for a snapshot now */
 	/* State. */
 	unsigned n;	    /* written so far */

@@ -32,8 +32,8 @@ struct supervisor {
 	int signal_fd, alive; /* alive: the pipe that the child writes to; -1: no child */
 	pid_t child, checker; /* 0: no such process */
 	double child_since_s, checker_since_s, start_at_s;
-	double alive_at_s; /* when the child last said that it is alive */
-	double kill_at_s;  /* when a child that was told to end is killed */
+	double alive_at_s; /* time at which the child last said that it is alive */
+	double kill_at_s;  /* time at which a child that should end is killed */
 	struct backoff backoff;
 	double watchdog_s, watchdog_at_s;
 	bool started; /* the child has said that it has started */

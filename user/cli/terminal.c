@@ -32,7 +32,7 @@ static SCREEN *screen;
  * believes it to be. */
 static struct {
 	int tty;    /* the original standard output */
-	int to;	    /* the same terminal, without blocking */
+	int to;	    /* descriptor of the same terminal that does not block */
 	int memory; /* a file in memory, which ncurses writes to */
 	char *left;
 	size_t n;

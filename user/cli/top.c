@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: shows what holds memory, while it changes. The session is the same as record's;
- * top_view makes the screen's text, terminal shows it. This file is the loop between them. */
+/* memtrace top: shows which stacks hold memory, while this changes. The session is the same as
+ * record's; top_view makes the screen's text, terminal shows it. This file is the loop between
+ * them. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>
@@ -398,7 +399,7 @@ int cmd_top(int argc, char **argv)
 	trace_config__say_missing(&config.trace, session);
 	go_on(&run, signal_fd, &waiting);
 	complain_to(NULL);
-	terminal__close(); /* at once: taking the probes out may take a while */
+	terminal__close(); /* closed at once, because the removal of the probes may last long */
 	session__stop(session);
 	session__detach(session);
 	return session__is_guarded(session) ? 0 : say_unguarded();

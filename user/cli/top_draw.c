@@ -43,7 +43,7 @@ void top_screen__clear(struct top_screen *screen)
 	*screen = (struct top_screen){};
 }
 
-/* The number of bytes that the first `columns` characters take. */
+/* The number of bytes of the first `columns` characters. */
 static size_t clip(const char *text, size_t columns)
 {
 	size_t i = 0;

@@ -70,7 +70,7 @@ struct top_view {
 	bool warning;
 	struct top_status status;
 	bool known;	  /* there was at least one update */
-	double elapsed_s; /* at the last update */
+	double elapsed_s; /* time of the last update, seconds after the start */
 	struct process *processes;
 	size_t n_processes;
 	struct marks marks, next_marks; /* rates are computed since marks */
@@ -81,7 +81,7 @@ struct top_view {
 	struct row *rows; /* rows of the list, sorted and filtered; owned */
 	size_t n_rows, selected, first;
 	size_t page;	   /* rows that the last drawing showed */
-	size_t text_first; /* if a text is shown instead of a list: its first line on the screen */
+	size_t text_first; /* first line on the screen of a text that is shown instead of a list */
 	size_t text_lines; /* lines of that text at the last drawing */
 };
 

@@ -55,7 +55,7 @@ struct top_line {
 };
 
 struct top_screen {
-	struct top_line *lines; /* as many as the height */
+	struct top_line *lines; /* the lines, as many as the screen has */
 	size_t n;
 };
 

@@ -175,7 +175,7 @@ TAKE_OPTION(pids)
 	return parse_pids(command, value, config);
 }
 
-/* for --all, --follow, --comm, --exe, --user, --cgroup, --container */
+/* stores the value of --all, --follow, --comm, --exe, --user, --cgroup or --container */
 TAKE_OPTION(selection)
 {
 	struct trace_config *c = config;
@@ -232,7 +232,7 @@ TAKE_OPTION(probe_kind)
 	return parse_probe_kind(command, value, &c->capture.kind);
 }
 
-/* for --alloc, --free, --end */
+/* stores the value of --alloc, --free or --end */
 TAKE_OPTION(function)
 {
 	struct trace_config *c = config;

@@ -20,7 +20,7 @@ struct trace_config {
 	pid_t pids[MAX_PIDS];
 	size_t n_pids;
 	struct selection_config selection;
-	double duration_s; /* 0: until told to end, or until the targets end */
+	double duration_s; /* 0: until a signal, or until the targets end */
 	unsigned what;	   /* bits of enum session_what */
 	enum session_region_place region_place;
 	double max_overhead;	    /* share in windows; 0: no limit */
@@ -63,7 +63,8 @@ struct session_options trace_config__session_options(const struct trace_config *
  * file is not mapped yet, and says if there are no return probes. */
 void trace_config__say_missing(const struct trace_config *config, const struct session *session);
 
-/* Complains of functions that could not be probed, except the first *told. Updates *told. */
+/* Complains of functions that could not be probed, except the first *told ones, which were reported
+ * before. Updates *told. */
 void say_refused(const struct session *session, size_t *told);
 
 /* If memtrace is held up, probes are withdrawn for a time. n: how many such times were reported;

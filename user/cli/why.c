@@ -18,9 +18,9 @@
 #include "session/privileges.h"
 #include "session/session.h"
 
-#define STATUS_LOST	  3 /* with --exit-code */
+#define STATUS_LOST	  3 /* exit status with --exit-code */
 #define DEFAULT_FREEZE_MS 500
-#define DEFAULT_TRACE_S	  15.0 /* with --stack */
+#define DEFAULT_TRACE_S	  15.0 /* duration of tracing for --stack */
 
 struct why_config {
 	pid_t pid;

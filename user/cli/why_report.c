@@ -14,7 +14,8 @@
 #include "proc/process.h"
 #include "symbolize/variables.h"
 
-#define MOST_DOUBT_PCT 2.0 /* of the heap's bytes; with more doubt nothing is called lost */
+/* per cent of the heap's bytes; with more doubt nothing is called lost */
+#define MOST_DOUBT_PCT 2.0
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: what the readers of all formats share. */
+/* Private to the room: functions that the readers of all formats share. */
 #ifndef MEMTRACE_DECODE_INTERNAL_H
 #define MEMTRACE_DECODE_INTERNAL_H
 
@@ -25,7 +25,7 @@ struct decode_limits {
 	uint64_t locations; /* distinct addresses in stacks */
 	uint64_t frames;    /* frames of all distinct stacks together */
 	uint64_t bytes;	    /* memory of the profile, with the allocator's overhead */
-	/* of all stacks written out in full, with inlined functions */
+	/* frames and bytes of all stacks written out in full, with inlined functions */
 	uint64_t written_frames, written_bytes;
 };
 
@@ -79,7 +79,7 @@ struct making {
 	uint64_t n_frames, n_held, n_bytes;
 	struct {
 		double objects, bytes, samples, sampled_bytes, alloc_objects, alloc_bytes;
-	} sums; /* of all stacks */
+	} sums; /* over all stacks */
 };
 
 void making__clear(struct making *making);
@@ -91,8 +91,8 @@ int making__refuse(struct making *making, const char *static_why);
  * survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
 int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
 
-/* Adds to a site's live memory, and to what it allocated. 0; -EFBIG: all stacks together have more
- * than MAX_VALUE, or a value is negative or NaN. */
+/* Adds to a site's live and allocated memory. 0; -EFBIG: all stacks together have more than
+ * MAX_VALUE, or a value is negative or NaN. */
 int making__add(struct making *making, size_t site, const struct estimate *live,
 		double alloc_objects, double alloc_bytes);
 

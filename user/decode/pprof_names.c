@@ -20,7 +20,7 @@ struct names {
 	size_t n_lines;		    /* lines of locations read so far */
 };
 
-/* Why a frame has no name. In memtrace's files the system name of its function tells the reason. */
+/* Why a frame has no name. In memtrace's files the system name of its function is the reason. */
 static enum unresolved_reason reason_of(const struct pprof_file *file, uint64_t system_name)
 {
 	for (int i = UNRESOLVED_NAMED + 1; i < UNRESOLVED_MAX; i++) {

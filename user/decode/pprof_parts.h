@@ -103,8 +103,8 @@ struct pprof_mapping {
 
 struct pprof_location {
 	uint64_t mapping; /* index + 1; 0: none */
-	uint64_t address; /* as the file has it */
-	uint64_t addr;	  /* as the profile has it: unique */
+	uint64_t address; /* address in the file */
+	uint64_t addr;	  /* address in the profile: unique */
 	struct bytes message;
 };
 
@@ -133,7 +133,7 @@ int pprof_samples__read(const struct pprof_file *file, const struct pprof_places
 /* Reads memtrace's own fields of the profile. */
 int pprof_own__read(const struct pprof_file *file);
 
-/* Reads SAMPLE_OWN_REMAINDERS: what rounding took from the values of a sample. */
+/* Reads SAMPLE_OWN_REMAINDERS: the rounding errors of the values of a sample. */
 int pprof_own__read_remainders(const struct pprof_file *file, struct field *field,
 			       double ret[OWN_REMAINDERS]);
 

@@ -15,7 +15,7 @@ enum label_kind {
 	KIND_TID,
 	KIND_PID,
 	KIND_COMM,
-	KIND_INCOMPLETE, /* from here on memtrace's own */
+	KIND_INCOMPLETE, /* the kinds from here on are memtrace's own */
 	KIND_TRUNCATED,
 	KIND_ALLOCATORS_OWN,
 	KIND_LARGEST,
@@ -63,7 +63,7 @@ struct samples {
 	int64_t values[PPROF_MAX_TYPES];
 	size_t n_values;
 	struct labels labels;
-	double remainders[OWN_REMAINDERS]; /* what rounding took from the values, in their units */
+	double remainders[OWN_REMAINDERS]; /* rounding errors of the values, in their units */
 	struct pprof_own_stack own;
 };
 

@@ -18,8 +18,8 @@ struct bytes {
 struct field {
 	uint32_t number; /* the field's number; 0: its type occurs in no field of pprof */
 	bool is_bytes;
-	uint64_t value;	    /* if not is_bytes */
-	struct bytes bytes; /* if is_bytes */
+	uint64_t value;	    /* the number, if not is_bytes */
+	struct bytes bytes; /* the bytes, if is_bytes */
 	const uint8_t *at;  /* where the field begins in the input */
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The tree of callers. Stacks, leaf first, are sorted as sequences of names. Stacks that begin with
- * the same frames stand together, so every node of the tree is a range of stacks. */
+ * the same frames are neighbours, so every node of the tree is a range of stacks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -208,7 +208,7 @@ static int put_rows(const struct diff *diff, const struct table_options *options
 	return sink->error;
 }
 
-/* Puts what can be concluded from the rows. */
+/* Puts the conclusions from the rows. */
 static void put_summary(const struct diff *diff, struct sink *sink)
 {
 	size_t chance = 0;

@@ -48,13 +48,13 @@ int encode_collapsed(const struct profile *profile, struct sink *sink);
  * written. Strings are made printable. */
 int encode_pprof(const struct profile *profile, struct sink *sink);
 
-/* --- what is pushed to collectors of profiles --- */
+/* --- profiles that are pushed to collectors --- */
 
 #define STANDARD_VALUES 4 /* alloc_objects, alloc_space, inuse_objects, inuse_space */
 
 /* The part of a run that a pushed profile covers. */
 struct encode_interval {
-	uint64_t from_ns, until_ns; /* by the wall clock */
+	uint64_t from_ns, until_ns; /* begin and end of the interval, by the wall clock */
 	/* By site: the objects and bytes allocated in the interval. NULL: not known, so 0 is
 	 * written. */
 	const double (*allocated)[2];
@@ -125,11 +125,12 @@ struct table_options {
 	 * (profile/view.h). */
 	enum profile_weight weight;
 	bool churn; /* rows show allocation per second and lifetime instead of live memory */
-	bool tree;  /* in place of rows: functions that hold memory, and below each its callers */
+	bool tree;  /* a tree instead of rows: functions that hold memory, and below each its
+		     * callers */
 	/* Stacks begin at the leaf, and all frames but the allocator's are named. Otherwise they
 	 * begin with the program's own code (encode/where.h). Neither changes a figure. */
 	bool show_runtime;
-	double min_share_pct; /* of live bytes; callers below it share one line; 0 = 1 */
+	double min_share_pct; /* share of live bytes; smaller callers share one line; 0 = 1 */
 };
 
 /* Which threads allocated, which freed whose memory, and which own the memory that is left. Threads
@@ -145,8 +146,8 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 		 struct sink *sink);
 
 /* For each stack: the age of its objects when they were freed, and the age of those still live. For
- * a windowed run, survival gives the ages. Rows descend by objects allocated per second: with short
- * lives, calls are what costs. */
+ * a windowed run, survival gives the ages. Rows descend by objects allocated per second, because
+ * calls are the cost of short-lived objects. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
@@ -155,7 +156,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
  * process (profile/contradictions.h); files written; losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS
  * and SHARE (with leaks, LIVE) are left out, and a line says so. If the profile comes from a file
- * that does not say how it was made, the head line says what is known. */
+ * that does not say how it was made, the head line has only the known facts. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
@@ -166,14 +167,14 @@ int encode_fastest(const struct profile *profile, const struct table_options *op
 		   struct sink *sink);
 
 /* During a run: one line (without a newline) about a process. It says how long and how the process
- * has been traced, and then what encode_fastest() does. */
+ * has been traced. The text of encode_fastest() follows. */
 int encode_leader(const struct profile *profile, const struct table_options *options,
 		  struct sink *sink);
 
 /* For people: live memory by component (profile/modules.h), indented like the tree of components,
  * and the remainder that no rule claims; with growth where it is known. Top components and the
- * remainder add up to the profile. If alone is set, the first lines of encode_table() stand above
- * the components, and losses that are not zero stand below them. All names are printed with control
+ * remainder add up to the profile. If alone is set, the first lines of encode_table() are put above
+ * the components, and losses that are not zero below them. All names are printed with control
  * characters replaced. */
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
@@ -209,18 +210,18 @@ struct process_table_options {
  * process, ended processes last; sums; the cost of memtrace itself; the losses of all processes by
  * name.
  *
- * LIVE is what a process allocated during the run and has not freed. GROWTH/s is LIVE divided by
- * the length of the run, because all LIVE memory was allocated during the run. The length is the
- * longest duration_s. (A process that began later held nothing before.) The interval is LIVE's,
- * divided by the same length. For a process traced in windows LIVE is estimated, and GROWTH/s is
- * the growth of its stacks (profile/growth.h). Memory from before the run that the process freed is
- * not subtracted, because it is not seen. If no live block was sampled, the interval ends at
- * -ln(0.025) R. If more memory were live, at least one of its blocks would have been sampled with a
- * probability of 97.5 %. ">=" means that samples were dropped. PEAK is the most that the process
- * held; "-": not known, as in windows. The column PEAK is present if some process held more than it
- * does at its end. RSS is the resident memory at the end, CHANGE its change over the run. TOP SITE
- * is the function that holds most. Ended processes are ordered by their peak. Sums cover the
- * processes that still exist; their RSS counts shared pages once for each process.
+ * LIVE is memory that a process allocated during the run and has not freed. GROWTH/s is LIVE
+ * divided by the length of the run, because all LIVE memory was allocated during the run. The
+ * length is the longest duration_s. (A process that began later held nothing before.) The interval
+ * is LIVE's, divided by the same length. For a process traced in windows LIVE is estimated, and
+ * GROWTH/s is the growth of its stacks (profile/growth.h). Memory from before the run that the
+ * process freed is not subtracted, because it is not seen. If no live block was sampled, the
+ * interval ends at -ln(0.025) R. If more memory were live, at least one of its blocks would have
+ * been sampled with a probability of 97.5 %. ">=" means that samples were dropped. PEAK is the most
+ * that the process held; "-": not known, as in windows. The column PEAK is present if some process
+ * held more than it does at its end. RSS is the resident memory at the end, CHANGE its change over
+ * the run. TOP SITE is the function that holds most. Ended processes are ordered by their peak.
+ * Sums cover the processes that still exist; their RSS counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */
@@ -272,9 +273,9 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 /* JSON of replicas, as encode_json() writes it. */
 int encode_replicas_json(const struct replicas *replicas, struct sink *sink);
 
-/* For people: does the process leak, and where? Stacks are ranked by evidence. Each has a sentence
- * with its numbers and what would confirm the leak. The end says what could not have been seen.
- * -EINVAL: the profile or diff is refused (leaks__refusal()). */
+/* For people: does the process leak, and where? Stacks are ranked by evidence. Each has sentences
+ * with its numbers and with a way to confirm the leak. The end says which leaks could not have been
+ * seen. -EINVAL: the profile or diff is refused (leaks__refusal()). */
 int encode_leaks(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,

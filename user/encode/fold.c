@@ -11,7 +11,7 @@
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define HASH_LEN      19     /* "::h" and 16 digits */
-#define ARGUMENTS     "<..>" /* in place of template and generic arguments */
+#define ARGUMENTS     "<..>" /* replaces template and generic arguments */
 
 /* The text written so far. It is never longer than the name plus two bytes for each '<'. */
 struct folded {
@@ -178,7 +178,7 @@ static void put_path(struct folded *to, const char *name, const char *end)
 {
 	static const char *const inlined[] = {
 		"__cxx11::", "__1::", "__ndk1::", "_V2::", "__cxx1998::", "__debug::"};
-	size_t path = to->len; /* where it begins */
+	size_t path = to->len; /* where the path begins */
 	const char *close;
 
 	while (name < end) {

@@ -19,7 +19,7 @@ struct grid {
 	size_t n_columns;
 	char **cells; /* row by row; owned */
 	size_t n;
-	int *width; /* of each column, set by grid__fit(); 0: left out */
+	int *width; /* width of each column, set by grid__fit(); 0: the column is left out */
 	int error;  /* 0, or -ENOMEM from the first failure on */
 };
 

@@ -15,7 +15,7 @@
 #include "profile/windowed.h"
 
 #define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
-#define MOST_BROKEN_PCT 50  /* of the stacks; if fewer are complete, a line warns */
+#define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
 
 double cpu_cores(const struct profile *profile)
 {
@@ -36,8 +36,8 @@ void format_cost_cell(const struct profile *profile, char buf[32])
 		snprintf(buf, 32, "%.1f%%", profile->overhead_pct);
 }
 
-/* Puts the cost of tracing. If a process is mostly idle, a share of its own CPU time does not tell
- * how much the cost matters. */
+/* Puts the cost of tracing. If a process is mostly idle, the cost is also put as a share of a core,
+ * because a share of its own CPU time does not show how much the cost matters. */
 static void put_cost(const struct profile *profile, struct sink *sink)
 {
 	char cost[32];

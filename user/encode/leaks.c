@@ -37,7 +37,7 @@
 #define NEARLY_ALL 0.8
 #define LONGEST	   60 /* no run longer than this many times the present one is advised */
 #define LEAST_RATE 1  /* byte per second: less does not count as growth */
-#define MUCH_PCT   20 /* of CPU time: the limit that is advised */
+#define MUCH_PCT   20 /* per cent of CPU time: the limit that is advised */
 /* bytes per second; from this on, the growth of a process is always mentioned */
 #define GROWS (16 << 10)
 
@@ -47,7 +47,7 @@ struct suspect {
 	const struct profile_site *site;
 	double rate, low, high; /* bytes per second */
 	double live;
-	size_t index; /* in the given order */
+	size_t index; /* index in the given order */
 	bool sure;
 	/* The next four fields are known. young is the share of the memory allocated more than
 	 * young_s ago that is still live; old and old_s likewise. */
@@ -357,7 +357,7 @@ static void put_verdict(const struct finding *finding, struct sink *sink)
 		sink__puts(sink, ": no stack surely grows, nothing is seen to leak\n");
 }
 
-/* Puts the stacks that surely grow, or some that may grow, and what could have been missed. */
+/* Puts the stacks that surely grow, or some that may grow, and how fast a missed leak could be. */
 static int put_suspects(const struct finding *finding, const struct table_options *options,
 			struct sink *sink)
 {

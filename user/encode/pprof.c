@@ -300,7 +300,7 @@ static void put_sites(struct pprof *p)
 			put_site(p, &profile->sites[i]);
 }
 
-/* --- what samples refer to --- */
+/* --- mappings, locations and functions --- */
 
 /* The path as the kernel shows it. */
 static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapping)
@@ -433,7 +433,7 @@ static void put_functions(struct pprof *p)
 	}
 }
 
-/* --- what is said of the whole --- */
+/* --- fields of the profile as a whole --- */
 
 static void put_comment(struct pprof *p, const char *fmt, ...)
 	__attribute__((format(printf, 2, 3)));

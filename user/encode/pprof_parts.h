@@ -81,7 +81,7 @@ uint64_t pprof__string(struct pprof *p, const char *text);
 
 /* --- pprof_own: memtrace's own fields --- */
 
-/* Adds to p->message what rounding took from a sample's values; written[] is the rounded values.
+/* Adds the rounding errors of a sample's values to p->message; written[] is the rounded values.
  * True: something was added. */
 bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
 			       const uint64_t written[OWN_REMAINDERS]);

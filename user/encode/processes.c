@@ -58,7 +58,7 @@ struct row {
 struct sum {
 	size_t n, untraced; /* number of processes, and how many of them are not traced */
 	struct estimate live;
-	bool unbounded;		     /* one of them may hold any number of bytes */
+	bool unbounded;		     /* one of the processes may hold any number of bytes */
 	bool allocated;		     /* something was allocated during the run */
 	bool lower, upper, windowed; /* lower, upper: live is a bound */
 	double growth;		     /* bytes per second */
@@ -72,7 +72,7 @@ struct process {
 	/* the larger of peak and live, bytes; 0 unless run.peaks */
 	double held_most;
 	double growth; /* bytes per second */
-	size_t index;  /* in the given order */
+	size_t index;  /* index in the given order */
 };
 
 /* What holds for all processes. */
@@ -83,9 +83,9 @@ struct run {
 	uint64_t asked_interval_bytes; /* 0: the same */
 	bool exact;
 	bool peaks;		   /* some process's peak is known and above its live bytes */
-	struct process *processes; /* in the order of the table */
+	struct process *processes; /* processes in the order of the table */
 	size_t n;
-	bool hidden[N_COLUMNS]; /* to save room, or because the column is empty */
+	bool hidden[N_COLUMNS]; /* columns hidden to save room, or because they are empty */
 };
 
 /* Is GROWTH/s the estimated growth of the stacks? Otherwise it is LIVE divided by the time. */

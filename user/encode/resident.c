@@ -135,7 +135,7 @@ static void format_row(const struct resident *r, const struct resident_row *row,
 /* Columns are as wide as their widest cell. */
 struct widths {
 	int resident, interval, anonymous, swap;
-	size_t room; /* for the row's text */
+	size_t room; /* columns for the row's text */
 };
 
 static void widen(int *width, const char *cell)

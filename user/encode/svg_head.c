@@ -264,7 +264,7 @@ static int put_losses(FILE *out, const struct profile *profile, const char *whos
 		return -ENOMEM;
 	if (!len)
 		return 0;
-	text[len - 1] = '\0'; /* its newline */
+	text[len - 1] = '\0'; /* removes the newline */
 	printable = text_printable(text);
 	if (!printable)
 		return -ENOMEM;

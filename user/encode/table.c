@@ -375,7 +375,7 @@ static int put_files(const struct profile *profile, struct sink *sink)
 	size_t n = profile->n_snapshots;
 	int rc = 0;
 
-	/* only the first and the last: there may be thousands */
+	/* names only the first and the last file, because there may be thousands */
 	if (n)
 		rc = put_path(profile, 0, "snapshots: ", sink);
 	if (n > 1 && !rc)

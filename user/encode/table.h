@@ -26,7 +26,8 @@ struct group {
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
 	double alloc_variance, alloc_common; /* as in struct profile_site */
 	struct site_life life;
-	const struct site_why *why; /* of one of the sites; NULL: no site has it */
+	const struct site_why *why; /* who holds the blocks of one of the sites; NULL: known of
+				     * none */
 };
 
 /* Which sites are grouped, and how the groups are sorted. */

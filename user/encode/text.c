@@ -12,9 +12,9 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-/* of a core; if a process uses less, its limit may be a share of a core (pace/windows.h) */
+/* share of a core; if a process uses less, its limit may be a share of a core (pace/windows.h) */
 #define LITTLE_CPU 0.5
-#define DEAR_PCT   1 /* of CPU time; a lower cost stays a share of CPU time */
+#define DEAR_PCT   1 /* per cent of CPU time; a lower cost is not put as a share of a core */
 
 size_t utf8_next(const char *text, uint32_t *ret_code)
 {
@@ -200,7 +200,7 @@ uint32_t first_frame(const struct profile *profile, const struct profile_site *s
 	 * frames. */
 	while (n && profile__location(profile, site, n - 1)->note)
 		n--;
-	/* for faults, the leaf touches the memory and tells who holds it */
+	/* for faults, the leaf touches the memory, so the leaf holds it */
 	if (profile->leaf_holds || profile__is_faults(profile))
 		return 0;
 	do {

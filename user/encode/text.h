@@ -26,7 +26,7 @@ char *text_printable(const char *text);
  * NULL: no memory. */
 char *text_profile_name(const struct profile *profile);
 
-/* Columns that a printable text takes, one per character. */
+/* The number of columns of a printable text, one per character. */
 size_t text_columns(const char *text);
 
 /* A copy of a printable name in at most max (>= 2) columns. Template arguments are cut first, then
@@ -44,10 +44,11 @@ struct frame_walk {
 	const struct profile *profile;
 	const struct profile_site *site;
 	const struct frame_slots *slots;
-	size_t slot;			   /* of the frame returned last; set only with slots */
+	size_t slot;			   /* slot of the frame returned last; set only with
+					    * slots */
 	uint32_t location;		   /* the next frame's index in site->locations */
 	size_t index;			   /* index of the next frame in that location */
-	const struct profile_frame *frame; /* returned last; NULL: not symbolized */
+	const struct profile_frame *frame; /* the frame returned last; NULL: not symbolized */
 	char buf[24];
 };
 
@@ -77,7 +78,7 @@ void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink);
 /* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
 const char *format_change(double bytes, char *buf);
 
-#define CELL_SIZE 64 /* of a buffer that has room for any figure */
+#define CELL_SIZE 64 /* size of a buffer that has room for any figure */
 
 /* "+3.1 to +8.9 MiB": both ends in the unit of the larger; "" if an end is not finite or there is
  * no range. */

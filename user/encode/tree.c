@@ -87,7 +87,7 @@ static enum frame_kind kind_of(const struct profile *profile, const char *path, 
 		return FRAME_KERNEL;
 	if (!*path || *path == '[')
 		return FRAME_ANONYMOUS;
-	/* A profile that was read from a file may not know what its program was. */
+	/* A profile that was read from a file may not name its program. */
 	if (profile->exe && *profile->exe)
 		return strcmp(path, profile->exe) ? FRAME_LIBRARY : FRAME_PROGRAM;
 	return strstr(base_name(path), ".so") ? FRAME_LIBRARY : FRAME_PROGRAM;
@@ -200,7 +200,7 @@ static uint32_t *put_row(const struct builder *b, int p, const struct profile *p
 {
 	uint32_t i = site->n_locations;
 
-	/* the note of a view (profile/view.h) stands above the notes about the stack */
+	/* the note of a view (profile/view.h) is above the notes about the stack */
 	if (i && profile__location(profile, site, i - 1)->note)
 		*to++ = b->numbers[b->first[p][site->locations[--i]]];
 	if (site->allocators_own)

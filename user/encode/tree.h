@@ -18,7 +18,7 @@ enum frame_kind {
 	/* an allocation function, or a frame between it and the function that holds the memory */
 	FRAME_ALLOCATOR,
 	FRAME_KERNEL,	 /* code that the kernel maps into each process: [vdso] */
-	FRAME_ANONYMOUS, /* in no file: JIT code, or nothing is mapped there */
+	FRAME_ANONYMOUS, /* code in no file: JIT code, or nothing is mapped there */
 	FRAME_NOTE,	 /* not code, but a note about the stacks above it */
 	FRAME_KINDS
 };
@@ -50,7 +50,7 @@ struct tree {
 	size_t n;
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
-	uint32_t depth; /* of the deepest node */
+	uint32_t depth; /* depth of the deepest node */
 	/* a node is folded if its share of all bytes is smaller, in the older profile as well */
 	double min_share;
 	size_t gone_stacks; /* number of stacks that only the older profile has, and their bytes */

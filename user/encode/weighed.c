@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Stacks sorted by another weight than live bytes: bytes allocated, bytes held at the peak, or
- * churn. (Churn is how much a stack allocates and how long the memory lives.) Live bytes stand
+ * churn. (Churn is how much a stack allocates and how long the memory lives.) Live bytes are shown
  * beside the weight. */
 #include <errno.h>
 #include <math.h>
@@ -25,8 +25,8 @@ struct weighed {
 	struct estimate amount; /* .bytes is the weight, in the unit of the weight */
 };
 
-/* Makes an estimate of `bytes`, which are a part of what the group's stacks allocated. In a
- * windowed run its error is the same part of the group's error. */
+/* Makes an estimate of `bytes`, which are a part of the allocated bytes of the group. In a windowed
+ * run its error is the same part of the group's error. */
 static struct estimate part_allocated(const struct profile *profile, const struct group *g,
 				      double bytes)
 {

@@ -26,7 +26,7 @@ struct story_frame {
 	enum frame_owner owner; /* FRAME_OWN: counts as own */
 };
 
-/* The frames of one stack that tell its story, leaf first. */
+/* The frames of one stack that are shown, leaf first. */
 struct story {
 	struct story_frame *frames;
 	size_t n;
@@ -215,8 +215,8 @@ static bool is_nameless(const struct story_frame *frame)
 	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);
 }
 
-/* If more than `most` frames of a kind stand in a row, keeps the first and replaces the others by
- * their number: "(8 of the runtime)", or "(8 of libraries)" if one of these is a library's. */
+/* If more than `most` frames of a kind follow each other, keeps the first and replaces the others
+ * by their number: "(8 of the runtime)", or "(8 of libraries)" if one of these is a library's. */
 static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct story_frame *),
 			    size_t most, const char *kind)
 {
@@ -242,7 +242,7 @@ static int story__fold_runs(struct story *story, bool (*is_of_kind)(const struct
 		frames[kept] = (struct story_frame){NULL, 1, FRAME_OF_RUNTIME};
 		if (asprintf(&frames[kept++].name, "(%zu %s)", next - i - 1,
 			     libraries ? "of libraries" : kind) < 0) {
-			/* story->n shrinks, so story's owner will not free the frames behind it */
+			/* story->n shrinks, so story's owner will not free the frames beyond it */
 			frames[--kept].name = NULL;
 			for (size_t k = next; k < story->n; k++)
 				free(frames[k].name);
@@ -277,7 +277,7 @@ static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, s
 	}
 	if (!rc && !story->n)
 		rc = story__add(story, readable(root), FRAME_OWN);
-	/* such as Rust's frames between a program's main and the C library's */
+	/* folds, for one, Rust's frames between a program's main and the C library's */
 	return !rc && story->has_own
 		       ? story__fold_runs(story, is_of_runtime, MAX_RUN, "of the runtime")
 		       : rc;

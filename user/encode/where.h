@@ -30,8 +30,8 @@
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
 	      bool show_runtime, struct sink *sink);
 
-/* The function that the line begins with, in at most room (>= 2) columns: without show_runtime, the
- * place to look at. NULL: no memory. */
+/* The function that the line begins with, in at most room (>= 2) columns. Without show_runtime,
+ * this is the program's function to read. NULL: no memory. */
 char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
 		   bool show_runtime);
 
