@@ -186,21 +186,19 @@ static int take_root(struct scanning *s, uint64_t value, const struct root_word 
 static int read_root(struct scanning *s, const struct root *root)
 {
 	struct root_word word = {.kind = root->kind, .tid = root->tid};
-	uint64_t at = root->start, start, end;
-	int err;
+	struct window *window = &s->window;
+	uint64_t at = root->start;
+	int err = 0;
 
-	while (at < root->end && image__run(s->image, at, root->end, &start, &end)) {
-		err = window__load(&s->window, s->image, start, end);
-		for (size_t i = 0; !err && i < (s->window.end - start) / WORD; i++) {
-			word.addr = start + i * WORD;
-			err = take_root(s, s->window.words[i], &word);
+	for (; !err && at < root->end; at = window->end) {
+		err = window__next(window, s->image, at, root->end);
+		for (size_t i = 0; !err && i < (window->end - window->start) / WORD; i++) {
+			word.addr = window->start + i * WORD;
+			err = take_root(s, window->words[i], &word);
 		}
-		if (err)
-			return err;
-		s->reach->root_bytes += s->window.end - start;
-		at = s->window.end;
+		s->reach->root_bytes += window->end - window->start;
 	}
-	return image__spent(s->image);
+	return err ? err : image__spent(s->image);
 }
 
 /* Reads the roots of one kind. If all pointers are known, also visits the blocks to which they
@@ -276,12 +274,7 @@ static int read_words(struct scanning *s, const struct block *block, uint64_t to
 
 		if (at < s->gap || at >= s->window.end) {
 			s->gap = at;
-			if (!image__run(s->image, at, to, &start, &end)) {
-				s->window.start = s->window.end = to;
-				err = image__spent(s->image);
-			} else {
-				err = window__load(&s->window, s->image, start, end);
-			}
+			err = window__next(&s->window, s->image, at, to);
 			if (err)
 				return err;
 		}

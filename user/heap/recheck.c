@@ -165,16 +165,15 @@ static int take_word(struct checking *c, uint64_t at, uint64_t value, bool heap)
 static int sweep(struct checking *c, uint64_t at, uint64_t end, bool heap)
 {
 	struct window *window = &c->window;
-	uint64_t run_start, run_end, range = c->highest - c->lowest;
+	uint64_t range = c->highest - c->lowest;
 	int err = 0;
 
-	while (!err && at < end && image__run(c->image, at, end, &run_start, &run_end)) {
-		err = window__load(window, c->image, run_start, run_end);
+	for (; !err && at < end; at = window->end) {
+		err = window__next(window, c->image, at, end);
 		for (size_t i = 0; !err && i < (window->end - window->start) / WORD; i++)
 			if (window->words[i] - c->lowest < range)
 				err = take_word(c, window->start + i * WORD, window->words[i],
 						heap);
-		at = window->end;
 		if (!heap)
 			c->to->root_bytes += window->end - window->start;
 	}

@@ -39,13 +39,10 @@ static int load_pages(struct window *window, struct image *image, uint64_t start
 	return 0;
 }
 
-int window__load(struct window *window, struct image *image, uint64_t start, uint64_t end)
+static int load(struct window *window, struct image *image, uint64_t start, uint64_t end)
 {
-	int err;
+	int err = image__read(image, start, window->words, (size_t)(end - start));
 
-	if (end - start > WINDOW_BYTES)
-		end = start + WINDOW_BYTES;
-	err = image__read(image, start, window->words, (size_t)(end - start));
 	if (err == -ETIMEDOUT || err == -EFBIG)
 		return err;
 	if (err)
@@ -53,4 +50,21 @@ int window__load(struct window *window, struct image *image, uint64_t start, uin
 	window->start = start;
 	window->end = end;
 	return err;
+}
+
+int window__next(struct window *window, struct image *image, uint64_t at, uint64_t end)
+{
+	/* A large run is looked up once, not once for each window: that would take time with the
+	 * square of its length. */
+	if (at < window->run_start || at >= window->run_end) {
+		if (!image__run(image, at, end, &window->run_start, &window->run_end)) {
+			window->run_start = window->run_end = 0;
+			window->start = window->end = end;
+			return image__spent(image);
+		}
+		at = window->run_start;
+	}
+	if (end > window->run_end)
+		end = window->run_end;
+	return load(window, image, at, end - at > WINDOW_BYTES ? at + WINDOW_BYTES : end);
 }
