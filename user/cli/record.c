@@ -522,7 +522,7 @@ int cmd_record(int argc, char **argv)
 	if (session__start(session, &err))
 		return fail(&err);
 	complain_to(nowait__complain); /* until the probes are out, nothing may block */
-	say_start(&config, session);   /* only now is it true */
+	say_start(&config, session);   /* its text is true only from here on */
 	config.snapshots.asked = asked_early;
 	status = run(&config, session, signal_fd);
 	session__stop(session);

@@ -82,7 +82,7 @@ static struct interval rate_interval(const struct profile *profile, double bytes
 
 	if (profile__is_exact(profile) || profile__is_windowed(profile) || profile->dropped)
 		return (struct interval){NAN, NAN};
-	if (!(bytes > 0)) /* nothing was sampled: the high end for no samples */
+	if (!(bytes > 0)) /* nothing was sampled: the high end is that for no samples */
 		return (struct interval){0,
 					 -log(0.025) * (double)profile->interval_bytes / seconds};
 	ret = estimate__interval(&estimate);

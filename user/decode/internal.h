@@ -137,8 +137,8 @@ int making__finish(struct making *making);
  * is too large. */
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
-/* The formats. Each fills in making->profile. 0, or negative errno with in->err set. -ENOMEM, and
- * an -EFBIG that has no place, leave in->err unset. */
+/* The readers of the formats. Each fills in making->profile. 0, or negative errno with in->err set.
+ * -ENOMEM, and an -EFBIG that has no place, leave in->err unset. */
 int decode_pprof(const struct input *in, struct making *making);
 int decode_heap(const struct input *in, struct making *making);
 int decode_collapsed(const struct input *in, struct making *making);

@@ -9,7 +9,7 @@
 
 /* A function, read once: any number of lines may refer to it. */
 struct function {
-	uint64_t name, filename; /* texts */
+	uint64_t name, filename; /* indices of strings */
 	enum unresolved_reason reason;
 };
 

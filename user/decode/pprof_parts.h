@@ -35,13 +35,13 @@ struct pprof_file {
 	size_t n_strings, strings_room;
 	struct pprof_table mappings, locations, functions;
 	struct {
-		uint64_t type, unit; /* texts */
+		uint64_t type, unit; /* indices of strings */
 	} types[PPROF_MAX_TYPES];    /* types of the values of a sample */
 	size_t n_types;
 	int value_at[VALUES]; /* index into types, or -1 */
-	uint64_t *comments;   /* texts */
+	uint64_t *comments;   /* indices of strings */
 	size_t n_comments, comments_room;
-	uint64_t drop_frames, period_type, period_unit; /* texts */
+	uint64_t drop_frames, period_type, period_unit; /* indices of strings */
 	uint64_t period;
 	int64_t time_ns, duration_ns;
 	bool own; /* memtrace has written the file; pprof_comments__read() sets it */
@@ -96,7 +96,7 @@ int pprof_comments__read(struct pprof_file *file);
 
 struct pprof_mapping {
 	uint64_t start, limit, off;
-	uint64_t filename, build_id; /* texts */
+	uint64_t filename, build_id; /* indices of strings */
 	bool used;		     /* the profile has this mapping: it is valid, and overlaps no
 				      * earlier one */
 };

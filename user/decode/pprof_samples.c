@@ -35,7 +35,7 @@ enum label_kind {
 };
 
 struct label {
-	uint64_t key, str; /* texts */
+	uint64_t key, str; /* indices of strings */
 	uint64_t num;
 };
 

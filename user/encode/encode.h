@@ -229,8 +229,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 		     const struct process_table_options *options, struct sink *sink);
 
 /* JSON: one object on one line, ended by a newline. docs/json.md says what each key means, and
- * docs/memtrace.schema.json where each key occurs. Bytes are integers; names that are not UTF-8
- * have the offending bytes replaced by U+FFFD.
+ * docs/memtrace.schema.json where each key occurs. Bytes are integers. In names that are not UTF-8,
+ * U+FFFD replaces each invalid byte.
  *
  * ENCODE_JSON_VERSION is the key "version". It grows when a key is removed or changes its meaning,
  * not when one is added. */

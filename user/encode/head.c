@@ -229,7 +229,7 @@ static void put_mode(const struct profile *profile, struct sink *sink)
 		sink__printf(sink, " (traced for %.2g s of it)", profile->windows.continuous_s);
 }
 
-/* Warns if windows were so few that little is known of how they differ. */
+/* Warns if windows were too few to show how they differ. */
 static void put_few(const struct profile *profile, struct sink *sink)
 {
 	if (profile->windows.n && profile->windows.n < WINDOWED_LEAST_BORN &&

@@ -71,7 +71,7 @@ enum otlp_attribute_field { OTLP_ATTRIBUTE_KEY = 1, OTLP_ATTRIBUTE_VALUE };
 struct otlp {
 	const struct profile *profile;
 	const struct otlp_options *options;
-	struct intern strings, functions, attributes; /* attributes: as they are written */
+	struct intern strings, functions, attributes; /* attributes: encoded as in the table */
 	struct message dictionary, part, inner, list;
 	uint32_t *mappings; /* by mapping: its number; 0: no location lies in it */
 	bool no_threads;    /* samples name no threads: there would be too many samples */

@@ -233,8 +233,7 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 			fmin(share.value[VALUE_INUSE_OBJECTS], left.value[VALUE_ALLOC_OBJECTS]);
 		share.value[VALUE_ALLOC_SPACE] =
 			fmin(share.value[VALUE_INUSE_SPACE], left.value[VALUE_ALLOC_SPACE]);
-		/* A tiny rest is a rounding error of doubles, not memory that belongs to no thread.
-		 * So the last thread gets it. */
+		/* A tiny rest is a rounding error of doubles, so the last thread gets it. */
 		for (int k = 0; k < VALUE_GROWTH; k++) {
 			left.value[k] -= share.value[k];
 			if (left.value[k] < 1e-9 * all.value[k]) {

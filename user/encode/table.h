@@ -44,8 +44,8 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		enum groups by);
 void free_groups(struct group *groups, size_t n);
 
-/* Puts the rows sorted by options->weight, and above them the total of this weight. The weight is
- * not WEIGHT_LIVE, and the profile knows it. 0 or negative errno. */
+/* Puts the rows sorted by options->weight, and above them the total of this weight. The weight must
+ * not be WEIGHT_LIVE, and the profile must have it. 0 or negative errno. */
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 

@@ -11,8 +11,8 @@
 #include "profile/profile.h"
 #include "profile/slots.h"
 
-/* Bytes of the UTF-8 character at text (1..4), with *ret_code its code point; 0 when no valid one
- * is there (overlong, surrogate, cut short, stray byte) or the text ends. */
+/* The number of bytes (1..4) of the UTF-8 character at text; *ret_code is its code point. 0 if
+ * there is no valid character (overlong, surrogate, cut short, stray byte) or the text ends. */
 size_t utf8_next(const char *text, uint32_t *ret_code);
 
 /* Would the character move the cursor, or reorder the text around it? C0, DEL, C1, line separators

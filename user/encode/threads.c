@@ -103,7 +103,7 @@ static bool has_others(const struct pools *pools)
 
 #define OTHERS "(others)"
 
-/* Rows: whose memory. Columns: who freed it. */
+/* Puts the matrix. Rows: who allocated the memory. Columns: who freed it. */
 static int put_pairs(const struct pools *pools, struct sink *sink)
 {
 	size_t shown = pools->n < POOLS_PAIRED ? pools->n : POOLS_PAIRED,

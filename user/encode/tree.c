@@ -35,7 +35,7 @@ struct row {
 	const struct estimate *live;
 };
 
-/* What tree__build() works with. */
+/* The state of tree__build(). */
 struct builder {
 	struct tree *tree;
 	struct occurrence *occurrences;

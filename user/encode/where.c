@@ -95,9 +95,10 @@ static bool same_class(const char *a, const char *b)
 /* The chain of calls from the own frame to the allocation, as far as functions have names. NULL:
  * the chain has no function of this kind. */
 struct calls {
-	const char *outermost, *innermost; /* of the runtime */
-	const char *native;		   /* the interpreter's that is nearest to the allocation */
-	const char *library;		   /* the library's that the own frame called */
+	const char *outermost, *innermost; /* functions of the runtime */
+	const char *native;		   /* the interpreter's function nearest to the
+					    * allocation */
+	const char *library;		   /* the library's function that the own frame called */
 };
 
 static void calls__add(struct calls *calls, const char *name, enum frame_owner owner)
