@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What guards the agent's addresses: a certificate with its key, and a token. */
+/* The options that protect the agent's addresses: a certificate with its key, and a token. */
 #ifndef MEMTRACE_CLI_GUARD_OPTIONS_H
 #define MEMTRACE_CLI_GUARD_OPTIONS_H
 

@@ -17,7 +17,7 @@
 #define ALLOCATORS_OWN "[allocator's own] "
 #define MORE	       " < ..."
 #define MIN_ROOM       24
-#define MAX_RUN	       3 /* up to so many frames of the runtime in a row are all named */
+#define MAX_RUN	       3 /* up to this many consecutive frames of the runtime are all named */
 #define MIN_VIA	       8 /* fewest useful columns of a name */
 
 struct story_frame {
