@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* An allocator that lets each allocation fail in turn. For tests named test_no_memory.c: the linker
- * replaces the C library's functions with the functions below. Include after cmocka.h.
+/* An allocator that lets each allocation fail in turn. For tests named test_no_memory.c, in which
+ * the linker replaces the C library's functions with the functions below. Include after cmocka.h.
  *
- * The tested code either answers -ENOMEM and leaks nothing (the sanitizer reports leaks at the
- * end), or does without the memory and gives the same result. A different result without an error
- * would be a silent failure. */
+ * The tested code must either return -ENOMEM and leak nothing (the sanitizer reports leaks at the
+ * end), or need no memory and give the same result. A different result without an error would be a
+ * silent failure. */
 #ifndef MEMTRACE_TESTS_FAILING_H
 #define MEMTRACE_TESTS_FAILING_H
 
@@ -17,7 +17,7 @@
 
 void __sanitizer_print_stack_trace(void);
 
-static long failing_in;	    /* allocations until one fails; 0: none does */
+static long failing_in;	    /* number of allocations until one fails; 0: none fails */
 static bool failing_done;   /* an allocation has failed */
 static bool failing_traced; /* print the stack of the allocation that fails */
 
@@ -87,8 +87,8 @@ static inline int fail_allocation(failing_scenario scenario, void *ctx, long n, 
 }
 
 /* Runs the scenario without a failure, then with each of its allocations failing in turn. The
- * scenario answers 0 or negative errno, and leaves nothing behind. It writes its result as text to
- * told; these texts are compared. */
+ * scenario returns 0 or a negative errno, and frees all its memory. It writes its result as text to
+ * told, and these texts are compared. */
 static inline void fail_each_allocation(const char *name, failing_scenario scenario, void *ctx)
 {
 	size_t wanted_size, size;

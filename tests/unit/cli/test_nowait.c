@@ -94,8 +94,8 @@ static void stderr_that_nobody_reads(void **state)
 	rest = clock__monotonic_s() - begin;
 	dup2(before, STDERR_FILENO);
 	close(before);
-	assert_true(first > 0.05 &&
-		    first < 5); /* the first write waited for a reader, the others did not */
+	/* the first write waited for a reader, the others did not */
+	assert_true(first > 0.05 && first < 5);
 	assert_true(rest < 5);
 	close(fds[0]);
 	close(fds[1]);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Copies of pymalloc as GCC makes them, in files that are made here. Labels "here_..." stand where
- * probes have to be. */
+/* Inlined copies of pymalloc as GCC makes them, in files that are made here. Labels "here_..." mark
+ * the places of the probes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -66,7 +66,7 @@ static const char source[] =
 	"2: mov 36(%rsi), %eax; add %eax, %eax; POOLS(%rax, %rax); mov 24(%rax), %rdx\n"
 	"mov %rsi, 24(%rax); mov %rsi, 16(%rdx); ret\n"
 	"9: jmp *free(%rip); END\n"
-	/* PyObject_GC_Del: rbx leads to the block as well, since before */
+	/* PyObject_GC_Del: rbx already points to the block, too */
 	"#ifdef POOL_AGAIN\n"
 	"FUNCTION(drop) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov (%rdx,%rax,8), %r8d\n"
 	"cmp %ecx, %r8d; jg 9f; mov 8(%rsi), %rdx; mov %rdx, -16(%rbx); mov (%rsi), %eax\n"
@@ -74,7 +74,7 @@ static const char source[] =
 	"test %rdx, %rdx; HERE(drop) je 2f; ret\n"
 	"2: mov 36(%rsi), %ecx; add %ecx, %ecx; 9: ret; END\n"
 	"#endif\n"
-	/* pymalloc_realloc: asks for the size of a block */
+	/* pymalloc_realloc: reads the size of a block */
 	"FUNCTION(size) NODE(%rax, %rdx); mov (%rdx,%rax,8), %rdx; mov (%rdx,%rax,8), %r8d\n"
 	"cmp %ecx, %r8d; jg 1f; mov 36(%rsi), %eax; 1: ret; END\n"
 	/* arena_map_mark_used */
@@ -147,7 +147,7 @@ static void check_place(const struct elf_image *image, const struct pymalloc *fo
 	fail_msg("no place at %s", label);
 }
 
-/* The registers: 1 rdi, 3 rdx, 7 rax, 10 rbx, 12 r13. */
+/* Numbers of registers: 1 is rdi, 3 rdx, 7 rax, 10 rbx, 12 r13. */
 static void check_all(const char *options)
 {
 	struct elf_image *image = make(options);
@@ -186,8 +186,8 @@ static void refuses(const char *options, const char *why)
 	elf_image__free(image);
 }
 
-/* It is no proof that the block's two names are one. But what was the first free block of a pool is
- * stored, and there is a new first one: that is the block. */
+/* Two registers may hold the block, and the code does not prove that they are equal. But the code
+ * stores the pool's old first free block and sets a new one: the new one is the block. */
 static void finds_a_block_with_two_names(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DPOOL_AGAIN=%rsi");
@@ -207,13 +207,14 @@ static void all_or_nothing(void **state)
 	(void)state;
 	refuses("-no-pie -static -DMORE", "a table of pools");
 	refuses("-no-pie -static -DMORE_TREE", "the tree of arenas");
-	/* it asks for the size class only after it has done something else */
+	/* the code reads the size class only after other instructions */
 	refuses("-no-pie -static -DPOOL_AGAIN=%r9", "the tree of arenas");
 	refuses("-no-pie -static -DPAIRS=31", "usedpools");
 	refuses("-no-pie -static -Wl,--no-eh-frame-hdr", "eh_frame_hdr");
 }
 
-/* A way to the place that does not go through the proof: the probe moves, or there is none. */
+/* If a branch leads to the place past the instructions that prove the block, the probe moves. If
+ * there is no other place, there is no probe. */
 static void no_way_from_the_side(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DLATE_SIDE_WAY");
@@ -237,7 +238,7 @@ struct slices {
 	size_t n;
 };
 
-/* CPU time of this thread: what else the machine does is not in it. */
+/* CPU time of this thread, which does not depend on other load. */
 static double cpu_s(void)
 {
 	struct timespec now;
@@ -257,7 +258,8 @@ static void note_slice(void *ctx)
 	slices->n++;
 }
 
-/* A function with a hundred thousand jumps: others work after every small part of the search. */
+/* In a function with a hundred thousand jumps, other work is done after every small part of the
+ * search. */
 static void others_can_work_meanwhile(void **state)
 {
 	struct elf_image *image = make("-no-pie -static -DBULK=100000");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* The expected rows are independent of the code under test: elfutils reads the same .eh_frame.
- * Where an entry is broken or a limit is our own, the rows follow from the bytes written here.
+ * For invalid entries and for memtrace's own limits, the rows follow from the bytes written here.
  * test_cfi.c tests the programs of single functions. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,7 +98,7 @@ static void test_files(void **state)
 		compare_file(files[i]);
 }
 
-/* The kernel tells where signal handlers return to; the table must have UNWIND_SIGNAL there. */
+/* The kernel says where signal handlers return to. The table must have UNWIND_SIGNAL there. */
 static void test_restorer(void **state)
 {
 	struct {
@@ -123,7 +123,7 @@ static void test_restorer(void **state)
 	table = build_fd(fd);
 	vaddr = (uintptr_t)action.restorer - (uintptr_t)info.dli_fbase;
 	assert_int_equal(unwind_table__find(table, vaddr), UNWIND_SIGNAL);
-	/* Return addresses are looked up less one byte; that must find the rule, too. */
+	/* The unwinder looks up return addresses less 1. This must find the rule, too. */
 	assert_int_equal(unwind_table__find(table, vaddr - 1), UNWIND_SIGNAL);
 	assert_int_not_equal(unwind_table__find(table, vaddr - 2), UNWIND_SIGNAL);
 }
@@ -131,7 +131,7 @@ static void test_restorer(void **state)
 /* --- sections written by hand -------------------------------------------------------------------
  */
 
-/* Encodings of pointers and forms of CIEs; each describes the function at 0x10 .. 0x20. */
+/* Encodings of pointers and forms of CIEs. Each describes the function at 0x10 .. 0x20. */
 static void test_cies(void **state)
 {
 	static const struct unwind_row good[] = {{0x10, SP(8)}, {0x20, NONE}};
@@ -175,7 +175,7 @@ static void test_cies(void **state)
 		 true,
 		 0,
 		 false}, /* aligned */
-		/* a program that breaks, one that advances, too long augmentation data */
+		/* an invalid program, one that advances, too long augmentation data */
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, 0x3e}, 10, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 1, 0x1b, ADVANCE(1)}, 10, true, 4, true, 0, false},
 		{{1, 'z', 'R', 0, 1, 0x78, 16, 0x7f, 0x1b}, 9, true, 4, true, 0, false},
@@ -258,12 +258,12 @@ static void test_layout(void **state)
 	put_fde(&draft, 0x20, 0x20,
 		BYTES(DW_CFA_def_cfa_offset, 24, ADVANCE(8), DW_CFA_def_cfa_offset, 32, ADVANCE(16),
 		      DW_CFA_def_cfa_offset, 40));
-	put_fde(&draft, 0x3f, 0x11, BYTES(0x3e)); /* overlaps; its program breaks */
+	put_fde(&draft, 0x3f, 0x11, BYTES(0x3e)); /* overlaps, and has an invalid program */
 	put_fde(&draft, 0xff8, 0x08, NULL, 0);
 	put_fde(&draft, 0xff8, 0x09, NULL, 0);	    /* beyond the segment */
 	put_fde(&draft, -CODE, 0x10, NULL, 0);	    /* at 0: discarded by the linker */
 	put_fde(&draft, 0x80, 0xffffffff, NULL, 0); /* a negative length */
-	open_entry(&draft);			    /* its CIE is in front of the section */
+	open_entry(&draft);			    /* its CIE is before the section */
 	put_number(&draft, 0x7fffffff, 4);
 	put_number(&draft, 0, 8);
 	close_entry(&draft);
@@ -314,7 +314,7 @@ static void test_limits(void **state)
 	assert_int_equal(table->n, 6);
 	unwind_table__free(table);
 
-	/* Only a terminator: the table is empty, without an error. */
+	/* With only a terminator, the table is empty, and there is no error. */
 	draft = (struct draft){0};
 	put_number(&draft, 0, 4);
 	assert_int_equal(build_draft(&draft, 0, &table, false), 0);
@@ -331,7 +331,7 @@ static void test_limits(void **state)
 	assert_non_null(strstr(err.text, ".eh_frame"));
 	elf_image__free(image);
 
-	/* No .eh_frame: the section gets another name. */
+	/* There is no .eh_frame, because the section gets another name. */
 	assert_int_equal(pwrite(fd, "x", 1, SHSTRTAB + 2), 1);
 	image = open_image(fd);
 	table = build(image);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads .eh_frame that is cut, changed or made expensive to read, while the sanitizers watch. */
+/* Reads .eh_frame sections that are cut, changed or made expensive to read. The sanitizers check
+ * the reads. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -12,7 +13,7 @@
 #include "base/cleanup.h"
 #include "eh_frame_draft.h"
 
-#define MUTATIONS 1000 /* of a whole section; fuzz_unwind looks for more of them */
+#define MUTATIONS 1000 /* changed copies of a section; fuzz_unwind tries more of them */
 
 static void build_anything(const struct elf_image *image)
 {
@@ -61,14 +62,14 @@ static void test_mutations(void **state)
 			case 2:
 				mutated[pos] = next_random() % 2 ? 0xff : 0;
 				break;
-			case 3: /* a piece from elsewhere */
+			case 3: /* bytes from another place */
 				for (size_t from = next_random() % size, len = next_random() % 32;
 				     len && pos < size && from < size; len--)
 					mutated[pos++] = bytes[from++];
 				break;
 			}
 		}
-		/* Lengths decide how far the reader comes: keep them in most rounds. */
+		/* Wrong lengths end the reading, so they stay right in most rounds. */
 		if (i % 4 != 0) {
 			for (size_t pos = 0; size - pos >= 4;) {
 				uint32_t len;
@@ -117,7 +118,7 @@ static void test_truncations(void **state)
 		assert_int_equal(pwrite(fd, tail, st.st_size - end, end), st.st_size - end);
 	}
 
-	/* A sound file with a short section: the first i bytes of the real one. */
+	/* A valid file with a short section: the first i bytes of the real one. */
 	for (size_t i = 1; i < 4096; i++) {
 		struct draft draft = {0};
 		int copy;
@@ -133,7 +134,8 @@ static void test_truncations(void **state)
 	}
 }
 
-/* Work that could multiply: many FDEs of one long CIE, many CIEs, many states at one address. */
+/* Sections that could multiply the work: many FDEs of one long CIE, many CIEs, many states at one
+ * address. */
 static void test_multiplied_work(void **state)
 {
 	static const unsigned char nops[1 << 20];

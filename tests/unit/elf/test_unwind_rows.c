@@ -17,7 +17,7 @@ static void test_neighbours_differ(void **state)
 	struct unwind_rows rows = {.max = 10};
 
 	(void)state;
-	/* UNWIND_NONE holds before the first row anyway: it adds no row. */
+	/* UNWIND_NONE is the rule before the first row anyway, so it adds no row. */
 	assert_int_equal(unwind_rows__add(&rows, 0, UNWIND_NONE), 0);
 	assert_int_equal(rows.n, 0);
 	assert_int_equal(unwind_rows__add(&rows, 1, SP(8)), 0);
@@ -30,7 +30,7 @@ static void test_neighbours_differ(void **state)
 	assert_int_equal(rows.rows[0].rule, SP(8));
 	assert_int_equal(rows.rows[1].pc, 3);
 	assert_int_equal(rows.rows[1].rule, SP(24));
-	/* The row before has the new rule: the replaced row disappears. */
+	/* The row before already has the new rule, so the replaced row is removed. */
 	assert_int_equal(unwind_rows__add(&rows, 3, SP(8)), 0);
 	assert_int_equal(rows.n, 1);
 	assert_int_equal(unwind_rows__add(&rows, 1, UNWIND_NONE), 0);
@@ -49,7 +49,7 @@ static void test_limit(void **state)
 	assert_int_equal(rows.n, MANY);
 	assert_int_equal(unwind_rows__add(&rows, MANY, UNWIND_NONE), -E2BIG);
 	assert_int_equal(rows.n, MANY);
-	/* Adding without a new row still succeeds. */
+	/* A rule that needs no new row can still be added. */
 	assert_int_equal(unwind_rows__add(&rows, MANY, SP(16)), 0);
 	assert_int_equal(unwind_rows__add(&rows, MANY - 1, UNWIND_NONE), 0);
 	for (uint32_t i = 0; i + 1 < MANY; i++)

@@ -57,7 +57,7 @@ static inline struct place place_of(Dwarf_Frame *frame, int reg)
 	if (n == 0) {
 		place.kind = ops == mem ? UNDEFINED : SAME;
 	} else if (n == 2 && ops[0].atom == DW_OP_call_frame_cfa && ops[1].atom == DW_OP_breg7) {
-		/* The expression starts with the CFA on its stack; the last value is the
+		/* The expression begins with the CFA on its stack. The last value is the
 		 * result. */
 		place.kind = AT_RSP;
 		place.off = ops[1].number;
@@ -148,8 +148,8 @@ static inline size_t row_at(const struct unwind_table *table, uint64_t vaddr)
 	return i;
 }
 
-/* Is vaddr in the row of the entry point? If .eh_frame says nothing there, the table's rule is
- * UNWIND_END: stacks end there. */
+/* Is vaddr in the row of the entry point? If .eh_frame has nothing for the entry point, the table's
+ * rule is UNWIND_END, because stacks end there. */
 static inline bool is_entry_gap(const struct unwind_table *table, const struct oracle *oracle,
 				uint64_t vaddr)
 {

@@ -42,7 +42,7 @@ static inline int failing_write(void *ctx, const void *data, size_t len)
 
 typedef int (*encoder_fn)(const struct profile *profile, struct sink *sink);
 
-/* What the encoder writes; free() it. */
+/* Returns the encoder's output. The caller calls free(). */
 static inline char *encoded(encoder_fn encode, const struct profile *profile)
 {
 	struct text text = {};
@@ -59,7 +59,7 @@ static inline int encode_with_options(const struct profile *profile, struct sink
 	return encode_table(profile, &table_options, sink);
 }
 
-/* The profile's table; free() it. */
+/* Returns the profile's table. The caller calls free(). */
 static inline char *table_of(const struct profile *profile, struct table_options options)
 {
 	table_options = options;
@@ -72,7 +72,7 @@ static inline void assert_has(const char *text, const char *part)
 		fail_msg("'%s' is not in:\n%s", part, text);
 }
 
-/* Whichever write fails, the encoder returns the sink's error. */
+/* Checks that the encoder returns the sink's error for each write that fails. */
 static inline void assert_reports_failures(encoder_fn encode, const struct profile *profile)
 {
 	int calls = 0, left, err;
@@ -101,8 +101,8 @@ static inline struct profile *new_profile(uint64_t interval)
 	return profile;
 }
 
-/* A site whose frames have these names; frame i of any site called NAME has the same address. n
- * blocks of size bytes are live there, held by thread tid. Call end_profile() after the last. */
+/* Adds a site whose frames have these names. Frame i of any site called NAME has the same address.
+ * The site has n live blocks of size bytes, of thread tid. Call end_profile() after the last. */
 static inline size_t add_stack(struct profile *profile, const char *const *names, size_t n_names,
 			       uint32_t tid, uint64_t size, int n)
 {
@@ -135,8 +135,8 @@ static inline size_t add_stack(struct profile *profile, const char *const *names
 	add_stack(profile, (const char *const[]){__VA_ARGS__},                                     \
 		  sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), tid, size, n)
 
-/* Gives the function called outer an inlined function: inner, called at line 7 of a.c. The address
- * is at b.h:3 in inner. */
+/* Adds an inlined function to the function outer: inner, called at line 7 of a.c. The address is at
+ * b.h:3 in inner. */
 static inline void add_inlined(struct profile *profile, const char *outer, const char *inner)
 {
 	struct profile_frame *frames = calloc(2, sizeof(*frames));

@@ -7,8 +7,8 @@
 
 #include "tests/unit/encode/fixture.h"
 
-/* 100,000 stacks, 12 to 43 frames deep: near the root few callers, near the leaf many. Each
- * fiftieth stack holds 1 to 8 MiB, too large a share to be folded away. Others hold 64 bytes. */
+/* 100,000 stacks, 12 to 43 frames deep, with few callers near the root and many near the leaf. Each
+ * fiftieth stack holds 1 to 8 MiB, too large a share to be left out. Others hold 64 bytes. */
 static inline struct profile *huge_profile(void)
 {
 	struct profile *profile = new_profile(65536);

@@ -98,7 +98,7 @@ static void long_chains_go_on_below(void **state)
 	profile__free(profile);
 }
 
-/* A profile from a file that tells less. */
+/* A profile from a file with fewer figures. */
 static void unknown_things_are_not_told(void **state)
 {
 	struct profile *profile = new_profile(1);

@@ -106,8 +106,8 @@ static void frames_without_a_name_show_their_address(void **state)
 	profile__free(profile);
 }
 
-/* The numbers are the weights of the view. If nothing but the allocator is known of a stack, its
- * frame stays. */
+/* The numbers are the weights of the view. If a stack has only the allocator's frame, this frame
+ * stays. */
 static void a_view_has_a_root(void **state)
 {
 	const struct view_options options = {.weight = WEIGHT_OBJECTS, .root = ROOT_PROCESS};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Each output that shows a profile that contradicts itself says so. */
+/* If a profile contradicts itself, each output of it says so. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -18,7 +18,7 @@
 	"note: 25,201 blocks were found dead by a new one in the same place, but no free was "     \
 	"seen (freed_unobserved)"
 
-/* In truth none of the blocks is live: their heap was destroyed as a whole. */
+/* None of the blocks is really live, because their heap was destroyed as a whole. */
 static struct profile *destroyed(void)
 {
 	struct profile *profile = new_profile(1);
@@ -100,8 +100,8 @@ static void nothing_is_called_exact_that_is_not(void **state)
 	profile__free(profile);
 }
 
-/* 40 % of a twentieth of a core is 2 % of a core. The target feels these 2 %, and the limit is on
- * them. */
+/* 40 % of a twentieth of a core is 2 % of a core. These 2 % are the cost to which the limit
+ * applies. */
 static void progress_tells_the_cost_that_is_felt(void **state)
 {
 	struct profile *profile = destroyed();
@@ -173,7 +173,7 @@ static void leaks_and_their_head(void **state)
 	profile__free(profile);
 }
 
-/* One sentence for each rule. Its figures still differ after rounding. */
+/* Each rule has a sentence. The sentence's two figures still differ after rounding. */
 static void each_has_a_sentence(void **state)
 {
 	static const struct {
@@ -292,7 +292,8 @@ static void several_profiles_say_which(void **state)
 	profile__free(profile);
 }
 
-/* A pprof file has it among its comments, which people read. The test inflates the file. */
+/* A pprof file has the sentence among its comments, which people read. The test inflates the
+ * file. */
 static void a_file_has_it_among_its_comments(void **state)
 {
 	struct profile *profile = destroyed();

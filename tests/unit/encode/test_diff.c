@@ -59,7 +59,8 @@ static void two_snapshots(struct profile **p)
 		for (size_t k = 0; k < p[i]->n_sites; k++) {
 			struct profile_site *site = &p[i]->sites[k];
 
-			/* every block allocated between the snapshots is live at the second */
+			/* every block that is allocated between the snapshots is live at the second
+			 * one */
 			site->freed_bytes = i && site->live.bytes == 500 ? 3500 : 0;
 			site->freed_objects = site->freed_bytes / 100;
 			site->alloc_bytes = site->live.bytes + site->freed_bytes;
@@ -101,8 +102,8 @@ static void people_read_a_table(void **state)
 	free_all(p, 2);
 }
 
-/* The counts of sampled_differences_have_errors() in tests/unit/profile/test_diff.c: 9 samples
- * against 4. The interval of 9 R - 4 R is about [-2.9, +13.6] MiB. */
+/* The counts are those of sampled_differences_have_errors() in tests/unit/profile/test_diff.c: 9
+ * samples and 4. The interval of 9 R - 4 R is about [-2.9, +13.6] MiB. */
 static void people_read_of_errors(void **state)
 {
 	struct profile *p[2];

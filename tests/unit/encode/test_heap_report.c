@@ -14,7 +14,7 @@
 static struct census_arena arenas[20];
 static struct census census;
 
-/* top: rows, 0: JSON */
+/* Returns the report. top: the number of rows of the table; 0: as JSON. */
 static char *text_of(const struct heap_report *report, unsigned top)
 {
 	char *text = NULL;
@@ -80,7 +80,7 @@ static void test_table(void **state)
 	assert_has(text, "Process 7 (db)");
 	assert_has(text, "128.0 KiB of it in free blocks");
 	assert_has(text, "Blocks of musl cannot be found");
-	/* the largest first, the others in one row: 19 + 18 + ... + 1 - (19 to 13) */
+	/* the largest come first; one row has the sum of the others, such as 12 + 11 + ... + 1 */
 	assert_has(text, "glibc      0x7f0000000013   in use");
 	assert_has(text, "13 others        in use                                     78");
 	assert_has(text, "glibc      480 B                   30");

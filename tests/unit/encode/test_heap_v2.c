@@ -18,7 +18,7 @@ struct totals {
 	double bytes, objects, alloc_bytes, alloc_objects;
 };
 
-/* jeprof's AdjustSamples, on one pair. */
+/* jeprof's AdjustSamples, for one pair. */
 static void adjust(double interval, double *objects, double *bytes)
 {
 	double ratio, factor;
@@ -26,14 +26,14 @@ static void adjust(double interval, double *objects, double *bytes)
 	if (*objects == 0)
 		return; /* unscaled, as in jeprof */
 	ratio = *bytes / *objects / interval;
-	assert_true(ratio > 0); /* perl would die of a division by zero */
+	assert_true(ratio > 0); /* else perl would divide by zero */
 	factor = 1 / (1 - exp(-ratio));
 	*objects *= factor;
 	*bytes *= factor;
 }
 
-/* Sums what a reader sees of thread ("*" or a tid) in the stacks whose '@' line is `stack`, or in
- * all of them if that is NULL. */
+/* Sums the pairs of thread ("*" or a tid) as a reader does, in the stacks whose '@' line is
+ * `stack`. NULL: in all stacks. */
 static struct totals read_back(const char *heap, const char *stack, const char *thread)
 {
 	struct totals totals = {};
@@ -74,8 +74,8 @@ static void assert_close(double value, double expected, double relative)
 		fail_msg("%.12g is not %.12g within %g", value, expected, relative);
 }
 
-/* The whole file, byte by byte. The interval is 1 and blocks are so large that exp(-x) vanishes:
- * the integers are the counts themselves. */
+/* The whole file, byte by byte. The interval is 1, and blocks are so large that exp(-x) is nearly
+ * 0. So the integers are the counts themselves. */
 static void the_form_is_jemallocs(void **state)
 {
 	static const uint64_t first[] = {0x401001, 0x7f0000002345, 0x402000}, second[] = {0x401001};
@@ -149,7 +149,7 @@ static void the_form_is_jemallocs(void **state)
 }
 
 /* If all blocks of a stack have one size, the file has the number of samples and the sum of their
- * sizes, whatever the size is. jemalloc's format rests on this identity. */
+ * sizes. jemalloc's format relies on this. */
 static void equal_sizes_are_written_as_sampled(void **state)
 {
 	static const uint64_t sizes[] = {1, 16, 1000, R / 2, R, 64ull * R};
@@ -171,7 +171,7 @@ static void equal_sizes_are_written_as_sampled(void **state)
 	}
 }
 
-/* The example of the format's critics, and the mixes that rounding treats worst. */
+/* The example of the format's critics, and the mixes with the largest rounding errors. */
 static void mixed_sizes_come_back(void **state)
 {
 	static const uint64_t mixes[][2] = {{8, 8 << 20},   {8, 1 << 20}, {8, R},
@@ -249,7 +249,7 @@ static void random_mixes_come_back(void **state)
 	assert_close(sum, true_sum, 0.0005);
 }
 
-/* Numbers that no sample has, but that a scaling session or an edited file may contain. */
+/* Numbers that no sample has, but that a scaled or edited file may contain. */
 static void odd_numbers_stay_readable(void **state)
 {
 	static const double numbers[][2] = {
@@ -281,8 +281,8 @@ static void odd_numbers_stay_readable(void **state)
 	}
 }
 
-/* 1.4 R bytes must be read back as 1.4 R bytes, whatever the number of objects is. The file gets a
- * single object for them. */
+/* 1.4 R bytes must be read back as 1.4 R bytes, for any number of objects. The file gets a single
+ * object for these bytes. */
 static void bytes_win_over_objects(void **state)
 {
 	struct profile *profile = new_profile(R);
@@ -299,7 +299,7 @@ static void bytes_win_over_objects(void **state)
 	profile__free(profile);
 }
 
-/* Windows: 40 samples that stand for 100 KiB each, and 300 stacks of 2,000 bytes. */
+/* A profile of windows: 40 samples that stand for 100 KiB each, and 300 stacks of 2,000 bytes. */
 static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 {
 	struct profile *profile = new_profile(R);
@@ -329,7 +329,7 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 	for (int i = 0; i < 4; i++) {
 		bool symbolized = i % 2;
 
-		if (i == 2) { /* first in windows, now at an interval that became coarser */
+		if (i == 2) { /* windows before; now continuous, at a coarser interval */
 			profile->mode = MODE_CONTINUOUS;
 			profile->asked_interval_bytes = 1024;
 		}

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Output is compared byte by byte. tests/golden/check.sh checks with a parser that it is JSON. */
+/* Compares the output byte by byte. tests/golden/check.sh checks with a parser that it is JSON. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -71,7 +71,7 @@ static void the_keys_are_as_promised(void **state)
 	profile__free(profile);
 }
 
-/* Inlined functions are frames. Source lines are told where they are known. */
+/* Inlined functions are frames. Frames have source lines if these are known. */
 static void inlined_functions_have_lines(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -105,7 +105,7 @@ static void strings_are_escaped(void **state)
 		 "\"\\u009b31m \\u202e \\u061c\""},
 		{"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80",
 		 "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80\""},
-		/* no valid UTF-8: stray, cut short, overlong, a surrogate, above U+10FFFF, never
+		/* invalid UTF-8: stray, cut short, overlong, a surrogate, above U+10FFFF, never
 		 * used */
 		{"\x80", "\"\xef\xbf\xbd\""},
 		{"a\xc3", "\"a\xef\xbf\xbd\""},
@@ -130,7 +130,7 @@ static void strings_are_escaped(void **state)
 	}
 }
 
-/* JSON knows no NaN; unknown is null. */
+/* JSON has no NaN, so an unknown number is null. */
 static void unknown_numbers_are_null(void **state)
 {
 	static const double unknown[] = {-1, NAN, -INFINITY, INFINITY};
@@ -191,7 +191,7 @@ static void other_profiles_have_their_own(void **state)
 	profile__free(profile);
 }
 
-/* What the run cost memtrace itself, once it is known. */
+/* The CPU time and memory of memtrace itself are in the output, if they are known. */
 static void own_cost_is_told(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -262,7 +262,7 @@ static void the_highest_moment_has_an_interval(void **state)
 	profile->sites[0].peak_bytes = bytes;
 	profile->sites[0].peak_objects = 100;
 	text = encoded(encode_json, profile);
-	/* 1.96 standard errors of the worst case, sqrt(R Y) */
+	/* 1.96 times the standard error of the worst case, sqrt(R Y) */
 	assert_int_equal(sscanf(strstr(text, "\"peak_bytes_low\":"),
 				"\"peak_bytes_low\":%lf,\"peak_bytes_high\":%lf,", &low, &high),
 			 2);

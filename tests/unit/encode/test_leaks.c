@@ -230,7 +230,7 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	assert_null(strstr(text, "untold"));
 	assert_has(text, "What could have been missed: ");
 	free(text);
-	/* this is not said where the process gains memory, because some stack has it */
+	/* the text does not say this if the process gains memory, because some stack has it */
 	profile->growth.bytes_per_s = 186266;
 	text = leaks(profile);
 	assert_has(
@@ -262,8 +262,8 @@ static void nothing_is_said_to_leak_by_chance(void **state)
 	profile__free(profile);
 }
 
-/* An estimate from very few samples is often the largest and tells least. An estimate of 0 whose
- * interval reaches far is not printed as "0 B/s". */
+/* An estimate from very few samples is often the largest, but the least reliable. An estimate of 0
+ * with a wide interval is not printed as "0 B/s". */
 static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -290,8 +290,8 @@ static void what_is_nearly_sure_comes_before_what_may_be_anything(void **state)
 	profile__free(profile);
 }
 
-/* Which growth would have been found follows from how windows sampled, not from the few live
- * blocks. */
+/* The growth that could have been missed follows from the sampling in windows, not from the few
+ * live blocks. */
 static void what_windows_miss_is_by_how_they_sampled(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -318,9 +318,9 @@ static void what_windows_miss_is_by_how_they_sampled(void **state)
 	profile__free(profile);
 }
 
-/* 98 samples, most from one second of thirty: by these alone each stack of 74 KiB/s would be found.
- * But no stack explains 926 KiB/s of the process's growth. So a stack may grow by more than 74
- * KiB/s without being found. */
+/* There are 98 samples, most from one second of thirty. By these alone each stack that grows by 74
+ * KiB/s would be found. But no stack explains 926 KiB/s of the process's growth. So a stack may
+ * grow by more than 74 KiB/s without being found. */
 static void what_was_not_found_could_be_missed(void **state)
 {
 	struct profile *profile = run_of_a_minute();
@@ -361,8 +361,8 @@ static void what_was_not_found_could_be_missed(void **state)
 	profile__free(profile);
 }
 
-/* Two snapshots of a run with one window. Both contain only what this window saw, which tells
- * nothing about later growth. */
+/* Two snapshots of a run with one window. Both contain only the blocks of this window, from which
+ * no later growth follows. */
 static void snapshots_of_few_windows_tell_no_leaks(void **state)
 {
 	struct table_options options = {};
@@ -396,7 +396,7 @@ static void snapshots_of_few_windows_tell_no_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* Windows show blocks that stay. The output says what windows cannot tell. */
+/* Windows show blocks that stay. The output says what windows cannot know. */
 static void what_windows_cannot_tell_is_said(void **state)
 {
 	static const char which[] = "windows do not tell which of these stacks it is";
@@ -458,8 +458,8 @@ static void a_difference_tells_leaks(void **state)
 		p[i]->duration_s = 20 + 20 * i;
 		STACK(p[i], 1, 1024, 10 + 40 * i, "malloc", "forget", "main");
 		STACK(p[i], 1, 1024, 30 + i, "malloc", "perhaps", "main");
-		/* the same functions with another call address: the age of most blocks stays
-		 * known */
+		/* a stack with the same functions and another call address: the age of most blocks
+		 * is still known */
 		STACK(p[i], 2, 1, 1, "malloc", "forget", "main");
 		end_profile(p[i]);
 		for (size_t k = 0; k < p[i]->n_sites; k++)
@@ -508,8 +508,8 @@ static void a_difference_tells_leaks(void **state)
 		profile__free(p[i]);
 }
 
-/* The files do not say how they were sampled. No growth can be called sure, so none is called
- * chance, and nothing is said about what would have been found. */
+/* The files do not say how they were sampled. So no growth is called sure, none is called chance,
+ * and the output does not say which growth would have been found. */
 static void what_is_not_judged_is_no_all_clear(void **state)
 {
 	struct table_options options = {};
@@ -555,8 +555,7 @@ static double random_unit(void) /* splitmix64, in (0, 1) */
 }
 
 /* The output names a rate of growth that would be found. A stack that leaks at this rate must be
- * found. Its samples come at random in the last two thirds of the run, which are 40 s in eight
- * slices. */
+ * found. Its samples come at random in the last two thirds of the run: 40 s, in eight slices. */
 static void what_is_said_to_be_found_is_found(void **state)
 {
 	double rate = 32 * 1024, gap = (64 << 10) / rate;

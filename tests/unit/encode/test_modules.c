@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Components: the rules and their sums (profile/modules.h), and the table of them. */
+/* Components: their rules and sums (profile/modules.h), and their table. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,8 +32,8 @@ static const struct module_sum *sum_of(const struct module_sums *all, const char
 	return NULL;
 }
 
-/* 1 MiB of keys, allocated for a command that came over the network; buffers of the network itself;
- * memory that no rule claims. */
+/* 1 MiB of keys, allocated for a command that came over the network; buffers of the network;
+ * memory that no rule matches. */
 static struct profile *server(void)
 {
 	struct profile *profile = new_profile(1);
@@ -73,7 +73,7 @@ static void a_stack_is_its_innermost_rules(void **state)
 	for (size_t i = 0; i < all.n; i++)
 		whole += all.sums[i].depth ? 0 : all.sums[i].live.bytes;
 	assert_true(whole == profile__live(profile).bytes);
-	/* in the order of the tree: a component's parts follow it */
+	/* in the order of the tree, where a component's parts follow the component */
 	assert_string_equal(all.sums[1].path, "data");
 	assert_string_equal(all.sums[2].part, "commands");
 	assert_int_equal(all.sums[2].depth, 1);
@@ -247,7 +247,7 @@ static void a_table_tells_what_it_does_not_know(void **state)
 	modules__free(modules);
 	profile__free(profile);
 
-	/* a component without samples: it need not be 0 */
+	/* a component without samples may still hold memory */
 	profile = new_profile(65536);
 	STACK(profile, 1, 64, 4, "malloc", "f", "main");
 	end_profile(profile);
@@ -279,7 +279,7 @@ static void json_has_the_same(void **state)
 	(void)state;
 	modules = rules(tree);
 	assert_int_equal(profile__add_lost(profile, "live_full", 7), 0);
-	text = encoded(encode_beside, profile); /* the table above tells losses */
+	text = encoded(encode_beside, profile); /* losses are in the table above */
 	assert_null(strstr(text, "lost"));
 	free(text);
 	text = encoded(encode_object, profile);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is encoded is read by protoc with the schema of tests/proto. */
+/* protoc reads the encoder's output with the schema of tests/proto. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static int encode(const struct profile *profile, struct sink *sink)
 	return encode_otlp(profile, &options, sink);
 }
 
-/* protoc's text, with one blank in place of each run of blanks; free() it. */
+/* Returns protoc's text, with one blank in place of each run of blanks. The caller calls free(). */
 static char *decoded(const struct profile *profile)
 {
 	char path[] = "/tmp/test_otlp.XXXXXX", command[sizeof(DECODE) + sizeof(path)];
@@ -165,13 +165,13 @@ static void stacks_begin_with_the_leaf(void **state)
 	assert_has(text, "mapping_table { memory_start: 4096 memory_limit: 8192 file_offset: 128 ");
 	assert_has(text, "value { string_value: \"abcd\" }");
 	assert_has(text, "string_table: \"process.executable.build_id.gnu\"");
-	/* innermost first, each at its line */
+	/* innermost function first, each with its line */
 	assert_int_equal(count(text, "lines { function_index: "), 5);
 	assert_has(text, "line: 3 } lines { function_index: ");
 	free(text);
 }
 
-/* What is in use is told by thread, of each stack; what was allocated is not. */
+/* Memory in use is by stack and thread. Allocated memory is by stack only. */
 static void threads_are_attributes(void **state)
 {
 	const double allocated[2][2] = {{5, 12000.6}, {1, 100.4}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Output is compared byte by byte. tests/golden/check.sh checks that pprof reads the file.
+/* Compares the output byte by byte. tests/golden/check.sh checks that pprof reads the file.
  * tests/unit/decode checks that all of it can be read back. */
 #include <math.h>
 #include <setjmp.h>
@@ -12,7 +12,7 @@
 
 #include "tests/unit/encode/fixture.h"
 
-/* What is in the gzip file that the encoder writes; free() it. */
+/* Returns the unpacked content of the encoder's gzip file. The caller calls free(). */
 static uint8_t *unpacked(const struct profile *profile, size_t *ret_len)
 {
 	struct text text = {};
@@ -36,7 +36,7 @@ static uint8_t *unpacked(const struct profile *profile, size_t *ret_len)
 	return out;
 }
 
-/* Does it hold these bytes? */
+/* Are these n bytes in the file? */
 static bool holds(const uint8_t *bytes, size_t len, const char *what, size_t n)
 {
 	return memmem(bytes, len, what, n) != NULL;
@@ -95,7 +95,7 @@ static void bytes_are_as_promised(void **state)
 		"\x1a\x06\x08\x04\x18\x05\x20\x04" /* bytes: 5 bytes */
 		/* mapping 1: 0x1000 to 0x2000, off 0x80, /p, ab, has_functions */
 		"\x1a\x11\x08\x01\x10\x80\x20\x18\x80\x40\x20\x80\x01\x28\x11\x30\x12\x38\x01"
-		/* locations 1 (0x1010) and 2 (0x1020) in it, function 1 and 2 */
+		/* locations 1 (0x1010) and 2 (0x1020) in mapping 1, with functions 1 and 2 */
 		"\x22\x0b\x08\x01\x10\x01\x18\x90\x20\x22\x02\x08\x01"
 		"\x22\x0b\x08\x02\x10\x01\x18\xa0\x20\x22\x02\x08\x02"
 		"\x2a\x04\x08\x01\x10\x13"			   /* function 1: malloc */
@@ -223,7 +223,7 @@ static void names_cannot_break_it(void **state)
 	profile__free(profile);
 }
 
-/* Stacks of faults show who holds memory: no frame is left out. */
+/* In stacks of faults every frame may matter, so no frame is left out. */
 static void faults_drop_no_frames(void **state)
 {
 	struct profile *profile = new_profile(1);

@@ -116,7 +116,7 @@ static void exact_runs_show_no_intervals(void **state)
 	free(text);
 }
 
-/* A process of which nothing was seen may hold memory all the same. */
+/* A process that was not traced may still hold memory. */
 static void what_is_not_traced_says_so(void **state)
 {
 	static const char expected[] =
@@ -182,7 +182,7 @@ static void a_total_may_be_more_than_one_heap(void **state)
 	free(text);
 }
 
-/* Commands free everything at their end. Their peak is the figure of interest. */
+/* Commands free everything at their end, so their peak is printed. */
 static void peaks_are_told(void **state)
 {
 	char *text;
@@ -202,8 +202,8 @@ static void peaks_are_told(void **state)
 	assert_has(text, "PID  COMMAND     LIVE  95 % INTERVAL      PEAK  95 % INTERVAL  GROWTH/s");
 	assert_has(text, "\n  2  cc1      1.0 KiB  1.0 - 1.0 KiB  64.0 MiB                 ");
 	assert_has(text, "\n  1  cc1      1.0 KiB  1.0 - 1.0 KiB   4.0 MiB                 ");
-	/* The process may have grown by what is live. Or new blocks have only replaced blocks that
-	 * were freed unseen. So its growth is printed as a bound. */
+	/* The process may have grown by its live bytes. Or new blocks have only replaced blocks
+	 * that were freed unseen. So the growth is printed as a bound. */
 	assert_has(text, "\n  3  cc1      1.0 KiB  1.0 - 1.0 KiB         -                 <= ");
 	assert_true(strstr(text, "\n  2  ") < strstr(text, "\n  1  "));
 	free(text);
@@ -224,7 +224,7 @@ static void peaks_are_told(void **state)
 /* Losses of the whole run are in each profile, but count once. */
 static void losses_of_the_run_count_once(void **state)
 {
-	/* the first profile was made when fewer were lost */
+	/* the first profile was made earlier, when the count was smaller */
 	static const uint64_t counts[] = {7, 9, 9};
 	char *text;
 
@@ -397,8 +397,8 @@ static void narrow_terminals_get_fewer_columns(void **state)
 }
 
 /* Of equal processes the one with the lower pid is first. Of equal processes with the same pid (the
- * pid was used again) the one that was given first is first. Ended processes are last, whatever
- * they held. */
+ * pid was used again) the one that was given first is first. Ended processes are last, even if they
+ * held more. */
 static void order_is_by_what_was_asked(void **state)
 {
 	static const struct {
@@ -476,7 +476,7 @@ static void growth_is_over_the_whole_run(void **state)
 	assert_has(text, "\n  2  young     5.0 MiB  512.0 KiB ");
 	free(text);
 
-	/* A run of no length has no growth. */
+	/* A run with a duration of 0 has no growth. */
 	((struct profile *)all[0])->duration_s = ((struct profile *)all[1])->duration_s = 0;
 	text = table((struct process_table_options){.width = 120});
 	assert_has(text, "\n  1  old      10.0 MiB         ?  ");
@@ -500,7 +500,7 @@ static void incomplete_figures_say_so(void **state)
 	assert_has(text, "    100  large       9.0 MiB  4.1 - 17.1 MiB     576.0 KiB  ");
 	assert_has(text, "total: 4 processes, live >= 13.0 MiB, growth >= 832.0 KiB/s, RSS");
 	free(text);
-	/* There is an estimate of the ended process as well: 4 MiB. */
+	/* There is also an estimate for the ended process: 4 MiB. */
 	profile->dropped = 0;
 	profile->ended = true;
 	text = table((struct process_table_options){.width = 140});
@@ -551,7 +551,7 @@ static void names_are_made_harmless(void **state)
 	free(text);
 }
 
-/* 20 + 60.5 MiB; the line stands between the sums and the losses. */
+/* memtrace's own memory is 20 + 60.5 MiB. Its line is between the sums and the losses. */
 static void own_cost_is_told_once(void **state)
 {
 	char *text;

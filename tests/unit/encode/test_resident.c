@@ -55,8 +55,8 @@ static int in_table(const struct profile *profile, struct sink *sink)
 	return encode_resident(profile, NULL, sink);
 }
 
-/* Reads a printed table. *ret_sum: what the first column of the rows adds up to. sums: the three
- * sums that are printed below the rows. */
+/* Reads a printed table. *ret_sum: the sum of the first column over all rows. sums: the three sums
+ * that are printed below the rows. */
 static void column(const char *text, long long *ret_sum, long long sums[3])
 {
 	const char *line = strstr(text, "WHAT\n");
@@ -174,8 +174,8 @@ static void as_json(void **state)
 	profile__free(profile);
 }
 
-/* If the estimate of live blocks exceeds the heap's resident bytes, the table does not call it a
- * part of them. */
+/* If the estimate of live blocks exceeds the heap's resident bytes, the table does not call live
+ * blocks a part of the heap. */
 static void more_than_is_resident_is_said(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 3000 * KIB};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Tests of encode_svg(). tests/golden/read_svg.py reads each file with an independent parser of XML
- * and prints what is in it. It also checks what must hold of every flame graph. */
+ * and prints its content. It also makes the checks that every flame graph must pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -27,7 +27,7 @@ static char *flame_graph(const struct profile *profile, const struct profile *ba
 	return text;
 }
 
-/* What tests/golden/read_svg.py prints of the flame graph; free() it. */
+/* Returns the output of tests/golden/read_svg.py for the flame graph. The caller calls free(). */
 static char *contents(const char *svg)
 {
 	char path[] = "/tmp/memtrace-svg-XXXXXX", command[256], buf[4096];
@@ -128,7 +128,7 @@ static void estimates_have_their_interval(void **state)
 	assert_int_equal(sscanf(found, " f %llu %llu %llu %llu", &bytes, &objects, &low, &high), 4);
 	assert_int_equal(bytes, 4 * (65536 + 32));
 	assert_int_equal(objects, 4098);
-	/* blocks have a size: the variance is 0.1 % less than that of events */
+	/* blocks have a size, so the variance is 0.1 % less than that of a count of events */
 	assert_in_range(low, 1.0889 * 65536, 1.0919 * 65536);
 	assert_in_range(high, 10.2406 * 65536, 10.2476 * 65536);
 	free(text);
@@ -193,7 +193,7 @@ static void other_memory_has_its_own_words(void **state)
 	profile__free(profile);
 }
 
-/* A profile from a collapsed file: it knows bytes, and nothing else. */
+/* A profile from a collapsed file has bytes, and no other figures. */
 static void what_a_file_does_not_say_is_not_said(void **state)
 {
 	struct profile *profile = new_profile(0);
@@ -217,7 +217,7 @@ static void what_a_file_does_not_say_is_not_said(void **state)
 	free(svg);
 	free(text);
 
-	/* a file of another tool, which says more */
+	/* a file of another tool, with more figures */
 	profile->interval_bytes = 524288;
 	profile->duration_s = 7;
 	profile->file = "/tmp/<db>\n.heap";
@@ -270,7 +270,7 @@ static void names_stay_text(void **state)
 }
 
 /* A label is cut to its box. The chart is 1,180 px wide, 8 px of each box stay free, and a letter
- * takes 7.23 px. Names are cut as well: to 400 columns. */
+ * takes 7.23 px. Names are also cut, to 400 columns. */
 static void labels_fit(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -383,7 +383,7 @@ static void deep_stacks_are_drawn(void **state)
 	free(text);
 	profile__free(profile);
 
-	/* Frames beyond the limit are not drawn: their memory counts as their caller's own. */
+	/* Frames beyond the limit are not drawn. Their memory counts as their caller's own. */
 	profile = new_profile(1);
 	assert_int_equal(profile__add_thread(profile, 1, NULL, &thread), 0);
 	assert_int_equal(profile__add_site(profile, addrs, 1500, false, &site), 0);
@@ -470,7 +470,7 @@ static void a_diff_tells_who_grew(void **state)
 	assert_int_equal(profile__add_lost(base, "live_full", 2), 0);
 	svg = flame_graph(profile, base);
 	text = contents(svg);
-	/* 100 samples against 113 of the base; each stands for R + 32 bytes */
+	/* 100 samples, and 113 of the base. Each stands for R + 32 bytes. */
 	assert_says(text, "leaky (pid 4711) against before (pid 4000): live heap: 6.3 MiB (95 %: ");
 	assert_says(text, "\nchange -832.4 KiB (95 %: -");
 	assert_says(text, ", within sampling error; only the base has 960.5 KiB in 1 stack,");
@@ -512,7 +512,7 @@ static void a_diff_tells_who_grew(void **state)
 	profile__free(base);
 }
 
-/* The flame graph of a view; free() it. */
+/* Returns the flame graph of a view. The caller calls free(). */
 static char *viewed(const struct profile *profile, struct view_options options)
 {
 	struct profile_view view;
@@ -526,7 +526,7 @@ static char *viewed(const struct profile *profile, struct view_options options)
 }
 
 /* The width of a box shows its weight in the view, and its figure has the unit of this weight. The
- * view's root, such as the thread that a stack belongs to, stands above all frames. */
+ * view's root, such as the thread of a stack, is above all frames. */
 static void a_view_has_its_own_unit(void **state)
 {
 	static const struct {
@@ -606,7 +606,7 @@ static void a_diff_without_intervals_is_grey(void **state)
 	profile->sites[0].live = (struct estimate){.bytes = 1003};
 	profile->mode = MODE_UNKNOWN;
 	for (int i = 0; i < 2; i++) {
-		/* one such profile of the two is enough */
+		/* this is so if only one of the two profiles is such a one */
 		svg = i ? flame_graph(base, profile) : flame_graph(profile, base);
 		text = contents(svg);
 		assert_says(text, i ? "\nchange -3 B, with unknown error\n"

@@ -73,8 +73,8 @@ static void snapshots_are_told(void **state)
 	}
 }
 
-/* Four samples of small blocks at one per MiB: 4.0 MiB; Garwood's interval for 4 events is
- * [1.0899, 10.2416]. */
+/* Four samples of small blocks, at one sample per MiB, stand for 4.0 MiB. Garwood's interval for 4
+ * events is [1.0899, 10.2416]. */
 static void sampled_tables_show_intervals(void **state)
 {
 	struct profile *profile = new_profile(1 << 20);
@@ -113,8 +113,8 @@ static void frames_fill_the_width_and_no_more(void **state)
 	end_profile(profile);
 	profile->sites[2].truncated = true;
 	text = table_of(profile, (struct table_options){.width = 28 + 41});
-	/* 10 + 2 + 7 + 2 + 5 + 2 = 28 columns before the frames; three of them and " < ..." would
-	 * take 3 * 10 + 2 * 3 + 6 = 42 */
+	/* There are 10 + 2 + 7 + 2 + 5 + 2 = 28 columns before the frames. Three frames and
+	 * " < ..." would take 3 * 10 + 2 * 3 + 6 = 42. */
 	assert_has(text, "  aaaaaaaaaa < bbbbbbbbbb < ...\n");
 	assert_has(text, "  main (via std::map<..>::insert_or)\n");
 	assert_has(text, "  an_extraordinarily_..can_hold_in_one_line\n");
@@ -140,7 +140,7 @@ static void frames_fill_the_width_and_no_more(void **state)
 	assert_has(text,
 		   "left out for want of room: OBJECTS, SHARE\n\n      LIVE  WHERE (leaf first)\n");
 	free(text);
-	/* the first frame is printed, however little room there is */
+	/* the first frame is printed even if there is no room for it */
 	text = table_of(profile, (struct table_options){.width = 1});
 	assert_has(text, "  aaaaaaaaaa < ...\n");
 	free(text);
@@ -320,7 +320,7 @@ static void an_early_end_is_told(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "\npid 4711 ended after 10.0 s of 30\n\n");
 	free(text);
-	profile->planned_s = 0; /* traced until told to stop */
+	profile->planned_s = 0; /* traced until a signal */
 	text = table_of(profile, (struct table_options){});
 	assert_null(strstr(text, "ended"));
 	free(text);
@@ -499,7 +499,7 @@ static void leaks_are_sorted_by_growth(void **state)
 	profile__free(profile);
 }
 
-/* A region that an allocator maps for the heap is no leak, however fast it grows. */
+/* A region that an allocator maps for the heap is no leak, even if it grows fast. */
 static void what_is_the_allocators_own_comes_last(void **state)
 {
 	static const char expected[] =
@@ -556,15 +556,15 @@ static void windows_are_told(void **state)
 	assert_has(text,
 		   "\nonly 5 windows: the figures are rough; a longer run has more windows\n");
 	free(text);
-	profile->windows.continuous_s = 8; /* windows say little beside that */
+	profile->windows.continuous_s = 8; /* continuous tracing outweighs the windows */
 	text = table_of(profile, (struct table_options){.width = 100});
 	assert_null(strstr(text, "\nonly "));
 	free(text);
 	profile__free(profile);
 }
 
-/* A process was traced for a moment and never got a window. Its figures cover only that moment, and
- * the table says so. */
+/* A process was traced continuously for a short time and never had a window. Its figures cover only
+ * this time, and the table says so. */
 static void a_stretch_without_windows_is_told(void **state)
 {
 	struct profile *profile = new_profile(524288);

@@ -28,8 +28,8 @@ static const char *name_of(const struct tree *tree, size_t i)
 					 : tree->frames[tree->nodes[i].frame].name;
 }
 
-/* The node at the end of a path of names. Each name is a child of the name before. Fails if there
- * is no such node. */
+/* Returns the node at the end of a path of names, in which each name is a child of the one before.
+ * Fails if there is no such node. */
 static const struct tree_node *node_at(const struct tree *tree, const char *const *names, size_t n)
 {
 	size_t at = 0;
@@ -52,7 +52,7 @@ static const struct tree_node *node_at(const struct tree *tree, const char *cons
 	node_at(tree, (const char *const[]){__VA_ARGS__},                                          \
 		sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* What must hold of every tree. */
+/* Checks that every tree must pass. */
 static void assert_sound(const struct tree *tree)
 {
 	for (size_t i = 0; i < tree->n; i++) {
@@ -130,8 +130,8 @@ static void name_all(struct profile *profile, uint64_t low, uint64_t high, const
 					 0);
 }
 
-/* A frame is a name and a module. f at two addresses of a is one frame, f of b.so is another. Each
- * frame has its kind. */
+/* A frame is a name and a module. f at two addresses in a is one frame, and f in b.so is another
+ * one. Each frame has its kind. */
 static void frames_are_names_and_modules(void **state)
 {
 	static const uint64_t stacks[][2] = {{0x5001, 0x1010}, {0x5001, 0x1020}, {0x5001, 0x2010},
@@ -241,7 +241,7 @@ static void small_ones_are_folded(void **state)
 	profile__free(profile);
 }
 
-/* A tree never has more nodes than the limit, however small the limit is. */
+/* A tree never has more nodes than the limit, even if the limit is very small. */
 static void nodes_are_limited(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -366,7 +366,7 @@ static void unsampled_changes_are_not_known(void **state)
 	profile__free(base);
 }
 
-/* --- does the interval of a change hold the true change as often as it claims? --- */
+/* --- does the interval of a change contain the true change as often as it claims? --- */
 
 static uint64_t random_state = 88172645463325252;
 
@@ -378,7 +378,7 @@ static double random_share(void) /* xorshift64; above 0 */
 	return (double)(random_state >> 11) * 0x1p-53 + 0x1p-54;
 }
 
-/* The estimate that sampling makes of n blocks. */
+/* Samples n blocks at random. Returns the estimate. */
 static struct estimate sampled(int n, uint64_t size, uint64_t interval)
 {
 	double missed = log1p(-estimate__probability(size, interval));
@@ -391,9 +391,9 @@ static struct estimate sampled(int n, uint64_t size, uint64_t interval)
 	return estimate;
 }
 
-/* Simulates pairs of estimates that truly differ by (now - before) blocks. *ret_held: per cent of
- * pairs whose interval holds the true change. *ret_exceed: per cent whose change exceeds its
- * error. */
+/* Simulates pairs of estimates whose true values differ by (now - before) blocks. *ret_held: per
+ * cent of pairs whose interval contains the true change. *ret_exceed: per cent of pairs whose
+ * change exceeds its error. */
 static void pairs(int before, int now, double *ret_held, double *ret_exceed)
 {
 	const uint64_t size = 64, interval = 65536;
@@ -416,7 +416,7 @@ static void pairs(int before, int now, double *ret_held, double *ret_exceed)
 
 static void error_is_not_exceeded_by_chance(void **state)
 {
-	/* blocks that make 0.5, 2, 5, 20 and 200 samples on average */
+	/* blocks with 0.5, 2, 5, 20 and 200 samples on average */
 	static const int blocks[] = {512, 2048, 5120, 20480, 204800};
 	double held, exceeding;
 
@@ -427,12 +427,11 @@ static void error_is_not_exceeded_by_chance(void **state)
 		pairs(blocks[i], 2 * blocks[i], &held, &exceeding);
 		assert_true(held >= 94);
 	}
-	/* and a doubling of 200 samples is seen */
+	/* a change from 200 to 400 samples is seen */
 	assert_true(exceeding > 99);
 }
 
-/* A stack has few samples now and none in the base. It may have been live in the base all the
- * same. */
+/* A stack has few samples now and none in the base. It may still have been live in the base. */
 static void few_samples_prove_nothing(void **state)
 {
 	for (int n = 1; n <= 10; n++) {
@@ -449,7 +448,8 @@ static void few_samples_prove_nothing(void **state)
 		change = tree_node__change(&tree, AT(&tree, "main", "f"));
 		assert_true(change.interval.low < change.bytes &&
 			    change.bytes < change.interval.high);
-		/* n against 0: a binomial test has p = 2^(1 - n), 0.125 for 4 and 0.031 for 6 */
+		/* for n samples and 0, a binomial test has p = 2^(1 - n): 0.125 for 4, 0.031 for
+		 * 6 */
 		if (n != 5)
 			assert_int_equal(tree_change__exceeds_error(&change), n >= 6);
 		tree__clear(&tree);

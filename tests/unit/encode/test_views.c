@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What --threads and --lifetimes print for a process that was traced in windows. */
+/* The output of --threads and --lifetimes for a process that was traced in windows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -29,8 +29,8 @@ static void add_part(struct profile *profile, size_t site, size_t thread, double
 	assert_int_equal(profile__add_live_estimate(profile, site, thread, &part), 0);
 }
 
-/* One stack with exactly 8 MiB live: only the owners are an estimate. Three quarters of its 100
- * samples belong to two workers. */
+/* One stack has exactly 8 MiB of live memory. Only the owners are an estimate: three quarters of
+ * its 100 samples belong to two workers. */
 static struct profile *two_pools(void)
 {
 	struct profile *profile = profile__new();
@@ -72,7 +72,7 @@ static void whose_memory_is_live(void **state)
 	assert_true(fabs(low - (2 - 2 * 0.35)) < 0.15);
 	assert_true(fabs(high - (2 + 2 * 0.35)) < 0.2);
 	free(text);
-	profile->mode = MODE_CONTINUOUS; /* such a run can know who frees what */
+	profile->mode = MODE_CONTINUOUS; /* such a run can know which thread frees a block */
 	text = encoded(threads, profile);
 	assert_non_null(strstr(text, "and of none here"));
 	free(text);

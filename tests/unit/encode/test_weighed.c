@@ -60,7 +60,8 @@ static void a_table_of_the_highest_moment(void **state)
 	profile__free(profile);
 }
 
-/* What other CPUs do at the very moment of the peak is not known to the byte. */
+/* With several threads the peak is not exact to the byte, because other CPUs allocate at the same
+ * time. */
 static void several_threads_are_no_exact_moment(void **state)
 {
 	struct profile *profile = freed_at_the_end(1);
@@ -131,7 +132,7 @@ static void weights_that_are_no_bytes(void **state)
 	profile__free(profile);
 }
 
-/* Churn of the same command: figures per second of its run of ten seconds. */
+/* Churn of the same command: figures per second, over its run of ten seconds. */
 static void a_table_of_churn(void **state)
 {
 	struct profile *profile = freed_at_the_end(1);
@@ -175,7 +176,7 @@ static int json_of_all(const struct profile *profile, struct sink *sink)
 }
 
 /* In windows, allocated bytes are an estimate. Here, a stack's own error is a fifth of its bytes,
- * and the error that all stacks share is as large. */
+ * and so is the error that all stacks share. */
 static void churn_of_windows_has_intervals(void **state)
 {
 	struct profile *profile = freed_at_the_end(524288);

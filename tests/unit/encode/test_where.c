@@ -49,7 +49,7 @@ static void names_are_folded(void **state)
 		{"(anonymous namespace)::f<int>", "(anonymous namespace)::f<..>"},
 		{"app::f<>", "app::f<>"}, /* a pack of no types */
 		{"app::f<..>", "app::f<..>"},
-		/* as libiberty says names of a program that g++ 12 has built */
+		/* libiberty's names of a program that g++ 12 has built */
 		{"app::Cache<" STRING ", app::Session>::each<main::{lambda(app::Session&)#1}>",
 		 "app::Cache<..>::each<..>"},
 		{"app::Cache<" STRING ", app::Session>::operator std::vector<" STRING
@@ -89,7 +89,7 @@ static void names_are_folded(void **state)
 		{"std::collections::hash::map::HashMap<K,V,S,A>::entry", "HashMap<..>::entry"},
 		{"app::main::h0123456789abcdef", "app::main"},
 		{"app::main::h0123456789abcdeg", "app::main::h0123456789abcdeg"},
-		/* as libiberty says names that rustc 1.63 has made, by both manglings */
+		/* libiberty's names of a program that rustc 1.63 has built, with both manglings */
 		{"a::map_all::<i32, alloc::string::String, a::main::{closure#1}>",
 		 "a::map_all<..>"},
 		{"<a::Cache<a::Row> as a::Store>::put", "a::Cache<..>::put"},
@@ -131,7 +131,7 @@ static void names_are_folded(void **state)
 	}
 }
 
-/* put_where() prints expected for the profile's first site. */
+/* Asserts that put_where() prints expected for the profile's first site. */
 static void assert_where(const struct profile *profile, size_t room, const char *expected)
 {
 	struct text text = {};
@@ -156,7 +156,7 @@ static void own_code_comes_first(void **state)
 	assert_where(profile, 69,
 		     "open_session (via std::string) < std::function<..>::operator() < main");
 	assert_where(profile, 67, "open_session (via std::string) < ...");
-	/* name 12, " (via std::string)" 18, " < ..." 6 */
+	/* the name takes 12 columns, " (via std::string)" 18, " < ..." 6 */
 	assert_where(profile, 36, "open_session (via std::string) < ...");
 	assert_where(profile, 35, "open_session (via string) < ...");
 	assert_where(profile, 24, "open_session < ...");
@@ -204,7 +204,7 @@ static void what_rust_calls_is_told(void **state)
 	profile__free(profile);
 }
 
-/* Two stacks through the same library function may differ in what this function called. The
+/* Two stacks through the same library function may differ in the function that it called. The
  * called function is printed if there is room. */
 static void library_calls_are_told_apart(void **state)
 {
@@ -310,8 +310,8 @@ static void scripts_come_before_their_interpreter(void **state)
 	profile__free(profile);
 }
 
-/* A builtin that the script calls itself: the interpreter's function that is nearest to the
- * allocation tells what it makes. */
+/* If the script itself calls a builtin, the row shows the interpreter's function that is nearest to
+ * the allocation, because its name says what the builtin makes. */
 static void builtins_are_told_by_what_they_make(void **state)
 {
 	struct profile *profile = new_script();
@@ -388,7 +388,7 @@ static void rules_for_other_languages_say_nothing_of_scripts(void **state)
 	profile__free(profile);
 }
 
-/* No frame is the script's: the interpreter's are all that there is to tell. */
+/* If no frame is the script's, the row shows the interpreter's frames. */
 static void interpreters_without_scripts_are_told_from_the_leaf(void **state)
 {
 	struct profile *profile = new_script();
@@ -409,7 +409,8 @@ static void interpreters_without_scripts_are_told_from_the_leaf(void **state)
 	profile__free(profile);
 }
 
-/* Three stacks whose order, figures and number of rows do not depend on what rows show. */
+/* Three stacks. Their order, figures and number of rows do not depend on the frames that are
+ * shown. */
 static struct profile *new_mixed(void)
 {
 	struct profile *profile = new_profile(1);
@@ -444,7 +445,7 @@ static void runtimes_are_shown_if_asked_for(void **state)
 	profile__free(profile);
 }
 
-/* Removes what stands in the last column. */
+/* Removes the text of the last column. */
 static void cut_where(char *text)
 {
 	const char *title = strstr(text, WHERE_TITLE), *line = title;

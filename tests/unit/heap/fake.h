@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The memory of a process that is made up: mappings with our own bytes behind them. */
+/* The memory of a made-up process: its mappings, whose bytes are memory of the test. */
 #ifndef TEST_HEAP_FAKE_H
 #define TEST_HEAP_FAKE_H
 
@@ -33,7 +33,8 @@ struct fake {
 	void (*before_read)(struct fake *fake, uint64_t addr);
 };
 
-/* Adds a mapping; in ascending order. tail: what a line of maps shows from the permissions on. */
+/* Adds a mapping. Call it in ascending order. tail: the end of a line of /proc/PID/maps, from the
+ * permissions on. */
 static inline unsigned char *fake__add(struct fake *fake, uint64_t start, uint64_t len,
 				       const char *tail)
 {
@@ -65,7 +66,7 @@ static inline size_t fake__part(struct fake *fake, uint64_t addr)
 	return i;
 }
 
-/* Our own memory behind addr. */
+/* The test's memory for addr. */
 static inline void *fake__at(struct fake *fake, uint64_t addr)
 {
 	size_t i = fake__part(fake, addr);
@@ -102,7 +103,8 @@ static inline long fake__read(void *ctx, uint64_t addr, void *to, size_t len)
 			break;
 		off = addr + done - fake->parts[i].start;
 		part = 4096 - off % 4096;
-		assert_int_equal(fake->parts[i].state[off / 4096], 1); /* else it is faulted in */
+		/* else the read would fault it in */
+		assert_int_equal(fake->parts[i].state[off / 4096], 1);
 		if (part > len - done)
 			part = len - done;
 		memcpy((char *)to + done, fake->parts[i].bytes + off, part);

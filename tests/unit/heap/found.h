@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the readers of allocators find in a process that is laid out by hand. */
+/* The blocks that the readers of allocators find in a process that is laid out by hand. */
 #ifndef TESTS_UNIT_HEAP_FOUND_H
 #define TESTS_UNIT_HEAP_FOUND_H
 

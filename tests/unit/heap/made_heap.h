@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A process that is made up: data of a program, a heap of glibc's kind with blocks of one size, and
- * memory of nobody's. */
+/* A made-up process: data of a program, a heap like glibc's with blocks of one size, and memory
+ * without an owner. */
 #ifndef TEST_HEAP_MADE_HEAP_H
 #define TEST_HEAP_MADE_HEAP_H
 
@@ -31,7 +31,7 @@ struct made_heap {
 	struct roots roots;
 };
 
-/* No allocator was found. */
+/* Makes the process without blocks, as if no allocator was found. */
 static inline void made_heap__begin_empty(struct made_heap *h)
 {
 	*h = (struct made_heap){};
@@ -45,7 +45,7 @@ static inline void made_heap__begin_empty(struct made_heap *h)
 	assert_int_equal(blocks__new(&h->blocks), 0);
 }
 
-/* Blocks 0 to n - 1 are in use, those behind free. */
+/* Makes the process. Blocks 0 to n - 1 are in use, later ones are free. */
 static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 {
 	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
@@ -57,7 +57,7 @@ static inline void made_heap__begin(struct made_heap *h, uint32_t n)
 		span__add_block(span, BLOCK(i), i < n);
 }
 
-/* Roots are those of a process with one thread, whose stack pointer is sp (0: it runs). */
+/* Ends the setup. The process has one thread, whose stack pointer is sp (0: the thread runs). */
 static inline void made_heap__finish(struct made_heap *h, uint64_t sp)
 {
 	const struct root_range own = {HEAP, HEAP + HEAP_BYTES};

@@ -53,7 +53,7 @@ static int add_to_list(const struct block *block, void *ctx)
 	return 0;
 }
 
-/* Every address of a span gives the block that a linear search gives. */
+/* For every address of a span the block is the one that a linear search finds. */
 static void check_all(const struct blocks *blocks, uint64_t start, uint64_t end)
 {
 	static struct list list;
@@ -88,8 +88,8 @@ static void test_walked(void **state)
 	(void)state;
 	span__add_block(span, BASE + 0x20, true);
 	span__add_block(span, BASE + 0x40, false);
-	span__add_block(span, BASE + 0x80, true);    /* over many pages */
-	span__add_block(span, BASE + 0x80000, true); /* begins a page */
+	span__add_block(span, BASE + 0x80, true);    /* covers many pages */
+	span__add_block(span, BASE + 0x80000, true); /* is at the start of a page */
 	span__add_void(span, BASE + 0x80040);
 	span__add_block(span, BASE + 0xffff0, false);
 	assert_true(span__set_free(span, BASE + 0x20, 24));
@@ -102,7 +102,7 @@ static void test_walked(void **state)
 	assert_true(blocks__find(blocks, BASE + 0x37, &block));
 	assert_int_equal(block.size, 0x18);
 	assert_false(block.in_use);
-	assert_false(blocks__find(blocks, BASE + 0x38, &block)); /* the next one's header */
+	assert_false(blocks__find(blocks, BASE + 0x38, &block)); /* the next block's header */
 	assert_true(blocks__find(blocks, BASE + 0x7fff7, &block));
 	assert_int_equal(block.start, BASE + 0x80);
 	assert_int_equal(block.size, 0x7ff78);

@@ -10,8 +10,8 @@
 
 static struct fake fake;
 
-/* Eight pages, the last of which is not resident: a small block alone on page 0, a block over pages
- * 1 to 2 and half of 3, free memory from there to page 7. */
+/* Eight pages, the last of which is not resident. A small block is alone on page 0. A block covers
+ * pages 1 and 2 and half of 3. Free memory follows up to page 7. */
 static void test_pages(void **state)
 {
 	const struct span model = {.kind = SPAN_WALKED, .start = BASE, .end = BASE + 8 * PAGE};
@@ -45,7 +45,7 @@ static void test_pages(void **state)
 	assert_int_equal(pages->whole_free, 3 * PAGE);
 	assert_int_equal(pages->trimmable, 3 * PAGE);
 	assert_int_equal(pages->between, pages->pages - pages->live - pages->whole_free);
-	/* page 0, and page 3: 2040 bytes are less than half of it */
+	/* page 0, and page 3, of which 2040 bytes are less than half */
 	assert_int_equal(pages->sparse, 2 * PAGE);
 	assert_int_equal(pages->pinned, PAGE - 40 + PAGE - 2040);
 	assert_int_equal(census.sizes[HEAP_GLIBC][heap__size_group(40)].holders, 1);
@@ -60,7 +60,7 @@ static void test_pages(void **state)
 	fake__free(&fake, view.image);
 }
 
-/* What several blocks pin on a page is shared among them by their bytes. */
+/* The free bytes that several blocks pin on a page are shared among them by their bytes. */
 static void test_shared_page(void **state)
 {
 	const struct span model = {.kind = SPAN_SLAB,

@@ -60,7 +60,7 @@ static void test_a_block_may_be_added_again(void **state)
 	edges__clear(&edges);
 }
 
-/* Against a plain array of all edges. */
+/* Compares with a plain array of all edges. */
 static void test_random_graphs(void **state)
 {
 	enum { BLOCKS = 2000, MOST = 6 };
@@ -81,7 +81,7 @@ static void test_random_graphs(void **state)
 			for (size_t i = 0; i < n[from]; i++)
 				plain[from][i] = (uint32_t)rand() % BLOCKS;
 			assert_int_equal(edges__add(&edges, from, plain[from], n[from]), 0);
-			/* edges can be walked as soon as they were added */
+			/* an edge can be walked as soon as it is added */
 			assert_int_equal(collect(&edges, from, to, MOST + 1), n[from]);
 		}
 		for (uint32_t from = 0; from < BLOCKS; from++) {

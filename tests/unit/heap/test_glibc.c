@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Heaps laid out by hand as malloc/malloc.c of glibc 2.36 lays them out, and of 2.31 and 2.43 where
+/* Heaps laid out by hand like those of malloc/malloc.c of glibc 2.36, and of 2.31 and 2.43 where
  * these differ. */
 #include "found.h"
 
@@ -40,7 +40,7 @@ static void put_params(uint64_t n_mmaps, uint64_t mmapped)
 	fake__put(&fake, PARAMS + 52, 1032);
 }
 
-/* Chunks from addr on: sizes with the sign telling their state, ended by 0. */
+/* Writes chunks from addr on. sizes: ended by 0; the sign says whether the chunk is in use. */
 static uint64_t put_chunks(uint64_t addr, uint64_t flags, const long *sizes)
 {
 	uint64_t used = USED;
@@ -52,7 +52,7 @@ static uint64_t put_chunks(uint64_t addr, uint64_t flags, const long *sizes)
 		used = *sizes > 0 ? USED : 0;
 		if (!used) {
 			fake__put(&fake, addr + size, size);
-			/* a bin with this chunk alone, in data that nobody else uses */
+			/* a bin that has only this chunk, in data without other use */
 			fake__put(&fake, addr + 16, LIB + 0x1800);
 			fake__put(&fake, addr + 24, LIB + 0x1800);
 			fake__put(&fake, LIB + 0x1810, addr);
@@ -76,7 +76,7 @@ static void start(uint64_t brk_len)
 	fake__add(&fake, LIB, 0x3000, FAKE_DATA);
 }
 
-/* A main arena that is sound, and whose first chunks have these sizes. Returns where its top is. */
+/* Makes a valid main arena whose first chunks have these sizes. Returns the address of its top. */
 static uint64_t put_heap(const long *sizes)
 {
 	uint64_t top;
@@ -153,7 +153,8 @@ static void test_main_arena(void **state)
 	end();
 }
 
-/* Without struct malloc_par, behind what somebody else took by sbrk(), as in static programs. */
+/* A heap without struct malloc_par, after memory that somebody else took by sbrk(), as in static
+ * programs. */
 static void test_foreign_sbrk(void **state)
 {
 	static const long sizes[] = {32, 48, 32, 32, 64, 96, 112, 32, 32, 640, 0};
@@ -178,14 +179,14 @@ static void test_caches(void **state)
 
 	(void)state;
 	put_heap(sizes);
-	/* in the cache: the third one, then the first one */
+	/* the cache has the third chunk, then the first one */
 	fake__put(&fake, BRK + 16, 2);
 	fake__put(&fake, BRK + 16 + 128, first + 64);
 	fake__put(&fake, first + 64, first ^ (first + 64) >> 12);
 	fake__put(&fake, first + 72, KEY);
 	fake__put(&fake, first, first >> 12);
 	fake__put(&fake, first + 8, KEY);
-	/* in the fast bin of 48: the last one, then the first one; its link is to the chunk */
+	/* the fast bin of 48 has the last chunk, then the first one; its links lead to chunks */
 	fake__put(&fake, MAIN + 16 + 8, fast + 96 - 16);
 	fake__put(&fake, fast + 96, (fast - 16) ^ (fast + 96) >> 12);
 	fake__put(&fake, fast, fast >> 12);
@@ -203,15 +204,15 @@ static void test_caches(void **state)
 	end();
 }
 
-/* A block in a thread cache's list, which has a link to next and the key. */
+/* Writes a block of a thread cache's list: a link to next, and the key. */
 static void put_cached(uint64_t addr, uint64_t next)
 {
 	fake__put(&fake, addr, next ^ addr >> 12);
 	fake__put(&fake, addr + 8, KEY);
 }
 
-/* A thread that ends leaves the key in what its cache gives back. Who gets such a block next may
- * never write to that word. */
+/* When a thread ends, blocks of its cache are freed with the key in them. The next owner of such a
+ * block may never write to this word. */
 static void test_stale_key(void **state)
 {
 	static const long sizes[] = {0x290, 32, 32, 32, 48, 0};
@@ -234,8 +235,8 @@ static void test_stale_key(void **state)
 	end();
 }
 
-/* The list of 32 bytes changes while it is read, so the key has to do, with a sound link. That of
- * 48 does not. */
+/* The list of 32 bytes changes while it is read. So a block of it is recognized by the key and a
+ * valid link. The list of 48 bytes does not change. */
 static void test_list_that_changes(void **state)
 {
 	static const long sizes[] = {0x290, 32, 32, 32, 32, 32, 48, 48, 0};
@@ -264,8 +265,8 @@ static void test_list_that_changes(void **state)
 	end();
 }
 
-/* glibc 2.43: no fast bins; a thread cache tells how much room its lists have, and has lists of
- * large blocks; a header's room is left behind mapped blocks. */
+/* glibc 2.43 has no fast bins. A thread cache says how much room its lists have, and has lists of
+ * large blocks. There is room for a header after mapped blocks. */
 static void test_2_43(void **state)
 {
 	static const long sizes[] = {48, 48, 0x310, 2000, 1504, 64, 0};
@@ -284,12 +285,12 @@ static void test_2_43(void **state)
 	fake__put(&fake, cache, 0x001000100000000f); /* no room in the second list */
 	fake__put(&fake, cache + 152 + 8, BRK + 16);
 	put_cached(BRK + 16, 0);
-	/* from 1041 bytes up to 2047 */
+	/* the list of 1041 to 2047 bytes */
 	fake__put(&fake, cache + 152 + 8 * 64, large + 2000);
 	put_cached(large + 2000, large);
 	put_cached(large, 0);
 	fake__put(&fake, MMAPS + 8, (0x5000 - 16) | 2);
-	/* memalign(64): huge pages, too */
+	/* a block of memalign(64), as also with huge pages */
 	fake__put(&fake, MMAPS + 0x5000, 1);
 	fake__put(&fake, MMAPS + 0x5008, (0x2000 - 16) | 2);
 	fake__put(&fake, MMAPS + 0x5030, 0x30 | 1);
@@ -307,8 +308,8 @@ static void test_2_43(void **state)
 	end();
 }
 
-/* glibc 2.31: links as they are, and the key is the thread cache's own address. A live list looks
- * the same, but nothing leads to it. */
+/* In glibc 2.31 links are plain addresses, and the key is the thread cache's own address. A list of
+ * live blocks may look the same, but no cache leads to it. */
 static void test_caches_of_2_31(void **state)
 {
 	static const long sizes[] = {32, 32, 32, 0x290, 48, 0};
@@ -380,7 +381,7 @@ static void test_mmapped(void **state)
 	put_params(3, 0x21000 + 0x10000 + 0x5000);
 	put_top(MAIN, put_chunks(BRK, 0, sizes), BRK + 0x2000);
 	fake__put(&fake, MMAPS + 0x3000 + 8, 0x21000 | 2);
-	fake__put(&fake, MMAPS + 0x6000 + 8, 0x1000 | 2); /* within the block: the program's */
+	fake__put(&fake, MMAPS + 0x6000 + 8, 0x1000 | 2); /* within the block: the program's data */
 	/* memalign(0x8000): the mapping begins with the chunk that malloc() made first */
 	fake__put(&fake, MMAPS + 0x24000 + 8, 0x10000 | 2);
 	fake__put(&fake, MMAPS + 0x28000 - 16, 0x4000 - 16);
@@ -398,7 +399,7 @@ static void test_mmapped(void **state)
 	end();
 }
 
-/* One header is overwritten. What follows is found again, and the output says so. */
+/* One header is overwritten. Later blocks are found again, and the output says so. */
 static void test_bad_header(void **state)
 {
 	static const long sizes[] = {32, 32, 64, 32, 32, 32, 32, 32, 32, 32, 32, 32, 32, 0};
@@ -414,7 +415,7 @@ static void test_bad_header(void **state)
 	end();
 }
 
-/* Headers that are swapped out cannot be read, and nothing is swapped in for them. */
+/* Headers that are swapped out are not read, because a read would swap them in. */
 static void test_absent_pages(void **state)
 {
 	long sizes[1025] = {0};
@@ -434,7 +435,7 @@ static void test_absent_pages(void **state)
 	end();
 }
 
-/* Buffers of which only the first bytes were ever written, one in use and one free. */
+/* Two buffers of which only the first bytes were written. One is in use and one is free. */
 static void test_blocks_with_holes(void **state)
 {
 	static const long sizes[] = {48, 0x4010, 32, -0x4010, 32, 0};
@@ -453,7 +454,7 @@ static void test_blocks_with_holes(void **state)
 	end();
 }
 
-/* The bytes of a program that look like the header of a huge block do not swallow the heap. */
+/* If a program's data look like the header of a huge block, the rest of the heap is still found. */
 static void corrupt_once(struct fake *f, uint64_t addr)
 {
 	static int reads;
@@ -487,7 +488,7 @@ static void test_no_heap(void **state)
 	assert_int_equal(found.n_arenas, 0);
 	assert_int_equal(blocks__n_spans(blocks), 0);
 	end();
-	/* bins alone are no arena: nothing leads back to it */
+	/* bins alone are no arena, because no chunk leads back to them */
 	start(0x2000);
 	put_arena(MAIN, BRK, MAIN + 8, 0x2000);
 	find();

@@ -41,7 +41,7 @@ static void test_kinds(void **state)
 	fake__free(&fake, image);
 }
 
-/* What is not resident is never read: fake__read() fails on it. */
+/* Pages that are not resident are never read: fake__read() would fail. */
 static void test_reads_resident_pages_only(void **state)
 {
 	struct image *image = usual();
@@ -80,7 +80,7 @@ static void test_runs(void **state)
 	assert_true(image__run(image, end, UINT64_MAX, &start, &end));
 	assert_int_equal(start, ANON);
 	assert_int_equal(end, ANON + 0x1000);
-	/* over the border of two mappings */
+	/* across the border of two mappings */
 	assert_true(image__run(image, end, ANON + 0x4800, &start, &end));
 	assert_int_equal(start, ANON + 0x2000);
 	assert_int_equal(end, ANON + 0x4800);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A radix tree, extents and slabs laid out by hand as jemalloc 5.3 and 5.2 lay them out. */
+/* A radix tree, extents and slabs laid out by hand like those of jemalloc 5.3 and 5.2. */
 #include "found.h"
 
 #define LIB   0x7f1000000000ULL
@@ -9,7 +9,7 @@
 #define EDATA (META + 0x300000)
 #define HEAP  0x7f3000000000ULL
 
-#define DEEP_LEAF (META + 0x100040) /* of three levels; LEAF is the node above it then */
+#define DEEP_LEAF (META + 0x100040) /* of a tree of three levels, where LEAF is its parent */
 
 static uint64_t next_edata;
 static enum { V5_3, V5_2, V5_3_DEEP } version;
@@ -19,7 +19,7 @@ struct model {
 	uint64_t bitmap[8];
 };
 
-/* The leaf's entry for a page. */
+/* Writes the leaf's entry for a page. */
 static void put_entry(uint64_t page, uint64_t edata, const struct model *m)
 {
 	uint64_t state = version == V5_2 ? 0 : m->state;
@@ -34,7 +34,7 @@ static void put_entry(uint64_t page, uint64_t edata, const struct model *m)
 	}
 }
 
-/* Enters an extent into the tree: all pages of a slab, first and last of another. */
+/* Adds an extent to the tree: all pages of a slab, or the first and the last of another extent. */
 static void put_extent(const struct model *m)
 {
 	uint64_t edata = next_edata, start = m->addr & ~0xfffULL;
@@ -107,7 +107,7 @@ static void check_slabs_and_extents(void)
 	put_extent(&dirty);
 	find();
 	assert_int_equal(found.n_arenas, 2);
-	/* 12288 / 48 = 256 blocks, the last 64 of which the bitmap calls used */
+	/* 12288 / 48 = 256 blocks; by the bitmap the last 64 are in use */
 	assert_int_equal(sum(1, PLACE_IN_USE).blocks, 64);
 	assert_int_equal(sum(1, PLACE_BIN).blocks, 192);
 	assert_int_equal(sum(0, PLACE_IN_USE).blocks, 2);
@@ -136,7 +136,7 @@ static void test_slabs_and_extents(void **state)
 	version = V5_3;
 }
 
-/* jemalloc 5.3.1: 0x9000 bytes are a size of their own, with the number of 0xa000. */
+/* In jemalloc 5.3.1, extents of 0x9000 bytes have the number of the size 0xa000. */
 static void test_large_pages(void **state)
 {
 	const struct model large = {.addr = HEAP + 0x8040, .size = 0xa000, .szind = 41};
@@ -165,13 +165,13 @@ static void test_what_disagrees(void **state)
 	const struct model large = {.addr = HEAP + 0x8000, .size = 0x5000, .szind = 36};
 
 	(void)state;
-	/* its own count */
+	/* the extent's own count is wrong */
 	start();
 	put_extent(&slab);
 	find();
 	assert_int_equal(found.quality[HEAP_JEMALLOC].broken_slabs, 1);
 	end();
-	/* the leaf: another size, another kind, another extent */
+	/* the leaf's entry has another size, another kind, another extent */
 	for (int i = 0; i < 3; i++) {
 		start();
 		put_extent(&slab);
@@ -184,7 +184,7 @@ static void test_what_disagrees(void **state)
 		assert_int_equal(blocks__n_spans(blocks), 1);
 		end();
 	}
-	/* no memory lies where the tree says */
+	/* the tree leads to an address without memory */
 	start();
 	fake__put(&fake, LEAF + 8 * (HEAP >> 12 & 0x3ffff), 10ULL << 48 | 0x1000);
 	find();

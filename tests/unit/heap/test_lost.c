@@ -5,7 +5,7 @@
 
 static struct made_heap heap;
 
-/* Scans, and lists what is lost. */
+/* Scans, and lists the lost blocks. */
 static void look(struct reach *reach, const struct lost *before, size_t max, struct lost *lost)
 {
 	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, false, reach), 0);
@@ -30,7 +30,7 @@ static void test_lost_in_all_scans(void **state)
 	assert_int_equal(first.list[2].addr, BLOCK(3));
 	assert_int_equal(first.list[2].size, BLOCK_SIZE);
 
-	/* 2 is lost now, too, but was not before; 0 had another size */
+	/* block 2 is lost now, too, but was not lost before; block 0 had another size */
 	fake__put(&heap.fake, DATA, 0);
 	first.list[0].size++;
 	look(&reach, &first, 100, &second);
@@ -40,7 +40,7 @@ static void test_lost_in_all_scans(void **state)
 	assert_int_equal(second.list[1].addr, BLOCK(3));
 	free(second.list);
 
-	/* somebody has written to 3 */
+	/* somebody has written to block 3 */
 	fake__put(&heap.fake, BLOCK(3) + 16, 1);
 	image__forget(heap.image);
 	look(&reach, &first, 100, &second);
@@ -61,7 +61,7 @@ static void test_lost_in_all_scans(void **state)
 	made_heap__free(&heap);
 }
 
-/* The leaks of the heap as it is. */
+/* Scans the heap and returns the number of leaks. */
 static size_t leaks_of(struct leak **ret)
 {
 	struct reach reach;
@@ -99,8 +99,8 @@ static void test_a_list_is_one_leak(void **state)
 	made_heap__free(&heap);
 }
 
-/* Two circles, of which the second leads to the first. They are found in an order in which the
- * first circle, with the blocks below it, is at first taken for a leak of its own. */
+/* The second of two circles leads to the first. The first circle is found earlier and is, with the
+ * blocks below it, at first taken for a leak of its own. */
 static void test_circles(void **state)
 {
 	struct leak *leaks;

@@ -13,7 +13,7 @@
 #define KEY    0x1234567890abcdefULL
 #define VTABLE (LIB + 0x2010)
 
-/* A failure to find out which pages are resident is told by image__stopped(). */
+/* image__stopped() returns the error if the search for resident pages failed. */
 static int end_image(struct image *image, int err)
 {
 	if (!err && image__stopped(image) == -ENOMEM)
@@ -70,8 +70,8 @@ static int take_census(void *ctx, FILE *told)
 	return end_image(image, err);
 }
 
-/* glibc: an arena whose first chunk is a thread cache with one block; the second chunk and all
- * behind the third are objects of one class. */
+/* glibc: an arena whose first chunk is a thread cache with one block. The second chunk, and all
+ * chunks after the third, are objects of one class. */
 static void put_glibc(struct fake *fake)
 {
 	uint64_t block = BRK + 0x290 + 16, top = BRK + 0x290 + 48 * CHUNKS;

@@ -60,7 +60,7 @@ static int check(const struct block *block, void *ctx)
 	assert_int_equal(numbers__find(&numbers, block->start), next);
 	assert_int_equal(numbers__find(&numbers, block->start + block->size - 1), next);
 	assert_int_equal(numbers__find(&numbers, block->start + block->size - 9), next);
-	if (block->span->kind == SPAN_WALKED) /* the size of the next block */
+	if (block->span->kind == SPAN_WALKED) /* here is the size of the next block */
 		assert_int_equal(numbers__find(&numbers, block->start + block->size), NO_NUMBER);
 	assert_true(numbers__block(&numbers, next, &same));
 	assert_int_equal(same.start, block->start);

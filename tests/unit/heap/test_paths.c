@@ -16,7 +16,7 @@ static int path_to(uint32_t number, uint64_t hops, struct path *path)
 	return err;
 }
 
-/* All blocks have one size, so that all of them are one step. */
+/* All blocks have one size, so all of them are one step of the path. */
 static void test_a_list(void **state)
 {
 	struct path path;
@@ -39,7 +39,8 @@ static void test_a_list(void **state)
 	assert_int_equal(path.steps[0].blocks, 502);
 	assert_int_equal(path.steps[0].size, BLOCK_SIZE);
 	assert_int_equal(path.steps[0].off, PATH_NO_OFF);
-	assert_int_equal(path.steps[0].word, 0); /* the first and the last begin differently */
+	/* the first and the last block differ in their first word */
+	assert_int_equal(path.steps[0].word, 0);
 	assert_int_equal(path_to(401, 402, &path), 0);
 	assert_int_equal(path.steps[0].word, 77);
 	assert_int_equal(path_to(501, 501, &path), -E2BIG);
@@ -48,7 +49,7 @@ static void test_a_list(void **state)
 	made_heap__free(&heap);
 }
 
-/* Blocks that alternate in size, so that each is a step of its own. */
+/* The sizes of blocks alternate, so each block is a step of its own. */
 static void test_a_long_path_loses_its_middle(void **state)
 {
 	enum { N = 40 };

@@ -13,7 +13,7 @@ static void scan(bool parents, struct reach *reach)
 			 0);
 }
 
-/* Which of the first blocks are reachable, as a mask. */
+/* Returns which of the first 64 blocks are reachable, as a mask. */
 static uint64_t reached(bool parents)
 {
 	struct reach reach;
@@ -37,8 +37,8 @@ static void test_roots_lists_and_circles(void **state)
 	(void)state;
 	made_heap__begin(&heap, 20);
 	fake__put(&heap.fake, DATA + 0x1ff8, BLOCK(3));
-	fake__put(&heap.fake, BLOCK(3), BLOCK(1));  /* downwards */
-	fake__put(&heap.fake, BLOCK(1), BLOCK(10)); /* and up */
+	fake__put(&heap.fake, BLOCK(3), BLOCK(1));  /* to a lower address */
+	fake__put(&heap.fake, BLOCK(1), BLOCK(10)); /* to a higher address */
 	fake__put(&heap.fake, BLOCK(10) + 8, BLOCK(3));
 	fake__put(&heap.fake, ANON, BLOCK(4));
 	fake__put(&heap.fake, SP + 8, BLOCK(5));
@@ -46,8 +46,8 @@ static void test_roots_lists_and_circles(void **state)
 	fake__put(&heap.fake, CONST + 8, BLOCK(12));
 	fake__put(&heap.fake, BLOCK(6), BLOCK(7)); /* lost: a circle */
 	fake__put(&heap.fake, BLOCK(7), BLOCK(6));
-	fake__put(&heap.fake, BLOCK(8), BLOCK(8)); /* leads to itself */
-	fake__put(&heap.fake, BLOCK(9), BLOCK(1)); /* lost, and leads to what is held */
+	fake__put(&heap.fake, BLOCK(8), BLOCK(8)); /* points to itself */
+	fake__put(&heap.fake, BLOCK(9), BLOCK(1)); /* lost, and points to a held block */
 	made_heap__finish(&heap, SP);
 	assert_reached(1 << 3 | 1 << 1 | 1 << 10 | 1 << 4 | 1 << 5 | 1 << 11 | 1 << 12);
 	made_heap__free(&heap);
@@ -103,7 +103,7 @@ static void test_registers(void **state)
 	made_heap__free(&heap);
 }
 
-/* The better kind of root explains a block, and of one kind the shortest path. */
+/* A block's path is from the best kind of root, and the shortest one from this kind. */
 static void test_parents(void **state)
 {
 	struct reach reach;
@@ -138,7 +138,7 @@ static void test_pages_that_are_not_there(void **state)
 	made_heap__begin(&heap, N_BLOCKS);
 	fake__put(&heap.fake, DATA, BLOCK(63));
 	fake__put(&heap.fake, BLOCK(63) + 8, BLOCK(1));
-	fake__put(&heap.fake, BLOCK(1), BLOCK(200)); /* on a page that is not there */
+	fake__put(&heap.fake, BLOCK(1), BLOCK(200)); /* on a page that is not resident */
 	fake__put(&heap.fake, BLOCK(200), BLOCK(2));
 	fake__put(&heap.fake, DATA + 0x1008, BLOCK(3)); /* likewise */
 	for (uint64_t page = 2; page < 10; page++)
@@ -149,7 +149,7 @@ static void test_pages_that_are_not_there(void **state)
 	made_heap__free(&heap);
 }
 
-/* Random graphs, against marking by brute force. */
+/* Compares random graphs with marking by brute force. */
 static void test_random_graphs(void **state)
 {
 	enum { N = 64, POINTERS = 80 };
@@ -190,7 +190,8 @@ static void test_random_graphs(void **state)
 	}
 }
 
-/* More blocks at once than the queue has room for, all below their holder. */
+/* There are more blocks at once than fit in the queue. All have lower addresses than their
+ * holder. */
 static void test_a_queue_that_is_full(void **state)
 {
 	enum { CHILDREN = 600000, STEP = 32 };
@@ -209,7 +210,7 @@ static void test_a_queue_that_is_full(void **state)
 	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
 	for (uint64_t i = 0; i < CHILDREN; i++) {
 		span__add_block(span, base + i * STEP, true);
-		if (i % 2) /* of which each leads to the one before */
+		if (i % 2) /* every other block points to the one before */
 			fake__put(fake, base + i * STEP, base + (i - 1) * STEP);
 	}
 	span__add_block(span, table, true);
@@ -226,7 +227,7 @@ static void test_a_queue_that_is_full(void **state)
 	made_heap__free(&heap);
 }
 
-/* Which of the first blocks are reachable, when the scan before has seen the values. */
+/* Returns which of the first 64 blocks are reachable. before: words that the previous scan saw. */
 static uint64_t reached_late(bool parents, const uint64_t *before, size_t n, struct late *late)
 {
 	struct reach reach;
@@ -237,7 +238,7 @@ static uint64_t reached_late(bool parents, const uint64_t *before, size_t n, str
 			 0);
 	for (uint32_t i = 0; i < reach.numbers.n && i < 64; i++)
 		mask |= (uint64_t)reach__has(&reach, i) << i;
-	if (parents && reach__has(&reach, 2)) /* without the late blocks */
+	if (parents && reach__has(&reach, 2)) /* the path leaves out the late blocks */
 		assert_int_equal(reach.root_words[reach.parents[2] & ~PARENT_ROOT].addr, DATA + 8);
 	if (parents && reach__has(&reach, 6))
 		assert_int_equal(reach.parents[6], 4 + 1);
@@ -248,8 +249,8 @@ static uint64_t reached_late(bool parents, const uint64_t *before, size_t n, str
 
 static void test_blocks_younger_than_the_list(void **state)
 {
-	/* the heap has grown since: memory that no mapping was known of, whose second page is not
-	 * resident */
+	/* The heap has grown since the maps were read. The second page of this memory is not
+	 * resident. */
 	const uint64_t grown = HEAP + HEAP_BYTES;
 	const uint64_t stale[] = {BLOCK(30), BLOCK(32)};
 	struct late late;
@@ -257,20 +258,20 @@ static void test_blocks_younger_than_the_list(void **state)
 	(void)state;
 	made_heap__begin(&heap, 20);
 	fake__put(&heap.fake, DATA + 8, BLOCK(25));	  /* a new head */
-	fake__put(&heap.fake, BLOCK(25), BLOCK(26) + 8);  /* which leads to one more */
-	fake__put(&heap.fake, BLOCK(26) + 8, BLOCK(2));	  /* and on to the list */
-	fake__put(&heap.fake, BLOCK(26) + 16, BLOCK(25)); /* and back */
-	fake__put(&heap.fake, BLOCK(2), BLOCK(3));	  /* known */
-	fake__put(&heap.fake, DATA, BLOCK(4));		  /* the head lies in a block */
+	fake__put(&heap.fake, BLOCK(25), BLOCK(26) + 8);  /* which points to another late block */
+	fake__put(&heap.fake, BLOCK(26) + 8, BLOCK(2));	  /* which points to the list */
+	fake__put(&heap.fake, BLOCK(26) + 16, BLOCK(25)); /* and back to the head */
+	fake__put(&heap.fake, BLOCK(2), BLOCK(3));	  /* a known block */
+	fake__put(&heap.fake, DATA, BLOCK(4));		  /* this head is in a block */
 	fake__put(&heap.fake, BLOCK(4) + 8, grown + 4096 - 16);
-	fake__put(&heap.fake, DATA + 24, BLOCK(30)); /* freed before the scan before */
+	fake__put(&heap.fake, DATA + 24, BLOCK(30)); /* freed before the previous scan */
 	fake__put(&heap.fake, BLOCK(30), BLOCK(7));
-	fake__put(&heap.fake, DATA + 32, BLOCK(31)); /* behind the end of memory: nothing */
-	fake__put(&heap.fake, BLOCK(8), BLOCK(32));  /* lost, so nothing there counts */
+	fake__put(&heap.fake, DATA + 32, BLOCK(31)); /* has no pointer */
+	fake__put(&heap.fake, BLOCK(8), BLOCK(32));  /* lost, so its pointers do not count */
 	fake__put(&heap.fake, BLOCK(32), BLOCK(9));
-	fake__put(&heap.fake, DATA + 40, BLOCK(18) + BLOCK_SIZE); /* just behind a block: */
-	fake__put(&heap.fake, BLOCK(19), BLOCK(10));		  /* the next one is not meant */
-	fake__put(&heap.fake, DATA + 48, 0x40ULL << 32);	  /* far from all that is known */
+	fake__put(&heap.fake, DATA + 40, BLOCK(18) + BLOCK_SIZE); /* just after a block: this is */
+	fake__put(&heap.fake, BLOCK(19), BLOCK(10));		  /* no pointer to the next one */
+	fake__put(&heap.fake, DATA + 48, 0x40ULL << 32);	  /* far from all known memory */
 	made_heap__finish(&heap, SP);
 	fake__add(&heap.fake, grown, 0x2000, FAKE_ANON);
 	fake__put(&heap.fake, grown + 4096 - 8, BLOCK(6));
@@ -290,8 +291,8 @@ static void test_blocks_younger_than_the_list(void **state)
 	made_heap__free(&heap);
 }
 
-/* Tables lie behind the blocks that they lead to. They are read first, so that no pointers have to
- * be kept, however small the blocks that lead to the tables are. */
+/* Tables are at higher addresses than the blocks to which they point. They are read first, so that
+ * no pointers have to be stored, even if only small blocks point to the tables. */
 static void test_tables_are_read_first(void **state)
 {
 	enum { N = 1000, SMALL = 2000, TABLE = 2048, OTHER = 2048 + 2048 };
@@ -328,7 +329,7 @@ static void test_tables_are_read_first(void **state)
 		assert_int_equal(reach.n_marked, reach.numbers.n - 2);
 		assert_false(reach__has(&reach, 6) || reach__has(&reach, 7));
 		if (!parents)
-			assert_int_equal(reach.edges.n, 1); /* among the lost ones */
+			assert_int_equal(reach.edges.n, 1); /* one edge, between lost blocks */
 		reach__clear(&reach);
 	}
 	made_heap__free(&heap);

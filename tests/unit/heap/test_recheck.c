@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Looks for pointers to blocks that a scan has left over. */
+/* Searches for pointers to the blocks that are lost by a scan (the candidates). */
 #include "heap/recheck.h"
 
 #include "heap/lost.h"
@@ -9,8 +9,7 @@ static struct made_heap heap;
 static struct lost before;
 static struct recheck found;
 
-/* 20 blocks in use, of which a scan has left over those with numbers from 4 to 9. Fake memory is
- * put afterwards. */
+/* 20 blocks are in use. By a scan, blocks 4 to 9 are lost. The tests fill the memory afterwards. */
 static void begin(void)
 {
 	made_heap__begin(&heap, 20);
@@ -61,7 +60,8 @@ static void test_pointers_from_candidates_do_not_count(void **state)
 	(void)state;
 	begin();
 	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
-	fake__put(&heap.fake, BLOCK(5) + 8, BLOCK(6) + 17); /* interior, with a tag */
+	/* a pointer into the block, with a tag */
+	fake__put(&heap.fake, BLOCK(5) + 8, BLOCK(6) + 17);
 	fake__put(&heap.fake, BLOCK(7), BLOCK(7));
 	take_before();
 	look(NULL);
@@ -75,8 +75,8 @@ static void test_pointers_from_candidates_do_not_count(void **state)
 	end();
 }
 
-/* A pointer in a root, in any block in use, or in a register takes a block off, with all that it
- * leads to. */
+/* A pointer in a root, in a block in use, or in a register takes a candidate off the list, and all
+ * candidates that can be reached from it. */
 static void test_pointers_to_candidates(void **state)
 {
 	struct root_value value = {.value = BLOCK(8) + 1, .tid = 7};
@@ -85,7 +85,7 @@ static void test_pointers_to_candidates(void **state)
 
 	(void)state;
 	begin();
-	fake__put(&heap.fake, BLOCK(6), BLOCK(4)); /* backwards */
+	fake__put(&heap.fake, BLOCK(6), BLOCK(4)); /* to a lower address */
 	fake__put(&heap.fake, BLOCK(4), BLOCK(7));
 	fake__put(&heap.fake, BLOCK(7), BLOCK(6));
 	take_before();
@@ -110,7 +110,7 @@ static void test_pointers_to_candidates(void **state)
 	end();
 }
 
-/* Who wrote to a block, or freed it, held it. */
+/* A block that was changed or freed since the scan was held. */
 static void test_changed_blocks(void **state)
 {
 	(void)state;
@@ -118,7 +118,7 @@ static void test_changed_blocks(void **state)
 	fake__put(&heap.fake, BLOCK(4), BLOCK(5));
 	fake__put(&heap.fake, BLOCK(6), BLOCK(7));
 	take_before();
-	fake__put(&heap.fake, BLOCK(4) + 8, 1); /* and it still leads to 5 */
+	fake__put(&heap.fake, BLOCK(4) + 8, 1); /* it still points to block 5 */
 	before.list[4].size -= 16;
 	image__forget(heap.image);
 	look(NULL);
@@ -127,8 +127,8 @@ static void test_changed_blocks(void **state)
 	end();
 }
 
-/* Words in free memory: stale ones stay where they are, a new one is in a block that was given out
- * since blocks were listed. */
+/* Pointers in free memory. Stale ones do not change. A new one is in a block that was allocated
+ * after blocks were listed. */
 static void test_words_in_free_memory(void **state)
 {
 	struct stale_words seen;
@@ -137,7 +137,7 @@ static void test_words_in_free_memory(void **state)
 	begin();
 	fake__put(&heap.fake, BLOCK(6), BLOCK(7));
 	take_before();
-	fake__put(&heap.fake, BLOCK(30) + 16, BLOCK(5)); /* who freed it forgot this one */
+	fake__put(&heap.fake, BLOCK(30) + 16, BLOCK(5)); /* a stale pointer in a freed block */
 	fake__put(&heap.fake, BLOCK(40) + 16, BLOCK(4));
 	look(NULL);
 	assert_int_equal(found.lost.n, 6);
@@ -162,7 +162,7 @@ static void test_words_in_free_memory(void **state)
 	end();
 }
 
-/* glibc links free chunks by addresses that lie within the last word of the block before. */
+/* glibc links free chunks by addresses in the last word of the block before the chunk. */
 static void test_links_of_glibc(void **state)
 {
 	enum { LARGE = 64, LAST = 128 };
@@ -198,8 +198,8 @@ static void test_links_of_glibc(void **state)
 	end();
 }
 
-/* Memory that was mapped after the maps were read may hold the only pointer. It may lead to more of
- * such memory. */
+/* The only pointer may be in memory that was mapped after the maps were read. Such memory may point
+ * to more such memory. */
 static void test_memory_mapped_meanwhile(void **state)
 {
 	const uint64_t far = HEAP + HEAP_BYTES + 0x10000;
@@ -211,7 +211,7 @@ static void test_memory_mapped_meanwhile(void **state)
 	fake__put(&heap.fake, BLOCK(15), far + 0x100);
 	fake__put(&heap.fake, far + 0x110, far + 0x1000);
 	fake__put(&heap.fake, far + 0x1008, BLOCK(5));
-	fake__put(&heap.fake, far + 0x1000 + 128 * 8, BLOCK(6)); /* beyond what is read */
+	fake__put(&heap.fake, far + 0x1000 + 128 * 8, BLOCK(6)); /* beyond the part that is read */
 	look(NULL);
 	assert_int_equal(found.lost.n, 5);
 	assert_false(is_left(5));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks that point to each other: which have the same colour? */
+/* The colours of blocks that point to each other. */
 #include "heap/referrers.h"
 
 #include "made_heap.h"
@@ -49,13 +49,13 @@ static void test_kinds_of_referrers(void **state)
 	made_heap__begin(&heap, 40);
 	point(WORD(1, 0), BLOCK(20));
 	point(WORD(2, 0), BLOCK(21) + 5); /* into the block */
-	point(WORD(3, 1), BLOCK(22));	  /* another place */
-	point(WORD(4, 0), BLOCK(23));	  /* by another kind of block */
+	point(WORD(3, 1), BLOCK(22));	  /* from another word */
+	point(WORD(4, 0), BLOCK(23));	  /* from another kind of block */
 	point(WORD(4, 3), 77);
 	find();
 	assert_int_not_equal(colour(20), 0);
 	assert_int_not_equal(colour(21), 0);
-	assert_int_not_equal(colour(20), colour(21)); /* the referrer's own look differs */
+	assert_int_not_equal(colour(20), colour(21)); /* the referrers do not look alike */
 	assert_int_not_equal(colour(20), colour(22));
 	assert_int_not_equal(colour(20), colour(23));
 	assert_int_not_equal(colour(22), colour(23));
@@ -63,7 +63,7 @@ static void test_kinds_of_referrers(void **state)
 	end();
 }
 
-/* The colour is the same whichever of two referrers is read first. */
+/* The colour does not depend on which of two referrers is read first. */
 static void test_several_referrers(void **state)
 {
 	(void)state;
@@ -81,7 +81,7 @@ static void test_several_referrers(void **state)
 	end();
 }
 
-/* Globals, free blocks and the block itself do not count. */
+/* Globals, free blocks and the block itself do not count as referrers. */
 static void test_no_referrers(void **state)
 {
 	(void)state;
@@ -95,8 +95,8 @@ static void test_no_referrers(void **state)
 	end();
 }
 
-/* An array of several pages. Its elements are one place; what follows a page that is not resident
- * is read. */
+/* An array of several pages points to blocks. All its elements count as one word. Pages after one
+ * that is not resident are read. */
 static void test_arrays(void **state)
 {
 	const struct span model = {.kind = SPAN_SINGLE,
@@ -145,7 +145,7 @@ static void test_sizes(void **state)
 	end();
 }
 
-/* Too many blocks, or too little time: nothing is known, which is no error. */
+/* With too many blocks or too little time no colour is known. This is no error. */
 static void test_limits(void **state)
 {
 	(void)state;
@@ -176,8 +176,8 @@ static uint32_t weight(uint64_t i)
 	return referrers__weight(&referrers, &block);
 }
 
-/* In a large heap, the blocks on some pages stand for all. They have colours, and so have those
- * that are named. */
+/* In a large heap, the blocks on some pages stand for all. These blocks have colours, and so have
+ * blocks that the caller names. */
 static void test_large_heap(void **state)
 {
 	const uint64_t n = N_BLOCKS - 1;

@@ -70,7 +70,7 @@ static void test_kinds(void **state)
 
 static void test_stacks(void **state)
 {
-	/* two threads share a mapping; one has its stack in a block of the heap */
+	/* two threads share a mapping, and one thread's stack is in a block of the heap */
 	struct root_value sps[] = {{0x802004, 1}, {0x708000, 3}, {0x704000, 2}, {0x500100, 4},
 				   {0x900000, 5}, {0x719000, 6}, {0x71a000, 7}};
 	struct root_value values[] = {{0x500200, 1}};
@@ -111,7 +111,7 @@ static void test_own_threads(void **state)
 		pause();
 		_exit(0);
 	}
-	/* it may still be on its way into pause() */
+	/* the child may not have reached pause() yet */
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(root_threads__read(child, &threads), 0);
 		if (threads.n_sps && threads.n_values)

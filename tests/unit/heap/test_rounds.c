@@ -8,7 +8,7 @@
 
 #include "heap/rounds.h"
 
-/* Makes scans that leave these numbers of blocks on the list. Returns how many were made. */
+/* Makes scans. left: how many blocks each scan leaves on the list. Returns the number of scans. */
 static unsigned int search(unsigned int least, const uint64_t *left, uint64_t *ret_unsettled)
 {
 	struct rounds rounds = rounds__begin(least);
@@ -52,7 +52,7 @@ static void test_at_most(void **state)
 	assert_int_equal(unsettled, 4);
 	assert_int_equal(search(1, left, &unsettled), 1);
 	assert_int_equal(search(2, left, &unsettled), 2);
-	assert_int_equal(unsettled, 0); /* so few scans were wanted */
+	assert_int_equal(unsettled, 0); /* only so few scans were asked for */
 
 	rounds__hurry(&rounds);
 	assert_false(rounds__may_end(&rounds));
@@ -78,7 +78,7 @@ static void test_time_is_up_after_one_calm_scan(void **state)
 	assert_int_equal(rounds__unsettled(&rounds), 860);
 }
 
-/* Blocks for which the list has no room may lead to those on it. */
+/* Blocks for which the list has no room may point to blocks on the list. */
 static void test_a_list_that_is_full(void **state)
 {
 	struct rounds rounds = rounds__begin(3);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Blocks laid out by hand: which count as looking alike. */
+/* Blocks laid out by hand. Tests which of them count as alike. */
 #include "fake.h"
 
 #include "heap/shapes.h"
@@ -33,7 +33,7 @@ static void start(void)
 	n_labels = 0;
 }
 
-/* A block of n words, an odd number. Returns its address. */
+/* Writes a block of n words; n is odd. Returns the block's address. */
 static uint64_t put_block(bool in_use, size_t n, const uint64_t *words)
 {
 	uint64_t block = next_block;
@@ -65,7 +65,7 @@ static void count(void)
 	size_t dropped[HEAP_ALLOCATORS];
 	struct shapes *shapes;
 
-	span__add_block(span, next_block, false); /* the last one's end */
+	span__add_block(span, next_block, false); /* ends the last block */
 	image = fake__image(&fake);
 	assert_int_equal(blocks__finish(blocks, dropped), 0);
 	assert_int_equal(shapes__new(image, blocks, labels, n_labels, &shapes), 0);
@@ -88,8 +88,8 @@ static const struct census_shape *shape_of(size_t label)
 	return &census.shapes[census.shape_of[label]];
 }
 
-/* Numbers, texts and targets of pointers may differ; NULL and a pointer differ in the shape, but
- * not in the rough shape. Another size is another block. */
+/* Blocks are alike even if numbers, texts and targets of pointers differ. NULL and a pointer differ
+ * in the shape, but not in the rough shape. Blocks of different sizes are not alike. */
 static void test_blocks_look_alike(void **state)
 {
 	uint64_t known, one, other;
@@ -101,9 +101,9 @@ static void test_blocks_look_alike(void **state)
 	known = BLOCK(one, ANON + 8, NUMBER, 5, 0);
 	BLOCK(other, ANON + 16, NUMBER + 1, 9, 0);
 	BLOCK(other, ANON + 16, NUMBER + 1, 9, 0);
-	BLOCK(one, 0, NUMBER, 5, 0);	       /* roughly */
-	BLOCK(one, ANON + 8, NUMBER, TEXT, 8); /* roughly */
-	BLOCK(5, ANON + 8, NUMBER, 5, 0);      /* no pointer */
+	BLOCK(one, 0, NUMBER, 5, 0);	       /* roughly alike */
+	BLOCK(one, ANON + 8, NUMBER, TEXT, 8); /* roughly alike */
+	BLOCK(5, ANON + 8, NUMBER, 5, 0);      /* a number instead of a pointer */
 	BLOCK(one, ANON + 8, NUMBER, 5, 0, 0, 0);
 	put_block(false, 5, (const uint64_t[]){one, ANON + 8, NUMBER, 5, 0});
 	label(known, 33);
@@ -117,9 +117,9 @@ static void test_blocks_look_alike(void **state)
 	end();
 }
 
-/* A pointer behind a header is another pointer than one to the start. A pointer to some element of
- * an array is another one, too, but roughly alike, as remains of older blocks look like this. In
- * the last word, which may be behind what was asked for, all are alike. */
+/* A pointer behind a header differs from a pointer to the start. A pointer to an element of an
+ * array differs, too, but is roughly alike, because remains of older blocks look like this. In the
+ * last word, which may be beyond the requested size, all pointers are alike. */
 static void test_distances(void **state)
 {
 	static const uint64_t array[33] = {1};
@@ -147,8 +147,8 @@ static void test_distances(void **state)
 	end();
 }
 
-/* Texts are alike if blocks that are alike point to them, from the same word. Here some are keys
- * and values of one struct, and some of another struct; and nothing points to the last one. */
+/* Texts are alike if blocks that are alike point to them from the same word. Here some are keys and
+ * values of one struct, some are those of another struct, and nothing points to the last one. */
 static void test_referrers_of_plain_blocks(void **state)
 {
 	uint64_t texts[7];
@@ -224,7 +224,7 @@ static void test_classes(void **state)
 	end();
 }
 
-/* Labels whose block is gone, smaller, not at its beginning, or not resident. */
+/* Labels whose block is freed, smaller, or not resident, and a label inside a block. */
 static void test_labels_without_blocks(void **state)
 {
 	uint64_t freed, small;

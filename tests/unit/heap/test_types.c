@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Objects, vtables and type_infos laid out by hand as the Itanium C++ ABI lays them out. */
+/* Objects, vtables and type_infos laid out by hand by the Itanium C++ ABI. */
 #include "fake.h"
 
 #include "heap/types.h"
@@ -8,7 +8,7 @@
 #define DATA  0x410000ULL /* .data.rel.ro: vtables and type_infos */
 #define TEXT  0x420000ULL /* .rodata: names */
 #define HEAP  0x500000ULL
-#define LIB   0x7f0000000000ULL /* of libstdc++: vtable of type_infos */
+#define LIB   0x7f0000000000ULL /* libstdc++, with the vtable of type_infos */
 #define BYTES 0x20000ULL
 
 #define VTABLE(i) (DATA + 0x110 + 0x100 * (uint64_t)(i))
@@ -38,7 +38,7 @@ static void start(void)
 	next_block = HEAP + 16;
 }
 
-/* Class i, whose name is given. */
+/* Writes class i with this name. */
 static void put_class(int i, const char *name)
 {
 	fake__put(&fake, VTABLE(i) - 16, 0);
@@ -60,7 +60,7 @@ static void count(void)
 {
 	size_t dropped[HEAP_ALLOCATORS];
 
-	put_block(0, false); /* the last one's end */
+	put_block(0, false); /* ends the last block */
 	image = fake__image(&fake);
 	assert_int_equal(blocks__finish(blocks, dropped), 0);
 	assert_int_equal(types__count(image, blocks, &types, &n_types, &untold), 0);
@@ -96,7 +96,7 @@ static void test_classes(void **state)
 	end();
 }
 
-/* Without type_info, or with a name that is not resident: the class stands for itself. */
+/* A class without type_info, or with a name that is not resident, is still a class of its own. */
 static void test_classes_without_name(void **state)
 {
 	(void)state;
@@ -115,7 +115,7 @@ static void test_classes_without_name(void **state)
 	end();
 }
 
-/* What a vtable, a type_info or a name cannot be. */
+/* Data that cannot be a vtable, a type_info or a name. */
 static void test_what_is_no_class(void **state)
 {
 	char longer[CENSUS_TYPE_NAME + 1];
@@ -139,7 +139,7 @@ static void test_what_is_no_class(void **state)
 	put_block(LIB, true);
 	put_block(UINT64_MAX - 7, true);
 	count();
-	/* a name that is too long is none, but the class may be one */
+	/* a name that is too long is no name, but the class still counts */
 	assert_int_equal(n_types, 1);
 	assert_int_equal(types[0].vtable, VTABLE(7));
 	assert_string_equal(types[0].name, "");

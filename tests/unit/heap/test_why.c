@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the child of a scan writes. */
+/* The output of the child that makes a scan. */
 #include "heap/why.h"
 
 #include "heap/scan.h"
@@ -134,7 +134,7 @@ static void test_lost_and_held(void **state)
 	made_heap__free(&heap);
 }
 
-/* What is lost and was asked for keeps a mark, so that a recheck need not know the question. */
+/* Lost blocks that were asked for have a mark, so that a recheck need not know the question. */
 static void test_recheck(void **state)
 {
 	const uint64_t addrs[] = {BLOCK(1), BLOCK(3), BLOCK(4)};
@@ -189,12 +189,12 @@ static void test_by_size(void **state)
 	assert_int_equal(answer.sums.chosen[WHY_HELD], 3000);
 	assert_int_equal(answer.sums.chosen_bytes[WHY_HELD], 3000 * BLOCK_SIZE);
 	assert_int_equal(answer.counts.paths, WHY_MAX_PATHS);
-	for (int i = 1; i < WHY_MAX_PATHS; i++) /* evenly */
+	for (int i = 1; i < WHY_MAX_PATHS; i++) /* the blocks are chosen evenly */
 		assert_int_equal(answer.paths[i].addr - answer.paths[i - 1].addr, 3 * BLOCK_STEP);
 	scan(&large, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen_size, 0);
 	assert_int_equal(answer.counts.paths, 0);
-	/* by the first word: each block's is the address of the next one */
+	/* asks by the first word, which is in each block the address of the next one */
 	scan(&class, &(struct lost){}, true);
 	assert_int_equal(answer.sums.chosen[WHY_HELD], 2);
 	assert_int_equal(answer.paths[0].addr, BLOCK(9));
@@ -202,7 +202,7 @@ static void test_by_size(void **state)
 	made_heap__free(&heap);
 }
 
-/* Memory within the heap's mapping that the walk has left out may hold pointers of anybody. */
+/* Memory of the heap's mapping that is in no block may contain anybody's pointers. */
 static void test_memory_without_blocks(void **state)
 {
 	const struct why_choice none = {};
@@ -219,7 +219,7 @@ static void test_memory_without_blocks(void **state)
 	span__add_block(span, BLOCK(129), true);
 	fake__put(&heap.fake, HEAP, BLOCK(64)); /* thread-local memory of a static program */
 	fake__put(&heap.fake, BLOCK(80), BLOCK(128));
-	fake__put(&heap.fake, BLOCK(64) - 16, BLOCK(65)); /* a header is nobody's pointer */
+	fake__put(&heap.fake, BLOCK(64) - 16, BLOCK(65)); /* a header is no pointer */
 	fake__put(&heap.fake, BLOCK(128) - 16, BLOCK(66));
 	made_heap__finish(&heap, 0);
 	scan(&none, NULL, false);

@@ -21,7 +21,7 @@ static void test_cost_is_taken_off(void **state)
 	assert_int_equal(net_clock__add(&c, 10 * S, 7e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
 	/* a gap: two seconds of CPU time */
 	assert_int_equal(net_clock__add(&c, 12 * S, 9e9, 1e9, NAN, NET_CLOCK_ENDS), 0);
-	/* a window: the process feels most of it as cost */
+	/* a window, most of whose CPU time is cost */
 	assert_int_equal(net_clock__add(&c, 13 * S, 10e9, 1.6e9, NAN, NET_CLOCK_ENDS), 0);
 	assert_near(net_clock__at(&c, 10 * S), 0);
 	assert_near(net_clock__at(&c, 11 * S), 1);
@@ -31,7 +31,7 @@ static void test_cost_is_taken_off(void **state)
 	net_clock__free(&c);
 }
 
-/* The cost exceeds the CPU time. Net time advances nevertheless. */
+/* Net time advances even if the cost exceeds the CPU time. */
 static void test_never_stands_still(void **state)
 {
 	struct net_clock c = {};
@@ -40,12 +40,12 @@ static void test_never_stands_still(void **state)
 	net_clock__add(&c, 1 * S, 0, 0, NAN, NET_CLOCK_ENDS);
 	net_clock__add(&c, 2 * S, 1e9, 3e9, NAN, NET_CLOCK_ENDS);
 	assert_true(net_clock__at(&c, 2 * S) > 0.01);
-	net_clock__add(&c, 3 * S, 0.5e9, 2e9, NAN, NET_CLOCK_ENDS); /* totals that step back */
+	net_clock__add(&c, 3 * S, 0.5e9, 2e9, NAN, NET_CLOCK_ENDS); /* totals that decrease */
 	assert_true(net_clock__at(&c, 3 * S) >= net_clock__at(&c, 2 * S));
 	net_clock__free(&c);
 }
 
-/* Without the point that says so, the rest would look like a time of little use. */
+/* net_clock__rest() marks the rest. Without its point, the rest would look like low use. */
 static void test_rest(void **state)
 {
 	struct net_clock c = {};
@@ -64,7 +64,7 @@ static void test_rest(void **state)
 	net_clock__free(&c);
 }
 
-/* Of many points in a gap, the clock keeps few. It keeps each end of a window. */
+/* The clock keeps few of the points in a gap, but each end of a window. */
 static void test_room(void **state)
 {
 	struct net_clock c = {};
@@ -81,7 +81,7 @@ static void test_room(void **state)
 }
 
 /* Windows of 30 ms, with gaps of half a second between them. Probes take the share `taken` of a
- * window's CPU time. That is their calibrated cost times felt. share: the share of the work that
+ * window's CPU time, which is their calibrated cost times felt. share: the share of the work that
  * goes by the wall clock. */
 static struct net_clock run_at(double taken, double felt, double share, int n)
 {
@@ -97,7 +97,7 @@ static struct net_clock run_at(double taken, double felt, double share, int n)
 		cpu += 0.5e9;
 		work += 0.5 * 1e6;
 		net_clock__add(&c, now, cpu, cost, work, NET_CLOCK_NONE);
-		/* placing the probes stops the process; this time is no part of the window */
+		/* the process stops while probes are placed; this time is no part of the window */
 		now += 3 * S / 1000;
 		cpu += 0.003e9;
 		cost += 0.001e9;
@@ -119,8 +119,8 @@ static struct net_clock run_of(double felt, double share, int n)
 	return run_at(0.9, felt, share, n);
 }
 
-/* F is still what it was before the first window, within its error. It may have moved a little,
- * because the windows must have left some net time. */
+/* F still has its value from before the first window, within its error. It may have changed a
+ * little, because windows must have some net time. */
 static void assert_as_before(const struct net_clock *c, double felt, double error)
 {
 	error = hypot(error, NET_CLOCK_FELT_OFF_ERROR);
@@ -129,8 +129,8 @@ static void assert_as_before(const struct net_clock *c, double felt, double erro
 	assert_near(net_clock__error(c, 1, 0.5), c->felt_error / 2);
 }
 
-/* The CPU time of windows is r times their cost. For each r some net time is left. Where much is
- * left, it is the CPU time less the cost times F. */
+/* The CPU time of windows is r times their cost. For each r some net time is left. If much is left,
+ * it is the CPU time less the cost times F. */
 static void test_something_is_left(void **state)
 {
 	static const double ratios[] = {0.7, 0.9, 1, 1.15, 1.3, 2, 5, 50};
@@ -152,7 +152,7 @@ static void test_something_is_left(void **state)
 		net_clock__learn(&c);
 		for (uint64_t i = 1; i < 10; i++)
 			net += net_clock__at(&c, (2 * i + 1) * S) - net_clock__at(&c, 2 * i * S);
-		net /= 9 / ratios[k]; /* as a share of the cost */
+		net /= 9 / ratios[k]; /* makes it a share of the cost */
 		left -= 0.1 * ratios[k];
 		assert_true(net > 0.01);
 		if (left > 4 * NET_CLOCK_FELT_ERROR)
@@ -163,7 +163,7 @@ static void test_something_is_left(void **state)
 	}
 }
 
-/* What a process reads and writes tells how much its probes take. */
+/* The bytes that a process reads and writes show how much CPU time its probes take. */
 static void test_work_tells_what_is_felt(void **state)
 {
 	struct net_clock c;
@@ -178,8 +178,8 @@ static void test_work_tells_what_is_felt(void **state)
 	}
 }
 
-/* Work also tells F where probes take a quarter of a window's CPU time, and their calibrated cost
- * is a tenth of it. memcached is such a process. */
+/* These bytes also show F if probes take a quarter of a window's CPU time and their calibrated cost
+ * is a tenth of this time. memcached is such a process. */
 static void test_work_tells_what_little_cost_is_felt(void **state)
 {
 	struct net_clock c = run_at(0.25, 2.5, 0, 20);
@@ -190,7 +190,7 @@ static void test_work_tells_what_little_cost_is_felt(void **state)
 }
 
 /* A timer makes this process read and write as much per second in windows as between them. So the
- * bytes do not tell how much CPU time the probes take. */
+ * bytes do not show how much CPU time the probes take. */
 static void test_work_by_the_clock_is_not_believed(void **state)
 {
 	struct net_clock c = run_of(NET_CLOCK_FELT_IO, 1, 20);
@@ -202,8 +202,8 @@ static void test_work_by_the_clock_is_not_believed(void **state)
 	net_clock__free(&c);
 }
 
-/* There are too few windows for a spread. But a process that reads and writes is taken to feel more
- * than a loop of malloc, and how much more is less sure. */
+/* There are too few windows to estimate F. A process that reads and writes is assumed to have a
+ * larger F than a loop of malloc, with a larger error. */
 static void test_few_windows_teach_nothing(void **state)
 {
 	struct net_clock c = run_of(1.5, 0, 3);
@@ -250,7 +250,7 @@ static void test_a_lump_is_no_work(void **state)
 	net_clock__free(&c);
 }
 
-/* Net time between two moments, without the time in windows. */
+/* Net time between two times, without the time in windows. */
 static void test_outside(void **state)
 {
 	struct net_clock c = {};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Populations of vectors. The test knows what they hold and what windows would count of them. */
+/* Populations of vectors. The test knows their bytes, and the counts that windows would have. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -27,7 +27,7 @@ static void begin(void)
 						.process = PROCESS};
 }
 
-/* A realloc whose old and new size are known. */
+/* Counts a realloc whose old and new size are known. */
 static void grow(struct abi_site *site, uint64_t from, uint64_t to, double weight)
 {
 	site->alloc_samples++;
@@ -87,7 +87,7 @@ static void what_windows_bring_adds_up(void **state)
 		assert_true(first.at[i].samples == 4);
 	reallocs__exec(&c);
 	assert_int_equal(c.n_records, 0);
-	/* the kernel's counters go on after the exec, and only what is new is counted */
+	/* the kernel's counters go on after the exec, and only the difference is counted */
 	grow(&sites[0], 0, 70, 1);
 	harvest(&c, 30 * S);
 	first = slices_of(&c, 0);
@@ -114,7 +114,7 @@ static void long_windows_are_shared_out(void **state)
 	assert_true(slices.at[2].grown == 0 && slices.at[0].samples == 40);
 }
 
-/* The bytes that are added to an ever growing vector are held, although none of its blocks
+/* Bytes that are added to a vector that grows for ever are held, although none of its blocks
  * stays. */
 static void a_vector_that_grows_is_held(void **state)
 {
@@ -134,7 +134,7 @@ static void a_vector_that_grows_is_held(void **state)
 	slices = slices_of(&c, 0);
 	assert_true(realloc_slices__held(&slices, 0) == 1);
 	assert_true(grown(&slices) == 32 * 900);
-	/* if frees were seen, the bytes are not taken to be held */
+	/* if frees were seen, the bytes do not count as held */
 	slices.ended = 5;
 	assert_true(realloc_slices__held(&slices, 0) == 0);
 	reallocs__free(&c);
@@ -163,7 +163,7 @@ static void vectors_in_balance_are_not(void **state)
 	reallocs__free(&c);
 }
 
-/* Vectors that are grown ten times and never freed: of ten blocks of each, realloc moved nine. */
+/* Vectors are grown ten times and never freed. realloc moved nine of the ten blocks of each. */
 static void vectors_that_are_forgotten_are_held(void **state)
 {
 	struct realloc_slices slices;
@@ -184,12 +184,12 @@ static void vectors_that_are_forgotten_are_held(void **state)
 	slices = slices_of(&c, 0);
 	held = realloc_slices__held(&slices, 64);
 	assert_true(held > 0.95 && held <= 1);
-	/* half of the vectors are forgotten, half are freed: half of what was added is held */
+	/* half of the vectors are leaked, half are freed, so half of the added bytes are held */
 	slices.moved = 9 * 64;
 	slices.ended = 32;
 	held = realloc_slices__held(&slices, 32);
 	assert_true(held > 0.4 && held < 0.6);
-	/* where no end was seen, only the blocks that stay are sure */
+	/* if no end was seen, only the blocks that stay are sure */
 	slices.moved = slices.ended = 0;
 	assert_true(fabs(realloc_slices__held(&slices, 64) - 64.0 / 640) < 1e-9);
 	reallocs__free(&c);

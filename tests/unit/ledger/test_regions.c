@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The books of regions. The tests check what each call means. Calls must count in the order in
- * which they took effect, whatever the order in which they are told. */
+/* The book of regions. The tests check the effect of each call. Calls must count in the order in
+ * which they took effect, even if they are reported in another order. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static void remap(struct region_book *b, uint64_t entry, uint64_t exit, uint64_t
 	region_book__call(b, &call);
 }
 
-/* Pages held by a stack. */
+/* Returns the number of pages that a stack holds. */
 static uint64_t held(const struct region_book *b, uint64_t stack)
 {
 	uint64_t bytes = 0;
@@ -78,8 +78,8 @@ static void told_out_of_order(void **state)
 
 	(void)state;
 	map(&b, 1, 2, 100, 10, 1);
-	map(&b, 11, 12, 100, 10, 2); /* told first */
-	unmap(&b, 10, 13, 100, 10);  /* told second, but took effect first */
+	map(&b, 11, 12, 100, 10, 2); /* reported first */
+	unmap(&b, 10, 13, 100, 10);  /* reported second, but took effect first */
 	region_book__settle(&b, UINT64_MAX);
 	assert_int_equal(held(&b, 1), 0);
 	assert_int_equal(held(&b, 2), 10);

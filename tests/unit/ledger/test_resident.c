@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Our own memory, of which we know what was touched. */
+/* The test's own memory, of which it knows the touched pages. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void own(struct region_book *book, const char *p, size_t pages, uint32_t 
 	assert_int_equal(regions__insert(&book->map, &region), 0);
 }
 
-/* Resident pages in the range, of this kind and site. */
+/* Returns the resident pages in the range, of this kind and site. */
 static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size_t pages,
 		       enum resident_kind kind, uint32_t site)
 {
@@ -58,8 +58,8 @@ static uint64_t rss_in(const struct resident_pieces *pieces, const char *p, size
 	return sum / PAGE;
 }
 
-/* Is this page, which was only read, the kernel's zero page? False also where we may not know
- * it. */
+/* Is this page, which was only read, the kernel's zero page? Also false if this process may not
+ * see it. */
 static bool is_known_zero(const char *page)
 {
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
@@ -80,7 +80,7 @@ static void joined_mappings(void **state)
 	char *area = map(602, 0), *p = area + PAGE, byte;
 
 	(void)state;
-	/* neighbours with other rights: the kernel joins no outside mapping to ours */
+	/* neighbours get other rights, so that the kernel joins no other mapping to this one */
 	assert_int_equal(mprotect(area, PAGE, PROT_NONE), 0);
 	assert_int_equal(mprotect(p + 600 * PAGE, PAGE, PROT_NONE), 0);
 	touch(p, 30); /* nobody's, 0 to 100 */
@@ -112,7 +112,7 @@ static void joined_mappings(void **state)
 	munmap(area, 602 * PAGE);
 }
 
-/* Looking at this reservation page by page would take too long. So its memory is told as that of
+/* It would take too long to read this reservation page by page. So its memory counts as that of
  * several owners. */
 static void too_large(void **state)
 {
@@ -129,7 +129,7 @@ static void too_large(void **state)
 	assert_int_equal(resident__read(getpid(), &book, false, &pieces), 0);
 	assert_int_equal(rss_in(&pieces, p, pages, RESIDENT_SEVERAL, RESIDENT_NO_SITE), 20);
 	assert_int_equal(rss_in(&pieces, p, pages, RESIDENT_MAPPED, 0), 0);
-	/* with one owner, there is nothing to look at */
+	/* with one owner, pages need not be read one by one */
 	own(&book, p, pages, 3, REGION_OF_ANONYMOUS);
 	assert_int_equal(resident__read(getpid(), &book, false, &pieces), 0);
 	assert_int_equal(rss_in(&pieces, p, pages, RESIDENT_MAPPED, 3), 20);
@@ -138,8 +138,8 @@ static void too_large(void **state)
 	munmap(area, (pages + 2) * PAGE);
 }
 
-/* A mapping is not an arena of glibc by its address alone. It is one if it begins with an arena's
- * head. */
+/* The address of a mapping does not show that it is an arena of glibc. It is one if it begins with
+ * the head of an arena. */
 static void arenas(void **state)
 {
 	const size_t heap = 64 << 20;

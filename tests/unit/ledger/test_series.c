@@ -41,7 +41,7 @@ static void what_was_held_is_found(void **state)
 	add(&series, 2 * S, 60, 20);
 	assert_int_equal(series.n, 2);
 	assert_true(bytes_at(&series.snapshots[0], 49) == 490);
-	assert_true(bytes_at(&series.snapshots[0], 55) == 0); /* this site was not there yet */
+	assert_true(bytes_at(&series.snapshots[0], 55) == 0); /* this site did not exist yet */
 	assert_true(bytes_at(&series.snapshots[1], 55) == 1100);
 	series__free(&series);
 }
@@ -88,7 +88,7 @@ static void boundaries_are_in_the_last_two_thirds(void **state)
 	assert_int_equal(series__boundaries(&series, 0, 30 * S, bounds), 0);
 }
 
-/* A size that grows at a constant rate surely grows. One that goes up and down may not grow. */
+/* A size that grows at a constant rate surely grows. A size that rises and falls may not grow. */
 static void sizes_have_a_trend(void **state)
 {
 	const uint64_t second = 1000000000;
@@ -109,7 +109,7 @@ static void sizes_have_a_trend(void **state)
 			   (100 << 20) + (i % 8 < 4 ? i * 10000 : 400000));
 	growth = sizes__trend(&sizes, 7 * second, 31 * second);
 	assert_true(growth.low < 0 && growth.high > 0);
-	/* two sizes give a line, but do not tell how sure it is */
+	/* two sizes give a line, but no error of it */
 	sizes = (struct sizes){};
 	sizes__add(&sizes, 1 * second, 100 << 20);
 	sizes__add(&sizes, 31 * second, 101 << 20);

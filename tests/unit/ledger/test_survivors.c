@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What is counted of blocks. It is worked out from the kernel side's messages and from the contents
- * of the blocks. */
+/* The counts of blocks that stay or end, from the kernel side's messages and from the contents of
+ * blocks. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -166,11 +166,11 @@ static void test_births_and_deaths_in_a_window(void **state)
 	/* three blocks are watched for all 100 calls, one block for 10 of 40 ms */
 	assert_true(fabs(total(stack, watched) - SIZE * (3 * 100 + 25)) < 1e-3 * SIZE);
 	assert_true((double)stack->groups[0].ended[survival__age_class(0.01)] == SIZE);
-	assert_int_equal(n_forgotten, 1); /* no block there is followed */
+	assert_int_equal(n_forgotten, 1); /* no block at this address is followed */
 	end(&f);
 }
 
-/* Windows tell how much a stack allocates in small blocks, which are those that fit in a page. */
+/* Windows show how much a stack allocates in small blocks, which are those that fit in a page. */
 static void test_small_blocks(void **state)
 {
 	struct abi_live page = block_of(10 * S + 5 * MS, 1), more = page;
@@ -187,7 +187,7 @@ static void test_small_blocks(void **state)
 	harvest(&f);
 	stack = stack_of(&f, 1);
 	assert_true(stack->small == 3 * SIZE + 4096 && stack->sized == stack->small + 4097);
-	survivors__exec(&f.s, 11 * S); /* forgets what the earlier program did */
+	survivors__exec(&f.s, 11 * S); /* forgets the allocations of the earlier program */
 	assert_true(stack_of(&f, 1)->sized == 0);
 	end(&f);
 }
@@ -232,7 +232,7 @@ static void test_frees_at_addresses(void **state)
 	assert_true(total(stack, frees) == 2 * SIZE);
 	assert_true(total(stack, exposed) == 8 * SIZE * 100);
 	assert_true((double)stack->groups[0].pairs[survival__age_class(10.02)] == 4 * SIZE);
-	/* both blocks are known to be dead and are not looked at any more */
+	/* both blocks are known to be dead, and are not read any more */
 	look(&f, 31 * S);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 2 * SIZE);
 	end(&f);
@@ -268,7 +268,7 @@ static void test_contents(void **state)
 	look(&f, 11 * S);
 	stack = stack_of(&f, 1);
 	assert_true(total(stack, looked) == 4 * SIZE && total(stack, same) == 3 * SIZE);
-	memory[2][5] ^= 1; /* a changed block does not count as the same again */
+	memory[2][5] ^= 1; /* the block changes back, but still counts as changed */
 	look(&f, 15 * S);
 	assert_true(total(stack, looked) == 8 * SIZE && total(stack, same) == 6 * SIZE);
 	assert_true(fabs(total(stack, looked_at) - 4 * SIZE * (1 + 5 - 2 * 0.02)) < 1);
@@ -276,7 +276,7 @@ static void test_contents(void **state)
 	end(&f);
 }
 
-/* A block born so late in a window that it may not be filled in yet tells nothing. */
+/* A block that is born so late in a window that it may not be filled in yet does not count. */
 static void test_not_filled_in(void **state)
 {
 	const struct survivors_window w = {
@@ -390,7 +390,7 @@ static void test_freed_by_the_wall_clock(void **state)
 	end(&f);
 }
 
-/* A sample that stands for many blocks is weighed as one sample, not by what it stands for. */
+/* A sample that stands for many blocks has the weight of one sample. */
 static void test_few_samples_count_for_less(void **state)
 {
 	const struct survivors_window w = {
@@ -418,7 +418,7 @@ static void test_few_samples_count_for_less(void **state)
 	end(&f);
 }
 
-/* Half of the blocks are let go. What is known of the rest keeps about the same share. */
+/* Half of the blocks are dropped. The counts of the rest have about the same shares. */
 static void test_let_go(void **state)
 {
 	const size_t n = SURVIVORS_MAX + 2000;
@@ -435,7 +435,7 @@ static void test_let_go(void **state)
 		live[i] = block_of(10 * S + 1, 1);
 		addrs[i] = FIRST + (i % BLOCKS) * SIZE + (i / BLOCKS << 32);
 	}
-	for (size_t i = 0; i < n; i++) /* all are at addresses that can be read */
+	for (size_t i = 0; i < n; i++) /* all addresses can be read */
 		addrs[i] = FIRST + i * 1;
 	assert_int_equal(survivors__meet(&f.s, &w, w.end_ns, addrs, live, n, read_memory, NULL), 0);
 	harvest(&f);
@@ -490,8 +490,8 @@ static void test_let_go_of_addresses(void **state)
 	free(addrs);
 }
 
-/* A continuous stretch: sites tell what was born in it. A block that is gone when the stretch ends
- * has ended. */
+/* In a time of continuous tracing ("stretch"), sites count the blocks that are born. A block that
+ * does not exist when the stretch ends has ended. */
 static void test_stretch(void **state)
 {
 	struct survivors_window w = {.start_ns = 10 * S,
@@ -516,7 +516,7 @@ static void test_stretch(void **state)
 	stack = stack_of(&f, 1);
 	assert_true(stack->born[0].bytes == 10 * SIZE && stack->born[0].left_bytes == 2 * SIZE);
 	assert_false(f.s.windows[0].bulk);
-	/* the stretch goes on; one of the blocks is gone, and a pool has ended */
+	/* the stretch goes on; one of the blocks was freed, and a pool has ended */
 	w.bulk = true;
 	w.start_ns = w.end_ns;
 	w.end_ns = 20 * S;
@@ -562,7 +562,7 @@ static int no_process(void *ctx, struct memory_read *reads, size_t n)
 	return -ESRCH;
 }
 
-/* Memory that cannot be read any more says nothing. */
+/* Blocks whose memory cannot be read any more do not count. */
 static void test_process_is_gone(void **state)
 {
 	struct fixture f;
@@ -575,7 +575,7 @@ static void test_process_is_gone(void **state)
 	end(&f);
 }
 
-/* ctx: how many more calls are answered. */
+/* ctx: how many more calls succeed. */
 static int give_up(void *ctx, struct memory_read *reads, size_t n)
 {
 	int *calls = ctx;
@@ -583,7 +583,8 @@ static int give_up(void *ctx, struct memory_read *reads, size_t n)
 	return (*calls)-- > 0 ? read_memory(NULL, reads, n) : -ETIMEDOUT;
 }
 
-/* A look that fails halfway is not noted at all: else there would be changes without a look. */
+/* If survivors__look() fails halfway, it counts nothing. Otherwise there would be changes without a
+ * look. */
 static void test_half_a_look_is_none(void **state)
 {
 	struct fixture f;
@@ -598,7 +599,8 @@ static void test_half_a_look_is_none(void **state)
 	for (size_t i = 0; i < f.s.n_blocks; i++)
 		assert_false(f.s.blocks[i].changed);
 	assert_int_equal(survivors__look(&f.s, &f.clock, 12 * S, read_memory, NULL), 0);
-	assert_in_range(f.s.counts.changed, BLOCKS - 2, BLOCKS); /* one may have been 0xff before */
+	/* a block may already have been 0xff */
+	assert_in_range(f.s.counts.changed, BLOCKS - 2, BLOCKS);
 	end(&f);
 }
 

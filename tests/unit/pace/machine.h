@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A simulated machine under the scheduler. Its processes count what probes cost them, its probes
- * take time to come and go, and its clock goes on only when the test says so. */
+/* A simulated machine for the scheduler. Its processes count the cost of their probes, it takes
+ * time to place and remove probes, and its clock advances only when the test says so. */
 #ifndef TESTS_UNIT_PACE_MACHINE_H
 #define TESTS_UNIT_PACE_MACHINE_H
 
@@ -32,8 +32,8 @@
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of a CPU that it wants */
-	/* the mean cost that samples add to a call that is seen, at the sampling interval asked
-	 * for */
+	/* the mean cost that samples add to a call that is seen, at the requested sampling
+	 * interval */
 	double samples_ns;
 };
 
@@ -41,10 +41,10 @@ struct process {
 	struct paced pace;
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
-	double interval;		       /* as a multiple of the one asked for */
-	unsigned coarser;		       /* how often it was made coarser */
+	double interval;		       /* as a multiple of the requested one */
+	unsigned coarser;		       /* how often the interval was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: its window counts */
-	uint64_t out_ns, window_ns;	       /* out_ns: from then on its own probes are out */
+	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */
 	/* end of its last harvest; its shortest window, 0: none */
 	uint64_t taken_until_ns, shortest_ns;
 	unsigned opened, closed, harvests, passed_over, last_looks, notes, adapted, restored;
@@ -56,7 +56,7 @@ struct machine {
 	size_t n;
 	uint64_t now, open_takes_ns, close_takes_ns, all_out_ns;
 	bool shared, everywhere;
-	bool withdrawn; /* somebody else has taken all probes out */
+	bool withdrawn; /* somebody else has removed all probes */
 	double cost;
 	unsigned most_open, left, came_back;
 };
@@ -108,7 +108,8 @@ static void drive(struct machine *m, double seconds)
 			uint64_t called = m->now;
 
 			next = scheduler__keep(&m->scheduler);
-			assert_true(next > called); /* it never asks to be called again at once */
+			/* the scheduler never asks to be called again at once */
+			assert_true(next > called);
 		}
 		pass(m, STEP_NS);
 		m->most_open = m->scheduler.n_open > m->most_open ? (unsigned)m->scheduler.n_open
@@ -222,7 +223,7 @@ static void fake_set_window(void *ctx, struct paced *paced, uint64_t start_ns)
 {
 	struct process *p = of(paced);
 
-	/* a window can only begin at the moment of this call */
+	/* a window can only begin at the time of this call */
 	assert_true(start_ns == UINT64_MAX || start_ns == ((struct machine *)ctx)->now);
 	p->inside = start_ns != UINT64_MAX;
 	p->window_ns = start_ns;
@@ -236,7 +237,7 @@ static void fake_harvest(void *ctx, struct paced **processes, size_t n)
 	for (size_t i = 0; i < n; i++) {
 		struct process *p = of(processes[i]);
 
-		/* no moment is harvested twice, and none before it has come */
+		/* no time is harvested twice, and none that is still to come */
 		assert_true(p->pace.start_ns >= p->taken_until_ns);
 		assert_true(p->pace.end_ns <= m->now);
 		p->taken_until_ns = p->pace.end_ns;
@@ -258,7 +259,7 @@ static bool fake_has_windows(void *ctx, const struct paced *paced)
 	return ((const struct process *)paced->owner)->harvests;
 }
 
-/* The sampling interval in windows: always WINDOWS_INTERVAL times the one asked for. */
+/* The sampling interval in windows is always WINDOWS_INTERVAL times the requested one. */
 static double fake_adapt(void *ctx, struct paced *paced, double cost_ns, double cpu_ns)
 {
 	(void)ctx;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The host's budget is kept, and spent where it should be. The processes of the simulated machine
- * count their own cost. */
+/* The host's budget is kept, and is spent on the right processes. The processes of the simulated
+ * machine count their own cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,7 +26,7 @@ struct program {
 	double own_ns, cost_ns;
 	double busy;   /* share of a CPU that it wants */
 	double grows;  /* bytes per s */
-	bool stranger; /* not traced, but it meets probes that are everywhere */
+	bool stranger; /* not traced, but runs into probes that are everywhere */
 };
 
 struct process {
@@ -217,7 +217,7 @@ static void drive(struct machine *m, double seconds)
 }
 
 static const struct program WILD = {5, 500, 1, 0, false};
-/* probes cost it 1 % of its time: 2 ms a second */
+/* probes cost this process 1 % of its time: 2 ms a second */
 static const struct program MODEST = {50000, 500, 0.2, 0, false};
 static const struct program SLEEPING = {50000, 500, 0, 0, false};
 
@@ -262,7 +262,7 @@ static void a_wild_one_costs_no_more_than_allowed(void **state)
 	for (size_t i = 1; i < m->n; i++) {
 		struct process *p = &m->processes[i];
 
-		if (p->program.busy > 0) /* there is room for it nearly all the time */
+		if (p->program.busy > 0) /* the budget has room for the process nearly always */
 			assert_true(p->open_ns > 0.9 * (double)m->now);
 		else
 			assert_int_equal(p->turns, 0);
@@ -342,7 +342,7 @@ static void it_comes_back_when_the_storm_is_over(void **state)
 	test_free(m);
 }
 
-/* The stranger's cost is seen only while probes are in everywhere. */
+/* The stranger's cost is seen only while probes are in place everywhere. */
 static void attempts_become_rare(void **state)
 {
 	struct machine *m = machine(0.02, 0.05);

@@ -18,7 +18,7 @@ static void a_busy_process_keeps_its_limit(void **state)
 	(void)state;
 	drive(m, 60);
 	assert_true(p->cost < 1.01 * LIMIT * p->cpu);
-	/* the time in which probes come and go counts, too, although it costs less */
+	/* the time in which probes are placed and removed counts, too, although it costs less */
 	assert_true(p->cost > 0.8 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 40, 90);
 	assert_int_equal(p->harvests, p->closed);
@@ -50,13 +50,13 @@ static void an_idle_process_is_continuous_again(void **state)
 	p->program = ASLEEP;
 	for (int i = 0; i < 1500 && !(p->opened && p->inside); i++)
 		drive(m, 0.002);
-	/* it begins as a stretch and not as a window, because it may be busy again at the first
-	 * look */
+	/* Continuous tracing begins as a stretch and not as a window, because the process may be
+	 * busy again when it is first checked. */
 	assert_int_equal(p->restored, 1);
 	drive(m, 3);
 	assert_true(p->pace.windows.continuous && p->in && p->inside);
 	assert_int_equal(p->opened, 1);
-	/* a process that is kept from running is not continuous */
+	/* a process that is kept from running is not traced continuously */
 	p->program = WILD;
 	drive(m, 3);
 	p->program = ASLEEP;
@@ -78,8 +78,8 @@ static void slow_closing_is_paid_for(void **state)
 	assert_true(p->cost < 1.02 * LIMIT * p->cpu);
 	assert_true(p->cost > 0.75 * LIMIT * p->cpu);
 	assert_in_range(p->opened, 10, 40);
-	/* a window is no shorter than a fifth of the time that its probes really take to come and
-	 * go (about 500 ms) */
+	/* a window is no shorter than a fifth of the time that it really takes to place and remove
+	 * its probes (about 500 ms) */
 	assert_true(p->pace.windows.length_ns >= 0.16 * 500 * MS);
 	end(m);
 }
@@ -96,7 +96,7 @@ static void probes_that_cannot_be_placed(void **state)
 	assert_true(p->pace.failed > 0);
 	assert_false(p->in || p->inside);
 	assert_true(other->opened > 10);
-	p->fails = false; /* it is tried again */
+	p->fails = false; /* the scheduler tries again */
 	drive(m, 10);
 	assert_true(p->opened > 3);
 	end(m);
@@ -207,7 +207,7 @@ static void many_share_the_hosts_limit(void **state)
 	assert_false(m->everywhere);
 	assert_true(m->cost < HOST * CPUS * begun * 1.05);
 	assert_true(m->cost > HOST * CPUS * begun * 0.6);
-	/* the cost told for the machine is the true cost */
+	/* the cost of the machine is the true cost */
 	assert_true(fabs(scheduler__machine_cost_ns(&m->scheduler) - m->cost) < 0.1 * m->cost);
 	for (size_t i = 0; i < m->n; i++)
 		fewest = m->processes[i].opened < fewest ? m->processes[i].opened : fewest;
@@ -216,9 +216,9 @@ static void many_share_the_hosts_limit(void **state)
 	end(m);
 }
 
-/* The clock of a process that waits for a turn is not read. To look at a process's blocks, its
- * clock must be read now (scheduler__note()). When tracing ends, the clock of each process is read
- * once more. */
+/* The clock of a process that waits for a turn is not read. Before a process's blocks are read, its
+ * clock must be read (scheduler__note()). When tracing ends, the clock of each process is read once
+ * more. */
 static void clocks_go_on_without_turns(void **state)
 {
 	struct machine *m = machine(true);
@@ -251,15 +251,15 @@ static void modest_ones_keep_their_turn(void **state)
 	assert_false(m->everywhere);
 	assert_true(wild->opened > 20);
 	assert_true(wild->cost < 1.1 * LIMIT * wild->cpu);
-	assert_in_range(modest->opened, 1, 4); /* continuously */
-	assert_true(modest->harvests > 15);    /* harvested in pieces */
-	assert_true(modest->restored > 15);    /* the pieces are told to be no windows */
+	assert_in_range(modest->opened, 1, 4); /* traced continuously */
+	assert_true(modest->harvests > 15);    /* harvested in parts */
+	assert_true(modest->restored > 15);    /* the parts do not count as windows */
 	assert_true(asleep->opened <= 3);
 	end(m);
 }
 
 /* If more processes want a turn than there is room for, even cheap turns are short. Such turns are
- * windows: what happened between them is estimated from them. */
+ * windows: the time between them is estimated from them. */
 static void turns_in_a_crowd_are_windows(void **state)
 {
 	struct machine *m = machine(true);
@@ -281,7 +281,7 @@ static void turns_in_a_crowd_are_windows(void **state)
 	end(m);
 }
 
-/* A few processes, each traced cheaply, can use up the cost allowed for all. The others still get
+/* A few processes, each with a low cost, can use up the cost allowed for all. The others still get
  * their windows. */
 static void cheap_ones_leave_others_their_part(void **state)
 {
@@ -298,7 +298,7 @@ static void cheap_ones_leave_others_their_part(void **state)
 	assert_true(m->cost < HOST * CPUS * begun * 1.1);
 	for (size_t i = 0; i < m->n; i++)
 		assert_true(m->processes[i].opened >= 5);
-	/* the limit also holds when the cheap ones are alone */
+	/* the limit is also kept when the cheap processes are alone */
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
 	begun = (double)m->now;
@@ -335,7 +335,7 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	(void)state;
 	drive(m, 20);
 	assert_false(m->everywhere);
-	m->close_takes_ns = 400 * MS; /* probes go slowly: their CPU is starved */
+	m->close_takes_ns = 400 * MS; /* probes are removed slowly: their CPU is starved */
 	until(m, rare->in && rare->inside);
 	wild->gone = true;
 	scheduler__end(&m->scheduler, &wild->pace);
@@ -346,7 +346,7 @@ static void it_does_not_come_back_to_probes_that_go(void **state)
 	end(m);
 }
 
-/* The time in which placing probes holds the process up is not part of the window. */
+/* A process is held up while its probes are placed. This time is not part of the window. */
 static void windows_begin_when_probes_have_settled(void **state)
 {
 	for (int shared = 0; shared < 2; shared++) {
@@ -388,7 +388,7 @@ static void windows_begin_when_probes_have_settled(void **state)
 	}
 }
 
-/* A window that begins late, because the probes of others take long, does not end at once. */
+/* A window may begin late, because it takes long to place other probes. It does not end at once. */
 static void windows_are_whole_however_late_they_begin(void **state)
 {
 	struct machine *m = machine(false);
@@ -417,7 +417,7 @@ static void turns_end_with_their_process(void **state)
 	harvests = p->harvests;
 	p->gone = true;
 	scheduler__end(&m->scheduler, &p->pace);
-	assert_false(p->in); /* its links are closed all the same */
+	assert_false(p->in); /* its links are still closed */
 	drive(m, 1);
 	assert_int_equal(p->harvests, harvests + 1);
 	scheduler__forget(&m->scheduler, &p->pace);
@@ -439,7 +439,7 @@ static void turns_with_nothing_to_see_go_on(void **state)
 	struct process *p = add(m, WILD), *other = add(m, WILD);
 
 	(void)state;
-	p->fails = true; /* it has no allocator that is known */
+	p->fails = true; /* the process has no known allocator */
 	drive(m, 30);
 	assert_int_equal(p->opened, 0);
 	assert_true(other->opened > 5);
@@ -454,16 +454,16 @@ static void nobody_comes_by_chance(void **state)
 	(void)state;
 	p = add(m, WILD);
 	drive(m, 5);
-	late = add(m, WILD); /* comes in another's turn, and waits for its own */
+	late = add(m, WILD); /* begins in the turn of another process, and waits for its own */
 	assert_false(late->pace.windows.open);
 	drive(m, 10);
 	assert_true(late->opened > 0 && p->opened > 0);
 	end(m);
 }
 
-/* --- probes that somebody else has taken out --- */
+/* --- probes that somebody else has removed --- */
 
-/* The scheduler is held up for ns, and all probes are withdrawn at the beginning of that time. */
+/* The scheduler is held up for ns, and all probes are withdrawn at the beginning of this time. */
 static void hold_up(struct machine *m, uint64_t ns)
 {
 	uint64_t when = m->now;
@@ -500,7 +500,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_false(p->inside || p->pace.windows.open || p->pace.closing || p->pace.due);
 		assert_int_equal(p->pace.windows.n_windows, n - 1);
 		assert_int_equal(p->pace.windows.windows_ns, ns);
-		assert_int_equal(p->passed_over, 1); /* its counts are not the next window's */
+		assert_int_equal(p->passed_over, 1); /* its counts are not in the next window */
 		assert_true(p->pace.windows.cost_rate == rate);
 		until(m, p->inside);
 		until(m, other->inside);
@@ -529,7 +529,7 @@ static void withdrawn_tracing_goes_on_after_a_gap(void **state)
 	until(m, p->harvests == 1);
 	assert_int_equal(p->pace.end_ns, when);
 	until(m, p->inside && p->pace.windows.continuous);
-	assert_int_equal(p->harvests, p->opened); /* a window or two come first */
+	assert_int_equal(p->harvests, p->opened); /* one or two windows come first */
 	end(m);
 }
 
@@ -573,7 +573,8 @@ static void nothing_is_withdrawn_between_windows(void **state)
 
 /* --- favours --- */
 
-/* How many windows a process gets in that time, and what share of its CPU time they cost. */
+/* Returns how many windows a process gets in this time, and their cost as a share of its CPU
+ * time. */
 static unsigned windows_in(struct machine *m, const struct process *p, double seconds,
 			   double *ret_share)
 {
@@ -602,7 +603,7 @@ static void a_favoured_process_has_more_windows(void **state)
 	assert_true(share < 1.02 * FAVOUR);
 	others = other->opened - others;
 	assert_in_range(others, usual / 2, usual * 3 / 2);
-	/* it is over by itself, and does not begin again soon */
+	/* the favour ends by itself, and another one cannot begin soon */
 	assert_int_equal(scheduler__favour(&m->scheduler, &p->pace), -EALREADY);
 	drive(m, (double)PACE_FAVOUR_NS / S - 60 + 5);
 	assert_int_equal(m->scheduler.n_favoured, 0);
@@ -665,7 +666,7 @@ static void few_are_favoured_at_a_time(void **state)
 	assert_int_equal(scheduler__favour(&m->scheduler, &p[1]->pace), -ESRCH);
 	assert_int_equal(scheduler__favour(&m->scheduler, &p[PACE_FAVOURED]->pace), 0);
 	assert_int_equal(m->scheduler.n_favoured, PACE_FAVOURED);
-	/* nothing is given that the limits do not have */
+	/* a favour does not exceed the limits */
 	drive(m, (double)PACE_FAVOUR_NS / S + 1);
 	assert_int_equal(m->scheduler.n_favoured, 0);
 	m->now += PACE_FAVOUR_REST_NS;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Thinning: samples are put farther apart before windows are used. First the arithmetic is tested
- * by itself, then the scheduler with thinning, on a simulated machine. */
+/* Thinning: the sampling interval is made coarser before windows are used. Tests first the
+ * arithmetic alone, then the scheduler with thinning, on a simulated machine. */
 #include "machine.h"
 #include "pace/thinning.h"
 
@@ -34,8 +34,8 @@ static void the_least_factor_that_fits(void **state)
 	assert_int_equal(thinning__fit(&t, &(struct thinning_costs){3, 12, 100, 0.1}), 0);
 }
 
-/* At a coarser interval, large blocks are still sampled nearly as often. So coarser and coarser
- * intervals are tried until the cost fits or none is left. */
+/* At a coarser interval, large blocks are still sampled nearly as often. So ever coarser intervals
+ * are tried until the cost fits or no interval is left. */
 static void it_is_tried_again(void **state)
 {
 	const struct thinning_costs dear = {3, 12, 100, 0.1};
@@ -55,7 +55,7 @@ static void it_is_tried_again(void **state)
 
 /* --- on the simulated machine --- */
 
-/* Calls cost this process 3 % of its time. Samples cost it 9 % more at the interval asked for. */
+/* Calls cost this process 3 % of its time. Samples cost 9 % more at the requested interval. */
 static const struct program SAMPLED = {16000, 500, 1, 1600};
 static const struct program MODEST = {500000, 500, 0.2, 1};
 
@@ -81,7 +81,7 @@ static void samples_are_put_apart_before_there_are_windows(void **state)
 	(void)state;
 	check_thinned(m, add(m, SAMPLED));
 	end(m);
-	/* the same with probes in everybody's code */
+	/* the same with probes in the code of all processes */
 	m = machine(true);
 	check_thinned(m, add(m, SAMPLED));
 	end(m);
@@ -99,7 +99,7 @@ static void they_come_closer_when_they_can(void **state)
 		drive(m, 12);
 		assert_true(p->interval == 1);
 		assert_true(p->pace.windows.continuous);
-		/* and they are put apart again at once */
+		/* and the interval is made coarser again at once */
 		p->program.samples_ns = 1600;
 		drive(m, 2);
 		assert_true(p->interval > 1);
@@ -130,7 +130,7 @@ static void what_changes_all_the_time_stays_coarse(void **state)
 	(void)state;
 }
 
-/* Each process fits its own limit, but both together exceed the host's budget. */
+/* Each process is within its own limit, but both together exceed the host's budget. */
 static void all_of_them_are_put_apart_for_the_host(void **state)
 {
 	struct machine *m = machine(true);
@@ -149,7 +149,7 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	late = add(m, MODEST);
 	drive(m, 0.2);
 	assert_true(late->interval == p->interval);
-	/* one has ended: the other may again cost what its own limit allows */
+	/* one process has ended, so the other one may again cost as much as its own limit */
 	scheduler__end(&m->scheduler, &q->pace);
 	q->gone = true;
 	drive(m, 30);
@@ -158,8 +158,8 @@ static void all_of_them_are_put_apart_for_the_host(void **state)
 	end(m);
 }
 
-/* In a turn that may have to make room for others, samples are not put apart. When probes are
- * everywhere again, samples are put apart as before. */
+/* In a turn that may have to make room for others, the interval is not made coarser. When probes
+ * are everywhere again, it is as coarse as before. */
 static void turns_leave_the_way_everywhere_as_it_was(void **state)
 {
 	static const struct program wild = {5, 500, 1, 0};
@@ -197,7 +197,7 @@ static void windows_are_for_calls_that_are_too_dear(void **state)
 	assert_false(p->pace.windows.continuous);
 	assert_true(p->closed > 5);
 	assert_true(p->interval == WINDOWS_INTERVAL);
-	/* Samples are closer in windows, which says nothing of continuous tracing. */
+	/* The interval is finer in windows, which does not affect continuous tracing. */
 	p->program = SAMPLED;
 	until(m, p->pace.windows.continuous && p->inside);
 	drive(m, 30);
