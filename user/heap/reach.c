@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/bits.h"
+#include "base/search.h"
 #include "base/vector.h"
 #include "heap/image.h"
 #include "heap/window.h"
@@ -35,6 +36,8 @@ struct scanning {
 	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
 	bool all;		  /* store all pointers, and parents */
 	bool ahead;		  /* read_ahead() is running */
+	bool again;		  /* what is read will be read again */
+	bool dropped;		  /* push_ahead() had no room for a block */
 
 	/* Number of the block up to which the heap was read. Later blocks are visited when they are
 	 * read. Equal to the number of blocks: the whole heap was read. */
@@ -82,6 +85,8 @@ static void push_ahead(struct scanning *s, uint32_t number)
 {
 	if (s->tail - s->head < QUEUE)
 		s->queue[s->tail++ % QUEUE] = number;
+	else
+		s->dropped = true;
 }
 
 /* Moves waiting blocks into the queue, which is empty. */
@@ -238,7 +243,7 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 			continue;
 		to = numbers__find(&reach->numbers, words[i]);
 		if (to == NO_NUMBER) {
-			int rc = note_late(s, words[i]);
+			int rc = s->again ? 0 : note_late(s, words[i]);
 
 			if (rc > 0)
 				rc = late__follow(s->late, words[i], s->number + 1);
@@ -317,39 +322,44 @@ static void forget_window(struct scanning *s)
 
 static int read_one_ahead(struct scanning *s, uint32_t number, const struct block *block)
 {
+	uint64_t unread_bytes = s->window.unread_bytes;
+	int err;
+
+	s->again = block->size < LARGE;
 	s->number = number;
 	forget_window(s);
-	return read_words(s, block, (block->start + block->size) / WORD * WORD);
-}
-
-/* Reads the blocks in the queue, and those to which they lead, until *budget is used up. */
-static int read_near(struct scanning *s, uint32_t *budget)
-{
-	int err = 0;
-
-	for (; s->head != s->tail && *budget && !err; --*budget) {
-		uint32_t number = s->queue[s->head++ % QUEUE];
-		struct block block;
-
-		if (numbers__block(&s->reach->numbers, number, &block) && block.size < LARGE)
-			err = read_one_ahead(s, number, &block);
-	}
+	err = read_words(s, block, (block->start + block->size) / WORD * WORD);
+	if (s->again)
+		s->window.unread_bytes = unread_bytes; /* counted when it is read again */
+	s->again = false;
 	return err;
 }
 
-/* Reads large blocks that are marked. *ret_any: there were some. */
-static int read_large(struct scanning *s, bool *ret_any)
+static int read_large(struct scanning *s, struct large *large)
+{
+	if (large->read)
+		return 0;
+	large->read = true;
+	return read_one_ahead(s, large->number, &large->block);
+}
+
+/* Reads the large blocks in the queue, and up to *budget small ones, and so on with the blocks to
+ * which they lead. */
+static int read_queue(struct scanning *s, uint32_t *budget)
 {
 	int err = 0;
 
-	*ret_any = false;
-	for (size_t i = 0; i < s->n_large && !err; i++) {
-		struct large *large = &s->large[i];
+	while (s->head != s->tail && !err) {
+		uint32_t number = s->queue[s->head++ % QUEUE];
+		size_t at = SEARCH_FIRST(i, s->n_large, s->large[i].number >= number);
+		struct block block;
 
-		if (large->read || !reach__has(s->reach, large->number))
-			continue;
-		large->read = *ret_any = true;
-		err = read_one_ahead(s, large->number, &large->block);
+		if (at < s->n_large && s->large[at].number == number) {
+			err = read_large(s, &s->large[at]);
+		} else if (*budget && numbers__block(&s->reach->numbers, number, &block)) {
+			--*budget;
+			err = read_one_ahead(s, number, &block);
+		}
 	}
 	return err;
 }
@@ -360,16 +370,17 @@ static int read_large(struct scanning *s, bool *ret_any)
 static int read_ahead(struct scanning *s)
 {
 	uint32_t budget = s->reach->numbers.n / 64;
-	bool any = true;
-	int err = 0;
+	int err;
 
 	if (budget > AHEAD_BLOCKS)
 		budget = AHEAD_BLOCKS;
 	s->ahead = true;
-	while (!err && any) {
-		err = read_near(s, &budget);
-		if (!err)
-			err = read_large(s, &any);
+	while (!(err = read_queue(s, &budget)) && s->dropped) {
+		/* the queue, which is empty now, was full of small blocks */
+		s->dropped = false;
+		for (size_t i = 0; i < s->n_large; i++)
+			if (!s->large[i].read && reach__has(s->reach, s->large[i].number))
+				push_ahead(s, s->large[i].number);
 	}
 	s->ahead = false;
 	s->head = s->tail = 0;

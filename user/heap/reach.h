@@ -3,13 +3,16 @@
  * points to a block, or into one, counts as a pointer. So pointers with tags in their low bits
  * count, too; pointers that are stored in another form (XOR, compressed) do not.
  *
- * The heap is read once, in the order of addresses. There are two ways:
- * - Marking alone. Roots are read first. While the heap is read, the targets of a marked block are
- * marked at once. Only the pointers of unmarked blocks to unmarked blocks are stored, because such
- * a block may be marked later. At the end, all pointers between unreachable blocks are stored.
- * - With parents. All pointers are stored. Then the blocks are visited breadth-first, from roots of
- * the best kind (roots.h) first. A block that can be reached from a root of one kind is never
- * explained by a root of a worse kind, even if the path from there is shorter. */
+ * The heap is read in the order of addresses. There are two ways:
+ * - Marking alone. Roots are read first. Large blocks that are found from there are read next, and
+ * some of the small blocks on the way to them, which are then read once more. While the heap is
+ * read, the targets of a marked block are marked at once. Only the pointers of unmarked blocks to
+ * unmarked blocks are stored, because such a block may be marked later. At the end, all pointers
+ * between unreachable blocks are stored.
+ * - With parents. Each block is read once, and all pointers are stored. Then the blocks are visited
+ * breadth-first, from roots of the best kind (roots.h) first. A block that can be reached from a
+ * root of one kind is never explained by a root of a worse kind, even if the path from there is
+ * shorter. */
 #ifndef MEMTRACE_HEAP_REACH_H
 #define MEMTRACE_HEAP_REACH_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "heap/reach.h"
 
+#include "heap/window.h"
 #include "made_heap.h"
 
 #define SP (STACK_END - 0x1000)
@@ -335,6 +336,59 @@ static void test_tables_are_read_first(void **state)
 	made_heap__free(&heap);
 }
 
+static void cut_heap(struct fake *f, uint64_t addr)
+{
+	if (addr - HEAP < HEAP_BYTES)
+		f->parts[1].len = 0x2000;
+}
+
+/* Small blocks that are read ahead, to find large ones, are read again later. They count once. */
+static void test_blocks_that_are_read_twice(void **state)
+{
+	struct late late = {.before = &(uint64_t){0}};
+	struct reach reach;
+
+	(void)state;
+	made_heap__begin(&heap, 256);
+	fake__put(&heap.fake, DATA, BLOCK(4));
+	fake__put(&heap.fake, BLOCK(4) + 8, BLOCK(600)); /* a late block */
+	fake__put(&heap.fake, BLOCK(4) + 16, BLOCK(130));
+	made_heap__finish(&heap, 0);
+	heap.fake.before_read = cut_heap;
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, &late, false, &reach),
+			 0);
+	assert_int_equal(reach.n_marked, 2);
+	assert_int_equal(late.n_pointers, 1);
+	assert_int_equal(reach.unread_bytes, WINDOW_BYTES - 0x2000);
+	reach__clear(&reach);
+	late__clear(&late);
+	made_heap__free(&heap);
+}
+
+/* The last of the large blocks is the head of a list of them. */
+static void test_large_blocks_that_lead_backwards(void **state)
+{
+	enum { N = 14, STEP = 0x410 };
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct reach reach;
+	struct span *span;
+
+	(void)state;
+	made_heap__begin_empty(&heap);
+	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
+	for (uint64_t i = 0; i <= N; i++)
+		span__add_block(span, BLOCK(i * STEP), i < N);
+	for (uint64_t i = 1; i < N; i++)
+		fake__put(&heap.fake, BLOCK(i * STEP) + 0x8000, BLOCK((i - 1) * STEP) + 5);
+	fake__put(&heap.fake, DATA, BLOCK((N - 1) * STEP));
+	made_heap__finish(&heap, 0);
+	scan(false, &reach);
+	assert_int_equal(reach.n_marked, N);
+	assert_int_equal(reach.edges.n, 0); /* no pointer had to be stored */
+	reach__clear(&reach);
+	made_heap__free(&heap);
+}
+
 static void test_limits(void **state)
 {
 	struct reach reach;
@@ -367,6 +421,8 @@ int main(void)
 		cmocka_unit_test(test_blocks_younger_than_the_list),
 		cmocka_unit_test(test_a_queue_that_is_full),
 		cmocka_unit_test(test_tables_are_read_first),
+		cmocka_unit_test(test_blocks_that_are_read_twice),
+		cmocka_unit_test(test_large_blocks_that_lead_backwards),
 		cmocka_unit_test(test_limits),
 	};
 
