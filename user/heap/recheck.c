@@ -13,9 +13,10 @@
 #include "heap/late.h"
 #include "heap/window.h"
 
-#define WORD	  sizeof(uint64_t)
-#define FILTER	  (1u << 20) /* bits; a power of two */
-#define LOW_ADDRS (1ULL << 32)
+#define WORD	      sizeof(uint64_t)
+#define FILTER	      (1u << 20) /* bits; a power of two */
+#define EDGES_AT_ONCE 1024
+#define LOW_ADDRS     (1ULL << 32)
 
 /* Bytes at the start of a free block in which glibc keeps links: two, or four in a chunk that is
  * large enough for the bins that are sorted by size. */
@@ -37,7 +38,8 @@ struct checking {
 	/* candidates that are not lost and whose pointers were not followed yet */
 	uint32_t *queue;
 	size_t n_queue, queue_room;
-	uint64_t *filter; /* a bit per page, modulo FILTER; set: the page may hold a candidate */
+	uint32_t from, last; /* find_edges(): the candidate that is read, its last target */
+	uint64_t *filter;    /* a bit per page, modulo FILTER; set: the page may hold a candidate */
 
 	struct window window;
 	struct late late; /* memory that was mapped meanwhile */
@@ -290,14 +292,25 @@ static int list_rest(struct checking *c)
 
 /* --- the pointers of what is left --- */
 
+static int flush_edges(struct checking *c)
+{
+	int err = edges__add(&c->to->edges, c->from, c->queue, c->n_queue);
+
+	c->n_queue = 0;
+	return err;
+}
+
+/* Adds a pointer from c->from. A large block may be full of pointers, so few of them are kept at a
+ * time, and a block that is full of one pointer has one. */
 static int collect(struct checking *c, uint32_t to)
 {
-	if (bits__test(c->off, to))
+	if (bits__test(c->off, to) || to == c->from || to == c->last)
 		return 0;
+	c->last = to;
 	if (VECTOR_RESERVE(c->queue, c->queue_room, c->n_queue + 1))
 		return -ENOMEM;
 	c->queue[c->n_queue++] = to;
-	return 0;
+	return c->n_queue < EDGES_AT_ONCE ? 0 : flush_edges(c);
 }
 
 /* Uses the candidates' numbers. A candidate that is not lost gets no edges, from it or to it. */
@@ -305,13 +318,15 @@ static int find_edges(struct checking *c)
 {
 	int err = edges__init(&c->to->edges, c->numbers.n);
 
+	c->n_queue = 0;
 	for (uint32_t i = 0; i < c->numbers.n && !err; i++) {
 		if (bits__test(c->off, i))
 			continue;
-		c->n_queue = 0;
+		c->from = i;
+		c->last = NO_NUMBER;
 		err = each_target(c, &c->candidates.list[i], collect);
 		if (!err)
-			err = edges__add(&c->to->edges, i, c->queue, c->n_queue);
+			err = flush_edges(c);
 	}
 	c->to->numbers = c->numbers;
 	c->numbers = (struct numbers){};

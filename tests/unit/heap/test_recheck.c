@@ -218,6 +218,46 @@ static void test_memory_mapped_meanwhile(void **state)
 	end();
 }
 
+/* Pointers of a block to itself tell nothing. Equal ones in a row count once, and many different
+ * ones are all kept. */
+static void test_a_block_that_is_full_of_pointers(void **state)
+{
+	enum { WORDS = 4096, TABLE = 64, LAST = TABLE + WORDS * 8 / BLOCK_STEP };
+	const struct span model = {.kind = SPAN_WALKED, .start = HEAP, .end = HEAP + HEAP_BYTES};
+	struct leak *leaks;
+	struct reach reach;
+	struct span *span;
+	size_t n;
+
+	(void)state;
+	made_heap__begin_empty(&heap);
+	assert_int_equal(blocks__add(heap.blocks, &model, &span), 0);
+	for (uint64_t i = 0; i < TABLE; i++)
+		span__add_block(span, BLOCK(i), true);
+	span__add_block(span, BLOCK(TABLE), true);
+	span__add_block(span, BLOCK(LAST), false);
+	for (uint64_t i = 0; i < WORDS - 1; i++)
+		fake__put(&heap.fake, BLOCK(TABLE) + i * 8, i % 2 ? BLOCK(TABLE) : BLOCK(5));
+	made_heap__finish(&heap, 0);
+	assert_int_equal(reach__scan(heap.image, heap.blocks, &heap.roots, NULL, false, &reach), 0);
+	assert_int_equal(lost__list(&reach, heap.image, NULL, 100, &before), 0);
+	reach__clear(&reach);
+	look(NULL);
+	assert_int_equal(found.lost.n, TABLE + 1);
+	assert_int_equal(found.edges.n, 1);
+
+	for (uint64_t i = WORDS / 2; i < WORDS - 1; i++) /* not in the part that is hashed */
+		fake__put(&heap.fake, BLOCK(TABLE) + i * 8, BLOCK(i % TABLE));
+	image__forget(heap.image);
+	look(NULL);
+	assert_int_equal(found.edges.n, 1 + WORDS / 2 - 1);
+	assert_int_equal(lost__leaks(&found.numbers, &found.edges, &found.lost, &leaks, &n), 0);
+	assert_int_equal(n, 1);
+	assert_int_equal(leaks[0].blocks, TABLE + 1);
+	free(leaks);
+	end();
+}
+
 static void test_no_candidates(void **state)
 {
 	(void)state;
@@ -239,6 +279,7 @@ int main(void)
 		cmocka_unit_test(test_words_in_free_memory),
 		cmocka_unit_test(test_links_of_glibc),
 		cmocka_unit_test(test_memory_mapped_meanwhile),
+		cmocka_unit_test(test_a_block_that_is_full_of_pointers),
 		cmocka_unit_test(test_no_candidates),
 	};
 
