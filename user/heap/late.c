@@ -9,6 +9,8 @@
 #include "base/vector.h"
 #include "heap/image.h"
 
+#define LOW_ADDRS (1ULL << 32)
+
 /* --- sets of values --- */
 
 static uint32_t *slot_of(const struct late_values *set, uint64_t value)
@@ -47,6 +49,20 @@ static void clear_values(struct late_values *set)
 
 /* --- pointers --- */
 
+void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *ret_highest)
+{
+	size_t n = blocks__n_spans(blocks);
+
+	*ret_lowest = *ret_highest = 0;
+	if (!n)
+		return;
+	*ret_lowest = blocks__span(blocks, 0)->start;
+	*ret_highest = blocks__span(blocks, n - 1)->end + LATE_NEAR;
+	/* A heap at low addresses grows upwards. Values below it are mostly numbers. */
+	if (*ret_lowest >= LOW_ADDRS)
+		*ret_lowest -= LATE_NEAR;
+}
+
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value)
 {
 	size_t n = blocks__n_spans(blocks);
@@ -77,9 +93,7 @@ int late__note(struct late *late, uint64_t value)
 {
 	int rc = add_value(&late->seen, value, LATE_VALUES);
 
-	if (rc == -ENOSPC)
-		late->beyond++;
-	else if (rc < 0)
+	if (rc < 0 && rc != -ENOSPC)
 		return rc;
 	return late->before && !was_seen(late, value);
 }

@@ -59,12 +59,16 @@ struct late {
 	uint64_t beyond; /* values and pointers for which there was no room */
 };
 
+/* The addresses from the first span to the last, and their vicinity: other values point to no
+ * block, known or late. No spans: both are 0. */
+void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *ret_highest);
+
 /* May the value point to a late block? Yes, if it points into an allocator's memory, or to memory
  * near it that is not in the maps or was not accessible. The caller knows that the value points
  * into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Adds such a value to late->seen. 1: the caller should follow it; 0: should not; -ENOMEM. */
+/* Adds such a value to late->seen, if there is room. 1: the caller should follow it; 0: should not; -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
 /* Adds a pointer to late->pointers. 0 or -ENOMEM. */
 int late__follow(struct late *late, uint64_t value, uint32_t from);

@@ -67,6 +67,13 @@ static int list_block(const struct block *block, void *ctx)
 	return 0;
 }
 
+bool lost__has(const struct lost *lost, uint64_t addr)
+{
+	size_t at = SEARCH_FIRST(i, lost->n, lost->list[i].addr >= addr);
+
+	return at < lost->n && lost->list[at].addr == addr;
+}
+
 int lost__list(const struct reach *reach, struct image *image, const struct lost *before,
 	       size_t max, struct lost *ret)
 {

@@ -29,6 +29,8 @@ struct lost {
 	uint64_t beyond; /* lost blocks for which the list had no room */
 };
 
+bool lost__has(const struct lost *lost, uint64_t addr);
+
 /* A scan of a running process misses pointers that move during the scan. So a block counts as lost
  * only if it is in the list of each earlier scan, with the same address, size and content. Nobody
  * can write to a block to which no pointer is left. Without a comparison of the content, about one

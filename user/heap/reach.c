@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/bits.h"
 #include "base/search.h"
@@ -17,7 +16,6 @@
 #define LARGE	     (64u << 10)
 #define PREFETCH     32	   /* words from the current one to the one that is prefetched */
 #define AHEAD_BLOCKS 32768 /* most blocks that are read ahead */
-#define LOW_ADDRS    (1ULL << 32)
 
 /* A block of LARGE bytes or more, such as a hash table. */
 struct large {
@@ -488,7 +486,7 @@ static int number_block(const struct block *block, void *ctx)
 
 static int make(struct scanning *s, const struct blocks *blocks, struct reach *reach)
 {
-	size_t n_spans = blocks__n_spans(blocks), n;
+	size_t n;
 	int err = numbers__open(&reach->numbers, blocks);
 
 	if (!err)
@@ -498,16 +496,7 @@ static int make(struct scanning *s, const struct blocks *blocks, struct reach *r
 	if (err)
 		return err;
 	s->number = 0;
-	if (n_spans) {
-		s->lowest = blocks__span(blocks, 0)->start;
-		s->highest = blocks__span(blocks, n_spans - 1)->end;
-		if (s->late) {
-			/* A heap at low addresses grows upwards. Values below it are mostly
-			 * numbers. */
-			s->lowest -= s->lowest < LOW_ADDRS ? 0 : LATE_NEAR;
-			s->highest += LATE_NEAR;
-		}
-	}
+	late__range(blocks, &s->lowest, &s->highest);
 	n = bits__words(reach->numbers.n);
 	reach->marked = calloc(n, sizeof(*reach->marked));
 	if (s->all)

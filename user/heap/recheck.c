@@ -3,11 +3,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/bits.h"
-#include "base/cleanup.h"
-#include "base/search.h"
 #include "base/vector.h"
 #include "heap/image.h"
 #include "heap/late.h"
@@ -16,7 +13,6 @@
 #define WORD	      sizeof(uint64_t)
 #define FILTER	      (1u << 20) /* bits; a power of two */
 #define EDGES_AT_ONCE 1024
-#define LOW_ADDRS     (1ULL << 32)
 
 /* Bytes at the start of a free block in which glibc keeps links: two, or four in a chunk that is
  * large enough for the bins that are sorted by size. */
@@ -149,7 +145,9 @@ static int note_late(struct checking *c, uint64_t value)
 		return 0;
 	n = c->late.seen.n;
 	err = late__note(&c->late, value);
-	return err < 0 || c->late.seen.n == n ? err : late__follow(&c->late, value, 0);
+	if (err < 0 || (c->late.seen.n == n && n < LATE_VALUES))
+		return err; /* it was noted before */
+	return late__follow(&c->late, value, 0);
 }
 
 /* Handles a word at `at`. heap: it is in heap memory; else it is a root, or in newly mapped
@@ -354,17 +352,6 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
-static void find_range(struct checking *c)
-{
-	size_t n = blocks__n_spans(c->blocks);
-
-	if (!n)
-		return;
-	c->lowest = blocks__span(c->blocks, 0)->start;
-	c->highest = blocks__span(c->blocks, n - 1)->end + LATE_NEAR;
-	c->lowest -= c->lowest < LOW_ADDRS ? 0 : LATE_NEAR; /* as in reach.c */
-}
-
 int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret)
@@ -374,7 +361,7 @@ int recheck__scan(struct image *image, const struct blocks *blocks, const struct
 	int err = window__init(&c.window);
 
 	image__forget(image);
-	find_range(&c);
+	late__range(blocks, &c.lowest, &c.highest);
 	if (!err)
 		err = take_candidates(&c, before);
 	if (!err)

@@ -9,7 +9,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
-#include "base/search.h"
 #include "heap/rounds.h"
 #include "heap/scan.h"
 #include "heap/why_internal.h"
@@ -454,13 +453,6 @@ static int scan_next(struct looking *l, struct error *err)
 	return o->freeze_ms ? look_frozen(l, err) : look_once(l, err);
 }
 
-static bool is_lost(const struct lost *lost, uint64_t addr)
-{
-	size_t at = SEARCH_FIRST(i, lost->n, lost->list[i].addr >= addr);
-
-	return at < lost->n && lost->list[at].addr == addr;
-}
-
 /* Corrects the last verdicts on blocks that were asked for: some that were called lost were held in
  * a later scan. Are there such blocks? */
 static bool settle_asked(struct looking *l)
@@ -479,7 +471,7 @@ static bool settle_asked(struct looking *l)
 	sums->chosen_bytes[WHY_LOST] = bytes;
 	for (size_t i = 0; i < l->why.n_blocks; i++)
 		if (l->why.blocks[i].verdict == WHY_LOST &&
-		    !is_lost(&l->lost, l->why.blocks[i].addr))
+		    !lost__has(&l->lost, l->why.blocks[i].addr))
 			l->why.blocks[i].verdict = WHY_IN_DOUBT;
 	return moved;
 }

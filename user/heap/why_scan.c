@@ -167,17 +167,10 @@ static int choose(struct scanned *s)
 
 /* --- what became of them --- */
 
-static bool is_lost(const struct lost *lost, uint64_t addr)
-{
-	size_t at = SEARCH_FIRST(i, lost->n, lost->list[i].addr >= addr);
-
-	return at < lost->n && lost->list[at].addr == addr;
-}
-
 static enum why_verdict verdict_of(const struct scanned *s, uint32_t number, uint64_t addr)
 {
 	return reach__has(&s->reach, number) ? WHY_HELD
-	       : is_lost(&s->lost, addr)     ? WHY_LOST
+	       : lost__has(&s->lost, addr)   ? WHY_LOST
 					     : WHY_IN_DOUBT;
 }
 
