@@ -56,7 +56,7 @@ struct late {
 	struct late_values visited; /* values that were followed */
 	struct late_pointer *pointers;
 	size_t n_pointers, pointers_room;
-	uint64_t beyond; /* values and pointers for which there was no room */
+	uint64_t beyond; /* pointers that were not followed because there was no room */
 };
 
 /* The addresses from the first span to the last, and their vicinity: other values point to no
@@ -68,7 +68,8 @@ void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *re
  * into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Adds such a value to late->seen, if there is room. 1: the caller should follow it; 0: should not; -ENOMEM. */
+/* Adds such a value to late->seen, if there is room. 1: the caller should follow it; 0: should not;
+ * -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
 /* Adds a pointer to late->pointers. 0 or -ENOMEM. */
 int late__follow(struct late *late, uint64_t value, uint32_t from);
