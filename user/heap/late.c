@@ -149,3 +149,14 @@ void late__clear(struct late *late)
 	free(late->pointers);
 	*late = (struct late){};
 }
+
+static size_t values_bytes(const struct late_values *set)
+{
+	return set->room * sizeof(*set->list) + set->by_value.n_slots * sizeof(uint32_t);
+}
+
+size_t late__bytes(const struct late *late)
+{
+	return values_bytes(&late->seen) + values_bytes(&late->visited) +
+	       late->pointers_room * sizeof(*late->pointers);
+}

@@ -83,4 +83,7 @@ int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t
 void late__sort(struct late *late);
 void late__clear(struct late *late);
 
+/* Bytes of memory that the tables need. */
+size_t late__bytes(const struct late *late);
+
 #endif

@@ -352,6 +352,18 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
+/* Bytes of memory of all tables, before they are freed. before: length of the list that came in. */
+static size_t table_bytes(const struct checking *c, size_t before)
+{
+	const struct recheck *to = c->to;
+	size_t slots = (c->numbers.n_words + to->numbers.n_words) * 64; /* one of them is empty */
+
+	return slots / 8 + slots / 16 + (before + c->candidates.n) * sizeof(struct lost_block) +
+	       before / 8 + c->queue_room * sizeof(*c->queue) + FILTER / 8 + WINDOW_BYTES +
+	       late__bytes(&c->late) + c->stale_room * sizeof(struct stale_word) + to->edges.room +
+	       to->numbers.n / 8 + to->numbers.n / EDGES_STRIDE * sizeof(uint64_t);
+}
+
 int recheck__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret)
@@ -367,6 +379,7 @@ int recheck__scan(struct image *image, const struct blocks *blocks, const struct
 	if (!err)
 		err = look(&c, roots, stale, leaks);
 	made.unread_bytes = c.window.unread_bytes;
+	made.table_bytes = table_bytes(&c, before->n);
 	window__clear(&c.window);
 	late__clear(&c.late);
 	numbers__clear(&c.numbers);
@@ -379,14 +392,6 @@ int recheck__scan(struct image *image, const struct blocks *blocks, const struct
 	else
 		*ret = made;
 	return err;
-}
-
-size_t recheck__bytes(const struct recheck *recheck)
-{
-	size_t slots = recheck->numbers.n_words * 64;
-
-	return slots / 8 + slots / 16 + recheck->edges.n_bytes + FILTER / 8 +
-	       recheck->stale.n * sizeof(*recheck->stale.list);
 }
 
 void recheck__clear(struct recheck *recheck)

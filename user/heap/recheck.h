@@ -47,6 +47,7 @@ struct recheck {
 	struct numbers numbers;
 	struct edges edges;
 	uint64_t root_bytes, unread_bytes; /* as in struct reach */
+	size_t table_bytes;   /* memory that all tables took, those that were freed included */
 	uint64_t late_beyond; /* pointers to newly mapped memory that were not followed */
 };
 
@@ -58,8 +59,5 @@ int recheck__scan(struct image *image, const struct blocks *blocks, const struct
 		  const struct lost *before, const struct stale_words *stale, bool leaks,
 		  struct recheck *ret);
 void recheck__clear(struct recheck *recheck);
-
-/* Bytes of memory that the tables need. */
-size_t recheck__bytes(const struct recheck *recheck);
 
 #endif

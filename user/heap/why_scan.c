@@ -355,9 +355,8 @@ static void sum_up(struct scanned *s)
 	s->sums.root_bytes = s->reach.root_bytes + s->recheck.root_bytes;
 	s->sums.unread_bytes = s->reach.unread_bytes + s->recheck.unread_bytes;
 	s->sums.late_beyond = s->late.beyond + s->recheck.late_beyond;
-	s->sums.table_bytes =
-		blocks__bytes(s->view->blocks) +
-		(s->work->recheck ? recheck__bytes(&s->recheck) : reach__bytes(&s->reach));
+	s->sums.table_bytes = blocks__bytes(s->view->blocks) +
+			      (s->work->recheck ? s->recheck.table_bytes : reach__bytes(&s->reach));
 }
 
 static int write_array(FILE *out, const void *array, size_t size, size_t n)

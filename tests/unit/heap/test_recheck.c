@@ -3,6 +3,7 @@
 #include "heap/recheck.h"
 
 #include "heap/lost.h"
+#include "heap/window.h"
 #include "made_heap.h"
 
 static struct made_heap heap;
@@ -66,6 +67,7 @@ static void test_pointers_from_candidates_do_not_count(void **state)
 	take_before();
 	look(NULL);
 	assert_int_equal(found.lost.n, 6);
+	assert_true(found.table_bytes > WINDOW_BYTES + 2 * 6 * sizeof(before.list[0]));
 	assert_int_equal(found.stale.n, 0);
 	assert_int_equal(lost__leaks(&found.numbers, &found.edges, &found.lost, &leaks, &n), 0);
 	assert_int_equal(n, 4);
