@@ -566,7 +566,7 @@ check-scripts:
 
 # Real probes in real processes: needs root. Each kind of probe that this kernel has is tested.
 check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
-	$(Q)scripts/fetch-speedscope $(B)/speedscope || true # its test tells that it is missing
+	$(Q)scripts/fetch-speedscope $(B)/speedscope || true # if this fails, the test reports it
 	$(Q)scripts/fetch-libcs $(B)/libcs || true
 	$(Q)python3 tests/live/run.py $(LIVE)
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reads a heap of glibc that changes while it is read: a main arena, another arena with two heaps,
- * a thread cache, a fast bin, mmapped blocks. The changes that the input makes: heap.h. */
+ * a thread cache, a fast bin, mmapped blocks. heap.h says which changes the input makes. */
 #include "heap.h"
 
 #define BRK   0x555500000000ULL

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reads a heap of jemalloc that changes while it is read: slabs and large extents in a radix tree.
- * The changes that the input makes: heap.h. The extents come first. */
+ * heap.h says which changes the input makes. The extents come first. */
 #include "heap.h"
 
-#define HEAP  0x7f0000000000ULL /* GiB number 0 of the root, modulo its entries */
+#define HEAP  0x7f0000000000ULL /* a multiple of 1 GiB: one entry of the root covers it */
 #define META  0x555500000000ULL
 #define EDATA META
 #define LEAF  (META + 0x1040)

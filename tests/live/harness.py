@@ -65,7 +65,7 @@ def _enter(name, function, beside, long):
 
 def test(function=None, *, beside=False, long=False):
     """beside: the test may run at the same time as another such test. Tests must not have it if they measure time or
-    cost, trace processes by anything else than their pids (probes for the whole machine), or count something of
+    cost, trace processes by anything other than their pids (probes for the whole machine), or count something of
     the whole machine. long: the test takes more than about five seconds, and a shorter test finds the common
     faults of the same code. `make test` leaves it to `make test-long`."""
     if not function:

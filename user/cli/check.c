@@ -102,12 +102,11 @@ static void print_hazards(const struct features *f)
 	if (f->seccomp_kills)
 		puts("  - return probes are system calls here, and kill a process under a seccomp "
 		     "filter that does not know them (6.11 to 6.13 without the fix of early 2025; "
-		     "tried on a child of memtrace's own): there are none, results are read at "
+		     "tried on a child of memtrace's own): memtrace uses none. It reads results at "
 		     "the ret instructions instead, which costs more.");
 	if (f->shadow_stacks_kill)
 		puts("  - return probes kill a process that has a shadow stack (fixed in 6.11): "
-		     "there "
-		     "are none where a traced process has one.");
+		     "if a traced process has one, memtrace uses no return probes.");
 	puts("  - functions that throw (operator new) never get a return probe from memtrace.");
 }
 

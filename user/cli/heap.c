@@ -62,10 +62,10 @@ static const struct option_row what_rows[] = {
 	 .help = "the process whose heap is read",
 	 .man = "It goes on running. Only resident pages are read. Only --stacks places probes."},
 	{"stacks", .flag = offsetof(struct heap_config, stacks),
-	 .help = "which functions made the blocks, as it looks: traces for 30 s first",
+	 .help = "estimate which functions made the blocks: traces for 30 s first",
 	 .man = "The process is traced with the limits that record has by default, and the probes "
-		"are taken out. Blocks that look like sampled ones are then told with the "
-		"functions that made these, also blocks from before."},
+		"are taken out. Blocks that look like sampled ones are then listed under the "
+		"functions that made the sampled ones, even blocks from before the tracing."},
 	{.name = "duration",
 	 .letter = 'd',
 	 .arg = "SECONDS",
@@ -95,7 +95,7 @@ static const struct option_row output_rows[] = {
 	 .values = "collapsed pprof svg",
 	 .take = take_format,
 	 .help = "the stacks of --stacks: collapsed, pprof or svg",
-	 .man = "Blocks in use by the functions that made them, as it looks, and those of which "
+	 .man = "Blocks in use by the functions that probably made them, and those of which "
 		"nothing is known."},
 	{.name = "output",
 	 .letter = 'o',
@@ -131,7 +131,7 @@ const struct command command_heap = {
 		 "page by page, objects by C++ class, and which blocks keep pages from going back "
 		 "to the system. Reads "
 		 "the structures of glibc's malloc and of jemalloc from outside: no probe, no "
-		 "stop. With --stacks also which functions made the blocks, as it looks.",
+		 "stop. With --stacks, it also estimates which functions made the blocks.",
 	.groups = groups,
 };
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace top: shows which stacks hold memory, while this changes. The session is the same as
- * record's; top_view makes the screen's text, terminal shows it. This file is the loop between
- * them. */
+/* memtrace top: shows which stacks hold memory, and updates the screen as they change. The session
+ * is the same as record's; top_view makes the screen's text, terminal shows it. This file is the
+ * loop between them. */
 #include <errno.h>
 #include <getopt.h>
 #include <math.h>

@@ -26,7 +26,7 @@
 /* most instructions after the proof that are searched for a cheaper place */
 #define MAX_AFTER  8
 #define MAX_WINDOW 96 /* most bytes from the proof's beginning to the place */
-/* The unit of work is to handle one jump, which takes some 50 ns. To decode an instruction is
+/* One unit of work handles one jump, and takes some 50 ns. Decoding an instruction takes
  * DECODE_WORK units. */
 #define SLICE	    20000
 #define DECODE_WORK 16
@@ -255,7 +255,8 @@ static bool gives(const struct finder *f, const struct path *path, const struct 
 	return true;
 }
 
-/* As gives(), for the first block of a pool. The pool's size class is in its header by then. */
+/* As gives(), for the first block of a pool. The path has already stored the pool's size class in
+ * the pool's header. */
 static bool gives_first(const struct path *path, const struct store *s, struct event *ret)
 {
 	struct flow_value pool = behind(s->at, -(uint64_t)FREEBLOCK);

@@ -96,7 +96,9 @@ static void put_sentence(const struct profile *profile, const struct contradicti
 			windowed ? ", or the estimate is wrong" : "");
 		return;
 	case CONTRADICTION_GROWTH_OF_ROWS:
-		fprintf(out, "the growth of the stacks adds up to %s/s, not to that of all (%s/s)",
+		fprintf(out,
+			"the growths of the single stacks add up to %s/s, not to the growth of "
+			"all stacks together (%s/s)",
 			format_change(c->figure, more), format_change(c->fact, fact));
 		return;
 	case CONTRADICTION_KINDS_OF_REGIONS:

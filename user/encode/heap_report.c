@@ -349,11 +349,11 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 	uint64_t pinned = 0;
 	bool plain = false;
 
-	sink__puts(sink,
-		   "\nWho made the blocks, as it looks: they are like blocks that tracing has "
-		   "seen.\n");
+	sink__puts(sink, "\nWho probably made the blocks: they look like blocks that tracing has "
+			 "seen.\n");
 	if (o->misleading)
-		sink__puts(sink, "Nothing is told: too many known blocks would be told wrongly.\n");
+		sink__puts(sink,
+			   "No function is named: too many known blocks would get a wrong one.\n");
 	if (!o->misleading && !o->n_rows)
 		sink__puts(
 			sink,
@@ -418,7 +418,8 @@ static void put_quality(const struct census *census, struct sink *sink)
 			sink__printf(sink, "; %s behind headers that are not resident",
 				     bytes(q->absent_bytes, a));
 		if (q->doubtful)
-			sink__printf(sink, "; %" PRIu64 " large blocks without proof", q->doubtful);
+			sink__printf(sink, "; %" PRIu64 " large blocks whose size nothing proves",
+				     q->doubtful);
 		if (q->own_large != q->found_large)
 			sink__printf(sink, "; in mappings of their own %s, by its own count %s",
 				     bytes(q->found_large, a), bytes(q->own_large, b));

@@ -325,9 +325,8 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 		format_range(s->now.low, s->now.high, range, sizeof(range));
 		sink__printf(
 			sink,
-			"   But that may be over: by the last profile alone, which looks at the "
-			"end of its run, it "
-			"grows by %s/s (95 %%: %s).\n",
+			"   But the growth may have ended: by the last profile alone, at the end "
+			"of the run, it was %s/s (95 %%: %s).\n",
 			format_change(s->now.bytes_per_s, now), range);
 	}
 	if (s->replaces)

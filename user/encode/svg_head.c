@@ -76,7 +76,7 @@ static const char *what_it_is(const struct profile *profile)
 	if (profile->drawn == DRAWN_PATHS)
 		return "the blocks asked for, by who holds them; some may be lost";
 	if (profile->drawn == DRAWN_ORIGINS)
-		return "blocks in use, by who made them, as it looks";
+		return "blocks in use, by who probably made them";
 	if (profile__is_regions(profile))
 		return "live regions";
 	if (profile__is_faults(profile))

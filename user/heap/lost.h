@@ -38,8 +38,8 @@ bool lost__has(const struct lost *lost, uint64_t addr);
  * by chance.
  *
  * Lists the unreachable blocks of reach that are also in `before` (NULL: all of the unreachable
- * blocks), at most max. A block that `before` says was asked for stays so. 0 or -ENOMEM. The caller
- * frees ret->list. */
+ * blocks), at most max. A block keeps the flag `asked` that it has in `before`. 0 or -ENOMEM. The
+ * caller frees ret->list. */
 int lost__list(const struct reach *reach, struct image *image, const struct lost *before,
 	       size_t max, struct lost *ret);
 

@@ -24,8 +24,8 @@ struct region_op {
 	uint64_t time_ns, serial;
 	enum { OP_ENTRY, OP_RETURN, OP_EXEC } what;
 	struct abi_region_call call;
-	/* of mremap: the regions that its entry removed, for its return; both halves point to
-	 * them */
+	/* of mremap: the regions that the entry removed. The return needs them, so both halves
+	 * point to them */
 	struct regions *moved;
 };
 

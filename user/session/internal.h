@@ -261,7 +261,7 @@ struct watch_handlers targets__handlers(struct session *session);
 
 /* --- files.c: what processes run --- */
 
-/* What is known of a file: binaries__mark(). */
+/* What is known of a file: the values of its mark (binaries__mark()). */
 enum file_mark {
 	FILE_NEW, /* not searched for allocators yet, or the search failed for the moment */
 	FILE_SEEN,

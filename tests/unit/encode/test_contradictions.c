@@ -198,7 +198,7 @@ static void each_has_a_sentence(void **state)
 		{{CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 4096, -1024},
 		 "by 5.0 KiB/s more than the process's anonymous memory (-1.0 KiB/s)"},
 		{{CONTRADICTION_GROWTH_OF_ROWS, true, 4096, -1024},
-		 "adds up to +4.0 KiB/s, not to that of all (-1.0 KiB/s)"},
+		 "add up to +4.0 KiB/s, not to the growth of all stacks together (-1.0 KiB/s)"},
 		{{CONTRADICTION_KINDS_OF_REGIONS, true, 4096, 3072},
 		 "add up to 4.0 KiB, not to all that are live (3.0 KiB)"},
 		{{CONTRADICTION_PEAK_BELOW_LIVE, true, 3072, 4096},

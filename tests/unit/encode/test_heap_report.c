@@ -149,7 +149,7 @@ static void test_origins(void **state)
 	free(text);
 	origins = (struct origins){.known = 3, .told = {10, 100}, .misleading = true};
 	text = text_of(&report, 2);
-	assert_has(text, "Nothing is told: too many known blocks would be told wrongly.\n");
+	assert_has(text, "No function is named: too many known blocks would get a wrong one.\n");
 	free(text);
 	origins = (struct origins){.rows = rows, .n_rows = 1, .known = 10};
 	text = text_of(&report, 2);

@@ -121,7 +121,7 @@ static void stacks_are_ranked_by_evidence(void **state)
 			       "\"growth_low\":-10240.000,");
 	assert_has(json.bytes,
 		   "\"freed_with_age\":\"most\",\"young_s\":2.000,\"young_held\":0.000,"); /* all */
-	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* what shrinks is not there */
+	assert_has(json.bytes, "\"perhaps\",\"main\"]}]}\n"); /* "shrinks" is missing */
 	free(json.bytes);
 	assert_reports_failures(encode_leaks_json, profile);
 	profile__free(profile);

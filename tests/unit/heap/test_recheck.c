@@ -193,7 +193,7 @@ static void test_links_of_glibc(void **state)
 	fake__put(&heap.fake, BLOCK(0) + 16, BLOCK(6) - 16); /* no place for a link: 5 is held */
 	fake__put(&heap.fake, BLOCK(LARGE) + 32, BLOCK(8) - 16); /* nor here: 7 */
 	fake__put(&heap.fake, BLOCK(2), BLOCK(10) - 16);	 /* 10 is in use: 9 is held */
-	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(12) - 24);	 /* not quite the last word of 11 */
+	fake__put(&heap.fake, BLOCK(2) + 8, BLOCK(12) - 24);	 /* last word but one: 11 is held */
 	look(&none);
 	assert_true(is_left(1) && is_left(3) && is_left(13) && is_left(15));
 	assert_int_equal(found.lost.n, 4);

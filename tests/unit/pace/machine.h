@@ -43,7 +43,7 @@ struct process {
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
 	double interval;		       /* as a multiple of the requested one */
 	unsigned coarser;		       /* how often the interval was made coarser */
-	bool in, gone, fails, starved, inside; /* inside: its window counts */
+	bool in, gone, fails, starved, inside; /* inside: a window has begun */
 	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */
 	/* end of its last harvest; its shortest window, 0: none */
 	uint64_t taken_until_ns, shortest_ns;

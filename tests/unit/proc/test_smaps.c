@@ -105,7 +105,7 @@ static void absurd_lines(void **state)
 		{HEAD1 "Rss: 4 MB\n", 0, 1, 1},
 		{HEAD1 "Rss: -4 kB\n", 0, 1, 1},
 		{HEAD1 "Rss: 4 kB more\n", 0, 1, 1},
-		{HEAD1 "Rss: 12 kB\n", 0, 1, 1}, /* more than there is */
+		{HEAD1 "Rss: 12 kB\n", 0, 1, 1}, /* more than the mapping's 8 kB */
 		{HEAD1 "Rss: 99999999999999999999999999 kB\n", 0, 1, 1},
 		{HEAD1 "Rss: 18014398509481984 kB\n", 0, 1, 1}, /* 2^64 */
 		{HEAD1 "Rss: 4 kB\nRss: 8 kB\n", 4096, 1, 1},

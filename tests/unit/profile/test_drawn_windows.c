@@ -23,7 +23,7 @@
 #define RUN_S	30.0
 #define RATE	13e6 /* bytes per second that the stack allocates */
 #define SIZE	4096.0
-#define CALLS	1000 /* that allocate, in each window */
+#define CALLS	1000 /* allocating calls in each window */
 #define WINDOWS 40   /* at most */
 
 struct life {

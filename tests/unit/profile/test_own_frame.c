@@ -231,8 +231,8 @@ static void interpreters_and_their_libraries_are_known(void **state)
 			fail_msg("%s is not of owner %d", scripts[i].name, scripts[i].owner);
 }
 
-/* The interpreter is the program, so that its file is no library; its functions are not the
- * user's all the same. */
+/* The interpreter's file is the program, so the file is no library. Even so, its functions are not
+ * the user's. */
 static void frames_of_scripts_go_by_their_source(void **state)
 {
 	struct profile *profile = profile__new();

@@ -117,8 +117,8 @@ static void near(double value, double expected)
 		fail_msg("%g for %g", value, expected);
 }
 
-/* The vector's growth and its live bytes must follow from the same clock. Once the growth was
- * right, but 960 MB were told as live instead of 19 MB. */
+/* The vector's growth and its live bytes must follow from the same clock. In an earlier
+ * version the growth was right, but live bytes were reported as 960 MB instead of 19 MB. */
 static void what_the_wall_clock_makes_grow(void **state)
 {
 	const struct profile_site *site;

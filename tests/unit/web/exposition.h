@@ -42,8 +42,8 @@ static inline int exposition_order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What is wrong with the text, whose series must each be there once; NULL: nothing. It is changed
- * meanwhile. */
+/* What is wrong with the text; NULL: nothing. Each series must be in it once. The function
+ * overwrites parts of the text. */
 static inline const char *exposition_fault(char *text)
 {
 	static char *series[EXPOSITION_LINES];

@@ -432,8 +432,8 @@ static void one_may_be_left_alone(void **state)
 	assert_int_equal(site.wishes[0].kind, FEED_DEACTIVATE);
 	/* the tracer does so */
 	store__leave(&site.store, 7, "");
-	store__leave(&site.store, 9,
-		     "<i>it is a \"32-bit\" program</i>"); /* since an earlier server */
+	/* not traced since before this server began */
+	store__leave(&site.store, 9, "<i>it is a \"32-bit\" program</i>");
 	store__hold(&site.store, 8, START_NS + 5);
 	store__end_round(&site.store);
 	assert_says("/targets", NULL, NULL, 200, "\"active\":false");
@@ -785,7 +785,8 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_true(site.store.bytes <= STORE_BYTES);
 }
 
-/* Many addresses with long names: the answer has an end. */
+/* A request asks for many addresses with long names. The answer would be too large, so the request
+ * fails. */
 static void an_answer_is_bounded(void **state)
 {
 	const size_t name_bytes = 5000, n = 20000;
