@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The budget is kept. The test drives simulated processes that count their own cost. */
+/* The budget is kept. The tests drive simulated processes, which count their own cost. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,9 +12,9 @@
 
 #define S 1e9
 
-/* A process that does nothing but compute and call. Each call takes own_ns. Under continuous
- * tracing it takes cost_ns more, and in windows `felt` times cost_ns. The calibrated cost, which is
- * worked out from the count of calls, does not contain this factor. */
+/* A process that only computes and calls. Each call takes own_ns. Under continuous tracing it takes
+ * cost_ns more, and in windows `felt` times cost_ns. The calibrated cost, which is computed from
+ * the count of calls, does not contain this factor. */
 struct program {
 	double own_ns, cost_ns;
 	double busy; /* share of wall time for which it wants a CPU */
@@ -24,7 +24,7 @@ struct run {
 	double told, cost, cpu; /* totals, ns: calibrated cost, true cost, CPU time */
 	double calls;
 	double felt;	   /* 0: WINDOWS_FELT */
-	double window_cpu; /* without the time in which probes come and go */
+	double window_cpu; /* without the time in which probes are placed and removed */
 	uint64_t open_ns, now;
 	unsigned opened;
 	double most;			  /* highest cost per CPU time since the first window */
@@ -71,7 +71,7 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 		if (changed && run->opened < 4096)
 			(action == WINDOWS_OPEN ? run->gaps : run->lengths)[run->opened] =
 				(double)(run->now - changed) / 1e6;
-		pass(run, p, w, true, overhead_ns); /* some probes are in place meanwhile */
+		pass(run, p, w, true, overhead_ns); /* some probes are already in place */
 		windows__done(w, action, run->now, run->told, run->cpu);
 		changed = run->now;
 		run->opened += action == WINDOWS_OPEN;
@@ -80,7 +80,7 @@ static void drive(struct windows *w, struct run *run, const struct program *p, d
 
 static double loss(const struct run *run, const struct program *p)
 {
-	/* compared with the calls it would have made untraced in the same CPU time */
+	/* compared with the calls that it would have made untraced in the same CPU time */
 	return 1 - run->calls * p->own_ns / run->cpu;
 }
 
@@ -129,7 +129,7 @@ static void what_fits_is_continuous(void **state)
 	assert_int_equal(run.open_ns, run.now - 1);
 }
 
-/* Windows aim at less than what continuous tracing may cost. */
+/* Windows aim at a lower cost than continuous tracing may have. */
 static void continuous_tracing_may_cost_more(void **state)
 {
 	struct program p = {12500, 500, 1}; /* 4 % */
@@ -149,7 +149,7 @@ static void continuous_tracing_may_cost_more(void **state)
 	cpu = run.cpu;
 	drive(&w, &run, &p, 60, 3000000);
 	assert_true((run.cost - cost) / (run.cpu - cpu) < 0.035);
-	p.own_ns = 10300; /* 4.6 %: windows stay, so as not to switch to and fro */
+	p.own_ns = 10300; /* 4.6 %: windows stay, so that the mode does not change often */
 	drive(&w, &run, &p, 20, 3000000);
 	assert_false(w.continuous);
 	p.own_ns = 12500;
@@ -218,7 +218,7 @@ static void idle_processes_cost_nothing(void **state)
 	(void)state;
 	windows__begin(&w, 0.05, 0.05, 1, 1, 0, 0);
 	drive(&w, &run, &wild, 5, 3000000);
-	drive(&w, &run, &idle, 60, 3000000); /* stopped, perhaps */
+	drive(&w, &run, &idle, 60, 3000000); /* as if it were stopped */
 	drive(&w, &run, &wild, 20, 3000000);
 	assert_true(run.cost / run.cpu < 0.06);
 	assert_true(run.cost / run.cpu > 0.03);
@@ -278,7 +278,7 @@ static void lengths_and_gaps_are_random(void **state)
 		sum += run->gaps[i];
 	qsort(run->gaps + 2, 3000, sizeof(double), compare);
 	qsort(run->lengths + 2, 3000, sizeof(double), compare);
-	/* gaps are exponential, but for the time between two steps */
+	/* gaps are exponential, except for the time between two steps */
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		assert_true(fabs(run->gaps[2 + (size_t)(3000 * at[i])] +
 				 log1p(-at[i]) * sum / 3000) < 0.12 * sum / 3000);
@@ -290,8 +290,8 @@ static void lengths_and_gaps_are_random(void **state)
 	test_free(run);
 }
 
-/* A process sets up a lot, then sleeps. It is traced continuously again when wall time has paid for
- * the cost of the setup. */
+/* A process works at its start, then sleeps. It is traced continuously again when so much time has
+ * passed that the cost of the start is within the limit. */
 static void idle_processes_are_traced_continuously_again(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 1e-4};
@@ -315,7 +315,7 @@ static void idle_processes_are_traced_continuously_again(void **state)
 	assert_true(w.continuous);
 }
 
-/* A process whose CPU is taken by others is not idle. */
+/* A process whose CPU is used by others is not idle. */
 static void starved_processes_are_not_idle(void **state)
 {
 	struct program wild = {5, 500, 1}, starved = {5, 500, 1e-4};
@@ -328,18 +328,18 @@ static void starved_processes_are_not_idle(void **state)
 	w.spare = 0;
 	drive(&w, &run, &starved, 20, 3000000);
 	assert_false(w.continuous);
-	starved.busy = 0; /* it gets no CPU at all, and the machine's idle time is only rounding */
+	starved.busy = 0; /* it gets no CPU, and the machine's idle time is a rounding error */
 	w.spare = 1e-4;
 	drive(&w, &run, &starved, 5, 3000000);
 	assert_false(w.continuous);
 	assert_true(run.cost / run.cpu < 0.06);
-	w.sleeps = true; /* it wants no CPU, however busy the machine is */
+	w.sleeps = true; /* it needs no CPU, so a busy machine does not matter */
 	drive(&w, &run, &starved, 2, 3000000);
 	assert_true(w.continuous);
 }
 
-/* A process is silent and runs at full speed by turns. Continuous tracing meets the start of each
- * burst. It is given up, and the limit is kept. */
+/* A process is idle and runs at full speed in turn. Continuous tracing would be too costly at the
+ * start of each burst. So it ends, and the limit is kept. */
 static void bursts_are_met_in_windows(void **state)
 {
 	struct program wild = {5, 500, 1}, asleep = {1000, 500, 0};
@@ -363,10 +363,10 @@ static void bursts_are_met_in_windows(void **state)
 	assert_true(w.continuous_ns - continuous_ns < 3 * S);
 }
 
-/* A program uses a tenth of a core, and probes slow it twenty times. If the machine has a core
- * idle, the program has as many windows as one that always works. They cost a hundredth of a core,
- * and are open for a hundredth of the time. If the machine has nothing idle, they may cost only a
- * hundredth of the program's own CPU time, so there are fewer. */
+/* A program uses a tenth of a core, and probes make it twenty times slower. If the machine has an
+ * idle core, the program has as many windows as one that always works. They cost a hundredth of a
+ * core, and are open for a hundredth of the time. If the machine has no idle core, windows may cost
+ * only a hundredth of the program's own CPU time, so there are fewer. */
 static void light_work_is_seen(void **state)
 {
 	struct program light = {50, 1000 / WINDOWS_FELT, 0.1};
@@ -407,9 +407,9 @@ static void the_past_teaches_no_cpu_time(void **state)
 	assert_float_equal(w.cost_rate / w.felt, cost, 1e-9);
 }
 
-/* The machine has nothing idle. Windows slow a program that uses a third of a core, so that it uses
- * most of one in them. They touch few requests, so they may cost what the limit allows. In half a
- * minute there are enough of them for an estimate. */
+/* The machine has no idle core. A program that uses a third of a core uses most of one in windows,
+ * because they make it slower. Windows affect few requests, so they may cost as much as the limit
+ * allows. In half a minute there are enough windows for an estimate. */
 static void light_work_uses_its_limit(void **state)
 {
 	struct program light = {20000, 30000 / WINDOWS_FELT, 0.33};
@@ -424,8 +424,8 @@ static void light_work_uses_its_limit(void **state)
 	assert_true(run.cost > 0.006 * run.cpu && run.cost < 0.0105 * run.cpu);
 }
 
-/* Requests that are served in a window wait longer. If probes slow them much, the share of work in
- * windows is limited, too, and not only the cost. */
+/* Requests that are served in a window take longer. If probes make them much slower, the share of
+ * work in windows is limited, too, and not only the cost. */
 static void few_requests_are_touched(void **state)
 {
 	/* in windows, probes take a third of server's CPU time, and a tenth of mild's */
@@ -446,8 +446,8 @@ static void few_requests_are_touched(void **state)
 	assert_true(run.cost / run.cpu < 0.0105);
 }
 
-/* Probes slow this process more than most. This is learnt after some windows. The whole cost of
- * later windows is paid for and told. */
+/* Probes make this process slower than most. Some windows show this. Then the whole cost of later
+ * windows counts for the limit and is reported. */
 static void what_is_felt_is_paid_for(void **state)
 {
 	struct program mild = {9000, 500, 1};
@@ -474,7 +474,7 @@ static void what_is_felt_is_paid_for(void **state)
 	windows__feel(&w, 3);
 	drive(&w, &run, &mild, 20, 3000000);
 	assert_true(run.opened > opened + 3);
-	windows__feel(&w, 100); /* no process feels so much */
+	windows__feel(&w, 100); /* more than any process */
 	assert_true(w.felt <= WINDOWS_FELT_MOST);
 	windows__feel(&w, 0);
 	assert_true(w.felt >= WINDOWS_FELT);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Children and threads to look at. Include after cmocka.h. */
+/* Children and threads for tests that read /proc. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_PROC_CHILDREN_H
 #define MEMTRACE_TESTS_PROC_CHILDREN_H
 
@@ -59,7 +59,7 @@ static inline pid_t headless_child(void)
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (pthread_create(&other, NULL, wait_for_end, NULL))
 			_exit(1);
-		syscall(SYS_exit, 0); /* this thread alone */
+		syscall(SYS_exit, 0); /* ends only this thread */
 	}
 	for (int i = 0; i < 10000; i++) {
 		struct process_info info;
@@ -80,7 +80,7 @@ static inline void end_child(pid_t child)
 	waitpid(child, NULL, 0);
 }
 
-/* A thread that sets its name, writes its number to *arg, a pid_t, and ends when *arg is 0. */
+/* A thread that sets its name, writes its tid to *arg, a pid_t, and ends when *arg is 0. */
 static inline void *sleeper(void *arg)
 {
 	pid_t *tid = arg;

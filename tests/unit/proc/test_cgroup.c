@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The test makes groups below the machine's own root. getmntent(3) tells where the root is mounted,
+/* The test makes groups below the machine's own root. getmntent(3) shows where the root is mounted,
  * name_to_handle_at(2) the number of a group. */
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,7 +26,7 @@
 
 static char mount_point[4096]; /* "" when there is no cgroup v2 */
 static char top[64];	       /* "/memtrace-test-PID" */
-static pid_t children[4];      /* those that are in groups of ours; 0 for none */
+static pid_t children[4];      /* children in groups of this test; 0: none */
 static char id[65];	       /* 64 digits; the first 8 are unique */
 
 static void find_mount(void)
@@ -118,7 +118,7 @@ static void needs_root(void)
 	}
 }
 
-/* The number that the kernel gives out for a group. */
+/* The kernel's number of a group. */
 static uint64_t kernel_id(const char *name)
 {
 	union {
@@ -159,7 +159,7 @@ static void assert_fails(int code, const char *says, const char *path)
 	assert_int_equal(err.code, code);
 	if (!strstr(err.text, says))
 		fail_msg("%s: says %s", path, err.text);
-	assert_true(cgroup.id == 77); /* not touched */
+	assert_true(cgroup.id == 77); /* unchanged */
 	assert_int_equal(cgroup__open(path, &cgroup, NULL), code);
 }
 
@@ -301,7 +301,7 @@ static void nearest_to_the_root_is_the_container(void **state)
 	make_group(path);
 	snprintf(shallow, sizeof(shallow), "/m/libpod-%s.scope", id);
 	assert_found(id, shallow);
-	/* The group of the container's monitor lies beside the container's. */
+	/* The group of the container's monitor is beside the container's group. */
 	snprintf(path, sizeof(path), "/m/libpod-conmon-%s.scope", id);
 	make_group(path);
 	snprintf(path, sizeof(path), "/m/lxc.monitor.%s", id);
@@ -336,7 +336,7 @@ static void several_are_listed(void **state)
 	for (const char *at = err.text; (at = strstr(at, top)); at++)
 		listed++;
 	assert_int_equal(listed, 5);
-	/* A name that fits only one container finds it. */
+	/* A name that only one container has finds this container. */
 	snprintf(path, sizeof(path), "%s.3", prefix);
 	assert_int_equal(cgroup__find_container(path, &cgroup, NULL), 0);
 	assert_int_equal(cgroup.level, 3);
@@ -349,7 +349,7 @@ static void depth_is_bounded(void **state)
 
 	(void)state;
 	needs_root();
-	for (int level = 2; level < 16; level++) /* top's is 1 */
+	for (int level = 2; level < 16; level++) /* the level of top is 1 */
 		strcat(path, "/d");
 	snprintf(path + strlen(path), sizeof(path) - strlen(path), "/%s", id);
 	make_group(path);
@@ -418,7 +418,7 @@ static void processes_below_are_held(void **state)
 	assert_false(holds("/a/b/c", child));
 	assert_false(holds("/a/", getpid()));
 	assert_false(holds("/b", child));
-	/* Names that begin with the same letters. */
+	/* These names begin with the same letters. */
 	assert_false(holds("/a/bb", child));
 	assert_false(holds("/aa", child));
 	assert_false(holds("/a/b", odd));
@@ -506,7 +506,7 @@ static const char *odd_mount_points(const char *dir)
 	if (rmdir(below))
 		return "the group stays";
 
-	/* Another file system hides the mount; then there is a second mount. */
+	/* Another file system hides the mount. Then the tree is mounted a second time. */
 	if (mount("none", path, "tmpfs", 0, NULL))
 		return "no mount over it";
 	if (cgroup__open("/", &cgroup, NULL) != -ENODEV)
@@ -520,7 +520,7 @@ static const char *odd_mount_points(const char *dir)
 	return NULL;
 }
 
-/* Only a part of the tree is mounted, or seen: levels counted here would be wrong. */
+/* If only a part of the tree is mounted or seen, levels that are counted here would be wrong. */
 static const char *parts_of_the_tree(const char *dir)
 {
 	struct cgroup cgroup;

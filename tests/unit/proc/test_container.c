@@ -14,7 +14,7 @@
 #define POD  "2f9c0a1e-7d44-4a1b-9b1e-0c5d3e6f7a8b"
 #define POD_ "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
 
-/* As kubelet, containerd, CRI-O, Docker and podman name them. */
+/* Names of groups as kubelet, containerd, CRI-O, Docker and podman make them. */
 static void test_paths(void **state)
 {
 	static const struct {
@@ -55,7 +55,7 @@ static void test_process(void **state)
 	struct container got;
 
 	(void)state;
-	container__of(getpid(), &got); /* in a container or not */
+	container__of(getpid(), &got); /* the test may run in a container */
 	assert_true(strlen(got.id) == 0 || strlen(got.id) == CONTAINER_ID);
 	memset(&got, 'x', sizeof(got));
 	assert_false(container__of(0x7fffffff, &got));

@@ -46,7 +46,7 @@ static void a_process_is_read(void **state)
 		_exit(127);
 	}
 	assert_int_equal(write(in[1], "x", 1), 1);
-	assert_int_equal(read(out[0], &byte, 1), 1); /* it runs */
+	assert_int_equal(read(out[0], &byte, 1), 1); /* the child runs */
 	assert_true(environ__has(pid, "PYTHONMALLOC=malloc"));
 	assert_true(environ__has(pid, "FIRST=x"));
 	assert_false(environ__has(pid, "SECOND="));

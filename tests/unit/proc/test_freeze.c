@@ -18,7 +18,7 @@
 
 #define THREADS 3
 
-/* Shared with the target: what its threads count. */
+/* The counts of the target's threads, in memory that is shared with the target. */
 static volatile unsigned long *counts;
 
 static void *count_up(void *arg)
@@ -103,10 +103,10 @@ static void test_deadline(void **state)
 	int rc = freeze__begin(pid, 200, &freeze);
 
 	(void)state;
-	if (rc) /* a machine so busy that they do not stop in time */
+	if (rc) /* on a busy machine threads may not stop in time */
 		assert_int_equal(rc, -ETIMEDOUT);
 	else {
-		assert_true(counts_on()); /* without us */
+		assert_true(counts_on()); /* even if this process does nothing */
 		assert_int_equal(freeze__end(&freeze, &pause_ns), -ETIMEDOUT);
 	}
 	assert_true(counts_on());
@@ -148,7 +148,7 @@ static void count_signal(int number)
 	counts[0]++;
 }
 
-/* A signal that a thread is about to get when it is stopped is not lost. */
+/* A signal that is pending for a thread when the thread is stopped is not lost. */
 static void test_signals(void **state)
 {
 	unsigned long sent = 0;

@@ -65,7 +65,7 @@ static void test_parse(void **state)
 	assert_int_equal(maps.n, 0);
 }
 
-/* What the target can put into a name, and what must come out. */
+/* Names that the target may choose, and how they must be read. */
 static void test_parse_hostile_names(void **state)
 {
 	static const struct {
@@ -144,7 +144,7 @@ static void test_parse_skips_what_is_malformed(void **state)
 	assert_int_equal(maps.n, 0);
 	maps__free(&maps);
 
-	/* Mappings in falling order, and overlapping ones. */
+	/* Mappings in descending order, and overlapping ones. */
 	parse("5000-6000 ---p 0 0:0 0\n5800-7000 ---p 0 0:0 0\n1000-2000 ---p 0 0:0 0\n"
 	      "6000-7000 ---p 0 0:0 0\n",
 	      &maps, 2);
@@ -152,7 +152,8 @@ static void test_parse_skips_what_is_malformed(void **state)
 	maps__free(&maps);
 }
 
-/* Every prefix of a good text, in a buffer of exactly its length for ASan to watch. */
+/* Reads every prefix of a valid text, in a buffer of exactly its length, so that ASan sees reads
+ * beyond it. */
 static void test_parse_truncated(void **state)
 {
 	(void)state;
@@ -252,7 +253,7 @@ static void test_insert(void **state)
 	expect(&maps, 0, 0x1000, 0x2000, 0, "/b");
 	expect(&maps, 1, 0x4000, 0x8000, 0x1000, "/a");
 
-	/* Inserting into the middle splits an entry; the tail's offset moves along. */
+	/* A mapping in the middle of an entry splits it. The second part's offset is larger. */
 	insert(&maps, 0x5000, 0x6000, 0, "/c");
 	assert_int_equal(maps.n, 5);
 	expect(&maps, 1, 0x4000, 0x5000, 0x1000, "/a");
@@ -260,7 +261,7 @@ static void test_insert(void **state)
 	expect(&maps, 3, 0x6000, 0x8000, 0x3000, "/a");
 	assert_int_equal(maps__copy(&maps, &copy), 0);
 
-	/* Over the end of one entry, all of another, and the beginning of a third. */
+	/* A mapping over the end of one entry, all of another, and the beginning of a third. */
 	insert(&maps, 0x4800, 0x7000, 0x70, "/d");
 	assert_int_equal(maps.n, 5);
 	expect(&maps, 1, 0x4000, 0x4800, 0x1000, "/a");
@@ -268,12 +269,12 @@ static void test_insert(void **state)
 	expect(&maps, 3, 0x7000, 0x8000, 0x4000, "/a");
 	expect(&maps, 4, 0x9000, 0xa000, 0, "[heap]");
 
-	/* An entry without a file has no offset to move. */
+	/* The offset of an entry without a file does not change. */
 	insert(&maps, 0x8800, 0x9800, 0, "/e");
 	expect(&maps, 4, 0x8800, 0x9800, 0, "/e");
 	expect(&maps, 5, 0x9800, 0xa000, 0, "[heap]");
 
-	/* Over exactly one entry, then over all of them. */
+	/* A mapping over exactly one entry, then one over all of them. */
 	insert(&maps, 0x4800, 0x7000, 0, "/f");
 	assert_int_equal(maps.n, 6);
 	expect(&maps, 2, 0x4800, 0x7000, 0, "/f");
@@ -331,7 +332,7 @@ static void test_replaces_code(void **state)
 	maps__free(&maps);
 }
 
-/* Against a model: one byte of owner for each page. */
+/* Compares with a model that has a byte with the owner of each page. */
 static void test_insert_model(void **state)
 {
 	static const char *const paths[] = {"/0", "/1", "/2", "/3", "/4", "/5", "/6", "/7"};
@@ -555,18 +556,18 @@ static void test_open_file(void **state)
 	if (major(st.st_dev) == entry.file.dev_major && minor(st.st_dev) == entry.file.dev_minor &&
 	    st.st_ino == entry.file.inode) {
 		assert_opens_the_mapped_one(&entry);
-		/* The process is gone: the path itself is opened. */
+		/* The process does not exist, so the path itself is opened. */
 		assert_int_equal(close(maps__open_file(0x7fffffff, &entry)), 0);
 	}
 
-	/* Another file takes over the name. */
+	/* Another file gets the name. */
 	write_file(scene.other, "another one");
 	assert_int_equal(rename(scene.other, scene.path), 0);
 	assert_int_equal(maps__open_file(getpid(), &entry), -ESTALE);
 	if (may_follow_map_files(&scene.entry))
 		assert_opens_the_mapped_one(&scene.entry);
 
-	/* A FIFO takes over the name: must not block. (The alarm would kill the test.) */
+	/* A FIFO gets the name. The open must not block. (The alarm would kill the test.) */
 	assert_int_equal(unlink(scene.path), 0);
 	assert_int_equal(mkfifo(scene.path, 0600), 0);
 	alarm(10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Reads memory of another process. Some of its pages never come. */
+/* Reads memory of another process. Reads of some of its pages hang. */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -32,7 +32,8 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
-/* Three pages: one mapped, one not mapped, one that userfaultfd holds back until go is closed. */
+/* Three pages: one mapped, one not mapped, and one whose readers wait (userfaultfd) until go is
+ * closed. */
 static char *pages;
 
 static pid_t start_child(int go[2])
@@ -72,7 +73,7 @@ static pid_t start_child(int go[2])
 	assert_int_equal(read(ready[0], &byte, 1), 1);
 	close(ready[0]);
 	close(ready[1]);
-	if (!byte && geteuid()) { /* root may always read it */
+	if (!byte && geteuid()) { /* root may always read the child */
 		kill(pid, SIGKILL);
 		waitpid(pid, NULL, 0);
 		print_message("userfaultfd takes root, or vm.unprivileged_userfaultfd\n");
@@ -126,14 +127,14 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(memory__read(pid, stuck, to, 1), -ETIMEDOUT);
 	assert_true(seconds() - began < 1);
 	assert_int_equal(memory__given_up(), before + 1);
-	/* this process is not read again, others are */
+	/* this process is not read again, but other processes are */
 	assert_int_equal(memory__read(pid, fine, to, 1), -ETIMEDOUT);
 	assert_int_equal(memory__given_up(), before + 1);
 	other = start_child(other_go);
 	assert_int_equal(memory__read(other, (uintptr_t)pages, to, 1), 0);
 	close(other_go[1]);
 	end_child(other);
-	close(go[1]); /* when the page comes, reads work again */
+	close(go[1]); /* now the page is provided, and reads work again */
 	began = seconds();
 	while (memory__read(pid, fine, to, 1) == -ETIMEDOUT && seconds() - began < 10)
 		usleep(1000);
@@ -143,7 +144,7 @@ static void what_never_comes_is_given_up(void **state)
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
-/* Each read waits for its page as long as a read may wait. All waiting together takes at most a
+/* Each read waits for its page as long as a read may wait. All waits together take at most a
  * quarter of the time. */
 static void the_late_get_a_quarter_of_the_time(void **state)
 {
@@ -184,7 +185,7 @@ static void too_many_are_left_behind(void **state)
 	}
 	usleep(2000000);
 	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), -EBUSY);
-	for (int i = 0; i < FAR_MAX_LEFT; i++) { /* readers of the dead are let go */
+	for (int i = 0; i < FAR_MAX_LEFT; i++) { /* a reader ends with the process that it reads */
 		assert_int_equal(kill(pids[i], SIGKILL), 0);
 		assert_int_equal(waitpid(pids[i], NULL, 0), pids[i]);
 		close(go[i][1]);
@@ -194,7 +195,7 @@ static void too_many_are_left_behind(void **state)
 	assert_int_equal(memory__read(getpid(), (uintptr_t)to, to, 1), 0);
 }
 
-/* Another process does the reads. Some machines allow a process to be read by its parent only. */
+/* A helper process does the reads. On some machines only its parent may read a process. */
 static int begin(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Compares what is reported about this process with what it did. */
+/* Compares the figures that are reported about this process with what it did. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,11 +26,11 @@ static void burn(uint64_t ns)
 		;
 }
 
-/* Our own CPU time by the clock, within the microseconds that getrusage() counts. A child's time is
- * added when it ends. */
+/* CPU time is that of this process's own clock, within the microseconds of getrusage(). A child's
+ * time is added when the child ends. */
 static void cpu_time_is_ours_and_our_childrens(void **state)
 {
-	/* more than this process has used so far, so that it cannot pass for the child's time */
+	/* more than this process has used so far, so that the two cannot be mistaken */
 	const uint64_t child_ns = 30000000;
 	uint64_t before, own, after, told;
 	struct rusage usage;

@@ -53,7 +53,7 @@ static void assert_opens(pid_t pid, const char *expected)
 	_cleanup_close_ int fd = -1;
 	char text[64] = "";
 
-	alarm(10); /* the alarm kills an open that waits on a FIFO */
+	alarm(10); /* kills the test if open() waits for a FIFO */
 	fd = open_perf_map(pid);
 	alarm(0);
 	assert_true(fd >= 0);
@@ -132,7 +132,7 @@ static void test_perf_map(void **state)
 	assert_int_equal(unlink(path), 0);
 }
 
-/* Makes us root for our own processes and mounts. */
+/* Makes this process root for its own processes and mounts. */
 static bool become_root_of_a_namespace(void)
 {
 	char map[64];
@@ -151,7 +151,7 @@ static bool become_root_of_a_namespace(void)
 }
 
 /* Starts a container: a process that is pid 1 of a pid namespace and has its own /tmp, which
- * furnish fills. Returns its pid as we see it, or 0 if this machine allows no container. */
+ * furnish() fills. Returns its pid outside, or 0 if this machine allows no container. */
 static pid_t contained_child(bool (*furnish)(const char *arg), const char *arg, pid_t *ret_parent)
 {
 	int report[2], ready[2];
@@ -208,7 +208,7 @@ static bool furnish_map(const char *text)
 	return write_text("/tmp/perf-1.map", text);
 }
 
-/* The map lies where the process sees it, under the pid that the process sees. */
+/* The map is in the process's own /tmp, named by the pid inside the container. */
 static void test_perf_map_in_container(void **state)
 {
 	pid_t parent, child = contained_child(furnish_map, "contained\n", &parent);
@@ -258,7 +258,7 @@ static void test_perf_map_in_chroot(void **state)
 	assert_opens(child, "jailed\n");
 	end_contained(child, parent);
 
-	/* A link that leads to a directory of ours if it is followed from outside the container. */
+	/* From outside the container, this link leads to a directory of the test. */
 	assert_non_null(mkdtemp(outside));
 	snprintf(path, sizeof(path), "%s/perf-1.map", outside);
 	assert_true(write_text(path, "escaped\n"));
@@ -314,7 +314,7 @@ static void test_perf_map_by_magic_link(void **state)
 		skip();
 }
 
-/* If the test is root, it gives the file to another user. If not, it mounts a file of root's over
+/* If the test is root, it gives the file to another user. If not, it mounts a file of root over
  * it. */
 static bool furnish_foreign(const char *other)
 {
@@ -344,7 +344,8 @@ static void test_perf_map_of_others(void **state)
 	end_contained(child, parent);
 }
 
-/* The effective user writes files. It is found even if the process has thousands of groups. */
+/* The effective user owns the files that a process writes. This user is found even if the process
+ * has thousands of groups. */
 static bool furnish_user(const char *text)
 {
 	gid_t groups[5000];

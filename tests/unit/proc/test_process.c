@@ -47,7 +47,8 @@ static void test_read_self(void **state)
 	assert_string_equal(info.exe, exe);
 }
 
-/* stat alone gives the same values as all files, and counts the pages that this test touches. */
+/* /proc/PID/stat alone gives the same values as all files. It counts pages that this test
+ * touches. */
 static void test_read_stat(void **state)
 {
 	struct process_info whole, before, after;
@@ -61,7 +62,7 @@ static void test_read_stat(void **state)
 	assert_string_equal(before.comm, whole.comm);
 	assert_int_equal(before.start_ticks, whole.start_ticks);
 	assert_int_equal(before.parent, getppid());
-	assert_int_equal(before.tgid, 0); /* comes from other files */
+	assert_int_equal(before.tgid, 0); /* is in other files only */
 	assert_true(before.minor_faults >= whole.minor_faults && whole.minor_faults > 0);
 	pages = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	assert_true(pages != MAP_FAILED);
@@ -199,7 +200,7 @@ static void test_each(void **state)
 		end_child(roll.children[i]);
 	}
 
-	/* Processes that have gone are not visited, nor are threads. If fn ends the walk, no more
+	/* Neither processes that have ended nor threads are visited. If fn ends the walk, no more
 	 * processes are visited. */
 	again.children[1] = roll.children[1];
 	assert_int_equal(process__each(call_roll, &again), 42);
@@ -239,8 +240,8 @@ static void test_missing(void **state)
 	assert_int_equal(process__cpu_time_ns(child, &ns), -ESRCH);
 }
 
-/* The kernel takes a process's memory, program and root from a main thread that has ended. They are
- * found all the same. */
+/* A main thread that has ended no longer shows the process's memory, program and root in /proc.
+ * They are still found. */
 static void a_main_thread_that_has_ended_hides_nothing(void **state)
 {
 	pid_t child = headless_child(), tid;
@@ -290,7 +291,7 @@ static void test_kernel_thread(void **state)
 	struct process_info info;
 
 	(void)state;
-	/* kthreadd, unless we are in a pid namespace of our own. */
+	/* pid 2 is kthreadd, unless the test runs in a pid namespace. */
 	if (process__read(2, &info) || strcmp(info.comm, "kthreadd") != 0)
 		skip();
 	assert_true(info.kernel_thread);
@@ -298,7 +299,7 @@ static void test_kernel_thread(void **state)
 	assert_int_equal(info.rss_bytes, 0);
 }
 
-/* Bytes through read() and write(): this process knows how many it has written. */
+/* Counts bytes of read() and write(). This process knows how many it has written. */
 static void io_bytes_count_what_goes_through_calls(void **state)
 {
 	static char buf[100000];
@@ -333,7 +334,7 @@ static void test_cpu_time(void **state)
 	assert_int_equal(process__cpu_time_ns(getppid(), &after), 0);
 }
 
-/* The smallest 32-bit program: pause() for ever. */
+/* Writes the smallest 32-bit program, which calls pause() for ever. */
 static int make_program32(const char *path)
 {
 	static const unsigned char code[] = {
@@ -375,7 +376,7 @@ static int make_program32(const char *path)
 	return fd >= 0 && write(fd, &file, sizeof(file)) == sizeof(file) ? 0 : -1;
 }
 
-/* A thread that waits somewhere on a stack that we gave it. */
+/* A thread that waits. Its stack is memory of the test. */
 static void *wait_for_byte(void *fd)
 {
 	char byte;
@@ -446,7 +447,7 @@ static void test_sleeps(void **state)
 	for (int i = 0; i < 1000 && !ran; i++, usleep(10000))
 		ran = !process__sleeps(child, 64);
 	assert_true(ran);
-	assert_false(process__sleeps(getpid(), 64)); /* we are running */
+	assert_false(process__sleeps(getpid(), 64)); /* this process runs */
 	assert_false(process__sleeps(0x7ffffff, 64));
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* How long threads have run, against their own clocks. */
+/* Compares how long threads have run with their own clocks. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
@@ -30,8 +30,7 @@ static void *spin_here(void *ns)
 	return NULL;
 }
 
-/* Opens the events of this process. If they are not allowed here, it skips the test with a
- * message. */
+/* Opens the events of this process. If they are not allowed here, skips the test with a message. */
 static void open_own(struct run_time *run)
 {
 	int rc = run_time__open(run, getpid());
@@ -44,7 +43,7 @@ static void open_own(struct run_time *run)
 	spin(MS);
 }
 
-/* Counts our own time and a new thread's, but not a forked child's. */
+/* The time of this process and of a new thread counts, but not a forked child's. */
 static void test_threads_that_run(void **state)
 {
 	uint64_t more = 30 * MS, before, took, ns;

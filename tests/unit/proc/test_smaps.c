@@ -57,7 +57,7 @@ static struct sums sums_of(const char *text, uint64_t want_skipped)
 	return sums;
 }
 
-/* As Linux 6.18 writes it. */
+/* Lines as Linux 6.18 writes them. */
 #define HEAD1                                                                                      \
 	"55d0c0a00000-55d0c0a02000 rw-p 00000000 fe:00 393231                     /usr/bin/cat\n"
 #define REST1                                                                                      \
@@ -114,7 +114,7 @@ static void absurd_lines(void **state)
 		{HEAD1 "Rss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 4096, 1, 1},
 		{"nonsense\nRss: 4 kB\n" HEAD1 "Rss: 8 kB\n", 8192, 1, 1},
 		{HEAD1 "Rss: 4 kB\n7f-\nRss: 8 kB\n", 4096, 1,
-		 1}, /* numbers of a head that is none */
+		 1}, /* numbers below an invalid head */
 		{"\n" HEAD1, 0, 1, 1},
 	};
 
@@ -127,7 +127,7 @@ static void absurd_lines(void **state)
 	}
 }
 
-/* Cut off anywhere, the whole parts before the cut still count. */
+/* If the text is cut off anywhere, the whole parts before the cut still count. */
 static void truncated(void **state)
 {
 	static const char text[] = HEAD1 REST1 HEAD2 REST2;
@@ -144,7 +144,7 @@ static void truncated(void **state)
 	}
 }
 
-/* A line without end is skipped, with the memory of one line. */
+/* An endless line is skipped. This takes no more memory than another line. */
 static void endless_line(void **state)
 {
 	const size_t junk = 1 << 20;
@@ -196,7 +196,7 @@ static void reading_ends_when_told(void **state)
 	assert_int_equal(smaps__read(0x7ffffff, add, &s, &skipped), -ESRCH);
 }
 
-/* Our own smaps, against pages that we touch and the kernel's own sums. */
+/* Compares the smaps of this process with pages that it touches, and with the kernel's own sums. */
 static int find(void *ctx, const struct smaps_entry *e)
 {
 	struct smaps_entry *found = ctx;

@@ -59,8 +59,8 @@ static inline size_t add_stack(struct profile *profile, const char *name, uint64
 	return site;
 }
 
-/* Completes the totals of each site and sorts the sites. If the test has told no allocated bytes of
- * a site, the site allocated only what is live, and nothing was freed. */
+/* Completes the totals of each site and sorts the sites. If the test has set no allocated bytes of
+ * a site, the site has allocated only its live bytes, and nothing was freed. */
 static inline void end_profile(struct profile *profile)
 {
 	for (size_t i = 0; i < profile->n_sites; i++) {
@@ -76,8 +76,8 @@ static inline void end_profile(struct profile *profile)
 	assert_int_equal(profile__sort(profile), 0);
 }
 
-/* Lays so many blocks of size bytes one after the other, and draws points with exponential
- * distances, one per sampling interval in the mean. Adds each block into which a point falls. */
+/* Puts this number of blocks of size bytes one after the other, and draws points with exponential
+ * distances, one per sampling interval on average. Adds each block that has a point. */
 static inline void draw_blocks(struct profile *profile, size_t site, uint64_t size, double blocks)
 {
 	double end = blocks * (double)size, last = -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The stacks of a windowed run are balanced against the memory of the process. The simulated blocks
- * have lives whose survival is known. */
+/* The estimates of a windowed run's stacks are adjusted to the memory of the process. The simulated
+ * blocks have lives whose survival is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -34,8 +34,8 @@ static struct windowed_result balanced(struct sim *s, size_t n, struct growth an
 
 static const struct growth unknown = {NAN, NAN, NAN};
 
-/* The error of the clock is common to all stacks. It matters for blocks that stay. For blocks that
- * are replaced all the time, it changes births and frees alike. */
+/* The error of the clock is common to all stacks. It affects blocks that stay. For blocks that are
+ * replaced all the time, it changes births and frees equally. */
 static void test_common_error(void **state)
 {
 	const struct life forever = {0, 1}, brief = {0.3, 0};
@@ -81,7 +81,7 @@ static void test_growth_of_memory_sets_the_clock(void **state)
 		assert_near(common, windowed__reach(0.2) * sum, 0.06 * sum);
 		assert_true(r.growth.low > 0 && r.growth.low < k * RATE &&
 			    r.growth.high > k * RATE);
-		/* a factor of ten has other causes than the clock, which is left as it was */
+		/* a factor of ten must have other causes, so the clock is not changed */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, 0);
@@ -110,7 +110,7 @@ static void test_short_lives_need_no_clock(void **state)
 	assert_near(live[1], live[0], 0.05 * live[0]);
 }
 
-/* Live bytes never exceed the mapped bytes, however certain the windows are. */
+/* Live bytes never exceed the mapped bytes, even if windows agree on more. */
 static void test_live_is_mapped(void **state)
 {
 	const struct life forever = {0, 1};
@@ -129,8 +129,8 @@ static void test_live_is_mapped(void **state)
 	}
 }
 
-/* Live bytes in small blocks never exceed the resident bytes, however much is mapped. Large blocks
- * may lie in memory that nothing has written to yet. */
+/* Live bytes in small blocks never exceed the resident bytes, even if more is mapped. Large blocks
+ * may be in memory to which nothing has been written yet. */
 static void test_small_blocks_are_resident(void **state)
 {
 	const struct life forever = {0, 1};
@@ -166,8 +166,8 @@ static void test_small_blocks_are_resident(void **state)
 		}
 }
 
-/* Two stacks whose blocks stay. The windows agree on the first, and differ widely on the second.
- * */
+/* Makes two stacks whose blocks stay. Windows agree on the first, and differ widely on the
+ * second. */
 static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 {
 	const struct life forever = {0, 1};
@@ -186,8 +186,8 @@ static void show_sure_and_unsure(struct sim *sure, struct sim *unsure)
 	}
 }
 
-/* The two stacks hold more than is mapped. The sure stack keeps its live bytes; the unsure one is
- * reduced. */
+/* The two stacks hold more bytes than are mapped. The sure stack keeps its live bytes, and the
+ * unsure one is reduced. */
 static void test_who_is_unsure_gives(void **state)
 {
 	struct sim sure, unsure;
@@ -208,7 +208,7 @@ static void test_who_is_unsure_gives(void **state)
 }
 
 /* The two stacks grow by more than the process does. The unsure one is reduced. The high ends of
- * both intervals stay as they were. */
+ * both intervals do not change. */
 static void test_growth_is_of_the_process(void **state)
 {
 	const double memory = balance__footprint(SIZE) / SIZE, anon = RATE * memory;
@@ -230,7 +230,7 @@ static void test_growth_is_of_the_process(void **state)
 		assert_near(r[i].growth.high, free[i].growth.high, 1e-6 * RATE);
 }
 
-/* Growth cannot exceed what the process has mapped. */
+/* Growth cannot exceed the bytes that the process has mapped. */
 static void test_more_than_is_mapped(void **state)
 {
 	const struct life forever = {0, 1};
@@ -249,8 +249,8 @@ static void test_more_than_is_mapped(void **state)
 	assert_true(r.growth.bytes_per_s <= most && r.growth.high <= most);
 }
 
-/* Two leaks allocate by the wall clock, in a program that windows slow. By net time, they seem to
- * leak many times what the heap has. Their ratio and both rates must come out right. */
+/* Two leaks allocate by the wall clock, in a program that windows make slower. By net time, they
+ * seem to leak many times the heap's size. Their ratio and both rates must be right. */
 static void test_leaks_by_the_wall_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -288,7 +288,7 @@ static void test_leaks_by_the_wall_clock(void **state)
 }
 
 /* A table needs longer than the run to replace its blocks. New blocks stay, and each replaces a
- * block from before the run. The growth of memory is noise, and says nothing about the clock. */
+ * block from before the run. The growth of memory is noise, and must not change the clock. */
 static void test_noise_is_no_clock(void **state)
 {
 	const struct life forever = {0, 1};
@@ -299,7 +299,7 @@ static void test_noise_is_no_clock(void **state)
 	struct sim s;
 
 	(void)state;
-	for (int i = 0; i < 2; i++) { /* the second noise seems to be sure growth */
+	for (int i = 0; i < 2; i++) { /* the second noise looks like sure growth */
 		begin(&s);
 		s.run.hidden = 20;
 		s.run.bound_bytes = 2 * RATE * RUN_S;
@@ -310,8 +310,8 @@ static void test_noise_is_no_clock(void **state)
 	}
 }
 
-/* The heap is a fifth larger than the live bytes, as heaps are. This is no reason to take an
- * uncertain clock for a slow one. */
+/* As usual, the heap is a fifth larger than the live bytes. This does not mean that an uncertain
+ * clock is slow. */
 static void test_bound_is_no_estimate(void **state)
 {
 	const struct life cache = {2.5, 0};
@@ -327,7 +327,7 @@ static void test_bound_is_no_estimate(void **state)
 	assert_near(sum, 2 * RATE * 2.5, 0.1 * 2 * RATE * 2.5);
 }
 
-/* Blocks end by the wall clock, while windows slow their births ten times. The process's own count
+/* Blocks end by the wall clock, but are born ten times more slowly in windows. The process's count
  * of blocks shows this. */
 static void test_ends_by_the_wall_clock(void **state)
 {
@@ -345,7 +345,7 @@ static void test_ends_by_the_wall_clock(void **state)
 			s.slowed = s.run.hidden = slowed;
 			show(&s, &timed, equal);
 			for (size_t w = 0; w < WINDOWS;
-			     w++) { /* older blocks end, and few new ones come */
+			     w++) { /* older blocks end, and few new ones are born */
 				s.windows[w].wall_s = LENGTH * slowed;
 				s.windows[w].net_blocks =
 					(s.born[w].left_bytes -
@@ -354,7 +354,7 @@ static void test_ends_by_the_wall_clock(void **state)
 			}
 			r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum,
 				     &common);
-			/* with frees alone, lives far shorter than a window are less exact */
+			/* from frees alone, lives far shorter than a window are less exact */
 			assert_near(r.live_bytes, truth, (equal ? 0.4 : 0.2) * truth);
 			assert_true(equal || fabs(r.live_bytes - truth) < error_of(&r));
 		}
@@ -385,8 +385,8 @@ static void test_ends_by_work(void **state)
 	}
 }
 
-/* There are only two windows, and they differ, so the spread is hardly known. More bytes were born
- * than are mapped. So blocks were freed outside windows. This does not mean that the clock is
+/* There are only two windows, and they differ, so their spread is hardly known. More bytes were
+ * born than are mapped, so blocks were freed outside windows. This does not mean that the clock is
  * wrong. */
 static void test_two_windows_set_no_clock(void **state)
 {
@@ -423,10 +423,11 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 		show(&s, &forever, equal);
 		r = balanced(&s, 1, (struct growth){0, -0.05 * RATE, 0.05 * RATE}, &sum, &common);
 		assert_true(r.growth.low <= 0 && r.replaces);
-		/* nor are its live bytes certain */
+		/* its live bytes are not certain, either */
 		assert_true(r.live_variance >= r.live_bytes * r.live_bytes);
 		/* If the memory may grow, unchanged contents show that the stack grows. If all
-		 * contents are equal, only frees could tell. That none was seen shows nothing. */
+		 * contents are equal, only frees could show that it does not. It proves nothing
+		 * that none was seen. */
 		begin(&s);
 		s.net_blocks = RATE / SIZE;
 		show(&s, &forever, equal);

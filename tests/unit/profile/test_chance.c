@@ -41,15 +41,15 @@ static void counts_are_binomial_sums(void **state)
 			for (int k = 0; k <= ns[i]; k += 1 + ns[i] / 20)
 				assert_close(chance__of_counts(ns[i] - k, k, shares[s]),
 					     mid_tail(ns[i], k, shares[s]), 1e-9);
-	/* none against six: 2^-7 */
+	/* the counts 0 and 6: 2^-7 */
 	assert_close(chance__of_counts(0, 6, 0.5), 1.0 / 128, 1e-12);
 	assert_true(chance__of_counts(0, 0, 0.5) == 0.5);
-	/* a count that is not whole gives a value between its neighbours' */
+	/* the value of a fractional count is between those of the whole counts beside it */
 	assert_true(chance__of_counts(3.5, 8, 0.5) > chance__of_counts(3, 8, 0.5));
 	assert_true(chance__of_counts(3.5, 8, 0.5) < chance__of_counts(4, 8, 0.5));
 	/* both tails add up to 1 */
 	assert_close(chance__of_counts(3, 9, 0.3) + chance__of_counts(9, 3, 0.7), 1, 1e-12);
-	/* large counts use the normal distribution, which makes no difference there */
+	/* large counts use the normal distribution, which is as exact for them */
 	assert_close(chance__of_counts(499000, 500900, 0.5), chance__of_normal(1900 / sqrt(999900)),
 		     1e-5);
 	assert_close(chance__of_counts(499100, 501000, 0.5),
@@ -69,7 +69,7 @@ static double mid_tail_of_rare(double mean, int k)
 	return (double)sum;
 }
 
-/* A few beside millions, as when a sampled profile is compared with an exact one. */
+/* Counts of a few and of millions, as when a sampled profile is compared with an exact one. */
 static void few_of_many_are_no_normal_distribution(void **state)
 {
 	(void)state;
@@ -104,7 +104,7 @@ static void claims_step_down(void **state)
 				{.p = 0.02, .traffic = 1},
 				{.p = 0.3, .traffic = 1}};
 	/* The weights 1 and 1/3 divide the level of 0.05 into 0.0375 and 0.0125. The first claim
-	 * holds, and then the second has all of the level. */
+	 * holds, and then the second one gets all of the level. */
 	struct claim weighted[] = {{.p = 0.03, .traffic = 1}, {.p = 0.04, .traffic = 3}};
 	struct claim crowded[] = {{.p = 0.02, .traffic = 3}, {.p = 0.04, .traffic = 1}};
 	/* At first only many[0] can hold. The other nine cannot, because their least possible p of

@@ -74,8 +74,8 @@ static void a_sound_profile_has_none(void **state)
 	}
 }
 
-/* A heap was destroyed at once, and no probe saw its blocks end. In such a run memtrace once called
- * 599 objects of 1.4 MiB exact. */
+/* A heap was destroyed as a whole, and no probe saw its blocks end. In such a run memtrace once
+ * called 599 objects of 1.4 MiB exact. */
 static void frees_that_nobody_saw(void **state)
 {
 	struct profile *p = sound(1);
@@ -91,7 +91,7 @@ static void frees_that_nobody_saw(void **state)
 	assert_none(p);
 	assert_false(profile__is_upper_bound(p));
 	p->mode = MODE_CONTINUOUS;
-	p->what = PROFILE_FAULTS; /* pages are given back without a call */
+	p->what = PROFILE_FAULTS; /* pages can be freed without a call */
 	assert_none(p);
 	assert_true(profile__is_surely_exact(p));
 	p->what = PROFILE_REGIONS; /* the counter belongs to the heap */
@@ -143,7 +143,7 @@ static void probes_that_were_withdrawn(void **state)
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	assert_false(profile__is_surely_exact(p));
-	p->interval_bytes = 512 << 10; /* what was freed meanwhile still counts as live */
+	p->interval_bytes = 512 << 10; /* blocks that were freed meanwhile still count as live */
 	assert_true(profile__is_lower_bound(p));
 	assert_true(profile__is_upper_bound(p));
 	p->mode = MODE_WINDOWED;
@@ -152,7 +152,7 @@ static void probes_that_were_withdrawn(void **state)
 	profile__free(p);
 }
 
-/* An allocation still under way at the end is no block yet. Samples without room are reported
+/* An allocation that is not finished at the end is no block yet. Samples without room are reported
  * elsewhere. */
 static void counters_that_contradict_nothing(void **state)
 {
@@ -169,7 +169,7 @@ static void counters_that_contradict_nothing(void **state)
 	profile__free(p);
 }
 
-/* Makes live bytes as windows give them: with a standard error, and with no certain bytes. */
+/* Makes live bytes like those of windows: with a standard error, and without certain bytes. */
 static void make_unsure(struct profile *p, double error_bytes)
 {
 	p->sites[0].live.variance = error_bytes * error_bytes;
@@ -227,7 +227,7 @@ static void more_is_live_than_is_resident(void **state)
 	assert_none(p);
 	p->rss_end_bytes = 40ULL * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 40.0 * MIB);
-	p->resident = &r; /* it is more exact than RSS and includes swap */
+	p->resident = &r; /* the resident set is more exact than RSS and includes swap */
 	assert_none(p);
 	rows[1].swap = 10 * MIB;
 	assert_one(p, CONTRADICTION_LIVE_ABOVE_RESIDENT, false, 100.0 * MIB, 80.0 * MIB);
@@ -249,18 +249,18 @@ static void stacks_grow_by_more_than_the_process(void **state)
 	p->growth.bytes_per_s = 1.0 * MIB;
 	p->growth.attributed = p->sites[0].growth = (struct growth){1.01 * MIB, MIB, 1.02 * MIB};
 	assert_none(p);
-	p->growth.regions = 0.5 * MIB; /* only half is left for the stacks */
+	p->growth.regions = 0.5 * MIB; /* only half of the growth is left for the stacks */
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, 0.5 * MIB);
 	p->growth.regions = 0;
 	p->growth.bytes_per_s = -1.0 * MIB;
 	assert_one(p, CONTRADICTION_GROWTH_ABOVE_PROCESS, false, 1.0 * MIB, -1.0 * MIB);
 	p->growth.bytes_per_s = NAN;
 	assert_none(p);
-	p->growth.bytes_per_s = 0; /* the allocator's reserve has room for a few blocks */
+	p->growth.bytes_per_s = 0; /* the allocator has free memory for a few blocks */
 	p->growth.attributed = p->sites[0].growth = (struct growth){2000, 2000, 2000};
 	assert_none(p);
 	p->growth.attributed = p->sites[0].growth =
-		(struct growth){1.0 * MIB, -1, 2.0 * MIB}; /* growth may be 0 */
+		(struct growth){1.0 * MIB, -1, 2.0 * MIB}; /* the growth may be 0 */
 	assert_none(p);
 	profile__free(p);
 }
@@ -294,7 +294,7 @@ static void rows_do_not_add_up(void **state)
 	assert_none(p);
 	profile__free(p);
 	p = sound(1);
-	p->sites[0].threads[0].bytes = 101.5 * MIB; /* rounding: at most a block */
+	p->sites[0].threads[0].bytes = 101.5 * MIB; /* a rounding error of at most a block */
 	assert_none(p);
 	p->sites[0].threads[0].bytes = 103.0 * MIB;
 	assert_one(p, CONTRADICTION_THREADS_ABOVE_STACK, true, 103.0 * MIB, 100.0 * MIB);

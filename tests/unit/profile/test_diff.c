@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Checked against independent truth: figures worked out by hand, and simulated programs of which
- * it is known whether they grow. */
+/* Compares with independent truth: figures calculated by hand, and simulated programs that are
+ * known to grow or not to grow. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -96,7 +96,7 @@ static void exact_differences_are_exact(void **state)
 	assert_ptr_equal(stack, &diff->stacks[0]);
 	assert_true(stack->change.from == 4000 && stack->change.to == 24000);
 	assert_true(stack->change.low == 20000 && stack->change.high == 20000 && stack->grows);
-	assert_close(stack->change.p_grows, exp2(-21), 1e-9); /* 20 came, none went */
+	assert_close(stack->change.p_grows, exp2(-21), 1e-9); /* 20 are new, none was freed */
 	assert_true(stack->rises == 1 && stack->falls == 0 && isnan(stack->trend.low));
 	stack = find(diff, "ends");
 	assert_true(stack->change.bytes == -1280 && stack->change.low == -1280);
@@ -112,7 +112,7 @@ static void exact_differences_are_exact(void **state)
 	profile__free(b);
 }
 
-/* Blocks of 16 bytes at R = 64 KiB: each sample stands for R + 8 bytes. Printed tables give
+/* Blocks have 16 bytes, and R is 64 KiB, so each sample stands for R + 8 bytes. Printed tables have
  * Garwood's limits of Poisson counts: 4 [1.08987, 10.24159], 9 [4.11537, 17.08480],
  * 0 [0, 3.688879]. */
 static void sampled_differences_have_errors(void **state)
@@ -198,17 +198,17 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_true(diff->one_run && diff->seconds == 30);
 	stack = find(diff, "leak");
 	assert_close(stack->change.p_grows, exp2(-12), 1e-6);
-	/* 11 [5.49116, 19.68204] that came, 0 [0, 3.688879] that went */
+	/* 11 new samples [5.49116, 19.68204], 0 freed ones [0, 3.688879] */
 	assert_close(stack->change.low, w * (11 - hypot(11 - 5.49116, 3.688879)), 5e-3);
 	assert_close(stack->change.high, w * (11 + 19.68204 - 11), 2e-3);
 	assert_true(stack->grows);
-	/* 40 and 52, as if they were independent: z = 12 / sqrt(92) */
+	/* 40 and 52 samples, as if they were independent: z = 12 / sqrt(92) */
 	stack = find(diff, "churn");
 	assert_close(stack->change.p_grows, chance__of_normal(12 / sqrt(92)), 0.05);
 	assert_false(stack->grows);
 	diff__free(diff);
-	/* A coarser sampling interval in the second snapshot does not make it another run. It
-	 * widens the interval of the change, because more blocks may have come without a sample. */
+	/* A coarser sampling interval in the second snapshot does not make it another run. But the
+	 * interval of the change is wider, because more blocks may be new without a sample. */
 	high = find((diff = DIFF(a, b)), "leak")->change.high;
 	diff__free(diff);
 	b->interval_bytes = 4 * R;
@@ -223,7 +223,7 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	assert_true(diff->warnings == 1u << DIFF_WARN_BACKWARDS && isnan(diff->seconds));
 	assert_false(find(diff, "leak")->grows);
 	diff__free(diff);
-	/* another run on the same process */
+	/* another run that traces the same process */
 	b->start_unix_ns += 100000000000;
 	diff = DIFF(a, b);
 	/* the samples of the first run are not in the second */
@@ -241,7 +241,7 @@ static void snapshots_of_a_run_share_their_samples(void **state)
 	profile__free(b);
 }
 
-/* --- which stacks are one --- */
+/* --- which stacks are the same --- */
 
 static void add_mapping(struct profile *profile, uint64_t start, const char *path,
 			const char *build_id)
@@ -294,7 +294,7 @@ static void stacks_match_by_names(void **state)
 	profile__free(b);
 }
 
-/* One profile has names. The other has offsets in the same file under another name. */
+/* One profile has names. The other one has offsets in the same file, which has another name. */
 static void places_match_by_build_id(void **state)
 {
 	struct profile *a = new_profile(1), *b = new_profile(1);
@@ -333,7 +333,7 @@ static void places_match_by_build_id(void **state)
 	profile__free(b);
 }
 
-/* --- what is comparable --- */
+/* --- which profiles can be compared --- */
 
 static void what_cannot_be_compared_says_why(void **state)
 {
@@ -351,7 +351,7 @@ static void what_cannot_be_compared_says_why(void **state)
 	assert_int_equal(diff__new(NULL, 0, DIFF_AUTO, &diff, NULL), -EINVAL);
 	b->what = PROFILE_REGIONS;
 	assert_refused(a, b, DIFF_AUTO, "profile 1 is of heap, profile 2 of regions");
-	b->what = PROFILE_HEAP; /* what a file holds that names no kind */
+	b->what = PROFILE_HEAP; /* the kind of a file that names none */
 	assert_refused(a, b, DIFF_GROWTH, "has no growth rates");
 	strcpy(b->comm, "other");
 	assert_refused(a, b, DIFF_AUTO, "different programs");
@@ -382,7 +382,7 @@ static void little_is_enough(void **state)
 	diff__free(diff);
 	profile__free(b);
 	b = new_profile(R);
-	assert_int_equal(profile__add_site(b, NULL, 0, false, &site), 0); /* no stack at all */
+	assert_int_equal(profile__add_site(b, NULL, 0, false, &site), 0); /* an empty stack */
 	assert_int_equal(profile__add_site(b, (uint64_t[]){0x1234}, 1, false, &site),
 			 0); /* no names */
 	b->dropped = 3;
@@ -401,7 +401,7 @@ static void little_is_enough(void **state)
 	profile__free(b);
 }
 
-/* The first profile is a file that has only names and bytes. */
+/* The first profile comes from a file that has only names and bytes. */
 static void what_does_not_say_how_it_was_sampled_is_never_sure(void **state)
 {
 	struct profile *a = new_profile(0), *b = new_profile(1);
@@ -465,7 +465,7 @@ static void growth_rates_are_compared_where_live_bytes_cannot_be(void **state)
 	profile__free(b);
 }
 
-/* A stack that comes and goes between the first and the last profile does not widen the interval of
+/* A stack that exists only between the first and the last profile does not widen the interval of
  * the total. */
 static void growth_in_between_is_no_doubt_at_the_ends(void **state)
 {
@@ -493,7 +493,7 @@ static void growth_in_between_is_no_doubt_at_the_ends(void **state)
 		profile__free(p[i]);
 }
 
-/* --- more than two --- */
+/* --- more than two profiles --- */
 
 static void many_make_a_trend(void **state)
 {
@@ -518,14 +518,14 @@ static void many_make_a_trend(void **state)
 	assert_true(stack->grows && stack->rises == N - 1 && stack->falls == 0);
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low == stack->trend.high && stack->values[3] == 31000);
-	/* burst grows by as much in all, but in a single step, which is no trend */
+	/* burst grows by the same amount, but in a single step, which is no trend */
 	stack = find(diff, "burst");
 	assert_close(stack->trend.bytes_per_s, 2000, 1e-9);
 	assert_true(stack->trend.low < 0 && !stack->grows && stack->rises == 1);
 	stack = find(diff, "wave");
 	assert_true(stack->rises == 3 && stack->falls == 2 && !stack->grows);
 	diff__free(diff);
-	/* not in the order of time: first and last can be compared, steps between cannot */
+	/* If profiles are not in the order of time, only the first and the last are compared. */
 	p[1]->duration_s = 100;
 	diff = diff_of((const struct profile *const *)p, N);
 	stack = find(diff, "leak");
@@ -552,7 +552,7 @@ static double poisson(double mean)
 {
 	double n = 0, at = -log(random_unit());
 
-	if (mean > 1000) /* near enough a normal distribution */
+	if (mean > 1000) /* nearly a normal distribution */
 		return floor(mean +
 			     sqrt(mean) * sqrt(-2 * log(random_unit())) *
 				     cos(2 * M_PI * random_unit()) +
@@ -581,8 +581,8 @@ static struct profile *run_of_50_mb(uint64_t interval)
 	return profile;
 }
 
-/* Compares pairs of runs of a program that does not grow. Counts the pairs in which any stack is
- * said to grow. */
+/* Compares pairs of runs of a program that does not grow. Counts the pairs in which diff says that
+ * a stack grows. */
 static void what_does_not_grow_is_not_said_to(void **state)
 {
 	static const uint64_t intervals[3][2] = {{R, R}, {R, 128 << 10}, {64 << 10, R}};
@@ -613,8 +613,8 @@ static void what_does_not_grow_is_not_said_to(void **state)
 	}
 }
 
-/* Two snapshots of one run: adds a stack's samples that are live at each time. Blocks of one size
- * live for life_s in the mean, and are born at the rate that keeps `bytes` of them live. */
+/* Adds to two snapshots of one run the samples of a stack that are live at each time. Blocks of one
+ * size live for life_s on average, and are born at such a rate that `bytes` of them are live. */
 static void live_through(struct profile *const *p, const char *name, uint64_t size, double bytes,
 			 double life_s, const double *at)
 {
@@ -623,7 +623,7 @@ static void live_through(struct profile *const *p, const char *name, uint64_t si
 
 	for (int k = 0; k < 2; k++)
 		site[k] = add_stack(p[k], name, 0, size, 0);
-	/* tracing began with the run: there are no earlier blocks */
+	/* tracing began with the program, so there are no earlier blocks */
 	for (double birth = -log(random_unit()) / rate; birth < at[1];
 	     birth -= log(random_unit()) / rate) {
 		double death = birth - log(random_unit()) * life_s;
@@ -640,8 +640,8 @@ static void live_through(struct profile *const *p, const char *name, uint64_t si
 }
 
 /* 50 MB of churn in 30 stacks, whose blocks live for a tenth of a second to a few seconds, and a
- * leak of 200 kB/s beside them. Snapshots are taken at 40 and 70 s. Counts how often the leak is
- * found, and how often another stack is said to grow. */
+ * leak of 200 kB/s. Snapshots are taken at 40 and 70 s. Counts how often diff finds the leak, and
+ * how often it says that another stack grows. */
 static void a_leak_among_churn_is_found(void **state)
 {
 	static const double at[] = {40, 70};
@@ -699,8 +699,8 @@ static void windows_are_judged_by_their_intervals(void **state)
 		size_t second = add_stack(p[i], "cache", 0, 4096, i ? 1000 : 800);
 		struct profile_site *leak = &p[i]->sites[first], *cache = &p[i]->sites[second];
 
-		/* The standard error of the leak is a tenth of its bytes. That of the cache is a
-		 * quarter: 0.2 of its own, and 0.15 that is common to all stacks. */
+		/* The standard error of the leak is a tenth of its bytes. The cache's is a quarter
+		 * of its bytes: 0.2 of its own, and 0.15 that is common to all stacks. */
 		leak->live.variance = pow(leak->live.bytes * 0.1, 2);
 		cache->live.variance = pow(cache->live.bytes * 0.2, 2);
 		cache->live.common = cache->live.bytes * 0.15;
@@ -714,7 +714,7 @@ static void windows_are_judged_by_their_intervals(void **state)
 	assert_int_equal(diff->measure, DIFF_LIVE);
 	assert_int_equal(diff->n_grow, 1);
 	assert_true(find(diff, "leak")->grows && find(diff, "leak")->change.low > 0);
-	/* 250 and 100 blocks of 4 KiB; each of the two figures is known to a fifth */
+	/* 250 and 100 blocks of 4 KiB; each of the two figures is right within a fifth */
 	assert_true(find(diff, "leak")->change.high - find(diff, "leak")->change.low >
 		    2 * 1.9 * 0.1 * mb);
 	assert_false(find(diff, "cache")->grows);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Do intervals hold the truth as often as they say, when windows are few and have few samples? Each
- * run draws windows, blocks, and what later windows see of the blocks' addresses. Nothing is drawn
- * from the model under test: each block has a fate of its own. */
+/* Do intervals contain the truth as often as they claim, if there are few windows with few samples?
+ * Each run draws windows, blocks, and what later windows see at the blocks' addresses. Each block
+ * lives and ends by itself: nothing is drawn from the model under test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,9 +30,9 @@ struct life {
 	int windows;
 	double window_s;
 	double samples;	  /* in each window, on average */
-	double s;	  /* each block lives so long; infinite: it stays */
-	double reused;	  /* share of addresses that the next block takes at once */
-	double written_s; /* its contents change at that age, whether it lives or not */
+	double s;	  /* how long each block lives; infinite: it stays */
+	double reused;	  /* share of addresses that a new block uses at once */
+	double written_s; /* age at which contents change, whether the block lives or not */
 };
 
 struct drawn {
@@ -42,7 +42,7 @@ struct drawn {
 	size_t n_born;
 };
 
-/* A number of samples with that mean (Knuth, The Art of Computer Programming 2, 3.4.1). */
+/* A random number of samples with this mean (Knuth, The Art of Computer Programming 2, 3.4.1). */
 static int draw_poisson(double mean)
 {
 	double product = random_unit();
@@ -53,7 +53,7 @@ static int draw_poisson(double mean)
 	return n;
 }
 
-/* The window of its birth watches a block until it ends, or the window does. */
+/* The window in which a block is born watches the block until the block or the window ends. */
 static void watch(struct survival_ages *ages, const struct life *l, double weight, double for_s,
 		  bool ends)
 {
@@ -67,8 +67,8 @@ static void watch(struct survival_ages *ages, const struct life *l, double weigh
 		ages->ended[survival__age_class(for_s)] += (float)weight;
 }
 
-/* Is the address of a block that ended at end_s freed in the window? late: by how much later than
- * its predecessor a block takes the address, as a share of its life. */
+/* Is the address of a block that ended at end_s freed in the window? late: the time from the end of
+ * a block to the birth of the next one at its address, as a share of a life. */
 static bool frees_address(const struct life *l, const struct windowed_window *w, double end_s,
 			  bool reused, double late)
 {
@@ -173,7 +173,7 @@ static void estimate(struct drawn *d, const struct life *l, struct windowed_resu
 	windowed_strata__free(strata);
 }
 
-/* In how many of the runs an interval holds the truth, and the stack surely grows. */
+/* The number of runs in which each interval contains the truth, and the stack surely grows. */
 struct held {
 	int live, growth, half_life, sure;
 };
@@ -185,7 +185,7 @@ static void add(struct held *held, const struct life *l, const struct windowed_r
 
 	held->live += fabs(r->live_bytes - live) <= half;
 	held->growth += r->growth.low <= growth && growth <= r->growth.high;
-	/* all blocks live equally long; 0: it is not known */
+	/* all blocks live equally long; 0: the half-life is not known */
 	held->half_life += !(r->half_life.s > 0) ||
 			   (r->half_life.low_s <= l->s && l->s <= r->half_life.high_s);
 	held->sure += r->growth.low > 0;
@@ -210,7 +210,7 @@ static struct held count(const struct life *l)
 	return held;
 }
 
-/* least_sure, most_sure: in so many of the runs the stack surely grows. */
+/* least_sure, most_sure: the number of runs in which the stack surely grows. */
 static void hold_the_truth(const struct life *l, int least_sure, int most_sure)
 {
 	struct held held = count(l);
@@ -253,8 +253,8 @@ static void leaks(void **state)
 		hold_the_truth(&lives[i], LEAST, RUNS);
 }
 
-/* Its blocks are written to, and windows watch too little to know that nobody frees them. It may be
- * a leak, and windows alone cannot say that it is one. */
+/* The program writes to the stack's blocks, and windows are too few to show that nobody frees them.
+ * The stack may leak, but windows alone cannot say so. */
 static void leaks_that_windows_cannot_tell(void **state)
 {
 	static const struct life lives[] = {{13, 0.011, 20, INFINITY, 1, 5},
@@ -265,8 +265,8 @@ static void leaks_that_windows_cannot_tell(void **state)
 		hold_the_truth(&lives[i], 0, RUNS);
 }
 
-/* Runs of a process with n stacks. Its anonymous memory grows by anon bytes per second, known to
- * ten per cent, and its number of blocks grows likewise. */
+/* Makes runs of a process with n stacks. Its anonymous memory grows by anon bytes per second, with
+ * an error of ten per cent, and so does its number of blocks. */
 static void count_process(const struct life *lives, size_t n, double anon, struct held *ret)
 {
 	static struct drawn d[3];
@@ -282,7 +282,7 @@ static void count_process(const struct life *lives, size_t n, double anon, struc
 
 		for (size_t k = 0; k < n; k++) {
 			draw(&d[k], &lives[k]);
-			/* windows are the first stack's: they differ by little */
+			/* uses the first stack's windows, from which the others differ little */
 			stacks[k] = stack_of(&d[k]);
 			at[k] = &stacks[k];
 		}
@@ -303,7 +303,8 @@ static void count_process(const struct life *lives, size_t n, double anon, struc
 
 #define HOLDS(held) assert_true((held).live >= LEAST && (held).growth >= LEAST)
 
-/* The growth of the process tells a leak whose blocks are written to from blocks that end. */
+/* Blocks of a leak that are written to look like blocks that end. The growth of the process shows
+ * which they are. */
 static void the_process_tells(void **state)
 {
 	static const struct life lives[] = {{13, 0.011, 20, INFINITY, 1, 5},
@@ -316,15 +317,15 @@ static void the_process_tells(void **state)
 		count_process(lives, n, RATE, held);
 		for (size_t k = 0; k < n; k++)
 			HOLDS(held[k]);
-		/* Of the third stack little is seen. In some runs it may be the leak as well. */
+		/* The third stack has few samples. In some runs it looks like a leak, too. */
 		assert_true(held[0].sure >= (n < 3 ? LEAST : 1));
 		for (size_t k = 1; k < n; k++)
 			assert_int_equal(held[k].sure, 0);
 	}
 }
 
-/* The process grows by something of which windows see nothing. (If that happens to grow as fast as
- * the stack allocates, the two cannot be told apart.) */
+/* The process grows by memory that windows do not see. (If this memory grows as fast as the stack
+ * allocates, the two cannot be distinguished.) */
 static void who_does_not_grow_is_not_accused(void **state)
 {
 	static const struct life lives[] = {{13, 0.011, 20, 0.13, 1, INFINITY},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Checked against independent truth: printed tables of chi-squared, closed forms, and simulation
- * with a generator that shares nothing with the code under test. */
+/* Compares with independent truth: printed tables of chi-squared, closed forms, and simulation with
+ * a generator that shares nothing with the code under test. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -88,7 +88,7 @@ static void chi2_of_very_many_degrees(void **state)
 {
 	(void)state;
 	for (double df = 1e5; df < 1e13; df *= 10) {
-		/* the approximation of Wilson and Hilferty, good to about df^-3/2 */
+		/* the approximation of Wilson and Hilferty, whose error is about df^-3/2 */
 		double a = 2 / (9 * df), z = 1.959963984540054;
 
 		assert_close(chi2_quantile(0.975, df), df * pow(1 - a + z * sqrt(a), 3), 1e-8);
@@ -183,7 +183,7 @@ static void interval_survives_the_ends_of_the_range(void **state)
 			assert_true(interval.low >= (double)e.sampled_bytes * (1 - 1e-15));
 		}
 	}
-	/* a variance that is negligible beside the square of the total */
+	/* the variance is negligible, compared with the square of the total */
 	struct estimate e = {
 		.samples = 1, .bytes = 1e18, .variance = 5e-324, .variance_max = 5e-324};
 	struct interval interval = estimate__interval(&e);
@@ -218,7 +218,7 @@ static void estimates_are_unbiased(void **state)
 			if (distance > 0)
 				continue;
 			estimate__add(&e, size, R);
-			distance = -log(random_unit()) * R; /* memoryless: start anew */
+			distance = -log(random_unit()) * R; /* a new distance: it has no memory */
 		}
 		bytes += e.bytes / runs;
 		objects += e.objects / runs;
@@ -229,13 +229,13 @@ static void estimates_are_unbiased(void **state)
 	assert_close(bytes, true_bytes, 4 * sqrt(variance / runs) / true_bytes);
 	/* the 8-byte objects dominate the error: 400 of them at 1/p = 512 each */
 	assert_close(objects, n_objects, 4 * sqrt(400.0 * 512 / runs) / n_objects);
-	/* a sample variance of 400 runs is good to 1 / sqrt(200) = 7 % */
+	/* the standard error of a sample variance of 400 runs is 1 / sqrt(200) = 7 % */
 	assert_close(variance, square, 0.25);
 }
 
-/* How often the interval holds the truth, over 2000 draws of n objects of size_a and m of size_b. A
- * draw without a sample counts as a miss. With given_one, such a draw is repeated, because a stack
- * without samples does not appear in a profile. */
+/* How often the interval contains the truth, in 2000 draws of n objects of size_a and m of size_b.
+ * A draw without a sample counts as a miss. With given_one, such a draw is repeated, because a
+ * stack without samples does not appear in a profile. */
 static double coverage(int n, uint64_t size_a, int m, uint64_t size_b, int given_one)
 {
 	double truth = (double)n * (double)size_a + (double)m * (double)size_b;
@@ -323,7 +323,7 @@ static void merge_is_addition(void **state)
 }
 
 /* At R = 1000, a block of 693.147 bytes is sampled with p = 1/2 and stands for twice its size. The
- * test adds samples seen with p = 1/2, and a large one. */
+ * test adds such samples, and a large one. */
 static void weights_and_their_squares(void **state)
 {
 	struct estimate e = {}, other = {};
@@ -351,7 +351,7 @@ static void weights_and_their_squares(void **state)
 	assert_close(estimate__weight_at((1 << 20) + 8, 1 << 20, 1 << 16), (1 << 16) + 8, 1e-5);
 }
 
-/* In windows, the error of a figure may exceed the figure. The interval must still reach as far as
+/* In windows, the error of a figure may exceed the figure. The interval must still be as wide as
  * the error. */
 static void test_error_larger_than_the_figure(void **state)
 {

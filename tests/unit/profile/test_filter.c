@@ -9,8 +9,8 @@
 
 #include "profile/filter.h"
 
-/* Three stacks: f and g, which main calls, and h, which nobody calls. Two threads have one name,
- * and a third has another name. */
+/* Three stacks: f and g, which main calls, and h, which has no caller. Two threads have one name,
+ * and a third thread has another name. */
 static struct profile *three(void)
 {
 	static const uint64_t stacks[3][3] = {
@@ -57,7 +57,7 @@ static void sites_and_their_locations_go(void **state)
 	assert_int_equal(profile__keep_sites(p, calls_main, &asked), 0);
 	assert_int_equal(asked, 3);
 	assert_int_equal(p->n_sites, 2);
-	assert_int_equal(p->n_locations, 4); /* 0x40 is gone */
+	assert_int_equal(p->n_locations, 4); /* 0x40 is removed */
 	for (size_t i = 0; i < p->n_locations; i++)
 		assert_true(p->locations[i].addr != 0x40);
 	assert_true(profile__location(p, &p->sites[0], 1)->addr == 0x30); /* of 200 bytes */
@@ -85,8 +85,8 @@ static void nothing_may_be_left(void **state)
 	profile__free(p);
 }
 
-/* First the two threads of one name are kept. Of the sites' 100, 200 and 300 bytes they hold 100,
- * 100 and 200. */
+/* First the two threads of one name stay. Of the sites' 100, 200 and 300 bytes they hold 100, 100
+ * and 200. */
 static void a_threads_part_is_left(void **state)
 {
 	struct profile *p = three();
@@ -107,7 +107,7 @@ static void a_threads_part_is_left(void **state)
 	profile__free(p);
 	p = three();
 	assert_int_equal(profile__keep_threads(p, (const bool[]){false, true, false}), 0);
-	assert_int_equal(p->n_sites, 2); /* the thread has nothing of the first site */
+	assert_int_equal(p->n_sites, 2); /* the thread has no bytes of the first site */
 	assert_true(profile__live(p).bytes == 200);
 	profile__free(p);
 }
@@ -146,7 +146,7 @@ static void an_age_is_left(void **state)
 		    p->sites[1].live.variance == 750);
 	assert_true(p->sites[1].alloc_bytes == 25 && p->no_allocated && !p->has_growth &&
 		    !p->n_threads);
-	assert_int_equal(profile__find_age(p, 20), -1); /* it has been kept */
+	assert_int_equal(profile__find_age(p, 20), -1); /* it was already used as a filter */
 	profile__free(p);
 
 	p = aged();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Checked against independent truth: printed tables of Student's distribution, and simulated
- * programs whose growth is known. */
+/* Compares with independent truth: printed tables of Student's distribution, and simulated programs
+ * whose growth is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -41,8 +41,8 @@ static void quantiles_are_the_printed_ones(void **state)
 	assert_true(fabs(student_quantile(120, true) - 1.658) < 1e-3);
 }
 
-/* Blocks of a leak come at random, and some of them are sampled. Counts how often the interval
- * holds the truth. */
+/* Blocks of a leak are born at random, and some of them are sampled. Counts how often the interval
+ * contains the truth. */
 static void intervals_of_a_leak_hold_the_truth(void **state)
 {
 	static const double means[] = {3, 12, 60}; /* blocks seen per segment */
@@ -70,8 +70,7 @@ static void intervals_of_a_leak_hold_the_truth(void **state)
 	}
 }
 
-/* A leak from which two to three samples are expected. If no sample came, the leak may still
- * exist. */
+/* Two to three samples of a leak are expected. Even without a sample, the leak may exist. */
 static void what_was_not_seen_may_grow(void **state)
 {
 	const double quantum = 512 << 10, expected = 2.5;
@@ -122,7 +121,7 @@ static void what_is_in_balance_does_not_grow(void **state)
 	}
 }
 
-/* A population that is seen from its first block on: it fills up. */
+/* A population that is seen from its first block on. It grows until it is full. */
 static void what_fills_up_does_not_grow_for_ever(void **state)
 {
 	int grows = 0;
@@ -145,8 +144,8 @@ static void what_fills_up_does_not_grow_for_ever(void **state)
 	assert_true(grows < 0.04 * RUNS);
 }
 
-/* Live blocks by age, as windows show them: the older, the fewer are left. First a cache that
- * replaces its blocks within the run, then the same cache with a leak beside it. */
+/* Live blocks by age, as windows show them: of older blocks fewer are left. First a cache that
+ * replaces its blocks within the run, then the same cache and a leak. */
 static void what_goes_on_dying_does_not_grow(void **state)
 {
 	static const double lives[] = {2, 5}; /* segments */
@@ -187,7 +186,7 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth__is_significant(&growth));
 	growth = growth__estimate(burst, N, 0, false);
 	assert_true(growth.bytes_per_s == 0 && !growth__is_significant(&growth));
-	/* growth in one segment only is no trend */
+	/* growth in only one segment is no trend */
 	burst[0].bytes = 1e6;
 	growth = growth__estimate(burst, N, 0, false);
 	assert_false(growth__is_significant(&growth));
@@ -198,8 +197,8 @@ static void exact_growth_is_exact(void **state)
 	assert_true(growth.bytes_per_s == 0 && isnan(growth.high));
 }
 
-/* If the growth of each of two stacks may be 0, their sum may be 0, too. Two stacks that are in
- * doubt only by chance may surely grow together. */
+/* If the growth of each of two stacks may be 0, their sum may be 0, too. But if it may be 0 only by
+ * sampling error, the two stacks may surely grow together. */
 static void doubt_adds_up(void **state)
 {
 	struct growth sum = {}, sure = {4, 3, 5}, nothing = {4, 0, 4}, noisy = {4, -0.5, 8.5};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles that are small one by one and large together. A hostile file can be made so. test_diff.c
- * tests that equal stacks are found. */
+/* Profiles that are small, but take much work together, as hostile files may do. test_diff.c tests
+ * that equal stacks are found. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,7 +12,7 @@
 
 #include "drawn.h"
 
-/* Three stacks whose code lies in a file that both profiles know. */
+/* Three stacks whose code is in a file that both profiles have. */
 static struct profile *of_one_file(size_t inlined)
 {
 	struct profile *profile = new_profile(1);

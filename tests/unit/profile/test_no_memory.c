@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Profiles are built, and other things are made of them, while each allocation fails in turn. */
+/* Profiles are built, filtered, compared and so on, while each allocation fails in turn. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -26,8 +26,8 @@ static int add_site(struct profile *p, uint64_t first)
 	return rc;
 }
 
-/* Builds a profile as a session does, with names. Gives a whole profile, or returns an error and
- * gives none. */
+/* Builds a profile as a session does, with names. Returns an error, or sets *ret to a whole
+ * profile. */
 static int build(uint64_t more, struct profile **ret)
 {
 	struct profile *p = profile__new();

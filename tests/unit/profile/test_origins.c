@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Known blocks and shapes that are made up: whom do other blocks look like? */
+/* Made-up known blocks and shapes. Which function's blocks do other blocks look like? */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void start(void)
 	assert_non_null(known);
 }
 
-/* A shape that has a rough shape of its own, and blocks of 50 bytes in use that have it. */
+/* Adds a shape with a rough shape of its own. This number of blocks of 50 bytes have the shape. */
 static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
 {
 	size_t n = census.n_shapes++;
@@ -46,7 +46,7 @@ static uint32_t add_shape(enum shape_class shape_class, uint64_t blocks)
 	return (uint32_t)n;
 }
 
-/* The stack malloc < name < main, with n known blocks of this shape. */
+/* Adds the stack malloc < name < main, with n known blocks of this shape. */
 static void add_known(const char *name, uint32_t shape, size_t n)
 {
 	size_t site = add_stack(profile, name, 0, 50, 1);
@@ -61,7 +61,7 @@ static void add_known(const char *name, uint32_t shape, size_t n)
 	}
 }
 
-/* The stack malloc < inner < outer. */
+/* The same for the stack malloc < inner < outer. */
 static void add_called(const char *inner, const char *outer, uint32_t shape, size_t n)
 {
 	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0x620001};
@@ -115,7 +115,7 @@ static void test_shapes_of_one_function(void **state)
 	start();
 	session = add_shape(SHAPE_PARTICULAR, 1000);
 	other = add_shape(SHAPE_PARTICULAR, 300);
-	add_shape(SHAPE_PARTICULAR, 11); /* of no known block */
+	add_shape(SHAPE_PARTICULAR, 11); /* no known block has this shape */
 	add_known("session_new", session, 30);
 	add_known("page_new", other, 8); /* nine would be enough */
 	find();
@@ -133,8 +133,8 @@ static void test_shapes_of_one_function(void **state)
 	end();
 }
 
-/* Two functions whose blocks look the same: nothing can be said. One in twenty may differ, because
- * tracing may have missed that a block was freed and its place was given to another. */
+/* If blocks of two functions look the same, their shape has no owner. One known block in twenty may
+ * be another function's, because tracing may have missed that a block was freed and used again. */
 static void test_shapes_of_two_functions(void **state)
 {
 	uint32_t both, mostly;
@@ -145,10 +145,11 @@ static void test_shapes_of_two_functions(void **state)
 	mostly = add_shape(SHAPE_PARTICULAR, 500);
 	add_known("this_new", both, 40);
 	add_known("that_new", both, 40);
-	/* left out, much_new() would be taken for rare_new(): that is no evidence */
+	/* Without much_new()'s known blocks, its shape would seem to be rare_new()'s. This does not
+	 * count as a shape that misleads. */
 	add_known("much_new", mostly, 990);
 	add_known("rare_new", mostly, 10);
-	for (int i = 0; i < 20; i++) { /* so that the class is not given up */
+	for (int i = 0; i < 20; i++) { /* so that the class of shapes stays in use */
 		char name[] = "a_new";
 
 		name[0] = (char)('a' + i);
@@ -163,7 +164,7 @@ static void test_shapes_of_two_functions(void **state)
 	end();
 }
 
-/* The blocks of a rough shape are of one function, those of each shape are too few to tell. */
+/* All blocks of a rough shape are one function's. Each shape has too few blocks to show this. */
 static void test_rough_shapes(void **state)
 {
 	(void)state;
@@ -180,7 +181,7 @@ static void test_rough_shapes(void **state)
 	end();
 }
 
-/* A shape whose few known blocks are of two functions: its rough shape cannot decide. */
+/* If the few known blocks of a shape are of two functions, its rough shape cannot decide. */
 static void test_rough_shape_of_a_mixed_one(void **state)
 {
 	(void)state;
@@ -197,8 +198,8 @@ static void test_rough_shape_of_a_mixed_one(void **state)
 	end();
 }
 
-/* Of plain blocks, one function in three makes some that look like another one's. So a function
- * that was not seen may do so, too. */
+/* Of the functions that make plain blocks, one in three makes blocks that look like another
+ * function's. So a function that was not seen may do so, too. */
 static void test_classes_that_mislead(void **state)
 {
 	char name[] = "a_new";
@@ -210,7 +211,7 @@ static void test_classes_that_mislead(void **state)
 		if (i % 3 != 1)
 			shape = add_shape(SHAPE_PLAIN, 100);
 		name[0] = (char)('a' + i);
-		/* the second one's blocks would be taken for the first one's */
+		/* the second function's blocks look like the first function's */
 		add_known(name, shape, i % 3 == 1 ? 10 : 100);
 	}
 	add_known("object_new", add_shape(SHAPE_PARTICULAR, 77), 20);
@@ -222,7 +223,8 @@ static void test_classes_that_mislead(void **state)
 	end();
 }
 
-/* Strings, which have one type object, are made by all and told of nobody. Sets have another. */
+/* Strings have one type object and are made by several functions, so they have no owner. Sets have
+ * another type object, and one owner. */
 static void test_families(void **state)
 {
 	uint32_t string, shapes[3];
@@ -237,7 +239,7 @@ static void test_families(void **state)
 	}
 	add_known("join", string, 30);
 	add_known("concat", string, 30);
-	add_known("join", shapes[0], 30);    /* a size that only join() has made */
+	add_known("join", shapes[0], 30);    /* of a size that only join() makes */
 	add_known("set_new", shapes[1], 31); /* a sum of 31 times 1/31 is not quite 1 */
 	find();
 	assert_int_equal(origins.n_rows, 1);
@@ -246,7 +248,8 @@ static void test_families(void **state)
 	end();
 }
 
-/* A family of objects is closed; their rough shapes lack the mark and are of another family. */
+/* No owner is named for a family of objects. So none is named through their rough shapes, either,
+ * which lack the mark and are of another family. */
 static void test_rough_shape_of_a_closed_family(void **state)
 {
 	uint32_t shapes[2];
@@ -269,7 +272,7 @@ static void test_rough_shape_of_a_closed_family(void **state)
 	end();
 }
 
-/* Text that no block points to says nothing, whoever is known to have made some. */
+/* Text to which no block points has no owner, even if some known blocks are such text. */
 static void test_plain_blocks_alone(void **state)
 {
 	(void)state;
@@ -286,8 +289,8 @@ static void test_plain_blocks_alone(void **state)
 	end();
 }
 
-/* What the only known function of a family makes may be what others make, too, if it has no mark.
- */
+/* If only one function of a family is known, and its blocks have no mark, other functions may make
+ * such blocks, too. */
 static void test_family_of_one(void **state)
 {
 	(void)state;
@@ -301,7 +304,7 @@ static void test_family_of_one(void **state)
 	end();
 }
 
-/* Whoever calls the allocator is named, not the allocator; and no longer a stack than is known. */
+/* A row begins with the allocator's caller, and has only the frames that all known stacks share. */
 static void test_common_beginning(void **state)
 {
 	uint64_t addrs[] = {0x7f0000001001, 0x600001, 0x610001, 0};
@@ -340,7 +343,7 @@ static void test_common_beginning(void **state)
 	end();
 }
 
-/* The rows as stacks, and what is unknown. */
+/* The rows as stacks, and the unknown blocks. */
 static void test_stacks(void **state)
 {
 	struct heap_report report = {.origins = &origins, .pid = 7, .comm = "db"};
@@ -374,7 +377,7 @@ static void test_stacks(void **state)
 	end();
 }
 
-/* All blocks come by one wrapper of malloc, which is nobody's mark. */
+/* All blocks come from one wrapper of malloc, so the wrapper does not identify a function. */
 static void test_wrapper(void **state)
 {
 	uint32_t shapes[2];
@@ -393,7 +396,7 @@ static void test_wrapper(void **state)
 	end();
 }
 
-/* Most stacks come by one function, but it makes blocks of one shape only: no wrapper. */
+/* Most stacks go through one function. It is no wrapper, because it makes blocks of one shape. */
 static void test_function_with_many_callers(void **state)
 {
 	uint32_t session, shapes[2];
@@ -432,7 +435,7 @@ static void test_known_blocks(void **state)
 	memcpy(p->sites[1].blocks, other, sizeof(other));
 	p->sites[0].n_blocks = p->sites[1].n_blocks = 2;
 	assert_int_equal(origins__known(p, &known, &n), 0);
-	/* of two stacks at one address, nobody knows which is right */
+	/* if one address has two stacks, neither is used */
 	assert_int_equal(n, 2);
 	assert_int_equal(known[0].addr, 200);
 	assert_int_equal(known[0].site, 1);
@@ -442,7 +445,7 @@ static void test_known_blocks(void **state)
 	profile__free(p);
 }
 
-/* Nothing is known, or too little. */
+/* There are no known blocks, or too few. */
 static void test_too_few(void **state)
 {
 	uint32_t shapes[2];
@@ -456,7 +459,7 @@ static void test_too_few(void **state)
 	add_known("even", shapes[1], 1);
 	find();
 	assert_int_equal(origins.n_rows, 0);
-	assert_false(origins.misleading); /* nothing was told, so nothing was wrong */
+	assert_false(origins.misleading); /* no owner was named, so none was wrong */
 	assert_int_equal(origins.told.blocks, 0);
 	assert_int_equal(origins.unknown.blocks, 200);
 	origins__clear(&origins);

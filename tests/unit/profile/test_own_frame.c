@@ -66,7 +66,7 @@ static void functions_of_runtimes_are_known(void **state)
 		"app::Cache<std::string, std::vector<int> >::insert",
 		"operator<< <app::Session>",
 		"app::f(std::string)",
-		/* what it returns is not where it is */
+		/* the type that it returns does not show where it is defined */
 		"app::Cache<int>::operator std::vector<int, std::allocator<int> >",
 		"app::Cache<std::string>::operator std::string",
 		"app::Row::operator unsigned long",
@@ -192,7 +192,7 @@ static void interpreters_and_their_libraries_are_known(void **state)
 		const char *name;
 		enum frame_owner owner;
 	} scripts[] = {
-		/* as Node.js 20 names its code */
+		/* names of Node.js 20 */
 		{"JS:*work /srv/app/a.js:3:14", FRAME_OWN},
 		{"JS:* /srv/app/a.js:4:30", FRAME_OWN},
 		{"Eval:~ /srv/app/a.js:1:1", FRAME_OWN},
@@ -231,8 +231,8 @@ static void interpreters_and_their_libraries_are_known(void **state)
 			fail_msg("%s is not of owner %d", scripts[i].name, scripts[i].owner);
 }
 
-/* The interpreter's file is the program, so the file is no library. Even so, its functions are not
- * the user's. */
+/* If the interpreter is the program, its file is no library. Its functions are still not the
+ * user's. */
 static void frames_of_scripts_go_by_their_source(void **state)
 {
 	struct profile *profile = profile__new();
@@ -306,7 +306,7 @@ static void frames_go_by_file_and_name(void **state)
 		FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &in_program, "xmalloc", NULL),
 			 FRAME_OF_ALLOCATOR);
-	/* in a file without mappings, at best the names tell the modules */
+	/* in a file without mappings, only names may show the modules */
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "libc.so.6+0x1234", NULL),
 			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "server+0x1234", NULL), FRAME_OWN);
@@ -316,7 +316,7 @@ static void frames_go_by_file_and_name(void **state)
 			 FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &nowhere, "", NULL), FRAME_OF_RUNTIME);
 	assert_int_equal(profile__frame_owner(profile, &note, "worker-#", NULL), FRAME_OF_RUNTIME);
-	/* the program itself is no library, whatever its name */
+	/* the program itself is no library, even if its name is a library's */
 	profile->exe = strdup("/lib/libc.so.6");
 	assert_int_equal(profile__frame_owner(profile, &in_libc, "fopen", NULL), FRAME_OWN);
 	profile__free(profile);

@@ -130,7 +130,7 @@ static void building_goes_on_after_a_sort(void **state)
 	size_t site, thread;
 
 	(void)state;
-	for (uint32_t i = 0; i < 5; i++) /* no power of two: the arrays have room left */
+	for (uint32_t i = 0; i < 5; i++) /* not a power of two, so arrays have room left */
 		add_thread(profile, 100 - i, "t");
 	site = add_site(profile, first, 2);
 	assert_int_equal(profile__add_live(profile, site, 0, 7), 0);
@@ -178,7 +178,7 @@ static void hostile_input_is_refused_or_tamed(void **state)
 	assert_int_equal(profile->sites[0].n_locations, 0);
 	profile__free(profile);
 
-	profile = new_exact(); /* nothing at all */
+	profile = new_exact(); /* an empty profile */
 	assert_int_equal(profile__sort(profile), 0);
 	assert_int_equal(profile__cut_implausible(profile, false, NULL), 0);
 	profile__free(profile);
@@ -243,7 +243,7 @@ static void what_cannot_be_code_is_cut(void **state)
 
 	assert_int_equal(cut, 3); /* garbage, other_garbage, jit_caller */
 	assert_int_equal(profile->n_sites, 3);
-	/* jit_caller keeps its unmapped immediate caller */
+	/* jit_caller keeps its immediate caller, which is not mapped */
 	assert_int_equal(profile->sites[0].n_locations, 2);
 	assert_int_equal(addr_of(profile, 0, 1), 0x9100);
 	/* garbage + other_garbage + clean */
@@ -298,7 +298,7 @@ static void a_large_profile_takes_seconds(void **state)
 	assert_int_equal(profile->sites[0].n_threads, 200);
 	assert_int_equal(profile->sites[0].live.samples, 1000000);
 	profile__free(profile);
-	/* a second or so; ten times that under sanitizers on a slow machine */
+	/* takes about a second, or ten seconds under sanitizers on a slow machine */
 	assert_true((double)(clock() - start) / CLOCKS_PER_SEC < 15);
 }
 
@@ -385,7 +385,7 @@ static void allocator_frames_are_known(void **state)
 	assert_string_equal(unresolved_reason__name((enum unresolved_reason)99), "unknown");
 }
 
-/* Everything that is added counts with its text. */
+/* The count of bytes includes all that is added, with its text. */
 static void its_memory_is_known(void **state)
 {
 	struct profile_mapping mapping = {.path = (char *)"/lib/libc.so.6",
@@ -445,8 +445,8 @@ static uint64_t made_to_collide(uint64_t n)
 	return key ^ key >> 33;
 }
 
-/* Files choose the addresses, and so do processes, through their stacks. Whatever addresses they
- * choose, no lookup may pass through many others. */
+/* Files choose the addresses, and so do processes, through their stacks. But they cannot choose
+ * them so that a lookup passes through many others. */
 static void addresses_cannot_be_made_to_collide(void **state)
 {
 	struct profile *profile = calloc(1, sizeof(*profile));
@@ -465,14 +465,14 @@ static void addresses_cannot_be_made_to_collide(void **state)
 		run = table->slots[i] ? run + 1 : 0;
 		longest = run > longest ? run : longest;
 	}
-	assert_true(longest < 500); /* chance fills some 30 in a row if half are full */
+	assert_true(longest < 500); /* by chance some 30 slots in a row are full */
 	profile__free(profile);
 }
 
-/* Three small blocks of closely sampled windows, in a run that was mostly traced with one sample
- * per 512 KiB. One such sample would stand for 512 KiB, and it may be chance that none came. So the
- * interval ends at -log(0.025) = 3.69 such samples: where 3.69 are expected, it happens in one of
- * 40 cases that none comes. */
+/* A profile has three small blocks from finely sampled windows. But most of the run had only one
+ * sample per 512 KiB. Such a sample would stand for 512 KiB, and it may be chance that there is
+ * none. So the interval ends at -log(0.025) = 3.69 such samples: if 3.69 are expected, there is
+ * none in one of 40 cases. */
 static void a_coarse_stretch_may_hide_a_sample(void **state)
 {
 	struct profile *p = profile__new();
@@ -510,7 +510,7 @@ static void a_coarse_stretch_may_hide_a_sample(void **state)
 	profile__free(p);
 }
 
-/* One stack is known well, another hardly: together they hold no less than the first. */
+/* One stack has a small error, another a large one. Together they hold no less than the first. */
 static void live_is_no_less_than_any_stack(void **state)
 {
 	const struct estimate known = {.bytes = 41e6, .variance = 1.5e6 * 1.5e6, .samples = 9};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The map of regions, checked against a reference with an entry per page. */
+/* Compares the map of regions with a reference that has an entry for each page. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -26,8 +26,8 @@ static uint64_t random_below(uint64_t n)
 	return (random_state * 0x2545f4914f6cdd1dULL >> 33) % n;
 }
 
-/* Every page has the owner that the reference knows (0: none). Regions are in order, not empty, and
- * do not overlap. */
+/* Checks that every page has its owner in the reference (0: none), and that regions are in order,
+ * not empty, and do not overlap. */
 static void check(const struct regions *r, const uint32_t *owner)
 {
 	size_t covered = 0, wanted = 0;
@@ -74,7 +74,7 @@ static void one_sequence(uint64_t seed)
 
 			assert_int_equal(regions__remove(&r, from * PAGE, (from + n) * PAGE, &cut),
 					 0);
-			/* the pages that were cut out are those that the reference has there */
+			/* the pages that were cut out have their owners in the reference */
 			for (size_t i = 0; i < cut.n; i++) {
 				for (; at < cut.at[i].start / PAGE; at++)
 					assert_int_equal(owner[at], 0);
@@ -114,7 +114,7 @@ static void edges(void **state)
 	assert_int_equal(regions__remove(&r, 10, 10, &cut), 0);
 	assert_int_equal(regions__remove(&r, 20, 10, &cut), 0);
 	assert_int_equal(r.n, 1);
-	/* a hole in the middle; the parts keep what is known of them */
+	/* a hole in the middle; the two parts keep their data */
 	assert_int_equal(regions__remove(&r, 10, 20, &cut), 0);
 	assert_int_equal(r.n, 2);
 	assert_int_equal(r.at[0].end, 10);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Made-up replicas, of which it is known which one is abnormal. */
+/* Made-up replicas. The test knows which one is abnormal. */
 #include <errno.h>
 #include <math.h>
 #include <setjmp.h>
@@ -33,8 +33,8 @@ static const char *function_of(const struct replicas *replicas, const struct rep
 	return profile_location__function(profile__location(stack->profile, stack->site, 1));
 }
 
-/* A server with `load` times the load of the others: each of its stacks holds about so many times
- * as much. */
+/* A server with `load` times the load of the others: each of its stacks holds about `load` times as
+ * much. */
 static struct profile *server(int pid, double load, double leak)
 {
 	struct profile *profile = new_profile(R);
@@ -105,7 +105,7 @@ static void the_odd_one_is_named(void **state)
 	}
 }
 
-/* By hand: 10, 14 and 36 blocks of 1000 bytes, exactly. */
+/* The replicas have exactly 10, 14 and 36 blocks of 1000 bytes. */
 static void figures_are_the_medians(void **state)
 {
 	static const int n_blocks[] = {10, 14, 36};
@@ -129,8 +129,8 @@ static void figures_are_the_medians(void **state)
 	assert_true(replicas->ranks[0].index == 2 && replicas->ranks[0].n_abnormal == 1);
 	assert_true(replicas->ranks[0].excess == 50000 && replicas->ranks[0].total == 86000);
 	assert_true(replicas->ranks[0].median == 12000);
-	/* That one replica has 36 of 60 blocks is more than sampling explains. But the others
-	 * differ as well (10 and 14), and two replicas tell little of how much replicas differ. */
+	/* One replica has 36 of 60 blocks, more than sampling explains. But the others differ, too
+	 * (10 and 14), and two replicas hardly show how much replicas differ. */
 	assert_string_equal(function_of(replicas, &replicas->list[1]), "same");
 	assert_true(replicas->list[1].median == 12000 && replicas->list[1].p > 0.001);
 	replicas__free(replicas);
@@ -140,7 +140,7 @@ static void figures_are_the_medians(void **state)
 	assert_true(!replicas->per_second && replicas->warnings == 1u << DIFF_WARN_OTHER_LENGTH);
 	replicas__free(replicas);
 	p[1]->duration_s = 0;
-	p[0]->interval_bytes = 0; /* nothing is known of errors */
+	p[0]->interval_bytes = 0; /* errors are not known */
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->n_abnormal == 0 && replicas->ranks[0].index == 2);
 	assert_true(replicas->warnings ==
@@ -148,12 +148,12 @@ static void figures_are_the_medians(void **state)
 	replicas__free(replicas);
 	p[0]->interval_bytes = 1;
 	p[0]->duration_s = p[1]->duration_s = 10;
-	/* twice as long a run may hold twice as much */
+	/* a run that is twice as long may hold twice as much */
 	p[2]->duration_s = 20;
 	replicas = replicas_of(p, 3);
 	assert_true(replicas->per_second && replicas->ranks[0].total == 4300);
 	/* But memory that was allocated once, at the start, does not double with the length of a
-	 * run. Divided by that length it is too small, so there is a warning. */
+	 * run. Divided by this length it is too small, so there is a warning. */
 	assert_true(replicas->warnings == 1u << DIFF_WARN_DIVIDED && !replicas->n_abnormal);
 	replicas__free(replicas);
 	free_all(p, 3);
@@ -241,7 +241,7 @@ static struct replicas *by_live(struct profile *const *p, size_t n)
 	return replicas;
 }
 
-/* Makes replicas with one stack. It holds 10 MB, give or take some per cent, and 40 MB in the
+/* Makes replicas with one stack. It holds 10 MB, plus or minus some per cent, but 40 MB in the
  * second replica. The standard error is `error` in each replica. */
 static void add_windows(struct profile **p, int n, double error)
 {
@@ -320,7 +320,7 @@ static void what_says_nothing_is_refused(void **state)
 		end_profile(p[i]);
 	}
 	assert_refused(p, 2, "three or more");
-	replicas__free(replicas_of(p, 3)); /* nothing at all is no failure */
+	replicas__free(replicas_of(p, 3)); /* empty profiles are no failure */
 	p[1]->what = PROFILE_REGIONS;
 	assert_refused(p, 3, "profile 2 of regions");
 	p[1]->what = PROFILE_HEAP;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The rows add up, whatever they are made of. */
+/* The rows of the resident set add up, for all kinds of memory. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -87,10 +87,10 @@ static void a_bit_of_everything(void **state)
 	add(&pieces, RESIDENT_FILE, 4 << 20, 20 * KIB, 0, "/lib/a");
 	add(&pieces, RESIDENT_STACK, 5 << 20, 16 * KIB, 0, NULL);
 	add(&pieces, RESIDENT_EARLIER, 6 << 20, 100 * KIB, 4 * KIB, NULL);
-	add(&pieces, RESIDENT_EARLIER, 8 << 20, 50 * KIB, 0, NULL); /* a block lies in it */
-	/* the block lies behind the end of this piece */
+	add(&pieces, RESIDENT_EARLIER, 8 << 20, 50 * KIB, 0, NULL); /* has a block in it */
+	/* the block is behind the end of this piece */
 	add(&pieces, RESIDENT_EARLIER, 10 << 20, 7 * KIB, 0, NULL);
-	/* shared memory is not the heap's, whatever lies in it */
+	/* shared memory is not the heap's, even if blocks are in it */
 	add(&pieces, RESIDENT_SHARED, 12 << 20, 9 * KIB, 0, "/memfd:x");
 	assert_int_equal(
 		resident__make(&pieces, heap, NULL,
@@ -111,7 +111,7 @@ static void a_bit_of_everything(void **state)
 	assert_false(r->followed || r->from_start || r->heap_windowed);
 	assert_true(r->heap_split);
 	resident__free(r);
-	/* without a heap profile the heap is one row, measured */
+	/* without a heap profile the heap is one row, and exact */
 	assert_int_equal(resident__make(&pieces, NULL, NULL, NULL, 0, true, &r), 0);
 	check_sums(r, 1218 * KIB);
 	assert_int_equal(row_of(r, RESIDENT_HEAP, "")->bytes, 1000 * KIB);
@@ -122,8 +122,8 @@ static void a_bit_of_everything(void **state)
 	profile__free(heap);
 }
 
-/* The estimate of live bytes may exceed the heap. Then what is left of the heap is negative. It has
- * an interval, as the estimate has. The rows still add up. */
+/* The estimate of live bytes may exceed the heap. Then the rest of the heap is negative. It has an
+ * interval, as the estimate has. The rows still add up. */
 static void what_is_left_can_be_negative(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 1};
@@ -143,7 +143,7 @@ static void what_is_left_can_be_negative(void **state)
 	assert_true(row_of(r, RESIDENT_HEAP, "")->interval.high == 12 * (double)KIB - live.low);
 	assert_true(fabs((double)row_of(r, RESIDENT_HEAP_LIVE, "")->bytes - all.bytes) <= 0.5);
 	resident__free(r);
-	/* samples were dropped: there may be any number of live blocks more */
+	/* samples were dropped, so there may be any number of further live blocks */
 	heap->dropped = 1;
 	assert_int_equal(resident__make(&pieces, heap, NULL, NULL, 0, false, &r), 0);
 	assert_true(isnan(row_of(r, RESIDENT_HEAP_LIVE, "")->interval.high));
@@ -192,8 +192,8 @@ static size_t add_site(struct profile *p, const char *const *names, size_t n, ui
 	add_site(p, (const char *const[]){__VA_ARGS__},                                            \
 		 sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), rss, own)
 
-/* A mapping belongs to the stack that asked for it. What an allocator mapped belongs to the heap. A
- * stack that is not known owns nothing. */
+/* A mapping belongs to the stack that asked for it. Mappings of an allocator belong to the heap. An
+ * unknown stack owns nothing. */
 static void mappings_by_owner(void **state)
 {
 	struct resident_pieces pieces = {};
@@ -224,7 +224,7 @@ static void mappings_by_owner(void **state)
 	resident_pieces__free(&pieces);
 }
 
-/* There are more mappings and more names than are kept. All of them are still counted. */
+/* There are more mappings and more names than are stored. All of them are still counted. */
 static void too_many(void **state)
 {
 	struct resident_pieces pieces = {};

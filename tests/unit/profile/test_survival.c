@@ -21,8 +21,8 @@ static double middle_of(int class)
 	return (survival__class_end(class) + (class ? survival__class_end(class - 1) : 0)) / 2;
 }
 
-/* Adds the frees of blocks that die at a constant rate. When a block dies, another such block takes
- * its address at once. So frees come at random times at each address. */
+/* Adds the frees of blocks that die at a constant rate. When a block dies, another such block gets
+ * its address at once. So frees are at random times at each address. */
 static void add_frees(struct survival_ages *ages, double rate)
 {
 	for (int k = 0; survival__class_end(k) <= RUN_S; k++) {
@@ -53,7 +53,7 @@ static void solve(const struct survival_ages *ages, size_t n, int without,
 	survival__solve(ages, n, without, terms, s);
 }
 
-static double lowest[SURVIVAL_CLASSES]; /* of the ages that were solved last, all groups */
+static double lowest[SURVIVAL_CLASSES]; /* lower bounds by the last solve_both() */
 
 /* Solves, and finds the lower bound. */
 static void solve_both(const struct survival_ages *ages, struct survival_terms *terms,
@@ -145,13 +145,13 @@ static void contents_are_believed_where_they_differ(void **state)
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.25}, &s);
 	assert_int_equal(s.by, SURVIVAL_CONTENTS);
 	assert_exponential(&s, RATE, 0.015);
-	/* now most contents are alike by chance, so frees decide */
+	/* now most contents are equal by chance, so frees decide */
 	solve(&ages, 1, ALL, &(struct survival_terms){.slowed = 1, .sample = 1, .alike = 0.75}, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
 }
 
-/* Each part of the model can be left out, and then says nothing (profile/parts.h). */
+/* Each part of the model can be left out, and then has no effect (profile/parts.h). */
 static void parts_can_be_left_out(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 1, .alike = 0, .left = 1};
@@ -165,15 +165,15 @@ static void parts_can_be_left_out(void **state)
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 	assert_exponential(&s, RATE, 0.015);
-	/* Blocks that end at random times do so at the same rate, whichever block has the address.
-	 * So it makes no difference whether a later free is taken for a successor's. */
+	/* Blocks that end at random times do so at the same rate, also later ones at the same
+	 * address. So it makes no difference which block a later free belongs to. */
 	terms.without |= 1U << PART_RENEWAL;
 	solve(&ages, 1, ALL, &terms, &s);
 	assert_exponential(&s, RATE, 0.015);
 }
 
-/* At some ages contents look unchanged although blocks were freed. They say nothing there, but
- * contents at other ages do. */
+/* At some ages contents look unchanged although blocks were freed. Contents are not used at these
+ * ages, but at other ages. */
 static void contents_that_miss_ends_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
@@ -198,8 +198,8 @@ static void contents_that_miss_ends_are_no_evidence(void **state)
 	assert_int_equal(s.by, SURVIVAL_ENDS);
 }
 
-/* At young ages hardly anything was watched, and a free was seen each time. That is chance. How
- * often frees come must be taken from all other ages. */
+/* At young ages few addresses were watched, and by chance a free was seen at each. So the rate of
+ * frees must come from all other ages. */
 static void few_frees_are_as_those_of_all_ages(void **state)
 {
 	struct survival_ages ages = {};
@@ -218,9 +218,9 @@ static void few_frees_are_as_those_of_all_ages(void **state)
 	assert_exponential(&s, RATE, 0.05);
 }
 
-/* Buffers live 25 ms. Later windows watch hardly any address at ages near 25 ms. At old ages they
- * watch addresses that nobody uses again, and see few frees. These few frees must not count for the
- * young ages. */
+/* Buffers live for 25 ms. Later windows watch hardly any address at ages near 25 ms. At old ages
+ * they watch addresses that nobody uses again, and see few frees. These few frees must not count
+ * for young ages. */
 static void dead_addresses_say_nothing_of_the_young(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 1e6, .alike = 1};
@@ -245,7 +245,7 @@ static void dead_addresses_say_nothing_of_the_young(void **state)
 	assert_true(survival__at(&s, 0.5) < 0.05);
 }
 
-/* All contents change, and hardly anything is freed: the blocks are written to while they live. */
+/* All contents change, and few blocks are freed, because blocks are written to while they live. */
 static void contents_that_change_in_use_are_no_evidence(void **state)
 {
 	struct survival_ages ages = {};
@@ -260,11 +260,10 @@ static void contents_that_change_in_use_are_no_evidence(void **state)
 	assert_exponential(&s, RATE / 1000, 0.015);
 }
 
-/* All contents have changed after a second. Twenty sampled blocks were watched for so many seconds
- * in all, and so many frees were seen. Blocks that live 0.1 s would not be freed where anybody
- * looks, and blocks that stay would not be either. When addresses were freed about as often as
- * contents say, contents are believed. When windows watched for a thousand times as long without a
- * free, the blocks stay. */
+/* All contents have changed after a second. Twenty sampled blocks were watched for cases[].seconds
+ * in all, and cases[].frees frees were seen. No frees would be seen of blocks that live for 0.1 s,
+ * nor of blocks that stay. If addresses were freed about as often as contents changed, contents
+ * decide. If windows watched a thousand times as long without a free, the blocks stay. */
 static void few_frees_leave_a_doubt(void **state)
 {
 	static const struct {
@@ -310,8 +309,8 @@ static void few_frees_leave_a_doubt(void **state)
 	}
 }
 
-/* All blocks are there after 10 ms and gone after a second, and nobody looked meanwhile. They may
- * have lived for either time. */
+/* All blocks live at 10 ms, none lives at one second, and no window saw ages between these. Blocks
+ * may have lived for either time. */
 static void ages_that_nobody_looks_at_are_an_error(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 1, .alike = 0};
@@ -331,7 +330,7 @@ static void ages_that_nobody_looks_at_are_an_error(void **state)
 	assert_true(survival__at(&s, 0.01) > 0.99 && survival__at(&s, 1) < 0.5);
 	assert_true(survival__area(&s, RUN_S) - s.area_error < 0.3);
 	assert_true(survival__area(&s, RUN_S) + s.area_error > 0.6);
-	for (int k = young; k < old; k++) { /* now somebody looked, and half were there */
+	for (int k = young; k < old; k++) { /* now windows see these ages, and half of the blocks */
 		ages.looked[k] = 1e6f;
 		ages.same[k] = 5e5f;
 		ages.looked_at[k] = (float)(1e6 * middle_of(k));
@@ -394,10 +393,9 @@ static void contents_that_are_set_aside_are_a_lower_bound(void **state)
 	}
 }
 
-/* Windows are short, as they are where a trap is expensive: all of them together watched an address
- * for one second. No free was seen. That says nothing about lives longer than one second. When
- * windows watched a thousand times as long without a free, they tell how long lives are at
- * least. */
+/* Windows are short, because a trap is expensive: all of them together watched an address for one
+ * second, and saw no free. Nothing follows for lives longer than one second. If windows watched a
+ * thousand times as long without a free, a least length of lives follows. */
 static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};
@@ -426,7 +424,7 @@ static void without_a_free_lives_are_no_longer_than_was_watched(void **state)
 	assert_true(half > last);
 }
 
-/* A few frees at old ages are all that was seen; young ages were watched for too short a time. */
+/* Only a few frees at old ages were seen. Young ages were watched for too short a time. */
 static void few_ends_of_the_young_may_be_chance(void **state)
 {
 	struct survival_terms terms = {.slowed = 1, .sample = 128, .alike = 1};

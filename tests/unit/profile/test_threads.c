@@ -39,7 +39,7 @@ static struct profile *example(void)
 	add_transfer(p, 10, 12, 100);
 	add_transfer(p, 11, 0, 50);
 	add_transfer(p, 11, 99, 40); /* freed by an unknown thread */
-	add_transfer(p, 98, 12, 7);  /* allocated by an unknown one */
+	add_transfer(p, 98, 12, 7);  /* allocated by an unknown thread */
 	assert_int_equal(profile__add_site(p, (const uint64_t[]){0x1000}, 1, false, &site), 0);
 	assert_int_equal(profile__add_thread(p, 10, NULL, &thread), 0);
 	assert_int_equal(profile__add_live(p, site, thread, 400), 0);
@@ -80,7 +80,7 @@ static void threads_of_a_pool_are_one(void **state)
 	profile__free(p);
 }
 
-/* More pools than are shown in pairs. The rest become one pool, and nothing is lost. */
+/* There are more pools than are shown in pairs. The rest become one pool, and no bytes are lost. */
 static void many_pools(void **state)
 {
 	struct profile *p = profile__new();

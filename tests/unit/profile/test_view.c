@@ -15,7 +15,7 @@
 #define MALLOC 0x701001
 
 /* Three stacks: f of the program, called by main, in which two threads of a pool and one other
- * thread allocate; g of a library; and one of which no frame is known. */
+ * thread allocate; g of a library; and one without a known frame. */
 static struct profile *program(void)
 {
 	static const uint64_t stacks[2][3] = {{MALLOC, 0x401001, 0x402001},
@@ -75,7 +75,7 @@ static struct profile *program(void)
 	return p;
 }
 
-/* "root;caller;leaf BYTES" of each, in the view's order. */
+/* "root;caller;leaf BYTES" of each stack, in the view's order. */
 static char *text_of(const struct profile *profile)
 {
 	char *text;
@@ -156,7 +156,7 @@ static void roots_tell_whose_it_is(void **state)
 	profile__free(p);
 }
 
-/* The threads of a stack hold less than the stack has, as in files that do not tell threads. */
+/* The threads of a stack hold less than the stack, as in files without threads. */
 static void what_is_nobodys_is_told(void **state)
 {
 	struct profile *p = program();
@@ -171,7 +171,7 @@ static void what_is_nobodys_is_told(void **state)
 	profile__free(p);
 }
 
-/* A number in a thread's name becomes #, unless letters stand on both sides of it. */
+/* A number in a thread's name becomes #, unless there are letters on both sides of it. */
 static void pools_are_folded(void **state)
 {
 	static const char *const names[][2] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Estimates from windows, checked against lives whose survival is known. The test works out the
- * mean of what windows show, and adds a little noise between windows. */
+/* Compares estimates from windows with lives whose survival is known. The test computes the mean of
+ * what windows show, and adds a little noise between windows. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -24,7 +24,7 @@ static void test_classes_of_age(void **state)
 		assert_int_equal(survival__age_class(survival__class_end(k)), k);
 }
 
-/* The trust is n / (n + 8). Here n is how many samples of one size would have this variance. */
+/* The trust is n / (n + 8), where n is the number of samples of one size with this variance. */
 static void test_trust(void **state)
 {
 	const struct windowed_born eight = {.samples = 8,
@@ -38,8 +38,8 @@ static void test_trust(void **state)
 	assert_near(windowed_born__trust(&nothing), 0, 1e-9);
 }
 
-/* Whatever is born stays: all of the run's births are live, and memory grows as fast as blocks are
- * born. */
+/* All blocks stay. So all blocks that are born in the run are live, and memory grows as fast as
+ * blocks are born. */
 static void leaks(double alike)
 {
 	const struct life forever = {0, 1};
@@ -70,8 +70,8 @@ static void test_leak_with_equal_contents(void **state)
 	leaks(1);
 }
 
-/* Caches in balance: live bytes are the bytes born per second times the mean life, and nothing is
- * said to grow. This must come out by contents as well as by frees alone. */
+/* In caches that are in balance, live bytes are the bytes born per second times the mean life, and
+ * nothing grows. This must follow from contents as well as from frees alone. */
 static void test_caches(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -86,7 +86,7 @@ static void test_caches(void **state)
 			begin(&s);
 			show(&s, &cache, equal);
 			r = estimate(&s);
-			/* frees alone tell less: an address is not always taken again at once */
+			/* frees alone are less exact: an address may not be used again at once */
 			assert_near(r.live_bytes, RATE * means[i],
 				    (equal ? 0.25 : 0.15) * RATE * means[i]);
 			assert_true(r.growth.low <= 0);
@@ -95,7 +95,7 @@ static void test_caches(void **state)
 		}
 }
 
-/* Bytes that have ended at that age or younger, in a cache that has run for RUN_S and in which one
+/* Bytes that have ended at this age or younger, in a cache that has run for RUN_S and in which one
  * byte is born per second. */
 static double ended_by(double mean, double age)
 {
@@ -103,8 +103,8 @@ static double ended_by(double mean, double age)
 	return (RUN_S - age) * -expm1(-age / mean) + age - mean * -expm1(-age / mean);
 }
 
-/* Checks at which ages blocks were freed, and how old the live ones are. The first must be right
- * within 5 % of all blocks, or 12 % by frees alone; the second, within twice that. */
+/* Checks the ages at which blocks were freed, and the ages of live blocks. The former must be right
+ * within 5 % of all blocks, or 12 % from frees alone; the latter, within twice as much. */
 static void test_ages(void **state)
 {
 	const double means[] = {0.02, 0.3, 2.5};
@@ -138,8 +138,8 @@ static void test_ages(void **state)
 		}
 }
 
-/* No window looks at ages near the half-life. So no more is known than that the half-life lies
- * between the ages that were seen. */
+/* No window sees ages near the half-life. So the half-life is only known to be between the ages
+ * that were seen. */
 static void test_half_life_where_nobody_looked(void **state)
 {
 	const struct life cache = {1, 0};
@@ -178,7 +178,7 @@ static void test_ages_of_an_idle_process(void **state)
 	assert_near(r.half_life.s, 2 * log(2) * 0.3, 0.1 * 2 * log(2) * 0.3);
 }
 
-/* No window shows what becomes of the blocks. */
+/* No window shows whether blocks stay or end. */
 static void test_ages_unknown(void **state)
 {
 	const struct life cache = {0.3, 0};
@@ -195,8 +195,8 @@ static void test_ages_unknown(void **state)
 	assert_true(r.half_life.s == 0);
 }
 
-/* Every block ends in the window of its birth. So nothing is missing if later windows show none of
- * them. */
+/* Every block ends in the window of its birth. So it does not matter that later windows show no
+ * blocks. */
 static void test_ages_of_what_never_outlives_its_window(void **state)
 {
 	const struct life brief = {20e-6, 0};
@@ -217,7 +217,7 @@ static void test_ages_of_what_never_outlives_its_window(void **state)
 	assert_near(r.half_life.s, log(2) * 20e-6, 0.3 * log(2) * 20e-6);
 }
 
-/* One in twenty of a stack's blocks is never freed. Contents show it. */
+/* One in twenty of a stack's blocks is never freed. Contents show this. */
 static void test_share_that_leaks(void **state)
 {
 	const struct life some = {0.1, 0.05};
@@ -235,8 +235,8 @@ static void test_share_that_leaks(void **state)
 	assert_near(r.stays, 0.05, 0.005);
 }
 
-/* Blocks seem to stay, but the process has no more of them than before: they take the place of
- * older ones. */
+/* Blocks seem to stay, but the process has no more blocks than before, because they replace older
+ * ones. */
 static void test_process_does_not_grow(void **state)
 {
 	const struct life forever = {0, 1};
@@ -262,14 +262,14 @@ static void test_slow_cache(void **state)
 
 	(void)state;
 	begin(&s);
-	s.net_blocks = RATE / SIZE; /* another stack's */
+	s.net_blocks = RATE / SIZE; /* of another stack */
 	show(&s, &slow, 0);
 	r = estimate(&s);
 	assert_near(r.live_bytes, RATE * 60 * -expm1(-RUN_S / 60), 0.05 * RATE * RUN_S);
 	assert_true(r.growth.low <= 0.05 * RATE);
 }
 
-/* What was seen in a stretch of continuous tracing is not multiplied. */
+/* Blocks that were seen in a stretch of continuous tracing are not multiplied. */
 static void test_stretch_stands_for_itself(void **state)
 {
 	struct windowed_window windows[] = {
@@ -296,8 +296,8 @@ static void test_stretch_stands_for_itself(void **state)
 	assert_true(r.live_bytes >= 25e6 && r.live_bytes < 25.1e6);
 }
 
-/* A process that was traced only at its beginning may have freed everything since, each stack's
- * part at once. So the sum of many stacks is no more certain than one stack. */
+/* A process that was traced only at its beginning may have freed all blocks later, those of all
+ * stacks at the same time. So the sum of many stacks is no more certain than one stack. */
 static void test_one_stretch_says_little_of_any_stack(void **state)
 {
 	struct windowed_window windows[] = {
@@ -330,8 +330,8 @@ static void test_one_stretch_says_little_of_any_stack(void **state)
 	assert_true(estimate__interval(&allocated).low <= 16 * 1e6 * 1.1);
 }
 
-/* A command set up its data while it was traced, and freed the data while it was not traced, which
- * was half of its time. */
+/* A command allocated its data while it was traced, and freed them in the half of its time in which
+ * it was not traced. */
 static void test_what_was_held_may_have_ended(void **state)
 {
 	struct windowed_window windows[] = {
@@ -360,9 +360,9 @@ static void test_what_was_held_may_have_ended(void **state)
 		interval = estimate__interval(&(struct estimate){.bytes = r.live_bytes,
 								 .variance = r.live_variance,
 								 .common = r.live_common});
-		/* If half of the time was not traced, nearly all may have been freed: the low end
-		 * is the 0.025 quantile of an exponential distribution. If little time was not
-		 * traced, little may have been freed. */
+		/* If half of the time was not traced, nearly all blocks may have been freed: the
+		 * low end is the 0.025 quantile of an exponential distribution. If little time was
+		 * not traced, few blocks may have been freed. */
 		if (brief)
 			assert_true(interval.low > 40e6);
 		else
@@ -370,8 +370,8 @@ static void test_what_was_held_may_have_ended(void **state)
 	}
 }
 
-/* Probes may take nearly all the CPU time of windows. The little net time that is left is then
- * hardly known. The wall clock may be as right as the net clock. */
+/* Probes may take nearly all the CPU time of windows. Then the rest, the net time, is hardly known,
+ * and the wall clock may be as right as the net clock. */
 static void test_unknown_clock(void **state)
 {
 	struct windowed_window windows[8];
@@ -410,7 +410,8 @@ static void test_unknown_clock(void **state)
 	}
 }
 
-/* A sample of a coarse window, multiplied like one of a fine window, would outweigh all others. */
+/* A sample of a coarse window is not multiplied like one of a fine window: it would outweigh all
+ * others. */
 static void test_coarse_window_is_left_out(void **state)
 {
 	const struct life forever = {0, 1};
@@ -452,10 +453,10 @@ static void test_windows_before_an_exec(void **state)
 	assert_true(of_new.live_variance > 0);
 }
 
-/* Contents have changed whenever a later window looks, and no window sees a free. Either blocks
- * live for a moment, or they stay and are written to. If later windows watched addresses only for a
- * short time, the two cases cannot be told apart: the intervals contain both, and nothing grows for
- * sure. If later windows watched for long, the estimate says that the blocks stay. */
+/* Contents have changed in every later window, and no window sees a free. Either blocks live for a
+ * short time, or they stay and are written to. If later windows watched addresses only for a short
+ * time, the two cases cannot be distinguished: intervals contain both, and nothing surely grows. If
+ * later windows watched for long, the estimate says that the blocks stay. */
 static void test_changed_contents_leave_a_doubt(void **state)
 {
 	const struct life forever = {0, 1};
@@ -486,7 +487,7 @@ static void test_changed_contents_leave_a_doubt(void **state)
 	}
 }
 
-/* What is known of the process. */
+/* Judges the process as a whole. */
 static struct windowed_process judge_process(struct sim *s)
 {
 	struct windowed_strata *strata = windowed_strata__new(&s->run);
@@ -498,7 +499,7 @@ static struct windowed_process judge_process(struct sim *s)
 	return process;
 }
 
-/* How fast the process's number of blocks grows, by its own balance of births and ends. */
+/* The rate at which the process's number of blocks grows, from its births and ends. */
 static void test_balance(void **state)
 {
 	const struct life forever = {0, 1};
@@ -515,8 +516,8 @@ static void test_balance(void **state)
 		    process.blocks_low > 900);
 }
 
-/* In one window pools ended, so the balance is not known. It proves neither growth nor its
- * absence. */
+/* In one window pools ended, so the balance of births and ends is not known. It shows neither
+ * growth nor its absence. */
 static void test_no_balance_with_pools(void **state)
 {
 	const struct life forever = {0, 1};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lives whose survival is known, and what windows show of them. Include after cmocka.h. */
+/* Simulates windows on blocks whose survival is known. Include after cmocka.h. */
 #ifndef MEMTRACE_TESTS_PROFILE_WINDOWED_SIM_H
 #define MEMTRACE_TESTS_PROFILE_WINDOWED_SIM_H
 
@@ -16,7 +16,7 @@
 #define RATE	1e6 /* bytes per second that the stack allocates */
 #define SIZE	100.0
 
-/* One window a second or so; gaps differ. */
+/* There is about one window a second. Gaps differ. */
 struct sim {
 	struct windowed_window windows[WINDOWS];
 	struct windowed_born born[WINDOWS];
@@ -24,12 +24,12 @@ struct sim {
 	struct windowed_run run;
 	struct windowed_stack stack;
 	double net_blocks; /* per second */
-	/* 0: blocks end by net time. Else they end by the wall clock: this tells how many times as
-	 * fast as net time the wall clock goes in windows. */
+	/* 0: blocks end by net time. Otherwise they end by the wall clock, and this is the ratio of
+	 * wall time to net time in windows. */
 	double slowed;
 };
 
-/* S(a): the share of blocks that live longer than a. */
+/* Gives S(a), the share of blocks that live longer than a. */
 struct life {
 	double mean_s; /* exponential; 0: none die */
 	double stays;  /* share that never dies */
@@ -40,7 +40,7 @@ static inline double survives(const struct life *l, double age)
 	return l->stays + (1 - l->stays) * (l->mean_s > 0 ? exp(-age / l->mean_s) : 1);
 }
 
-/* A few per cent, up and down, the same each time. */
+/* Noise of a few per cent, positive and negative, the same in each run. */
 static inline double noise(size_t i)
 {
 	return 1 + 0.03 * sin((double)i * 12.9898);
@@ -62,8 +62,8 @@ static inline void begin(struct sim *s)
 				       .wall_s = RUN_S};
 }
 
-/* Fills in what windows show of a stack. alike: the chance of equal contents. Blocks at an address
- * come one after the other, each with the same life. */
+/* Fills in what windows show of a stack. alike: the probability of equal contents. Blocks at an
+ * address follow each other at once, each with the same life. */
 static inline void show(struct sim *s, const struct life *l, double alike)
 {
 	double slowed = s->slowed > 0 ? s->slowed : 1;
@@ -76,7 +76,7 @@ static inline void show(struct sim *s, const struct life *l, double alike)
 		double bytes = RATE * LENGTH * noise(i), left = 0;
 		int steps = 200;
 
-		for (int k = 0; k < steps; k++) { /* births over the window */
+		for (int k = 0; k < steps; k++) { /* births are spread over the window */
 			double age = LENGTH * (k + 0.5) / steps, part = bytes / steps, before = 1;
 
 			left += part * survives(l, age * slowed);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Code objects laid out by hand in this process, read as those of a target. */
+/* Code objects laid out by hand in this process. They are read as if in a target. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void put(unsigned char *at, size_t off, uint64_t value)
 	memcpy(at + off, &value, sizeof(value));
 }
 
-/* kind: bytes of a character; the text is ASCII if kind is 0. */
+/* Writes a string object. kind: bytes of a character; 0: the text is ASCII. */
 static void put_text(unsigned char *at, const void *text, size_t length, uint32_t kind)
 {
 	uint32_t state = (kind ? kind : 1) << 2 | 0x20 | (kind ? 0 : 0x40);
@@ -114,7 +114,7 @@ static void old_objects_are_read(void **state)
 {
 	/* pairs of bytes of 3.9: line 11 from byte 0 on, 13 from 6 on, 10 from 10 on */
 	static const unsigned char steps[] = {0, 1, 6, 2, 4, (unsigned char)-3};
-	/* of 3.10: line 11 for 4 bytes, none for 2, 16 for none, 13 for 6, 4 for the rest */
+	/* of 3.10: line 11 for 4 bytes, no line for 2, 16 for 0 bytes, 13 for 6, 4 for the rest */
 	static const unsigned char ranges[] = {4, 1, 2, 0x80, 0, 5, 6, 0xfd, 6, 0xf7};
 	static const struct {
 		uint32_t version;
@@ -158,7 +158,7 @@ static void old_objects_are_read(void **state)
 	assert_null(python_layout__find_old(1464)); /* 3.8 */
 }
 
-/* A PyTypeObject for objects of size bytes, with these fields and others. */
+/* A PyTypeObject and its table of members. */
 struct type {
 	unsigned char head[256], members[32 * 40];
 };
@@ -194,11 +194,11 @@ static void a_layout_is_checked_by_what_types_declare(void **state)
 		lay_type(&frame, layout->frame_size + 8, layout->frame_members);
 		assert_int_equal(CHECK(), -ENOENT);
 		lay_type(&frame, layout->frame_size, layout->frame_members);
-		put(code.members, 40, 0); /* the field is not there */
+		put(code.members, 40, 0); /* the field is missing */
 		assert_int_equal(CHECK(), -ENOENT);
-		put(code.members, 0, 0); /* the loader has done nothing yet */
+		put(code.members, 0, 0); /* the loader has not yet run */
 		assert_int_equal(CHECK(), -EAGAIN);
-		put(code.members, 0, 0x1234); /* or the file has an address that is not one yet */
+		put(code.members, 0, 0x1234); /* an address that is not yet relocated */
 		assert_int_equal(CHECK(), -EAGAIN);
 		put(code.head, 240, 0);
 		assert_int_equal(CHECK(), -EAGAIN);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that run in a target's memory, over a kernel side that is made up. They are children of
- * the test that run, and processes that have ended. */
+/* Processes that run in a target's memory ("borrowers"), with a made-up kernel side. They are
+ * children of the test that run, and processes that have ended. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -121,16 +121,16 @@ static void what_it_used_is_its_targets(void **state)
 		usleep(10000);
 		assert_int_equal(process__cpu_time_ns(pid, &cpu), 0);
 	}
-	borrowers__look(&session); /* without a change: it goes on */
+	borrowers__look(&session); /* there is no news, and the borrower goes on */
 	assert_true(target.lent_ns >= cpu && target.lent_ns < cpu + 10000 * MS);
 	assert_int_equal(other.lent_ns, 0);
 	assert_int_equal(process__cpu_time_ns(getpid(), &own), 0);
 	assert_int_equal(targets__cpu_ns(&target, &all), 0);
 	assert_true(all >= own + cpu);
-	assert_int_equal(target.borrowers_unseen, 1); /* its probes may not act there; once */
+	assert_int_equal(target.borrowers_unseen, 1); /* counted once: its probes may not act */
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	/* the kernel side knows the exact time at its end */
+	/* the kernel side knows the borrower's exact CPU time when it ends */
 	cpu = target.lent_ns + 3 * MS;
 	end_one(cpu);
 	borrowers__look(&session);
@@ -150,8 +150,8 @@ static void a_short_life_counts(void **state)
 	end_one(2 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 2 * MS);
-	assert_int_equal(other.borrowers_unseen, 0); /* as a child of vfork that calls exec */
-	begin_one(NOT, 6);			     /* another one of that pid */
+	assert_int_equal(other.borrowers_unseen, 0); /* as short as vfork and exec */
+	begin_one(NOT, 6);			     /* another process with the same pid */
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.lent_ns, 10 * MS);
@@ -175,7 +175,7 @@ static void where_probes_act_nothing_is_unseen(void **state)
 	end_one(8 * MS);
 	borrowers__look(&session);
 	assert_int_equal(other.borrowers_unseen, 1);
-	fake.kind = PROBE_PERF; /* for all that have the memory */
+	fake.kind = PROBE_PERF; /* these probes act for all processes with this memory */
 	begin_one(NOT, 6);
 	end_one(8 * MS);
 	borrowers__look(&session);

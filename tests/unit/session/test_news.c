@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which processes have done something since. They are children of the test that wait, or run. */
+/* Which processes have worked since their last profile. They are children of the test, which wait
+ * or run. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -38,7 +39,7 @@ static int begin(void **state)
 	memset(targets, 0, sizeof(targets));
 	for (int i = 0; i < 3; i++)
 		targets[i].info.pid = child(i == 2);
-	usleep(20000); /* the first two come to rest */
+	usleep(20000); /* so that the first two wait */
 	return 0;
 }
 
@@ -73,15 +74,15 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 
 	(void)state;
 	assert_false(targets__rests(&targets[0], &rest));
-	assert_false(targets__rests(&targets[0], &rest)); /* it may lag */
+	assert_false(targets__rests(&targets[0], &rest)); /* the clock may lag */
 	rest.since_ns -= 2 * S;
 	assert_true(targets__rests(&targets[0], &rest));
-	assert_false(targets__rests(&targets[0], &other)); /* somebody else's first look */
+	assert_false(targets__rests(&targets[0], &other)); /* the first call with `other` */
 	assert_false(targets__rests(&targets[2], &runs));
 	runs.since_ns -= 2 * S;
 	wait_until_it_ran();
 	assert_false(targets__rests(&targets[2], &runs));
-	/* it waits while another process works in its memory */
+	/* the process waits while another one works in its memory */
 	targets[0].lent_ns = 1;
 	assert_false(targets__rests(&targets[0], &rest));
 	rest.since_ns -= 2 * S;
@@ -93,7 +94,7 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 	assert_false(targets__rests(&targets[1], &rest));
 }
 
-/* All profiles are told at now. From then on, the first two rest. */
+/* All profiles are reported at now. From then on, the first two processes rest. */
 static void tell(uint64_t now)
 {
 	news__choose(&session, now, false);

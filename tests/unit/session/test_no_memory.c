@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Growth and survival are added to a profile while each allocation fails in turn. If a failure
- * stayed silent, an interval computed from incomplete data would look like any other. */
+/* Growth and survival are added to a profile while each allocation fails in turn. Each failure must
+ * be reported: an interval from incomplete data would look like any other. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static int add_over_time(void *ctx, FILE *told)
 }
 
 /* A stack allocates evenly, and half of its bytes stay live. The process's memory grows by less
- * than that. */
+ * than these bytes. */
 static struct run *new_run(void)
 {
 	struct run *run = test_calloc(1, sizeof(*run));

@@ -66,7 +66,7 @@ static void perf_uprobes_take_the_administrator(void **state)
 	assert_int_equal(privileges__kept(ALL, PRIVILEGES_STOPPED, &use), WHOLE_RUN & ~PERFMON);
 }
 
-/* Some container engines do not know all of the finer capabilities. */
+/* Some container engines do not know all of the newer capabilities. */
 static void the_administrator_stands_for_others(void **state)
 {
 	const struct privileges_use use = {};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A vector whose growth the test knows, in a process that windows slow fifty times. Checks the
- * growth and the live bytes that the profile tells for it. */
+/* The test knows how a vector grows, in a process that is fifty times slower in windows. Checks the
+ * growth and the live bytes of the vector in the profile. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 #define RUN_S	   64
 #define WINDOW_NS  (S / 20)
 #define WINDOW_NET 0.001   /* seconds of the process's own time in a window */
-#define PER_WINDOW 15000.0 /* bytes that the vector grows by in one window */
+#define PER_WINDOW 15000.0 /* bytes by which the vector grows in one window */
 #define BY_WALL	   300e3   /* bytes per second, if the vector grows with the wall clock */
 #define BY_WORK	   15e6	   /* bytes per second, if it grows with the process's work */
 
@@ -97,7 +97,7 @@ static void end(struct fixture *f)
 	profile__free(f->profile);
 }
 
-/* The site as the profile tells it if the process's memory grows by rate bytes a second. */
+/* The site in the profile, if the process's memory grows by rate bytes a second. */
 static const struct profile_site *told(struct fixture *f, double rate, struct growth *ret_all)
 {
 	const struct growth anon = {rate, 0.97 * rate, 1.03 * rate};
@@ -117,8 +117,8 @@ static void near(double value, double expected)
 		fail_msg("%g for %g", value, expected);
 }
 
-/* The vector's growth and its live bytes must follow from the same clock. In an earlier
- * version the growth was right, but live bytes were reported as 960 MB instead of 19 MB. */
+/* The vector's growth and its live bytes must follow from the same clock. Once the growth was
+ * right, but 960 MB were printed as live instead of 19 MB. */
 static void what_the_wall_clock_makes_grow(void **state)
 {
 	const struct profile_site *site;
@@ -149,7 +149,7 @@ static void what_work_makes_grow(void **state)
 	end(&f);
 }
 
-/* The live bytes must not exceed the bound of the heap's size. */
+/* The live bytes must not exceed the heap's size. */
 static void it_is_within_the_heap(void **state)
 {
 	const struct profile_site *site;

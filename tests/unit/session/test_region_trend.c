@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A process maps memory at known times. Checks the growth that its region book tells. */
+/* A process maps memory at known times. Checks the growth in its region book. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -78,8 +78,8 @@ static void a_leak_of_maps_grows(void **state)
 	target__clear(&t);
 }
 
-/* After 20 s, regions cost too much to be followed further. By the end, everything is unmapped. The
- * growth told must be that of the first 20 s. */
+/* After 20 s, regions cost too much to be followed further. At the end, everything is unmapped. The
+ * growth must be that of the first 20 s. */
 static void what_was_not_followed_to_the_end(void **state)
 {
 	struct target t = {.pidfd = -1, .perf_map.root_fd = -1, .process = 3};
@@ -101,8 +101,8 @@ static void what_was_not_followed_to_the_end(void **state)
 	target__clear(&t);
 }
 
-/* There are 15.26 regions a second, and three seconds in a row may show 15 each. Equal counts do
- * not make the rate more certain than one region more or less. */
+/* There are 15.26 regions a second, and three seconds in a row may have 15 each. Although the
+ * counts are equal, the error of the rate is at least one region. */
 static void few_regions_say_no_exact_rate(void **state)
 {
 	const double rate = 10 * PAGE / 0.065536;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Which processes are traced although the user did not name them. The capture is a fake: the linker
- * replaces its functions with those below. The process to judge is the test itself. */
+/* Selects processes to trace that the user did not name. The capture is a fake: the linker replaces
+ * its functions with those below. The process to check is the test itself. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -99,9 +99,9 @@ static void a_program_is_judged_by_its_path(void **state)
 	}
 }
 
-/* The process runs another program before it is looked at. The new program says nothing about the
- * file in the event, so no verdict is stored for that file. The process still becomes a target if
- * the new program matches. */
+/* The process executes another program before it is checked. The check of the new program does not
+ * apply to the file in the event, so no verdict is stored for this file. The process still becomes
+ * a target if the new program matches. */
 static void a_verdict_is_of_the_file_that_was_asked_about(void **state)
 {
 	struct session_selection selection = {.dynamic = true, .exe = "*/test_selection"};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What becomes of the processes of a run, and which files are searched for allocators. The capture
+/* Beginning and end of a run's targets, and the search of their files for allocators. The capture
  * is a fake: the linker replaces its functions with those below. Every process is the test itself,
  * because its mappings are real. */
 #include <errno.h>
@@ -17,10 +17,10 @@
 
 #include "session/internal.h"
 
-/* What the fake kernel and the fake search for allocators answer, and what they were asked. */
+/* The answers of the fake kernel and the fake search for allocators, and counts of their calls. */
 static struct {
-	int found, attached; /* results of the next search; of the next attempt to attach */
-	const char *unknown; /* the file whose malloc is of no known family */
+	int found, attached; /* results of the next search, and of the next attempt to attach */
+	const char *unknown; /* the file whose malloc belongs to no known family */
 	bool brings_probes;  /* attaching adds probes */
 	size_t n_finds, n_attaches, n_forgotten, n_dropped, n_probes, n_events;
 	struct abi_event events[4];
@@ -153,7 +153,7 @@ static struct session *begin(void)
 	return s;
 }
 
-/* Reports a selected process as new; its files are searched at once. */
+/* Reports a selected process as new. Its files are searched at once. */
 static struct target *meet(struct session *s, uint32_t process)
 {
 	say(EVENT_NEW, process, 0, 100);
@@ -294,7 +294,7 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	assert_int_equal(s->n_targets, 2);
 	child = targets__find_process(s, 2);
 	assert_true(child->uninvited && child->start_ns == 200 && child->maps.n > 0);
-	fake.samples = 1; /* the child leaves something to report */
+	fake.samples = 1; /* the child has a sample to report */
 	say(EVENT_EXIT, 2, 0, 300);
 	targets__take_news(s);
 	assert_int_equal(s->n_targets, 2);
@@ -303,7 +303,7 @@ static void a_child_is_a_target_until_it_ends(void **state)
 	targets__note_end(s, child); /* a second end changes nothing */
 	assert_int_equal(fake.n_forgotten, 1);
 	assert_true(targets__find(s, getpid()) == targets__find_process(s, 1));
-	fake.samples = 0; /* a child that leaves nothing is removed */
+	fake.samples = 0; /* a child without samples is removed */
 	say(EVENT_FORK, 3, 1, 400);
 	say(EVENT_EXIT, 3, 0, 500);
 	targets__take_news(s);
@@ -323,23 +323,23 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	say(EVENT_FORK, 2, 1, 200);
 	targets__take_news(s);
 	child = targets__find_process(s, 2);
-	say(EVENT_VICTIM, 0, 0, 300); /* by its pid; the newest target of the pid is meant */
+	say(EVENT_VICTIM, 0, 0, 300); /* has only a pid, and means the newest target of this pid */
 	fake.events[fake.n_events - 1].anon_bytes = 64 << 20;
 	targets__take_news(s);
 	assert_true(child->is_victim && !child->ended && !child->death);
 	assert_int_equal(child->anon.n, 1);
 	assert_int_equal(child->anon.at[0].bytes, 64 << 20);
 	assert_int_equal(child->anon.at[0].time_ns, 300);
-	targets__read_size(child); /* would show memory that is being freed */
+	targets__read_size(child); /* adds nothing, because the memory is already being freed */
 	assert_int_equal(child->anon.n, 1);
 	say(EVENT_EXIT, 2, 0, 400);
 	fake.events[fake.n_events - 1].death = ABI_DEATH_OOM | 9;
 	targets__take_news(s);
-	assert_int_equal(s->n_targets, 2); /* although nothing of it was sampled */
+	assert_int_equal(s->n_targets, 2); /* the child stays, although it has no sample */
 	assert_int_equal(child->death, ABI_DEATH_OOM | 9);
 	assert_true(child->ended && child->end_ns == 400);
 	assert_true(targets__ended_as_victim(s, child));
-	child->death = SIGSEGV | 0x80; /* it dumped core */
+	child->death = SIGSEGV | 0x80; /* with a core dump */
 	assert_false(targets__ended_as_victim(s, child));
 	s->victims = VICTIMS_ALL;
 	assert_true(targets__ended_as_victim(s, child));
@@ -355,8 +355,8 @@ static void a_victim_is_kept_and_its_last_size_noted(void **state)
 	end(s);
 }
 
-/* Processes without a sample. One that probes saw from its begin to its end made no call. One that
- * lived while probes were out of everybody's code may have made some. */
+/* Processes without a sample. If probes were in place during all of its life, a process made no
+ * call. If probes were removed from the code of all processes meanwhile, it may have made some. */
 static void who_ended_while_nobody_looked_is_counted(void **state)
 {
 	static const struct {
@@ -383,7 +383,7 @@ static void who_ended_while_nobody_looked_is_counted(void **state)
 			host__returned(&s->scheduler.host, 3000);
 		say(EVENT_FORK, 2, 1, lives[i].begin);
 		targets__take_news(s);
-		s->scheduler.begun = true; /* not before: it would pace the new target */
+		s->scheduler.begun = true; /* only now, or it would schedule the new target */
 		say(EVENT_EXIT, 2, 0, lives[i].end);
 		targets__take_news(s);
 		s->scheduler.begun = false;
@@ -411,7 +411,7 @@ static void an_exec_that_is_older_than_the_target_changes_nothing(void **state)
 	end(s);
 }
 
-/* The target's pid went to another process before the target's end was reported. */
+/* Another process got the target's pid before the target's end was reported. */
 static void news_of_a_successor_is_not_its_own(void **state)
 {
 	struct session *s = begin();
@@ -427,7 +427,7 @@ static void news_of_a_successor_is_not_its_own(void **state)
 	t->pidfd = (int)syscall(SYS_pidfd_open, child, 0);
 	assert_true(t->pidfd >= 0);
 	assert_int_equal(waitpid(child, NULL, 0), child);
-	t->info.start_ticks--; /* the process that has the pid now began later */
+	t->info.start_ticks--; /* as if the process that now has the pid began later */
 	handlers.exec(handlers.ctx, getpid(), 150);
 	assert_int_equal(fake.n_forgotten, 0);
 	other.file.inode += 1000000;
@@ -439,7 +439,8 @@ static void news_of_a_successor_is_not_its_own(void **state)
 	end(s);
 }
 
-/* New code is mapped where other code was. Earlier frames there get the names of the new code. */
+/* New code is mapped in place of other code. Earlier frames at its addresses then get the names of
+ * the new code, so this is counted. */
 static void code_that_takes_others_place_is_counted(void **state)
 {
 	struct session *s = begin();
@@ -471,8 +472,8 @@ static struct target *find_slowly(const struct session *s, pid_t pid, uint32_t p
 	return NULL;
 }
 
-/* Targets come, end and go, and their pids come again. Whoever looks for one finds the same as by
- * going through all of them. */
+/* Targets begin, end and are removed, and their pids are used again. A search by the index finds
+ * the same target as a search through all of them. */
 static void an_index_finds_what_is_there(void **state)
 {
 	struct session s = {};
@@ -490,7 +491,7 @@ static void an_index_finds_what_is_there(void **state)
 		if (s.n_targets < most && drawn % 8 < 4) {
 			t = targets__add(&s);
 			assert_non_null(t);
-			assert_null(targets__find(&s, 701)); /* while it has no pid yet */
+			assert_null(targets__find(&s, 701)); /* the target has no pid yet */
 			if (!find_slowly(&s, pid, 0))
 				t->info.pid = pid;
 			else
@@ -507,7 +508,7 @@ static void an_index_finds_what_is_there(void **state)
 			assert_ptr_equal(targets__find_process(&s, 1 + drawn % process),
 					 find_slowly(&s, 0, 1 + drawn % process));
 	}
-	assert_true(s.index.n < 3 * 400); /* it does not grow for ever */
+	assert_true(s.index.n < 3 * 400); /* the index does not grow for ever */
 	while (s.n_targets)
 		targets__remove(&s, s.targets[0]);
 	target_index__clear(&s.index);

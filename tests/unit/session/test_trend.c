@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The growth of stacks, checked against the growth of the process, which is known. */
+/* Compares the growth of stacks with the growth of the process, which is known. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,8 +21,8 @@
 static struct abi_site_key key = {.stack = {.lo = 1, .hi = 2}, .process = PROCESS};
 static struct abi_site site;
 
-/* The growth that is told of one stack. Its vectors only become larger, there is one window a
- * second, and the process grows by process_rate bytes per second. */
+/* Returns the growth of one stack. Its vectors only become larger, there is one window a second,
+ * and the process grows by process_rate bytes per second. */
 static struct growth growth_in(uint64_t process_rate)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -92,8 +92,8 @@ static void vectors_that_grow_with_the_process(void **state)
 	assert_true(growth.bytes_per_s > 0.9 * RATE && growth.bytes_per_s < 1.1 * RATE);
 }
 
-/* The sizes of the vectors may have risen by chance. If no vector were freed, the process would be
- * larger. */
+/* The process grows by less than the vectors seem to. So vectors were freed, and the sizes may have
+ * risen by chance. */
 static void vectors_that_the_process_does_not_hold(void **state)
 {
 	(void)state;
@@ -101,8 +101,8 @@ static void vectors_that_the_process_does_not_hold(void **state)
 	assert_true(growth_in((uint64_t)(RATE / 10)).low <= 1.01 * RATE / 10);
 }
 
-/* How far the 95 % interval of a stack's growth reaches above the growth. The stack was sampled at
- * 64 KiB for most of a run; its coarsest sampling interval was the one given. */
+/* The distance from a stack's growth to the upper end of its 95 % interval. The stack was sampled
+ * at 64 KiB for most of a run. coarsest: its coarsest sampling interval. */
 static double doubt_at(uint64_t coarsest)
 {
 	struct target target = {.process = PROCESS};
@@ -144,7 +144,7 @@ static void growth_is_as_sure_as_the_coarsest_interval(void **state)
 }
 
 /* A child lived for a second and was traced for the first tenth. Its CPU time was not read again
- * before it ended. What it did in the rest is unknown; it must not count as nothing. */
+ * before it ended. Its allocations in the rest of its life are unknown, and must not count as 0. */
 static void what_an_ended_process_did_last_is_not_known(void **state)
 {
 	const struct snapshot_sites table = {&key, &site, 1};
@@ -183,8 +183,8 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	allocated = (struct estimate){.bytes = profile->sites[0].alloc_bytes,
 				      .variance = profile->sites[0].alloc_variance,
 				      .common = profile->sites[0].alloc_common};
-	/* Ten times as much as was seen, if the child went on like that. The interval also includes
-	 * that it allocated nothing more. */
+	/* Ten times the bytes that were seen, as if the child went on at this rate. The interval
+	 * also includes that it allocated nothing more. */
 	assert_true(fabs(allocated.bytes - 10240000) < 1000);
 	assert_true(estimate__interval(&allocated).low <= 1024000 &&
 		    estimate__interval(&allocated).high > 12e6);

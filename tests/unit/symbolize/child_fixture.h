@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What tests of sandboxed children share: the child's state as the kernel reports it, and the calls
- * that the child tries. Include after cmocka.h. */
+/* Helpers for tests of sandboxed children: the child's state by /proc, and the calls that the child
+ * tries. Include after cmocka.h. */
 #ifndef TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 #define TESTS_UNIT_SYMBOLIZE_CHILD_FIXTURE_H
 
@@ -131,8 +131,8 @@ static inline size_t slurp(pid_t pid, const char *name, char *buf, size_t room)
 	return n;
 }
 
-/* A callback for the time that child_waits holds the child. Once the child is sealed, records its
- * state and kills it. */
+/* A callback that is called while child_waits() holds the child. When the child is sealed, records
+ * its state and kills it. */
 static inline void watch_child(void *ctx)
 {
 	struct watch *watch = ctx;
@@ -153,7 +153,7 @@ static inline void watch_child(void *ctx)
 	kill(pid, SIGKILL);
 }
 
-/* Checks that the watched child had no privileges and, if we are root, n_fds descriptors. */
+/* Checks that the watched child had no privileges and, if the test is root, n_fds descriptors. */
 static inline void assert_nobody(const struct watch *watch, size_t n_fds)
 {
 	assert_true(status_says(watch->status, "Seccomp:\t2\n"));

@@ -166,7 +166,7 @@ static inline void compile(const char *compiler, const char *flags, const char *
 				flags, name, cxx ? "cc" : "c"));
 }
 
-/* All addresses of .text, or every step-th. */
+/* Fills in every step-th address of .text. */
 static inline size_t text_addresses(const char *name, uint64_t step, uint64_t *vaddrs)
 {
 	uint64_t start, size;

@@ -106,7 +106,7 @@ static void test_long_names_are_cut(void **state)
 	free(text);
 }
 
-/* Each substitution is a pair of the one before, so the output doubles every few characters. */
+/* Each substitution is a pair of the previous one, so the output doubles every few characters. */
 static void test_exponential_output(void **state)
 {
 	static const char base36[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -125,8 +125,8 @@ static void test_exponential_output(void **state)
 	assert_memory_equal(name, "f<A<int, int>, A<A<int, int>, A<int, int> >", 43);
 	free(name);
 
-	/* Exponential output in Rust's v0: each tuple ends with a back reference to the tuple that
-	 * it begins with. Offsets count from behind "_R". Base 62 writes n as n - 1. */
+	/* Exponential output in Rust's v0: each tuple begins with a tuple and ends with a back
+	 * reference to it. Offsets count from the end of "_R". Base 62 writes n as n - 1. */
 	len = (size_t)sprintf(text, "_RINvC1a1f");
 	memset(text + len, 'T', 30);
 	len += 30;

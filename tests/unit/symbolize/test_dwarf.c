@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The expected results come from other readers: binutils and LLVM read the same files, made here by
- * gcc and clang. Marks in the sources record their own lines. */
+/* The expected results come from other readers: binutils and LLVM read the same files, which gcc
+ * and clang make here. Marks in the sources record their own lines. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,7 +12,7 @@
 
 #define MAX_ORACLE_FRAME 64
 
-/* --- against other readers --- */
+/* --- compared with other readers --- */
 
 struct oracle_frame {
 	char function[2048], file[2048];
@@ -98,8 +98,8 @@ static void write_addresses(const uint64_t *vaddrs, size_t n)
 	assert_int_equal(fclose(f), 0);
 }
 
-/* name: the ELF file with code and DWARF. debug_name: the file that we read. binutils: addr2line
- * must agree as well. It does not for clang's files: clang writes line 0, and there addr2line
+/* name: the ELF file with code and DWARF. debug_name: the file that memtrace reads. binutils:
+ * addr2line must agree, too. For clang's files it does not: clang writes line 0, and addr2line then
  * leaves inlined functions out. */
 static void check_against(const char *name, const char *debug_name, uint64_t step, bool binutils)
 {
@@ -237,7 +237,7 @@ static void test_separate(void **state)
 	check_marks("whole", "whole.debug", 5);
 }
 
-/* Directories: of the compilation, of the line table, both relative. */
+/* The directories of the compilation and of the line table are both relative. */
 static void test_directories(void **state)
 {
 	static const char *const flags[] = {
@@ -255,7 +255,7 @@ static void test_directories(void **state)
 	}
 }
 
-/* DWARF that has lines and nothing else. */
+/* DWARF that has only lines. */
 static void test_assembly(void **state)
 {
 	static const char source[] = ".text\n.globl _start\n.type _start,@function\n"
@@ -283,7 +283,7 @@ static void test_assembly(void **state)
 	dwarf_frames__free(ours, 4);
 }
 
-/* More functions are inlined than frames fit: the compiled function is still the last frame. */
+/* If more functions are inlined than frames fit, the compiled function is still the last frame. */
 static void test_deep(void **state)
 {
 	struct dwarf_frames *ours = calloc(MAX_ADDRESSES, sizeof(*ours));
@@ -360,7 +360,7 @@ static void test_dwz(void **state)
 				root));
 	dwarf__test_hooks.debug_root = root;
 
-	/* No common file: functions that only it describes have no name, but still their lines. */
+	/* Without the common file, functions that only it describes have lines, but no names. */
 	assert_int_equal(count_named("one", "h_leaf"), 0);
 	assert_int_equal(count_named("one", NULL), lines);
 
@@ -375,7 +375,7 @@ static void test_dwz(void **state)
 				"objcopy --update-section .gnu_debugaltlink=link one"));
 	assert_int_equal(count_named("one", "h_leaf"), before);
 
-	/* The name leads to another file, to a FIFO, and out of the root. */
+	/* The name leads to another file, to a FIFO, and outside of the root. */
 	assert_true(fixture_run("cp program debug-root/.dwz/common.debug"));
 	assert_int_equal(count_named("one", "h_leaf"), 0);
 	assert_true(fixture_run("rm debug-root/.dwz/* && mkfifo debug-root/.dwz/common.debug"));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The sandboxed child: the kernel shows what it may still do, and its parent trusts no answer. */
+/* The sandboxed child. /proc shows which rights it still has. Its parent trusts no answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 /* --- what the child may do --- */
 
-/* Resolves one address; the child calls in_child. */
+/* Resolves one address. The child calls in_child(). */
 static int run_in_child(void (*in_child)(void), double patience_s, struct dwarf_frames *ret)
 {
 	uint64_t vaddr = 0x401000;
@@ -75,7 +75,7 @@ static void child_tries_calls(void)
 		     -1);
 }
 
-/* i386 numbers its system calls differently: the filter allows none of them. */
+/* The filter allows no system calls of i386, whose numbers are different. */
 static void child_calls_i386(void)
 {
 	long ret;
@@ -293,7 +293,7 @@ static int run_lie(const void *data, size_t len, struct dwarf_frames *ret)
 
 static void child_talks_forever(void)
 {
-	/* Writes zeros without end. They are no sound records. */
+	/* Writes zeros for ever. They are no valid records. */
 	static uint32_t frame[65536];
 
 	for (;;)
@@ -311,7 +311,7 @@ static void test_lies(void **state)
 		{{0, 0}, 8},  /* no frames */
 		{{0, 65}, 8}, /* too many */
 		{{0, UINT32_MAX}, 8},
-		{{0, 1, 7, 4097, UINT32_MAX}, 20}, /* too long a name */
+		{{0, 1, 7, 4097, UINT32_MAX}, 20}, /* a name that is too long */
 		{{0, 1, 7, UINT32_MAX - 1, UINT32_MAX}, 20},
 		{{0, 1, 7, 4096, UINT32_MAX}, 20}, /* cut short */
 		{{0, 2, 7, UINT32_MAX, UINT32_MAX}, 20},

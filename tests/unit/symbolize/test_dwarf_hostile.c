@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Hostile files: whatever they hold, the answer comes in time and leaves nothing behind. */
+/* For every hostile file, the answer comes in time, and no process or descriptor is left. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,7 +57,7 @@ static uint64_t next_random(void)
 }
 
 /* Resolves addresses in a file of any contents. Any result is right if it comes in time and leaves
- * nothing behind. */
+ * no process or descriptor. */
 static int use(const char *name, const uint64_t *vaddrs, size_t n, struct dwarf_frames *frames)
 {
 	size_t fds = count_fds();
@@ -147,7 +147,7 @@ static void test_mutated(void **state)
 	mutate("victim", dwarf_sections, 60);
 }
 
-/* Section headers that lie to our own reader. */
+/* Section headers that are false. */
 static void test_mutated_headers(void **state)
 {
 	uint64_t vaddr = 0x401000;
@@ -176,7 +176,7 @@ static void test_mutated_headers(void **state)
 	free(good);
 }
 
-/* A million ranges that each hold all addresses: only the deadline ends the work. */
+/* A million ranges each contain all addresses. Only the deadline ends the work. */
 static void test_endless(void **state)
 {
 	static const char source[] = ".text\n.globl _start\n_start: .skip 40000\n"
@@ -208,7 +208,7 @@ static void test_endless(void **state)
 	assert_no_child();
 }
 
-/* A compressed section that claims a far larger size than is allowed. */
+/* A compressed section claims a far larger size than is allowed. */
 static void test_bomb(void **state)
 {
 	uint64_t vaddr = 0x401000;

@@ -19,7 +19,7 @@
 static struct perf_map *parse(const char *text, size_t len, size_t *ret_skipped)
 {
 	struct perf_map *map = NULL;
-	char *copy = malloc(len + 1); /* exact size: ASan sees reads behind it */
+	char *copy = malloc(len + 1); /* of the exact size, so that ASan sees reads beyond it */
 
 	assert_non_null(copy);
 	copy = realloc(copy, len ? len : 1);
@@ -173,7 +173,7 @@ static void test_no_entries(void **state)
 	}
 }
 
-/* A runtime may still write the file: a last line without newline is ignored. */
+/* A runtime may still write the file, so a last line without a newline is ignored. */
 static void test_half_written(void **state)
 {
 	static const char text[] = "10 10 f\n20 10 whole_name\n";
@@ -238,7 +238,7 @@ static void test_hostile_names(void **state)
 	free(big);
 }
 
-/* --- against the simple reader --- */
+/* --- compared with the simple reader --- */
 
 #define MAX_LINES 64
 
@@ -357,7 +357,7 @@ static void test_random(void **state)
 		perf_map__free(map);
 	}
 	regfree(&form);
-	assert_true(skipped_lines > 1000 && named > 100000); /* the test met enough of both */
+	assert_true(skipped_lines > 1000 && named > 100000); /* the test had enough of both */
 }
 
 /* Half a million lines that overlap in the worst way. The alarm kills the test if the parser is
@@ -460,7 +460,7 @@ static void append(int fd, const char *text)
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 }
 
-/* A file is read as it grows, whatever the descriptor's position is. */
+/* A file is read as it grows. The descriptor's position does not matter. */
 static void test_read(void **state)
 {
 	struct perf_map *map;

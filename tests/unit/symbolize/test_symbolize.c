@@ -145,7 +145,7 @@ static void test_own_process(void **state)
 		(uintptr_t)__builtin_frame_address(0); /* ASan may move variables to the heap */
 	char *anon = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	uint64_t addrs[] = {(uintptr_t)known_function + 1,
-			    (uintptr_t)known_function + 5, /* a return address within */
+			    (uintptr_t)known_function + 5, /* a return address in the function */
 			    (uintptr_t)test_own_process + 20,
 			    vdso_function("__vdso_gettimeofday") + 1,
 			    stack + 1,
@@ -179,7 +179,7 @@ static void test_own_process(void **state)
 	free_namer(&namer);
 }
 
-/* A file that was not held is not read, whatever its path says. */
+/* A file that was not kept open is not read, even if its path exists. */
 static void test_not_held(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -197,7 +197,8 @@ static void test_not_held(void **state)
 	free_namer(&namer);
 }
 
-/* The process has ended and its program is deleted: the held file can still be read. */
+/* The process has ended and its program is deleted. The file that was kept open can still be
+ * read. */
 static void test_held_survives(void **state)
 {
 	static const char source[] =
@@ -330,7 +331,7 @@ static void test_hostile_symbols(void **state)
 	}
 }
 
-/* However little memory there is for symbol tables, the answers are the same. */
+/* Even if there is little memory for symbol tables, the answers are the same. */
 static void test_eviction(void **state)
 {
 	const struct symbolize_options tiny = {.max_bytes = 1};
@@ -393,7 +394,7 @@ static void never_end(void)
 		__asm__ volatile("");
 }
 
-/* However many files take forever, their total time is limited: later calls cost no time. */
+/* Even if many files take for ever, their total time is limited, and later calls take no time. */
 static void test_patience(void **state)
 {
 	const struct symbolize_options hasty = {.lines_s = 0.3};
@@ -445,7 +446,7 @@ static void test_unread(void **state)
 	free_namer(&namer);
 }
 
-/* If there is no descriptor left to start the reader, the failure is not remembered. */
+/* If there is no descriptor left to start the reader, the file is tried again later. */
 static void test_unread_for_now(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -478,8 +479,7 @@ static uint64_t failures(const struct profile *profile)
 	return profile->lost[0].count;
 }
 
-/* DWARF is read once per address. Known addresses keep their answers when the reader fails
- * later. */
+/* DWARF is read once per address. Known addresses keep their answers if the reader fails later. */
 static void test_asked_once(void **state)
 {
 	struct namer namer = new_namer(&defaults);
@@ -502,7 +502,7 @@ static void test_asked_once(void **state)
 	dwarf__test_hooks.in_child = fail_at_once;
 	assert_int_equal(symbolizer__symbolize(namer.symbolizer, again, NULL, NULL), 0);
 	assert_int_equal(failures(again), 0);
-	/* a new address fails, does not harm the known one, and does not count as answered */
+	/* a new address fails, but the known one keeps its name; the new one may be tried again */
 	assert_int_equal(symbolizer__symbolize(namer.symbolizer, more, NULL, NULL), 0);
 	assert_int_equal(failures(more), 1);
 	assert_null(at(more, addrs[1])->frames->file);
@@ -536,7 +536,7 @@ static int name_frame(void *ctx, uint64_t addr, struct profile_frame *ret)
 	return 0;
 }
 
-/* Frames of an interpreter get its names; addresses of code get theirs. */
+/* Frames of a script get the interpreter's names, and addresses of code get the code's names. */
 static void test_interpreted(void **state)
 {
 	struct frame_namer interpreter = {name_frame, "Klass.\x01g"};
@@ -556,7 +556,7 @@ static void test_interpreted(void **state)
 	free_namer(&namer);
 }
 
-/* A JIT's map names code that lies in no ELF file, and no other code. */
+/* A JIT's map names only code that is in no ELF file. */
 static void test_jit(void **state)
 {
 	struct namer namer = new_namer(&defaults);

@@ -119,8 +119,7 @@ static void test_own_functions(void **state)
 	symtab__free(tab);
 }
 
-/* libc as the dynamic linker sees it: whatever alias is chosen must resolve to the same function.
- */
+/* For libc, each name that is chosen must resolve to the same function in the dynamic linker. */
 static void test_libc(void **state)
 {
 	static const char *const names[] = {"malloc", "free",	       "calloc", "realloc",
@@ -151,7 +150,7 @@ static void test_libc(void **state)
 			assert_ptr_equal(again, function);
 		exported += !strcmp(found, names[i]);
 	}
-	assert_int_equal(exported, 10); /* no underscores, short: the name that people know */
+	assert_int_equal(exported, 10); /* the short names without underscores, which people know */
 	symtab__free(tab);
 	dlclose(libc);
 }
@@ -189,7 +188,7 @@ static const char rules_source[] = ".text\n"
 				   "fn inner, local, 16\n"
 				   "data not_a_function\n"
 				   ".skip 48\n"
-				   /* 0x70: no size, up to the next, 0x80 */
+				   /* 0x70: no size, up to the next symbol, 0x80 */
 				   "fn unsized, globl, 0\n"
 				   ".skip 16\n"
 				   /* 0x80: overlapping: 0x80..0xa0 and 0x90..0xb0 */
@@ -358,7 +357,7 @@ static void test_debuglink_by_crc(void **state)
 	symtab__free(tab);
 }
 
-/* A file can name anything as its debug file. No such name may make us hang. */
+/* A file can name anything as its debug file. No such name may make the reader hang. */
 static void test_hostile_debuglink(void **state)
 {
 	struct symtab *tab;
@@ -384,7 +383,7 @@ static void test_hostile_debuglink(void **state)
 	alarm(0);
 }
 
-/* Fedora's way: the stripped file holds the compressed symbols in a section. */
+/* As on Fedora, the stripped file has the compressed symbols in a section. */
 static void test_debugdata(void **state)
 {
 	uint64_t hidden;
@@ -430,7 +429,7 @@ static void test_static_and_dynamic(void **state)
 	assert_found(tab, nm("nopie", "hidden"), "hidden");
 	symtab__free(tab);
 
-	/* A stripped library keeps what it exports. */
+	/* A stripped library keeps its exported symbols. */
 	make_program("lib.so", "-shared -fPIC");
 	{
 		uint64_t shown = nm("lib.so", "shown"), hidden = nm("lib.so", "hidden");
@@ -441,7 +440,7 @@ static void test_static_and_dynamic(void **state)
 		assert_found(tab, hidden, NULL);
 		symtab__free(tab);
 
-		/* Even without section headers. */
+		/* The same without section headers. */
 		assert_true(fixture_run("printf '\\0\\0\\0\\0\\0\\0\\0\\0' | "
 					"dd of=lib.so bs=1 seek=40 conv=notrunc status=none && "
 					"printf '\\0\\0\\0\\0' | "
@@ -573,7 +572,7 @@ static void mutate(const char *victim, int rounds)
 			x ^= x << 13;
 			x ^= x >> 7;
 			x ^= x << 17;
-			switch (x % 4) { /* where lies hurt: headers first */
+			switch (x % 4) { /* mostly in headers, where changes do most harm */
 			case 0:
 				at = 4 + (x >> 8) % 60;
 				break;
@@ -590,7 +589,7 @@ static void mutate(const char *victim, int rounds)
 			if (at + n <= len)
 				memset(bad + at, values[(x >> 48) % sizeof(values)], n);
 		}
-		/* A new file each time: a mapping of ours must not see the file change. */
+		/* A new file each time, so that no mapping of this process sees the change. */
 		assert_true(fixture_write(name, bad, i % 10 == 9 ? (x >> 20) % len : len));
 		(i % 10 ? use_here : use)(strcmp(victim, "hostile.debug") ? name : "hostile");
 	}
@@ -613,7 +612,7 @@ static void test_mutated(void **state)
 	assert_true(clock() - begin < 60 * CLOCKS_PER_SEC);
 }
 
-/* The file's owner cuts it short and puts it back, again and again, while it is read. */
+/* While the file is read, its owner cuts it short and restores it, again and again. */
 static void test_cut_short_meanwhile(void **state)
 {
 	struct symtab *tab;
@@ -640,8 +639,8 @@ static void test_cut_short_meanwhile(void **state)
 	for (int i = 0; i < 300; i++) {
 		int err = open_path(path, &tab);
 
-		/* libdwfl maps files. Reading a part that was cut off raises SIGBUS, in the child
-		 * only. */
+		/* libdwfl maps files. To read a part that was cut off raises SIGBUS, but only in
+		 * the child. */
 		assert_true(!err || err == -ENOEXEC || err == -ECHILD);
 		n_died += err == -ECHILD;
 		if (!err)

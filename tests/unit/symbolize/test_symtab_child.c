@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The child that reads symbol tables: it can do nothing else, and its parent trusts no answer. */
+/* The child that reads symbol tables. It has no other rights, and its parent trusts no answer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -36,7 +36,7 @@ static int make_program(void **state)
 		       : -1;
 }
 
-/* Reads the program's symbols; the child calls in_child. */
+/* Reads the program's symbols. The child calls in_child(). */
 static int run_in_child(void (*in_child)(void), double patience_s, const char *debug_name,
 			struct symtab **ret)
 {
@@ -283,7 +283,7 @@ static void test_lies(void **state)
 	struct said said;
 
 	(void)state;
-	/* cut short, everywhere */
+	/* an answer that is cut short, at each length */
 	for (size_t len = 0; len < sizeof(truth); len += 5)
 		assert_lie(&truth, len);
 	assert_lie(&truth, sizeof(truth) - 1);
@@ -296,7 +296,7 @@ static void test_lies(void **state)
 		said.field = (value);                                                              \
 		assert_lie(&said, sizeof(said));                                                   \
 	} while (0)
-	/* numbers */
+	/* false numbers */
 	LIE(wire.n_ranges, UINT64_MAX);
 	LIE(wire.n_ranges, UINT64_MAX / sizeof(struct symtab_range) + 1);
 	LIE(wire.n_ranges, 1ull << 40);
@@ -308,7 +308,7 @@ static void test_lies(void **state)
 	LIE(wire.names_bytes, 9);
 	LIE(wire.names_bytes, 7);
 	LIE(wire.names_bytes, 0);
-	/* order */
+	/* ranges in a wrong order */
 	LIE(ranges[0].end, 0x10);
 	LIE(ranges[0].end, 0xf);
 	LIE(ranges[0].end, 0x21);
@@ -317,7 +317,7 @@ static void test_lies(void **state)
 	LIE(ranges[1].end, 0);
 	LIE(ranges[0].function, 0x11);
 	LIE(ranges[1].function, UINT64_MAX);
-	/* names */
+	/* false names */
 	LIE(ranges[0].name, 8);
 	LIE(ranges[0].name, UINT64_MAX);
 	LIE(ranges[1].name, 1ull << 32);
@@ -326,7 +326,7 @@ static void test_lies(void **state)
 #undef LIE
 }
 
-/* The last name has no end, or a name is too long, or a name does not print. */
+/* The last name has no end, or a name is too long, or a name cannot be printed. */
 static void test_names(void **state)
 {
 	struct {

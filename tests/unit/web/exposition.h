@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads metrics as Prometheus does, as far as their form goes. */
+/* Checks the form of metrics as Prometheus reads them. */
 #ifndef MEMTRACE_TESTS_WEB_EXPOSITION_H
 #define MEMTRACE_TESTS_WEB_EXPOSITION_H
 
@@ -11,8 +11,8 @@
 
 #define EXPOSITION_LINES 10000
 
-/* NAME="VALUE", ...: labels, with the characters that OpenMetrics escapes. NULL: these are none;
- * else what is behind the brace. */
+/* Reads labels, NAME="VALUE", ..., with the characters that OpenMetrics escapes. Returns the text
+ * after the brace, or NULL if these are no labels. */
 static inline const char *exposition_labels(const char *at)
 {
 	while (*at != '}') {
@@ -42,8 +42,8 @@ static inline int exposition_order(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* What is wrong with the text; NULL: nothing. Each series must be in it once. The function
- * overwrites parts of the text. */
+/* Returns what is wrong with the text, or NULL. Each series must be in it once. Changes the
+ * text. */
 static inline const char *exposition_fault(char *text)
 {
 	static char *series[EXPOSITION_LINES];

@@ -51,8 +51,8 @@ static int end(void **state)
 	return 0;
 }
 
-/* A profile of the process comes. Of all blocks that keep() allocated, as many as given are live;
- * of cache() likewise. */
+/* A profile of the process comes. `kept` of all blocks that keep() allocated are live, and `cached`
+ * of those that cache() allocated. */
 static void come_of(pid_t pid, uint64_t start_ns, unsigned after_s, int kept, int cached)
 {
 	struct profile *profile = new_profile(1);
@@ -99,13 +99,13 @@ static void the_difference_of_two_profiles(void **state)
 	come(1, 5, 50);
 	now_s = 1.5;
 	delta = ask(10);
-	come(1, 5, 50); /* it was on its way */
+	come(1, 5, 50); /* this profile was made before the request */
 	assert_int_equal(delta->from_ns, 0);
 	come(2, 10, 50);
 	assert_int_equal(delta->from_ns, wall_ns(2));
 	assert_false(tick(11.9));
 	assert_true(tick(12));
-	assert_false(tick(12.1)); /* it has been asked for */
+	assert_false(tick(12.1)); /* the tracer was already asked for a round */
 	come(11, 20, 50);	  /* too early */
 	assert_int_equal(delta->status, 0);
 	come(13, 30, 50);
@@ -113,7 +113,7 @@ static void the_difference_of_two_profiles(void **state)
 	assert_int_equal(decode_bytes("delta", delta->body, delta->body_size, &profile, &err), 0);
 	assert_int_equal(profile->start_unix_ns, wall_ns(2));
 	assert_true(profile->duration_s == 11);
-	assert_int_equal(profile->n_sites, 1); /* cache() has gained nothing */
+	assert_int_equal(profile->n_sites, 1); /* cache() has not grown */
 	assert_true(profile->sites[0].live.bytes == 2000 && profile->sites[0].live.objects == 20);
 	assert_true(profile->sites[0].alloc_bytes == 2000);
 	profile__free(profile);
@@ -132,7 +132,7 @@ static void what_shrinks_is_negative(void **state)
 	come(1, 10, 50);
 	come(3, 15, 20);
 	assert_int_equal(delta->status, 200);
-	/* which memtrace itself does not take for a profile */
+	/* memtrace itself does not accept the answer as a profile */
 	assert_true(decode_bytes("delta", delta->body, delta->body_size, &profile, &err) < 0);
 	assert_has(err.text, "negative");
 	delta__free(&deltas, delta);
@@ -146,7 +146,7 @@ static void gains_of_stacks(void **state)
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		profiles[i] = new_profile(1);
-		/* sorted by live bytes, so that the places change */
+		/* sites are sorted by live bytes, so their order changes */
 		STACK(profiles[i], 1, 100, i ? 15 : 40, "malloc", "keep", "main");
 		STACK(profiles[i], 1, 100, i ? 20 : 10, "malloc", "cache", "main");
 		if (i)

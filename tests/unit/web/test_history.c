@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Growth of late, and when it began, of lives that are known. */
+/* Recent growth, and when it began, for histories that are known. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include "web/history.h"
 
 #define N     20
-#define EVERY 15 /* seconds between moments */
+#define EVERY 15 /* seconds between two figures */
 #define BEGIN 1700000000000000000ull
 #define S     1000000000ull
 
@@ -21,7 +21,8 @@ static struct moment moments[N];
 static struct held held[N][2];
 static const struct moment *list[N];
 
-/* bytes(seconds since the first moment) of the stack 7; the whole process holds 1,000 more. */
+/* Makes a history in which stack 7 holds bytes(seconds since its start). The whole process holds
+ * 1,000 bytes more. */
 static void live(double (*bytes)(double seconds))
 {
 	for (int i = 0; i < N; i++) {
@@ -82,7 +83,7 @@ static void growth_of_late(void **state)
 	live(rises_always);
 	growth = history__growth(list, N, 7, 0);
 	assert_true(fabs(growth.low - 1e5) < 1 && fabs(growth.high - 1e5) < 1);
-	/* one sample more would change it by so much */
+	/* one sample more would change the growth by this much */
 	growth = history__growth(list, N, 7, 512 << 10);
 	assert_true(growth.low < 1e5 - 1000 && growth.low > 9e4);
 	assert_true(isnan(history__growth(list, 3, 7, 0).low)); /* too few */
@@ -94,7 +95,7 @@ static void growth_of_late(void **state)
 	live(rises_with_noise);
 	growth = history__growth(list, N, 7, 0);
 	assert_true(growth.low > 0 && growth.high > 1e5 * 185 / 285);
-	/* what was not known before some moment does not count */
+	/* the time in which the figure was not known does not count */
 	live(rises_always);
 	for (int i = 0; i < 10; i++)
 		moments[i] = (struct moment){.taken_ns = moments[i].taken_ns};
@@ -134,12 +135,12 @@ static void when_it_began(void **state)
 	assert_true(onset.earlier);
 	assert_int_equal(onset.ns, BEGIN);
 	assert_false(history__onset(list, 4, 7, &onset));
-	for (int i = 0; i < N; i++) /* it falls */
+	for (int i = 0; i < N; i++) /* the bytes fall */
 		held[i][1].bytes = -held[i][1].bytes;
 	assert_false(history__onset(list, N, 7, &onset));
 }
 
-/* The wall clock may be set. */
+/* The wall clock may be set back. */
 static void clocks_are_set_back(void **state)
 {
 	struct onset onset;

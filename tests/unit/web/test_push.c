@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What goes into the queues: names, intervals, what was allocated in them. Nothing is sent. */
+/* The requests in the queues: names, intervals, and bytes allocated in them. Nothing is sent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,8 +47,8 @@ static int end(void **state)
 	return 0;
 }
 
-/* A profile of pid comes, taken so many seconds after its start. Of n blocks of 100 bytes that were
- * allocated, one is still there. */
+/* A profile of pid comes, taken after_s seconds after its start. Of n blocks of 100 bytes that were
+ * allocated, one is live. */
 static void come(pid_t pid, const char *comm, unsigned after_s, int n)
 {
 	struct profile *profile = new_profile(1);
@@ -77,7 +77,7 @@ static struct push_queue *queue(size_t i)
 	return &push->receivers[i].queue;
 }
 
-/* What the last request of the receiver says of keep(). */
+/* Asserts the interval of the receiver's last request, and keep()'s allocated bytes in it. */
 static void assert_last(size_t i, uint64_t from_s, uint64_t until_s, double allocated)
 {
 	char part[96];
@@ -93,7 +93,7 @@ static void assert_last(size_t i, uint64_t from_s, uint64_t until_s, double allo
 		0);
 	assert_int_equal(profile->n_sites, 1);
 	assert_true(profile->sites[0].live.bytes == 100);
-	/* where nothing is known of it, readers take what is live */
+	/* if there are no allocated bytes, readers use the live bytes */
 	if (allocated > 0)
 		assert_true(profile->sites[0].alloc_bytes == allocated);
 	assert_int_equal(profile->start_unix_ns, START_NS + from_s * 1000000000);
@@ -113,7 +113,7 @@ static void intervals_follow_each_other(void **state)
 	assert_string_not_equal(queue(0)->first->id, queue(0)->last->id);
 }
 
-/* An earlier server may have sent that already. */
+/* An earlier server may already have sent the time before this server's start. */
 static void what_was_before_us_is_not_sent_again(void **state)
 {
 	struct profile *profile;
@@ -131,7 +131,7 @@ static void what_was_before_us_is_not_sent_again(void **state)
 	assert_last(0, 1, 16, 700);
 }
 
-/* Another process of that number has nothing to do with the one before. */
+/* Another process with the same pid has nothing to do with the first one. */
 static void a_number_is_used_again(void **state)
 {
 	(void)state;
@@ -157,7 +157,7 @@ static void names_are_encoded(void **state)
 	assert_has(queue(0)->last->target,
 		   "/ingest?name=leaky%7Benv%3Dtest%2Cnode%3Dhost-1%2Ccomm%3Dleaky%2C");
 	assert_has(queue(0)->last->target, "pid%3D7%7D&from=");
-	/* each byte that ends a name there is encoded twice: for the series, and for the URL */
+	/* each byte that would end the name is encoded twice: for the series, and for the URL */
 	come(8, "a b{x=1},&%", 1, 3);
 	assert_has(queue(0)->last->target, "/ingest?name=a_b_x_1____%7B");
 	assert_has(queue(0)->last->target, "comm%3Da%2520b%257Bx%253D1%257D%252C%2526%2525%2Cpid");

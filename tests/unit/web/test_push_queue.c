@@ -31,7 +31,7 @@ static int end(void **state)
 	return 0;
 }
 
-/* A request of so many bytes, which is called by a number. */
+/* Adds a request of size bytes, which is named by a number. */
 static void add(size_t size, unsigned number)
 {
 	struct push_request *r = calloc(1, sizeof(*r));
@@ -79,7 +79,7 @@ static void number_is_bounded(void **state)
 	assert_int_equal(queue.n, PUSH_REQUESTS);
 	assert_int_equal(queue.bytes, PUSH_REQUESTS);
 	assert_int_equal(queue.drops[PUSH_DROP_QUEUE_FULL], 500);
-	assert_is(push_queue__take(&queue, 0), 500); /* the oldest have gone */
+	assert_is(push_queue__take(&queue, 0), 500); /* the oldest requests were dropped */
 }
 
 static void bytes_are_bounded(void **state)
@@ -95,7 +95,7 @@ static void bytes_are_bounded(void **state)
 	assert_int_equal(queue.drops[PUSH_DROP_TOO_LARGE], 1);
 }
 
-/* What is being sent stays: its bytes are in use. */
+/* A request that is being sent is not dropped, because its bytes are in use. */
 static void what_is_under_way_is_not_dropped(void **state)
 {
 	struct push_request *r;
@@ -119,7 +119,7 @@ static void what_is_under_way_is_not_dropped(void **state)
 	assert_is(queue.last, 6);
 }
 
-/* A failure that came at `now`: how long until the next attempt. */
+/* Reports a failure at `now`. Returns how long it is until the next attempt. */
 static double fail_once(double now, enum push_result result, double asked_s)
 {
 	struct push_request *r = push_queue__take(&queue, now);
@@ -145,7 +145,7 @@ static void waits_double_up_to_a_limit(void **state)
 		most = 2 * most < PUSH_WAIT_MOST_S ? 2 * most : PUSH_WAIT_MOST_S;
 	}
 	assert_true(most == PUSH_WAIT_MOST_S);
-	/* success: the next failure waits as the first one did, and several go at once again */
+	/* after a success the wait is as short as at first, and several requests go at once */
 	push_queue__end(&queue, push_queue__take(&queue, now), PUSH_RESULT_SENT, 0, now);
 	assert_true(fail_once(now, PUSH_RESULT_BUSY, 0) <= PUSH_WAIT_S);
 }
@@ -175,7 +175,7 @@ static void retry_after_is_obeyed_within_reason(void **state)
 	assert_true(wait == PUSH_ASKED_MOST_S);
 }
 
-/* Different agents, which have different random numbers, come back at different times. */
+/* Agents have different random numbers, so they try again at different times. */
 static void agents_do_not_come_back_together(void **state)
 {
 	double waits[2];
@@ -205,7 +205,7 @@ static void attempts_are_bounded(void **state)
 	assert_is(push_queue__take(&queue, now), 1);
 }
 
-/* Only an attempt that the receiver may have taken makes the next one a repetition. */
+/* The next attempt is a repetition only if the receiver may have got the last one. */
 static void repetitions_are_marked_and_counted(void **state)
 {
 	struct push_request *r;
@@ -233,7 +233,7 @@ static void refused_is_refused(void **state)
 	push_queue__end(&queue, push_queue__take(&queue, 0), PUSH_RESULT_REFUSED, 0, 0);
 	assert_int_equal(queue.drops[PUSH_DROP_REFUSED], 1);
 	assert_int_equal(queue.results[PUSH_RESULT_REFUSED], 1);
-	assert_is(push_queue__take(&queue, 0), 1); /* at once: it does answer */
+	assert_is(push_queue__take(&queue, 0), 1); /* at once, because the receiver answers */
 }
 
 int main(void)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* What the server keeps and answers, without its HTTP library. */
+/* The server's store and its answers, without the HTTP library. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +21,8 @@
 
 static struct site site;
 
-/* Ends the profile of pid, which comes from the tracer then. What the store says of it. */
+/* Completes a profile of pid and gives it to the store, as if from the tracer. Returns the store's
+ * result. */
 static int come_as_it_may(struct profile *profile, pid_t pid, const char *comm, uint64_t start_ns,
 			  int seconds)
 {
@@ -48,7 +49,7 @@ static void come_with(struct profile *profile, pid_t pid, const char *comm, uint
 	assert_int_equal(come_as_it_may(profile, pid, comm, start_ns, seconds), 0);
 }
 
-/* A profile of pid that holds n blocks. */
+/* A profile of pid with n blocks comes from the tracer. */
 static void come(pid_t pid, const char *comm, uint64_t start_ns, int n)
 {
 	struct profile *profile = new_profile(1);
@@ -78,8 +79,8 @@ static int end(void **state)
 
 #define STEP_NS (15 * 1000000000ull)
 
-/* The n-th profile of pid, a step after the one before. Two stacks hold so many blocks of 100
- * bytes, each allocated by a thread of its own. */
+/* The n-th profile of pid comes, a step after the previous one. Its two stacks hold `first` and
+ * `second` blocks of 100 bytes, each allocated by a thread of its own. */
 static void come_nth(pid_t pid, int n, const char *const threads[2], int first, int second)
 {
 	struct profile *profile = new_profile(1);
@@ -106,8 +107,8 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
 			 0);
 }
 
-/* A round that the tracer ends; pid: has more windows from the time of step from on, for 40 steps;
- * 0: none has. */
+/* The tracer ends a round. pid: the process that has more windows from step `from` on, for 40
+ * steps; 0: none. */
 static void end_round(pid_t pid, int from, uint32_t most)
 {
 	struct feed_message round = {.kind = FEED_ROUND, .most_favoured = most};
@@ -184,7 +185,7 @@ static void snapshots_are_kept_within_bounds(void **state)
 	assert_int_equal(process__snapshot(p, 4)->id, 4);
 	assert_null(process__snapshot(p, 3));
 	assert_null(store__find(&site.store, 8));
-	/* the number is another process's now */
+	/* the pid is another process's now */
 	come(7, "other", START_NS + 5000000000u, 1);
 	p = store__find(&site.store, 7);
 	assert_int_equal(p->n_kept, 1);
@@ -203,8 +204,8 @@ static void count_came(void *ctx, struct process *process, const struct profile 
 	n_came++;
 }
 
-/* The tracer sends no profile of a process that rests: it has not ended, and no snapshot is added.
- */
+/* The tracer sends no profile of a process that rests. The process does not count as ended, and no
+ * snapshot is added. */
 static void a_profile_that_holds_is_of_now(void **state)
 {
 	const struct process *p;
@@ -216,7 +217,7 @@ static void a_profile_that_holds_is_of_now(void **state)
 	n_came = 0;
 	site.store.came = count_came;
 	store__hold(&site.store, 7, START_NS + 15000000000u);
-	store__hold(&site.store, 9, START_NS + 15000000000u); /* nobody */
+	store__hold(&site.store, 9, START_NS + 15000000000u); /* there is no such process */
 	store__end_round(&site.store);
 	p = store__find(&site.store, 7);
 	assert_false(p->ended);
@@ -286,7 +287,7 @@ static void deaths_are_listed(void **state)
 	assert_says("/deaths", "format=json", NULL, 200, "\"out_of_memory\":true,\"signal\":9");
 }
 
-/* The ends of what is live have no signs: those belong to growth. */
+/* The interval of live bytes has no signs: only intervals of growth have signs. */
 static void an_estimate_has_its_interval(void **state)
 {
 	struct profile *profile = new_profile(1024);
@@ -362,7 +363,7 @@ static void wrong_requests_are_told_so(void **state)
 	assert_int_equal(site.n_requests[4], 17);
 }
 
-/* Addresses as jeprof asks for them: of the instruction before the return address. */
+/* Addresses as jeprof sends them: a return address less 1. */
 static void names_of_addresses(void **state)
 {
 	const struct profile *profile;
@@ -400,7 +401,7 @@ static void a_stack_has_one_number(void **state)
 	free(metrics);
 }
 
-/* Metrics in both formats have the form that Prometheus reads, and each series once. */
+/* Checks that metrics in both formats have Prometheus' form, with each series once. */
 static void assert_metrics_are_read(void)
 {
 	for (int i = 0; i < 2; i++) {
@@ -430,7 +431,7 @@ static void one_may_be_left_alone(void **state)
 	assert_int_equal(site.n_wishes, 1);
 	assert_int_equal(site.wishes[0].pid, 7);
 	assert_int_equal(site.wishes[0].kind, FEED_DEACTIVATE);
-	/* the tracer does so */
+	/* the tracer deactivates the process */
 	store__leave(&site.store, 7, "");
 	/* not traced since before this server began */
 	store__leave(&site.store, 9, "<i>it is a \"32-bit\" program</i>");
@@ -454,7 +455,7 @@ static void one_may_be_left_alone(void **state)
 	accepted = NULL;
 	assert_says("/pid/9/activate", NULL, "", 202, "pid 9 is to be traced again");
 	assert_int_equal(site.n_wishes, 3);
-	/* it fails for one; the other one begins anew, even within a moment */
+	/* activation fails for one process; the other one begins anew, even at the same time */
 	store__leave(&site.store, 7, "<i>it is a \"32-bit\" program</i>");
 	come(8, "leaky", START_NS, 2);
 	store__end_round(&site.store);
@@ -486,7 +487,7 @@ static void threads_of_one_name_are_a_pool(void **state)
 		"/metrics", NULL, NULL, 200,
 		"memtrace_pool_growth_bytes_per_second{group=\"leaky\",pool=\"wor<ker-\"} 66.6");
 	assert_metrics_are_read();
-	for (pid_t pid = 100; pid < 120; pid++) { /* more than have series */
+	for (pid_t pid = 100; pid < 120; pid++) { /* more groups than have series */
 		char name[2][16];
 		const char *const many[] = {name[0], name[1]};
 
@@ -507,7 +508,7 @@ static void threads_of_one_name_are_a_pool(void **state)
 	}
 }
 
-/* A process is level for a while, grows, is level again. */
+/* A process does not grow for a while, then grows, then does not grow again. */
 static void a_rise_is_noted(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -531,7 +532,7 @@ static void a_rise_is_noted(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It surely grows, in leak: ");
 	assert_says("/metrics", NULL, NULL, 200,
 		    "memtrace_growth_low_bytes_per_second{group=\"leaky\"}");
-	for (int i = 0; i < 60; i++, n++) /* it goes on for longer than snapshots are kept */
+	for (int i = 0; i < 60; i++, n++) /* the rise lasts longer than snapshots are stored */
 		come_nth(7, n, names, 500, blocks += 100);
 	assert_true(p->rise.goes_on);
 	assert_int_equal(p->n_kept, STORE_KEPT);
@@ -544,7 +545,7 @@ static void a_rise_is_noted(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It grew, in leak: ");
 }
 
-/* A process in windows that begins to grow gets more of them, which its profiles then show. */
+/* A process that is traced in windows gets more windows when it begins to grow. */
 static void who_grows_gets_more_windows(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -561,7 +562,7 @@ static void who_grows_gets_more_windows(void **state)
 	assert_int_equal(site.n_wishes, 0);
 	for (; !p->rise.known && n < 60; n++)
 		come_nth(7, n, names, 500, blocks += 100);
-	end_round(0, 0, 0); /* it is off */
+	end_round(0, 0, 0); /* more windows are switched off */
 	assert_int_equal(site.n_wishes, 0);
 	assert_says("/targets", NULL, NULL, 200, "\"more_windows\":\"none\"");
 	store__hold(&site.store, 7, p->taken_ns);
@@ -573,7 +574,7 @@ static void who_grows_gets_more_windows(void **state)
 	assert_says("/pid/7/", NULL, NULL, 200, "It waits for more windows than others have");
 	site.n_wishes = 0;
 	come_nth(7, n++, names, 500, blocks += 100);
-	end_round(0, 0, FEED_FAVOURED); /* others have them: it is asked for again */
+	end_round(0, 0, FEED_FAVOURED); /* others have more windows, so the server asks again */
 	assert_int_equal(site.n_wishes, 1);
 	site.n_wishes = 0;
 	from = n;
@@ -600,15 +601,15 @@ static void who_grows_gets_more_windows(void **state)
 		come_nth(7, n++, names, 500, blocks += 100);
 		end_round(0, 0, FEED_FAVOURED);
 	}
-	assert_int_equal(site.n_wishes, 0); /* once for each rise */
-	assert_int_equal(p->n_pinned, 3);   /* longer than others, for a comparison */
+	assert_int_equal(site.n_wishes, 0); /* the server asks once for each rise */
+	assert_int_equal(p->n_pinned, 3);   /* stored longer than others, to be compared */
 	assert_non_null(process__snapshot(p, p->rise.before));
 	assert_non_null(process__snapshot(p, p->rise.at));
 	assert_non_null(process__snapshot(p, last));
 	assert_int_equal(p->rise.detailed, last);
 }
 
-/* Nothing is asked for where every call is seen anyway, or where the process has ended. */
+/* The server asks for no windows if every call is seen anyway, or if the process has ended. */
 static void who_has_all_gets_no_more(void **state)
 {
 	const char *const names[] = {"one", "two"};
@@ -623,12 +624,12 @@ static void who_has_all_gets_no_more(void **state)
 	end_round(0, 0, FEED_FAVOURED);
 	assert_int_equal(site.n_wishes, 0);
 	mode = MODE_WINDOWED;
-	end_round(0, 0, FEED_FAVOURED); /* no profile: it has ended */
+	end_round(0, 0, FEED_FAVOURED); /* there is no profile, so the process has ended */
 	assert_true(p->ended);
 	assert_int_equal(site.n_wishes, 0);
 }
 
-/* More names than there are groups: the rest is one. */
+/* If there are more names than groups, the rest is one group. */
 static void groups_are_bounded(void **state)
 {
 	char name[32], *metrics;
@@ -680,7 +681,7 @@ static void names_stay_text(void **state)
 	assert_metrics_are_read();
 }
 
-/* What a client calls us is in the discovery's JSON, and cannot end its string. */
+/* The host name that a client sends is in the discovery's JSON, and cannot end its string. */
 static void a_host_stays_text(void **state)
 {
 	struct request request = {
@@ -697,8 +698,8 @@ static void a_host_stays_text(void **state)
 	free(reply.body);
 }
 
-/* Two lines of a function are two sites, and one stack; commands whose names differ in what cannot
- * be printed are one group. */
+/* Two lines of a function are two sites, but one stack. Commands whose names differ only in bytes
+ * that cannot be printed are one group. */
 static void series_are_there_once(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -713,7 +714,7 @@ static void series_are_there_once(void **state)
 	assert_metrics_are_read();
 }
 
-/* A profile in another form, of so many bytes. */
+/* A profile of this many bytes comes, in another form. */
 static int come_large(pid_t pid, size_t bytes)
 {
 	const char begin_text[] =
@@ -733,7 +734,7 @@ static int come_large(pid_t pid, size_t bytes)
 	return rc;
 }
 
-/* However many processes there are, of which none has an older snapshot. */
+/* Snapshots have a bound of bytes even if there are many processes without an older snapshot. */
 static void snapshots_have_a_bound_of_bytes(void **state)
 {
 	const size_t quarter = STORE_BYTES / 4, slack = 50;
@@ -748,13 +749,14 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(come_large(4, STORE_BYTES - site.store.bytes - slack), 0);
 	store__end_round(&site.store);
 	assert_int_equal(site.store.n_evicted, 0);
-	/* the next snapshot takes the place of the process's own */
+	/* the next snapshot replaces an older one of the same process */
 	come(7, "leaky", START_NS, 2);
 	p = store__find(&site.store, 7);
 	assert_int_equal(p->n_kept, 1);
 	assert_int_equal(p->kept[0].id, 2);
 	assert_int_equal(site.store.n_evicted, 1);
-	/* where that is not enough, what is kept stays; it does not look as if it had ended */
+	/* if there is still no room, the old snapshot stays. The process does not count as
+	 * ended. */
 	many = new_profile(1);
 	many->pid = 7;
 	many->exe = strdup("/usr/bin/leaky");
@@ -767,7 +769,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_int_equal(come_as_it_may(many, 7, "leaky", START_NS, 3), -ENOSPC);
 	assert_int_equal(p->kept[0].id, 2);
 	assert_int_equal(site.store.n_evicted, 2);
-	/* that nothing has changed since is said of the profile that found no room */
+	/* "nothing has changed" then means the profile for which there was no room */
 	taken_ns = p->taken_ns;
 	store__hold(&site.store, 7, taken_ns + 1000000000);
 	assert_int_equal(p->taken_ns, taken_ns);
@@ -777,7 +779,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_true(store__find(&site.store, 4)->ended);
 	assert_int_equal(site.store.n, 5);
 	assert_true(site.store.bytes <= STORE_BYTES);
-	/* those that have ended go for what comes, and their snapshots are counted */
+	/* processes that have ended are removed to make room, and their snapshots are counted */
 	evicted = site.store.n_evicted;
 	assert_int_equal(come_large(5, quarter), 0);
 	assert_int_equal(site.store.n, 5);
@@ -785,8 +787,7 @@ static void snapshots_have_a_bound_of_bytes(void **state)
 	assert_true(site.store.bytes <= STORE_BYTES);
 }
 
-/* A request asks for many addresses with long names. The answer would be too large, so the request
- * fails. */
+/* The answer for many addresses with long names is bounded. */
 static void an_answer_is_bounded(void **state)
 {
 	const size_t name_bytes = 5000, n = 20000;
