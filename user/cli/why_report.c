@@ -67,13 +67,13 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 			 "%s of the heap could not be followed", format_bytes(unseen, text));
 	else if (losses[WHY_LOSS_UNSETTLED])
 		snprintf(report->doubt, sizeof(report->doubt),
-			 "pointers move so fast that scans went on finding some, to %" PRIu64
-			 " blocks at last",
-			 losses[WHY_LOSS_UNSETTLED]);
+			 "%" PRIu64 " blocks seem lost, but scans still took blocks off this list "
+			 "when the search ended, %" PRIu64 " at last",
+			 sums->lost, losses[WHY_LOSS_UNSETTLED]);
 	else if (losses[WHY_LOSS_BEYOND] && !sums->lost)
 		snprintf(report->doubt, sizeof(report->doubt),
-			 "%" PRIu64 " blocks were not reached, but the list of these had no room "
-			 "for them",
+			 "%" PRIu64 " blocks that seem lost were not judged, because the list of "
+			 "such blocks was full",
 			 losses[WHY_LOSS_BEYOND]);
 }
 

@@ -68,7 +68,8 @@ static void test_a_list_that_is_not_settled(void **state)
 
 	(void)state;
 	why.sums.unsettled = 40;
-	assert_doubt(&why, "to 40 blocks");
+	assert_doubt(&why, "7 blocks seem lost, but scans still took blocks off this list when "
+			   "the search ended, 40 at last");
 }
 
 /* All blocks on the list are held, but others were never on it. */
@@ -81,7 +82,7 @@ static void test_blocks_that_were_not_judged(void **state)
 	why.sums.chosen[WHY_LOST] = 0;
 	why.n_groups = 0;
 	why.sums.lost_beyond = 123;
-	assert_doubt(&why, "123 blocks");
+	assert_doubt(&why, "123 blocks that seem lost were not judged");
 }
 
 int main(void)
