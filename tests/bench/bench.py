@@ -489,7 +489,7 @@ class Redis:
             self.port = probe.getsockname()[1]
         if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
             raise Missing("redis-server or redis-benchmark is not installed")
-        # a tool would be injected into taskset as well, so redis is pinned from outside once it runs
+        # a tool would also be injected into taskset, so redis is pinned from outside after its start
         argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
                 "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch, *options]
         self.child = Child(argv, env={"LD_PRELOAD": libc_path()})
@@ -1535,7 +1535,7 @@ def judge_stalls(runs):
 # --- 11. clients ---
 
 CLIENTS = 20
-CLIENTS_S = 8  # for each round: some windows
+CLIENTS_S = 8  # of each round: enough for some windows
 CLIENTS_LIMITS = ("1", "2", "5")
 
 
@@ -1598,7 +1598,7 @@ class Outside:
                    "the keys are there")
         self.mb = memory_kib(server.pid, "VmRSS") / 1024
         requests = int(server.serve(CLIENTS, 100_000)[0] * CLIENTS_S)
-        self.took = {name: [] for name in OUTSIDE}  # seconds, seconds of CPU time, MB
+        self.took = {name: [] for name in OUTSIDE}  # name -> [(seconds, seconds of CPU time, MB), ...]
 
         def beside(name):
             def measure():

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The kernel side's code that tells what each site held at the peak, compiled for the host. Its
- * answers must equal a copy of all sites that is made at each new peak. */
+/* The kernel side's code that stores how much each site held at the peak, compiled for the host.
+ * The result must equal a copy of all sites that is made at each new peak. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -189,7 +189,7 @@ static void a_generator_that_passes_an_exception_on_has_no_native_frame(void **s
 	assert_int_equal(u.stack.n, 4);
 	assert_int_equal(u.stack.ip[2], abi_python_frame(code(1), 1));
 	assert_int_equal(u.stack.ip[3], abi_python_frame(code(2), 2));
-	/* a frame that was called from the frame before is the last one, whatever its depth */
+	/* a frame that was called from the frame before is the last one, also with such a depth */
 	lay_frame(0, false);
 	lay_frame(1, true);
 	begin(&u, ABI_STACK_FRAMES);

@@ -180,7 +180,7 @@ static void keys_differ_where_stacks_do(void **state)
 	qsort(keys, N, sizeof(keys[0]), compare_keys);
 	for (int i = 1; i < N; i++) {
 		assert_memory_not_equal(&keys[i - 1], &keys[i], sizeof(keys[0]));
-		/* the lane lo alone tells stacks apart */
+		/* the lower half of the hash alone differs between stacks */
 		assert_int_not_equal(keys[i - 1].lo, keys[i].lo);
 	}
 }

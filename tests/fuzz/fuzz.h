@@ -18,7 +18,7 @@
 /* Gives the code under test one input. Returns 0, or aborts if a promise is broken. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Something that must hold whatever the input. */
+/* A condition that must hold for every input. */
 #define require(condition)                                                                         \
 	do {                                                                                       \
 		if (!(condition)) {                                                                \

@@ -305,7 +305,7 @@ static int encode_both(const struct profile *p, struct sink *sink)
 	return encode_processes((const struct profile *const[]){p, p}, 2, &options, sink);
 }
 
-/* Whatever the names are, the pprof file must be read back with the same totals. */
+/* For all names, the pprof file must be read back with the same totals. */
 static void check_pprof(const struct profile *p)
 {
 	char *bytes;
@@ -322,7 +322,7 @@ static void check_pprof(const struct profile *p)
 	free(bytes);
 }
 
-/* Whatever the names are, a view must hold as many bytes as the profile. */
+/* For all names, a view must have as many bytes as the profile. */
 static void check_views(const struct profile *p)
 {
 	for (int root = ROOT_THREAD; root < PROFILE_ROOTS; root++) {

@@ -7,7 +7,7 @@
 #define MAX_ENTRIES 64 /* more entries are slow, and test nothing new */
 #define MAX_INSERTS 16
 
-/* What is mapped at an address. */
+/* The mapping at an address. */
 struct place {
 	uint64_t addr, off;
 	const struct map_entry *entry;
@@ -75,7 +75,7 @@ static struct place look(const struct maps *maps, uint64_t addr)
 	return place;
 }
 
-/* Each address in the new mapping must belong to it. Any other address must keep what it had. */
+/* Each address in the new mapping must belong to it. All other addresses must stay as they were. */
 static void insert(struct maps *maps, const struct map_entry *entry)
 {
 	size_t n = 2 * maps->n + 4, k = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of lines of a Python code object, read as that of each version. The first byte is the
- * object's first line. */
+/* The table of lines of a Python code object. It is read by the rules of each version. The input's
+ * first byte is the object's first line. */
 #include "fuzz.h"
 
 #include "python/python.h"

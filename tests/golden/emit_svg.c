@@ -2,7 +2,7 @@
 /* usage: emit_svg diff|hostile|names|huge
  * Writes the flame graph of profiles made by hand, for a real browser to open
  * (tests/live/test_svg.py):
- *   diff     a server before and after: what grew, shrank, may have, and what is gone
+ *   diff     a server before and after: stacks that grew, shrank, may have changed, and ended
  *   hostile  names with markup and scripts, which must stay text
  *   names    long names of C++ and Rust in boxes that are too narrow for them
  *   huge     100,000 stacks */

@@ -91,7 +91,7 @@ KIND_SINCE = {"session": (6, 13), "multi": (6, 10), "perf": (5, 15)}
 
 
 def promised_kinds():
-    """The kinds that the kernel's version promises, whatever memtrace says."""
+    """The kinds that the kernel's version promises, even if memtrace does not find them."""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     return {kind for kind, since in KIND_SINCE.items() if release >= since}
 

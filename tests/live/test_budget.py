@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The limit on the cost of tracing holds whatever the target does, and windows leave nothing behind."""
+"""The limit on the cost of tracing is kept for every behaviour of the target, and windows leave nothing behind."""
 import contextlib
 import glob
 import json
@@ -158,7 +158,7 @@ def budget_stopped_target():
 
 
 def exec_in_window(*preload):
-    with Restless("--leak", "2000000", *preload) as target:  # each window, however short, sees some leaked blocks
+    with Restless("--leak", "2000000", *preload) as target:  # even a short window sees some leaked blocks
         with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
             in_window(target.pid)

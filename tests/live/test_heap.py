@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace heap: each block that a program holds is found, and the sums are those of its own allocator."""
+"""memtrace heap finds each block of a program, and its sums are equal to the allocator's own."""
 import os
 import re
 import struct

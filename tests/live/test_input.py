@@ -362,7 +362,8 @@ def input_few_descriptors():
 
 @test
 def input_few_descriptors_for_many():
-    """More processes than descriptors: memtrace says what is not traced, and writes what it captured."""
+    """With more processes than descriptors, memtrace says which are not traced, and writes the profiles of the
+    others."""
     with contextlib.ExitStack() as stack, place() as directory:
         targets = [stack.enter_context(Target("truth_basic")) for _ in range(60)]
         tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1", "--max-overhead", "off", "--json", "-o",

@@ -51,7 +51,7 @@ def live(program, *args, ms=5):
 
 @contextlib.contextmanager
 def asleep(tracer):
-    """Stops memtrace (SIGSTOP). Until it goes on, it tells its programs in the kernel of no new process."""
+    """Stops memtrace (SIGSTOP). Until it goes on, its BPF programs do not learn of new processes."""
     tracer.process.send_signal(signal.SIGSTOP)
     try:
         yield

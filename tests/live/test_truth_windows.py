@@ -52,7 +52,7 @@ def check_steady(record):
 
 
 def checked(name, case, check, twin=None, seconds=SECONDS):
-    """Runs memtrace at its defaults on a case, and checks what it prints."""
+    """Runs memtrace at its defaults on a case, and checks its figures."""
     record = {**truth.measure(name, case, seconds, MEMTRACE, twin), "run": 1}
     check(record)
     return told(record)

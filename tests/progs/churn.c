@@ -19,7 +19,7 @@ void FREE(void *block);
 #define ALLOC pool_alloc
 #define FREE  pool_free
 
-static __thread void *spare; /* the one block that the pool of a thread holds */
+static __thread void *spare; /* the only block of a thread's pool */
 
 NOINLINE static void *pool_alloc(size_t size)
 {

@@ -218,7 +218,7 @@ static void close_connections(void)
 }
 
 /* A store of 50 MB, in blocks of 200 to 1800 bytes. The same code fills the store and replaces
- * blocks, so that nobody can tell the two apart by the code. */
+ * blocks, so the code does not show which of the two happens. */
 NOINLINE static void replace_stored(void)
 {
 	static void *store[STORE];
@@ -497,7 +497,7 @@ struct leak {
 	size_t (*one)(size_t size);
 	uint64_t per_s; /* bytes; with by_work: bytes in a million pairs */
 	size_t size;
-	/* what it has leaked so far, and since when */
+	/* bytes leaked so far; when the leak began, by the clock and in pairs */
 	uint64_t bytes, since_ns, since_pairs;
 };
 

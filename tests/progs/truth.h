@@ -137,7 +137,7 @@ TRUTH_FN uint64_t truth_seed(uint64_t seed)
 
 /* --- books --- */
 
-#ifdef TRUTH_BLOCKS_LOG2 /* a program with books defines it: how many blocks they can hold */
+#ifdef TRUTH_BLOCKS_LOG2 /* programs with books define this: log2 of the most blocks */
 
 #define TRUTH_BLOCKS	    (1ul << TRUTH_BLOCKS_LOG2)
 #define TRUTH_MAX_FUNCTIONS 64

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* What the last command printed to standard error, and to standard output. */
+/* Output of the last command: standard error, and standard output. */
 static char said[16 << 10], shown[64 << 10];
 
 static inline void read_text_of(FILE *file, char *ret, size_t size)

@@ -527,7 +527,7 @@ static void test_processes(void **state)
 				    process(13, "middle", "h", 5)});
 	assert_order(view, "large", "middle", "small");
 	assert_true(shows(view, "g < main"));
-	/* a loss of the whole run counts once, however many profiles have it */
+	/* a loss of the whole run counts once, even if several profiles have it */
 	assert_true(shows(view, "stacks_truncated 6"));
 	assert_true(shows(view, "map_records_lost 7"));
 	assert_int_equal(top_view__profile(view, 2)->pid, 13);

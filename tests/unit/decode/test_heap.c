@@ -331,7 +331,7 @@ static void names_without_addresses_come_back_symbolized(void **state)
 	profile__free(p);
 }
 
-/* Whatever a name contains, it adds neither a line nor a name to the file. */
+/* No name, hostile or not, adds a line or another name to the file. */
 static void names_do_not_break_symbolized_profiles(void **state)
 {
 	static const char *const hostile[][2] = {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Sampled at R = 1 MiB, n blocks of 64 bytes stand for n MiB. Their interval is that of a Poisson
+/* Sampled at R = 1 MiB, n blocks of 64 bytes stand for n MiB. Their interval comes from a Poisson
  * count of n, from tables (Garwood, Biometrika 28, 1936):
  *
  *	 0	0	 3.689
