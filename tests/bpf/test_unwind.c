@@ -259,8 +259,8 @@ static void coroutine_start(void **state)
 }
 
 /* A goroutine calls C, C calls back, and the goroutine calls C again. The goroutine's stack is now
- * at words 100 to 199. C's first call saw this stack at words 7000 and up, where other data are now.
- * C uses the thread's stack, from word 4000 on. */
+ * at words 100 to 199. C's first call saw this stack at words 7000 and up, where other data are
+ * now. C uses the thread's stack, from word 4000 on. */
 static void go_changes_stacks(void **state)
 {
 	enum { C, ASMCGOCALL, CGOCALL, GO, CGOCALLBACK, CROSSCALL2, GOEXIT };
