@@ -3,7 +3,6 @@
  * user asks for. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/vector.h"

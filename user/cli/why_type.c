@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "cli/cli.h"
 #include "cli/heap_types.h"
 #include "cli/why.h"

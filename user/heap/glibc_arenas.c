@@ -6,7 +6,6 @@
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "base/vector.h"
 

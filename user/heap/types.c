@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/table.h"
 #include "base/vector.h"
