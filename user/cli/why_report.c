@@ -14,7 +14,8 @@
 #include "proc/process.h"
 #include "symbolize/variables.h"
 
-/* per cent of the heap's bytes; with more doubt nothing is called lost */
+/* per cent of the heap's bytes, or of the list of lost blocks; with more doubt nothing is called
+ * lost */
 #define MOST_DOUBT_PCT 2.0
 
 DEFINE_CLEANUP(struct variables *, cleanup_variables, variables__free)
@@ -65,7 +66,7 @@ static void judge_quality(const struct why_sums *sums, struct why_report *report
 	else if (unseen > MOST_DOUBT_PCT / 100 * (double)sums->bytes)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "%s of the heap could not be followed", format_bytes(unseen, text));
-	else if (losses[WHY_LOSS_UNSETTLED])
+	else if ((double)losses[WHY_LOSS_UNSETTLED] > MOST_DOUBT_PCT / 100 * (double)sums->lost)
 		snprintf(report->doubt, sizeof(report->doubt),
 			 "%" PRIu64 " blocks seem lost, but scans still took blocks off this list "
 			 "when the search ended, %" PRIu64 " at last",

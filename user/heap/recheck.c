@@ -20,6 +20,7 @@
 #define LARGE_LINKS  32
 #define LARGE_CHUNK  (1024 - WORD) /* usable bytes */
 #define CHUNK_HEADER 16
+#define PREV_INUSE   1 /* bit of the word behind a block: its chunk is in use */
 
 struct checking {
 	struct image *image;
@@ -96,6 +97,19 @@ static int take_off(struct checking *c, uint32_t number)
 
 /* --- words --- */
 
+/* Is the chunk of the block free? It may have been freed after blocks were listed. A chunk in one
+ * of the bins that link chunks by plain addresses is marked as free in the header of the chunk
+ * behind it. */
+static bool is_free(const struct checking *c, const struct block *block)
+{
+	uint64_t header;
+
+	if (!block->in_use)
+		return true;
+	return !image__read(c->image, block->start + block->size, &header, sizeof(header)) &&
+	       header && !(header & PREV_INUSE);
+}
+
 /* Is the word a link of glibc from one free chunk to another? Chunks begin 16 bytes before their
  * blocks, so such a link seems to lead to the last word of the block before. */
 static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
@@ -108,7 +122,8 @@ static bool is_link(const struct checking *c, uint64_t at, uint64_t value,
 	    at - holder->start >= (holder->size < LARGE_CHUNK ? LINKS : LARGE_LINKS) ||
 	    value != candidate->addr + candidate->size - WORD)
 		return false;
-	return blocks__find(c->blocks, value + CHUNK_HEADER, &next) && !next.in_use;
+	return blocks__find(c->blocks, value + CHUNK_HEADER, &next) && is_free(c, &next) &&
+	       is_free(c, holder);
 }
 
 /* Handles a word at `at` in heap memory that points to a candidate. */
@@ -119,10 +134,11 @@ static int take_heap_word(struct checking *c, uint64_t at, uint64_t value, uint3
 
 	if (numbers__find(&c->numbers, at) != NO_NUMBER)
 		return 0; /* a candidate's pointers are followed later, if it is not lost */
-	if (blocks__find(c->blocks, at, &holder) && holder.in_use)
-		return take_off(c, number);
+	blocks__find(c->blocks, at, &holder);
 	if (is_link(c, at, value, &holder, number))
 		return 0;
+	if (holder.in_use)
+		return take_off(c, number);
 	if (stale->n == RECHECK_STALE)
 		return take_off(c, number);
 	if (VECTOR_RESERVE(stale->list, c->stale_room, stale->n + 1))

@@ -72,6 +72,24 @@ static void test_a_list_that_is_not_settled(void **state)
 			   "the search ended, 40 at last");
 }
 
+/* The last scan took few blocks off: these are a part of what is lost, whose error is told. */
+static void test_a_list_that_is_nearly_settled(void **state)
+{
+	struct why why = scanned();
+	struct why_report report;
+
+	(void)state;
+	for (uint64_t unsettled = 20; unsettled <= 21; unsettled++) {
+		why.sums.lost = 1000;
+		why.sums.unsettled = unsettled;
+		assert_int_equal(why_report__make(getpid(), &why, true, &report), 0);
+		assert_int_equal(*report.doubt != '\0', unsettled > 20);
+		assert_int_equal(report.lost_blocks, unsettled > 20 ? 0 : 1000);
+		assert_int_equal(report.losses[WHY_LOSS_UNSETTLED], unsettled);
+		why_report__clear(&report);
+	}
+}
+
 /* All blocks on the list are held, but others were never on it. */
 static void test_blocks_that_were_not_judged(void **state)
 {
@@ -90,6 +108,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_lost),
 		cmocka_unit_test(test_a_list_that_is_not_settled),
+		cmocka_unit_test(test_a_list_that_is_nearly_settled),
 		cmocka_unit_test(test_blocks_that_were_not_judged),
 	};
 

@@ -200,6 +200,32 @@ static void test_links_of_glibc(void **state)
 	end();
 }
 
+/* Chunks that were freed after blocks were listed are linked, too. The word behind a block tells if
+ * its chunk is in use. */
+static void test_links_of_chunks_freed_meanwhile(void **state)
+{
+	enum { IN_USE = BLOCK_STEP + 1, FREE = BLOCK_STEP };
+
+	(void)state;
+	begin();
+	take_before();
+	fake__put(&heap.fake, BLOCK(12), BLOCK(10) - 16); /* the last word of block 9 */
+	fake__put(&heap.fake, BLOCK(11) - 8, FREE);	  /* of block 10 */
+	fake__put(&heap.fake, BLOCK(13) - 8, FREE);	  /* of block 12 */
+	look(NULL);
+	assert_true(is_left(9));
+	assert_int_equal(found.lost.n, 6);
+
+	fake__put(&heap.fake, BLOCK(13) - 8, IN_USE); /* a pointer in a block in use */
+	look(NULL);
+	assert_false(is_left(9));
+	fake__put(&heap.fake, BLOCK(13) - 8, FREE);
+	fake__put(&heap.fake, BLOCK(11) - 8, IN_USE); /* no link: block 10 is in use */
+	look(NULL);
+	assert_false(is_left(9));
+	end();
+}
+
 /* The only pointer may be in memory that was mapped after the maps were read. Such memory may point
  * to more such memory. */
 static void test_memory_mapped_meanwhile(void **state)
@@ -280,6 +306,7 @@ int main(void)
 		cmocka_unit_test(test_changed_blocks),
 		cmocka_unit_test(test_words_in_free_memory),
 		cmocka_unit_test(test_links_of_glibc),
+		cmocka_unit_test(test_links_of_chunks_freed_meanwhile),
 		cmocka_unit_test(test_memory_mapped_meanwhile),
 		cmocka_unit_test(test_a_block_that_is_full_of_pointers),
 		cmocka_unit_test(test_no_candidates),
