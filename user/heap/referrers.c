@@ -7,6 +7,7 @@
 
 #include "base/bits.h"
 #include "base/clock.h"
+#include "base/random.h"
 #include "heap/image.h"
 #include "heap/look.h"
 #include "heap/types.h"
@@ -37,18 +38,9 @@ struct referrer {
 	uint64_t colour; /* without the index of a pointer; 0: not known yet */
 };
 
-/* Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014. The hash has no key,
- * so the same heap always gets the same colours. The smallest one counts. */
-static uint64_t mix(uint64_t x)
-{
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
 static uint64_t hash_page(uint64_t addr)
 {
-	return mix(addr / HEAP_PAGE);
+	return random__mix(addr / HEAP_PAGE);
 }
 
 static size_t bit_of(uint64_t hash)
@@ -71,6 +63,7 @@ static bool may_be_chosen(const struct finding *f, uint64_t addr)
 	       (addr % HEAP_PAGE < REFERRERS_SIZES && is_chosen(f, addr - REFERRERS_SIZES));
 }
 
+/* Colours have no key, so that the same heap always gets the same ones: the smallest one counts. */
 static uint64_t colour_of(struct finding *f, const struct block *block)
 {
 	struct look look = {.size = block->size};
@@ -78,9 +71,9 @@ static uint64_t colour_of(struct finding *f, const struct block *block)
 
 	look__read(&f->reader, f->blocks, block, &look);
 	look = look__pointers(&look);
-	colour = mix(look.size);
+	colour = random__mix(look.size);
 	for (size_t i = 0; i < LOOK_WORDS; i++)
-		colour = mix(colour + look.words[i]);
+		colour = random__mix(colour + look.words[i]);
 	return colour ? colour : 1;
 }
 
@@ -96,7 +89,7 @@ static void take_word(struct finding *f, struct referrer *from, size_t place, ui
 		return;
 	if (!from->colour)
 		from->colour = colour_of(f, from->block);
-	found = (uint32_t)mix(from->colour + (place < LOOK_WORDS ? place : LOOK_WORDS));
+	found = (uint32_t)random__mix(from->colour + (place < LOOK_WORDS ? place : LOOK_WORDS));
 	colour = &f->referrers->colours[number];
 	if (found && (!*colour || found < *colour))
 		*colour = found;

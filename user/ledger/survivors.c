@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/random.h"
 #include "base/search.h"
 #include "base/vector.h"
 #include "ledger/internal.h"
@@ -216,15 +217,6 @@ static void keep_some(struct survivors *s,
 	enter_all(s);
 }
 
-static uint64_t draw(struct survivors *s)
-{
-	uint64_t z = s->random += 0x9e3779b97f4a7c15ull; /* splitmix64 (Steele, Lea, Flood 2014) */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
-
 static bool is_followed(struct survivors *s, struct survivors_block *block)
 {
 	(void)s;
@@ -241,7 +233,7 @@ static int halve(struct survivors *s)
 	if (!addrs)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++) {
-		s->blocks[i].let_go = draw(s) & 1;
+		s->blocks[i].let_go = random__next(&s->random) & 1;
 		if (s->blocks[i].let_go)
 			addrs[n++] = s->blocks[i].addr;
 	}

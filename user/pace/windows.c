@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "base/random.h"
+
 #define MS 1e6
 #define S  1e9
 
@@ -41,22 +43,13 @@
 #define BACK_OFF_NS	(2 * S)	   /* to the next attempt; doubled by each attempt that fails */
 #define MAX_BACK_OFF_NS (60 * S)
 
-static double uniform(struct windows *w)
-{
-	uint64_t z = w->random += 0x9e3779b97f4a7c15ull; /* splitmix64 (Steele, Lea, Flood 2014) */
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return (double)((z ^ z >> 31) >> 11) * 0x1p-53;
-}
-
 /* Exponential with mean 1: it is cut off at T = LONGEST_GAP, which lowers the mean by T / (e^T -
  * 1), and scaled again. */
 static double exponential(struct windows *w)
 {
 	const double T = LONGEST_GAP;
 
-	return -log1p(-uniform(w) * -expm1(-T)) / (1 - T / expm1(T));
+	return -log1p(-random__unit(&w->random) * -expm1(-T)) / (1 - T / expm1(T));
 }
 
 static double between(double x, double low, double high)
@@ -169,7 +162,7 @@ static void draw_gap(struct windows *w)
 {
 	double usual = window_debt_ns(w, 1), mean = usual + RETURN * (w->debt_ns + RESERVE * usual);
 
-	w->stretch = LONGEST - 1 + uniform(w);
+	w->stretch = LONGEST - 1 + random__unit(&w->random);
 	w->open_at_ns = w->debt_ns;
 	if (w->n_windows > 1)
 		w->open_at_ns -= fmax(mean, LEAST_GAP * usual) * exponential(w);
@@ -210,11 +203,11 @@ static double book(struct windows *w, bool window, uint64_t now_ns, double cost_
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
 	/* not while probes are placed or removed, because few are in place for most of that time */
-	bool noticed = window && !w->continuous && wall > 0;
+	bool in_window = window && !w->continuous && wall > 0;
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;
 	w->felt_ns += dear - cost;
-	w->debt_ns += (noticed ? wall * charge(w, dear / wall, cpu / wall) : dear) -
+	w->debt_ns += (in_window ? wall * charge(w, dear / wall, cpu / wall) : dear) -
 		      (w->continuous ? w->steady * at_least : w->budget * earned(w, wall, cpu));
 	w->debt_ns = fmax(w->debt_ns, -credit_ns(w));
 	w->idle_debt_ns += dear - w->steady * fmax(cpu, rest(w) * wall);
@@ -435,7 +428,7 @@ void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu
 	w->attempt = false; /* the attempt did not fail: its cost is not the reason for its end */
 	w->open = w->continuous = false;
 	w->idle_since_ns = now_ns;
-	w->stretch = LONGEST - 1 + uniform(w);
+	w->stretch = LONGEST - 1 + random__unit(&w->random);
 	/* The next window needs no random gap, only that its own cost is paid: host.h decides when
 	 * it opens. */
 	w->open_at_ns = 0;

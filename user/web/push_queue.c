@@ -4,6 +4,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/random.h"
+
 const char *push_drop__name(enum push_drop drop)
 {
 	static const char *const names[] = {
@@ -124,16 +126,11 @@ double push_queue__wait_s(const struct push_queue *q, double now_s)
 	return may_send(q) ? fmax(q->not_before_s - now_s, 0) : -1;
 }
 
-/* From 0.5 to 1: splitmix64 (Steele, Lea, Flood 2014). Many agents that lose one receiver at the
+/* From 0.5 to 1. Many agents that lose one receiver at the
  * same time do not come back at the same time. */
 static double jitter(struct push_queue *q)
 {
-	uint64_t z = q->random += 0x9e3779b97f4a7c15;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9;
-	z = (z ^ z >> 27) * 0x94d049bb133111eb;
-	z ^= z >> 31;
-	return 0.5 + (double)(z >> 11) * 0x1p-54;
+	return 0.5 + 0.5 * random__unit(&q->random);
 }
 
 static void wait_after_failure(struct push_queue *q, double asked_s, double now_s)
