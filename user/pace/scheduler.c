@@ -10,21 +10,24 @@
 
 /* --- own: each by its windows alone --- */
 
+double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns)
+{
+	double spare = idle_ns > idle_before_ns ? (double)(idle_ns - idle_before_ns) / wall_ns : 0;
+
+	return spare < 1 ? spare : 1;
+}
+
 /* Measures which share of a core the machine has left idle recently. */
 static void watch_spare(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc), idle;
-	double spare;
 
 	if (now < sc->spare_next_ns || sc->ops->machine_idle_ns(sc->ctx, &idle))
 		return;
-	if (sc->spare_next_ns) {
-		/* the kernel's time of waiting for a disk can go backwards */
-		spare = idle > sc->spare_idle_ns ? (double)(idle - sc->spare_idle_ns) /
-							   (double)(now - sc->spare_since_ns)
-						 : 0;
-		sc->spare = 0.5 * sc->spare + 0.5 * (spare < 1 ? spare : 1);
-	}
+	if (sc->spare_next_ns)
+		sc->spare = 0.5 * sc->spare +
+			    0.5 * scheduler__spare(sc->spare_idle_ns, idle,
+						   (double)(now - sc->spare_since_ns));
 	sc->spare_idle_ns = idle;
 	sc->spare_since_ns = now;
 	sc->spare_next_ns = now + SPARE_EVERY_NS;

@@ -195,6 +195,11 @@ int scheduler__favour(struct scheduler *scheduler, struct paced *process);
  * its turn, its totals are not read otherwise. */
 void scheduler__note(struct scheduler *scheduler, struct paced *process);
 
+/* Share of one core, 0..1, that the machine left idle in wall_ns. idle_before_ns, idle_ns: its idle
+ * time before and after. The kernel includes the time of waiting for a disk, so idle time can go
+ * backwards: that counts as 0. */
+double scheduler__spare(uint64_t idle_before_ns, uint64_t idle_ns, double wall_ns);
+
 /* Is a window open, or are its probes being placed or removed? */
 bool scheduler__has_window(const struct scheduler *scheduler);
 

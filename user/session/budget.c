@@ -625,8 +625,7 @@ static double spare_so_far(const struct session *s)
 
 	if (!s->opened_ns || own__machine_idle_ns(&idle))
 		return 1;
-	/* the kernel's time of waiting for a disk can go backwards */
-	return idle > s->opened_idle_ns ? fmin((double)(idle - s->opened_idle_ns) / wall, 1) : 0;
+	return scheduler__spare(s->opened_idle_ns, idle, wall);
 }
 
 int budget__begin(struct session *s)

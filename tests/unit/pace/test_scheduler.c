@@ -176,6 +176,15 @@ static void work_waits_for_a_gap(void **state)
 	}
 }
 
+/* The kernel's idle time goes backwards at times. */
+static void spare_is_a_share_of_one_core(void **state)
+{
+	(void)state;
+	assert_true(scheduler__spare(100, 150, 200) == 0.25);
+	assert_true(scheduler__spare(100, 700, 200) == 1);
+	assert_true(scheduler__spare(100, 50, 200) == 0);
+}
+
 /* --- shared --- */
 
 static void quiet_machines_are_traced_everywhere(void **state)
@@ -688,6 +697,7 @@ int main(void)
 		cmocka_unit_test(a_process_may_end_in_its_window),
 		cmocka_unit_test(the_end_takes_the_last_window_in),
 		cmocka_unit_test(work_waits_for_a_gap),
+		cmocka_unit_test(spare_is_a_share_of_one_core),
 		cmocka_unit_test(quiet_machines_are_traced_everywhere),
 		cmocka_unit_test(many_share_the_hosts_limit),
 		cmocka_unit_test(clocks_go_on_without_turns),
