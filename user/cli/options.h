@@ -42,15 +42,16 @@ TAKE_OPTION_HEAD(rows);
 TAKE_OPTION_HEAD(pid);
 TAKE_OPTION_HEAD(seconds);
 
-/* For rows of --hide-runtime[=no]: sets a bool at offset `to` for "no", which is show_runtime of
- * struct table_options. The rows' texts are the same in all commands. */
+/* For a row {"hide-runtime", HIDE_RUNTIME(struct config, member)}: "no" sets the bool member, which
+ * is show_runtime of struct table_options. */
 TAKE_OPTION_HEAD(hide_runtime);
-#define HIDE_RUNTIME_ARG  "no"
-#define HIDE_RUNTIME_HELP "stacks of tables begin with the program's own code"
-#define HIDE_RUNTIME_MAN                                                                           \
-	"Frames of a language's runtime and its standard library before that are left out. no: "   \
-	"stacks begin where memory is allocated, and all frames but the allocator's are named. "   \
-	"Files and JSON have all frames in either case."
+#define HIDE_RUNTIME(config, member)                                                               \
+	.arg = "no", .arg_optional = true, .by_default = "yes", .values = "yes no",                \
+	.take = take_hide_runtime, .to = offsetof(config, member),                                 \
+	.help = "stacks of tables begin with the program's own code",                              \
+	.man = "Frames of a language's runtime and its standard library before that are left "     \
+	       "out. no: stacks begin where memory is allocated, and all frames but the "          \
+	       "allocator's are named. Files and JSON have all frames in either case."
 
 /* Where an option is described. Usual options are described everywhere. */
 enum option_group_kind {

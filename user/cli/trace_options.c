@@ -513,10 +513,7 @@ const struct option_row trace_rare_rows[] = {
 };
 
 const struct option_row trace_where_rows[] = {
-	{"hide-runtime", .arg = HIDE_RUNTIME_ARG, .arg_optional = true, .by_default = "yes",
-	 .values = "yes no", .take = take_hide_runtime,
-	 .to = offsetof(struct trace_config, show_runtime), .help = HIDE_RUNTIME_HELP,
-	 .man = HIDE_RUNTIME_MAN},
+	{"hide-runtime", HIDE_RUNTIME(struct trace_config, show_runtime)},
 	{},
 };
 
