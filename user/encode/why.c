@@ -74,11 +74,12 @@ static int put_leaks(const struct why_report *r, unsigned int top, struct sink *
 		     BYTES(r->lost_bytes), COUNT(r->lost_blocks), plural(r->lost_blocks),
 		     COUNT(leaks), plural(leaks), r->scans);
 	if (r->losses[WHY_LOSS_UNSETTLED])
-		sink__printf(sink,
-			     "At last a scan found pointers to %s other block%s, so about as many "
-			     "of these may be held.\n",
-			     COUNT(r->losses[WHY_LOSS_UNSETTLED]),
-			     plural(r->losses[WHY_LOSS_UNSETTLED]));
+		sink__printf(
+			sink,
+			"The last scan that changed the list of lost blocks took %s block%s off "
+			"it, so about as many of these may be held.\n",
+			COUNT(r->losses[WHY_LOSS_UNSETTLED]),
+			plural(r->losses[WHY_LOSS_UNSETTLED]));
 	for (size_t i = 0; i < n; i++) {
 		const struct why_leak *leak = &r->leaks[i];
 

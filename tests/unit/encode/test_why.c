@@ -104,6 +104,14 @@ static void test_text(void **state)
 	assert_has(text, "LOST: 4.7 KiB in 68 blocks, 27 leaks.");
 	assert_has(text, "blocks of 72 bytes, some in circles, such as 0xabc");
 	assert_has(text, "block of 24 bytes in a circle, such as 0xdef");
+	assert_null(strstr(text, "may be held"));
+	free(text);
+
+	r.losses[WHY_LOSS_UNSETTLED] = 1;
+	text = text_of(&r, 10);
+	assert_has(text,
+		   "\nThe last scan that changed the list of lost blocks took 1 block off it, "
+		   "so about as many of these may be held.\n");
 	free(text);
 
 	text = text_of(&r, 1);
