@@ -8,14 +8,16 @@
 #include "base/bits.h"
 #include "base/search.h"
 #include "base/vector.h"
+#include "sandbox/gentle.h"
 
 #define PAGE	   4096ULL
 #define PAGE_SLOTS (PAGE / BLOCK_GRANULE)
 #define NONE	   UINT32_MAX
 /* bytes of a glibc block's header that the preceding block does not use */
-#define HEADER	 8
-#define MAX_SPAN (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
-#define LAND_GAP (64 * PAGE)  /* bytes; spans at most this far apart share one table */
+#define HEADER	    8
+#define STEP_BLOCKS 256		 /* blocks to visit between two steps (gentle.h) */
+#define MAX_SPAN    (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
+#define LAND_GAP    (64 * PAGE)	 /* bytes; spans at most this far apart share one table */
 
 /* Spans close to each other, with a table that tells the span of each page. */
 struct land {
@@ -425,18 +427,22 @@ bool blocks__find_start(const struct blocks *blocks, uint64_t addr, uint64_t *re
 int span__each(const struct span *span, int (*fn)(const struct block *block, void *ctx), void *ctx)
 {
 	struct block block;
-	size_t next;
+	size_t next, n = 0;
 	int rc = 0;
 
 	if (span->kind != SPAN_WALKED) {
 		for (size_t slot = 0; slot < span->n_slots && !rc; slot++) {
 			fixed_block(span, slot, &block);
 			rc = fn(&block, ctx);
+			if (slot % STEP_BLOCKS == 0)
+				gentle__step();
 		}
 		return rc;
 	}
 	for (size_t slot = bits__next(span->starts, 0, span->n_slots, true);
 	     slot < span->n_slots && !rc; slot = next) {
+		if (++n % STEP_BLOCKS == 0)
+			gentle__step();
 		next = bits__next(span->starts, slot + 1, span->n_slots, true);
 		if (walked_block(span, slot, next, &block))
 			rc = fn(&block, ctx);

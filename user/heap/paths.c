@@ -5,9 +5,11 @@
 #include <string.h>
 
 #include "heap/image.h"
+#include "sandbox/gentle.h"
 
 #define MOST_READ (1u << 20) /* bytes at a block's start that are searched for a pointer */
 #define PIECE	  4096
+#define STEP_HOPS 128 /* blocks on a path between two steps (gentle.h) */
 
 /* The offset in the block at addr at which a pointer to [target, target + size) lies. */
 static uint64_t find_pointer(struct image *image, uint64_t addr, uint64_t block_size,
@@ -88,7 +90,8 @@ int reach__path(const struct reach *reach, struct image *image, uint32_t number,
 
 		if (!*hops)
 			return -E2BIG;
-		--*hops;
+		if (--*hops % STEP_HOPS == 0)
+			gentle__step();
 		if (!parent || !numbers__block(&reach->numbers, parent - 1, &block))
 			return -EINVAL;
 		climb_to(&climb, &block);

@@ -9,12 +9,14 @@
 #include "base/vector.h"
 #include "heap/image.h"
 #include "heap/window.h"
+#include "sandbox/gentle.h"
 
 #define WORD	     sizeof(uint64_t)
 #define QUEUE	     (1u << 18) /* blocks; a power of two */
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
 #define PREFETCH     32	   /* words from the current one to the one that is prefetched */
+#define STEP_BLOCKS  128   /* blocks to visit between two steps (gentle.h) */
 #define AHEAD_BLOCKS 32768 /* most blocks that are read ahead */
 
 /* A block of LARGE bytes or more, such as a hash table. */
@@ -116,6 +118,8 @@ static void drain(struct scanning *s)
 		if (s->head == s->tail)
 			return;
 		from = s->queue[s->head++ % QUEUE];
+		if (s->head % STEP_BLOCKS == 0)
+			gentle__step();
 		walk = edges__from(&reach->edges, from);
 		while (edge_walk__next(&walk, &to)) {
 			if (!mark(reach, to))

@@ -11,7 +11,9 @@
 #include "base/clock.h"
 #include "base/io.h"
 #include "proc/process.h"
+#include "sandbox/gentle.h"
 
+#define MAX_READ  (32u << 10)  /* bytes to read between two steps (gentle.h) */
 #define MAX_PAGES (1ULL << 25) /* most pages to look up in pagemap: 128 GiB of address space */
 
 struct scan {
@@ -31,14 +33,15 @@ static long read_memory(void *ctx, uint64_t addr, void *to, size_t len)
 
 	(void)ctx;
 	while (done < len) {
-		ssize_t got =
-			pread(CHILD_FILE_FD, (char *)to + done, len - done, (off_t)(addr + done));
+		size_t part = len - done < MAX_READ ? len - done : MAX_READ;
+		ssize_t got = pread(CHILD_FILE_FD, (char *)to + done, part, (off_t)(addr + done));
 
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
 			break;
 		done += (size_t)got;
+		gentle__step();
 	}
 	return (long)done;
 }
@@ -124,6 +127,7 @@ int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task
 	work->task = *task;
 	/* The child has to be done before its parent loses patience. */
 	work->deadline_ns = clock__now_ns(CLOCK_MONOTONIC) + (uint64_t)(patience_s * 0.8 * 1e9);
+	child_task.gentle_s = task->hurry ? 0 : patience_s / 3;
 	child_task.file_fd = mem_fd;
 	child_task.other_fd = pagemap_fd;
 	child_task.ctx = work;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A scan of the heap of a process that continues to run. A child without privileges makes it
  * (sandbox/child.h), because the memory may be hostile, and reading it may hang. The child does all
- * the work on the memory. The parent gets bytes, and trusts none of them. */
+ * the work on the memory. The parent gets bytes, and trusts none of them. In the first third of its
+ * time the child holds back if others need the CPUs (sandbox/gentle.h). */
 #ifndef MEMTRACE_HEAP_SCAN_H
 #define MEMTRACE_HEAP_SCAN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -29,6 +31,7 @@ struct scan_task {
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
+	bool hurry;	      /* take all CPU time that can be had: the process is stopped */
 	double patience_s;    /* for the whole scan; 0: SCAN_PATIENCE_S */
 	uint64_t max_memory;  /* of the child, bytes; 0: SCAN_MAX_MEMORY */
 	size_t max_out_bytes; /* most bytes that fn may write; 0: SCAN_MAX_OUT */
@@ -36,7 +39,7 @@ struct scan_task {
 	const struct stream_waiting *waiting;
 };
 
-#define SCAN_PATIENCE_S 60.0
+#define SCAN_PATIENCE_S 90.0
 #define SCAN_MAX_MEMORY (2ULL << 30)
 #define SCAN_MAX_OUT	(256u << 20)
 

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/fork.h"
 #include "base/io.h"
+#include "sandbox/gentle.h"
 
 #define MEMORY_BYTES (4ull << 30) /* besides the size of the files */
 #define MAX_CPU_S    86400.0
@@ -38,6 +39,8 @@ static _Noreturn void run(const struct child_task *task, pid_t parent, int out_f
 		_exit(CHILD_FAILED);
 	if (task->open_other)
 		other_fd = task->open_other(CHILD_FILE_FD, task->ctx);
+	if (task->gentle_s > 0)
+		gentle__begin(task->gentle_s); /* makes calls that the sandbox forbids */
 	/* The limit includes the files' size: they may be mapped whole, which costs no memory. */
 	if (sandbox__seal((unsigned int)fmin(fmax(task->patience_s, 0), MAX_CPU_S) + 1,
 			  (task->max_memory ? task->max_memory : MEMORY_BYTES) +

@@ -32,7 +32,8 @@ struct child_task {
 
 	double patience_s;		      /* limit for the whole task */
 	const struct stream_waiting *waiting; /* NULL: nobody */
-	size_t max_bytes;		      /* the most bytes that the child may write */
+	double gentle_s;	/* how long the child holds back (gentle.h); 0: not at all */
+	size_t max_bytes;	/* the most bytes that the child may write */
 	uint64_t max_memory;	/* of address space, in addition to what fork copies and to the size
 			      * of the files; 0: 4 GiB */
 	void (*in_child)(void); /* for tests, before read; NULL: nothing */

@@ -213,6 +213,7 @@ static int filter_calls(int out_fd)
 		ALLOW(SYS_clock_gettime),
 		ALLOW(SYS_sysinfo), /* qsort: how much may I allocate? */
 		ALLOW(SYS_sched_yield),
+		ALLOW(SYS_clock_nanosleep), /* gentle.h */
 		ALLOW(SYS_restart_syscall),
 		ALLOW(SYS_rt_sigprocmask),
 		ALLOW(SYS_rt_sigreturn),

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* When a child makes breaks, on a machine that is made up: a fake clock, one CPU for the child, and
+ * perhaps another process that needs the same CPU. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "sandbox/gentle.h"
+
+#define US   1000ULL
+#define MS   (1000 * US)
+#define S    (1000 * MS)
+#define STEP (20 * US)
+
+#define TURN (3 * MS) /* of the scheduler */
+
+/* The other process gets the CPU when the child sleeps, or after a turn of the child. If offers
+ * reach it, it then keeps the CPU for a turn. */
+
+struct machine {
+	struct gentle gentle;
+	struct gentle_times now;
+	bool rival; /* is there another process? */
+	bool takes_offers;
+	uint64_t child_ns;   /* how long the child has had the CPU since the other one had it */
+	uint64_t longest_ns; /* the most of child_ns */
+	uint64_t slept_ns, sleeps;
+};
+
+static void begin(struct machine *m, uint64_t until_ns)
+{
+	*m = (struct machine){.now = {.wall_ns = 7 * S, .cpu_ns = 3 * MS}};
+	gentle__init(&m->gentle, m->now.wall_ns + until_ns, &m->now);
+}
+
+static void give_turn(struct machine *m)
+{
+	m->now.wall_ns += TURN;
+	m->child_ns = 0;
+}
+
+static void work(struct machine *m, uint64_t ns)
+{
+	m->now.wall_ns += ns;
+	m->now.cpu_ns += ns;
+	m->child_ns += ns;
+	if (m->child_ns > m->longest_ns)
+		m->longest_ns = m->child_ns;
+	if (m->rival && m->child_ns >= TURN)
+		give_turn(m);
+}
+
+static void take_break(struct machine *m)
+{
+	uint64_t pause_ns = gentle__pause(&m->gentle, &m->now);
+
+	m->now.wall_ns += pause_ns;
+	m->slept_ns += pause_ns;
+	m->sleeps += pause_ns != 0;
+	if (pause_ns)
+		m->child_ns = 0;
+	if (m->rival && !pause_ns && m->takes_offers)
+		give_turn(m);
+	m->now.wall_ns += 2 * US;
+	gentle__resume(&m->gentle, &m->now);
+}
+
+/* Lets the child work for this much CPU time. Returns how long it took. */
+static uint64_t run(struct machine *m, uint64_t cpu_ns)
+{
+	uint64_t start_ns = m->now.wall_ns, end_ns = m->now.cpu_ns + cpu_ns;
+
+	while (m->now.cpu_ns < end_ns) {
+		uint64_t due_ns = m->now.wall_ns + GENTLE_BURST_NS;
+
+		while (m->now.wall_ns < due_ns)
+			work(m, STEP);
+		take_break(m);
+	}
+	return m->now.wall_ns - start_ns;
+}
+
+static void test_full_speed_on_an_idle_cpu(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 100 * S);
+	assert_in_range(run(&m, S), S, 1050 * MS);
+	/* It sleeps now and then nevertheless: another process may wait in another cgroup. */
+	assert_in_range(m.sleeps, 500, 1100);
+	assert_int_equal(m.slept_ns, m.sleeps * GENTLE_NAP_NS);
+}
+
+static void assert_gentle(bool takes_offers)
+{
+	struct machine m;
+
+	begin(&m, 100 * S);
+	m.rival = true;
+	m.takes_offers = takes_offers;
+	run(&m, 10 * MS); /* until it has noticed */
+	m.longest_ns = 0;
+	/* one part in GENTLE_SHARE, less what the other process takes between */
+	assert_in_range(run(&m, S), (GENTLE_SHARE - 1) * S, (GENTLE_SHARE + 1) * S);
+	assert_in_range(m.longest_ns, GENTLE_BURST_NS, 2 * GENTLE_BURST_NS + STEP);
+
+	m.rival = false; /* the other process ends */
+	run(&m, GENTLE_CALM * GENTLE_BURST_NS);
+	assert_in_range(run(&m, S), S, 1050 * MS);
+}
+
+static void test_gentle_beside_a_process_that_takes_offers(void **state)
+{
+	(void)state;
+	assert_gentle(true);
+}
+
+/* Before the child has noticed the other process, a sleep gives it the CPU. */
+static void test_gentle_beside_a_process_in_another_cgroup(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 100 * S);
+	m.rival = true;
+	run(&m, 100 * MS);
+	assert_in_range(m.longest_ns, 0, GENTLE_REST_NS + GENTLE_BURST_NS);
+}
+
+/* The child wakes up, and another process has its CPU. */
+static void test_a_late_end_of_a_sleep(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 100 * S);
+	run(&m, 10 * MS);
+	work(&m, GENTLE_REST_NS);
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), GENTLE_NAP_NS);
+	m.now.wall_ns += GENTLE_NAP_NS + 200 * US; /* a CPU that sleeps deeply */
+	gentle__resume(&m.gentle, &m.now);
+	work(&m, GENTLE_BURST_NS);
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), 0);
+	gentle__resume(&m.gentle, &m.now);
+
+	work(&m, GENTLE_REST_NS);
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), GENTLE_NAP_NS);
+	m.now.wall_ns += GENTLE_NAP_NS + 2 * MS;
+	gentle__resume(&m.gentle, &m.now);
+	work(&m, GENTLE_BURST_NS);
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), (GENTLE_SHARE - 1) * GENTLE_BURST_NS);
+}
+
+/* What took longer than a burst is paid for, too. */
+static void test_a_long_burst(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 100 * S);
+	work(&m, 50 * MS);
+	m.now.wall_ns += TURN;
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), 50 * MS * (GENTLE_SHARE - 1));
+}
+
+/* The result is wanted, even if others need the CPU all the time. */
+static void test_not_for_ever(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 2 * S);
+	m.rival = m.takes_offers = true;
+	run(&m, 3 * S / GENTLE_SHARE);
+	m.slept_ns = 0;
+	run(&m, S);
+	assert_int_equal(m.slept_ns, 0);
+
+	begin(&m, MS); /* the last sleep ends in time */
+	work(&m, 500 * US);
+	m.now.wall_ns += 300 * US;
+	assert_int_equal(gentle__pause(&m.gentle, &m.now), 200 * US);
+}
+
+/* The clock of CPU time may be ahead of the other one by a little. */
+static void test_clocks_that_disagree(void **state)
+{
+	struct machine m;
+
+	(void)state;
+	begin(&m, 100 * S);
+	for (int i = 0; i < 3; i++) {
+		m.now.wall_ns += GENTLE_BURST_NS;
+		m.now.cpu_ns += GENTLE_BURST_NS + 40;
+		assert_int_equal(gentle__pause(&m.gentle, &m.now), 0);
+		gentle__resume(&m.gentle, &m.now);
+	}
+}
+
+static void test_no_break_before_it_begins(void **state)
+{
+	(void)state;
+	gentle__step();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_full_speed_on_an_idle_cpu),
+		cmocka_unit_test(test_gentle_beside_a_process_that_takes_offers),
+		cmocka_unit_test(test_gentle_beside_a_process_in_another_cgroup),
+		cmocka_unit_test(test_a_late_end_of_a_sleep),
+		cmocka_unit_test(test_a_long_burst),
+		cmocka_unit_test(test_not_for_ever),
+		cmocka_unit_test(test_clocks_that_disagree),
+		cmocka_unit_test(test_no_break_before_it_begins),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
