@@ -102,7 +102,7 @@ struct abi_func {
 	 * counted */
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
-	__u8 pool_word; /* the word in front of the block is its pool's address */
+	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
 	__u16 own;	/* bytes that a new pool itself takes, added to size */
 	__u8 pad[4];
 	__u64 vaddr; /* ELF virtual address of its entry */
@@ -445,7 +445,10 @@ struct abi_inflight_key {
 	__u32 pad;
 };
 
-#define ABI_POOL_WORD 1ULL
+/* What the word in front of a block is: its pool's address, or a header of PostgreSQL's, from 16 on
+ * (chunk.bpf.h). No pool has such an address. */
+#define ABI_POOL_WORD  1ULL
+#define ABI_POOL_CHUNK 2ULL
 
 struct abi_inflight {
 	struct abi_stack_key stack;
@@ -454,7 +457,7 @@ struct abi_inflight {
 	__u64 size;
 	/* size of the old block, bytes; 0: not asked for, or not readable */
 	__u64 had;
-	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD: see abi_func.pool_word */
+	/* pool that the new block is taken from; 0: none; ABI_POOL_...: see abi_func.pool_word */
 	__u64 pool;
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */

@@ -9,6 +9,7 @@
 #include "running.bpf.h"
 #include "sample.bpf.h"
 #include "take.bpf.h"
+#include "chunk.bpf.h"
 #include "live.bpf.h"
 #include "pool.bpf.h"
 
@@ -504,7 +505,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	call->sampled = sample->taken;
 	call->process = process->id;
 	call->ret = ret;
-	call->pool = fn->pool_word ? ABI_POOL_WORD : argument(ctx, fn->pool_arg);
+	call->pool = fn->pool_word ?: argument(ctx, fn->pool_arg);
 	if (fn->out_arg)
 		call->out = argument(ctx, fn->out_arg);
 	if (fn->in_place)
@@ -660,10 +661,14 @@ static __always_inline void end_call(struct abi_process_cpu *cpu, const struct a
 	if (call->pool && ret != old_addr) {
 		__u64 pool = call->pool;
 
-		if (pool == ABI_POOL_WORD && read_user_u64(&pool, ret - sizeof(pool)))
-			lose(cpu, LOST_POOLED);
-		else
+		if (pool == ABI_POOL_CHUNK)
+			pool = chunk_context(ret);
+		else if (pool == ABI_POOL_WORD && read_user_u64(&pool, ret - sizeof(pool)))
+			pool = 0;
+		if (pool)
 			pool_join(cpu, process->id, pool, ret);
+		else
+			lose(cpu, LOST_POOLED);
 	}
 	note_thread(cpu, process->id, block.tid);
 }

@@ -8,7 +8,7 @@ import os
 import socket
 import subprocess
 
-from harness import (NotRunnable, PATIENCE_S, Tracer, by_function, end, expect, expect_equal, expect_words, losses,
+from harness import (NotRunnable, PATIENCE_S, ROOT, Tracer, by_function, end, expect, expect_equal, expect_words, losses,
                      memtrace, place, read_line, start, test, wait_until)
 from test_input import compile_c
 from test_servers import POSTGRES, Psql, UnixHTTP, children, nginx, postgres
@@ -75,13 +75,15 @@ def pools_nginx():
     return f"{nbytes // n} bytes in {objects // n} blocks of each connection"
 
 
-# A function that a server might have. Blocks that it leaks stay as long as the session. The declarations are
-# PostgreSQL 15's.
+DEBIAN_13 = os.path.join(ROOT, "build", "libcs", "trixie", "postgres")  # a root directory: scripts/fetch-libcs
+
+# A function that a server might have. Blocks that it leaks stay as long as the session. The declarations are those of
+# PostgreSQL 15, 16 and 17.
 FORGET = r"""
 extern void *MemoryContextAlloc(void *, unsigned long), *palloc(unsigned long);
 extern void *CacheMemoryContext;
 static const struct { int len, version, args, keys, name, float8; char abi[32]; } magic =
-    {56, 1500, 100, 32, 64, 1, "PostgreSQL"};
+    {56, VERSION * 100, 100, 32, 64, 1, "PostgreSQL"};
 static const struct { int api; } info = {1};
 static unsigned long n;
 const void *Pg_magic_func(void) { return &magic; }
@@ -103,28 +105,29 @@ USED = "select sum(used_bytes) from pg_backend_memory_contexts;"
 
 
 @contextlib.contextmanager
-def forgetful_postgres():
+def forgetful_postgres(version=15, root=""):
     """Yields the server's directory and a session. The server has the leaking function forget_row()."""
-    with postgres() as (_, directory):
-        library = compile_c(directory, FORGET, "-O2", "-shared", "-fPIC")
+    if root and not os.path.exists(root):
+        raise NotRunnable(f"{root} is not there: scripts/fetch-libcs build/libcs")
+    with postgres(root) as (_, directory):
+        library = compile_c(directory, FORGET, "-O2", "-shared", "-fPIC", f"-DVERSION={version}")
         expect(library, "gcc made no library")
         os.chmod(library, 0o755)
         with Psql(directory) as session:
-            if session.ask("show server_version_num;")[:2] != "15":
-                raise NotRunnable("PostgreSQL is not 15")
-            session.ask(f"create function forget_row() returns bigint as '{library}' language c volatile; "
+            if session.ask("show server_version_num;")[:2] != str(version):
+                raise NotRunnable(f"PostgreSQL is not {version}")
+            session.ask(f"create function forget_row() returns bigint as '{library[len(root):]}' language c volatile; "
                         "create table t as select i, md5(i::text) s from generate_series(1, 1000) i;")
             yield directory, session
 
 
-@test(beside=True)
-def pools_postgres():
-    """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in contexts that are reset or
-    deleted are not. The total is what PostgreSQL says its contexts use, without its headers and rounding."""
+def check_forgotten(chunk, probes, **server):
+    """chunk: the bytes that a block of 200 bytes takes, with its header. probes: two functions that must be probed."""
     queries = ("select count(*) from t a join t b using (s);", "select md5(string_agg(s, '' order by s)) from t;",
                "select jsonb_agg(to_jsonb(t)) is null from t;", "prepare p as select * from t; execute p; deallocate p;",
+               "with x as materialized (select * from t) select count(*) from x a join x b using (i);",
                "do $$ begin perform 1 / (i - 7) from t; exception when division_by_zero then null; end $$;")
-    with forgetful_postgres() as (_, session):
+    with forgetful_postgres(**server) as (_, session):
         for query in (*queries, "select forget_row();", USED):
             session.ask(query)
         with Tracer("-p", session.pid, *EXACT) as tracer:
@@ -136,20 +139,31 @@ def pools_postgres():
             used = int(session.ask(USED)) - before
             session.ask("select 1;")
             profile = tracer.stop().json()
-        expect_words(probes_of(session.pid), r"^ +palloc ", r"^ +MemoryContextDelete ")
+        expect_words(probes_of(session.pid), *(f"^ +{name} " for name in probes))
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
     expect_equal(held(profile, "forget"), (200 * 1000, 1000), "bytes and blocks that were forgotten")
-    # PostgreSQL rounds 200 bytes to 256, and adds a header of 16
     rest = profile["live_bytes"] - 200 * 1000
     expect(0 <= rest < 20000, "bytes that are live otherwise:", rest)
-    expect(abs(used - 272 * 1000 - rest) < 20000, f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")
+    expect(abs(used - chunk * 1000 - rest) < 20000, f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")
     return f"{used} bytes used, {rest} beside those forgotten"
 
 
-@test(long=True)
-def pools_postgres_leak():
-    """Under load, and without a limit, the leaking function comes first, and no other stack surely grows."""
-    with forgetful_postgres() as (directory, session):
+@test(beside=True)
+def pools_postgres():
+    """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in contexts that are reset or
+    deleted are not. The total is what PostgreSQL says its contexts use, without its headers and rounding."""
+    # 200 bytes are rounded to 256, and a header has 16
+    return check_forgotten(272, ("palloc", "MemoryContextDelete"))
+
+
+@test(beside=True, long=True)
+def pools_postgres_17():
+    """The same in Debian 13's PostgreSQL, whose contexts have other functions and smaller headers."""
+    return check_forgotten(264, ("AllocSetAlloc", "AllocSetDelete"), version=17, root=DEBIAN_13)
+
+
+def check_leak(**server):
+    with forgetful_postgres(**server) as (directory, session):
         with open(directory + "/load.sql", "w", encoding="utf-8") as file:
             file.write("select s from t where i = 7;\nselect forget_row();\n")
         load = start([f"{POSTGRES}/pgbench", "-n", "-c", 1, "-T", 60, "-f", directory + "/load.sql", "-h", directory,
@@ -173,6 +187,18 @@ def pools_postgres_leak():
     sure = [s["frames"] for s in stacks if s["growth_low"] > 0 and "forget_row" not in s["frames"]]
     expect(not sure, "what surely grows:", sure)
     return f"{first['growth_bytes_per_s'] / 1e6:.2f} MB/s"
+
+
+@test(long=True)
+def pools_postgres_leak():
+    """Under load, and without a limit, the leaking function comes first, and no other stack surely grows."""
+    return check_leak()
+
+
+@test(long=True)
+def pools_postgres_17_leak():
+    """The same in Debian 13's PostgreSQL."""
+    return check_leak(version=17, root=DEBIAN_13)
 
 
 # The truth: 1000 blocks of 100 to 109 bytes by keep(), 10 of 50 bytes by again(), and nothing by brief(). Three pools stay.

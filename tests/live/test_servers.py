@@ -37,13 +37,13 @@ SAMPLES = 300      # at least
 # --- servers ---
 
 @contextlib.contextmanager
-def place_of(user):
+def place_of(user, parent=None):
     """A temporary directory for one test. The directory belongs to a server's user."""
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
         raise NotRunnable(f"there is no user {user}") from None
-    with place() as directory:
+    with place(parent) as directory:
         shutil.chown(directory, entry.pw_uid, entry.pw_gid)
         yield directory
 
@@ -421,14 +421,21 @@ def postgres_queries(i):
 
 
 @contextlib.contextmanager
-def postgres():
+def postgres(root=""):
+    """root: a root directory with the server of another release. Clients are this machine's."""
     need_tool(f"{POSTGRES}/postgres")
-    with place_of("postgres") as directory:
-        data, user = directory + "/data", as_user("postgres")
-        result = run([f"{POSTGRES}/initdb", "-D", data, "-U", "postgres", "-A", "trust", "-N",
+    with place_of("postgres", root + "/tmp" if root else None) as directory:
+        inside, programs, prefix, user = directory[len(root):], POSTGRES, [], as_user("postgres")
+        if root:
+            entry = pwd.getpwnam("postgres")
+            with open(root + "/etc/passwd", "w", encoding="utf-8") as file:
+                file.write(f"postgres:x:{entry.pw_uid}:{entry.pw_gid}::/:/bin/sh\n")
+            programs = max(glob.glob(root + "/usr/lib/postgresql/*/bin"))[len(root):]
+            prefix, user = ["chroot", f"--userspec={entry.pw_uid}:{entry.pw_gid}", "--groups=", root], {}
+        result = run([*prefix, f"{programs}/initdb", "-D", inside + "/data", "-U", "postgres", "-A", "trust", "-N",
                       "--locale=C"], cwd=directory, **user)
         expect_equal(result.status, 0, result)
-        with Server(directory, [f"{POSTGRES}/postgres", "-D", data, "-k", directory, "-c",
+        with Server(directory, [*prefix, f"{programs}/postgres", "-D", inside + "/data", "-k", inside, "-c",
                                 "listen_addresses=", "-c", "fsync=off"], stop_by=signal.SIGINT,
                     **user) as server:
             server.wait_for(lambda: run([f"{POSTGRES}/pg_isready", "-q", "-h",

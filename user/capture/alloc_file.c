@@ -57,7 +57,7 @@ struct reader {
 	bool no_table;
 	struct alloc_how how;
 	/* about the part that is being read: */
-	bool interposed; /* direct calls are the library's own; other callers use the PLT */
+	bool interposed; /* direct calls are the allocator's own; others use the PLT, or pointers */
 	bool alone;	 /* the file is nothing but this allocator */
 	struct alloc_part *part;
 	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
@@ -531,6 +531,8 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	uint64_t end, off;
 	int rc;
 
+	if (f->home == HOME_METHODS)
+		return 1;
 	if (f->home == HOME_POOL) {
 		if (are_called(r, f) && !has_called_parts(r, f))
 			return 1;
@@ -552,13 +554,18 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	return add_copies(r, f);
 }
 
+static bool ends_at_once(const struct alloc_family *f)
+{
+	return f->home == HOME_POOL || f->home == HOME_METHODS;
+}
+
 static int add_families(struct reader *r)
 {
 	bool claimed[ALLOC_MAX_NAMES] = {};
 	int rc = 0;
 
 	for (const struct alloc_family *f = alloc_families; f->name && !rc; f++) {
-		if (!is_family(f, r->image) || (f->home == HOME_POOL && !r->how.pools))
+		if (!is_family(f, r->image) || (ends_at_once(f) && !r->how.pools))
 			continue;
 		if (f->home >= HOME_POOL) {
 			int all = shows_all(r, f);
@@ -572,7 +579,8 @@ static int add_families(struct reader *r)
 		}
 		begin_part(r, f->name);
 		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
-		r->interposed = f->home == HOME_LIBC && r->file->shared;
+		r->interposed =
+			f->home == HOME_METHODS || (f->home == HOME_LIBC && r->file->shared);
 		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
 			for (const struct alloc_function *fn = f->functions[l]; fn->name && !rc;
 			     fn++) {

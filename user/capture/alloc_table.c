@@ -286,10 +286,10 @@ static const struct alloc_function python_functions[] = {
 /* PostgreSQL up to 15. Its memory contexts are pools. In front of each block stands a pointer to
  * its context. MemoryContextReset and MemoryContextDelete call MemoryContextDelete for each
  * child. */
-#define PALLOC(...) ALLOC(.pool_word = 1, .wraps = WRAPS_BY_STACK, __VA_ARGS__)
+#define PALLOC(...) ALLOC(.pool_word = ABI_POOL_WORD, .wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define REPALLOC                                                                                   \
 	{                                                                                          \
-		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = 1,                 \
+		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_WORD,     \
 		.wraps = WRAPS_BY_STACK                                                            \
 	}
 /* used bytes of an empty context in pg_backend_memory_contexts */
@@ -316,6 +316,39 @@ static const struct alloc_function postgres_functions[] = {
 	{"MemoryContextReset", POOL_END},
 	{"MemoryContextResetOnly", POOL_END},
 	{"MemoryContextDelete", POOL_FREE},
+	{},
+};
+
+/* PostgreSQL from 16 on. Each kind of context has its own functions. palloc, pfree,
+ * MemoryContextReset and the like reach them through a table of pointers, and the end of a context
+ * reaches the function of each context below it. */
+#define METHOD_ALLOC ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)
+#define METHOD_REALLOC                                                                             \
+	REALLOC(.ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_CHUNK, .wraps = WRAPS_BY_STACK)
+
+static const struct alloc_function postgres16_functions[] = {
+	{"AllocSetAlloc", METHOD_ALLOC},
+	{"AllocSetRealloc", METHOD_REALLOC},
+	{"AllocSetFree", FREE},
+	{"AllocSetReset", POOL_END},
+	{"AllocSetDelete", POOL_FREE},
+	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)},
+	{"GenerationAlloc", METHOD_ALLOC},
+	{"GenerationRealloc", METHOD_REALLOC},
+	{"GenerationFree", FREE},
+	{"GenerationReset", POOL_END},
+	{"GenerationDelete", POOL_FREE},
+	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	/* chunks of these two never change their size */
+	{"SlabAlloc", METHOD_ALLOC},
+	{"SlabFree", FREE},
+	{"SlabReset", POOL_END},
+	{"SlabDelete", POOL_FREE},
+	{"SlabContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"BumpAlloc", METHOD_ALLOC}, /* from 17 on; its chunks are not freed one by one */
+	{"BumpReset", POOL_END},
+	{"BumpDelete", POOL_FREE},
+	{"BumpContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
 	{},
 };
 
@@ -369,6 +402,7 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"glibc", {"__libc_malloc"}, {plain_functions}, HOME_LIBC},
 	{"pymalloc", {"PyObject_Malloc"}, {python_functions}, HOME_LANGUAGE},
 	{"postgres", {"MemoryContextContains"}, {postgres_functions}, HOME_POOL}, /* gone in 16 */
+	{"postgres", {"AllocSetGetChunkContext"}, {postgres16_functions}, HOME_METHODS},
 	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},
 	{"apr", {"apr_pool_destroy"}, {apr_functions}, HOME_POOL},
 	{},

@@ -12,7 +12,7 @@
 
 #define ALLOC_MAX_MARKERS 4
 #define ALLOC_MAX_LISTS	  5
-#define ALLOC_FAMILIES	  13 /* rows of the table */
+#define ALLOC_FAMILIES	  14 /* rows of the table */
 
 struct alloc_function {
 	const char *name;
@@ -27,6 +27,9 @@ enum alloc_home {
 	 * marker), but is not the C library */
 	HOME_PLACE,
 	HOME_POOL, /* a pool on top of other allocators, in any kind of file */
+	/* the same, but callers reach its functions through pointers only: the compiler cannot
+	 * copy these functions into callers, and a direct call is the pool's own */
+	HOME_METHODS,
 	/* a language's pool; each of its functions passes its calls on through a pointer
 	 * (elf/forward.h) */
 	HOME_LANGUAGE,
