@@ -136,12 +136,17 @@ def check_forgotten(chunk, probes, **server):
                 for query in queries:
                     session.ask(query)
             session.ask("select sum(forget_row()) from generate_series(1, 1000);")
+            session.ask("prepare kept as select 1;")  # has contexts of its own
             used = int(session.ask(USED)) - before
             session.ask("select 1;")
             profile = tracer.stop().json()
+        empty = int(session.ask("select min(used_bytes) from pg_backend_memory_contexts;"))
         expect_words(probes_of(session.pid), *(f"^ +{name} " for name in probes))
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
     expect_equal(held(profile, "forget"), (200 * 1000, 1000), "bytes and blocks that were forgotten")
+    contexts = [s for s in profile["stacks"] if s["frames"][0] == "AllocSetContextCreateInternal" and s["live_objects"]]
+    expect(contexts, "no context is live")
+    expect_equal({s["live_bytes"] / s["live_objects"] for s in contexts}, {empty}, "bytes of a context")
     rest = profile["live_bytes"] - 200 * 1000
     expect(0 <= rest < 20000, "bytes that are live otherwise:", rest)
     expect(abs(used - chunk * 1000 - rest) < 20000, f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")

@@ -292,8 +292,9 @@ static const struct alloc_function python_functions[] = {
 		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_WORD,     \
 		.wraps = WRAPS_BY_STACK                                                            \
 	}
-/* used bytes of an empty context in pg_backend_memory_contexts */
-#define CONTEXT_OWN 240
+/* used bytes of an empty context in pg_backend_memory_contexts (15; 17) */
+#define CONTEXT_OWN   264
+#define CONTEXT16_OWN 240
 
 static const struct alloc_function postgres_functions[] = {
 	{"palloc", PALLOC(.size_arg = 1)},
@@ -332,23 +333,23 @@ static const struct alloc_function postgres16_functions[] = {
 	{"AllocSetFree", FREE},
 	{"AllocSetReset", POOL_END},
 	{"AllocSetDelete", POOL_FREE},
-	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)},
+	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT16_OWN)},
 	{"GenerationAlloc", METHOD_ALLOC},
 	{"GenerationRealloc", METHOD_REALLOC},
 	{"GenerationFree", FREE},
 	{"GenerationReset", POOL_END},
 	{"GenerationDelete", POOL_FREE},
-	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
 	/* chunks of these two never change their size */
 	{"SlabAlloc", METHOD_ALLOC},
 	{"SlabFree", FREE},
 	{"SlabReset", POOL_END},
 	{"SlabDelete", POOL_FREE},
-	{"SlabContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"SlabContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
 	{"BumpAlloc", METHOD_ALLOC}, /* from 17 on; its chunks are not freed one by one */
 	{"BumpReset", POOL_END},
 	{"BumpDelete", POOL_FREE},
-	{"BumpContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
+	{"BumpContextCreate", POOL_NEW(.own = CONTEXT16_OWN)},
 	{},
 };
 
