@@ -84,6 +84,15 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 int elf_image__read_section(const struct elf_image *image, const char *name,
 			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr);
 
+/* Copies the section of notes called name, which need not be loaded. The caller frees the copy. 0;
+ * -ENOENT when the file has no such section with bytes; -ENOEXEC when it is larger than max or not
+ * in the file; -ENOMEM, -EIO. */
+int elf_image__read_notes(const struct elf_image *image, const char *name, uint64_t max,
+			  unsigned char **ret_bytes, size_t *ret_size);
+
+/* The virtual address of the loaded section called name. 0 or -ENOENT. */
+int elf_image__section_vaddr(const struct elf_image *image, const char *name, uint64_t *ret_vaddr);
+
 /* Was the file made by Go's linker (Go 1.13 and later, stripped or not)? */
 bool elf_image__is_go(const struct elf_image *image);
 

@@ -95,28 +95,60 @@ int elf_image__read_eh_frame(const struct elf_image *image, unsigned char **ret_
 	return 0;
 }
 
+/* Copies a section. 0, -ENOEXEC, -ENOMEM or -EIO. */
+static int copy_section(const struct elf_image *image, const Elf64_Shdr *shdr, uint64_t max,
+			unsigned char **ret_bytes, size_t *ret_size)
+{
+	_cleanup_free_ unsigned char *bytes = NULL;
+	ssize_t n;
+
+	if (shdr->sh_size > max || !elf_image__in_file(image, shdr->sh_offset, shdr->sh_size))
+		return -ENOEXEC;
+	bytes = malloc(shdr->sh_size); /* exactly the section's size, as above */
+	if (!bytes)
+		return -ENOMEM;
+	n = io__pread(image->fd, bytes, shdr->sh_size, shdr->sh_offset);
+	if (n != (ssize_t)shdr->sh_size)
+		return -EIO;
+	*ret_bytes = bytes;
+	*ret_size = shdr->sh_size;
+	bytes = NULL;
+	return 0;
+}
+
 int elf_image__read_section(const struct elf_image *image, const char *name,
 			    unsigned char **ret_bytes, size_t *ret_size, uint64_t *ret_vaddr)
 {
-	_cleanup_free_ unsigned char *bytes = NULL;
 	Elf64_Shdr shdr;
-	ssize_t n;
+	int rc;
 
 	if (find_section(image, name, &shdr) != 0)
 		return -ENOENT;
-	if (shdr.sh_size > MAX_COPY_BYTES ||
-	    !elf_image__in_file(image, shdr.sh_offset, shdr.sh_size))
-		return -ENOEXEC;
-	bytes = malloc(shdr.sh_size); /* exactly the section's size, as above */
-	if (!bytes)
-		return -ENOMEM;
-	n = io__pread(image->fd, bytes, shdr.sh_size, shdr.sh_offset);
-	if (n != (ssize_t)shdr.sh_size)
-		return -EIO;
-	*ret_bytes = bytes;
-	*ret_size = shdr.sh_size;
+	rc = copy_section(image, &shdr, MAX_COPY_BYTES, ret_bytes, ret_size);
+	if (!rc)
+		*ret_vaddr = shdr.sh_addr;
+	return rc;
+}
+
+int elf_image__read_notes(const struct elf_image *image, const char *name, uint64_t max,
+			  unsigned char **ret_bytes, size_t *ret_size)
+{
+	struct elf_headers headers;
+	Elf64_Shdr shdr;
+
+	if (elf_headers__read(image->fd, "", &headers, NULL) ||
+	    !elf_headers__find_section(&headers, name, 0, &shdr))
+		return -ENOENT;
+	return copy_section(image, &shdr, max, ret_bytes, ret_size);
+}
+
+int elf_image__section_vaddr(const struct elf_image *image, const char *name, uint64_t *ret_vaddr)
+{
+	Elf64_Shdr shdr;
+
+	if (find_section(image, name, &shdr) != 0)
+		return -ENOENT;
 	*ret_vaddr = shdr.sh_addr;
-	bytes = NULL;
 	return 0;
 }
 
