@@ -22,6 +22,7 @@
 #define ABI_NO_WINDOW	   (~0ULL)
 #define ABI_AGES	   10	    /* age classes of freed blocks */
 #define ABI_AGE_NS	   10000ULL /* the first class ends at 10 us */
+#define ABI_MAX_MARKERS	   256	    /* markers at a time, over all files: abi_func.marker */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
 #define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
 #define ABI_SCRATCH	   4	    /* stack buffers per CPU, for probes that preempt each other */
@@ -60,19 +61,27 @@ enum abi_lost {
  * calling convention. 7 to 15 are rax, r10, r11, rbx, r12 to r15 and rbp, for functions that move
  * an argument there before the probe is reached. 0 = none. */
 enum abi_role {
-	ROLE_ALLOC = 1, /* new block of size [* count]; result is rax, or *out when out is set */
-	ROLE_REALLOC,	/* old block ptr, new size [* count]; result is rax, or *out as above */
-	ROLE_TAKEN,	/* inside a function: block ptr was just taken from pool (pymalloc) */
-	ROLE_FREE,	/* old block ptr */
-	ROLE_POOL_END,	/* pool ptr: all blocks that were taken from it end */
-	ROLE_POOL_FREE, /* pool ptr: the same, and the pool itself, which is a block, is freed */
-	ROLE_POOL_LEFT, /* pool ptr: it ends, and its blocks stay */
+	ROLE_ALLOC = 1,	 /* new block of size [* count]; result is rax, or *out when out is set */
+	ROLE_REALLOC,	 /* old block ptr, new size [* count]; result is rax, or *out as above */
+	ROLE_TAKEN,	 /* inside a function: block ptr was just taken from pool (pymalloc) */
+	ROLE_MARK_ALLOC, /* a marker: the target has sampled a new block */
+	ROLE_FREE,	 /* old block ptr */
+	ROLE_MARK_FREE,	 /* a marker: a block that the target had sampled is freed */
+	ROLE_POOL_END,	 /* pool ptr: all blocks that were taken from it end */
+	ROLE_POOL_FREE,	 /* pool ptr: the same, and the pool itself, which is a block, is freed */
+	ROLE_POOL_LEFT,	 /* pool ptr: it ends, and its blocks stay */
 };
 
 /* Does a function of this role make no block? Then its return is not awaited. */
 static inline int abi_role__frees(__u8 role)
 {
 	return role >= ROLE_FREE;
+}
+
+/* Is it a place where the target reports its own samples? */
+static inline int abi_role__is_marker(__u8 role)
+{
+	return role == ROLE_MARK_ALLOC || role == ROLE_MARK_FREE;
 }
 
 #define WRAPS_AWAITED 1 /* the return of each call is awaited */
@@ -104,8 +113,34 @@ struct abi_func {
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
 	__u16 own;	/* bytes that a new pool itself takes, added to size */
-	__u8 pad[4];
+	__u16 marker;	/* ROLE_MARK_...: index of its struct abi_marker; set by user space */
+	__u8 pad[2];
 	__u64 vaddr; /* ELF virtual address of its entry */
+};
+
+/* Where a marker's argument is when the marker is reached. */
+enum abi_place_kind {
+	PLACE_CONSTANT = 1, /* value */
+	PLACE_REGISTER,	    /* the register base */
+	PLACE_MEMORY,	    /* in memory at base + (index << shift) + value */
+};
+
+struct abi_place {
+	__s64 value;
+	__u8 kind; /* enum abi_place_kind; 0: the marker has no such argument */
+	/* registers, numbered like the arguments of struct abi_func; 16 is rsp; 0: none */
+	__u8 base, index;
+	__u8 shift;	/* 0 to 3 */
+	__u8 bytes;	/* 1, 2, 4 or 8 */
+	__u8 is_signed; /* a shorter number is widened with its sign */
+	__u8 pad[2];
+};
+
+/* A marker: a place in the target's code where the target reports its own samples. */
+struct abi_marker {
+	struct abi_place ptr;	   /* the block's address */
+	struct abi_place size;	   /* ROLE_MARK_ALLOC: bytes as requested */
+	struct abi_place weighted; /* ROLE_MARK_ALLOC: bytes that the sample stands for */
 };
 
 struct abi_range {
@@ -541,6 +576,9 @@ struct abi_process_cpu {
 	__u64 alloc_bytes, freed_bytes; /* estimates, for the running display */
 	/* calls of mmap and the like; time spent on taking their stacks */
 	__u64 region_calls, region_stack_ns;
+	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC), if
+	 * it was larger than the process's; 0: none was. Not a sum: the CPUs' maximum counts */
+	__u64 marked_interval;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
@@ -631,6 +669,8 @@ struct abi_config {
 
 #define ABI_ASSERT(type, size) _Static_assert(sizeof(type) == (size), "layout of " #type)
 ABI_ASSERT(struct abi_func, 32);
+ABI_ASSERT(struct abi_place, 16);
+ABI_ASSERT(struct abi_marker, 48);
 ABI_ASSERT(struct abi_object, 48 + 8 * ABI_MAX_INNER + 16 * ABI_MAX_OUTER);
 ABI_ASSERT(struct abi_stack, 8 + 8 * ABI_STACK_FRAMES);
 ABI_ASSERT(struct abi_python, 88);
@@ -651,7 +691,7 @@ ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_borrower, 16);
-ABI_ASSERT(struct abi_process_cpu, 24 + 96 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 104 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 88);
 ABI_ASSERT(struct abi_verdict, 24);

@@ -5,6 +5,7 @@
  * "perf" (an entry and a return program, every return trapped). Functions that may throw never have
  * a return probe: they have the entry program, and another program at their ret instructions. */
 #include "maps.bpf.h"
+#include "marker.bpf.h"
 #include "process.bpf.h"
 #include "running.bpf.h"
 #include "sample.bpf.h"
@@ -440,7 +441,7 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 	struct stack_from from = stack_from_entry(ctx, fn->delta);
 	struct abi_process *process = process_current();
 
-	if (fn->role == ROLE_TAKEN) {
+	if (fn->role == ROLE_TAKEN || fn->role == ROLE_MARK_ALLOC) {
 		from.entry = false;
 		from.pc = PT_REGS_IP(ctx) + 1; /* the first frame is the instruction itself */
 	}
@@ -744,8 +745,8 @@ int heap_exit(struct pt_regs *ctx)
 	return 0;
 }
 
-/* A sampled block was taken from a pool. */
-static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
+/* A sampled block stands at addr: it was taken from a pool, or a marker has reported it. */
+static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size, __u64 interval,
 			    const struct sample *sample)
 {
 	struct abi_process *process = process_current();
@@ -754,7 +755,7 @@ static __noinline int taken(struct abi_process_cpu *cpu, __u64 addr, __u64 size,
 	if (!process || !sample->taken)
 		return 0;
 	block.size = size;
-	block.interval = process->interval;
+	block.interval = interval;
 	block.birth_ns = bpf_ktime_get_ns();
 	block.stack = sample->stack;
 	block.tid = (__u32)bpf_get_current_pid_tgid();
@@ -791,7 +792,7 @@ int heap_taken(struct pt_regs *ctx)
 		return 0;
 	}
 	take_sample(ctx, cpu, fn, &sample);
-	taken(cpu, argument(ctx, fn->ptr_arg), size, &sample);
+	taken(cpu, argument(ctx, fn->ptr_arg), size, caller.interval, &sample);
 	return 0;
 }
 
@@ -819,6 +820,88 @@ int heap_free(struct pt_regs *ctx)
 		count(&cpu->pool_ends, 1);
 	pool_end(cpu, addr, fn->role != ROLE_POOL_LEFT);
 	if (fn->role == ROLE_POOL_FREE && live_may_hold(caller.process, addr))
+		free_tracked(cpu, addr);
+	return 0;
+}
+
+/* --- markers: the target reports its own samples (marker.bpf.h) --- */
+
+static __noinline __u64 register_of(struct pt_regs *ctx, __u8 number)
+{
+	return number == 16 ? PT_REGS_SP(ctx) : argument(ctx, number);
+}
+
+/* Reads a marker's argument. 0, or negative: it is in memory that is not there. */
+static __noinline int read_place(struct pt_regs *ctx, const struct abi_place *place, __u64 *ret)
+{
+	__u64 value = place->value;
+	__u32 bytes = place->bytes;
+
+	barrier_var(bytes); /* the value that is checked must be the one that is used */
+	if (bytes > sizeof(value))
+		return -1;
+	if (place->kind == PLACE_REGISTER) {
+		value = register_of(ctx, place->base);
+	} else if (place->kind == PLACE_MEMORY) {
+		__u64 addr = value + register_of(ctx, place->base) +
+			     (register_of(ctx, place->index) << (place->shift & 3));
+
+		value = 0;
+		if (read_user(&value, bytes, addr))
+			return -1;
+	}
+	*ret = marker_widen(value, bytes, place->is_signed);
+	return 0;
+}
+
+SEC("uprobe")
+int heap_mark_alloc(struct pt_regs *ctx)
+{
+	__u64 addr = 0, size = 0, weighted = 0, interval;
+	const struct abi_marker *marker;
+	struct sample sample = {};
+	struct abi_process_cpu *cpu;
+	struct caller caller;
+	struct abi_func *fn;
+
+	cpu = begin(ctx, &fn, &caller);
+	if (!cpu)
+		return 0;
+	/* what is seen are samples: how many blocks there were is not known */
+	count(&cpu->no_births, 1);
+	marker = &markers[within(fn->marker, ABI_MAX_MARKERS)];
+	if (read_place(ctx, &marker->ptr, &addr) || read_place(ctx, &marker->size, &size) ||
+	    read_place(ctx, &marker->weighted, &weighted)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return 0;
+	}
+	if (!addr || size >> 62 || !marker_keep(size, weighted, caller.interval, &interval))
+		return 0;
+	if (interval > caller.interval && interval > cpu->marked_interval &&
+	    marker_tells(size, interval))
+		cpu->marked_interval = interval;
+	take_sample(ctx, cpu, fn, &sample);
+	taken(cpu, addr, size, interval, &sample);
+	return 0;
+}
+
+SEC("uprobe")
+int heap_mark_free(struct pt_regs *ctx)
+{
+	struct abi_process_cpu *cpu;
+	struct caller caller;
+	struct abi_func *fn;
+	__u64 addr = 0;
+
+	cpu = begin(ctx, &fn, &caller);
+	if (!cpu)
+		return 0;
+	count(&cpu->no_deaths, 1);
+	if (read_place(ctx, &markers[within(fn->marker, ABI_MAX_MARKERS)].ptr, &addr)) {
+		lose(cpu, LOST_RESULT_FAULT);
+		return 0;
+	}
+	if (addr && live_may_hold(caller.process, addr))
 		free_tracked(cpu, addr);
 	return 0;
 }

@@ -249,6 +249,7 @@ volatile __u32 any_pools __weak; /* some function of the table is WRAPS_BY_STACK
 /* True once a process in pythons has been seen. */
 volatile __u32 any_python __weak;
 struct abi_func funcs[ABI_MAX_FUNCS] __weak;
+struct abi_marker markers[ABI_MAX_MARKERS] __weak;
 struct abi_object objects[ABI_MAX_OBJECTS] __weak;
 __u32 live_filter[ABI_FILTER_SLOTS] __weak; /* counters by hash of the keys of live: filter.bpf.h */
 
