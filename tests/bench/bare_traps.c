@@ -29,7 +29,7 @@ static int attach(int prog, const struct allocator *a, pid_t pid)
 		offs[n++] = a->exits[i];
 	memset(cookies, 0, sizeof(cookies));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
-	return uprobe_multi_link(prog, PROBE_MULTI, false, path, offs, cookies, n, pid);
+	return uprobe_multi_link(prog, PROBE_MULTI, false, path, offs, cookies, NULL, n, pid);
 }
 
 int main(int argc, char **argv)

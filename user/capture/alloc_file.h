@@ -26,6 +26,12 @@ struct alloc_extra {
 	struct abi_func func; /* how to read its calls, as in the table of functions */
 };
 
+/* The markers by which a program reports its own samples, as the OpenTelemetry profiler's design
+ * for memory has them: otel_memory:alloc(address, size, weighted bytes), fired when the block is
+ * there, and otel_memory:free(address), fired before the block is freed, for each sampled block. As
+ * parts of a file they are an allocator of this family. */
+#define ALLOC_MARKERS "otel_memory"
+
 #define ALLOC_NOWHERE SIZE_MAX
 #define ALLOC_TAKERS  PYMALLOC_ARENA_CODE
 
@@ -40,7 +46,9 @@ struct alloc_offer {
 	/* Index of the function of the same part to which this one only hands its calls over. That
 	 * function is probed instead. ALLOC_NOWHERE: there is none. */
 	size_t leads_to;
-	int rc; /* negative errno: it cannot be probed */
+	struct abi_marker marker; /* where a marker's arguments are */
+	uint64_t semaphore;	  /* file offset of a marker's semaphore; 0: it has none */
+	int rc;			  /* negative errno: it cannot be probed */
 	char why[96];
 };
 
@@ -53,7 +61,7 @@ struct alloc_alias {
 
 /* One allocator in the file. */
 struct alloc_part {
-	const char *family; /* "glibc"; static. "named": the user's */
+	const char *family; /* "glibc"; static. "named": the user's. ALLOC_MARKERS */
 	struct alloc_offer *offers;
 	struct alloc_alias *aliases;
 	struct code_place *exits;
@@ -65,17 +73,19 @@ struct alloc_part {
 };
 
 struct alloc_file {
-	bool shared;				     /* as in alloc_files__look() */
-	struct alloc_part parts[ALLOC_FAMILIES + 1]; /* the user's first */
+	bool shared; /* as in alloc_files__look() */
+	/* the user's first, then the markers */
+	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
 	bool known; /* at least one part is that of a family with a malloc */
 	/* The family (static) of a pool in the file that cannot be seen. The compiler has copied
 	 * the pool's functions into their callers, and not all copies are known. NULL: there is no
 	 * such pool. */
 	const char *copied;
-	char why[96];	     /* why not all copies are known */
-	struct forward copy; /* what is known of one of this pool's functions */
-	uint64_t code_shift; /* vaddr - file offset of the code */
+	char why[96];	      /* why not all copies are known */
+	struct forward copy;  /* what is known of one of this pool's functions */
+	uint64_t code_shift;  /* vaddr - file offset of the code */
+	char markers_why[96]; /* why the markers in the file cannot be used, or "" */
 	/* Indexed by the name's number: does the file define the name; does it export it to other
 	 * files? */
 	bool defines[ALLOC_MAX_NAMES], exports[ALLOC_MAX_NAMES];
@@ -95,6 +105,8 @@ struct alloc_how {
 	/* the end of a pool can end all its blocks; else pools that end in this way are not
 	 * searched for */
 	bool pools;
+	/* processes may report samples of their own by markers; else these are not searched for */
+	bool markers;
 	/* called after each slice of a search that takes long */
 	struct pymalloc_meanwhile meanwhile;
 };

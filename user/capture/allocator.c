@@ -97,7 +97,9 @@ static int add_point(const struct search *s, struct allocator *a, const struct a
 				      .func = offer->func,
 				      .place = offer->insn,
 				      .bytes = offer->bytes,
-				      .site = offer->site};
+				      .site = offer->site,
+				      .marker = offer->marker,
+				      .semaphore = offer->semaphore};
 	rc = patched;
 	if (!rc && point->func.exits)
 		rc = add_exits(s, a, point, part->exits + offer->first_exit, offer->n_exits);
@@ -289,6 +291,46 @@ static void leave_pool_out(const struct search *s, const struct map_entry *entry
 		 part->family, entry->path);
 }
 
+static bool is_markers(const char *family)
+{
+	return !strcmp(family, ALLOC_MARKERS);
+}
+
+bool allocators__are_reported(const struct allocators *all)
+{
+	for (size_t i = 0; i < all->n; i++)
+		if (is_markers(all->list[i]->family))
+			return true;
+	return false;
+}
+
+/* A process's own samples take the place of samples of its functions' calls: they are of the same
+ * blocks. */
+static void set_reported(struct allocators *all)
+{
+	bool reported = allocators__are_reported(all);
+
+	for (size_t i = 0; i < all->n; i++)
+		all->list[i]->reported = reported && !is_markers(all->list[i]->family);
+}
+
+/* Are markers of use to this search? Those of a library that was loaded later are not: until then
+ * the calls of functions were traced, and from then on both would count. Nor are those of a file
+ * that other processes run, too. */
+static bool wants_markers(const struct search *s)
+{
+	return s->scope == ALLOC_OWN && !s->late;
+}
+
+static void note_markers(struct search *s, const struct map_entry *entry,
+			 const struct alloc_file *file)
+{
+	if (wants_markers(s) && file->markers_why[0] && !s->all->markers_why[0])
+		snprintf(s->all->markers_why, sizeof(s->all->markers_why),
+			 "the markers " ALLOC_MARKERS " of %.256s are not used: %s", entry->path,
+			 file->markers_why);
+}
+
 /* Adds the allocators in the file behind entry. 0 or negative errno. */
 static int read_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
@@ -317,7 +359,10 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 			 (int)sizeof(s->all->unopened) - 1, why.text);
 	rc = 0;
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
-		if (s->scope == ALLOC_ALL && alloc_family__is_pool(file->parts[i].family))
+		if (is_markers(file->parts[i].family))
+			rc = wants_markers(s) ? add_allocator(s, entry, file, &file->parts[i], err)
+					      : 0;
+		else if (s->scope == ALLOC_ALL && alloc_family__is_pool(file->parts[i].family))
 			leave_pool_out(s, entry, &file->parts[i]);
 		else if (!file->copy.copied || !alloc_family__is_language(file->parts[i].family) ||
 			 uses_copy(s, entry, file))
@@ -325,6 +370,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	if (rc)
 		return rc;
 	note_unseen(s, entry, file);
+	note_markers(s, entry, file);
 	if (file->defines[m] && !file->known && !s->late &&
 	    (!s->shared || (file->exports[m] && !s->taken[m])))
 		snprintf(s->all->unknown, sizeof(s->all->unknown), "%s", entry->path);
@@ -442,6 +488,12 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 	rc = n_extra && !search.exe ? error__set(err, -ESRCH, "pid %d has ended", pid)
 				    : read_all(&search, err);
 	free(search.exe);
+	set_reported(all);
+	if (allocators__are_reported(all)) {
+		/* then it does not matter which malloc the process has, or what cannot be seen */
+		all->unknown[0] = '\0';
+		all->unseen = (struct alloc_unseen){};
+	}
 	if (!rc && all->unknown[0] && !n_extra && scope != ALLOC_ALL)
 		rc = error__set(
 			err, -ENOTSUP,
@@ -482,6 +534,9 @@ size_t allocators__find_more(struct allocators *all, struct alloc_files *files, 
 		return 0;
 	read_all(&search, NULL);
 	free(search.exe);
+	set_reported(all);
+	if (allocators__are_reported(all))
+		all->unseen = (struct alloc_unseen){};
 	return all->n - before;
 }
 

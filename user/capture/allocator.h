@@ -21,6 +21,9 @@ struct alloc_point {
 	struct code_place place; /* the probed instruction */
 	uint64_t bytes;		 /* size of its code; 0: unknown */
 	struct probe_site site;	 /* the instruction there */
+	/* only of a marker (ROLE_MARK_...): */
+	struct abi_marker marker;
+	uint64_t semaphore; /* file offset; 0: it has none */
 };
 
 #define ALLOC_MAX_EXITS 256
@@ -28,8 +31,11 @@ struct alloc_point {
 /* An allocator in a file. A file that is linked statically may hold several. */
 struct allocator {
 	const char *family; /* "glibc"; static */
-	char *path;	    /* the file's path, as the process has it */
-	int fd;		    /* the open file */
+	/* The process reports samples of its blocks by markers: its functions get no probes, or the
+	 * blocks would count twice. */
+	bool reported;
+	char *path; /* the file's path, as the process has it */
+	int fd;	    /* the open file */
 	struct file_id file;
 	struct alloc_point *points;
 	size_t n_points;
@@ -73,9 +79,13 @@ struct allocators {
 	struct file_id *seen;
 	size_t n_seen;
 	struct alloc_unseen unseen;
-	char unknown[256];  /* the file with a malloc of no known family, or "" */
-	char unopened[256]; /* the last file that could not be opened, and why, or "" */
+	char unknown[256];     /* the file with a malloc of no known family, or "" */
+	char unopened[256];    /* the last file that could not be opened, and why, or "" */
+	char markers_why[512]; /* for people: the file whose markers cannot be used, and why; "" */
 };
+
+/* Does the process report samples of its own by markers? */
+bool allocators__are_reported(const struct allocators *allocators);
 
 /* Whose calls are of interest: this decides which functions of a process's files are taken. */
 enum alloc_scope {

@@ -173,6 +173,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_free, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_exit, multi);
 		bpf_program__set_expected_attach_type(skel->progs.heap_taken, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_mark_alloc, multi);
+		bpf_program__set_expected_attach_type(skel->progs.heap_mark_free, multi);
 	}
 	rc = memtrace_bpf__load(skel);
 	/* libbpf tries if the kernel supports global data. If it runs out of memory in that trial,

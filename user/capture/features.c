@@ -35,7 +35,8 @@ const char *probe_kind__name(enum probe_kind kind)
 }
 
 int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
-		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid)
+		      const uint64_t *offs, const uint64_t *cookies, const uint64_t *semaphores,
+		      uint32_t cnt, pid_t pid)
 {
 	struct {
 		uint32_t prog_fd, target_fd, attach_type, flags;
@@ -47,6 +48,7 @@ int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const c
 						     : ATTACH_TYPE_UPROBE_MULTI,
 		.path = (uintptr_t)path,
 		.offsets = (uintptr_t)offs,
+		.ref_ctr_offsets = (uintptr_t)semaphores,
 		.cookies = (uintptr_t)cookies,
 		.cnt = cnt,
 		.multi_flags = ret_probe ? 1 : 0,
@@ -86,7 +88,7 @@ static int read_number(const char *path, const char *format)
 }
 
 int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off, uint64_t cookie,
-		     pid_t pid, int *ret_event)
+		     uint64_t semaphore, pid_t pid, int *ret_event)
 {
 	static const char device[] = "/sys/bus/event_source/devices/uprobe";
 	LIBBPF_OPTS(bpf_link_create_opts, opts, .perf_event = {.bpf_cookie = cookie});
@@ -111,6 +113,9 @@ int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off
 			return bit;
 		attr.config |= 1ULL << bit;
 	}
+	if (semaphore >> 32)
+		return -EINVAL;
+	attr.config |= semaphore << 32; /* format/ref_ctr_offset: config:32-63 */
 	/* An event for all processes is opened on one CPU, but its probe is hit on every CPU. */
 	event = (int)syscall(SYS_perf_event_open, &attr, pid ? pid : -1, pid ? -1 : 0, -1,
 			     PERF_FLAG_FD_CLOEXEC);
@@ -127,7 +132,7 @@ static int try_perf(int prog_fd, uint64_t off)
 {
 	_cleanup_close_ int event = -1, link = -1;
 
-	link = uprobe_perf_link(prog_fd, false, "/proc/self/exe", off, 1, getpid(), &event);
+	link = uprobe_perf_link(prog_fd, false, "/proc/self/exe", off, 1, 0, getpid(), &event);
 	return link < 0 ? link : 0;
 }
 
@@ -225,7 +230,7 @@ static bool multi_sees_one_thread(void)
 			     sizeof(insns) / sizeof(insns[0]), &opts);
 	if (prog < 0)
 		return false;
-	link = uprobe_multi_link(prog, PROBE_MULTI, false, "/proc/self/exe", &off, &cookie, 1,
+	link = uprobe_multi_link(prog, PROBE_MULTI, false, "/proc/self/exe", &off, &cookie, NULL, 1,
 				 getpid());
 	if (link < 0 || pthread_create(&thread, NULL, call_stub, NULL))
 		return false;
@@ -248,7 +253,8 @@ int features__try_kind(enum probe_kind kind)
 		return prog;
 	if (kind == PROBE_PERF)
 		return try_perf(prog, off);
-	link = uprobe_multi_link(prog, kind, false, "/proc/self/exe", &off, &cookie, 1, getpid());
+	link = uprobe_multi_link(prog, kind, false, "/proc/self/exe", &off, &cookie, NULL, 1,
+				 getpid());
 	if (link < 0)
 		return link;
 	return kind == PROBE_MULTI && multi_sees_one_thread() ? -EOPNOTSUPP : 0;
@@ -281,7 +287,7 @@ static bool seccomp_kills(void)
 		prog = load_nothing(PROBE_MULTI);
 		if (prog >= 0)
 			link = uprobe_multi_link(prog, PROBE_MULTI, true, "/proc/self/exe", &off,
-						 &(uint64_t){1}, 1, pid);
+						 &(uint64_t){1}, NULL, 1, pid);
 		if (write(go[1], "", 1) != 1)
 			kill(pid, SIGKILL);
 		waitpid(pid, &status, 0);

@@ -62,16 +62,19 @@ bool features__shadow_stacks_kill(void);
 int features__try_kind(enum probe_kind kind);
 
 /* Creates a uprobe_multi or uprobe_session link over cnt file offsets of path for process pid;
- * ret_probe: on return instead of entry. libbpf has these calls only since 1.3 and 1.6, and Debian
+ * ret_probe: on return instead of entry. semaphores: a file offset for each of them, 0: none; NULL:
+ * there are none. The kernel adds 1 to the 16-bit number there, in the memory of the process, while
+ * the probe is in place. libbpf has these calls only since 1.3 and 1.6, and Debian
  * 12 has libbpf 1.1. A descriptor, or negative errno. Source: struct bpf_attr of linux/bpf.h. */
 int uprobe_multi_link(int prog_fd, enum probe_kind kind, bool ret_probe, const char *path,
-		      const uint64_t *offs, const uint64_t *cookies, uint32_t cnt, pid_t pid);
+		      const uint64_t *offs, const uint64_t *cookies, const uint64_t *semaphores,
+		      uint32_t cnt, pid_t pid);
 
 /* Creates a link for one offset through a perf event (config1 and config2 are the path and the
- * offset). Returns the link's descriptor, and the event's in *ret_event, or negative errno. Closing
- * both descriptors takes the probe out. */
+ * offset). semaphore: as above, below 2^32. Returns the link's descriptor, and the event's in
+ * *ret_event, or negative errno. Closing both descriptors takes the probe out. */
 int uprobe_perf_link(int prog_fd, bool ret_probe, const char *path, uint64_t off, uint64_t cookie,
-		     pid_t pid, int *ret_event);
+		     uint64_t semaphore, pid_t pid, int *ret_event);
 
 #define ATTACH_TYPE_UPROBE_MULTI   48 /* BPF_TRACE_UPROBE_MULTI */
 #define ATTACH_TYPE_UPROBE_SESSION 57 /* BPF_TRACE_UPROBE_SESSION */

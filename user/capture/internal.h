@@ -30,6 +30,7 @@ struct known_object {
 /* Where to put probes: file offsets. The cookie of an offset is the index of its function. */
 struct capture_offset_list {
 	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
+	uint64_t semaphores[ABI_MAX_FUNCS]; /* file offsets; 0: none */
 	const struct alloc_point
 		*points[ABI_MAX_FUNCS]; /* NULL: no allocator's function, or a ret instruction */
 	bool essential[ABI_MAX_FUNCS];	/* without this probe no probe may be placed */
@@ -37,8 +38,9 @@ struct capture_offset_list {
 };
 
 struct capture_offsets {
-	struct capture_offset_list alloc, free;	    /* entries of functions */
-	struct capture_offset_list taken;	    /* inside functions: ROLE_TAKEN */
+	struct capture_offset_list alloc, free;		  /* entries of functions */
+	struct capture_offset_list taken;		  /* inside functions: ROLE_TAKEN */
+	struct capture_offset_list mark_alloc, mark_free; /* markers */
 	struct capture_offset_list throwing, exits; /* entries and ret instructions of functions
 						     * that may throw */
 };

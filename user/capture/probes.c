@@ -16,24 +16,26 @@
 
 static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_kind kind,
 			bool ret_probe, const char *path, const uint64_t *offs,
-			const uint64_t *cookies, uint32_t n, pid_t pid)
+			const uint64_t *cookies, const uint64_t *semaphores, uint32_t n, pid_t pid)
 {
 	int fd;
 
 	if (!n)
 		return 0;
-	fd = uprobe_multi_link(bpf_program__fd(prog), kind, ret_probe, path, offs, cookies, n, pid);
+	fd = uprobe_multi_link(bpf_program__fd(prog), kind, ret_probe, path, offs, cookies,
+			       semaphores, n, pid);
 	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
 /* rank: index of the point among those of its program. In the tables of allocators, the functions
  * that are called most stand first. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
-		       const char *path, uint64_t off, uint64_t cookie, pid_t pid, uint32_t rank)
+		       const char *path, uint64_t off, uint64_t cookie, uint64_t semaphore,
+		       pid_t pid, uint32_t rank)
 {
 	int event, rc;
-	int link =
-		uprobe_perf_link(bpf_program__fd(prog), ret_probe, path, off, cookie, pid, &event);
+	int link = uprobe_perf_link(bpf_program__fd(prog), ret_probe, path, off, cookie, semaphore,
+				    pid, &event);
 
 	if (link < 0)
 		return link;
@@ -88,10 +90,11 @@ static int attach_range(const struct attach *a, const struct placement *place,
 
 	if (a->c->kind != PROBE_PERF)
 		return attach_multi(a->c, place->prog, place->kind, place->ret_probe, a->path,
-				    list->offs + first, list->cookies + first, n, a->pid);
+				    list->offs + first, list->cookies + first,
+				    list->semaphores + first, n, a->pid);
 	for (uint32_t i = first + n; i-- > first && !rc;)
 		rc = attach_perf(a->c, place->prog, place->ret_probe, a->path, list->offs[i],
-				 list->cookies[i], a->pid, i);
+				 list->cookies[i], list->semaphores[i], a->pid, i);
 	return rc;
 }
 
@@ -154,8 +157,12 @@ static int attach_points(void *arg)
 	const struct placement exit = {skel->progs.heap_exit, PROBE_MULTI, false};
 	const struct placement freeing = {skel->progs.heap_free, PROBE_MULTI, false};
 	const struct placement taken = {skel->progs.heap_taken, PROBE_MULTI, false};
+	const struct placement mark_alloc = {skel->progs.heap_mark_alloc, PROBE_MULTI, false};
+	const struct placement mark_free = {skel->progs.heap_mark_free, PROBE_MULTI, false};
 	const struct group groups[] = {
 		{{freeing}, 1, &o->free},
+		{{mark_free}, 1, &o->mark_free},
+		{{mark_alloc}, 1, &o->mark_alloc},
 		{{taken}, 1, &o->taken},
 		{{exit}, 1, &o->exits},
 		{{entry}, 1, &o->throwing},
@@ -305,12 +312,32 @@ static int register_object(struct capture *c, const struct allocator *a)
 	return (int)place;
 }
 
+/* Puts a marker's arguments into the kernel's tables. Its index there, or -ENOSPC. */
+static int register_marker(struct capture *c, const struct abi_marker *marker)
+{
+	bool used[ABI_MAX_MARKERS] = {};
+
+	for (uint32_t i = 0; i < c->n_funcs; i++) {
+		const struct abi_func *func = &c->skel->bss->funcs[i];
+
+		if (abi_role__is_marker(func->role))
+			used[func->marker % ABI_MAX_MARKERS] = true;
+	}
+	for (int i = 0; i < ABI_MAX_MARKERS; i++)
+		if (!used[i]) {
+			c->skel->bss->markers[i] = *marker;
+			return i;
+		}
+	return -ENOSPC;
+}
+
 /* Puts one of the allocator's functions into the kernel's tables, once. Processes may use different
  * functions of it. */
 static int register_func(struct capture *c, int object, const struct alloc_point *point)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
 	uint32_t place = c->n_funcs;
+	int marker = 0;
 
 	for (uint32_t i = c->n_funcs; i-- > 0;)
 		if (!funcs[i].role)
@@ -320,7 +347,12 @@ static int register_func(struct capture *c, int object, const struct alloc_point
 	/* The last entries are for the calibration. */
 	if (place == ABI_MAX_FUNCS - 2 * INSN_CLASSES)
 		return -ENOSPC;
+	if (abi_role__is_marker(point->func.role))
+		marker = register_marker(c, &point->marker);
+	if (marker < 0)
+		return marker;
 	funcs[place] = point->func;
+	funcs[place].marker = (uint16_t)marker;
 	funcs[place].object = (uint8_t)object;
 	funcs[place].cost = capture__cost_of(point);
 	if (point->func.wraps == WRAPS_AWAITED)
@@ -336,6 +368,7 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 {
 	list->offs[list->n] = off;
 	list->cookies[list->n] = cookie;
+	list->semaphores[list->n] = point ? point->semaphore : 0;
 	list->points[list->n] = point;
 	list->essential[list->n++] = essential;
 }
@@ -390,7 +423,9 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 		    find_refusal(c, a, point, pid))
 			continue;
 		throwing = throwing || point->func.exits;
-		add_offset(abi_role__frees(point->func.role)	    ? &ret->offsets.free
+		add_offset(point->func.role == ROLE_MARK_ALLOC	    ? &ret->offsets.mark_alloc
+			   : point->func.role == ROLE_MARK_FREE	    ? &ret->offsets.mark_free
+			   : abi_role__frees(point->func.role)	    ? &ret->offsets.free
 			   : point->func.role == ROLE_TAKEN	    ? &ret->offsets.taken
 			   : point->func.exits || point->func.blind ? &ret->offsets.throwing
 								    : &ret->offsets.alloc,
@@ -432,6 +467,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	char path[64];
 	int rc, noted;
 
+	if (a->reported)
+		return 0;
 	if (refusal)
 		return error__set(err, -EOPNOTSUPP, "%s", refusal->text);
 	if (!wanted || VECTOR_RESERVE(c->probes, c->probes_room, c->n_probes + a->n_points))
@@ -517,21 +554,21 @@ static int place_region_points(const struct attach_regions *a)
 	}
 	if (c->kind == PROBE_SESSION)
 		return attach_multi(c, c->skel->progs.region_session, PROBE_SESSION, false, a->path,
-				    offs, cookies, n, a->pid);
+				    offs, cookies, NULL, n, a->pid);
 	/* The return first: no call may be seen to enter but not to leave. */
 	if (c->kind == PROBE_MULTI) {
 		rc = attach_multi(c, c->skel->progs.region_return, PROBE_MULTI, true, a->path, offs,
-				  cookies, n, a->pid);
+				  cookies, NULL, n, a->pid);
 		return rc ? rc
 			  : attach_multi(c, c->skel->progs.region_entry, PROBE_MULTI, false,
-					 a->path, offs, cookies, n, a->pid);
+					 a->path, offs, cookies, NULL, n, a->pid);
 	}
 	for (uint32_t i = 0; i < n && !rc; i++) {
 		rc = attach_perf(c, c->skel->progs.region_return, true, a->path, offs[i],
-				 cookies[i], a->pid, i);
+				 cookies[i], 0, a->pid, i);
 		if (!rc)
 			rc = attach_perf(c, c->skel->progs.region_entry, false, a->path, offs[i],
-					 cookies[i], a->pid, i);
+					 cookies[i], 0, a->pid, i);
 	}
 	return rc;
 }

@@ -19,7 +19,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
-	/* All fields but the countdown at the head are counts. */
+	/* All fields but the countdown at the head, and marked_interval, are counts. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
 		const struct abi_process_cpu *one = &cpus[cpu];
 
@@ -35,6 +35,8 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->freed_bytes += one->freed_bytes;
 		ret->region_calls += one->region_calls;
 		ret->region_stack_ns += one->region_stack_ns;
+		if (one->marked_interval > ret->marked_interval)
+			ret->marked_interval = one->marked_interval;
 		for (int i = 0; i < LOST_MAX; i++)
 			ret->lost[i] += one->lost[i];
 		for (int i = 0; i < ABI_COSTS; i++)

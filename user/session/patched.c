@@ -20,7 +20,8 @@ struct look {
 static const char *changed(const struct allocator *a, pid_t pid, const struct maps *maps,
 			   char *text, size_t size)
 {
-	const char *name = allocator__patched_in(a, pid, maps);
+	/* an allocator whose blocks the process reports itself has no probes */
+	const char *name = a->reported ? NULL : allocator__patched_in(a, pid, maps);
 	struct process_info info = {};
 
 	if (!name)
