@@ -159,11 +159,34 @@ static bool is_copied(const struct allocator *a)
 	return false;
 }
 
+/* Markers by which the program reports its own samples. */
+static void print_markers(const struct allocator *a, const struct session_plan *plan)
+{
+	printf("  the program takes samples itself, and reports them by markers in %s\n",
+	       printable(a->path));
+	printf("  probes (%s), and what one report costs with it, without the walk of its stack:\n",
+	       probe_kind__name(plan->kind));
+	for (size_t i = 0; i < a->n_points; i++) {
+		const struct alloc_point *p = &a->points[i];
+		double ns = calibration__cost_ns(&plan->calibration, p);
+
+		if (!abi_role__frees(p->func.role))
+			ns += plan->calibration.sample_ns;
+		printf("    %-18s at 0x%-14llx %-14s %7.0f ns, %s\n", p->name,
+		       (unsigned long long)p->func.vaddr, p->site.emulated ? "emulated" : "nop", ns,
+		       p->semaphore ? "with a semaphore" : "without a semaphore");
+	}
+}
+
 static void print_allocator(const struct allocator *a, const struct session_plan *plan)
 {
 	bool copied = is_copied(a);
 
 	printf("  allocator: %s, in %s\n", a->family, printable(a->path));
+	if (a->reported) {
+		puts("  not probed: the program reports samples of its blocks itself");
+		return;
+	}
 	if (alloc_family__is_pool(a->family) && !alloc_family__is_language(a->family))
 		printf("  probed only where nothing limits tracing: --max-overhead off, -i 1, or "
 		       "memtrace -- COMMAND\n");
@@ -275,7 +298,12 @@ static int print_process(pid_t pid, const struct alloc_options *named,
 		return fail(&plan.no_allocator);
 	}
 	for (size_t i = 0; i < plan.allocators->n; i++)
-		print_allocator(plan.allocators->list[i], &plan);
+		if (!strcmp(plan.allocators->list[i]->family, ALLOC_MARKERS))
+			print_markers(plan.allocators->list[i], &plan);
+		else
+			print_allocator(plan.allocators->list[i], &plan);
+	if (plan.allocators->markers_why[0])
+		printf("  NOT USED: %s\n", printable(plan.allocators->markers_why));
 	if (plan.allocators->unseen.family)
 		printf("  NOT SEEN: %s\n", printable(plan.allocators->unseen.text));
 	puts("  A program that makes N such pairs of calls a second loses about N times their "

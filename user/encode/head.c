@@ -255,15 +255,15 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     with_commas(profile->samples, a), with_commas(profile->alloc_calls, b),
 			     plural(profile->alloc_calls));
 	} else if (profile__is_windowed(profile)) {
-		sink__printf(sink, "%s sample%s of the %s allocation%s in %s\n",
+		sink__printf(sink, "%s sample%s of the %s %s in %s\n",
 			     with_commas(profile->samples, a), plural(profile->samples),
-			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls),
+			     with_commas(profile->alloc_calls, b), sampled_word(profile),
 			     profile->windows.n ? "them" : "that time");
 	} else {
 		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
-		sink__printf(sink, ": %s sample%s of %s allocation%s\n",
-			     with_commas(profile->samples, a), plural(profile->samples),
-			     with_commas(profile->alloc_calls, b), plural(profile->alloc_calls));
+		sink__printf(sink, ": %s sample%s of %s %s\n", with_commas(profile->samples, a),
+			     plural(profile->samples), with_commas(profile->alloc_calls, b),
+			     sampled_word(profile));
 	}
 
 	if (live->objects > 0) {

@@ -593,6 +593,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile->children_cpu_ns)
 		json__put_real(&json, "children_cpu_s", (double)profile->children_cpu_ns / 1e9);
 	json__put_interval(&json, profile);
+	if (profile->sampled_by_target)
+		json__put_bool(&json, "sampled_by_target", true);
 	json__put_uint(&json, "alloc_calls", profile->alloc_calls);
 	json__put_uint(&json, "free_calls", profile->free_calls);
 	json__put_uint(&json, "samples", profile->samples);

@@ -173,8 +173,8 @@ static int put_sampling(FILE *out, const struct profile *profile)
 			plural(profile->alloc_calls));
 	} else {
 		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, &sink);
-		fprintf(out, ": %s sample%s of %s allocation%s", samples, plural(profile->samples),
-			calls, plural(profile->alloc_calls));
+		fprintf(out, ": %s sample%s of %s %s", samples, plural(profile->samples), calls,
+			sampled_word(profile));
 	}
 	return sink.error;
 }

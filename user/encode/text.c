@@ -250,6 +250,13 @@ void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink)
 	sink__printf(sink, "%.4g %s%s", size, unit, asked ? " (to keep the limit)" : "");
 }
 
+const char *sampled_word(const struct profile *profile)
+{
+	if (profile->sampled_by_target)
+		return "that the program took itself";
+	return profile->alloc_calls == 1 ? "allocation" : "allocations";
+}
+
 const char *format_bytes(double bytes, char *buf)
 {
 	const char *unit;

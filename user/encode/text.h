@@ -75,6 +75,10 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
  * became coarser than asked for. asked: 0 if it did not. */
 void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink);
 
+/* What profile->alloc_calls counts, for "598 samples of N ...": "allocations", or the samples that
+ * the program took itself. */
+const char *sampled_word(const struct profile *profile);
+
 /* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
 const char *format_change(double bytes, char *buf);
 

@@ -312,6 +312,9 @@ struct profile {
 	/* the interval that was asked for, if a coarser one was used to limit the overhead; else
 	 * 0 */
 	uint64_t asked_interval_bytes;
+	/* The target took the samples and reported them. alloc_calls and free_calls then count the
+	 * reports: how many blocks there were is not known. */
+	bool sampled_by_target;
 	uint64_t start_unix_ns; /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */

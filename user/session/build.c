@@ -328,7 +328,8 @@ static int add_probes(const struct build *b, struct profile *p)
 			/* a probe on a free arms no return */
 			.kind = capture__kind(b->capture) == PROBE_SESSION &&
 						(abi_role__frees(point->func.role) ||
-						 point->func.role == ROLE_TAKEN)
+						 point->func.role == ROLE_TAKEN ||
+						 point->func.role == ROLE_MARK_ALLOC)
 					? probe_kind__name(PROBE_MULTI)
 					: kind,
 			.cost_ns = b->calibration ? calibration__cost_ns(b->calibration, point) : 0,
@@ -464,6 +465,8 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->mode = budget__is_windowed(&b->target->budget) ? MODE_WINDOWED : MODE_CONTINUOUS;
 	p->interval_bytes = b->interval;
 	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
+	p->sampled_by_target =
+		b->target->allocators && allocators__are_reported(b->target->allocators);
 	p->regions.earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
 		p->growth.blocks_high = NAN;
@@ -718,6 +721,7 @@ int build__regions(const struct build *b, struct profile **ret)
 	p->mode = MODE_CONTINUOUS; /* even where the heap is traced in windows */
 	p->interval_bytes = 1;
 	p->asked_interval_bytes = 0;
+	p->sampled_by_target = false;
 	p->alloc_calls = p->samples = book->taken;
 	p->free_calls = book->calls - book->taken;
 	region_book__live(book, &earlier_gone);

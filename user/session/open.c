@@ -162,7 +162,8 @@ int session__plan(pid_t pid, const struct capture_options *options, struct sessi
 				  process__why(rc));
 	how = (struct alloc_how){.no_returns = features__seccomp_kills() || dies_by_returns(pid),
 				 .copies = can_probe_copies(options->kind),
-				 .pools = features__tables()};
+				 .pools = features__tables(),
+				 .markers = !options->n_extra};
 	rc = alloc_files__new(NULL, &how, &files);
 	if (rc) {
 		maps__free(&maps);
@@ -534,6 +535,12 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				 .copies = !s->everywhere && can_probe_copies(capture_options.kind),
 				 /* in windows, figures of pools that end all at once are wrong */
 				 .pools = features__tables() && !(s->max_overhead > 0),
+				 /* A run that is to record every allocation, or the calls of named
+				  * functions, cannot do with the samples that a program takes. A
+				  * command's markers are not looked for, because its libraries come
+				  * one after the other. */
+				 .markers = !s->everywhere && !o->command && s->interval > 1 &&
+					    !s->n_extra,
 				 .meanwhile = {guard__wait, s}};
 	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &how, &s->alloc_files) ||
 	    python_files__new(s->binaries, &s->python_files) ||

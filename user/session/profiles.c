@@ -75,6 +75,9 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 {
 	uint64_t start_ns = session__begin_ns(s, t);
 	uint64_t end_ns = t->ended ? t->end_ns : now_ns;
+	uint64_t coarsest = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval;
+	/* the interval of samples that the target takes itself may be larger */
+	bool marked = t->counters.marked_interval > coarsest;
 	struct build build = {
 		.capture = s->capture,
 		.calibration = s->calibrated ? &s->calibration : NULL,
@@ -86,8 +89,8 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.symbolizer = s->symbolizer,
 		.faults = s->what & WHAT_FAULTS,
 		.blocks = s->blocks && s->stopped,
-		.interval = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval,
-		.asked_interval = s->interval,
+		.interval = marked ? t->counters.marked_interval : coarsest,
+		.asked_interval = marked ? t->counters.marked_interval : s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,

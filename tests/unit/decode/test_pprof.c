@@ -220,6 +220,7 @@ static struct profile *rich(void)
 	p->out_of_memory = true;
 	p->planned_s = 30;
 	p->asked_interval_bytes = 4096;
+	p->sampled_by_target = true;
 	p->has_peak = p->has_ages = true;
 	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;

@@ -58,6 +58,11 @@ static void the_keys_are_as_promised(void **state)
 	text = encoded(encode_json, profile);
 	assert_string_equal(text, expected);
 	free(text);
+	profile->sampled_by_target = true;
+	text = encoded(encode_json, profile);
+	assert_non_null(strstr(text, "\"interval_bytes\":1,\"sampled_by_target\":true,"
+				     "\"alloc_calls\":9,"));
+	free(text);
 	assert_reports_failures(encode_json, profile);
 	profile->interval_bytes = 4096;
 	profile->asked_interval_bytes = 1024;

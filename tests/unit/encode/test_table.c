@@ -99,6 +99,27 @@ static void sampled_tables_show_intervals(void **state)
 	profile__free(profile);
 }
 
+/* Where the target took the samples, the number of its allocations is not known. */
+static void tables_say_who_took_the_samples(void **state)
+{
+	struct profile *profile = new_profile(1 << 20);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 64, 4, "malloc", "f", "main");
+	profile->sampled_by_target = true;
+	profile->alloc_calls = 9;
+	end_profile(profile);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "one sample per 1 MiB: 4 samples of 9 that the program took itself\n");
+	free(text);
+	profile->mode = MODE_WINDOWED;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "4 samples of the 9 that the program took itself in that time\n");
+	free(text);
+	profile__free(profile);
+}
+
 static void frames_fill_the_width_and_no_more(void **state)
 {
 	struct profile *profile = new_profile(1);
@@ -593,6 +614,7 @@ int main(void)
 		cmocka_unit_test(exact_tables_show_no_intervals),
 		cmocka_unit_test(snapshots_are_told),
 		cmocka_unit_test(sampled_tables_show_intervals),
+		cmocka_unit_test(tables_say_who_took_the_samples),
 		cmocka_unit_test(frames_fill_the_width_and_no_more),
 		cmocka_unit_test(inlined_functions_are_told),
 		cmocka_unit_test(odd_stacks_have_a_place),
