@@ -389,6 +389,7 @@ $(B)/progs/%_lsan: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -fsanitize=leak $< -o $@
 
 $(B)/progs/truth_alloc_jemalloc: PROG_LIBS := -ljemalloc
+$(B)/progs/reporter: PROG_LIBS := -lm
 
 $(B)/progs/%: tests/progs/%.c $(wildcard tests/progs/*.h)
 	$(say) CC $@

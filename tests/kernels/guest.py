@@ -21,6 +21,7 @@ os.environ["MEMTRACE_PATIENCE_S"] = "150"
 import harness  # noqa: E402
 import run  # noqa: E402
 import test_harmless  # noqa: E402
+import test_markers  # noqa: E402
 import test_newborn  # noqa: E402
 import test_regions  # noqa: E402,F401
 import test_sampled  # noqa: E402
@@ -33,7 +34,7 @@ KINDS = ("session", "multi", "perf")
 # Tests of the live suite, and the tests of this file. In the emulator everything takes fifty times as long. So only
 # the best kind of probe runs all tests.
 ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
-       "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks")
+       "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks", "markers_in_small")
 OTHERS = ("truth_basic", "stacks_as_declared")
 
 
@@ -90,6 +91,18 @@ def harmless_in_small(kind):
         gone_s = max(gone_s, test_harmless.wait_unchanged(target.pid))
         target.stop()
     return f"traced after {attach_s:.1f} s, probes gone after {gone_s:.1f} s"
+
+
+@test_each_kind
+def markers_in_small(kind):
+    """The samples that a program takes itself are read at its USDT probes. Its semaphores are 0 afterwards, also when
+    memtrace is killed."""
+    with test_markers.Reporter("--interval", "65536") as target:
+        truth, profile = test_markers.trace(target, 4, "-i", "64K", "--max-overhead", "off", "--probe-kind", kind)
+        test_markers.check(truth, profile)
+        target.finish()
+    test_markers.markers_after_a_kill()
+    return f"{profile['samples']} of {truth['samples']} reports"
 
 
 @test
