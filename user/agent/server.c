@@ -20,7 +20,6 @@
 #include "agent/packet.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/fork.h"
 #include "base/io.h"
 #include "sandbox/sandbox.h"
 
@@ -110,7 +109,7 @@ static void execute(const struct server *s, pid_t parent, size_t listening, cons
 int server__check_guard(struct server *s, struct error *err)
 {
 	const int fds[] = {s->guard, s->guard}; /* there is no feed */
-	pid_t parent = getpid(), pid = fork__blocked();
+	pid_t parent = getpid(), pid = sandbox__fork();
 	int status;
 
 	if (!pid)
@@ -176,7 +175,7 @@ int server__start(struct server *s, struct error *err)
 	fds[1] = s->guard;
 	for (size_t i = 0; i < s->n_listening; i++)
 		fds[2 + i] = s->listening[i].fd;
-	s->pid = fork__blocked();
+	s->pid = sandbox__fork();
 	if (!s->pid)
 		execute(s, parent, s->n_listening, fds, 2 + s->n_listening);
 	rc = -errno;

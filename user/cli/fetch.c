@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fork.h"
 #include "base/io.h"
 #include "decode/decode.h"
 #include "encode/text.h"
@@ -161,7 +160,7 @@ static int fetch(const char *name, const char *socket, const char *url,
 		return error__set(err, -errno, "cannot fetch %s: %s", name, strerror(errno));
 	}
 	said_end = said[0];
-	pid = fork__blocked();
+	pid = sandbox__fork();
 	if (!pid)
 		run_curl(parent, (const int[]){settings, out[1], said[1], certificates}, socket,
 			 url);

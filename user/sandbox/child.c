@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/fork.h"
 #include "base/io.h"
 #include "sandbox/gentle.h"
 
@@ -72,7 +71,7 @@ int child__start(const struct child_task *task, struct child **ret)
 	if (err)
 		return err;
 
-	child->pid = fork__blocked();
+	child->pid = sandbox__fork();
 	if (!child->pid)
 		run(task, parent, write_fd);
 	err = child->pid < 0 ? -errno : 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "sandbox/sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -11,16 +12,21 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/fork.h"
 
 #ifndef __has_feature
 #define __has_feature(x) 0
@@ -31,6 +37,105 @@
 #define UNDER_ASAN 0
 #endif
 
+#define BEGIN_MS 1000  /* until the child begins to close descriptors */
+#define CLOSE_MS 10000 /* until it has closed them: long, if the parent closed the same ones */
+#define LOOK_US	 200
+
+/* How far a child is, in memory shared with it. While a child has a copy of the descriptor of a
+ * probe, the probe stays in place, even if its parent closes the descriptor. */
+enum { FORKED, CLOSING, CLOSED, TOO_LATE };
+
+static atomic_int *progress; /* NULL in a process that sandbox__fork() has not forked */
+
+/* --- in the parent --- */
+
+static bool has_ended(pid_t pid)
+{
+	siginfo_t info = {};
+
+	return !waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid == pid;
+}
+
+/* Waits until the child is CLOSED, or has ended; false: it has not even begun. A child that is
+ * closing is not killed: if it has the last copy, a kill would leave the breakpoint in place
+ * (capture/shield.c). */
+static bool wait_closed(pid_t pid)
+{
+	double began = clock__monotonic_s(), ms = 0;
+
+	while (atomic_load(progress) != CLOSED && !has_ended(pid)) {
+		if (ms > BEGIN_MS &&
+		    atomic_compare_exchange_strong(progress, &(int){FORKED}, TOO_LATE))
+			return false;
+		if (ms > CLOSE_MS)
+			break;
+		usleep(LOOK_US);
+		ms = 1e3 * (clock__monotonic_s() - began);
+	}
+	return true;
+}
+
+pid_t sandbox__fork(void)
+{
+	void *shared = mmap(NULL, sizeof(*progress), PROT_READ | PROT_WRITE,
+			    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	bool is_late = false;
+	pid_t pid;
+
+	if (shared == MAP_FAILED)
+		return -1;
+	progress = shared;
+	pid = fork__blocked();
+	if (!pid)
+		return 0;
+	is_late = pid > 0 && !wait_closed(pid);
+	progress = NULL;
+	munmap(shared, sizeof(*progress));
+	if (!is_late)
+		return pid;
+	kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	errno = ETIMEDOUT;
+	return -1;
+}
+
+/* --- in the child --- */
+
+static bool is_one_of(int fd, const int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		if (fd == fds[i])
+			return true;
+	return false;
+}
+
+/* Closes all descriptors from SANDBOX_FIRST_FD on but fds[0..n) and those of files. Among them are
+ * all that hold probes. To close a file may take for ever: FUSE asks its server, and a network file
+ * system writes what is left to write. Only files have a position; it is known without asking.
+ * False: there is no /proc, or no descriptor left to read it. */
+static bool close_all_but_files(const int *fds, size_t n)
+{
+	_cleanup_closedir_ DIR *dir = opendir("/proc/self/fd");
+	struct dirent *entry;
+
+	while (dir && (entry = readdir(dir))) {
+		int fd = atoi(entry->d_name);
+
+		if (fd >= SANDBOX_FIRST_FD && fd != dirfd(dir) && !is_one_of(fd, fds, n) &&
+		    lseek(fd, 0, SEEK_CUR) < 0)
+			close(fd);
+	}
+	return dir;
+}
+
+static void say_closed(void)
+{
+	if (progress)
+		atomic_store(progress, CLOSED);
+	progress = NULL; /* unmap_shared() will unmap it */
+}
+
 /* Moves fds[0..n) to their final numbers, opens /dev/null as 0 to 2, and closes all others. */
 static int keep_only(const int *fds, size_t n)
 {
@@ -38,6 +143,10 @@ static int keep_only(const int *fds, size_t n)
 
 	if (n > SANDBOX_MAX_FDS)
 		return -EINVAL;
+	if (progress && !atomic_compare_exchange_strong(progress, &(int){FORKED}, CLOSING))
+		return -ETIMEDOUT;
+	if (close_all_but_files(fds, n))
+		say_closed();
 	null = open("/dev/null", O_RDWR);
 	null = null < 0 ? -1 : fcntl(null, F_DUPFD, end);
 	if (null < 0)
@@ -55,7 +164,10 @@ static int keep_only(const int *fds, size_t n)
 		if (dup2(from, fd) < 0)
 			return -errno;
 	}
-	return close_range((unsigned int)end, ~0u, 0) ? -errno : 0;
+	if (close_range((unsigned int)end, ~0u, 0))
+		return -errno;
+	say_closed();
+	return 0;
 }
 
 /* fork does not copy shared mappings: a write to one in the child would change the parent's

@@ -15,13 +15,21 @@
 #define SANDBOX_MAX_FDS	 8
 #define SANDBOX_NOBODY	 65534 /* user and group */
 
-/* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and all
- * others are closed. Memory shared with the parent is unmapped (libbpf maps the kernel's tables as
- * shared). Root becomes the user nobody. The child has no capabilities and cannot get any; it
- * cannot trace us, and we cannot trace it. The child dies with the thread that forked it, and is
- * the first to be killed when the machine runs out of memory. The caller has blocked all signals
- * before the fork: no handler may run here. parent: the pid of the forking process. Returns 0;
- * after a negative errno the child must not go on. */
+/* Like fork__blocked(), for a child that calls sandbox__leave(). Returns in the parent when the
+ * child has closed the copies of all descriptors of probes that it got by the fork. Otherwise a
+ * probe that the parent closes would stay in place until the child runs, or hangs no more. A child
+ * that does not get to this within a second, because it is stopped or gets no CPU, is killed: -1
+ * with ETIMEDOUT. */
+pid_t sandbox__fork(void);
+
+/* First step. fds[0..n) become descriptors SANDBOX_FIRST_FD + i, 0 to 2 become /dev/null, and
+ * all others are closed, those that are no files first (closing a file may take for ever, on FUSE
+ * or a network file system). Memory shared with the parent is unmapped (libbpf maps the kernel's
+ * tables as shared). Root becomes the user nobody. The child has no capabilities and cannot get
+ * any; it cannot trace us, and we cannot trace it. The child dies with the thread that forked it,
+ * and is the first to be killed when the machine runs out of memory. The caller has blocked all
+ * signals before the fork: no handler may run here. parent: the pid of the forking process. Returns
+ * 0; after a negative errno the child must not go on. */
 int sandbox__leave(pid_t parent, const int *fds, size_t n);
 
 /* Like sandbox__leave(), but the child keeps its user. If this is root, it has no capabilities. */
