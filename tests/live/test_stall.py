@@ -10,13 +10,14 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import termios
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, memtrace, need_tool, place,
-                     read_line, run, start, test, test_each_kind, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, NotRunnable, Target, Tracer, end, expect, expect_equal,
+                     expect_words, memtrace, need_tool, place, read_line, run, start, test, test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
 from test_top import Screen
@@ -44,12 +45,16 @@ class Busy(Target):
 
 
 @contextlib.contextmanager
-def stopped(tracer):
-    os.kill(tracer.process.pid, signal.SIGSTOP)
+def stopped_process(process):
+    process.send_signal(signal.SIGSTOP)
     try:
         yield
     finally:
-        os.kill(tracer.process.pid, signal.SIGCONT)
+        process.send_signal(signal.SIGCONT)
+
+
+def stopped(tracer):
+    return stopped_process(tracer.process)
 
 
 def wait_withdrawn(pid, timeout=BACK_S):
@@ -418,15 +423,17 @@ def of_name(pid, name):
     return found
 
 
+def wait_channel(pid):
+    """The function of the kernel in which the process waits, or None if it has ended."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/wchan", encoding="utf-8") as file:
+        return file.read()
+
+
 def hang(pid, where="request_wait_answer"):
     """The helpers (mt-files) that wait in this function of the kernel. By default, the one that waits for FUSE: no
     signal ends this wait."""
-    hung = []
-    for forker in of_name(pid, "mt-files"):
-        for child in of_name(forker, "mt-files"):
-            with contextlib.suppress(OSError), open(f"/proc/{child}/wchan", encoding="utf-8") as file:
-                hung += [child] if file.read() == where else []
-    return hung
+    return [child for forker in of_name(pid, "mt-files") for child in of_name(forker, "mt-files")
+            if wait_channel(child) == where]
 
 
 def silent(directory, *args, file=os.path.join(PROGS, "leaking_plugin.so")):
@@ -498,6 +505,34 @@ def stall_silent_before():
         mute.go()
         expect_equal(mute.quit(), 0, "status of silent")
     return f"both ended after {took:.1f} s"
+
+
+@test(long=True)
+def stall_silent_descriptor():
+    """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops answering. When memtrace
+    writes a profile, a child that reads symbols hangs, because it closes this file. It holds no probe then. And the
+    probes are removed as soon as usual if memtrace is stopped at this moment."""
+    with place() as directory, Endless("leaking", "--rate", "50") as target, silent(directory) as mute:
+        own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
+        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--every", "5", "-f", "pprof", "-o",
+                        directory + "/out"], stdin=own, stderr=subprocess.DEVNULL)
+        os.close(own)
+        try:
+            wait_in_place(target.pid)
+            expect_equal(mute.go(), {"silent": 1}, "the file system")
+            wait_until(lambda: any(wait_channel(child) == "request_wait_answer" for child in of_name(tracer.pid, "memtrace")),
+                       "a child of memtrace waits for the file")
+            expect(changed_text(target.pid), "there are no probes")
+            with stopped_process(tracer):
+                took = wait_withdrawn(target.pid)
+            mute.go()
+            tracer.terminate()
+            expect_equal(tracer.wait(PATIENCE_S), 0, "status")
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+        finally:
+            end(tracer)
+        expect_equal(mute.quit(), 0, "status of silent")
+    return f"{took:.2f} s"
 
 
 @test(long=True)
@@ -590,6 +625,48 @@ def sparse_library(directory):
 def library_of_calls(directory):
     """A library with 256 MiB of code, every byte of which begins a call."""
     return hostile_library(directory, '__asm__(".text\\n.fill 268435456, 1, 0xe8\\n");\n')
+
+
+STEADY = r"""
+#include <stdlib.h>
+#include <unistd.h>
+int main(void)
+{
+	for (;;) {
+		if (!malloc(40000))
+			return 1;
+		usleep(20000);
+	}
+}
+"""
+
+
+@test(long=True)
+def stall_silent_debuginfod():
+    """For a profile during the run memtrace asks a debuginfod server, which does not answer. The probes are removed
+    meanwhile, and are put back."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as server, place() as directory:
+        server.settimeout(PATIENCE_S)
+        program = compiled(directory, "steady", STEADY, "-s", "-Wl,--build-id=sha1")
+        env = {**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}", "DEBUGINFOD_TIMEOUT": "4",
+               "DEBUGINFOD_CACHE_PATH": directory}
+        target = start([program])
+        with Tracer("-p", target.pid, "-i", "4096", "--max-overhead", "50", "--every", "2", "-f", "pprof", "-o",
+                    directory + "/out", f"--json={directory}/json", wait=False, env=env) as tracer:
+            try:
+                connection, _ = server.accept()
+            except TimeoutError:
+                raise NotRunnable("memtrace asks no server: libdebuginfod is not installed") from None
+            with connection:
+                expect(changed_text(target.pid), "there are no probes")
+                took = wait_withdrawn(target.pid)
+                wait_until(lambda: changed_text(target.pid), "its probes are back")
+            expect_equal(tracer.stop().status, 0, "status")
+            expect_equal(changed_text(target.pid), [], "code changed after the end")
+        with open(directory + "/json", encoding="utf-8") as file:
+            expect(json.load(file)["lost"]["probes_withdrawn"] >= 1, "probes_withdrawn")
+        end(target)
+    return f"{took:.2f} s"
 
 
 @test(long=True)

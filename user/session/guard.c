@@ -30,11 +30,13 @@ bool guard__note(struct session *s)
  * which waits for disks. */
 void guard__expect(struct session *s, bool long_work)
 {
-	unsigned patience_ms =
-		s->max_overhead > 0 && !long_work ? GUARD_LIMITED_MS : GUARD_UNLIMITED_MS;
+	bool limited = s->max_overhead > 0;
+	unsigned patience_ms = !limited	   ? GUARD_UNLIMITED_MS
+			       : long_work ? GUARD_WRITING_MS
+					   : GUARD_LIMITED_MS;
 
 	capture__set_patience(s->capture, s->launch.held ? 0 : patience_ms);
-	far__hurry(!s->launch.held && patience_ms == GUARD_LIMITED_MS);
+	far__hurry(!s->launch.held && limited && !long_work);
 }
 
 static void restore_heap(struct session *s)

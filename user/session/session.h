@@ -60,8 +60,10 @@ enum session_region_place {
  * GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace waiting this
  * long. Taking the probes out takes time, too: all in all, targets run undisturbed again within a
  * second. Without a limit of overhead, it matters more that the trace misses nothing. So the time
- * is longer then: GUARD_UNLIMITED_MS. */
+ * is longer then: GUARD_UNLIMITED_MS. While files are written under a limit, a slow disk should not
+ * cost the probes, and targets still run undisturbed within a second: GUARD_WRITING_MS. */
 #define GUARD_LIMITED_MS   300
+#define GUARD_WRITING_MS   600
 #define GUARD_UNLIMITED_MS 5000
 #define GUARD_BEAT_MS	   100
 
