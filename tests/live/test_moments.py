@@ -105,6 +105,18 @@ def keeper_killed(m):
     return took
 
 
+def keeper_stopped(m):
+    """memtrace works on, and its end waits for no signal from outside."""
+    m.begin()
+    try:
+        os.kill(keeper_of(m.tracer.pid), signal.SIGSTOP)
+    except (AssertionError, OSError):  # the keeper has not started yet, or has ended
+        pass
+    m.expect_end((0,))
+    m.expect_profile()
+    return m.wait_withdrawn()
+
+
 def ended_by_signal(m):
     """A second signal ends memtrace at once, whatever it is doing."""
     m.begin()
@@ -192,7 +204,7 @@ def debuginfod_silent(m):
         return m.wait_withdrawn()
 
 
-EVENTS = (stopped, stopped_by_shell, killed, keeper_killed, ended_by_signal, target_killed, target_ends, disk_full, output_unread,
+EVENTS = (stopped, stopped_by_shell, killed, keeper_killed, keeper_stopped, ended_by_signal, target_killed, target_ends, disk_full, output_unread,
           debuginfod_silent)
 
 
