@@ -12,7 +12,7 @@ import xml.etree.ElementTree
 
 from harness import (MEMTRACE, Endless, Target, by_function, end, expect, expect_equal, expect_words, memtrace, need_tool, place,
                      read_line, run, start, test, wait_until)
-from test_harmless import changed_text
+from test_harmless import changed_text, expect_unchanged
 from test_json_schema import check, expect_keys
 from test_processes import cgroup
 
@@ -86,7 +86,7 @@ def watching_a_leak():
         wait_until(lambda: agent.targets()[target.pid]["snapshot"] >= before + 2, "a profile of all")
         yield target, agent
         agent.stop()
-        expect_equal(changed_text(target.pid), [], "code changed after the end")
+        expect_unchanged(target.pid, "after the end")
 
 
 @test(beside=True)
@@ -342,7 +342,7 @@ def agent_killed_anywhere():
         agent.process.kill()
         agent.process.wait()
         wait_until(lambda: all(map(is_gone, family)), f"the end of {family}")
-        expect_equal(changed_text(target.pid), [], "code changed after SIGKILL")
+        expect_unchanged(target.pid, "after SIGKILL")
 
 
 @test(beside=True)
@@ -460,7 +460,7 @@ def agent_begins_anew_with_a_good_configuration():
             agent.wait_for(target.pid)
             err = agent.stop()
             expect_words(err, f"{path}:4: this line is refused", "is refused; what was configured before stays", "signal 9")
-            expect_equal(changed_text(target.pid), [], "code changed after the end")
+            expect_unchanged(target.pid, "after the end")
 
 
 @test(beside=True)

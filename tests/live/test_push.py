@@ -7,7 +7,7 @@ import urllib.parse
 from harness import MEMTRACE, Endless, Target, expect, expect_equal, expect_words, memtrace, need_tool, place, run, test, wait_until
 from push_receiver import Receiver, read_name, read_otlp, read_pprof
 from test_agent import Agent
-from test_harmless import changed_text
+from test_harmless import expect_unchanged
 
 FOUR = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")]
 
@@ -56,7 +56,7 @@ def push_is_what_is_served():
             checked = run([need_tool("promtool"), "check", "metrics"], input=agent.get("/metrics")[1].decode())
             expect_equal((checked.status, checked.err), (0, ""), "promtool")
             agent.stop()
-        expect_equal(changed_text(target.pid), [], "code changed after the end")
+        expect_unchanged(target.pid, "after the end")
 
         last = pyroscope.taken()[-1]
         expect_equal((last.path, last.query["format"], last.query["spyName"]), ("/ingest", "pprof", "memtrace"), "request")
