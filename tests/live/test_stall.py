@@ -535,6 +535,27 @@ def stall_silent_descriptor():
     return f"{took:.2f} s"
 
 
+@test_each_kind(long=True)
+def stall_silent_descriptor_killed(kind):
+    """As stall_silent_descriptor, but memtrace is killed. mt-keeper, whose exit removes the probes, hangs in closing
+    memtrace's standard input."""
+    with place() as directory, Endless("leaking", "--rate", "50") as target, silent(directory) as mute:
+        own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
+        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--probe-kind", kind, "-f", "none"], stdin=own,
+                       stderr=subprocess.DEVNULL)
+        os.close(own)
+        try:
+            wait_in_place(target.pid, kind)
+            expect_equal(mute.go(), {"silent": 1}, "the file system")
+            tracer.kill()
+            took = wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S)
+            mute.go()
+        finally:
+            end(tracer)
+        expect_equal(mute.quit(), 0, "status of silent")
+    return f"{took:.2f} s"
+
+
 @test(long=True)
 def stall_silent_memory():
     """A target's list of libraries leads into a page of a file whose server does not answer. A process that reads

@@ -20,8 +20,15 @@
  * keeper's exit closes them. A SIGKILL that is pending while a probe is taken out would leave the
  * breakpoint in the target (shield.c). And something may kill all of memtrace's processes one after
  * the other (the end of a container does). But no SIGKILL reaches a process that is exiting
- * already. So the keeper begins no helper, and at its parent's death it gets a signal that does not
- * kill it: it exits by itself. */
+ * already. So the keeper begins no helper that takes out probes, and at its parent's death it gets
+ * a signal that does not kill it: it exits by itself.
+ *
+ * An exit closes descriptors in the order of their numbers, memtrace's standard input and output
+ * first. If one is a file on FUSE or on a network file system, its close may take for ever, and the
+ * probes would stay. So helpers close these files before. If a helper hangs, it shares the table
+ * and keeps it. Then the keeper forks a process with a copy of the table, without the files that
+ * hang, and closes its own copies of the probes. That process ends after the keeper, and its exit
+ * takes the probes out. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -42,6 +49,7 @@
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
+#define STD_MS	   50 /* until the close of a standard file counts as hanging */
 #define SLOTS	   65536
 #define STACK_SIZE (64 * 1024)
 
@@ -133,6 +141,47 @@ static void withdraw(const struct keeper *k, int from)
 	atomic_store(&s->state, n ? WITHDRAWN : from);
 }
 
+static bool std_files_hang(void)
+{
+	struct shield_closer *closers[3];
+	bool hang = true;
+
+	for (int fd = 0; fd < 3; fd++)
+		closers[fd] = shield__begin_close(&fd, 1);
+	for (int ms = 0; ms < STD_MS && hang; ms++) {
+		hang = false;
+		for (int fd = 0; fd < 3; fd++) {
+			if (closers[fd] && shield__end_close(closers[fd], false))
+				closers[fd] = NULL;
+			hang = hang || closers[fd];
+		}
+		if (hang)
+			usleep(1000);
+	}
+	return hang;
+}
+
+/* Called when memtrace is dead: lets an exit close the probes. */
+static void leave_to_exit(struct shared *s)
+{
+	pid_t keeper = getpid(), pid;
+	int fd;
+
+	if (!std_files_hang())
+		return;
+	pid = fork();
+	if (!pid)
+		while (getppid() == keeper)
+			usleep(1000);
+	if (pid <= 0)
+		return;
+	for (uint32_t i = 0; i < atomic_load(&s->n_slots); i++) {
+		fd = atomic_exchange(&s->slots[i].held, 0) - 1;
+		if (fd >= 0)
+			close(fd); /* not the last copy, so it takes no time */
+	}
+}
+
 static int keep(void *arg)
 {
 	const struct timespec look = {.tv_nsec = LOOK_MS * 1000000L};
@@ -147,10 +196,11 @@ static int keep(void *arg)
 	setpriority(PRIO_PROCESS, 0, -20);
 	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
-	/* All signals are blocked, so the signal at the parent's end only ends sigtimedwait(). */
+	/* All signals are blocked, so the signal at the parent's end only ends sigtimedwait(). And
+	 * SIGCONT lets a keeper go on that somebody has stopped. */
 	sigemptyset(&parents_end);
-	sigaddset(&parents_end, SIGUSR1);
-	prctl(PR_SET_PDEATHSIG, SIGUSR1);
+	sigaddset(&parents_end, SIGCONT);
+	prctl(PR_SET_PDEATHSIG, SIGCONT);
 	while (getppid() == k->parent && !atomic_load(&s->over)) {
 		unsigned patience = atomic_load(&s->patience);
 
@@ -166,6 +216,8 @@ static int keep(void *arg)
 	if (getppid() == k->parent) {
 		withdraw(k, WITHDRAWN);
 		withdraw(k, WATCHING);
+	} else {
+		leave_to_exit(s);
 	}
 	return 0;
 }
@@ -223,8 +275,7 @@ void keeper__free(struct keeper *k)
 		return;
 	atomic_store(&k->shared->over, true);
 	if (keeper__lives(k)) {
-		kill(k->pid, SIGUSR1);
-		kill(k->pid, SIGCONT); /* somebody may have stopped it */
+		kill(k->pid, SIGCONT); /* ends its wait; and somebody may have stopped it */
 		while (waitpid(k->pid, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
 	}

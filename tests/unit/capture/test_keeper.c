@@ -193,13 +193,13 @@ static void who_is_killed_leaves_nothing(void **state)
 	close(reader);
 }
 
-static pid_t only_child(void)
+static pid_t only_child_of(pid_t parent)
 {
 	char path[64];
 	FILE *file;
 	pid_t pid;
 
-	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", parent, parent);
 	file = fopen(path, "re");
 	assert_non_null(file);
 	assert_int_equal(fscanf(file, "%d", &pid), 1);
@@ -207,12 +207,29 @@ static pid_t only_child(void)
 	return pid;
 }
 
+static void who_was_stopped_leaves_nothing(void **state)
+{
+	bool gone;
+	int reader;
+	pid_t pid = start_beating(&reader), keeper = only_child_of(pid);
+
+	(void)state;
+	kill(keeper, SIGSTOP);
+	usleep(100000);
+	kill(pid, SIGKILL);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	gone = is_closed(reader, SOON_MS);
+	kill(keeper, SIGCONT); /* if this test fails */
+	assert_true(gone);
+	close(reader);
+}
+
 static void no_signal_but_sigkill_ends_it(void **state)
 {
 	static const int signals[] = {SIGHUP,  SIGINT,	SIGTERM, SIGUSR1,
 				      SIGUSR2, SIGPIPE, SIGALRM, SIGTSTP};
 	struct keeper *k = keeper(false);
-	pid_t pid = only_child();
+	pid_t pid = only_child_of(getpid());
 	int fds[2], slot;
 
 	(void)state;
@@ -268,6 +285,7 @@ int main(void)
 		cmocka_unit_test(silence_withdraws_in_turn),
 		cmocka_unit_test(who_is_stopped_loses_all),
 		cmocka_unit_test(who_is_killed_leaves_nothing),
+		cmocka_unit_test(who_was_stopped_leaves_nothing),
 		cmocka_unit_test(no_signal_but_sigkill_ends_it),
 		cmocka_unit_test(slots_are_used_again),
 	};
