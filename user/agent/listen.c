@@ -164,6 +164,38 @@ int listener__open(const char *text, struct listener *ret, struct error *err)
 			    : open_tcp(text, &address, ret, err);
 }
 
+/* Can the one be in the other's way? */
+static bool clash(const char *a, const char *b)
+{
+	struct listen_address of[2];
+	struct error ignored = {};
+	char host[256], ports[2][16];
+
+	if (listen_address__parse(a, &of[0], &ignored) ||
+	    listen_address__parse(b, &of[1], &ignored))
+		return false;
+	if (of[0].path && of[1].path)
+		return !strcmp(of[0].path, of[1].path);
+	return !of[0].path && !of[1].path && split(a, host, ports[0]) && split(b, host, ports[1]) &&
+	       strtoul(ports[0], NULL, 10) == strtoul(ports[1], NULL, 10);
+}
+
+int listener__try(const char *text, const char *const *held, size_t n_held, struct error *err)
+{
+	struct listener listener;
+	struct error why = {};
+	int rc = listener__open(text, &listener, &why);
+
+	if (!rc)
+		listener__close(&listener);
+	for (size_t i = 0; rc == -EADDRINUSE && i < n_held; i++)
+		if (clash(text, held[i]))
+			rc = 0;
+	if (rc)
+		*err = why;
+	return rc;
+}
+
 void listener__close(struct listener *l)
 {
 	struct stat st;

@@ -37,6 +37,10 @@ struct listener {
  * lives as long as the listener. 0, or negative errno with err. */
 int listener__open(const char *text, struct listener *ret, struct error *err);
 
+/* Could a process listen on the address, after one that listens on the addresses `held` has ended?
+ * Listens for a moment to find out. 0, or negative errno with err. */
+int listener__try(const char *text, const char *const *held, size_t n_held, struct error *err);
+
 /* Ends listening, and removes the unix socket. */
 void listener__close(struct listener *listener);
 

@@ -21,6 +21,7 @@
 #include "base/io.h"
 
 #define OPEN_S	2.0 /* for the child to open the directory, while the start waits */
+#define TRY_US	10000
 #define CLOSE_S 5.0 /* for the child to write the rest, while we wait */
 /* Descriptors of mt-spool. */
 #define SOCKET_FD 3
@@ -51,12 +52,11 @@ static void write_all(void)
 	}
 }
 
-/* Opens the directory and lists it. Both may take for ever on a file system that does not answer. 0
- * or negative errno. */
+/* Opens the directory, and gives up all capabilities. This may take for ever on a file system that
+ * does not answer. 0 or negative errno. */
 static int open_dir(const char *path)
 {
 	int dir = spool_dir__open(path);
-	size_t n;
 
 	if (dir < 0)
 		return dir;
@@ -64,18 +64,19 @@ static int open_dir(const char *path)
 		return -errno;
 	if (capabilities__limit(0, 0) || faccessat(DIR_FD, ".", W_OK | X_OK, AT_EACCESS))
 		return -errno;
-	return spool_dir__make_room(DIR_FD, 0, &n);
+	return 0;
 }
 
 static void run(int fd, const char *path)
 {
 	struct spool_report report = {};
+	size_t n;
 
 	prctl(PR_SET_NAME, "mt-spool");
 	if ((fd != SOCKET_FD && dup2(fd, SOCKET_FD) < 0) ||
 	    syscall(SYS_close_range, SOCKET_FD + 1, ~0u, 0))
 		_exit(1);
-	report.error = open_dir(path);
+	report.error = open_dir(path) ?: spool_dir__make_room(DIR_FD, 0, &n);
 	packet__send(SOCKET_FD, &report, sizeof(report), -1);
 	if (!report.error)
 		write_all();
@@ -90,6 +91,14 @@ static bool wait_for(int fd, double until_s)
 	double left = until_s - clock__monotonic_s();
 
 	return left > 0 && poll(&news, 1, (int)(left * 1000) + 1) > 0;
+}
+
+static int refuse(const char *path, int rc, struct error *err)
+{
+	return error__set(err, rc,
+			  "cannot use %s as spool: %s; it must be a directory that its owner, who "
+			  "runs memtrace, can write",
+			  path, strerror(-rc));
 }
 
 int spool__open(struct spool *s, const char *path, struct error *err)
@@ -118,12 +127,33 @@ int spool__open(struct spool *s, const char *path, struct error *err)
 	if (first.error) {
 		kill(s->pid, SIGKILL);
 		spool__close(s);
-		return error__set(err, first.error,
-				  "cannot use %s as spool: %s; it must be a directory that its "
-				  "owner, who runs memtrace, can write",
-				  path, strerror(-first.error));
+		return refuse(path, first.error, err);
 	}
 	return 0;
+}
+
+/* A child tries it, because only a process without capabilities can. */
+int spool__try(const char *path, struct error *err)
+{
+	double until = clock__monotonic_s() + OPEN_S;
+	pid_t pid = fork__blocked(), ended;
+	int status = 0;
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+		_exit(-open_dir(path));
+	}
+	if (pid < 0)
+		return error__set(err, -errno, "cannot fork: %s", strerror(errno));
+	while (!(ended = waitpid(pid, &status, WNOHANG)) && clock__monotonic_s() < until)
+		usleep(TRY_US);
+	if (!ended) {
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, WNOHANG); /* it may hang for ever */
+	}
+	return ended == pid && WIFEXITED(status) && WEXITSTATUS(status)
+		       ? refuse(path, -WEXITSTATUS(status), err)
+		       : 0;
 }
 
 int spool__keep(struct spool *s, const struct profile *profile)

@@ -43,6 +43,10 @@ struct spool {
  * answered. */
 int spool__open(struct spool *spool, const char *dir, struct error *err);
 
+/* Would spool__open() accept the directory? Changes nothing there. 0, also if its file system does
+ * not answer within two seconds, or negative errno with err. */
+int spool__try(const char *dir, struct error *err);
+
 /* Has the profile written if fewer than SPOOL_WAITING wait; else counts it as lost. 0, or negative
  * errno where the profile could not be encoded. */
 int spool__keep(struct spool *spool, const struct profile *profile);

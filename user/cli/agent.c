@@ -3,12 +3,14 @@
  * (agent/server.h), which is another process. */
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "agent/server.h"
@@ -61,10 +63,12 @@ struct run {
 	uint64_t n_favours, n_favours_refused;
 };
 
-/* The agent's arguments. */
+/* The agent's arguments as given, and, with the lines of its file, those in force and the last ones
+ * before with which a tracer has started. */
 struct command_line {
 	int argc;
 	char **argv;
+	struct arguments in_force, before;
 };
 
 TAKE_OPTION(listen)
@@ -78,6 +82,9 @@ TAKE_OPTION(listen)
 		return usage_error(command, "at most %d --listen", AGENT_LISTEN);
 	if (listen_address__parse(value, &address, &err))
 		return usage_error(command, "%s", err.text);
+	for (size_t i = 0; i < c->n_listen; i++)
+		if (!strcmp(c->listen[i], value))
+			return usage_error(command, "--listen %s is given twice", value);
 	if (address.is_for_other_hosts)
 		c->for_other_hosts = value;
 	c->listen[c->n_listen++] = value;
@@ -178,37 +185,64 @@ const struct command command_agent = {
 	.stops = true,
 };
 
-/* Is the line of a file an option with a valid value? */
-static int check_line(int n, char **argv)
+#define SHARED_BYTES (4 * AGENT_CONFIG_BYTES)
+
+/* Memory that the supervisor shares with its children until they start children of their own, which
+ * are not trusted. */
+static struct shared {
+	/* the addresses that the tracer listens on */
+	size_t n_held;
+	char held[AGENT_LISTEN][PATH_MAX + 16];
+	/* the arguments that the last good check has found, each with a NUL behind it */
+	int n_arguments;
+	char arguments[SHARED_BYTES];
+} * shared;
+
+/* Could an agent start with this line? A new tracer starts when the old one has ended, so errors
+ * have to be found before that. 0, or the exit status after a complaint. */
+static int try_line(int n, char **argv)
 {
+	const char *addresses[AGENT_LISTEN];
 	struct agent_config alone = {};
+	struct error err = {};
+	int rc;
 
 	trace_config__init(&alone.trace);
 	optind = 0; /* getopt begins anew */
-	return command__parse(&command_agent, &alone, n, argv);
+	rc = command__parse(&command_agent, &alone, n, argv);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < shared->n_held; i++)
+		addresses[i] = shared->held[i];
+	for (size_t i = 0; i < alone.n_listen && !rc; i++)
+		rc = listener__try(alone.listen[i], addresses, shared->n_held, &err);
+	if (!rc && alone.spool)
+		rc = spool__try(alone.spool, &err);
+	for (size_t i = 0; i < alone.trace.n_pids && !rc; i++)
+		rc = session__check_pid(alone.trace.pids[i], &err);
+	if (!rc)
+		rc = selection_config__open(&alone.trace.selection, &err);
+	free(alone.trace.selection.cgroup.path);
+	return rc ? fail(&err) : 0;
 }
 
-/* The strings that the configuration points to are never freed. The caller frees *ret_guard with
+/* The strings that the configuration points to must not be freed. The caller frees *ret_guard with
  * guard__clear() in any case. */
-static int parse_options(const struct command_line *line, struct agent_config *c,
+static int parse_options(const struct arguments *args, struct agent_config *c,
 			 struct guard *ret_guard)
 {
-	struct arguments args;
-	int rc = arguments__expand("agent", line->argc, line->argv, check_line, &args);
+	int rc;
 
-	if (rc == -ENOMEM)
-		return no_memory();
 	*ret_guard = (struct guard){};
 	*c = (struct agent_config){.every_s = 15, .rise_overhead = RISE_OVERHEAD};
 	trace_config__init(&c->trace);
 	optind = 0;
-	if (!rc)
-		rc = command__parse(&command_agent, c, args.argc, args.argv);
+	rc = command__parse(&command_agent, c, args->argc, args->argv);
 	if (rc)
 		return rc;
-	if (optind < args.argc)
+	if (optind < args->argc)
 		return usage_error("agent", "'%s' is no option, and agent starts no commands",
-				   args.argv[optind]);
+				   args->argv[optind]);
 	if (c->trace.to_stdout)
 		return usage_error("agent", "-o - works for record only: agent serves its profiles "
 					    "over HTTP");
@@ -473,21 +507,27 @@ static int trace(void *ctx, int alive)
 	_cleanup_close_ int signal_fd = -1;
 	_cleanup_(guard__clear) struct guard guard = {};
 	struct run run = {.config = &config, .server = &server, .spool = &spool, .alive = alive};
+	const struct command_line *line = ctx;
 	struct session_options options;
 	struct error err = {};
 	sigset_t signals;
 	int status;
 
-	status = parse_options(ctx, &config, &guard);
+	status = parse_options(&line->in_force, &config, &guard);
 	if (status)
 		return status;
 	if (server__find(&server, &err) || server__guard(&server, &guard, &err))
 		return fail(&err);
 	guard__clear(&guard);
 	server.push = config.push_text;
-	for (size_t i = 0; i < config.n_listen; i++)
+	shared->n_held = 0;
+	for (size_t i = 0; i < config.n_listen; i++) {
 		if (server__listen(&server, config.listen[i], &err))
 			return fail(&err);
+		snprintf(shared->held[i], sizeof(shared->held[i]), "%s", config.listen[i]);
+		shared->n_held = i + 1;
+	}
+	munmap(shared, sizeof(*shared));
 	if (config.spool && spool__open(&spool, config.spool, &err))
 		return fail(&err);
 	if (spool.is_slow)
@@ -528,26 +568,99 @@ static int trace(void *ctx, int alive)
 	return status;
 }
 
-static int check(void *ctx)
+/* Shares the arguments with the supervisor. 0, or the exit status after a complaint. */
+static int share(const struct arguments *args)
+{
+	size_t len = 0;
+
+	for (int i = 0; i < args->argc; i++) {
+		size_t more = strlen(args->argv[i]) + 1;
+
+		if (more > SHARED_BYTES - len)
+			return usage_error("agent", "the options have more than %d bytes",
+					   SHARED_BYTES);
+		memcpy(shared->arguments + len, args->argv[i], more);
+		len += more;
+	}
+	shared->n_arguments = args->argc;
+	return 0;
+}
+
+static int check_arguments(const struct arguments *args)
 {
 	_cleanup_(server__end) struct server server = {.program = -1, .guard = -1, .feed = -1};
 	_cleanup_(guard__clear) struct guard guard = {};
 	struct agent_config config;
 	struct error err = {};
-	int status = parse_options(ctx, &config, &guard);
+	int status = parse_options(args, &config, &guard);
 
-	if (status || !guard.cert)
-		return status;
-	if (server__find(&server, &err) || server__guard(&server, &guard, &err) ||
-	    server__check_guard(&server, &err))
-		return fail(&err);
-	return 0;
+	if (!status && guard.cert &&
+	    (server__find(&server, &err) || server__guard(&server, &guard, &err) ||
+	     server__check_guard(&server, &err)))
+		status = fail(&err);
+	return status ?: share(args);
+}
+
+static int check(void *ctx)
+{
+	const struct command_line *line = ctx;
+	struct arguments args;
+	int rc = arguments__expand("agent", line->argc, line->argv, try_line, &args);
+
+	if (!rc)
+		rc = check_arguments(&args);
+	arguments__free(&args);
+	return rc == -ENOMEM ? no_memory() : rc;
+}
+
+/* The tracer does not read the file: if the tracer has crashed, the file may have changed since. */
+static void adopt(void *ctx, bool worked)
+{
+	struct command_line *line = ctx;
+	struct arguments args = {.argv = calloc((size_t)shared->n_arguments + 1, sizeof(char *))};
+	const char *at = shared->arguments;
+
+	for (; args.argv && args.argc < shared->n_arguments; args.argc++) {
+		args.argv[args.argc] = strdup(at);
+		if (!args.argv[args.argc])
+			break;
+		at += strlen(at) + 1;
+	}
+	if (!args.argv || args.argc < shared->n_arguments) {
+		no_memory();
+		arguments__free(&args);
+		return;
+	}
+	arguments__free(worked ? &line->before : &line->in_force);
+	if (worked)
+		line->before = line->in_force;
+	line->in_force = args;
+}
+
+static bool revert(void *ctx)
+{
+	struct command_line *line = ctx;
+
+	if (!line->before.argc)
+		return false;
+	arguments__free(&line->in_force);
+	line->in_force = line->before;
+	line->before = (struct arguments){};
+	return true;
 }
 
 int cmd_agent(int argc, char **argv)
 {
-	struct command_line line = {argc, argv};
-	int status = check(&line); /* also handles --help */
+	struct command_line line = {.argc = argc, .argv = argv};
+	int status;
 
-	return status ?: supervise(&(struct service){check, trace, &line});
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	if (shared == MAP_FAILED)
+		return no_memory();
+	status = check(&line); /* also handles --help */
+	if (status)
+		return status;
+	adopt(&line, false);
+	return supervise(&(struct service){check, trace, &line, adopt, revert});
 }

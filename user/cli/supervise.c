@@ -38,6 +38,7 @@ struct supervisor {
 	double watchdog_s, watchdog_at_s;
 	bool started; /* the child has said that it has started */
 	bool ending, renewing;
+	bool on_trial;	  /* no child has started with the configuration in force */
 	bool check_again; /* a check was asked for during a check */
 	bool ever_started;
 };
@@ -134,6 +135,9 @@ static void on_checked(struct supervisor *s, int status)
 		return;
 	}
 	if (WIFEXITED(status) && !WEXITSTATUS(status)) {
+		if (s->service->adopt)
+			s->service->adopt(s->service->ctx, !s->on_trial);
+		s->on_trial = true;
 		s->renewing = s->child;
 		backoff__reset(&s->backoff);
 		s->start_at_s = clock__monotonic_s(); /* ends the wait after a failed child */
@@ -157,6 +161,14 @@ static int on_ended(struct supervisor *s, int status)
 		return exit_status;
 	if (s->renewing) {
 		s->renewing = false;
+		s->start_at_s = now;
+		return -1;
+	}
+	if (s->on_trial && exit_status && s->service->revert &&
+	    s->service->revert(s->service->ctx)) {
+		complain("no tracer starts with the new configuration: the one before is in force "
+			 "again");
+		s->on_trial = false;
 		s->start_at_s = now;
 		return -1;
 	}
@@ -209,6 +221,7 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
+	s->on_trial = false;
 	s->alive_at_s = clock__monotonic_s();
 }
 

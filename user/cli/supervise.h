@@ -5,6 +5,8 @@
 #ifndef MEMTRACE_CLI_SUPERVISE_H
 #define MEMTRACE_CLI_SUPERVISE_H
 
+#include <stdbool.h>
+
 struct service {
 	/* Is the configuration valid? Complains if not. 0, or an exit status. Called in a child of
 	 * its own, which is killed after some seconds. */
@@ -14,12 +16,19 @@ struct service {
 	 * second while it works. Returns an exit status. */
 	int (*work)(void *ctx, int alive);
 	void *ctx;
+	/* Called in the parent. adopt: the last check has accepted a configuration, which is in
+	 * force from now on. worked: a child has started with the one in force until now. revert:
+	 * no child could start, so the last one that worked is in force again; false: there is
+	 * none. Both may be NULL. */
+	void (*adopt)(void *ctx, bool worked);
+	bool (*revert)(void *ctx);
 };
 
 /* Runs the service until SIGTERM, SIGINT or SIGQUIT, or until the work is done. After SIGHUP, if
- * the configuration is valid, the child is ended and another one is started. A child that is
- * killed, or fails after its start, is started again, after a longer wait each time. The service
- * manager gets each change of state (cli/notify.h). Returns an exit status. */
+ * the configuration is valid, the child is ended and another one is started. If this child cannot
+ * start, one with the configuration from before is started. A child that is killed, or fails after
+ * its start, is started again, after a longer wait each time. The service manager gets each change
+ * of state (cli/notify.h). Returns an exit status. */
 int supervise(const struct service *service);
 
 #endif

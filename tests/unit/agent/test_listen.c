@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,6 +164,47 @@ static void names_that_are_too_long(void **state)
 	listener__close(&l);
 }
 
+/* Whether another listener could take over, which is tried while the first one still listens. */
+static void an_address_of_the_predecessor_is_free(void **state)
+{
+	const char *held[] = {text, NULL};
+	struct sockaddr_in address = {.sin_family = AF_INET,
+				      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t len = sizeof(address);
+	char tcp[32], other[32];
+	struct listener l;
+	int fd;
+
+	(void)state;
+	assert_int_equal(listener__try(text, NULL, 0, &err), 0);
+	assert_false(is_there());
+	assert_int_equal(listener__open(text, &l, &err), 0);
+	assert_int_equal(listener__try(text, held, 1, &err), 0);
+	assert_int_equal(err.code, 0);
+	assert_true(is_there());
+	assert_int_equal(listener__try(text, NULL, 0, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, path));
+	listener__close(&l);
+	err = (struct error){};
+	assert_int_equal(listener__try("unix:/nowhere/at/all", held, 1, &err), -ENOENT);
+
+	fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	assert_int_equal(listen(fd, 1), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&address, &len), 0);
+	snprintf(tcp, sizeof(tcp), "127.0.0.1:%u", ntohs(address.sin_port));
+	snprintf(other, sizeof(other), "0.0.0.0:%u", ntohs(address.sin_port));
+	err = (struct error){};
+	assert_int_equal(listener__try(tcp, held, 1, &err), -EADDRINUSE);
+	held[1] = tcp;
+	err = (struct error){};
+	assert_int_equal(listener__try(tcp, held, 2, &err), 0);
+	assert_int_equal(listener__try(other, held, 2, &err),
+			 0); /* the same port of all addresses */
+	assert_int_equal(listener__try("192.0.2.1:1", held, 2, &err), -EADDRNOTAVAIL);
+	close(fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -172,6 +214,7 @@ int main(void)
 		TEST(one_without_a_listener_is_replaced),
 		TEST(what_is_no_socket_stays),
 		TEST(names_that_are_too_long),
+		TEST(an_address_of_the_predecessor_is_free),
 	};
 
 	return cmocka_run_group_tests_name("listen", tests, NULL, NULL);

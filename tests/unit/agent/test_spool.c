@@ -237,6 +237,28 @@ static void what_is_no_directory_is_refused(void **state)
 	assert_int_equal(spool.fd, -1);
 }
 
+/* What would be refused at the start is found by a trial, which changes nothing. */
+static void a_trial_finds_the_same(void **state)
+{
+	struct error err = {};
+	double begin = clock__monotonic_s();
+
+	(void)state;
+	put(".20231114T220000Z.x.1.pb.gz", 100); /* mt-spool is writing it */
+	assert_int_equal(spool__try(path, &err), 0);
+	assert_true(is_there(".20231114T220000Z.x.1.pb.gz"));
+	assert_int_equal(spool__try("/nonexistent", &err), -ENOENT);
+	assert_non_null(strstr(err.text, "/nonexistent"));
+	err = (struct error){};
+	assert_int_equal(spool__try("/dev/null", &err), -ENOTDIR);
+	/* a disk that does not answer may answer later */
+	put("hung", 0);
+	snprintf(hung, sizeof(hung), "%s/hung", path);
+	assert_int_equal(spool__try("/nonexistent", &err), 0);
+	assert_true(clock__monotonic_s() - begin < 4);
+	*hung = '\0';
+}
+
 /* The disk does not answer at the start. The start does not wait for the disk, and profiles that
  * come meanwhile are written when it answers. */
 static void the_start_does_not_wait_for_a_disk(void **state)
@@ -309,6 +331,7 @@ int main(void)
 		TEST(another_process_writes),
 		TEST(its_end_is_noticed),
 		TEST(what_is_no_directory_is_refused),
+		TEST(a_trial_finds_the_same),
 		TEST(the_start_does_not_wait_for_a_disk),
 		TEST(a_slow_directory_may_be_none),
 	};

@@ -267,6 +267,41 @@ static void what_is_selected_is_told(void **state)
 	assert_string_equal(selection_config__describe(&config, text, 8), "--comm ");
 }
 
+/* What an agent could not start with is refused with the file and line, as a reload would otherwise
+ * end the agent that works. */
+static void lines_with_which_no_agent_starts(void **state)
+{
+	static const struct {
+		const char *line, *words;
+	} cases[] = {
+		{"spool = /nonexistent", "cannot use /nonexistent as spool: No such file"},
+		{"listen = unix:/nonexistent/socket", "cannot listen on /nonexistent/socket"},
+		{"listen = 192.0.2.1:9", "cannot listen on 192.0.2.1:9: Cannot assign"},
+		{"cgroup = /nonexistent", "cgroup"},
+		{"every = often", "'often' is no time"},
+	};
+	char path[] = "/tmp/memtrace-config-XXXXXX", where[64];
+	int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	snprintf(where, sizeof(where), "%s:2: this line is refused", path);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+		FILE *file = fopen(path, "w");
+
+		assert_non_null(file);
+		fprintf(file, "every = 60\n%s\n", cases[i].line);
+		fclose(file);
+		assert_int_equal(RUN(agent, "--config", path), EXIT_USAGE);
+		assert_words(said, cases[i].words);
+		assert_words(said, where);
+	}
+	ASSERT_REFUSED(EXIT_USAGE, "--listen 127.0.0.1:1 is given twice", agent, "--listen",
+		       "127.0.0.1:1", "--listen", "127.0.0.1:1");
+	close(fd);
+	unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -279,6 +314,7 @@ int main(void)
 		cmocka_unit_test(files_are_tried_first),
 		cmocka_unit_test(options_imply_options),
 		cmocka_unit_test(what_is_selected_is_told),
+		cmocka_unit_test(lines_with_which_no_agent_starts),
 	};
 
 	return cmocka_run_group_tests_name("refusals", tests, NULL, NULL);

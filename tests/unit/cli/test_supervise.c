@@ -36,6 +36,9 @@ static struct shared {
 	enum deed deeds[8]; /* of the children, one after the other */
 	int checks[8];	    /* the results of the checks, one after the other */
 	int check_ms;	    /* how long each check takes */
+	/* numbers of configurations: of the last one that was accepted, of the one in force, and of
+	 * the last one before that worked; and with which the last child was started */
+	int accepted, in_force, before, used;
 } * shared;
 
 static pid_t supervisor;
@@ -55,6 +58,7 @@ static int work(void *ctx, int alive)
 	enum deed deed = s->deeds[s->n_work++];
 
 	s->worker = getpid();
+	s->used = s->in_force;
 	if (deed == FAIL_AT_ONCE)
 		return 7;
 	(void)!write(alive, "", 1);
@@ -64,6 +68,23 @@ static int work(void *ctx, int alive)
 		usleep(50000);
 		(void)!write(alive, "", 1);
 	}
+}
+
+static void adopt(void *ctx, bool worked)
+{
+	struct shared *s = ctx;
+
+	if (worked)
+		s->before = s->in_force;
+	s->in_force = ++s->accepted;
+}
+
+static bool revert(void *ctx)
+{
+	struct shared *s = ctx;
+
+	s->in_force = s->before;
+	return true;
 }
 
 static void hush(const char *text)
@@ -115,7 +136,7 @@ static void start(void)
 	if (supervisor)
 		return;
 	complain_to(hush);
-	_exit(supervise(&(struct service){check, work, shared}));
+	_exit(supervise(&(struct service){check, work, shared, adopt, revert}));
 }
 
 /* Asserts the next message to the manager. Messages for the watchdog are skipped. */
@@ -235,6 +256,30 @@ static void a_bad_configuration_changes_nothing(void **state)
 	assert_int_equal(kill(shared->worker, 0), 0);
 }
 
+/* The check cannot find all that may keep a child from starting. */
+static void a_configuration_that_does_not_work_is_left(void **state)
+{
+	(void)state;
+	shared->deeds[1] = shared->deeds[3] = FAIL_AT_ONCE;
+	start();
+	assert_told("READY=1");
+	for (int i = 1; i <= 2; i++) {
+		kill(supervisor, SIGHUP);
+		assert_told("RELOADING=1");
+		assert_told("READY=1");
+		assert_int_equal(shared->n_work, 1 + 2 * i);
+		assert_int_equal(shared->used, 0);
+		assert_int_equal(shared->accepted, i);
+	}
+	kill(supervisor, SIGHUP); /* this one works */
+	assert_told("RELOADING=1");
+	assert_told("READY=1");
+	assert_int_equal(shared->used, 3);
+	kill(shared->worker, SIGKILL); /* it has worked, so it is started again */
+	assert_told("READY=1");
+	assert_int_equal(shared->used, 3);
+}
+
 /* A check may not see a change that is written while it runs. So the check is repeated. */
 static void a_change_during_a_check_is_seen(void **state)
 {
@@ -342,6 +387,7 @@ int main(void)
 		TEST(what_had_worked_is_started_again),
 		TEST(a_good_configuration_begins_anew),
 		TEST(a_bad_configuration_changes_nothing),
+		TEST(a_configuration_that_does_not_work_is_left),
 		TEST(a_change_during_a_check_is_seen),
 		TEST(a_reload_ends_the_wait),
 		TEST(a_supervisor_that_is_killed_leaves_no_orphan),
