@@ -11,8 +11,8 @@
 #define MOST_LINES 64 /* lines of /proc/PID/cgroup: one for each hierarchy */
 
 /* Finds "pod" with a uid behind it. The uid has dashes, or underscores in names of systemd's
- * slices. */
-static void find_pod(const char *name, char ret[CONTAINER_POD + 1])
+ * slices. Returns what follows the uid; NULL: there is no pod. */
+static const char *find_pod(const char *name, char ret[CONTAINER_POD + 1])
 {
 	for (const char *at = strstr(name, "pod"); at; at = strstr(at + 1, "pod")) {
 		const char *uid = at + strlen("pod");
@@ -23,25 +23,39 @@ static void find_pod(const char *name, char ret[CONTAINER_POD + 1])
 		for (size_t i = 0; i < len; i++)
 			ret[i] = uid[i] == '_' ? '-' : uid[i];
 		ret[len] = '\0';
-		return;
+		return uid + len;
 	}
+	return NULL;
 }
 
-bool container__parse(const char *path, struct container *ret)
+/* Finds the first id. */
+static bool find_id(const char *path, char ret[CONTAINER_ID + 1])
 {
-	*ret = (struct container){};
 	for (const char *at = path; *at;) {
 		size_t len = strspn(at, HEX);
 
 		if (len == CONTAINER_ID) {
-			memcpy(ret->id, at, len);
-			ret->id[len] = '\0';
-			find_pod(path, ret->pod);
+			memcpy(ret, at, len);
+			ret[len] = '\0';
 			return true;
 		}
 		at += len ?: 1;
 	}
 	return false;
+}
+
+/* If the node is a container itself, its id precedes the pod, and the id of the pod's container
+ * follows it. */
+bool container__parse(const char *path, struct container *ret)
+{
+	const char *end;
+
+	*ret = (struct container){};
+	end = find_pod(path, ret->pod);
+	if (end && find_id(end, ret->id))
+		return true;
+	ret->pod[0] = '\0';
+	return find_id(path, ret->id);
 }
 
 bool container__of(pid_t pid, struct container *ret)

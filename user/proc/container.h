@@ -7,6 +7,7 @@
  *	/kubepods.slice/kubepods-pod<uid>.slice/cri-containerd-<id>.scope        systemd
  *	/docker/<id>, /system.slice/docker-<id>.scope, /machine.slice/libpod-<id>.scope
  *
+ * Of several ids the first one behind the pod's uid counts, or the first one if there is no pod.
  * The path has no names of pods or namespaces. A process that may make cgroups can choose the path,
  * so the target can forge id and pod; but they contain only the characters given below. */
 #ifndef MEMTRACE_PROC_CONTAINER_H

@@ -10,9 +10,10 @@
 
 #include "proc/container.h"
 
-#define ID   "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-#define POD  "2f9c0a1e-7d44-4a1b-9b1e-0c5d3e6f7a8b"
-#define POD_ "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
+#define ID    "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define OUTER "fedcba9876543210fedcba9876543210fedcba9876543210fedcba9876543210"
+#define POD   "2f9c0a1e-7d44-4a1b-9b1e-0c5d3e6f7a8b"
+#define POD_  "2f9c0a1e_7d44_4a1b_9b1e_0c5d3e6f7a8b"
 
 /* Names of groups as kubelet, containerd, CRI-O, Docker and podman make them. */
 static void test_paths(void **state)
@@ -29,6 +30,12 @@ static void test_paths(void **state)
 		{"/docker/" ID, ID, ""},
 		{"/system.slice/docker-" ID ".scope", ID, ""},
 		{"/machine.slice/libpod-" ID ".scope/container", ID, ""},
+		/* a node of kind, which is a container of Docker, seen from the host */
+		{"/system.slice/docker-" OUTER ".scope/kubelet.slice/kubelet-kubepods.slice/"
+		 "kubelet-kubepods-pod" POD_ ".slice/cri-containerd-" ID ".scope",
+		 ID, POD},
+		{"/docker/" OUTER "/kubelet/kubepods/pod" POD, OUTER, ""}, /* no container of it */
+		{"/docker/" OUTER "/docker/" ID, OUTER, ""},
 		{"/", "", ""},
 		{"", "", ""},
 		{"/system.slice/redis.service", "", ""},
