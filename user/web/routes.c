@@ -137,6 +137,12 @@ static void answer_heap_v2(const struct route *r)
 	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
 }
 
+/* The name that Go's handlers give. */
+static const char *pprof_name(const struct route *r)
+{
+	return strstr(r->request->path, "allocs") ? "allocs" : "heap";
+}
+
 /* Answers a request that has waited. */
 static void answer_delta(const struct route *r)
 {
@@ -148,7 +154,7 @@ static void answer_delta(const struct route *r)
 	}
 	*r->reply = (struct reply){.status = 200,
 				   .type = TYPE_BYTES,
-				   .file = "heap.pb.gz",
+				   .file = pprof_name(r),
 				   .body = delta->body,
 				   .size = delta->body_size};
 	delta->body = NULL;
@@ -211,7 +217,7 @@ static void answer_pprof(const struct route *r)
 	r->reply->size = snapshot->size;
 	r->reply->status = 200;
 	r->reply->type = TYPE_BYTES;
-	r->reply->file = "heap.pb.gz";
+	r->reply->file = pprof_name(r);
 }
 
 /* jeprof takes the first word for the program. */

@@ -171,6 +171,18 @@ static void assert_says(const char *path, const char *query, const char *body, u
 	free(text);
 }
 
+static const char *file_of(const char *path)
+{
+	const struct request request = {.path = path, .argument = argument, .body = ""};
+	struct reply reply = {};
+
+	arguments = NULL;
+	site__answer(&site, &request, &reply);
+	assert_int_equal(reply.status, 200);
+	free(reply.body);
+	return reply.file;
+}
+
 static void snapshots_are_kept_within_bounds(void **state)
 {
 	const struct process *p;
@@ -343,6 +355,10 @@ static void wrong_requests_are_told_so(void **state)
 {
 	(void)state;
 	come(7, "leaky", START_NS, 1);
+	/* as Go's handlers name them */
+	assert_string_equal(file_of("/pid/7/debug/pprof/heap"), "heap");
+	assert_string_equal(file_of("/pid/7/debug/pprof/allocs"), "allocs");
+	assert_null(file_of("/pid/7/table"));
 	assert_says("/nowhere", NULL, NULL, 404, "/ has what there is");
 	assert_says("/pid/8/", NULL, NULL, 404, "no process 8");
 	assert_says("/pid/x/", NULL, NULL, 400, "by its number");
