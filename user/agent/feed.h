@@ -48,11 +48,13 @@ struct feed_message {
 	int32_t pid; /* all but FEED_ROUND, FEED_ASK and FEED_PUSH */
 	/* wall clock: shortly before the figures were read; FEED_SAME: when they are still right */
 	uint64_t taken_ns;
-	uint64_t n_dropped;  /* FEED_ROUND: profiles so far that the server was too slow for */
-	uint64_t user_bytes; /* FEED_ROUND: peak of the tracer's resident memory */
-	uint64_t cpu_ns;     /* FEED_ROUND: CPU time of the tracer since its start */
-	double round_s;	     /* FEED_ROUND: seconds that making these profiles took */
-	double every_s;	     /* FEED_ROUND: when the next one is due */
+	uint64_t n_dropped;    /* FEED_ROUND: profiles so far that the server was too slow for */
+	uint64_t user_bytes;   /* FEED_ROUND: peak of the tracer's resident memory */
+	uint64_t cpu_ns;       /* FEED_ROUND: CPU time of the tracer since its start */
+	uint64_t kernel_bytes; /* FEED_ROUND: tables and programs of the tracer in the kernel */
+	uint64_t n_probes;     /* FEED_ROUND: probes on functions, at the moment in place or not */
+	double round_s;	       /* FEED_ROUND: seconds that making these profiles took */
+	double every_s;	       /* FEED_ROUND: when the next one is due */
 	/* FEED_ROUND: numbers of profiles of killed processes, so far: written to the spool; lost,
 	 * because they could not be written; deleted, to make room for newer ones */
 	uint64_t n_spooled, n_spool_lost, n_spool_removed;

@@ -340,8 +340,13 @@ static void end_round(struct run *run, double round_s, double every_s)
 				     .every_s = every_s,
 				     .n_favours = run->n_favours,
 				     .n_favours_refused = run->n_favours_refused};
+	size_t n_probes;
+	bool at_most;
 
 	_Static_assert(SESSION_FAVOURED == FEED_FAVOURED, "all of them are told");
+	round.kernel_bytes = session__kernel_bytes(run->session, &at_most);
+	session__probes(run->session, &n_probes);
+	round.n_probes = n_probes;
 	round.most_favoured = session__may_favour(run->session) ? FEED_FAVOURED : 0;
 	round.n_favoured = (uint32_t)session__favoured(run->session, favoured);
 	for (uint32_t i = 0; i < round.n_favoured; i++) {

@@ -275,6 +275,12 @@ int session__victims(struct session *s, int (*fn)(void *ctx, const struct profil
 	return rc;
 }
 
+uint64_t session__kernel_bytes(const struct session *s, bool *ret_at_most)
+{
+	return capture__kernel_bytes(s->capture, ret_at_most) +
+	       (s->watch ? watch__bytes(s->watch) : 0);
+}
+
 /* Notes in every profile what the run has cost memtrace itself. */
 static void note_own_cost(struct session *s)
 {
@@ -284,9 +290,7 @@ static void note_own_cost(struct session *s)
 	if (own__peak_bytes(&cost.user_bytes) || s->stop_ns <= s->start_ns)
 		return;
 	cost.cpu_pct = 100.0 * (double)s->own_cpu_ns / (double)(s->stop_ns - s->start_ns);
-	cost.kernel_bytes = capture__kernel_bytes(s->capture, &cost.at_most);
-	if (s->watch)
-		cost.kernel_bytes += watch__bytes(s->watch);
+	cost.kernel_bytes = session__kernel_bytes(s, &cost.at_most);
 	for (size_t i = 0; i < s->profiles.n; i++)
 		s->profiles.at[i]->own = cost;
 }

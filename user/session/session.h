@@ -303,6 +303,10 @@ const char *session__region_place(const struct session *session);
 enum probe_kind session__kind(const struct session *session);
 const struct capture_probe *session__probes(const struct session *session, size_t *ret_n);
 
+/* Bytes that the run's tables and programs take in the kernel now. *ret_at_most: this is an upper
+ * limit (struct run_cost). */
+uint64_t session__kernel_bytes(const struct session *session, bool *ret_at_most);
+
 /* What could not be probed so far: as capture__refusals, valid until the next dispatch. */
 const struct capture_refusal *session__refusals(const struct session *session, size_t *ret_n);
 

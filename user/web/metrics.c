@@ -7,6 +7,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/cleanup.h"
 #include "encode/text.h"
@@ -27,6 +28,7 @@ struct pool_sum {
 struct group {
 	char name[64];
 	size_t n, windowed, inactive;
+	double windows; /* in which its processes have been traced so far */
 	struct estimate live;
 	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
@@ -92,6 +94,7 @@ static int add(struct group *g, const struct process *p)
 	}
 	g->n++;
 	g->windowed += profile__is_windowed(profile);
+	g->windows += (double)profile->windows.n;
 	estimate__merge(&g->live, &p->live);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		g->alloc_bytes += profile->sites[i].alloc_bytes;
@@ -177,6 +180,11 @@ static double of_windowed(const struct group *g)
 	return (double)g->windowed;
 }
 
+static double of_windows(const struct group *g)
+{
+	return g->windows;
+}
+
 static double of_inactive(const struct group *g)
 {
 	return (double)g->inactive;
@@ -224,6 +232,7 @@ static const struct figure {
 } figures[] = {
 	{"processes", "", "Processes that are traced.", of_n},
 	{"processes_windowed", "", "Processes that are traced in windows.", of_windowed},
+	{"windows", "", "Windows so far, of the processes that are traced.", of_windows},
 	{"processes_inactive", "", "Processes that are not traced: POST /pid/N/deactivate.",
 	 of_inactive},
 	{"live_bytes", "bytes", "Estimated bytes allocated since tracing began and not freed.",
@@ -334,6 +343,23 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 	}
 }
 
+/* What this process takes. */
+static void put_server(const struct form *form)
+{
+	struct rusage usage;
+
+	if (getrusage(RUSAGE_SELF, &usage))
+		return;
+	family(form, "server_cpu_seconds", "counter", "seconds", "CPU time of memtrace-web.");
+	fprintf(form->to, "memtrace_server_cpu_seconds_total %.3f\n",
+		(double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+			(double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6);
+	family(form, "server_resident_bytes", "gauge", "bytes",
+	       "Peak of memtrace-web's resident memory.");
+	fprintf(form->to, "memtrace_server_resident_bytes %" PRIu64 "\n",
+		(uint64_t)usage.ru_maxrss << 10);
+}
+
 static void put_own(const struct site *site, const struct form *form)
 {
 	FILE *to = form->to;
@@ -344,6 +370,13 @@ static void put_own(const struct site *site, const struct form *form)
 	family(form, "tracer_resident_bytes", "gauge", "bytes",
 	       "Peak of the tracer's resident memory.");
 	fprintf(to, "memtrace_tracer_resident_bytes %" PRIu64 "\n", site->round.user_bytes);
+	family(form, "tracer_kernel_bytes", "gauge", "bytes",
+	       "Kernel memory of the tracer's tables and programs.");
+	fprintf(to, "memtrace_tracer_kernel_bytes %" PRIu64 "\n", site->round.kernel_bytes);
+	family(form, "tracer_probes", "gauge", "",
+	       "Probes on functions; those of processes in windows are out between windows.");
+	fprintf(to, "memtrace_tracer_probes %" PRIu64 "\n", site->round.n_probes);
+	put_server(form);
 	family(form, "round_seconds", "gauge", "seconds",
 	       "What reading and sending all profiles took.");
 	fprintf(to, "memtrace_round_seconds %.6f\n", site->round.round_s);

@@ -99,6 +99,7 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
 	profile->start_unix_ns = START_NS;
 	profile->duration_s = 15.0 * n;
 	profile->mode = mode;
+	profile->windows.n = mode == MODE_WINDOWED ? 30 : 0;
 	end_profile(profile);
 	assert_int_equal(encode_pprof(profile, &sink), 0);
 	profile__free(profile);
@@ -111,7 +112,10 @@ static void come_nth(pid_t pid, int n, const char *const threads[2], int first, 
  * steps; 0: none. */
 static void end_round(pid_t pid, int from, uint32_t most)
 {
-	struct feed_message round = {.kind = FEED_ROUND, .most_favoured = most};
+	struct feed_message round = {.kind = FEED_ROUND,
+				     .most_favoured = most,
+				     .kernel_bytes = 38000000,
+				     .n_probes = 16};
 	int pair[2];
 
 	if (pid) {
@@ -607,6 +611,9 @@ static void who_grows_gets_more_windows(void **state)
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_processes_with_more_windows 1\n");
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_more_windows_total 3\n");
 	assert_says("/metrics", NULL, NULL, 200, "memtrace_more_windows_refused_total 5\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_windows{group=\"leaky\"} 30\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_tracer_kernel_bytes 38000000\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_tracer_probes 16\n");
 	assert_metrics_are_read();
 	come_nth(7, n++, names, 500, blocks += 100);
 	end_round(0, 0, FEED_FAVOURED);
