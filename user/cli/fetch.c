@@ -175,6 +175,7 @@ int fetch__profile(const char *url, const struct fetch_options *options,
 		   struct profile **ret_profile, struct error *err)
 {
 	_cleanup_free_ char *bytes = NULL, *socket = NULL, *local = NULL;
+	struct profile *profile;
 	size_t len;
 	int rc;
 
@@ -193,5 +194,15 @@ int fetch__profile(const char *url, const struct fetch_options *options,
 		}
 	}
 	rc = fetch(url, socket, local ?: url, options, &bytes, &len, err);
-	return rc ?: decode_bytes(url, bytes, len, ret_profile, err);
+	if (!rc)
+		rc = decode_bytes(url, bytes, len, &profile, err);
+	if (rc)
+		return rc;
+	profile->file = profile__keep(profile, url); /* it tells the host */
+	if (!profile->file) {
+		profile__free(profile);
+		return error__set(err, -ENOMEM, "out of memory");
+	}
+	*ret_profile = profile;
+	return 0;
 }

@@ -282,8 +282,8 @@ struct profile {
 	char *exe; /* path of its program or "" */
 	/* why no call of its allocator could be traced; static; NULL: it was traced */
 	const char *not_traced;
-	const char *file;     /* file that the profile was read from, profile__keep(); NULL: it is
-			       * of this run */
+	/* file or URL that the profile was read from, profile__keep(); NULL: it is of this run */
+	const char *file;
 	unsigned own_version; /* PPROF_OWN_VERSION of the file; 0: not in the file */
 	enum profile_mode mode;
 	bool leaf_holds; /* the allocator's frames are left out: stacks begin with its caller */
