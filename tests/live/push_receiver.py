@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A receiver of pushed profiles: Pyroscope's /ingest and OTLP over HTTP. It reads them with the protocols' own
+"""A receiver of pushed profiles: Pyroscope's /ingest and push API, and OTLP over HTTP. It reads them with the protocols' own
 schemas. A test chooses whether it answers well, with an error, or not at all."""
 import collections
 import gzip
@@ -23,12 +23,13 @@ def _schemas():
     if "otlp_profiles_pb2" not in sys.modules:
         with tempfile.TemporaryDirectory(prefix="memtrace-proto-") as directory:
             made = run([need_tool("protoc"), f"--proto_path={ROOT}/tests/proto", f"--python_out={directory}",
-                        "otlp_profiles.proto", "pprof.proto"])
+                        "otlp_profiles.proto", "pprof.proto", "pyroscope_push.proto"])
             expect_equal(made.status, 0, made)
             sys.path.insert(0, directory)
             try:
                 __import__("otlp_profiles_pb2")
                 __import__("pprof_pb2")
+                __import__("pyroscope_push_pb2")
             finally:
                 sys.path.remove(directory)
     return sys.modules["otlp_profiles_pb2"], sys.modules["pprof_pb2"]
@@ -47,6 +48,18 @@ def read_pprof(body):
         expect_equal(len(sample.value), len(types), "values of a sample")
         stacks[stack] = [a + b for a, b in zip(stacks[stack], sample.value)]
     return types, dict(stacks), profile
+
+
+def read_push(body):
+    """({label: value}, id, pprof file) of a request of Pyroscope's push API."""
+    _schemas()
+    request = sys.modules["pyroscope_push_pb2"].PushRequest()
+    request.ParseFromString(body)
+    [series] = request.series
+    [sample] = series.samples
+    names = [label.name for label in series.labels]
+    expect_equal(names, sorted(set(names)), "labels, in order and each once")
+    return {label.name: label.value for label in series.labels}, sample.ID, sample.raw_profile
 
 
 def _value(any_value):

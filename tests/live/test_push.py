@@ -5,7 +5,7 @@ import re
 import urllib.parse
 
 from harness import MEMTRACE, Endless, Target, expect, expect_equal, expect_words, memtrace, need_tool, place, run, test, wait_until
-from push_receiver import Receiver, read_name, read_otlp, read_pprof
+from push_receiver import Receiver, read_name, read_otlp, read_pprof, read_push
 from test_agent import Agent
 from test_harmless import expect_unchanged
 
@@ -88,6 +88,39 @@ def push_is_what_is_served():
         expect_equal((len(profiles), len(set(ids))), (4, len(ids)), "profiles and their ids")
     leak = max(served, key=lambda s: served[s][3])
     return f"{len(pyroscope.taken())} and {len(otlp.taken())} requests; most in {leak[1]}: {served[leak][3]} bytes"
+
+
+@test(beside=True)
+def push_by_pyroscopes_api():
+    """Pyroscope's push API gets the same profiles as its /ingest. Labels are of the process, and a profile that is sent again
+    has the same id."""
+    with Receiver() as ingest, Receiver() as api, Endless("leaking", "--rate", "1000") as target, \
+            Agent("-p", target.pid, "--push-pyroscope", ingest.url, "--push-pyroscope-rpc", api.url, "--push-tenant", "team-1",
+                  "--label", "env=a,b}", "--label", "pid=none") as agent:
+        api.mode = 503
+        wait_until(lambda: ingest.taken() and len(api.requests) >= 2, "a second attempt")
+        first, second = api.requests[:2]
+        expect_equal((second.body, read_push(second.body)[1]), (first.body, read_push(first.body)[1]), "the same profile")
+        api.mode = 200
+        wait_until(lambda: len(api.taken()) >= 2, "what is pushed")
+        last = api.taken()[-1]
+        wait_until(lambda: len(ingest.taken()) >= len(api.taken()), "the same for /ingest")
+        agent.stop()
+        target.stop()
+    expect_equal((last.path, last.headers["Content-Type"], last.headers["Connect-Protocol-Version"], last.headers["X-Scope-OrgID"]),
+                 ("/push.v1.PusherService/Push", "application/proto", "1", "team-1"), "request")
+    labels, profile_id, file = read_push(last.body)
+    expect(re.fullmatch("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", profile_id), "no UUID:", profile_id)
+    expect_equal({k: v for k, v in labels.items() if k not in ("container_id", "pod_uid")},
+                 {"__name__": "memory", "__delta__": "false", "service_name": "leaking", "comm": "leaking", "env": "a,b}",
+                  "node": os.uname().nodename, "pid": "none"}, "labels")
+    ids = [read_push(r.body)[1] for r in api.taken()]
+    expect_equal(len(set(ids)), len(ids), "ids")
+    types, stacks, profile = read_pprof(file)
+    expect_equal(types, FOUR, "value types")
+    [same] = [r for r in ingest.taken() if interval(r) == (profile.time_nanos, profile.time_nanos + profile.duration_nanos)]
+    expect_equal(read_pprof(same.body)[1], stacks, "what /ingest gets")
+    expect_equal(read_name(same.query["name"])[1]["pid"], "none", "pid for /ingest")
 
 
 @test(beside=True)

@@ -35,9 +35,9 @@ enum feed_kind {
 	FEED_FAVOUR,	 /* from the server: the process pid grows, and is to have more windows */
 };
 
-/* The text of FEED_PUSH. It has lines "pyroscope URL" and "otlp URL", each of which names a
- * receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label NAME=VALUE",
- * for all receivers. The most receivers and labels: */
+/* The text of FEED_PUSH. It has lines "pyroscope URL", "pyroscope-rpc URL" and "otlp URL", each of
+ * which names a receiver; "tenant NAME" and "token TOKEN", for the receiver named last; and "label
+ * NAME=VALUE", for all receivers. The most receivers and labels: */
 #define PUSH_RECEIVERS 4
 #define PUSH_LABELS    16
 

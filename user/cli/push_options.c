@@ -73,6 +73,12 @@ TAKE_OPTION(push_otlp)
 	return take_receiver(config, command, "otlp", value);
 }
 
+TAKE_OPTION(push_pyroscope_rpc)
+{
+	(void)row;
+	return take_receiver(config, command, "pyroscope-rpc", value);
+}
+
 /* Does the text stay on one line? */
 static bool is_one_line(const char *text)
 {
@@ -123,8 +129,8 @@ const struct option_row push_rows[] = {
 	{"push-pyroscope", .arg = "URL", .take = take_push_pyroscope,
 	 .help = "send profiles to a Pyroscope",
 	 .man = "Each new profile is sent by POST to URL/ingest. The URL is that of the server, "
-		"as http://127.0.0.1:4040. This option and --push-otlp may be given four times "
-		"together."},
+		"as http://127.0.0.1:4040. This option, --push-pyroscope-rpc and --push-otlp may "
+		"be given four times together."},
 	{"push-otlp", .arg = "URL", .take = take_push_otlp,
 	 .help = "send profiles to a collector of OpenTelemetry",
 	 .man = "Each new profile is sent by POST to URL/v1development/profiles, as protobuf. The "
@@ -135,6 +141,10 @@ const struct option_row push_rows[] = {
 };
 
 const struct option_row push_rare_rows[] = {
+	{"push-pyroscope-rpc", .arg = "URL", .take = take_push_pyroscope_rpc,
+	 .help = "send profiles to a Pyroscope by its push API",
+	 .man = "Each new profile is sent by POST to URL/push.v1.PusherService/Push, as protobuf. "
+		"The URL is that of the server, as http://127.0.0.1:4040."},
 	{"push-tenant", .arg = "NAME", .take = take_push_tenant,
 	 .help = "tenant at the last receiver named before (X-Scope-OrgID)",
 	 .man = "1 to 150 letters, digits and !-_.*'()."},
@@ -193,7 +203,9 @@ int push_config__text(const struct push_config *c, const char *command, char **r
 		if (!strcmp(option->name, "label")) {
 			fprintf(to, "label %s\n", option->value);
 			n_labels++;
-		} else if (!strcmp(option->name, "pyroscope") || !strcmp(option->name, "otlp")) {
+		} else if (!strcmp(option->name, "pyroscope") ||
+			   !strcmp(option->name, "pyroscope-rpc") ||
+			   !strcmp(option->name, "otlp")) {
 			size_t url_len = strlen(option->value);
 
 			url = option->value;

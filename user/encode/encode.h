@@ -96,6 +96,21 @@ struct otlp_options {
  * sample there, with the thread's name and id. */
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
+struct pyroscope_label {
+	const char *name, *value; /* value: made printable */
+};
+
+struct pyroscope_push {
+	const struct pyroscope_label *labels; /* ordered by name */
+	size_t n_labels;
+	const char *id;	     /* of the profile: a UUID, as text */
+	const void *profile; /* as encode_pprof_interval() writes it */
+	size_t size;
+};
+
+/* A request of Pyroscope's push API (push.v1.PusherService/Push): a series with one profile. */
+int encode_pyroscope(const struct pyroscope_push *push, struct sink *sink);
+
 struct svg_options {
 	/* an older profile of the same kind, sorted and symbolized; or NULL */
 	const struct profile *base;

@@ -16,7 +16,7 @@
 
 const char *push_kind__name(enum push_kind kind)
 {
-	static const char *const names[] = {"pyroscope", "otlp"};
+	static const char *const names[] = {"pyroscope", "otlp", "pyroscope-rpc"};
 
 	return names[kind];
 }
@@ -138,35 +138,51 @@ static void put_app(FILE *to, const char *name)
 		fputc(is_plain(*name) ? *name : '_', to);
 }
 
+#define OWN_LABELS 5
+
+/* Fills in the labels of the process for Pyroscope, except the service's name: those that were
+ * configured, and the agent's own of other names. pid: room for the value of that label. Returns
+ * their number. */
+static size_t labels_for_pyroscope(const struct push *p, const struct process *process,
+				   char pid[16],
+				   struct pyroscope_label ret[PUSH_LABELS + OWN_LABELS])
+{
+	const struct pyroscope_label own[OWN_LABELS] = {{"node", p->host},
+							{"comm", process->latest->comm},
+							{"container_id", process->container.id},
+							{"pod_uid", process->container.pod},
+							{"pid", pid}};
+	size_t n = 0;
+
+	snprintf(pid, 16, "%d", process->pid);
+	for (size_t i = 0; i < p->n_labels; i++)
+		if (strcmp(p->labels[i].name, "service_name"))
+			ret[n++] = (struct pyroscope_label){p->labels[i].name, p->labels[i].value};
+	for (size_t i = 0; i < OWN_LABELS; i++)
+		if (*own[i].value && !label_of(p, own[i].name))
+			ret[n++] = own[i];
+	return n;
+}
+
 /* "app{k=v,...}" for the process; NULL: no memory. */
 static char *series_name(const struct push *p, const struct process *process)
 {
 	const char *comm = process->latest->comm, *service = label_of(p, "service_name");
-	struct push_label own[] = {{"node", p->host},
-				   {"comm", comm},
-				   {"container_id", process->container.id},
-				   {"pod_uid", process->container.pod}};
-	char *name = NULL;
-	size_t len;
+	struct pyroscope_label labels[PUSH_LABELS + OWN_LABELS];
+	char pid[16], *name = NULL;
+	size_t n = labels_for_pyroscope(p, process, pid, labels), len;
 	FILE *to = open_memstream(&name, &len);
 
 	if (!to)
 		return NULL;
 	put_app(to, service ?: comm);
 	fputc('{', to);
-	for (size_t i = 0; i < p->n_labels; i++) {
-		if (!strcmp(p->labels[i].name, "service_name"))
-			continue;
-		put_label(to, p->labels[i].name, p->labels[i].value);
-		fputc(',', to);
+	for (size_t i = 0; i < n; i++) {
+		if (i)
+			fputc(',', to);
+		put_label(to, labels[i].name, labels[i].value);
 	}
-	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++) {
-		if (!*own[i].value || label_of(p, own[i].name))
-			continue;
-		put_label(to, own[i].name, own[i].value);
-		fputc(',', to);
-	}
-	fprintf(to, "pid=%d}", process->pid);
+	fputc('}', to);
 	if (fclose(to)) {
 		free(name);
 		return NULL;
@@ -218,6 +234,48 @@ static int encode_for_otlp(const struct push *p, const struct process *process,
 	return encode_otlp(profile, &options, sink);
 }
 
+static int by_name(const void *a, const void *b)
+{
+	return strcmp(((const struct pyroscope_label *)a)->name,
+		      ((const struct pyroscope_label *)b)->name);
+}
+
+/* For Pyroscope's push API. id: 32 hexadecimal digits. */
+static int encode_for_rpc(const struct push *p, const struct process *process,
+			  const struct encode_interval *interval, const char *id, struct sink *sink)
+{
+	const char *comm = process->latest->comm, *service = label_of(p, "service_name");
+	struct pyroscope_label labels[PUSH_LABELS + OWN_LABELS + 3];
+	struct pyroscope_push push = {.labels = labels};
+	_cleanup_free_ char *file = NULL;
+	char pid[16], uuid[40];
+	struct sink to_file;
+	FILE *stream = open_memstream(&file, &push.size);
+	int rc;
+
+	if (!stream)
+		return -ENOMEM;
+	to_file = sink__to_stream(stream);
+	rc = encode_pprof_interval(process->latest, interval, &to_file);
+	if (fclose(stream) && !rc)
+		rc = -ENOMEM;
+	if (rc)
+		return rc;
+	snprintf(uuid, sizeof(uuid), "%.8s-%.4s-%.4s-%.4s-%.12s", id, id + 8, id + 12, id + 16,
+		 id + 20);
+	push.n_labels = labels_for_pyroscope(p, process, pid, labels);
+	labels[push.n_labels++] = (struct pyroscope_label){"__name__", "memory"};
+	/* allocations are those of the interval already */
+	labels[push.n_labels++] = (struct pyroscope_label){"__delta__", "false"};
+	labels[push.n_labels++] = (struct pyroscope_label){"service_name", service
+										   ?: *comm ? comm
+											    : "?"};
+	qsort(labels, push.n_labels, sizeof(*labels), by_name);
+	push.profile = file;
+	push.id = uuid;
+	return encode_pyroscope(&push, sink);
+}
+
 /* What follows the receiver's URL; NULL: no memory. */
 static char *target_of(const struct push *p, const struct push_receiver *receiver,
 		       const struct process *process, const struct encode_interval *interval)
@@ -229,6 +287,8 @@ static char *target_of(const struct push *p, const struct push_receiver *receive
 
 	if (receiver->kind == PUSH_OTLP)
 		return strdup("/v1development/profiles");
+	if (receiver->kind == PUSH_PYROSCOPE_RPC)
+		return strdup("/push.v1.PusherService/Push");
 	name = series_name(p, process);
 	to = name ? open_memstream(&target, &len) : NULL;
 	if (!to)
@@ -291,10 +351,12 @@ static struct push_request *make_request(const struct push *p, const struct push
 	for (size_t i = 0; i < sizeof(id) && !rc; i++)
 		snprintf(request->id + 2 * i, 3, "%02x", id[i]);
 	sink = sink__to_stream(stream);
-	if (!rc)
-		rc = receiver->kind == PUSH_OTLP
-			     ? encode_for_otlp(p, process, interval, id, &sink)
-			     : encode_pprof_interval(process->latest, interval, &sink);
+	if (!rc && receiver->kind == PUSH_OTLP)
+		rc = encode_for_otlp(p, process, interval, id, &sink);
+	else if (!rc && receiver->kind == PUSH_PYROSCOPE_RPC)
+		rc = encode_for_rpc(p, process, interval, request->id, &sink);
+	else if (!rc)
+		rc = encode_pprof_interval(process->latest, interval, &sink);
 	if (fclose(stream))
 		rc = -ENOMEM;
 	if (!rc && receiver->kind == PUSH_OTLP) /* pprof is packed already */

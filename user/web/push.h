@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sends each new profile to receivers of profiles: Pyroscope's /ingest, and OTLP over HTTP.
+/* Sends each new profile to receivers of profiles: Pyroscope's /ingest or its push API, and OTLP
+ * over HTTP.
  *
  * A request tells of an interval of one process: from the profile before (at first: from the start
  * of tracing) to this one. Its figures of memory in use are those at the interval's end. Its
@@ -17,7 +18,7 @@
 
 #define PUSH_STACKS 10000 /* that are sent of one profile: Pyroscope takes 16,000 samples */
 
-enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_KINDS };
+enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_PYROSCOPE_RPC, PUSH_KINDS };
 
 struct push_label {
 	const char *name, *value; /* within the text */
@@ -48,7 +49,7 @@ struct push {
 struct push *push__new(char *text, size_t len, uint64_t now_ns);
 void push__free(struct push *push);
 
-/* "pyroscope", "otlp" */
+/* "pyroscope", "otlp", "pyroscope-rpc" */
 const char *push_kind__name(enum push_kind kind);
 
 /* Puts the newest profile of a process into all queues. before: the profile before this one, taken

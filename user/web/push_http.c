@@ -111,14 +111,19 @@ static int add_header(struct attempt *a, const char *name, const char *value)
 
 static int add_headers(struct attempt *a)
 {
+	static const char *const types[PUSH_KINDS] = {
+		[PUSH_PYROSCOPE] = "application/octet-stream",
+		[PUSH_OTLP] = "application/x-protobuf",
+		[PUSH_PYROSCOPE_RPC] = "application/proto",
+	};
 	const struct push_receiver *receiver = a->receiver;
 	char number[16];
 	int rc;
 
-	rc = add_header(a, "Content-Type",
-			receiver->kind == PUSH_OTLP ? "application/x-protobuf"
-						    : "application/octet-stream")
+	rc = add_header(a, "Content-Type", types[receiver->kind])
 		     ?: add_header(a, "Idempotency-Key", a->request->id);
+	if (!rc && receiver->kind == PUSH_PYROSCOPE_RPC)
+		rc = add_header(a, "Connect-Protocol-Version", "1");
 	if (!rc && receiver->kind == PUSH_OTLP)
 		rc = add_header(a, "Content-Encoding", "gzip");
 	if (!rc && a->request->repeated) {

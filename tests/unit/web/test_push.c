@@ -173,6 +173,11 @@ static void labels_of_the_user_come_first(void **state)
 	come(7, "leaky", 1, 3);
 	assert_has(queue(0)->last->target, "/ingest?name=shop_1%7Bnode%3Dmine%2Ccomm%3Dleaky%2C");
 	assert_null(strstr(queue(0)->last->target, "service_name"));
+	push__free(push);
+	push = new_push("pyroscope http://h\nlabel pid=none\n", 1);
+	come(8, "leaky", 1, 3);
+	assert_has(queue(0)->last->target, "pid%3Dnone%2C");
+	assert_null(strstr(queue(0)->last->target, "pid%3D8"));
 }
 
 static void each_receiver_has_its_own(void **state)
@@ -204,6 +209,58 @@ static void wrong_texts_are_refused(void **state)
 		assert_null(new_push(texts[i], 1));
 }
 
+/* Pyroscope's push API: PushRequest.series = 1; RawProfileSeries.labels = 1, .samples = 2;
+ * LabelPair.name = 1, .value = 2; RawSample.raw_profile = 1, .ID = 2. Before the bytes of a field
+ * are its number times 8 plus 2, and their length. */
+static void requests_of_the_push_api(void **state)
+{
+	/* in the order of names */
+	static const char labels[] = "\n\x12\n\x09__delta__\x12\x05"
+				     "false"
+				     "\n\x12\n\x08__name__\x12\x06memory"
+				     "\n\x0d\n\x04"
+				     "comm\x12\x05"
+				     "leaky"
+				     "\n\x0b\n\x03"
+				     "env\x12\x04test"
+				     "\n\x0e\n\x04node\x12\x06host-1"
+				     "\n\x08\n\x03pid\x12\x01"
+				     "7"
+				     "\n\x14\n\x0cservice_name\x12\x04shop"
+				     "\x12";
+	const struct push_request *request;
+	struct profile *profile;
+	struct error err = {};
+	const char *at, *file;
+	char id[40];
+
+	(void)state;
+	push__free(push);
+	push = new_push("pyroscope-rpc http://127.0.0.1:4040\nlabel service_name=shop\n"
+			"label env=test\n",
+			START_NS);
+	assert_non_null(push);
+	strcpy(push->host, "host-1");
+	come(7, "leaky", 1, 3);
+	request = queue(0)->last;
+	assert_string_equal(request->target, "/push.v1.PusherService/Push");
+	assert_int_equal(request->body[0], '\n');
+	at = memmem(request->body, request->size, labels, sizeof(labels) - 1);
+	assert_non_null(at);
+	assert_true(at - request->body <= 4);
+	snprintf(id, sizeof(id), "\x12$%.8s-%.4s-%.4s-%.4s-%.12s", request->id, request->id + 8,
+		 request->id + 12, request->id + 16, request->id + 20);
+	assert_int_equal(memcmp(request->body + request->size - 38, id, 38), 0);
+	file = memmem(request->body, request->size, "\x1f\x8b", 2); /* of gzip */
+	assert_non_null(file);
+	assert_int_equal(decode_bytes("pushed", file,
+				      (size_t)(request->body + request->size - 38 - file), &profile,
+				      &err),
+			 0);
+	assert_true(profile->sites[0].alloc_bytes == 300);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -213,6 +270,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(estimates_that_fall_allocate_nothing, begin, end),
 		cmocka_unit_test_setup_teardown(names_are_encoded, begin, end),
 		cmocka_unit_test_setup_teardown(labels_of_the_user_come_first, begin, end),
+		cmocka_unit_test_setup_teardown(requests_of_the_push_api, begin, end),
 		cmocka_unit_test_setup_teardown(each_receiver_has_its_own, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_texts_are_refused, begin, end),
 	};
