@@ -255,6 +255,10 @@ def agent_and_hostile_clients():
         expect_equal(agent.ask("/", "DELETE")[0], 405, "status of DELETE")
         expect_equal(agent.ask("/", "POST")[0], 405, "status of POST /")
         expect_equal(agent.ask("/", headers={"Host": "example.org"})[0], 403, "status of a foreign host")
+        for path, status in (("/", b"403"), ("/healthz", b"200")):  # as load balancers check a server's health
+            with socket.create_connection(("127.0.0.1", agent.port), 5) as s:
+                s.sendall(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+                expect_equal(s.recv(100).split()[1], status, f"status of {path} without a host")
         expect_equal(agent.ask(f"/pid/{target.pid}/snapshot", "POST", headers={"Origin": "http://example.org"})[0], 403,
                      "status of another site's page")
         expect_equal(agent.ask(f"/pid/{target.pid}/pprof/symbol", "POST", b"0x" + b"f" * 100000)[0], 413, "status of 100 kB")
