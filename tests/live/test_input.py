@@ -220,6 +220,14 @@ def input_missing_kind():
             refused(memtrace("-p", target.pid, "--probe-kind", kind, *QUICK), 1, kind)
 
 
+@test(beside=True)
+def input_perf_everywhere():
+    """Perf uprobes in the code of every process cannot keep a limit. They are refused, also where they were chosen on a
+    kernel that has better kinds."""
+    if "perf" in found_kinds():
+        refused(memtrace("-a", "--probe-kind", "perf", *QUICK), 1, "memtrace: perf uprobes .*-p.*--max-overhead off")
+
+
 # --- the command line ---
 
 @test(beside=True)

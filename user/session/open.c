@@ -395,10 +395,8 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	if (s->everywhere)
 		return error__set(
 			err, -ENOTSUP,
-			"this kernel has perf uprobes only (uprobe_multi comes with Linux 6.6): "
-			"probes in everybody's "
-			"code cannot come and go there, and no limit of overhead can be kept. "
-			"Name up to %d "
+			"perf uprobes (uprobe_multi comes with Linux 6.6) in everybody's code "
+			"cannot come and go, and no limit of overhead can be kept. Name up to %d "
 			"processes with -p, or say --max-overhead off",
 			SESSION_SEPARATE);
 	if (pays_s > PERF_PAYS_S)
