@@ -15,6 +15,7 @@
 #include "profile/heap.h"
 
 #define BLOCK_GRANULE 16 /* bytes: each block of a SPAN_WALKED begins at a multiple of this */
+#define BLOCK_LINKS   32 /* bytes of links in a free block of glibc: malloc_trim() keeps them */
 
 enum span_kind {
 	SPAN_WALKED, /* blocks of any size one after the other: a slot for every 16 bytes */

@@ -9,10 +9,10 @@
 
 #include "base/clock.h"
 #include "heap/shapes.h"
+#include "heap/slack.h"
 #include "heap/types.h"
 
-#define HALF	    (HEAP_PAGE / 2)
-#define FREE_HEADER 32 /* bytes of glibc's links in a free block: malloc_trim() keeps their page */
+#define HALF (HEAP_PAGE / 2)
 
 /* --- counting --- */
 
@@ -77,7 +77,7 @@ static int add_block(const struct block *block, void *ctx)
 		*live_on(c, page) += (uint16_t)part;
 		return 0;
 	}
-	whole = (block->start + FREE_HEADER + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
+	whole = (block->start + BLOCK_LINKS + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
 	end &= ~(HEAP_PAGE - 1);
 	if (whole < end)
 		pages->trimmable += resident_bytes(c->image, whole, end);
@@ -152,8 +152,11 @@ static int add_holder(const struct block *block, void *ctx)
 	return 0;
 }
 
-static int count_spans(const struct scan_view *view, struct shapes *shapes, struct census *census)
+static int count_spans(const struct scan_view *view, const struct census_options *options,
+		       struct shapes *shapes, struct census *census)
 {
+	const struct slack slack = {view->image, options->ranges, options->n_ranges,
+				    &census->slack};
 	struct counting c = {.image = view->image, .census = census, .shapes = shapes};
 	int err = 0;
 
@@ -166,6 +169,8 @@ static int count_spans(const struct scan_view *view, struct shapes *shapes, stru
 			break;
 		span__each(span, add_block, &c);
 		add_pages(&c);
+		if (options->n_ranges)
+			slack__add_span(&slack, span, c.live);
 		if (shapes || census->pages[span->allocator].sparse > sparse)
 			span__each(span, add_holder, &c);
 	}
@@ -212,6 +217,8 @@ static void count_arenas(const struct heap_found *found, struct census *census)
 					add_count(&size->cached, count);
 				else
 					add_count(&size->free, count);
+				if (place == PLACE_THREAD_CACHE || place == PLACE_FAST_BIN)
+					census->slack.cached += count->bytes;
 			}
 		census->n_arenas = i + 1;
 	}
@@ -229,7 +236,7 @@ static int count_blocks(const struct scan_view *view, const struct census_option
 		err = shapes__new(view->image, view->blocks, options->labels, options->n_labels,
 				  &shapes);
 	if (!err)
-		err = count_spans(view, shapes, ret);
+		err = count_spans(view, options, shapes, ret);
 	if (!err && shapes)
 		shapes__give(shapes, ret);
 	shapes__free(shapes);
@@ -298,9 +305,12 @@ static int receive_list(struct stream *stream, uint64_t n, size_t size, void **r
 	return *ret ? stream__read_all(stream, *ret, (size_t)n * size) : -ENOMEM;
 }
 
-/* Are all indexes within their lists, and does each name end with NUL? */
+/* Are all indexes within their lists, does each name end with NUL, and are parts no larger than
+ * their whole? */
 static bool is_sound(const struct census *c)
 {
+	if (!heap_slack__adds_up(&c->slack))
+		return false;
 	for (size_t i = 0; i < c->n_arenas; i++)
 		if (c->arenas[i].allocator >= HEAP_ALLOCATORS)
 			return false;
@@ -391,7 +401,8 @@ static int end_scan(pid_t pid, struct scan *scan, int rc, struct error *err)
 int census__take(pid_t pid, const struct maps *maps, const struct census_options *options,
 		 struct census *ret, struct error *err)
 {
-	const struct scan_task task = {.fn = send, .ctx = (void *)options};
+	const struct scan_task task = {
+		.fn = send, .ctx = (void *)options, .patience_s = options->patience_s};
 	struct census census = {};
 	struct scan *scan;
 	int rc = scan__start(pid, maps, &task, &scan, err);

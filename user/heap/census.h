@@ -19,6 +19,11 @@
 struct census_options {
 	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
+	/* what their pages hold is counted in census.slack; ascending, without overlap; NULL:
+	 * nothing is counted there but `cached` */
+	const struct heap_range *ranges;
+	size_t n_ranges;
+	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */
 };
 
 /* Makes a census of what the child has found. For tests, and for the child. 0 or -ENOMEM. The

@@ -48,3 +48,9 @@ void census__clear(struct census *census)
 	free(census->shape_of);
 	*census = (struct census){};
 }
+
+bool heap_slack__adds_up(const struct heap_slack *s)
+{
+	return s->live <= s->pages && s->whole_free <= s->pages - s->live &&
+	       s->free <= s->pages - s->live - s->whole_free && s->trimmable <= s->whole_free;
+}

@@ -4,6 +4,7 @@
 #ifndef MEMTRACE_PROFILE_HEAP_H
 #define MEMTRACE_PROFILE_HEAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -73,6 +74,28 @@ struct census_pages {
 	uint64_t pinned;     /* free bytes on sparse pages: part of between */
 };
 
+/* Addresses from start up to end. */
+struct heap_range {
+	uint64_t start, end; /* multiples of 4096 */
+};
+
+/* The resident pages of all allocators that lie in given ranges, in bytes. What is left of pages
+ * after live, whole_free and free are headers, bytes that no block can use, and the allocators' own
+ * structures among the blocks. */
+struct heap_slack {
+	uint64_t pages;
+	uint64_t live;	     /* usable bytes of blocks in use */
+	uint64_t whole_free; /* pages without a byte of a block in use */
+	uint64_t trimmable;  /* of whole_free: what malloc_trim(0) of glibc can give back, as in
+			      * census_pages */
+	uint64_t free;	     /* free blocks, on pages with blocks in use */
+	uint64_t cached;     /* free blocks in thread caches and fast bins, also outside of the
+			      * ranges */
+};
+
+/* Is each part, and the sum of the parts, no larger than the whole? */
+bool heap_slack__adds_up(const struct heap_slack *slack);
+
 /* Blocks in use of one group of sizes. A sparse page's free bytes are shared among its blocks by
  * their bytes on the page. */
 struct census_size {
@@ -130,9 +153,10 @@ struct census {
 	struct census_pages pages[HEAP_ALLOCATORS];
 	struct census_size sizes[HEAP_ALLOCATORS][HEAP_SIZES];
 	struct heap_quality quality[HEAP_ALLOCATORS];
-	int64_t stopped;     /* why the scan ended early: negative errno; 0: it did not */
-	uint64_t bytes_read; /* of the process's memory */
-	uint64_t cpu_ns;     /* of the child */
+	struct heap_slack slack; /* of the ranges that the caller asked for */
+	int64_t stopped;	 /* why the scan ended early: negative errno; 0: it did not */
+	uint64_t bytes_read;	 /* of the process's memory */
+	uint64_t cpu_ns;	 /* of the child */
 	uint64_t table_bytes;
 	uint64_t n_arenas;
 	struct census_arena *arenas;	/* sent as a message part of its own */

@@ -60,6 +60,74 @@ static void test_pages(void **state)
 	fake__free(&fake, view.image);
 }
 
+/* The heap of test_pages(), of which two ranges are asked for: pages 0 and 1, and pages 3 to 5 with
+ * the memory behind the heap. Page 2, and pages 6 and 7, are in no range. */
+static void test_slack(void **state)
+{
+	const struct span model = {.kind = SPAN_WALKED, .start = BASE, .end = BASE + 8 * PAGE};
+	const struct heap_range ranges[] = {{BASE, BASE + 2 * PAGE},
+					    {BASE + 3 * PAGE, BASE + 6 * PAGE},
+					    {BASE + 8 * PAGE, BASE + 9 * PAGE}};
+	const struct census_options options = {.ranges = ranges, .n_ranges = 3};
+	struct scan_view view = {};
+	struct heap_found found = {};
+	struct census census;
+	struct span *span;
+	size_t dropped[HEAP_ALLOCATORS];
+	uint64_t free_start = BASE + 3 * PAGE + 2048;
+	struct heap_arena *arena = heap_found__add_arena(&found, HEAP_GLIBC, BASE);
+
+	(void)state;
+	fake__add(&fake, BASE, 9 * PAGE, FAKE_ANON);
+	fake__set_page(&fake, BASE + 4 * PAGE, 0);
+	view.image = fake__image(&fake);
+	view.found = &found;
+	heap_arena__count(arena, PLACE_THREAD_CACHE, 40);
+	heap_arena__count(arena, PLACE_FAST_BIN, 24);
+	heap_arena__count(arena, PLACE_BIN, 1000);
+	assert_int_equal(blocks__new(&view.blocks), 0);
+	assert_int_equal(blocks__add(view.blocks, &model, &span), 0);
+	span__add_block(span, BASE + 16, true);
+	span__add_block(span, BASE + 64, false);
+	span__add_block(span, BASE + PAGE, true);
+	span__add_block(span, free_start, false);
+	assert_int_equal(blocks__finish(view.blocks, dropped), 0);
+	assert_int_equal(census__count(&view, &options, &census), 0);
+
+	assert_int_equal(census.slack.pages, 4 * PAGE); /* 0, 1, 3, 5 */
+	assert_int_equal(census.slack.live, 40 + PAGE + 2040);
+	assert_int_equal(census.slack.whole_free, PAGE);
+	assert_int_equal(census.slack.trimmable, PAGE);
+	/* behind the header of 8 bytes: of page 0 from 64 on, of page 3 from 2048 on */
+	assert_int_equal(census.slack.free, PAGE - 64 - 8 + PAGE - 2048);
+	assert_int_equal(census.slack.cached, 64);
+	assert_true(heap_slack__adds_up(&census.slack));
+	census__clear(&census);
+	heap_found__clear(&found);
+	blocks__free(view.blocks);
+	fake__free(&fake, view.image);
+}
+
+static void test_slack_that_cannot_be(void **state)
+{
+	const struct heap_slack good = {10, 5, 3, 2, 2, 0};
+	struct heap_slack slack = good;
+
+	(void)state;
+	assert_true(heap_slack__adds_up(&good));
+	slack.trimmable = 4;
+	assert_false(heap_slack__adds_up(&slack));
+	slack = good;
+	slack.free = 3;
+	assert_false(heap_slack__adds_up(&slack));
+	slack = good;
+	slack.live = 11;
+	assert_false(heap_slack__adds_up(&slack));
+	slack = good;
+	slack.whole_free = UINT64_MAX - 4; /* the sum overflows */
+	assert_false(heap_slack__adds_up(&slack));
+}
+
 /* The free bytes that several blocks pin on a page are shared among them by their bytes. */
 static void test_shared_page(void **state)
 {
@@ -139,6 +207,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_pages),
+		cmocka_unit_test(test_slack),
+		cmocka_unit_test(test_slack_that_cannot_be),
 		cmocka_unit_test(test_shared_page),
 		cmocka_unit_test(test_doubt),
 		cmocka_unit_test(test_unread),
