@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* memtrace heap: the contents of a running process's heap, read from outside. */
-#include <errno.h>
 #include <getopt.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stddef.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "cli/cli.h"
-#include "cli/heap_types.h"
+#include "cli/heap_look.h"
 #include "cli/options.h"
 #include "cli/output.h"
 #include "cli/sampled.h"
 #include "encode/encode.h"
 #include "heap/census.h"
 #include "proc/maps.h"
-#include "proc/process.h"
 #include "profile/origins.h"
 #include "session/privileges.h"
 #include "session/session.h"
@@ -33,15 +29,11 @@ struct heap_config {
 	const struct format *format; /* format of stacks; NULL: tables, or JSON */
 	double duration_s;	     /* duration of tracing, for --stacks; 0: not given */
 
-	/* the next fields are set with --stacks */
+	/* the next two fields are set with --stacks */
 	struct session *session;
 	const struct profile *profile;
-	struct known_block *known;
-	struct shape_label *labels; /* labels of the known blocks */
-	size_t n_known;
-	struct origins origins;
 
-	struct heap_report report;
+	struct heap_look look;
 };
 
 TAKE_OPTION(format)
@@ -135,99 +127,12 @@ const struct command command_heap = {
 	.groups = groups,
 };
 
-#define TRIES 3 /* censuses: a heap that changes too fast for one may be quieter at the next */
-
-static int take_census(struct heap_config *c, struct maps *maps, struct census *census)
-{
-	double start = clock__monotonic_s();
-	struct error err = {};
-	int rc = maps__read(c->pid, maps);
-
-	if (rc) {
-		error__set(&err, rc, "cannot read /proc/%d/maps: %s", (int)c->pid,
-			   process__why(rc));
-		return fail(&err);
-	}
-	c->report.unread = heap__unread_allocator(maps);
-	rc = census__take(c->pid, maps, &(struct census_options){c->labels, c->n_known}, census,
-			  &err);
-	c->report.seconds = clock__monotonic_s() - start;
-	if (!rc)
-		return 0;
-	maps__free(maps);
-	return fail(&err);
-}
-
-/* Takes censuses until one is good enough to print. maps: the process's mappings at the last
- * census. 0, or EXIT_FAILED after a complaint. */
-static int take_good_census(struct heap_config *c, struct maps *maps, struct census *census)
-{
-	char refusal[256];
-	int status;
-
-	for (int i = 1;; i++) {
-		status = take_census(c, maps, census);
-		if (status || !heap_report__refusal(census, refusal, sizeof(refusal)))
-			return status;
-		census__clear(census);
-		maps__free(maps);
-		if (i == TRIES)
-			break;
-	}
-	complain("process %d: %s", (int)c->pid, refusal);
-	return EXIT_FAILED;
-}
-
-static int name_types(struct heap_config *c, const struct maps *maps, const struct census *census,
-		      struct heap_type **ret)
-{
-	int rc = heap_types__name(c->pid, maps, census, ret, &c->report.n_types);
-
-	if (rc) {
-		complain("process %d: cannot name C++ classes: %s", (int)c->pid, process__why(rc));
-		return EXIT_FAILED;
-	}
-	c->report.types = *ret;
-	return 0;
-}
-
-static int label_blocks(struct heap_config *c)
-{
-	if (origins__known(c->profile, &c->known, &c->n_known))
-		return no_memory();
-	c->labels = calloc(c->n_known + 1, sizeof(*c->labels));
-	if (!c->labels)
-		return no_memory();
-	for (size_t i = 0; i < c->n_known; i++)
-		c->labels[i] = (struct shape_label){c->known[i].addr, c->known[i].size};
-	return 0;
-}
-
-/* Traces the process, to know the stacks of some blocks. */
-static int find_known(struct heap_config *c)
-{
-	int status = sampled__trace(c->pid, c->duration_s ?: DEFAULT_TRACE_S, "heap", &c->session,
-				    &c->profile);
-
-	return !status && c->profile ? label_blocks(c) : status;
-}
-
-static int find_origins(struct heap_config *c, const struct census *census)
-{
-	if (!c->stacks)
-		return 0;
-	if (origins__find(c->profile, c->known, census, &c->origins))
-		return no_memory();
-	c->report.origins = &c->origins;
-	return 0;
-}
-
 static int encode(const void *what, struct sink *sink)
 {
 	const struct heap_config *c = what;
 
-	return c->json ? encode_heap_report_json(&c->report, sink)
-		       : encode_heap_report(&c->report, c->top, sink);
+	return c->json ? encode_heap_report_json(&c->look.report, sink)
+		       : encode_heap_report(&c->look.report, c->top, sink);
 }
 
 struct listing {
@@ -256,43 +161,33 @@ static int write_report(const struct heap_config *c)
 
 	if (!c->format)
 		return write_text(c->output, encode, c);
-	if (heap_report__stacks(&c->report, &stacks))
+	if (heap_report__stacks(&c->look.report, &stacks))
 		return no_memory();
 	return write_file(c->output, c->format, stacks, &(struct view_options){}, "stacks");
 }
 
+/* Traces the process, to know the stacks of some blocks. */
+static int find_known(struct heap_config *c)
+{
+	return sampled__trace(c->pid, c->duration_s ?: DEFAULT_TRACE_S, "heap", &c->session,
+			      &c->profile);
+}
+
 static int report(struct heap_config *c)
 {
-	struct process_info info = {};
-	struct heap_type *types = NULL;
-	struct census census;
-	struct maps maps;
+	struct heap_look_options options = {.origins = c->stacks};
+	struct error err = {};
 	int status = c->stacks ? find_known(c) : 0;
 
-	if (!status)
-		status = take_good_census(c, &maps, &census);
 	if (status)
 		return status;
-	status = name_types(c, &maps, &census, &types);
-	maps__free(&maps);
-	process__read_stat(c->pid, &info);
-	c->report.census = &census;
-	c->report.pid = c->pid;
-	c->report.comm = printable(info.comm);
-	if (!status)
-		status = find_origins(c, &census);
-	if (!status)
-		status = write_report(c);
-	heap_types__free(types, c->report.n_types);
-	census__clear(&census);
-	return status;
+	options.profile = c->profile;
+	return heap_look__take(c->pid, &options, &c->look, &err) ? fail(&err) : write_report(c);
 }
 
 static void clear_config(struct heap_config *c)
 {
-	origins__clear(&c->origins);
-	free(c->labels);
-	free(c->known);
+	heap_look__clear(&c->look);
 	session__free(c->session);
 }
 

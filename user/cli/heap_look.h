@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A census of a process's heap, and what is reported with it: classes of C++ objects, and the
+ * functions that probably made the blocks. For memtrace heap, and for record after its run. */
+#ifndef MEMTRACE_CLI_HEAP_LOOK_H
+#define MEMTRACE_CLI_HEAP_LOOK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/error.h"
+#include "heap/census.h"
+#include "profile/origins.h"
+#include "profile/profile.h"
+
+struct heap_look_options {
+	bool origins; /* which functions made the blocks? */
+	/* with origins: the heap's profile with its sampled blocks, which must outlive the look;
+	 * NULL: no block is known */
+	const struct profile *profile;
+	const struct heap_range *ranges; /* as in census_options */
+	size_t n_ranges;
+	double patience_s; /* for all censuses together: none begins later; 0: no limit */
+};
+
+struct heap_look {
+	struct heap_report report; /* points to what follows */
+	struct census census;
+	struct heap_type *types;
+	struct origins origins;
+	struct known_block *known;
+	char comm[64];
+};
+
+/* Takes censuses until one is good enough to be reported, at most three. 0, or negative errno with
+ * err; -EAGAIN: no census was good enough. *ret refers to itself, so it must not be moved.
+ * heap_look__clear() frees what it owns, also after an error. */
+int heap_look__take(pid_t pid, const struct heap_look_options *options, struct heap_look *ret,
+		    struct error *err);
+void heap_look__clear(struct heap_look *look);
+
+#endif
