@@ -112,9 +112,14 @@ struct abi_func {
 	__u8 wraps;
 	__u8 pool_arg;	/* number of the argument that is the block's pool */
 	__u8 pool_word; /* the word in front of the block tells its pool: ABI_POOL_... */
-	__u16 own;	/* bytes that a new pool itself takes, added to size */
-	__u16 marker;	/* ROLE_MARK_...: index of its struct abi_marker; set by user space */
-	__u8 pad[2];
+	/* bytes that are added to size: what a new pool itself takes, or, without size_arg, the
+	 * size of each block that the function makes */
+	__u16 own;
+	__u16 marker; /* ROLE_MARK_...: index of its struct abi_marker; set by user space */
+	/* Each thread has one pool, from which all its blocks are taken: the pool is no
+	 * argument. */
+	__u8 pool_thread;
+	__u8 pad[1];
 	__u64 vaddr; /* ELF virtual address of its entry */
 };
 
@@ -482,8 +487,9 @@ struct abi_inflight_key {
 
 /* What the word in front of a block is: its pool's address, or a header of PostgreSQL's, from 16 on
  * (chunk.bpf.h). No pool has such an address. */
-#define ABI_POOL_WORD  1ULL
-#define ABI_POOL_CHUNK 2ULL
+#define ABI_POOL_WORD	1ULL
+#define ABI_POOL_CHUNK	2ULL
+#define ABI_POOL_THREAD (1ULL << 63) /* and the tid: the pool of a thread; no address either */
 
 struct abi_inflight {
 	struct abi_stack_key stack;
@@ -492,7 +498,8 @@ struct abi_inflight {
 	__u64 size;
 	/* size of the old block, bytes; 0: not asked for, or not readable */
 	__u64 had;
-	/* pool that the new block is taken from; 0: none; ABI_POOL_...: see abi_func.pool_word */
+	/* pool that the new block is taken from; 0: none; ABI_POOL_WORD, ABI_POOL_CHUNK: see
+	 * abi_func.pool_word; ABI_POOL_THREAD with a tid: see abi_func.pool_thread */
 	__u64 pool;
 	__u64 out;	/* posix_memalign: address of the result */
 	__u64 in_place; /* xallocx: address of the block */

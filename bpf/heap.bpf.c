@@ -432,6 +432,20 @@ struct sample {
 	__u64 taken;
 };
 
+/* The pool of the running thread, for functions to which the pool is no argument. */
+static __always_inline __u64 thread_pool(void)
+{
+	return ABI_POOL_THREAD | (__u32)bpf_get_current_pid_tgid();
+}
+
+/* The pool that a call takes its block from: abi_inflight.pool. */
+static __always_inline __u64 pool_of(struct pt_regs *ctx, const struct abi_func *fn)
+{
+	if (fn->pool_thread)
+		return thread_pool();
+	return fn->pool_word ?: argument(ctx, fn->pool_arg);
+}
+
 /* Takes the stack of a call that is to be a sample. This is a function of its own, like the next
  * ones, to save stack. Before Linux 6.13 all functions of a call chain share 512 bytes of stack,
  * and a walk takes a third of them. */
@@ -506,7 +520,7 @@ static __noinline int enter_tracked(struct pt_regs *ctx, struct abi_process_cpu 
 	call->sampled = sample->taken;
 	call->process = process->id;
 	call->ret = ret;
-	call->pool = fn->pool_word ?: argument(ctx, fn->pool_arg);
+	call->pool = pool_of(ctx, fn);
 	if (fn->out_arg)
 		call->out = argument(ctx, fn->out_arg);
 	if (fn->in_place)
@@ -818,6 +832,8 @@ int heap_free(struct pt_regs *ctx)
 		return 0;
 	if (fn->role != ROLE_POOL_LEFT)
 		count(&cpu->pool_ends, 1);
+	if (fn->pool_thread)
+		addr = thread_pool();
 	pool_end(cpu, addr, fn->role != ROLE_POOL_LEFT);
 	if (fn->role == ROLE_POOL_FREE && live_may_hold(caller.process, addr))
 		free_tracked(cpu, addr);

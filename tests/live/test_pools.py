@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR. The truth is the memory that the
-test makes the servers hold, and PostgreSQL's own statistics of its contexts."""
+"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR, PHP's pool of a request. The truth
+is the memory that the test makes the programs hold, and what PostgreSQL and PHP themselves say of it."""
 import contextlib
 import glob
+import http.client
 import json
 import os
+import shutil
 import socket
 import subprocess
 
@@ -268,3 +270,168 @@ def pools_apr():
     expect_equal(held(profile, "keep"), (1000 * 100 + 4500, 1000), "bytes and blocks of keep()")
     expect_equal(held(profile, "again"), (500, 10), "bytes and blocks of again()")
     expect_equal(profile["live_objects"], 1010 + 3, "blocks, and pools")
+
+
+# The truth: PHP's own count. In the second round these stay: 500 strings that fill a block of 1280 bytes each, 400 objects
+# of 72 bytes, whose class of size is 80, one string of 3 MB, and one that grew to 30,000 bytes. Nothing stays of brief().
+# PHP's tables have room for all this since the first round.
+PHP = r"""<?php
+class Order { public $a; public $b; }
+$kept = [];
+function keep_strings($n) { global $kept; for ($i = 0; $i < $n; $i++) $kept[] = str_repeat("x", 1248); }
+function keep_objects($n) { global $kept; for ($i = 0; $i < $n; $i++) $kept[] = new Order; }
+function keep_large() { global $kept; $kept[] = str_repeat("q", 3000000); }
+function grow() { global $kept; $s = ""; for ($i = 0; $i < 300; $i++) $s .= str_repeat("z", 100); $kept[] = $s; }
+function brief() { for ($i = 0; $i < 3000; $i++) $s = strrev(str_repeat("y", 700 + $i % 100)); }
+echo "ready\n";
+foreach ([2, 1] as $times) {
+    fgets(STDIN);
+    $before = memory_get_usage();
+    keep_strings(500 * $times);
+    keep_objects(400 + 1000 * ($times - 1));
+    keep_large();
+    grow();
+    brief();
+    echo memory_get_usage() - $before, "\n";
+}
+fgets(STDIN);
+"""
+
+
+def php_cli():
+    php = shutil.which("php")
+    if not php:
+        raise NotRunnable("php-cli is not installed")
+    return php
+
+
+@contextlib.contextmanager
+def php_script(text, **environment):
+    """Yields PHP's command line, running the script."""
+    with place() as directory:
+        path = f"{directory}/script.php"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        target = start([php_cli(), path], env={**os.environ, **environment})
+        try:
+            yield target
+        finally:
+            end(target)
+
+
+def said(target, answer_to=None):
+    """The next line of the program, after a line to it."""
+    if answer_to is not None:
+        target.stdin.write(answer_to)
+        target.stdin.flush()
+    return read_line(target, target.stdout).strip()
+
+
+def php_blocks(profile):
+    """Live bytes and objects from PHP's pool."""
+    stacks = [s for s in profile["stacks"] if s["frames"] and s["frames"][0].startswith("_e")]
+    return sum(s["live_bytes"] for s in stacks), sum(s["live_objects"] for s in stacks)
+
+
+@test(beside=True)
+def pools_php():
+    """What a script of PHP keeps is what memory_get_usage() says, but for the rounding of sizes. Blocks of each kind are
+    seen: of a class of size, large, huge, grown by realloc."""
+    with php_script(PHP) as target:
+        expect_equal(said(target), "ready", "the script")
+        said(target, "\n")
+        expect_words(probes_of(target.pid), r"^ +_emalloc_56 ", r"^ +shutdown_memory_manager ")
+        with Tracer("-p", target.pid, *EXACT) as tracer:
+            used = int(said(target, "\n"))
+            profile = tracer.stop().json()
+    expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
+    nbytes, objects = php_blocks(profile)
+    # PHP counts 80 bytes of an object of 72 bytes, and whole pages of the two large blocks
+    expect(8 * 400 <= used - nbytes < 8 * 400 + 2 * 4096, f"PHP counts {used} bytes, memtrace {nbytes}")
+    expect_equal(objects, 500 + 400 + 2, "blocks")
+    return f"PHP counts {used} bytes, memtrace {nbytes} in {objects} blocks"
+
+
+PHP_SERVER = r"""<?php
+$kept = [];
+for ($i = 0; $i < 500; $i++) $kept[] = str_repeat("x", 1255) . strrev("abc");
+if ($_SERVER["REQUEST_URI"] == "/stay") { echo str_repeat(" ", 10000); flush(); sleep(60); }
+echo memory_get_usage();
+"""
+
+
+@test(beside=True)
+def pools_php_requests():
+    """All blocks of a request of a PHP server end with the request. Blocks of a request that runs are live. In a run with
+    a limit this pool is not probed, and this is told."""
+    with place() as directory:
+        with open(f"{directory}/index.php", "w", encoding="utf-8") as file:
+            file.write(PHP_SERVER)
+        with socket.socket() as s:
+            s.bind(("127.0.0.1", 0))
+            port = s.getsockname()[1]
+        target = start([php_cli(), "-S", f"127.0.0.1:{port}", "index.php"], cwd=directory, stdout=subprocess.DEVNULL,
+                       stderr=subprocess.DEVNULL)
+
+        def ask(path):
+            client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            client.request("GET", path)
+            answer = client.getresponse()
+            return client, answer
+
+        def answers():
+            try:
+                return int(ask("/")[1].read())
+            except ConnectionError:
+                return 0
+
+        try:
+            wait_until(answers, "the server answers")
+            with Tracer("-p", target.pid, *EXACT) as tracer:
+                for _ in range(10):
+                    used = answers()
+                ends = tracer.stop().json()
+            with Tracer("-p", target.pid, *EXACT) as tracer:
+                answers()
+                client, answer = ask("/stay")
+                answer.read(1)
+                stays = tracer.stop().json()
+                client.close()
+            limited = memtrace("-p", target.pid, "-d", 1, "--json", "-f", "none")
+        finally:
+            end(target)
+    expect(set(losses(ends)) <= BEGUN and set(losses(stays)) <= BEGUN, "losses:", losses(ends), losses(stays))
+    expect_equal(php_blocks(ends), (0, 0), "live bytes and blocks when all requests have ended")
+    nbytes, objects = php_blocks(stays)
+    expect(500 * 1280 <= nbytes < used and objects >= 500, f"{nbytes} bytes in {objects} blocks of a request; PHP: {used}")
+    expect_equal(limited.status, 0, limited)
+    refused = json.loads(limited.out.splitlines()[0])["refused"]
+    expect_words(str(refused), "zend_mm", "--max-overhead off")
+    return f"{nbytes} bytes of a request that runs, {used} by PHP's own count"
+
+
+# A worker that forgets 1 of 200 blocks.
+PHP_LEAK = r"""<?php
+$kept = [];
+function remember($i) { global $kept; $kept[] = str_repeat("o", 900); }
+function work($i) { return strlen(strrev(str_repeat("x", 100 + $i % 900))); }
+echo "ready\n";
+for ($i = 0; $i < 200000000; $i++) { work($i); if ($i % 200 == 0) remember($i); if ($i % 2000 == 0) usleep(1000); }
+"""
+
+
+@test(beside=True)
+def pools_php_limited():
+    """At the defaults, the pool of PHP's command line is probed, in windows if need be. If the pool is switched off, it is
+    not mentioned."""
+    with php_script(PHP_LEAK) as target:
+        expect_equal(said(target), "ready", "the script")
+        result = memtrace("-p", target.pid, "-d", 8, "--json", "-f", "none")
+    expect_equal(result.status, 0, result)
+    profile = json.loads(result.out.splitlines()[0])
+    expect(not profile.get("refused"), "refused:", profile.get("refused"))
+    expect(any(s["frames"] and s["frames"][0].startswith("_emalloc") for s in profile["stacks"]), "no block of PHP's pool:",
+           profile["stacks"][:3])
+    with php_script(PHP_LEAK, USE_ZEND_ALLOC="0") as target:
+        expect_equal(said(target), "ready", "the script")
+        expect("zend_mm" not in probes_of(target.pid), "the pool is probed, but not used")

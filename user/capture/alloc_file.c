@@ -654,6 +654,15 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 	return rc;
 }
 
+static void note_shift(const struct reader *r)
+{
+	uint64_t start, end, off;
+
+	if (!elf_image__code_span(r->image, &start, &end) &&
+	    !elf_image__vaddr_to_off(r->image, start, &off))
+		r->file->code_shift = start - off;
+}
+
 /* Do calls of the pool's functions show all of its blocks? If not, looks for the functions' copies.
  * 1, 0 or -ENOMEM. */
 static int shows_all(struct reader *r, const struct alloc_family *f)
@@ -661,12 +670,11 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 	const struct alloc_function *fn = f->functions[0];
 	struct alloc_file *file = r->file;
 	struct elf_symbol symbol;
-	uint64_t end, off;
 	int rc;
 
 	if (f->home == HOME_METHODS)
 		return 1;
-	if (f->home == HOME_POOL) {
+	if (f->home != HOME_LANGUAGE) {
 		if (are_called(r, f) && !has_called_parts(r, f))
 			return 1;
 		file->copied = f->name;
@@ -681,15 +689,40 @@ static int shows_all(struct reader *r, const struct alloc_family *f)
 		return rc;
 	if (!rc && !file->copy.copied)
 		return 1;
-	if (!elf_image__code_span(r->image, &symbol.vaddr, &end) &&
-	    !elf_image__vaddr_to_off(r->image, symbol.vaddr, &off))
-		file->code_shift = symbol.vaddr - off;
+	note_shift(r);
 	return add_copies(r, f);
 }
 
 static bool ends_at_once(const struct alloc_family *f)
 {
 	return f->home == HOME_POOL || f->home == HOME_METHODS;
+}
+
+/* What the pool's function does in this run. Only runs without a limit follow the ends of pools. */
+static struct abi_func func_in(const struct reader *r, const struct alloc_function *fn)
+{
+	struct abi_func func = fn->func;
+
+	func.pool_thread = func.pool_thread && r->how.pools;
+	return func;
+}
+
+/* Is the function left out in this run? */
+static bool is_left_out(const struct reader *r, const struct alloc_family *f,
+			const struct alloc_function *fn)
+{
+	return f->home == HOME_REQUEST && !r->how.pools && fn->func.role >= ROLE_POOL_END;
+}
+
+static void begin_request_pool(struct reader *r)
+{
+	struct elf_symbol symbol;
+
+	r->part->endless = !r->how.pools;
+	r->part->slow = !r->how.pools && !r->how.copies;
+	if (!elf_image__find_object(r->image, "sapi_module", &symbol))
+		r->file->sapi = symbol.vaddr;
+	note_shift(r);
 }
 
 static int add_families(struct reader *r)
@@ -714,18 +747,22 @@ static int add_families(struct reader *r)
 		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
 		r->interposed =
 			f->home == HOME_METHODS || (f->home == HOME_LIBC && r->file->shared);
+		if (f->home == HOME_REQUEST)
+			begin_request_pool(r);
 		for (size_t l = 0; l < ALLOC_MAX_LISTS && f->functions[l]; l++)
 			for (const struct alloc_function *fn = f->functions[l]; fn->name && !rc;
 			     fn++) {
 				size_t i = alloc_names__find(r->names, fn->name);
+				const struct abi_func func = func_in(r, fn);
 				struct elf_symbol symbol;
 
 				if (i == SIZE_MAX || !r->file->defines[i] || claimed[i] ||
+				    is_left_out(r, f, fn) ||
 				    elf_image__find_function(r->image, fn->name, &symbol) ||
 				    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 					continue;
 				claimed[i] = true;
-				rc = add_offer(r, i, fn->name, &fn->func, &symbol);
+				rc = add_offer(r, i, fn->name, &func, &symbol);
 			}
 		rc = end_part(r) ?: rc;
 	}

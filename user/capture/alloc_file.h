@@ -70,6 +70,10 @@ struct alloc_part {
 	/* other code by which the allocator takes memory from the kernel */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
+	/* the functions that end all blocks of the pool at once are left out: they cannot be
+	 * followed in windows */
+	bool endless;
+	bool slow; /* endless, and the run's probes are too slow for windows of so many functions */
 };
 
 struct alloc_file {
@@ -82,9 +86,12 @@ struct alloc_file {
 	 * the pool's functions into their callers, and not all copies are known. NULL: there is no
 	 * such pool. */
 	const char *copied;
-	char why[96];	      /* why not all copies are known */
-	struct forward copy;  /* what is known of one of this pool's functions */
-	uint64_t code_shift;  /* vaddr - file offset of the code */
+	char why[96];	     /* why not all copies are known */
+	struct forward copy; /* what is known of one of this pool's functions */
+	/* vaddr of PHP's description of its server (sapi_module), which begins with a pointer to
+	 * the server's name; 0: there is none */
+	uint64_t sapi;
+	uint64_t code_shift;  /* vaddr - file offset of the code, if copy or sapi is set */
 	char markers_why[96]; /* why the markers in the file cannot be used, or "" */
 	/* Indexed by the name's number: does the file define the name; does it export it to other
 	 * files? */
@@ -99,8 +106,8 @@ struct alloc_how {
 	/* no function gets a return probe; the results of all functions are seen at their ret
 	 * instructions, as for functions that may throw */
 	bool no_returns;
-	/* where the compiler has put copies of a pool's functions into their callers, the copies
-	 * are searched for; there may be hundreds */
+	/* many probes come and go quickly. Where the compiler has put copies of a pool's functions
+	 * into their callers, the copies are searched for; there may be hundreds */
 	bool copies;
 	/* the end of a pool can end all its blocks; else pools that end in this way are not
 	 * searched for */

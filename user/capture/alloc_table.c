@@ -375,6 +375,38 @@ static const struct alloc_function apr_functions[] = {
 	{},
 };
 
+/* PHP 7 and 8. A function of its own makes, and frees, the blocks of each size class (bin). The
+ * compiler knows the size where PHP's code calls these, so they have no argument for it. Source:
+ * Zend/zend_alloc.h and zend_alloc_sizes.h. The pool is a global variable, in thread-safe builds
+ * one of each thread. */
+#define EMALLOC(...)  ALLOC(.pool_thread = 1, __VA_ARGS__)
+#define EREALLOC(...) REALLOC(.pool_thread = 1, __VA_ARGS__)
+#define BIN(size)                                                                                  \
+	{"_emalloc_" #size, EMALLOC(.own = (size))},                                               \
+	{                                                                                          \
+		"_efree_" #size, FREE                                                              \
+	}
+
+static const struct alloc_function php_functions[] = {
+	{"_emalloc", EMALLOC(.size_arg = 1)},
+	{"_emalloc_large", EMALLOC(.size_arg = 1)},
+	{"_emalloc_huge", EMALLOC(.size_arg = 1)},
+	{"_erealloc", EREALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"_erealloc2", EREALLOC(.ptr_arg = 1, .size_arg = 2)},
+	{"_efree", FREE},
+	{"_efree_large", FREE},
+	{"_efree_huge", FREE},
+	{"shutdown_memory_manager", {.role = ROLE_POOL_END, .pool_thread = 1}},
+	{},
+};
+
+static const struct alloc_function php_bins[] = {
+	BIN(8),	   BIN(16),   BIN(24),	 BIN(32),   BIN(40),   BIN(48),	  BIN(56),  BIN(64),
+	BIN(80),   BIN(96),   BIN(112),	 BIN(128),  BIN(160),  BIN(192),  BIN(224), BIN(256),
+	BIN(320),  BIN(384),  BIN(448),	 BIN(512),  BIN(640),  BIN(768),  BIN(896), BIN(1024),
+	BIN(1280), BIN(1536), BIN(1792), BIN(2048), BIN(2560), BIN(3072), {},
+};
+
 /* tcmalloc and mimalloc define glibc's names, too, so they come first. */
 const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
@@ -406,6 +438,7 @@ const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"postgres", {"AllocSetGetChunkContext"}, {postgres16_functions}, HOME_METHODS},
 	{"nginx", {"ngx_destroy_pool"}, {nginx_functions}, HOME_POOL},
 	{"apr", {"apr_pool_destroy"}, {apr_functions}, HOME_POOL},
+	{"zend_mm", {"shutdown_memory_manager"}, {php_functions, php_bins}, HOME_REQUEST},
 	{},
 };
 
@@ -462,6 +495,11 @@ static enum alloc_home home_of(const char *name)
 bool alloc_family__is_pool(const char *name)
 {
 	return home_of(name) >= HOME_POOL;
+}
+
+bool alloc_family__is_request(const char *name)
+{
+	return home_of(name) == HOME_REQUEST;
 }
 
 bool alloc_family__is_language(const char *name)

@@ -12,7 +12,7 @@
 
 #define ALLOC_MAX_MARKERS 4
 #define ALLOC_MAX_LISTS	  5
-#define ALLOC_FAMILIES	  14 /* rows of the table */
+#define ALLOC_FAMILIES	  15 /* rows of the table */
 
 struct alloc_function {
 	const char *name;
@@ -30,6 +30,9 @@ enum alloc_home {
 	/* the same, but callers reach its functions through pointers only: the compiler cannot
 	 * copy these functions into callers, and a direct call is the pool's own */
 	HOME_METHODS,
+	/* PHP's pool. It takes its memory from the kernel: where it is not probed, its blocks are
+	 * in no figure. Each thread has one, and all its blocks end with the request */
+	HOME_REQUEST,
 	/* a language's pool; each of its functions passes its calls on through a pointer
 	 * (elf/forward.h) */
 	HOME_LANGUAGE,
@@ -69,7 +72,11 @@ bool alloc_name__is_plain(const char *name);
 /* Is the family with that name a pool on top of other allocators? */
 bool alloc_family__is_pool(const char *name);
 
-/* Is it the pool of a language? */
+/* Is it a pool whose blocks all end with the request, and in no figure unless they are seen one by
+ * one? */
+bool alloc_family__is_request(const char *name);
+
+/* Is it the pool of a language whose functions pass their calls on? */
 bool alloc_family__is_language(const char *name);
 
 #endif

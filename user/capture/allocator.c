@@ -253,12 +253,19 @@ static bool uses_copy(const struct search *s, const struct map_entry *entry,
 	       function == bias + file->copy.usual;
 }
 
+/* Does PHP take its blocks from its own pool, and not each of them from malloc? */
+static bool uses_request_pool(const struct search *s)
+{
+	return !environ__has(s->pid, "USE_ZEND_ALLOC=0");
+}
+
 static void note_unseen(const struct search *s, const struct map_entry *entry,
 			const struct alloc_file *file)
 {
 	struct alloc_unseen *unseen = &s->all->unseen;
 
-	if (!file->copied || unseen->family || !uses_copy(s, entry, file))
+	if (!file->copied || unseen->family || !uses_copy(s, entry, file) ||
+	    (alloc_family__is_request(file->copied) && !uses_request_pool(s)))
 		return;
 	unseen->family = file->copied;
 	unseen->file = entry->file;
@@ -269,6 +276,9 @@ static void note_unseen(const struct search *s, const struct map_entry *entry,
 		 alloc_family__is_language(file->copied)
 			 ? "Of Python's objects, only those above 512 bytes are counted. To count "
 			   "all, start the program with PYTHONMALLOC=malloc in its environment"
+		 : alloc_family__is_request(file->copied)
+			 ? "Its blocks are in no figure. To count all, start the program with "
+			   "USE_ZEND_ALLOC=0 in its environment"
 			 : "What it takes from malloc is counted instead of its blocks");
 }
 
@@ -281,7 +291,8 @@ static void leave_pool_out(const struct search *s, const struct map_entry *entry
 {
 	struct alloc_unseen *unseen = &s->all->unseen;
 
-	if (unseen->family || !alloc_family__is_language(part->family))
+	if (unseen->family ||
+	    !(alloc_family__is_language(part->family) || alloc_family__is_request(part->family)))
 		return;
 	unseen->family = part->family;
 	unseen->file = entry->file;
@@ -331,6 +342,64 @@ static void note_markers(struct search *s, const struct map_entry *entry,
 			 file->markers_why);
 }
 
+/* Is the process PHP's command line? Such a process has one request, which ends with the process.
+ * PHP's servers call themselves otherwise: "fpm-fcgi", "cli-server", "apache2handler". */
+static bool is_one_request(const struct search *s, const struct map_entry *entry,
+			   const struct alloc_file *file)
+{
+	uint64_t bias = entry->start - entry->off - file->code_shift, name;
+	char text[4];
+
+	return file->sapi && !memory__read(s->pid, bias + file->sapi, &name, sizeof(name)) &&
+	       !memory__read(s->pid, name, text, sizeof(text)) && !memcmp(text, "cli", 4);
+}
+
+/* All blocks of a request end at once. In windows it is not known how many do, so blocks of ended
+ * requests would look live. Perf uprobes are removed one by one, and the pool has 70: each window
+ * would take seconds. */
+static void leave_requests_out(const struct search *s, const struct map_entry *entry,
+			       const struct alloc_part *part)
+{
+	struct alloc_unseen *unseen = &s->all->unseen;
+
+	if (unseen->family)
+		return;
+	unseen->family = part->family;
+	unseen->file = entry->file;
+	snprintf(unseen->text, sizeof(unseen->text),
+		 "%s of %.200s is not probed in a run with a limit%s. To count its blocks, use "
+		 "--max-overhead off",
+		 part->family, entry->path,
+		 part->slow ? " on this kernel, which is slow to remove its probes"
+			    : ", because all its blocks end with the request. What PHP keeps "
+			      "longer is from malloc, and is counted");
+}
+
+/* Adds one allocator of a file, unless it is a pool that this run does not probe. 0 or negative
+ * errno. */
+static int read_part(struct search *s, const struct map_entry *entry, const struct alloc_file *file,
+		     const struct alloc_part *part, struct error *err)
+{
+	bool request = alloc_family__is_request(part->family);
+
+	if (is_markers(part->family) && !wants_markers(s))
+		return 0;
+	if (request && !uses_request_pool(s))
+		return 0;
+	if (s->scope == ALLOC_ALL && alloc_family__is_pool(part->family)) {
+		leave_pool_out(s, entry, part);
+		return 0;
+	}
+	if (request && part->endless && (part->slow || !is_one_request(s, entry, file))) {
+		leave_requests_out(s, entry, part);
+		return 0;
+	}
+	if (file->copy.copied && alloc_family__is_language(part->family) &&
+	    !uses_copy(s, entry, file))
+		return 0;
+	return add_allocator(s, entry, file, part, err);
+}
+
 /* Adds the allocators in the file behind entry. 0 or negative errno. */
 static int read_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
@@ -359,14 +428,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 			 (int)sizeof(s->all->unopened) - 1, why.text);
 	rc = 0;
 	for (size_t i = 0; i < file->n_parts && !rc; i++)
-		if (is_markers(file->parts[i].family))
-			rc = wants_markers(s) ? add_allocator(s, entry, file, &file->parts[i], err)
-					      : 0;
-		else if (s->scope == ALLOC_ALL && alloc_family__is_pool(file->parts[i].family))
-			leave_pool_out(s, entry, &file->parts[i]);
-		else if (!file->copy.copied || !alloc_family__is_language(file->parts[i].family) ||
-			 uses_copy(s, entry, file))
-			rc = add_allocator(s, entry, file, &file->parts[i], err);
+		rc = read_part(s, entry, file, &file->parts[i], err);
 	if (rc)
 		return rc;
 	note_unseen(s, entry, file);

@@ -187,7 +187,10 @@ static void print_allocator(const struct allocator *a, const struct session_plan
 		puts("  not probed: the program reports samples of its blocks itself");
 		return;
 	}
-	if (alloc_family__is_pool(a->family) && !alloc_family__is_language(a->family))
+	if (alloc_family__is_request(a->family))
+		printf("  PHP's command line is probed in any run with -p, its servers only where "
+		       "nothing limits tracing: --max-overhead off, -i 1\n");
+	else if (alloc_family__is_pool(a->family) && !alloc_family__is_language(a->family))
 		printf("  probed only where nothing limits tracing: --max-overhead off, -i 1, or "
 		       "memtrace -- COMMAND\n");
 	printf("  probes (%s), and what one call costs with it:\n", probe_kind__name(plan->kind));

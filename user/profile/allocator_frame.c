@@ -175,6 +175,12 @@ static const char *const others[] = {
 	"Perl_safesyscalloc",
 	"Perl_safesysrealloc",
 	"Perl_more_bodies",
+	"_safe_femalloc", /* PHP */
+	"_safe_ferealloc",
+	"_erealloc2",
+	"__zend_malloc",
+	"__zend_calloc",
+	"__zend_realloc",
 	"ruby_xmalloc",
 	"ruby_xcalloc",
 	"ruby_xrealloc",
@@ -197,11 +203,11 @@ static const char *const others[] = {
 	"__rustc::__rdl_realloc",
 };
 
-/* Prefixes of whole families of C++ and Rust names, without template arguments. */
+/* Prefixes of whole families of names, without template arguments: of C++, Rust and PHP. */
 static const char *const families[] = {
 	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
 	"std::sys::alloc::", "std::alloc::",	 "jemallocator::",   "tikv_jemallocator::",
-	"core::alloc::",     "mimalloc::",
+	"core::alloc::",     "mimalloc::",	 "_emalloc_",
 };
 
 /* Members of namespace std that allocate for their caller. */

@@ -24,10 +24,11 @@
 
 static pid_t sleeper;
 
-/* Three pools in this program, as the table knows them. Nobody calls the functions of the second
+/* Four pools in this program, as the table knows them. Nobody calls the functions of the second
  * pool, as if the compiler had copied them into their callers. A part of a function of the third
  * pool has a name of its own and other callers, as if only the rest of the function had been
- * copied. The first pool has such a part, too, but only the function itself calls it. */
+ * copied. The first pool has such a part, too, but only the function itself calls it. The
+ * fourth one is PHP's. */
 void *ngx_palloc(void *pool, size_t size);
 void ngx_destroy_pool(void *pool);
 void *palloc(size_t size);
@@ -36,8 +37,37 @@ bool MemoryContextContains(void *context, void *block);
 void *apr_palloc(void *pool, size_t size);
 void apr_pool_destroy(void *pool);
 void apr_pool_clear(void *pool);
+void *php_alloc(size_t size) __asm__("_emalloc");
+void *php_alloc_56(void) __asm__("_emalloc_56");
+void php_free(void *block) __asm__("_efree");
+void shutdown_memory_manager(bool silent, bool full);
 void *ngx_part(void *pool, size_t size) __asm__("ngx_palloc.part.0");
 void *apr_part(void *pool, size_t size) __asm__("apr_palloc.part.0");
+
+/* PHP's description of its server begins with the server's name. */
+struct {
+	const char *name;
+} sapi_module;
+
+__attribute__((noipa)) void *php_alloc(size_t size)
+{
+	return (char *)&sapi_module + size;
+}
+
+__attribute__((noipa, used)) void *php_alloc_56(void)
+{
+	return &sapi_module;
+}
+
+__attribute__((noipa, used)) void php_free(void *block)
+{
+	*(char *)block = 0;
+}
+
+__attribute__((noipa, used)) void shutdown_memory_manager(bool silent, bool full)
+{
+	sapi_module.name = silent || full ? "cli" : NULL;
+}
 
 __attribute__((noipa)) void *ngx_part(void *pool, size_t size)
 {
@@ -646,6 +676,91 @@ static void a_pool_behind_pointers_is_found(void **state)
 	allocators__free(all);
 }
 
+/* The allocators of this process in a run with a limit. copies: as in struct alloc_how. */
+static struct allocators *find_limited(enum alloc_scope scope, bool copies)
+{
+	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
+	struct alloc_files *limited;
+	struct allocators *all;
+	struct error err = {};
+	struct maps maps;
+
+	assert_int_equal(alloc_files__new(NULL, &(struct alloc_how){.copies = copies}, &limited),
+			 0);
+	assert_int_equal(maps__read(getpid(), &maps), 0);
+	if (allocators__find(limited, getpid(), &maps, scope, &own, 1, &all, &err))
+		fail_msg("%s", err.text);
+	maps__free(&maps);
+	alloc_files__free(limited);
+	return all;
+}
+
+/* Without a limit, all blocks of PHP's pool are seen, and their end. The blocks of a size class
+ * have their size without an argument. */
+static void phps_pool_ends_with_the_request(void **state)
+{
+	struct alloc_extra own = {.file = "exe", .symbol = "main", .func.role = ROLE_FREE};
+	const struct allocator *pool;
+	struct allocators *all;
+	struct error err = {};
+	size_t n_ends = 0;
+
+	(void)state;
+	sapi_module.name = "fpm-fcgi";
+	assert_non_null(php_alloc(0)); /* the function has a caller */
+	all = find_with(getpid(), 0, &err, &own, 1);
+	pool = family(all, "zend_mm");
+	assert_non_null(pool);
+	assert_int_equal(pool->n_points, 4);
+	for (size_t i = 0; i < pool->n_points; i++) {
+		const struct abi_func *func = &pool->points[i].func;
+
+		assert_int_equal(func->pool_thread, func->role != ROLE_FREE);
+		assert_int_equal(func->own, strcmp(pool->points[i].name, "_emalloc_56") ? 0 : 56);
+		n_ends += func->role == ROLE_POOL_END;
+	}
+	assert_int_equal(n_ends, 1);
+	allocators__free(all);
+}
+
+/* With a limit, the ends of requests are not followed. So PHP's servers are left out, and this is
+ * told. The command line has one request only. */
+static void phps_servers_are_left_out_with_a_limit(void **state)
+{
+	const struct allocator *pool;
+	struct allocators *all;
+
+	(void)state;
+	sapi_module.name = "cli-server";
+	all = find_limited(ALLOC_OWN, true);
+	assert_null(family(all, "zend_mm"));
+	assert_string_equal(all->unseen.family, "zend_mm");
+	assert_non_null(strstr(all->unseen.text, "--max-overhead off"));
+	allocators__free(all);
+
+	sapi_module.name = "cli";
+	all = find_limited(ALLOC_OWN, true);
+	pool = family(all, "zend_mm");
+	assert_non_null(pool);
+	assert_int_equal(pool->n_points, 3);
+	for (size_t i = 0; i < pool->n_points; i++) {
+		assert_true(pool->points[i].func.role < ROLE_POOL_END);
+		assert_false(pool->points[i].func.pool_thread);
+	}
+	allocators__free(all);
+
+	all = find_limited(ALLOC_OWN, false);
+	assert_null(family(all, "zend_mm"));
+	assert_non_null(strstr(all->unseen.text, "on this kernel"));
+	allocators__free(all);
+
+	all = find_limited(ALLOC_ALL, false);
+	assert_null(family(all, "zend_mm"));
+	assert_string_equal(all->unseen.family, "zend_mm");
+	assert_non_null(strstr(all->unseen.text, "with -p"));
+	allocators__free(all);
+}
+
 /* There is room for all names of the table. */
 static void no_name_is_left_out(void **state)
 {
@@ -696,6 +811,8 @@ int main(void)
 		cmocka_unit_test(what_must_be_probed),
 		cmocka_unit_test(pools_are_found),
 		cmocka_unit_test(a_pool_behind_pointers_is_found),
+		cmocka_unit_test(phps_pool_ends_with_the_request),
+		cmocka_unit_test(phps_servers_are_left_out_with_a_limit),
 		cmocka_unit_test(no_name_is_left_out),
 		cmocka_unit_test_setup_teardown(remembered_files_decide_nothing, start_remembering,
 						stop_remembering),

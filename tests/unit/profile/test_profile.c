@@ -330,6 +330,10 @@ static void allocator_frames_are_known(void **state)
 		"os::malloc",
 		"os::strdup",
 		"AllocateHeap",
+		"_emalloc_56",
+		"_safe_femalloc",
+		"_erealloc2",
+		"__zend_malloc",
 		"mmap64",
 		"std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>",
 		"void std::vector<Foo>::_M_realloc_insert<Foo>",
@@ -363,6 +367,7 @@ static void allocator_frames_are_known(void **state)
 		"alloc::vec::Vec<T>::push",
 		"server::std::_M_x",
 		"worker",
+		"zend_objects_new",
 	};
 
 	(void)state;
