@@ -40,9 +40,12 @@ the machine hits all alike. The medians over the rounds and their extremes are p
     99.9th percentile of the time to answer, compared with rounds without memtrace.
 12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that server (1 GB, 10
     million blocks) from outside. Also the time and the memory that the two commands take.
+13. Requests a second of a web server in Python (wsgiref, with routes, a database in memory, templates and sessions),
+    pinned to one core, with ApacheBench on the other: untraced, with memtrace at its defaults, with tracemalloc, and
+    with memray if it is installed.
 
-The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients and
-outside.
+The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients,
+outside and wsgi.
 
 Probes that another tracer has in all processes would falsify every figure. So no measurement begins while
 there are such probes, and one that ends with them is repeated.
@@ -92,6 +95,7 @@ OF_REDIS = 0.60  # of the untraced SET/s
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # of redis's untraced throughput, at --max-overhead 5
 OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
+OF_WSGI = 0.95  # of the untraced requests a second, at memtrace's defaults
 FELT = 1.5  # the largest factor between the printed cost and the measured cost of a loop
 STALL_US = 10_000  # the longest wait that a window may cause, in 99 of 100 windows
 LARGE_TABLE_S, LARGE_TABLE_BYTES = 2, 60_000_000  # of LARGE_LIBRARY
@@ -311,10 +315,11 @@ def traced_by(child, ready, sig, pid):
     wait_until(lambda: not changed_bytes(pid), f"{child.name} takes its probes out of {pid}")
 
 
-def memtrace(*options, interval="512K", kind=None):
+def memtrace(*options, interval="512K", kind=None, defaults=False):
+    """defaults: with the limit that memtrace has if none is given; else without a limit."""
     @contextlib.contextmanager
     def tracer(pid):
-        limit = [] if "--max-overhead" in options else ["--max-overhead", "off"]
+        limit = [] if defaults or "--max-overhead" in options else ["--max-overhead", "off"]
         argv = [MEMTRACE, "-p", str(pid), "-i", interval, "-f", "none", "-q", "-v", *limit,
                 *options]
         if kind:
@@ -1637,6 +1642,156 @@ def report_outside(outside):
     return table(("command, heap", "SET/s, of untraced", "99 % wait at most", "99.9 %", "s", "CPU s", "MB"), rows)
 
 
+# --- 13. a web server in Python ---
+
+# What a request of a web framework does: middleware that makes a session, routes by regular expressions, rows of a
+# database that become objects, a page of 50 escaped rows. 1 of 8 requests makes JSON, parses and stores it.
+WSGI_SERVER = r"""
+import collections, html, http.cookies, json, re, sqlite3, string, uuid
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
+
+db = sqlite3.connect(":memory:")
+db.execute("create table item (id integer primary key, name text, price real, tags text)")
+db.executemany("insert into item (name, price, tags) values (?, ?, ?)",
+               [(f"item <{i}>", i * 1.25, json.dumps([f"tag{i % 7}", f"tag{i % 11}"])) for i in range(500)])
+ROW = string.Template("<tr><td>$id</td><td>$name</td><td>$price</td><td>$tags</td></tr>")
+PAGE = string.Template("<html><title>$title</title><body>$user<table>$rows</table></body></html>")
+sessions = collections.OrderedDict()
+
+
+class Item:
+    def __init__(self, row):
+        self.id, self.name, self.price, tags = row
+        self.tags = json.loads(tags)
+
+
+def show(request, first):
+    items = [Item(row) for row in db.execute("select * from item where id >= ? limit 50", (int(first),))]
+    rows = [ROW.substitute(id=i.id, name=html.escape(i.name), price=f"{i.price:.2f}",
+                           tags=", ".join(html.escape(t) for t in i.tags)) for i in items]
+    return PAGE.substitute(title="items", user=html.escape(request["user"]), rows="".join(rows))
+
+
+def store(request, number):
+    item = json.loads(json.dumps({"name": number * 30, "tags": ["a", "b"], "by": request["user"]}))
+    db.execute("update item set name = ?, tags = ? where id = ?", (item["name"], json.dumps(item["tags"]), int(number)))
+    return json.dumps({"stored": item, "id": number})
+
+
+ROUTES = [(re.compile(p), view) for p, view in ((r"^/about/$", None), (r"^/user/(\w+)/$", None),
+                                                (r"^/items/(\d+)/$", show), (r"^/store/(\d+)/$", store))]
+
+
+def app(environ, start_response):
+    cookies = http.cookies.SimpleCookie(environ.get("HTTP_COOKIE", ""))
+    key = cookies["session"].value if "session" in cookies else uuid.uuid4().hex
+    session = sessions.setdefault(key, {"user": f"user {key}", "seen": 0})
+    session["seen"] += 1
+    while len(sessions) > 1000:
+        sessions.popitem(last=False)
+    request = {"user": session["user"], "seen": session["seen"]}
+    for pattern, view in ROUTES:
+        if match := pattern.match(environ["PATH_INFO"]):
+            body = view(request, *match.groups()).encode()
+            start_response("200 OK", [("Content-Type", "text/html"), ("Set-Cookie", f"session={key}"),
+                                      ("Content-Length", str(len(body)))])
+            return [body]
+    start_response("404 Not Found", [])
+    return []
+
+
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+server = WSGIServer(("127.0.0.1", 0), Quiet)
+server.set_app(app)
+print("port", server.server_port, flush=True)
+server.serve_forever()
+"""
+WSGI_S = 8  # of each round: enough for some windows
+
+
+class WebServer:
+    def __init__(self, *how):
+        self.child = Child([*how, "-c", WSGI_SERVER], TARGET_CPU)
+        self.pid = self.child.pid
+        self.port = int(self.child.line_like(r"^port (\d+)$")[1])
+
+    def serve(self, requests):
+        """Requests a second of the clock, and of the server's CPU time. There are always 4 requests under way."""
+        before, n = on_cpu_ns(self.pid) or 0, [requests - requests // 8, requests // 8]
+        seconds = 0
+        for path, count in zip(("items/7", "store/9"), n):
+            out = run(["ab", "-q", "-n", str(count), "-c", "4", f"http://127.0.0.1:{self.port}/{path}/"], OTHER_CPU,
+                      10 * WSGI_S)
+            if not re.search(r"^Failed requests: +0$", out, re.M) or "Non-2xx" in out:
+                raise Missing(f"the web server has refused requests: {out[-300:]}")
+            seconds += float(re.search(r"^Time taken for tests: +([0-9.]+)", out, re.M)[1])
+        return requests / seconds, 1e9 * requests / max((on_cpu_ns(self.pid) or 0) - before, 1)
+
+    def end(self):
+        self.child.end(signal.SIGTERM)
+
+
+class Wsgi:
+    """Rounds of each candidate in turn. Each round is compared with the round without a tracer beside it."""
+
+    def __init__(self, scratch, rounds):
+        if not shutil.which("ab"):
+            raise Missing("ab (apache2-utils) is not installed")
+        python = sys.executable
+        plain, tracemalloc = WebServer(python), WebServer(python, "-X", "tracemalloc=1")
+        servers = [plain, tracemalloc]
+        plain.serve(400)
+        requests = int(plain.serve(400)[0] * WSGI_S)
+        report = os.path.join(scratch, "wsgi.json")
+        self.said = []  # (mode, overhead_pct)
+
+        def traced():
+            with memtrace(f"--json={report}", defaults=True)(plain.pid):
+                served = plain.serve(requests)
+            with open(report, encoding="utf-8") as file:
+                said = json.load(file)
+            self.said.append((said["mode"], said["overhead_pct"]))
+            return served
+
+        self.untraced = Candidate("no tracer", lambda: plain.serve(requests))
+        self.memtrace = Candidate("memtrace at its defaults", traced)
+        self.others = [Candidate("tracemalloc, 1 frame", lambda: tracemalloc.serve(requests // 2))]
+        if not subprocess.run([python, "-c", "import memray"], stderr=subprocess.DEVNULL).returncode:
+            servers.append(memray := WebServer(python, "-m", "memray", "run", "-o", os.path.join(scratch, "memray"), "-f"))
+            self.others.append(Candidate("memray", lambda: memray.serve(requests // 2)))
+        else:
+            print("note  wsgi: memray is not installed", flush=True)
+        interleave([self.untraced, self.memtrace, *self.others], rounds, 600)
+        for server in servers:
+            server.end()
+
+    def ratio(self, candidate, i):
+        return median_and_interval([a[i] / b[i] for a, b in zip(candidate.values, self.untraced.values)])
+
+
+def report_wsgi(wsgi):
+    rows = [("no tracer", number(statistics.median(v[0] for v in wsgi.untraced.values)), "", "", "")]
+    for c in (wsgi.memtrace, *wsgi.others):
+        if c.values:
+            said = ", ".join(sorted({mode for mode, _ in wsgi.said})) + f", {statistics.median(p for _, p in wsgi.said):.1f} %" \
+                if c is wsgi.memtrace else ""
+            rows.append((c.name, number(statistics.median(v[0] for v in c.values)),
+                         *("{:.3f} ({:.3f} - {:.3f})".format(*wsgi.ratio(c, i)) for i in range(2)), said))
+    return table(("a web server in Python", "requests/s", "of untraced", "per CPU second, of untraced", "mode, cost printed"),
+                 rows)
+
+
+def judge_wsgi(wsgi):
+    if wsgi.memtrace.values:
+        kept = wsgi.ratio(wsgi.memtrace, 0)
+        verdict(kept[2] >= OF_WSGI, f"at memtrace's defaults a web server in Python answers {kept[0]:.3f} of its requests a "
+                f"second ({kept[1]:.3f} - {kept[2]:.3f}) (bar: {OF_WSGI} within)")
+
+
 # --- the parts: each prints and returns its tables, and judges ---
 
 def part_pairs(args, scratch):
@@ -1759,11 +1914,19 @@ def part_outside(args, scratch):
     return sections
 
 
+def part_wsgi(args, scratch):
+    wsgi = Wsgi(scratch, 3 if args.quick else 16)
+    sections = [report_wsgi(wsgi)]
+    judge_missing([wsgi.untraced, wsgi.memtrace, *wsgi.others], args.allow_missing)
+    judge_wsgi(wsgi)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
          "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
          "allocators": part_allocators, "attach": part_attach,
          "windows": part_windows, "stalls": part_stalls, "clients": part_clients,
-         "outside": part_outside}
+         "outside": part_outside, "wsgi": part_wsgi}
 
 
 def measure_all(args, scratch):
