@@ -380,6 +380,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		p->sites[i].resident.rss = 4096;
 	require(!resident__make(&pieces, p, p, NULL, 0, false, &p->resident));
 	resident_pieces__free(&pieces);
+	require(!resident__take_census(
+		p->resident, &(struct heap_slack){size << 12, size << 11, size, 0, size, 0}));
 
 	text = encoded(p, encode_collapsed);
 	check_collapsed(text);

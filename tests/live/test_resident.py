@@ -96,6 +96,29 @@ def check_mappings(truth, rows):
     expect_near(rows.bytes("stacks"), threads * truth["stack"], 0, (threads + 1) * 16 * PAGE, "thread stacks")
 
 
+PARTS = ("in_use_bytes", "whole_free_bytes", "free_bytes", "header_bytes", "other_bytes")
+
+
+def census_of(resident):
+    """The parts of the row "heap", which add up to it."""
+    expect("heap_census" in resident, "no census:", resident.get("heap_census_failed"))
+    census = resident["heap_census"]
+    expect_equal(sum(census[part] for part in PARTS), Rows(resident).bytes("heap"), "sum of the parts")
+    expect(census["trimmable_bytes"] <= census["whole_free_bytes"], census)
+    return census
+
+
+def check_census(resident, truth):
+    """The target has freed every other one of its blocks. No page is free, and all pages were found."""
+    census = census_of(resident)
+    # older blocks of stdio and the loader are in use, or free
+    expect_near(census["free_bytes"], truth["freed"], 0, 64 * PAGE, "free blocks")
+    expect_near(census["in_use_bytes"], 0, PAGE, 64 * PAGE, "blocks in use, beyond those of the run")
+    expect_near(census["header_bytes"], 2 * truth["blocks"] * (CHUNK - 200), PAGE, 4 * PAGE, "headers")
+    expect_near(census["whole_free_bytes"], 0, 0, 64 * PAGE, "free pages")
+    expect_near(census["other_bytes"], 0, PAGE, PAGE, "what the census has not found")
+
+
 @test(beside=True)
 def resident_glibc():
     """If every allocation is recorded, live memory is exact, and freed memory is in the allocator's row."""
@@ -114,6 +137,7 @@ def resident_glibc():
     expect(rest["bytes"] > truth["freed"], "what was freed is not among the rest:", rest)
     expect_equal(rest["bytes"] + live["bytes"], resident["heap_bytes"], "the heap's two rows")
     expect("resident" not in profiles["regions"], "it is there twice")
+    check_census(resident, truth)
 
 
 @test(beside=True)
@@ -131,6 +155,10 @@ def resident_sampled():
     expect_equal(live["bytes"] + rest["bytes"], resident["heap_bytes"], "the heap's two rows")
     expect_near(rest["low"] + live["high"], resident["heap_bytes"], 1, 1, "the rest's lower end")
     expect_near(rest["high"] + live["low"], resident["heap_bytes"], 1, 1, "the rest's upper end")
+    # the error of live memory moves bytes between the rows, and thus into the first part
+    census = census_of(resident)
+    expect_near(census["in_use_bytes"] + live["bytes"], truth["live"], PAGE, 64 * PAGE, "blocks in use")
+    expect_near(census["free_bytes"], truth["freed"], 0, 64 * PAGE, "free blocks")
 
 
 @test(beside=True)
@@ -146,6 +174,10 @@ def resident_from_before():
     held = 2 * (earlier // 200) * CHUNK
     expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK + held, PAGE, 96 * PAGE, "the heap's mappings")
     expect_near(rows.bytes("anonymous_earlier"), earlier, 0, 64 * PAGE, "the mapping from before")
+    census = census_of(resident)
+    # in each of both arenas
+    expect_near(census["in_use_bytes"], 2 * (earlier // 200) * 200, PAGE, 96 * PAGE, "blocks in use from before")
+    expect_near(census["other_bytes"], 0, 4 * PAGE, 4 * PAGE, "what the census has not found")
 
 
 @test(beside=True)
@@ -163,8 +195,24 @@ def resident_jemalloc():
     # jemalloc's own tables are included
     expect_near(resident["heap_bytes"], 2 * truth["blocks"] * CHUNK, 4 * PAGE, 6 * MIB, "the heap's mappings")
     expect(rows.one("heap")["bytes"] > truth["freed"], "what was freed is not among the rest:", rows.rows)
+    # blocks are rounded up from 200 to 208 bytes, and some are in the thread's cache
+    census = census_of(resident)
+    expect_near(census["free_bytes"] + census["whole_free_bytes"], truth["blocks"] * CHUNK, 64 * PAGE, 6 * MIB, "free memory")
     expect_equal([row["name"] for row in rows.all("mapped") if not row["name"].startswith("map_")], [],
                  "owners of other mappings")
+
+
+@test(beside=True)
+def resident_of_an_unknown_allocator():
+    """The heap of musl cannot be read from outside. Its row stays whole, and memtrace says why."""
+    with Target("truth_basic_musl") as target:
+        with Tracer("-p", target.pid, "-f", "none", "--rss", "--json", "-i", "1", "--max-overhead", "off") as tracer:
+            target.go()
+            result = tracer.stop()
+        target.quit()
+    resident = json.loads(result.out.splitlines()[0])["resident"]
+    expect(resident["heap_bytes"] > 0 and "heap_census" not in resident, resident)
+    expect_words(resident["heap_census_failed"], "musl")
 
 
 def table_rows(text):

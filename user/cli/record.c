@@ -495,7 +495,7 @@ int cmd_record(int argc, char **argv)
 	options.launch = &launch;
 	options.regions_if_easy |= config.more.resident && !config.trace.what_given;
 	options.resident = config.more.resident;
-	options.blocks = config.why;
+	options.blocks = config.why || config.trace.heap || config.more.resident;
 	options.ret_command_status = &wait_status;
 	/* SIGUSR1 gets a handler and is not blocked: the command would inherit a mask, but does not
 	 * inherit a handler. */
@@ -534,6 +534,8 @@ int cmd_record(int argc, char **argv)
 		status = fail(&err);
 	} else {
 		record_why__ask(&config, profiles, n_profiles, signal_fd);
+		if (record_heap__look(&config, profiles, n_profiles, signal_fd))
+			status = no_memory();
 		for (size_t i = 0; i < n_profiles && !config.trace.on_oom; i++)
 			if (record_write_files(&config, profiles[i], profiles[i]))
 				status = EXIT_FAILED;
@@ -552,6 +554,7 @@ int cmd_record(int argc, char **argv)
 			 record_write_tables(&config, profiles, n_profiles))
 			status = EXIT_FAILED;
 	}
+	record_heap__clear(&config);
 	session__detach(session);
 	if (config.command) {
 		int command_status = wait_command(session, signal_fd);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <sys/types.h>
 
+#include "cli/heap_look.h"
 #include "cli/output.h"
 #include "cli/render.h"
 #include "cli/snapshots.h"
@@ -19,6 +20,13 @@ struct written {
 	pid_t pid;
 	unsigned what; /* one of enum session_what */
 	char *path;
+};
+
+/* With --heap: what lies in the heap of a process. */
+struct record_heap {
+	const struct profile *profile; /* the heap's */
+	struct heap_look *look;	       /* owned; NULL: failed says why. Owned */
+	char *failed;
 };
 
 struct record_config {
@@ -43,6 +51,8 @@ struct record_config {
 	bool why;			     /* --why */
 	struct process_registers *registers; /* record_why.c; owned */
 	size_t n_registers;
+	struct record_heap *heaps; /* record_heap.c; owned */
+	size_t n_heaps;
 	unsigned n_victims; /* profiles that --on-oom has written so far */
 };
 
@@ -64,6 +74,18 @@ void record_why__begin(struct record_config *c, struct session *session);
  * the blocks, or why that is not known. If `signals` becomes readable, the search ends. */
 void record_why__ask(struct record_config *c, struct profile *const *profiles, size_t n,
 		     int signals);
+
+/* --- record_heap.c: with --rss and --heap, what lies in the heaps --- */
+
+/* Makes a census of each process's heap after the probes were taken out. Stores in the profiles
+ * what the resident pages of the heap hold (--rss), and in c what record_heap__of() gives (--heap);
+ * or why that is not known. If `signals` is readable, no further census begins. 0 or -ENOMEM. */
+int record_heap__look(struct record_config *c, struct profile *const *profiles, size_t n,
+		      int signals);
+/* NULL: it was not asked for. */
+const struct record_heap *record_heap__of(const struct record_config *c,
+					  const struct profile *profile);
+void record_heap__clear(struct record_config *c);
 
 /* Chooses the stream for tables and JSON: with a command, standard output is the command's. */
 void record_choose_output(struct record_config *c);

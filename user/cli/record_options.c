@@ -171,8 +171,9 @@ static const struct option_row view_rows[] = {
 	{"rss", .flag = offsetof(struct record_config, more.resident),
 	 .help = "what the resident set is made of",
 	 .man = "At the end of the run: heap, mappings by owner, stacks, files. Regions are "
-		"looked at, too, unless "
-		"--what says otherwise."},
+		"looked at, too, unless --what says otherwise. When the probes are out, a census "
+		"of the heap divides the allocator's own memory into free pages, free blocks "
+		"between blocks in use, and headers."},
 	{},
 };
 

@@ -287,11 +287,53 @@ static int read_resident_row(struct resident_reader *reader, const struct field 
 	return rc;
 }
 
+/* Takes what a census found. Its numbers must add up: code that shows them subtracts. */
+static int read_resident_census(struct resident_reader *reader, const struct field *field)
+{
+	const struct pprof_file *file = reader->file;
+	struct heap_slack slack = {};
+	const struct pprof_member members[] = {
+		{OWN_SLACK_PAGES, MEMBER_NUMBER, &slack.pages},
+		{OWN_SLACK_LIVE, MEMBER_NUMBER, &slack.live},
+		{OWN_SLACK_WHOLE_FREE, MEMBER_NUMBER, &slack.whole_free},
+		{OWN_SLACK_TRIMMABLE, MEMBER_NUMBER, &slack.trimmable},
+		{OWN_SLACK_FREE, MEMBER_NUMBER, &slack.free},
+		{OWN_SLACK_CACHED, MEMBER_NUMBER, &slack.cached},
+	};
+	int rc = wire__want_bytes(file->input, field);
+
+	if (!rc)
+		rc = pprof_file__members(file, field->bytes, members,
+					 sizeof(members) / sizeof(*members));
+	if (rc)
+		return rc;
+	if (!heap_slack__adds_up(&slack) || !add_up(reader, slack.pages) ||
+	    !add_up(reader, slack.cached))
+		return pprof_file__bad(file, field->at,
+				       "a census of the resident set that does not add up");
+	return making__take(file->making, sizeof(slack))
+		       ? -EFBIG
+		       : resident__take_census(reader->resident, &slack);
+}
+
+static int take_census_failed(struct resident_reader *reader, uint64_t text)
+{
+	const struct pprof_file *file = reader->file;
+	struct resident *r = reader->resident;
+
+	if (pprof_file__text_is(file, text, ""))
+		return 0;
+	r->census_failed = pprof_file__copy_text(file, text);
+	if (!r->census_failed)
+		return -ENOMEM;
+	return making__take(file->making, strlen(r->census_failed) + 1) ? -EFBIG : 0;
+}
+
 static int read_resident_numbers(struct resident_reader *reader, const struct field *field)
 {
 	const struct pprof_file *file = reader->file;
 	struct resident *r = reader->resident;
-	uint64_t vmrss = 0, split = 0, windowed = 0, from_start = 0, followed = 0;
+	uint64_t vmrss = 0, split = 0, windowed = 0, from_start = 0, followed = 0, failed = 0;
 	const struct pprof_member members[] = {
 		{OWN_RESIDENT_VMRSS, MEMBER_NUMBER, &vmrss},
 		{OWN_RESIDENT_SWAP, MEMBER_NUMBER, &r->swap_bytes},
@@ -302,6 +344,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 		{OWN_RESIDENT_FROM_START, MEMBER_NUMBER, &from_start},
 		{OWN_RESIDENT_FOLLOWED, MEMBER_NUMBER, &followed},
 		{OWN_RESIDENT_SKIPPED, MEMBER_NUMBER, &r->skipped},
+		{OWN_RESIDENT_CENSUS_FAILED, MEMBER_TEXT, &failed},
 	};
 	int rc = pprof_file__members(file, field->bytes, members,
 				     sizeof(members) / sizeof(*members));
@@ -316,7 +359,7 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	r->heap_windowed = windowed;
 	r->from_start = from_start;
 	r->followed = followed;
-	return 0;
+	return take_census_failed(reader, failed);
 }
 
 /* Are the first two rows those of the heap? Code that shows the resident set relies on it. */
@@ -348,6 +391,8 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0) {
 		if (part.number == OWN_RESIDENT_ROW)
 			rc = read_resident_row(&reader, &part);
+		else if (part.number == OWN_RESIDENT_CENSUS)
+			rc = read_resident_census(&reader, &part);
 		else if (part.number == OWN_RESIDENT_FOLLOWED_S)
 			rc = pprof_own__take_reals(file, &part, MAX_VALUE, &r->followed_s, 1);
 		else

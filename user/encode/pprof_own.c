@@ -162,6 +162,20 @@ static void put_transfers(struct pprof *p)
 	}
 }
 
+static void add_census(struct pprof *p, const struct heap_slack *census)
+{
+	struct message *m = &p->part;
+
+	m->len = 0;
+	message__uint(m, OWN_SLACK_PAGES, census->pages);
+	message__uint(m, OWN_SLACK_LIVE, census->live);
+	message__uint(m, OWN_SLACK_WHOLE_FREE, census->whole_free);
+	message__uint(m, OWN_SLACK_TRIMMABLE, census->trimmable);
+	message__uint(m, OWN_SLACK_FREE, census->free);
+	message__uint(m, OWN_SLACK_CACHED, census->cached);
+	message__bytes(&p->message, OWN_RESIDENT_CENSUS, m->bytes, m->len);
+}
+
 static void put_resident(struct pprof *p, const struct resident *r)
 {
 	struct message *m = &p->message;
@@ -191,6 +205,10 @@ static void put_resident(struct pprof *p, const struct resident *r)
 		message__uint(&p->part, OWN_ROW_MAPPINGS, row->mappings);
 		message__bytes(m, OWN_RESIDENT_ROW, p->part.bytes, p->part.len);
 	}
+	if (r->census)
+		add_census(p, r->census);
+	message__uint(m, OWN_RESIDENT_CENSUS_FAILED,
+		      r->census_failed ? pprof__string(p, r->census_failed) : 0);
 	p->part.len = 0;
 	pprof__put_message(p, PROFILE_OWN_RESIDENT);
 }

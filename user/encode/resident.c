@@ -188,6 +188,68 @@ static int put_row(const struct resident *r, const struct resident_row *row, con
 	return sink__printf(sink, "%s\n", shown);
 }
 
+static const char *part_text(const struct resident *r, enum resident_part part)
+{
+	switch (part) {
+	case RESIDENT_PART_IN_USE:
+		return !r->heap_split  ? "blocks in use"
+		       : r->from_start ? "blocks in use, beyond what was asked for"
+				       : "blocks in use from before the run, and rounding";
+	case RESIDENT_PART_WHOLE_FREE:
+		return "free, whole pages";
+	case RESIDENT_PART_FREE:
+		return "free, on pages that blocks in use keep";
+	case RESIDENT_PART_HEADERS:
+		return "headers, and bytes that no block can use";
+	default:
+		return "not found in the allocator's structures, or changed since";
+	}
+}
+
+/* The parts of the row HEAP in the table, rounded to whole KiB. The first part takes the rounding
+ * of the others, so that the parts add up to the row. */
+static void round_parts(const struct resident *r, const struct resident_row *row,
+			int64_t parts[RESIDENT_PARTS])
+{
+	resident__parts(r, parts);
+	parts[0] = 1024 * llround((double)shown_bytes(r, row) / 1024);
+	for (int i = 1; i < RESIDENT_PARTS; i++) {
+		parts[i] = 1024 * llround((double)parts[i] / 1024);
+		parts[0] -= parts[i];
+	}
+}
+
+/* Puts the parts of the row HEAP below it. They begin at the second column: their numbers are no
+ * rows, and their texts are long. */
+static int put_parts(const struct resident *r, const struct resident_row *row,
+		     const struct widths *w, struct sink *sink)
+{
+	size_t room = w->room + 6 + (size_t)w->interval + (size_t)w->anonymous + (size_t)w->swap;
+	int64_t parts[RESIDENT_PARTS];
+	char number[40], text[160], trim[40];
+
+	if (!r->census || row->kind != RESIDENT_HEAP)
+		return 0;
+	round_parts(r, row, parts);
+	for (enum resident_part i = 0; i < RESIDENT_PARTS; i++) {
+		_cleanup_free_ char *shown = NULL;
+
+		if (!parts[i])
+			continue;
+		snprintf(text, sizeof(text), "of it %s: %s", format_kib((double)parts[i], number),
+			 part_text(r, i));
+		if (i == RESIDENT_PART_WHOLE_FREE && r->census->trimmable)
+			snprintf(text + strlen(text), sizeof(text) - strlen(text),
+				 "; malloc_trim(0) returns up to %s",
+				 format_kib((double)r->census->trimmable, trim));
+		shown = text_shorten(text, room);
+		if (!shown)
+			return -ENOMEM;
+		sink__printf(sink, "%*s  %s\n", w->resident, "", shown);
+	}
+	return 0;
+}
+
 static int put_named_row(const struct resident *r, const struct resident_row *row,
 			 const struct widths *w, struct sink *sink)
 {
@@ -198,7 +260,9 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 	if (printable)
 		name = row->kind == RESIDENT_MAPPED ? fold_name(printable) : strdup(printable);
 	text = name ? row_text(r, row, name) : NULL;
-	return text ? put_row(r, row, text, w, sink) : -ENOMEM;
+	if (!text)
+		return -ENOMEM;
+	return put_row(r, row, text, w, sink) ?: put_parts(r, row, w, sink);
 }
 
 /* Puts the rows of one kind from i on: the largest, then the others as one row. *ret_next: the
@@ -237,6 +301,21 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 	return put_row(r, &others, text, w, sink);
 }
 
+/* What the parts do not say, or why there are none. */
+static void put_census(const struct resident *r, struct sink *sink)
+{
+	_cleanup_free_ char *why = r->census_failed ? text_printable(r->census_failed) : NULL;
+	char number[40];
+
+	if (r->census && r->census->cached)
+		sink__printf(sink,
+			     "heap: %s KiB of the free memory are blocks in thread caches and fast "
+			     "bins\n",
+			     format_kib((double)r->census->cached, number));
+	if (why)
+		sink__printf(sink, "heap: its free memory is not told apart: %s\n", why);
+}
+
 static void put_sums(const struct profile *profile, const struct resident *r,
 		     const struct widths *w, struct sink *sink)
 {
@@ -268,6 +347,7 @@ static void put_sums(const struct profile *profile, const struct resident *r,
 			     format_kib((double)r->heap_bytes, number), live,
 			     r->from_start ? "" : "what was held from before the run, ");
 	}
+	put_census(r, sink);
 	if (r->huge_bytes)
 		sink__printf(sink, "in transparent huge pages: %s KiB of it\n",
 			     format_kib((double)r->huge_bytes, number));
@@ -316,6 +396,22 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 	return rc ? rc : sink->error;
 }
 
+static void put_json_census(struct json *object, const struct resident *r)
+{
+	struct json json = json__open(object, "heap_census", "{");
+	int64_t parts[RESIDENT_PARTS];
+
+	resident__parts(r, parts);
+	json__put_signed(&json, "in_use_bytes", (double)parts[RESIDENT_PART_IN_USE]);
+	json__put_uint(&json, "whole_free_bytes", r->census->whole_free);
+	json__put_uint(&json, "free_bytes", r->census->free);
+	json__put_signed(&json, "header_bytes", (double)parts[RESIDENT_PART_HEADERS]);
+	json__put_signed(&json, "other_bytes", (double)parts[RESIDENT_PART_OTHER]);
+	json__put_uint(&json, "trimmable_bytes", r->census->trimmable);
+	json__put_uint(&json, "cached_bytes", r->census->cached);
+	sink__puts(json.sink, "}");
+}
+
 void json__put_resident(struct json *json, const struct resident *r)
 {
 	struct json object = json__open(json, "resident", "{"), rows;
@@ -329,6 +425,10 @@ void json__put_resident(struct json *json, const struct resident *r)
 	json__put_uint(&object, "lines_skipped", r->skipped);
 	json__put_bool(&object, "from_start", r->from_start);
 	json__put_bool(&object, "regions_followed", r->followed);
+	if (r->census)
+		put_json_census(&object, r);
+	if (r->census_failed)
+		json__put_text(&object, "heap_census_failed", r->census_failed);
 	rows = json__open(&object, "rows", "[");
 	for (size_t i = 0; i < r->n; i++) {
 		const struct resident_row *row = &r->rows[i];

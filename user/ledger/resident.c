@@ -254,7 +254,11 @@ static struct resident_bytes bytes_of(const struct smaps_entry *e)
 static void add_whole(struct reading *r, const struct smaps_entry *e, enum resident_kind kind,
 		      uint32_t site, const char *name)
 {
-	struct resident_piece piece = {e->map.start, e->map.end, bytes_of(e), kind, site, 0};
+	struct resident_piece piece = {.start = e->map.start,
+				       .end = e->map.end,
+				       .bytes = bytes_of(e),
+				       .kind = kind,
+				       .site = site};
 
 	resident_pieces__add(r->pieces, &piece, name);
 }

@@ -192,6 +192,18 @@ enum pprof_own_resident_field {
 	OWN_RESIDENT_FOLLOWED_S, /* a double */
 	OWN_RESIDENT_SKIPPED,
 	OWN_RESIDENT_ROW, /* in order; a reader adds them up to the sums */
+	OWN_RESIDENT_CENSUS,
+	OWN_RESIDENT_CENSUS_FAILED, /* a text */
+};
+
+/* struct heap_slack, in bytes */
+enum pprof_own_slack_field {
+	OWN_SLACK_PAGES = 1,
+	OWN_SLACK_LIVE,
+	OWN_SLACK_WHOLE_FREE,
+	OWN_SLACK_TRIMMABLE,
+	OWN_SLACK_FREE,
+	OWN_SLACK_CACHED,
 };
 
 enum pprof_own_resident_row_field {

@@ -104,10 +104,24 @@ static bool has_block(const struct resident_piece *piece, const uint64_t *blocks
 	return first < n && blocks[first] < piece->end;
 }
 
+#define PAGE 4096ULL
+
+/* Adds the piece to the heap's ranges, which have room for it. */
+static void add_range(struct resident *r, const struct resident_piece *piece)
+{
+	struct heap_range range = {(piece->start + PAGE - 1) & ~(PAGE - 1),
+				   (piece->end + PAGE - 1) & ~(PAGE - 1)};
+
+	if (r->n_ranges && r->ranges[r->n_ranges - 1].end == range.start)
+		r->ranges[r->n_ranges - 1].end = range.end;
+	else if (range.end > range.start)
+		r->ranges[r->n_ranges++] = range;
+}
+
 /* Adds a part for each piece. Pieces of kind RESIDENT_MAPPED are only summed up in *mapped:
  * add_sites() adds them. */
 static int add_pieces(const struct resident_pieces *pieces, const uint64_t *blocks, size_t n_blocks,
-		      struct parts *parts, struct resident_bytes *mapped)
+		      struct resident *r, struct parts *parts, struct resident_bytes *mapped)
 {
 	int rc = 0;
 
@@ -119,11 +133,15 @@ static int add_pieces(const struct resident_pieces *pieces, const uint64_t *bloc
 
 		if (kind == RESIDENT_MAPPED) {
 			resident_bytes__add(mapped, &piece->bytes);
+			if (piece->of_heap)
+				add_range(r, piece);
 			continue;
 		}
 		if ((kind == RESIDENT_EARLIER || kind == RESIDENT_BSS) &&
 		    has_block(piece, blocks, n_blocks))
 			kind = RESIDENT_HEAP;
+		if (kind == RESIDENT_HEAP)
+			add_range(r, piece);
 		name = intern__get(&pieces->names, piece->name, &len);
 		rc = add_part(parts, kind, name, kind == RESIDENT_HEAP ? 0 : len, &piece->bytes);
 	}
@@ -311,9 +329,11 @@ int resident__make(const struct resident_pieces *pieces, const struct profile *h
 	int rc = -ENOMEM;
 
 	parts.at = calloc(room, sizeof(*parts.at));
-	if (!r || !parts.at)
+	if (r)
+		r->ranges = calloc(pieces->n + 1, sizeof(*r->ranges));
+	if (!r || !r->ranges || !parts.at)
 		goto out;
-	rc = add_pieces(pieces, blocks, n_blocks, &parts, &mapped);
+	rc = add_pieces(pieces, blocks, n_blocks, r, &parts, &mapped);
 	if (!rc)
 		rc = add_sites(regions, mapped, &parts);
 	r->rows = calloc(parts.n + 2, sizeof(*r->rows)); /* 2: for both heap rows */
@@ -345,5 +365,45 @@ void resident__free(struct resident *r)
 	for (size_t i = 0; i < r->n; i++)
 		free(r->rows[i].name);
 	free(r->rows);
+	free(r->ranges);
+	free(r->census);
+	free(r->census_failed);
 	free(r);
+}
+
+/* --- the census --- */
+
+void resident__parts(const struct resident *r, int64_t ret[RESIDENT_PARTS])
+{
+	const struct heap_slack *c = r->census;
+	int64_t live = r->heap_split ? r->rows[0].bytes : 0;
+
+	ret[RESIDENT_PART_IN_USE] = (int64_t)c->live - live;
+	ret[RESIDENT_PART_WHOLE_FREE] = (int64_t)c->whole_free;
+	ret[RESIDENT_PART_FREE] = (int64_t)c->free;
+	ret[RESIDENT_PART_HEADERS] = (int64_t)(c->pages - c->live - c->whole_free - c->free);
+	ret[RESIDENT_PART_OTHER] = r->heap_bytes - (int64_t)c->pages;
+}
+
+int resident__take_census(struct resident *r, const struct heap_slack *slack)
+{
+	struct heap_slack *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *slack;
+	free(r->census);
+	r->census = copy;
+	return 0;
+}
+
+int resident__fail_census(struct resident *r, const char *why)
+{
+	char *copy = strdup(why);
+
+	if (!copy)
+		return -ENOMEM;
+	free(r->census_failed);
+	r->census_failed = copy;
+	return 0;
 }

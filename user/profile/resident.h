@@ -13,7 +13,12 @@
  * may be an allocator's (profile_site.allocators_own). For older ranges there is less to go by: the
  * name that the kernel gives them, and what the caller knows for certain (struct resident_piece).
  * An older anonymous mapping belongs to an allocator if a block that the allocator gave out lies in
- * it. */
+ * it.
+ *
+ * A census of the heap (heap/census.h) after the run can take HEAP apart. With HEAP_LIVE as L and
+ * the sum of both heap rows as S, HEAP is the sum of (live - L), whole_free, free, (pages - live -
+ * whole_free - free) and (S - pages), in the terms of struct heap_slack. The last part is what the
+ * census did not find in the allocators' structures, and the change since the run's end. */
 #ifndef MEMTRACE_PROFILE_RESIDENT_H
 #define MEMTRACE_PROFILE_RESIDENT_H
 
@@ -23,6 +28,7 @@
 
 #include "base/intern.h"
 #include "profile/estimate.h"
+#include "profile/heap.h"
 
 /* Rows: X(enumerator, name). In the order in which they are shown. */
 #define RESIDENT_KINDS(X)                                                                          \
@@ -70,6 +76,7 @@ struct resident_piece {
 	enum resident_kind kind;
 	uint32_t site; /* who mapped it, the caller's number; RESIDENT_NO_SITE: not known */
 	uint32_t name; /* of FILE, BSS, SHARED, EARLIER: number in names */
+	bool of_heap;  /* of MAPPED: an allocator mapped it, to give it out */
 };
 
 /* All zero: nothing was measured. */
@@ -120,9 +127,33 @@ struct resident {
 	double followed_s;  /* seconds from the start until following mappings cost too much; 0: it
 			     * was done to the end */
 	uint64_t skipped;
+	/* the heap's mappings, ascending, for the census; not in files */
+	struct heap_range *ranges;
+	size_t n_ranges;
+	/* What a census after the run found in them; owned. NULL: no census was made, or it failed,
+	 * for the reason census_failed: owned; NULL: none */
+	struct heap_slack *census;
+	char *census_failed;
 };
 
 struct profile;
+
+/* The parts of the row HEAP, by the census. */
+enum resident_part {
+	RESIDENT_PART_IN_USE,	  /* blocks in use, less HEAP_LIVE; may be negative */
+	RESIDENT_PART_WHOLE_FREE, /* whole pages */
+	RESIDENT_PART_FREE,	  /* free blocks on pages with blocks in use */
+	RESIDENT_PART_HEADERS,	  /* headers, and bytes that no block can use */
+	RESIDENT_PART_OTHER,	  /* the rest; may be negative */
+	RESIDENT_PARTS
+};
+
+/* The bytes of each part, which add up to the row HEAP. resident->census is set. */
+void resident__parts(const struct resident *resident, int64_t ret[RESIDENT_PARTS]);
+
+/* Stores what a census of resident->ranges found; or that there was none, and why. 0 or -ENOMEM. */
+int resident__take_census(struct resident *resident, const struct heap_slack *slack);
+int resident__fail_census(struct resident *resident, const char *why);
 
 /* Makes *ret, which resident__free() frees. heap, regions: sorted and symbolized profiles, NULL:
  * none; each site of regions has `resident` filled in. blocks: addresses of blocks of the heap,

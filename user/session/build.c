@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
+#include "base/search.h"
 #include "capture/snapshot.h"
 #include "proc/process.h"
 #include "session/region_trend.h"
@@ -689,19 +690,63 @@ static bool is_in(const struct allocator *a, const struct profile *p,
 	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
 }
 
+/* Does the location lie in a traced allocator? */
+static bool is_allocators(const struct build *b, const struct profile *p,
+			  const struct profile_location *location)
+{
+	const struct allocators *allocators = b->target->allocators;
+
+	for (size_t a = 0; allocators && a < allocators->n; a++)
+		if (is_in(allocators->list[a], p, location))
+			return true;
+	return false;
+}
+
 /* Marks the sites by which a traced allocator takes memory from the kernel to give out: they belong
  * to the heap. */
 static void mark_allocators_own(const struct build *b, struct profile *p)
 {
-	const struct allocators *allocators = b->target->allocators;
-
-	for (size_t i = 0; allocators && i < p->n_sites; i++) {
+	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
 		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
-			for (size_t a = 0; a < allocators->n && !site->allocators_own; a++)
-				site->allocators_own = is_in(allocators->list[a], p,
-							     profile__location(p, site, k));
+			site->allocators_own = is_allocators(b, p, profile__location(p, site, k));
+	}
+}
+
+/* The same for a site of the book. The profile has its mappings sorted. */
+static bool is_allocators_stack(const struct build *b, const struct profile *p, size_t site)
+{
+	const struct abi_stack *stack =
+		snapshot__find_stack(&b->drain->stacks, &b->target->book.sites[site].stack);
+
+	for (uint32_t i = 0; stack && i < stack->n && i < ABI_STACK_FRAMES; i++) {
+		const uint64_t addr = stack->ip[i];
+		size_t m = SEARCH_FIRST(k, p->n_mappings, p->mappings[k].end >= addr);
+		const struct profile_location location = {.addr = addr, .mapping = (int32_t)m};
+
+		if (m < p->n_mappings && p->mappings[m].start < addr &&
+		    is_allocators(b, p, &location))
+			return true;
+	}
+	return false;
+}
+
+/* Marks the pieces of the resident set that belong to the heap. Sorting has moved the profile's
+ * sites, so the stacks of the book's sites are judged. Neighbours mostly have the same site. */
+static void mark_pieces(const struct build *b, const struct profile *p)
+{
+	const struct resident_piece *last = NULL;
+
+	for (size_t i = 0; b->pieces && i < b->pieces->n; i++) {
+		struct resident_piece *piece = &b->pieces->at[i];
+
+		if (piece->kind != RESIDENT_MAPPED)
+			continue;
+		piece->of_heap = last && last->site == piece->site
+					 ? last->of_heap
+					 : is_allocators_stack(b, p, piece->site);
+		last = piece;
 	}
 }
 
@@ -754,10 +799,10 @@ int build__regions(const struct build *b, struct profile **ret)
 		rc = region_trend__add_growth(b, p, site_of);
 	if (!rc)
 		rc = finish_profile(b, p);
-	if (!rc)
-		mark_allocators_own(b, p);
 	if (rc)
 		return rc;
+	mark_allocators_own(b, p);
+	mark_pieces(b, p);
 	*ret = p;
 	p = NULL;
 	return 0;

@@ -165,6 +165,9 @@ struct build {
 	const struct calibration *calibration; /* NULL: none */
 	const struct capture_drain *drain;     /* sorted */
 	const struct target *target;
+	/* target's resident set: build__regions() marks the pieces that belong to the heap; NULL:
+	 * none */
+	struct resident_pieces *pieces;
 	struct symbolizer *symbolizer;
 	const struct series *series; /* NULL: none */
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */

@@ -83,6 +83,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.calibration = s->calibrated ? &s->calibration : NULL,
 		.drain = drain,
 		.target = t,
+		.pieces = &t->resident,
 		.series = s->series.n ? &s->series : NULL,
 		.begin_ns = start_ns,
 		.end_ns = end_ns,

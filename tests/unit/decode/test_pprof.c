@@ -91,6 +91,10 @@ static struct resident *rich_resident(void)
 		};
 		r->smaps_bytes += r->rows[i].bytes;
 	}
+	assert_int_equal(
+		resident__take_census(r, &(struct heap_slack){1 << 20, 5000, 8192, 4096, 77, 9}),
+		0);
+	assert_int_equal(resident__fail_census(r, "why not"), 0);
 	r->rows[0].interval = (struct interval){NAN, 1e6 / 7};
 	r->rows[1].interval = (struct interval){-1e6 / 3, 0};
 	r->heap_bytes = r->rows[0].bytes + r->rows[1].bytes;
@@ -475,6 +479,9 @@ static void assert_same_resident(const struct resident *a, const struct resident
 	assert_true(a->heap_split == b->heap_split && a->heap_windowed == b->heap_windowed &&
 		    a->from_start == b->from_start && a->followed == b->followed);
 	assert_true(a->followed_s == b->followed_s && a->skipped == b->skipped);
+	assert_non_null(b->census);
+	assert_memory_equal(a->census, b->census, sizeof(*a->census));
+	assert_string_equal(a->census_failed, b->census_failed);
 	for (size_t i = 0; i < a->n; i++) {
 		const struct resident_row *x = &a->rows[i], *y = &b->rows[i];
 
@@ -600,6 +607,14 @@ static void own_fields_may_be_hostile(void **state)
 	    "more in the resident set than any machine has"); /* INT64_MIN */
 	OWN(RESIDENT "\x0d\x5a\x0b\x28\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
 	    "more in the resident set than any machine has");
+	OWN(RESIDENT "\x04\x62\x02\x08\x01", NULL);		    /* a census of one byte */
+	OWN(RESIDENT "\x08\x62\x02\x08\x01\x62\x02\x08\x01", NULL); /* two of them */
+	OWN(RESIDENT "\x04\x62\x02\x10\x01",
+	    "a census of the resident set that does not add up"); /* live, but no page */
+	OWN(RESIDENT "\x0d\x62\x0b\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01",
+	    "a census of the resident set that does not add up");
+	OWN(RESIDENT "\x02\x60\x01", "a number where a message is due");
+	OWN(RESIDENT "\x03\x68\xff\x7f", "a text that is not in the table of strings");
 	OWN(RESIDENT "\x05\x5a\x03\x10\xff\x7f", "a text that is not in the table of strings");
 	OWN("\xea\x3e\x03\x08\xff\x7f", "a text that is not in the table of strings");
 	OWN("\xf2\x3e\x00", "bytes where a number is due");

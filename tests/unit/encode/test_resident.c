@@ -201,6 +201,76 @@ static void more_than_is_resident_is_said(void **state)
 	profile__free(profile);
 }
 
+/* The sum of the parts below the heap's row. */
+static long long sum_of_parts(const char *text)
+{
+	long long sum = 0;
+
+	for (const char *p = text; (p = strstr(p, "  of it "));) {
+		long long value = 0, sign = 1;
+
+		p += strlen("  of it ");
+		sign = *p == '-' ? -1 : 1;
+		for (p += *p == '-'; *p == ',' || (*p >= '0' && *p <= '9'); p++)
+			value = *p == ',' ? value : 10 * value + (*p - '0');
+		assert_int_equal(*p, ':');
+		sum += sign * value;
+	}
+	return sum;
+}
+
+/* A census takes the heap's row apart. The printed parts add up to the printed row, and the rows
+ * still add up to their sum. */
+static void heap_taken_apart(void **state)
+{
+	/* 3,000 KiB are resident in the heap's mappings. The census finds 700 pages, 2,800 KiB: 300
+	 * bytes more than 1,500 KiB in use, 800 KiB of free pages and 400 KiB in free blocks. */
+	const struct heap_slack found = {700 * 4096, 1500 * KIB + 300, 800 * KIB,
+					 600 * KIB,  400 * KIB,	       7000};
+	struct profile *profile = server(1);
+	long long sum, sums[3];
+	char *text;
+
+	(void)state;
+	assert_int_equal(resident__take_census(profile->resident, &found), 0);
+	text = encoded(in_table, profile);
+	column(text, &sum, sums);
+	assert_int_equal(sum, sums[0]);
+	assert_int_equal(sum_of_parts(text), 1828); /* the row, as rows_add_up() checks */
+	/* of 1,828 without 100 of headers, 800, 400, and 200 that the census did not find */
+	assert_has(text, "  of it 328: blocks in use from before the run, and rounding\n");
+	assert_has(text, "  of it 800: free, whole pages; malloc_trim(0) returns up to 600\n");
+	assert_has(text, "  of it 400: free, on pages that blocks in use keep\n");
+	assert_has(text, "  of it 100: headers, and bytes that no block can use\n");
+	assert_has(text,
+		   "  of it 200: not found in the allocator's structures, or changed since\n");
+	assert_has(text, "heap: 7 KiB of the free memory are blocks in thread caches and fast "
+			 "bins\n");
+	free(text);
+	assert_reports_failures(in_table, profile);
+	text = encoded(encode_json, profile);
+	assert_has(text, "\"heap_census\":{\"in_use_bytes\":336300,\"whole_free_bytes\":819200,"
+			 "\"free_bytes\":409600,\"header_bytes\":102100,\"other_bytes\":204800,"
+			 "\"trimmable_bytes\":614400,\"cached_bytes\":7000},\"rows\":");
+	free(text);
+	profile->resident->from_start = true;
+	text = encoded(in_table, profile);
+	assert_has(text, ": blocks in use, beyond what was asked for\n");
+	free(text);
+	profile__free(profile);
+	profile = server(1);
+	assert_int_equal(resident__fail_census(profile->resident, "it is\033 hidden"), 0);
+	text = encoded(in_table, profile);
+	assert_null(strstr(text, "  of it "));
+	assert_has(text, "heap: its free memory is not told apart: it is? hidden\n");
+	free(text);
+	text = encoded(encode_json, profile);
+	assert_has(text, "\"heap_census_failed\":\"it is");
+	assert_null(strstr(text, "\"heap_census\""));
+	free(text);
+	profile__free(profile);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -208,6 +278,7 @@ int main(void)
 		cmocka_unit_test(more_than_is_resident_is_said),
 		cmocka_unit_test(what_is_not_known),
 		cmocka_unit_test(as_json),
+		cmocka_unit_test(heap_taken_apart),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,6 +74,79 @@ static struct profile *heap_of(uint64_t interval, uint64_t size, int n)
 	return p;
 }
 
+/* The ranges for the census: the heap's pieces, also those in which a block lies, and those that an
+ * allocator mapped during the run. Neighbours are one range. */
+static void ranges_of_the_heap(void **state)
+{
+	const struct resident_piece mapped = {.start = 9 << 20,
+					      .end = 10 << 20,
+					      .bytes = {KIB, KIB, 0, 1},
+					      .kind = RESIDENT_MAPPED,
+					      .of_heap = true};
+	struct resident_piece other = mapped;
+	struct resident_pieces pieces = {};
+	struct resident *r;
+
+	(void)state;
+	add(&pieces, RESIDENT_HEAP, 1 << 20, 7 * KIB, 0, NULL);		    /* with its end 8 KiB */
+	add(&pieces, RESIDENT_HEAP, (1 << 20) + 8 * KIB, 2 * KIB, 0, NULL); /* ends in a page */
+	add(&pieces, RESIDENT_EARLIER, 3 << 20, 3 * KIB, 0, NULL);
+	add(&pieces, RESIDENT_EARLIER, 4 << 20, 3 * KIB, 0, NULL);
+	resident_pieces__add(&pieces, &mapped, NULL);
+	other.start = 11 << 20;
+	other.end = 12 << 20;
+	other.of_heap = false;
+	resident_pieces__add(&pieces, &other, NULL);
+	assert_int_equal(
+		resident__make(&pieces, NULL, NULL, (uint64_t[]){(4 << 20) + 1}, 1, false, &r), 0);
+	assert_int_equal(r->n_ranges, 3);
+	assert_int_equal(r->ranges[0].start, 1 << 20);
+	assert_int_equal(r->ranges[0].end, (1 << 20) + 12 * KIB);
+	assert_int_equal(r->ranges[1].start, 4 << 20);
+	assert_int_equal(r->ranges[1].end, (4 << 20) + 4 * KIB);
+	assert_int_equal(r->ranges[2].start, 9 << 20);
+	assert_int_equal(r->ranges[2].end, 10 << 20);
+	resident__free(r);
+	resident_pieces__free(&pieces);
+}
+
+/* Whatever a census finds, the parts add up to the row HEAP. */
+static void parts_add_up(void **state)
+{
+	static const struct heap_slack found[] = {{1000, 500, 200, 100, 150, 10},
+						  {0, 0, 0, 0, 0, 0},
+						  {5000 * KIB, 4000 * KIB, 0, 0, 1000 * KIB, 0}};
+	struct profile *heaps[] = {heap_of(1, 300, 1024), NULL};
+	struct resident_pieces pieces = {};
+
+	(void)state;
+	add(&pieces, RESIDENT_HEAP, 1 << 20, 1000 * KIB, 0, NULL);
+	for (size_t k = 0; k < 2; k++)
+		for (size_t i = 0; i < 3; i++) {
+			int64_t parts[RESIDENT_PARTS], sum = 0;
+			struct resident *r;
+
+			assert_int_equal(
+				resident__make(&pieces, heaps[k], NULL, NULL, 0, false, &r), 0);
+			assert_null(r->census);
+			assert_int_equal(resident__fail_census(r, "early"), 0);
+			assert_int_equal(resident__fail_census(r, "late"), 0);
+			assert_string_equal(r->census_failed, "late");
+			assert_int_equal(resident__take_census(r, &found[i]), 0);
+			resident__parts(r, parts);
+			for (int part = 0; part < RESIDENT_PARTS; part++)
+				sum += parts[part];
+			assert_int_equal(sum, row_of(r, RESIDENT_HEAP, "")->bytes);
+			assert_int_equal(parts[RESIDENT_PART_IN_USE],
+					 (int64_t)found[i].live - (k ? 0 : 300 * 1024));
+			assert_int_equal(parts[RESIDENT_PART_OTHER],
+					 1000 * 1024 - (int64_t)found[i].pages);
+			resident__free(r);
+		}
+	resident_pieces__free(&pieces);
+	profile__free(heaps[0]);
+}
+
 static void a_bit_of_everything(void **state)
 {
 	struct resident_pieces pieces = {.vmrss_bytes = 5000 * KIB};
@@ -260,6 +333,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_bit_of_everything),
+		cmocka_unit_test(ranges_of_the_heap),
+		cmocka_unit_test(parts_add_up),
 		cmocka_unit_test(what_is_left_can_be_negative),
 		cmocka_unit_test(mappings_by_owner),
 		cmocka_unit_test(too_many),
