@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """memtrace heap finds each block of a program, and its sums are equal to the allocator's own."""
+import json
 import os
 import re
 import struct
 
 from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
                      test, wait_until)
+from test_json_schema import check
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 LIBCS = os.path.join(ROOT, "build", "libcs")  # scripts/fetch-libcs
@@ -259,20 +261,9 @@ def makers_of(stacks):
     return blocks
 
 
-def check_makers(preload):
-    """At the defaults, at most 5 % of the blocks are reported under a function that did not make them."""
-    env = {**os.environ, "LD_PRELOAD": preload} if preload else None
-    process = start([os.path.join(PROGS, "makers"), 20000, 60], env=env)
-    made, nbytes = {}, {}
-    while (line := read_line(process, process.stdout)) != "ready\n":
-        name, blocks, size = line.split()
-        made[name], nbytes[name] = int(blocks), int(size)
-    result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
-    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed", timeout=60)
-    end(process)
-    expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
-    expect_equal(result.status, 0, result.err)
-    origins = result.json()["origins"]
+def check_origins(origins, made, nbytes):
+    """At most 5 % of the blocks are reported under a function that did not make them. made, nbytes: the truth, by
+    function."""
     told = makers_of(origins["stacks"])
     wrong = sum(max(0, blocks - made[name]) for name, blocks in told.items())
     expect(wrong <= 0.05 * sum(told.values()), f"{wrong} of {sum(told.values())} blocks are told wrongly: {told}")
@@ -282,6 +273,25 @@ def check_makers(preload):
     in_use = sum(told.values()) + origins["unknown"]["blocks"]
     expect(in_use >= sum(made.values()), f"{in_use} blocks in use, of {sum(made.values())}")
     return f"{len(told)} of 9 functions, {100 * wrong / sum(told.values()):.2f} % wrong"
+
+
+def check_makers(preload):
+    """At the defaults memtrace heap and a run with --heap tell who made the blocks."""
+    env = {**os.environ, "LD_PRELOAD": preload} if preload else None
+    process = start([os.path.join(PROGS, "makers"), 20000, 60], env=env)
+    made, nbytes = {}, {}
+    while (line := read_line(process, process.stdout)) != "ready\n":
+        name, blocks, size = line.split()
+        made[name], nbytes[name] = int(blocks), int(size)
+    result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
+    drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed", timeout=60)
+    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none", timeout=60)
+    end(process)
+    expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
+    expect_equal(result.status, 0, result.err)
+    check("profile", recorded.out)
+    said = check_origins(result.json()["origins"], made, nbytes)
+    return f"{said}; record --heap: {check_origins(recorded.json()['heap']['origins'], made, nbytes)}"
 
 
 @test(beside=True, long=True)
@@ -317,6 +327,24 @@ def heap_names_who_made_the_keys_of_redis():
         # the blocks were counted before the last count of keys
         expect(before <= blocks <= 2 * keys, f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
     return f"{before} keys before, {keys} after: {told}"
+
+
+@test(beside=True)
+def heap_after_a_run():
+    """The tables of --heap are below those of the run, also with --rss, and say why there are none."""
+    process = start([os.path.join(PROGS, "makers"), 2000, 30])
+    while read_line(process, process.stdout) != "ready\n":
+        pass
+    result = memtrace("-p", process.pid, "-d", 2, "--heap", "--rss", "-f", "none", "-n", 3)
+    end(process)
+    expect_equal(result.status, 0, result.err)
+    expect(result.out.find("resident set of pid") < result.out.find("census in"), result.out)
+    expect_words(result.out, r"of it \S+: headers", r"blocks in use +\d", "Who probably made the blocks", r" \d+ +\S+ \S+ +unknown$",
+                 "^Known blocks: ")
+    result = memtrace("record", "--heap", "--json", "-f", "none", "--", "true")
+    expect_equal(json.loads(result.err.splitlines()[0])["heap_failed"], "the process had ended", "failure")
+    for options in (("-a",), ("-p", 1, "--what", "regions"), ("-p", 1, "--on-oom")):
+        expect_equal(memtrace("record", "--heap", "-d", 1, *options).status, 2, f"status of --heap {options}")
 
 
 @test(beside=True)

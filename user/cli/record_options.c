@@ -183,6 +183,14 @@ static const struct option_row rare_rows[] = {
 	 .man = "After the run, when the probes are out, the process's memory is searched for "
 		"pointers to sampled blocks of the stacks that grow, as memtrace why does. That "
 		"takes some seconds. Needs the heap of glibc or jemalloc 5."},
+	{"heap", .flag = offsetof(struct record_config, trace.heap),
+	 .help = "what lies in the heap at the end, and which functions made it",
+	 .man = "After the run, when the probes are out, a census is made of the process's heap, "
+		"as memtrace heap --stacks does: blocks from before the run, too, are listed "
+		"under the functions whose sampled blocks they look like, and all others as "
+		"unknown. "
+		"Without -i the sampling interval is 512 bytes, or coarser to keep the limit "
+		"of cost; for a COMMAND it is 16 KiB. Needs the heap of glibc or jemalloc 5."},
 	{"on-oom", .flag = offsetof(struct record_config, trace.on_oom),
 	 .help = "only of what is killed because memory is short",
 	 .man = "When the kernel kills a process because memory is short, in its cgroup or at all, "
@@ -309,6 +317,12 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 				   "--why tells who holds the blocks of stacks that grow: it needs "
 				   "--leaks, --what heap, and -p PID or a command; it cannot be "
 				   "combined with --on-oom");
+	if (c->trace.heap &&
+	    (c->trace.selection.given || c->trace.on_oom || !(c->trace.what & WHAT_HEAP)))
+		return usage_error("record",
+				   "--heap tells what lies in the heap of one process: it needs "
+				   "--what heap, and -p PID or a command; it cannot be combined "
+				   "with --on-oom");
 	if ((c->more.threads || c->more.sites || c->more.lifetimes) && !(c->trace.what & WHAT_HEAP))
 		return usage_error(
 			"record",

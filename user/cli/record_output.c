@@ -15,6 +15,8 @@
 #include "profile/parts.h"
 #include "session/session.h"
 
+#define HEAP_ROWS 10 /* of each table of --heap, without -n: as memtrace heap */
+
 int record_check_outputs(const struct record_config *c, struct error *err)
 {
 	int rc = trace_config__check_files(&c->trace, c->command, err);
@@ -90,8 +92,11 @@ static int encode_objects(const void *what, struct sink *sink)
 	for (size_t i = 0; i < list->n && !rc; i++) {
 		const struct record_config *c = list->config;
 		bool aside = trace_config__is_aside(&c->trace, list->profiles[i]);
+		const struct record_heap *heap = record_heap__of(c, list->profiles[i]);
 		const struct json_options options = {
 			.modules = aside ? NULL : c->modules,
+			.heap = heap && heap->look ? &heap->look->report : NULL,
+			.heap_failed = heap ? heap->failed : NULL,
 			.all_stacks = c->more.sites || c->more.lifetimes || c->churn,
 			.peak_stacks = c->command || c->view.weight == WEIGHT_PEAK};
 
@@ -114,6 +119,20 @@ static enum profile_weight table_weight(const struct record_config *c,
 	if (refusal && c->weight_given)
 		complain("the table of pid %d is by live bytes: %s", profile->pid, refusal);
 	return refusal ? WEIGHT_LIVE : wanted.weight;
+}
+
+/* What --heap has found. */
+static int put_heap(const struct record_config *c, const struct profile *p, struct sink *sink)
+{
+	const struct record_heap *heap = record_heap__of(c, p);
+
+	if (!heap)
+		return 0;
+	sink__puts(sink, "\n");
+	if (heap->failed)
+		return sink__printf(sink, "Process %d: what lies in its heap is not known: %s\n",
+				    (int)p->pid, heap->failed);
+	return encode_heap_report(&heap->look->report, c->top ? c->top : HEAP_ROWS, sink);
 }
 
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n)
@@ -154,7 +173,7 @@ int record_write_tables(const struct record_config *c, struct profile *const *pr
 		options.more = c->more;
 		options.more.resident &= !i || profiles[i - 1]->pid != profiles[i]->pid;
 		options.modules = aside ? NULL : c->modules;
-		rc = render_tables(profiles[i], &options, &sink);
+		rc = render_tables(profiles[i], &options, &sink) ?: put_heap(c, profiles[i], &sink);
 	}
 	if (rc || fflush(c->out)) {
 		complain("cannot write to %s: %s", c->out_name, strerror(rc ? -rc : errno));

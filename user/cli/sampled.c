@@ -12,8 +12,6 @@
 #include "cli/nowait.h"
 #include "cli/trace_options.h"
 
-#define SAMPLED_INTERVAL 512 /* bytes */
-
 /* Traces until the time is over, the process ends, or a signal comes. */
 static int trace(struct session *s, double duration_s, int signal_fd)
 {
@@ -79,10 +77,7 @@ int sampled__trace(pid_t pid, double duration_s, const char *command, struct ses
 	trace_config__init(&config);
 	config.pids[config.n_pids++] = pid;
 	config.duration_s = duration_s;
-	/* The caller needs many known blocks, also small ones. If so many samples cost too much,
-	 * the session makes the interval coarser. Only if that is not enough are there windows, in
-	 * which fewer blocks are known to live. */
-	config.capture.interval = SAMPLED_INTERVAL;
+	config.heap = true; /* the caller needs many known blocks */
 	trace_config__settle(&config, command, false);
 	options = trace_config__session_options(&config);
 	options.blocks = true;

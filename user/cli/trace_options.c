@@ -15,6 +15,11 @@
  * allocate. Of a leak that fills 64 MiB they see 320 KiB, which is 20 samples at this interval.
  * Continuous tracing uses a coarser interval if that avoids windows. */
 #define VICTIMS_INTERVAL (16 << 10)
+/* Many known blocks are needed, also small ones. If so many samples cost too much, the session
+ * makes the interval coarser. Only if that is not enough are there windows, in which fewer blocks
+ * are known to live. A command that memtrace starts has no limit of cost. */
+#define HEAP_INTERVAL	      512
+#define HEAP_COMMAND_INTERVAL (16 << 10)
 
 void trace_config__init(struct trace_config *c)
 {
@@ -530,6 +535,15 @@ const struct option_row trace_debug_rows[] = {
 };
 /* clang-format on */
 
+static uint64_t default_interval(const struct trace_config *c, bool starts_program)
+{
+	if (c->on_oom)
+		return VICTIMS_INTERVAL;
+	if (c->heap)
+		return starts_program ? HEAP_COMMAND_INTERVAL : HEAP_INTERVAL;
+	return c->leaks ? LEAKS_INTERVAL : c->capture.interval;
+}
+
 int trace_config__settle(struct trace_config *c, const char *command, bool starts_program)
 {
 	if (c->host_overhead_given && !c->selection.given && c->n_pids <= SESSION_SEPARATE)
@@ -539,8 +553,8 @@ int trace_config__settle(struct trace_config *c, const char *command, bool start
 			" than %d "
 			"pids); for each by itself there is --max-overhead",
 			SESSION_SEPARATE);
-	if ((c->leaks || c->on_oom) && !c->interval_given)
-		c->capture.interval = c->on_oom ? VICTIMS_INTERVAL : LEAKS_INTERVAL;
+	if (!c->interval_given)
+		c->capture.interval = default_interval(c, starts_program);
 	/* If every allocation is asked for, there is no limit, and so there are no windows. The
 	 * same holds for a program that memtrace starts, because tracing it slows no other process.
 	 * With a selection there is a limit, because the probes are then in the code of all

@@ -257,6 +257,9 @@ struct json_options {
 	bool all_stacks;	       /* "stacks" also has stacks with nothing live */
 	/* "stacks" also has stacks that held memory at the process's peak */
 	bool peak_stacks;
+	/* "heap": what a census has found; "heap_failed": why there is none. NULL: no such key */
+	const struct heap_report *heap;
+	const char *heap_failed;
 };
 int encode_json_with(const struct profile *profile, const struct json_options *options,
 		     struct sink *sink);

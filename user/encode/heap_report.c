@@ -359,9 +359,8 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 			sink,
 			"Nothing can be told: too few blocks are known (a longer -d gives more), "
 			"or blocks of\nseveral functions are too similar.\n");
-	if (o->n_rows)
-		sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
-			     "LOOK LIKE THOSE OF");
+	sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
+		     "LOOK LIKE THOSE OF");
 	for (size_t i = 0; i < o->n_rows; i++) {
 		const struct origin *row = &o->rows[i];
 
@@ -380,10 +379,8 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 		put_origin(&others, pinned, sink);
 		sink__printf(sink, "%zu others\n", o->n_rows - top);
 	}
-	if (o->n_rows) {
-		put_origin(&o->unknown, 0, sink);
-		sink__puts(sink, "unknown\n");
-	}
+	put_origin(&o->unknown, 0, sink);
+	sink__puts(sink, "unknown\n");
 	if (plain)
 		sink__puts(sink,
 			   "(plain): numbers and text in the same places, to which the same kind "
@@ -575,7 +572,7 @@ static void put_json_origins(struct json *object, const struct origins *o)
 	sink__puts(json.sink, "}");
 }
 
-int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
+static void put_document(const struct heap_report *report, struct sink *sink)
 {
 	const struct census *census = report->census;
 	struct json json = json__open_document(sink, "heap_census"), allocators, types;
@@ -613,6 +610,18 @@ int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
 	json__put_uint(&json, "untold_types", census->untold_types);
 	if (report->origins)
 		put_json_origins(&json, report->origins);
-	sink__puts(sink, "}\n");
+	sink__puts(sink, "}");
+}
+
+int encode_heap_report_json(const struct heap_report *report, struct sink *sink)
+{
+	put_document(report, sink);
+	sink__puts(sink, "\n");
 	return sink->error;
+}
+
+void json__put_heap_report(struct json *json, const struct heap_report *report)
+{
+	json__key(json, "heap");
+	put_document(report, json->sink);
 }

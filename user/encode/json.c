@@ -620,6 +620,10 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	if (profile->resident)
 		json__put_resident(&json, profile->resident);
 	json__put_why_search(&json, profile->why);
+	if (options->heap)
+		json__put_heap_report(&json, options->heap);
+	if (options->heap_failed)
+		json__put_text(&json, "heap_failed", options->heap_failed);
 	put_stacks(&json, profile, options);
 	if (profile->refused)
 		json__put_text(&json, "refused", profile->refused);

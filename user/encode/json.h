@@ -64,6 +64,9 @@ void json__put_resident(struct json *json, const struct resident *resident);
 void json__put_why(struct json *stack, const struct site_why *why);
 void json__put_why_search(struct json *json, const struct profile_why *why);
 
+/* "heap": the whole object of encode_heap_report_json() */
+void json__put_heap_report(struct json *json, const struct heap_report *report);
+
 /* "frames" of a stack, leaf first. If any line is known, "lines" beside them: "file:line" or null
  * for each frame. */
 void json__put_frames(struct json *stack, const struct profile *profile,
