@@ -8,6 +8,8 @@
 #define EDATA META
 #define LEAF  (META + 0x1040)
 #define LIB   0x7f1000000000ULL
+#define TLS   0x7f2000000000ULL
+#define SLOTS (HEAP + 6 * 0x8000)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -28,6 +30,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			fuzz_heap__put(&heap, LEAF + 8 * (page & 0x3ffff),
 				       szind << 48 | edata | slab);
 	}
+	/* a thread cache, whose slots are in the extent of number 6 */
+	fuzz_heap__add(&heap, TLS, 0x1000, "rw-p 00000000 00:00 0");
+	fuzz_heap__put(&heap, SLOTS, 0x7a7a7a7a7a7a7a7aULL);
+	for (uint64_t i = 0; i < 40; i++) {
+		uint64_t bin = SLOTS + 8 + 16 * i, at = TLS + 24 * i;
+
+		fuzz_heap__put(&heap, at, bin + 8);
+		fuzz_heap__put(&heap, at + 16, (bin & 0xffff) << 16 | ((bin + 16) & 0xffff) << 32);
+		fuzz_heap__put(&heap, bin + 8, HEAP + 0x8000 * (i % 8));
+	}
+	fuzz_heap__put(&heap, SLOTS + 8 + 16 * 40, 0xa7a7a7a7a7a7a7a7ULL);
 	fuzz_heap__run(&heap);
 	return 0;
 }

@@ -103,9 +103,15 @@ def why_a_list_grows_meanwhile():
 
 @test(beside=True)
 def why_jemalloc():
-    """jemalloc's caches still point to the blocks that a thread got last. So these blocks are called held."""
+    """jemalloc's records of slabs point to the first block of each slab. So these blocks are called held, with what
+    they lead to."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"no {JEMALLOC}")
+    with Target("holders", "--busy", 2, preload=JEMALLOC) as target:  # few blocks: none begins a slab
+        truth = target.go()
+        for _ in range(LOOKS):
+            is_lost(target.pid, truth["lost"])
+        is_held(target.pid, truth["held"])
     with Target("holders", "--count", 500, preload=JEMALLOC) as target:
         truth = target.go()
         held, asked, n = ask(target.pid, {way: addrs[:200] for way, addrs in truth["held"].items()})

@@ -423,12 +423,15 @@ static void put_quality(const struct census *census, struct sink *sink)
 		if (q->broken_slabs)
 			sink__printf(sink, "; %" PRIu64 " slabs changed while they were read",
 				     q->broken_slabs);
+		if (q->thread_caches)
+			sink__printf(sink, "; %" PRIu64 " thread caches read", q->thread_caches);
 		if (q->dropped_spans)
 			sink__printf(sink, "; %" PRIu64 " extents changed", q->dropped_spans);
 		sink__puts(sink, "\n");
 	}
-	if (census->pages[HEAP_JEMALLOC].mapped)
-		sink__puts(sink, "jemalloc: blocks in thread caches look like blocks in use.\n");
+	if (census->pages[HEAP_JEMALLOC].mapped && !census->quality[HEAP_JEMALLOC].thread_caches)
+		sink__puts(sink, "jemalloc: no thread cache was found, so blocks in thread caches "
+				 "look like blocks in use.\n");
 	if (census->stopped)
 		sink__printf(sink, "The scan ended early: %s\n",
 			     census->stopped == -EFBIG ? "there is too much memory to read"
@@ -500,6 +503,7 @@ static void put_json_quality(struct json *object, const struct census *census, i
 	json__put_uint(&json, "found_large", q->found_large);
 	json__put_uint(&json, "broken_slabs", q->broken_slabs);
 	json__put_uint(&json, "dropped_spans", q->dropped_spans);
+	json__put_uint(&json, "thread_caches", q->thread_caches);
 	sink__puts(json.sink, "}");
 }
 

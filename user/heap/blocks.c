@@ -68,7 +68,7 @@ static bool is_sound(const struct span *span)
 		return false;
 	if (span->kind == SPAN_WALKED)
 		return len <= MAX_SPAN;
-	if (span->kind == SPAN_FREE)
+	if (span->kind == SPAN_FREE || span->kind == SPAN_OWN)
 		return true;
 	return span->block_size && span->n_slots && span->first >= span->start &&
 	       span->first < span->end &&
@@ -137,6 +137,26 @@ bool span__set_free(struct span *span, uint64_t addr, uint64_t size)
 		return false;
 	bits__clear(span->in_use, slot);
 	return true;
+}
+
+void span__free_fixed(struct span *span, uint64_t addr)
+{
+	size_t slot = (size_t)((addr - span->first) / span->block_size);
+
+	if (slot >= span->n_slots)
+		return;
+	if (span->kind == SPAN_SLAB) {
+		bits__clear(span->in_use, slot);
+	} else if (span->kind == SPAN_SINGLE) {
+		span->kind = SPAN_FREE;
+		span->n_slots = 0;
+	}
+}
+
+void span__own(struct span *span)
+{
+	span->kind = SPAN_OWN;
+	span->n_slots = 0;
 }
 
 /* --- finishing --- */

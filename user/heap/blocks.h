@@ -22,6 +22,7 @@ enum span_kind {
 	SPAN_SLAB,   /* blocks of one size: a slot for each block */
 	SPAN_SINGLE, /* one block in use: one slot */
 	SPAN_FREE,   /* free memory that an allocator keeps: no block, no slot */
+	SPAN_OWN,    /* memory that an allocator uses for itself: no block, no slot */
 };
 
 struct span {
@@ -71,6 +72,11 @@ void span__add_void(struct span *span, uint64_t addr);
 /* Marks a block in use as free. False, and nothing is changed: no block in use of this usable size
  * is at addr, or no other start follows it. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
+
+/* Marks a block in use of a SPAN_SLAB or SPAN_SINGLE as free; a SPAN_SINGLE becomes a SPAN_FREE. */
+void span__free_fixed(struct span *span, uint64_t addr);
+/* The block of a SPAN_SINGLE is none of the program's: the span becomes a SPAN_OWN. */
+void span__own(struct span *span);
 
 /* Sorts the spans. Drops each span that overlaps the one before it; ret_dropped counts the dropped
  * spans by allocator. 0 or -ENOMEM. */

@@ -96,7 +96,7 @@ static void add_pages(struct counting *c)
 			uint64_t live = *live_on(c, page);
 
 			pages->live += live;
-			if (!live)
+			if (!live && c->span->kind != SPAN_OWN)
 				pages->whole_free += HEAP_PAGE;
 			else
 				pages->between += HEAP_PAGE - live;

@@ -7,6 +7,7 @@
 #include "base/vector.h"
 #include "heap/glibc.h"
 #include "heap/jemalloc.h"
+#include "heap/jemalloc_caches.h"
 #include "proc/maps.h"
 
 struct heap_arena *heap_found__add_arena(struct heap_found *found, enum heap_allocator allocator,
@@ -41,6 +42,14 @@ void heap_found__clear(struct heap_found *found)
 	*found = (struct heap_found){};
 }
 
+static bool has_jemalloc(const struct heap_found *found)
+{
+	for (size_t i = 0; i < found->n_arenas; i++)
+		if (found->arenas[i]->allocator == HEAP_JEMALLOC)
+			return true;
+	return false;
+}
+
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret)
 {
 	size_t dropped[HEAP_ALLOCATORS] = {};
@@ -52,6 +61,8 @@ int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_fo
 		err = blocks__finish(blocks, dropped);
 	if (err)
 		return err;
+	if (has_jemalloc(ret))
+		jemalloc__free_cached(image, blocks, ret);
 	for (int i = 0; i < HEAP_ALLOCATORS; i++)
 		ret->quality[i].dropped_spans = dropped[i];
 	ret->stopped = image__stopped(image);

@@ -73,8 +73,8 @@ struct jemalloc {
 	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
 };
 
-/* Size classes (sc.h): 8; 16 to 64 by 16; then four for each doubling. */
-static uint64_t size_of(uint64_t number)
+/* sc.h: 8; 16 to 64 by 16; then four for each doubling. */
+uint64_t jemalloc__size_of(uint64_t number)
 {
 	uint64_t i = number - 1;
 
@@ -110,7 +110,7 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	szind = bits >> j->layout->szind & 0xff;
 	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
 		return false;
-	ret->block_size = size_of(szind);
+	ret->block_size = jemalloc__size_of(szind);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
 	/* jemalloc 5.3.1 rounds large blocks up to pages, and the number of pages up to the next

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The heap of jemalloc 5.2 and 5.3, read from its structures in memory. No symbol is needed.
  * Layouts: include/jemalloc/internal/rtree.h, edata.h, bitmap.h and sc.h of jemalloc. Blocks in
- * thread caches look like blocks in use. Only the stacks of pointers in these caches show that a
- * block is free, and no pointer leads to these stacks. */
+ * thread caches look like blocks in use: see jemalloc_caches.h. */
 #ifndef MEMTRACE_HEAP_JEMALLOC_H
 #define MEMTRACE_HEAP_JEMALLOC_H
 
@@ -13,5 +12,8 @@
 /* Adds the spans of all slabs, large extents and free extents, before blocks__finish(). 0, also if
  * there is no jemalloc or the time is over; -ENOMEM. */
 int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
+
+/* The bytes of a size class. number: jemalloc's, from 0 on. */
+uint64_t jemalloc__size_of(uint64_t number);
 
 #endif

@@ -64,7 +64,8 @@ void slack__add_span(const struct slack *slack, const struct span *span, const u
 
 			slack->sum->pages += HEAP_PAGE;
 			slack->sum->live += bytes;
-			slack->sum->whole_free += bytes ? 0 : HEAP_PAGE;
+			if (!bytes && span->kind != SPAN_OWN)
+				slack->sum->whole_free += HEAP_PAGE;
 		}
 	span__each(span, add_free, &a);
 }

@@ -57,6 +57,7 @@ struct heap_quality {
 	uint64_t found_bytes;	/* memory that was searched for blocks */
 	uint64_t own_large, found_large; /* the same of PLACE_LARGE; own_large 0: unknown */
 	uint64_t broken_slabs;	/* slabs whose count of free blocks differs from their bitmap */
+	uint64_t thread_caches; /* jemalloc: caches whose blocks count as free */
 	uint64_t dropped_spans; /* spans that overlap others */
 };
 

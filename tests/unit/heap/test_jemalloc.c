@@ -192,12 +192,131 @@ static void test_what_disagrees(void **state)
 	end();
 }
 
+/* --- thread caches --- */
+
+#define TLS   0x7f4000000000ULL
+#define CACHE (TLS + 0x1238)
+#define SLOTS (HEAP + 0x20000) /* the block with the slots of all bins */
+#define ROOM  8		       /* slots of each bin */
+
+static uint64_t end_of_bin(size_t i)
+{
+	return SLOTS + 8 + 8 * ROOM * (i + 1);
+}
+
+/* Fills a bin with n blocks, the last of which was cached last. */
+static void put_bin(size_t i, const uint64_t *cached, size_t n)
+{
+	uint64_t first = end_of_bin(i) - 8 * ROOM, head = end_of_bin(i) - 8 * n;
+
+	fake__put(&fake, CACHE + 24 * i, head);
+	fake__put(&fake, CACHE + 24 * i + 8, 12345); /* statistics */
+	fake__put(&fake, CACHE + 24 * i + 16,
+		  (first & 0xffff) | (first & 0xffff) << 16 | (end_of_bin(i) & 0xffff) << 32);
+	for (size_t k = 0; k < n; k++)
+		fake__put(&fake, end_of_bin(i) - 8 * (k + 1), cached[k]);
+}
+
+/* A slab of blocks of 192 bytes, of which the first four are in use; a block of 16 KiB; and a cache
+ * of n bins, which holds the first and the third block, and the large one. */
+static void put_cached(size_t n)
+{
+	const struct model slab = {.addr = HEAP + 0x1000,
+				   .size = 0x3000,
+				   .slab = 1,
+				   .szind = 10,
+				   .n_free = 60,
+				   .bitmap = {~0xfULL}};
+	const struct model large = {.addr = HEAP + 0x8000, .size = 0x5000, .szind = 36};
+	const struct model slots = {.addr = SLOTS, .size = 0x6000, .szind = 37, .arena = 9};
+	/* of these, the fifth block is free, one address is within a block, and one is nowhere */
+	const uint64_t cached[] = {HEAP + 0x1000, HEAP + 0x1000 + 2 * 192, HEAP + 0x1000 + 4 * 192,
+				   HEAP + 0x1000 + 192 + 8, 0x123450};
+
+	start();
+	put_extent(&slab);
+	put_extent(&large);
+	put_extent(&slots);
+	fake__add(&fake, TLS, 0x3000, FAKE_ANON);
+	fake__put(&fake, SLOTS, 0x7a7a7a7a7a7a7a7aULL);
+	for (size_t i = 0; i < n; i++)
+		put_bin(i, NULL, 0);
+	put_bin(10, cached, 5);
+	/* the second block is in a slot that is not filled any more */
+	fake__put(&fake, end_of_bin(10) - 8 * 6, HEAP + 0x1000 + 192);
+	/* a block of the slab, but the bin is of blocks of 224 bytes */
+	put_bin(11, (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
+	if (n > 36)
+		put_bin(36, (uint64_t[]){HEAP + 0x8000}, 1);
+	fake__put(&fake, end_of_bin(n - 1), 0xa7a7a7a7a7a7a7a7ULL);
+}
+
+static bool in_use(uint64_t addr)
+{
+	struct block block;
+
+	return blocks__find(blocks, addr, &block) && block.in_use;
+}
+
+static void test_thread_cache(void **state)
+{
+	uint64_t bytes;
+
+	(void)state;
+	put_cached(37);
+	find();
+	assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 1);
+	assert_false(in_use(HEAP + 0x1000));
+	assert_true(in_use(HEAP + 0x1000 + 192));
+	assert_false(in_use(HEAP + 0x1000 + 2 * 192));
+	assert_true(in_use(HEAP + 0x1000 + 3 * 192));
+	assert_false(in_use(HEAP + 0x8000));
+	assert_int_equal(blocks__in_use(blocks, &bytes), 2);
+	assert_int_equal(bytes, 2 * 192);
+	assert_int_equal(sum(0, PLACE_THREAD_CACHE).blocks, 3);
+	assert_int_equal(sum(0, PLACE_THREAD_CACHE).bytes, 2 * 192 + 16384);
+	assert_int_equal(sum(0, PLACE_IN_USE).blocks, 2);
+	assert_int_equal(sum(0, PLACE_IN_USE).bytes, 2 * 192);
+	assert_int_equal(sum(0, PLACE_BIN).blocks, 60);
+	assert_int_equal(sum(0, PLACE_LARGE).blocks, 0);
+	/* jemalloc counts the block of the slots, but it is no block of the program */
+	assert_int_equal(sum(1, PLACE_LARGE).bytes, 20480);
+	assert_int_equal(blocks__find_span(blocks, HEAP + 0x8000)->kind, SPAN_FREE);
+	assert_int_equal(blocks__find_span(blocks, SLOTS)->kind, SPAN_OWN);
+	end();
+}
+
+/* Memory that looks like a cache, but is none, or not wholly. */
+static void test_no_thread_cache(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		put_cached(i == 0 ? 35 : 37); /* a cache has 36 bins at least */
+		if (i == 1)
+			fake__put(&fake, SLOTS, 0);
+		if (i == 2)
+			fake__put(&fake, end_of_bin(36), 0);
+		if (i == 3) /* a bin that does not adjoin the one before */
+			fake__put(&fake, CACHE + 24 * 20 + 16, 0);
+		if (i == 4) /* a bin whose head is behind its end */
+			fake__put(&fake, CACHE + 24 * 20, end_of_bin(20) + 8);
+		if (i == 5) /* the rest of the cache is not resident */
+			fake__set_page(&fake, TLS + 0x1000, 0);
+		find();
+		assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 0);
+		assert_true(in_use(HEAP + 0x1000));
+		assert_true(in_use(HEAP + 0x8000));
+		assert_true(in_use(SLOTS));
+		end();
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slabs_and_extents),
-		cmocka_unit_test(test_large_pages),
-		cmocka_unit_test(test_what_disagrees),
+		cmocka_unit_test(test_slabs_and_extents), cmocka_unit_test(test_large_pages),
+		cmocka_unit_test(test_what_disagrees),	  cmocka_unit_test(test_thread_cache),
+		cmocka_unit_test(test_no_thread_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* A thread cache of jemalloc 5.3.0 (struct tcache_s) is in the thread's own memory, mostly its TLS.
+ * It has an array of bins, one for each size class from the smallest on (struct cache_bin_s):
+ *
+ *	word 0	the address of the last block's slot
+ *	word 1	statistics
+ *	word 2	16 bits each, from bit 0 on: low bits of the addresses of the low water, of the
+ *		first slot, and of the end
+ *
+ * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is
+ * before them, and a word 0xa7a7... behind them. A bin is filled from its end downwards.
+ *
+ * The caches are searched for in all memory that no allocator owns. A place is a cache if its bins
+ * adjoin each other, if both of these words are there, and if the slots begin in a block in use.
+ * Slots that are not filled have stale pointers, so nobody should follow the pointers in the
+ * block. */
+#include "heap/jemalloc_caches.h"
+
+#include "base/search.h"
+#include "heap/image.h"
+#include "heap/jemalloc.h"
+
+#define BIN_WORDS    3
+#define MIN_BINS     36 /* the classes of slabs: each cache has bins for them */
+#define MAX_BINS     256
+#define BEFORE	     0x7a7a7a7a7a7a7a7aULL
+#define AFTER	     0xa7a7a7a7a7a7a7a7ULL
+#define WINDOW_WORDS 4096	   /* little enough for a burst (sandbox/gentle.h) */
+#define MAX_SEARCHED (4ULL << 30)  /* bytes */
+#define SLOTS	     (0x10000 / 8) /* of a bin, at most */
+#define TRIES	     4
+
+struct bin {
+	uint64_t first, head, end; /* addresses of slots */
+};
+
+struct caches {
+	struct image *image;
+	struct blocks *blocks;
+	struct heap_found *found;
+	uint64_t searched;
+};
+
+/* Reads a bin. False: it is none, or has no slots. */
+static bool read_bin(struct caches *c, uint64_t at, struct bin *ret)
+{
+	uint64_t words[BIN_WORDS];
+	uint16_t first, end;
+
+	if (image__read(c->image, at, words, sizeof(words)) || !words[0] || words[0] % 8)
+		return false;
+	first = (uint16_t)(words[2] >> 16);
+	end = (uint16_t)(words[2] >> 32);
+	ret->head = words[0];
+	ret->first = ret->head - (uint16_t)((uint16_t)ret->head - first);
+	ret->end = ret->first + (uint16_t)(end - first);
+	return first % 8 == 0 && end % 8 == 0 && ret->head <= ret->end;
+}
+
+static bool has_word(struct caches *c, uint64_t addr, uint64_t wanted)
+{
+	uint64_t word;
+
+	return !image__read(c->image, addr, &word, sizeof(word)) && word == wanted;
+}
+
+/* Reads the bins from `at` on. Returns their number; 0: no cache is there. */
+static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
+{
+	struct block block;
+	size_t n = 0;
+
+	while (n < MAX_BINS && read_bin(c, at + n * BIN_WORDS * 8, &bins[n]) &&
+	       (!n || bins[n].first == bins[n - 1].end))
+		n++;
+	if (n < MIN_BINS || !has_word(c, bins[0].first - 8, BEFORE) ||
+	    !has_word(c, bins[n - 1].end, AFTER))
+		return 0;
+	return blocks__find(c->blocks, bins[0].first, &block) && block.in_use &&
+			       block.span->allocator == HEAP_JEMALLOC &&
+			       block.start == bins[0].first - 8 &&
+			       bins[n - 1].end < block.start + block.size
+		       ? n
+		       : 0;
+}
+
+static void move_count(struct caches *c, const struct block *block)
+{
+	struct heap_arena *arena = c->found->arenas[block->span->arena];
+	enum heap_place from = block->span->kind == SPAN_SLAB ? PLACE_IN_USE : PLACE_LARGE;
+	struct heap_count *count = &arena->count[from][heap__size_group(block->size)];
+
+	count->blocks--;
+	count->bytes -= block->size;
+	heap_arena__count(arena, PLACE_THREAD_CACHE, block->size);
+}
+
+/* Frees the block, if a block in use of this size is there. */
+static void free_block(struct caches *c, uint64_t addr, uint64_t size)
+{
+	struct block block;
+
+	if (!blocks__find(c->blocks, addr, &block) || block.start != addr || !block.in_use ||
+	    block.span->allocator != HEAP_JEMALLOC || block.size != size)
+		return;
+	move_count(c, &block);
+	span__free_fixed(blocks__find_span(c->blocks, addr), addr);
+}
+
+/* Reads the filled slots of a bin at `at`. As long as the head stays the same, or moves down, the
+ * blocks above it stay in the bin. *ret_n: how many there are. */
+static void read_slots(struct caches *c, uint64_t at, struct bin bin, uint64_t slots[SLOTS],
+		       size_t *ret_n)
+{
+	*ret_n = 0;
+	for (int tries = 0; tries < TRIES; tries++) {
+		size_t n = (size_t)(bin.end - bin.head) / 8;
+		struct bin after;
+
+		if (n >= SLOTS || (n && image__read(c->image, bin.head, slots, n * 8)) ||
+		    !read_bin(c, at, &after) || after.first != bin.first || after.end != bin.end)
+			return;
+		if (after.head <= bin.head) {
+			*ret_n = n;
+			return;
+		}
+		bin = after;
+	}
+}
+
+/* jemalloc's size classes are those of its bins, from the smallest on. */
+static void free_cache(struct caches *c, uint64_t at, const struct bin *bins, size_t n)
+{
+	static uint64_t slots[SLOTS];
+	struct span *span = blocks__find_span(c->blocks, bins[0].first);
+
+	for (size_t i = 0; i < n; i++) {
+		size_t filled;
+
+		read_slots(c, at + i * BIN_WORDS * 8, bins[i], slots, &filled);
+		for (size_t k = 0; k < filled; k++)
+			free_block(c, slots[k], jemalloc__size_of(i));
+	}
+	if (span->kind == SPAN_SINGLE)
+		span__own(span);
+	c->found->quality[HEAP_JEMALLOC].thread_caches++;
+}
+
+/* May the words be two bins of a cache? */
+static bool may_be_bins(const uint64_t *words)
+{
+	uint64_t first = words[2] >> 16 & 0xffff, end = words[2] >> 32 & 0xffff;
+
+	return words[0] && words[0] % 8 == 0 && first != end &&
+	       (words[BIN_WORDS + 2] >> 16 & 0xffff) == end;
+}
+
+/* Searches [at, end), which is resident. */
+static void search(struct caches *c, uint64_t at, uint64_t end)
+{
+	static uint64_t words[WINDOW_WORDS];
+	const size_t overlap = 2 * BIN_WORDS - 1;
+
+	while (end - at > overlap * 8 && !image__spent(c->image) && c->searched < MAX_SEARCHED) {
+		size_t n = end - at < sizeof(words) ? (size_t)(end - at) / 8 : WINDOW_WORDS;
+
+		if (image__read(c->image, at, words, n * 8))
+			return;
+		c->searched += n * 8;
+		for (size_t i = 0; i + overlap < n; i++) {
+			struct bin bins[MAX_BINS];
+			size_t n_bins;
+
+			if (!may_be_bins(&words[i]))
+				continue;
+			n_bins = read_bins(c, at + 8 * i, bins);
+			if (n_bins)
+				free_cache(c, at + 8 * i, bins, n_bins);
+		}
+		at += (n - overlap) * 8;
+	}
+}
+
+/* Searches the parts of [at, end) that are in no span. */
+static void search_outside(struct caches *c, uint64_t at, uint64_t end)
+{
+	size_t n = blocks__n_spans(c->blocks);
+	size_t i = SEARCH_FIRST(k, n, blocks__span(c->blocks, k)->end > at);
+
+	for (; i < n && blocks__span(c->blocks, i)->start < end; i++) {
+		const struct span *span = blocks__span(c->blocks, i);
+
+		if (span->start > at)
+			search(c, at, span->start);
+		at = span->end;
+	}
+	if (at < end)
+		search(c, at, end);
+}
+
+void jemalloc__free_cached(struct image *image, struct blocks *blocks, struct heap_found *found)
+{
+	struct caches c = {image, blocks, found, 0};
+
+	for (size_t i = 0; i < image__n_regions(image); i++) {
+		const struct image_region *region = image__region(image, i);
+		uint64_t at = region->start, end;
+
+		if (region->kind > IMAGE_BSS)
+			continue;
+		for (; image__run(image, at, region->end, &at, &end); at = end)
+			search_outside(&c, at, end);
+	}
+}
