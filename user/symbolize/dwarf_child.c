@@ -15,6 +15,7 @@
 #include <elfutils/libdw.h>
 
 #include "base/search.h"
+#include "base/vector.h"
 #include "symbolize/clean.h"
 #include "symbolize/dwarf_alternate.h"
 
@@ -54,15 +55,20 @@ static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
 	return SEARCH_FIRST(i, n, vaddrs[i] >= vaddr);
 }
 
-/* The next non-empty range of a DIE, without ranges of code that the linker removed. Such a range
- * starts at 0, or at 1 where a 0 would end the list, and so overlaps real code. *off begins at
- * 0. */
-static bool next_range(Dwarf_Die *die, ptrdiff_t *off, uint64_t *ret_start, uint64_t *ret_end)
-{
-	Dwarf_Addr base;
+/* A walk over the ranges of a DIE. All zero: it has not begun. libdw wants off and base back at
+ * each call. */
+struct ranges {
+	ptrdiff_t off;
+	Dwarf_Addr base; /* the ranges are relative to it */
+	uint64_t start, end;
+};
 
-	while ((*off = dwarf_ranges(die, *off, &base, ret_start, ret_end)) > 0)
-		if (*ret_start > 1 && *ret_start < *ret_end)
+/* The next non-empty range of a DIE, without ranges of code that the linker removed. Such a range
+ * starts at 0, or at 1 where a 0 would end the list, and so overlaps real code. */
+static bool next_range(Dwarf_Die *die, struct ranges *r)
+{
+	while ((r->off = dwarf_ranges(die, r->off, &r->base, &r->start, &r->end)) > 0)
+		if (r->start > 1 && r->start < r->end)
 			return true;
 	return false;
 }
@@ -89,29 +95,28 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
 		claims[i] = (struct claim){UINT64_MAX, NONE};
 	/* The loop ends at the first broken header: units behind it cannot be found. */
 	while (!dwarf_get_units(dwarf, cu, &cu, NULL, &type, &die, NULL)) {
-		uint64_t start, end;
-		ptrdiff_t off = 0;
+		struct ranges range = {0};
 		bool used = false;
 
 		if ((type != DW_UT_compile && type != DW_UT_skeleton) ||
 		    (dwarf_tag(&die) != DW_TAG_compile_unit &&
 		     dwarf_tag(&die) != DW_TAG_skeleton_unit))
 			continue;
-		while (next_range(&die, &off, &start, &end)) {
-			for (size_t i = lower_bound(vaddrs, n, start); i < n && vaddrs[i] < end;
-			     i++) {
-				if (end - start >= claims[i].len)
+		while (next_range(&die, &range)) {
+			uint64_t len = range.end - range.start;
+
+			for (size_t i = lower_bound(vaddrs, n, range.start);
+			     i < n && vaddrs[i] < range.end; i++) {
+				if (len >= claims[i].len)
 					continue;
-				claims[i] = (struct claim){end - start, (uint32_t)n_units};
+				claims[i] = (struct claim){len, (uint32_t)n_units};
 				used = true;
 			}
 		}
 		if (!used)
 			continue;
-		if (n_units == room) {
-			room = room ? 2 * room : 256;
-			units = must(reallocarray(units, room, sizeof(*units)));
-		}
+		if (VECTOR_RESERVE(units, room, n_units + 1))
+			_exit(CHILD_FAILED);
 		units[n_units++] = dwarf_dieoffset(&die);
 	}
 	*ret_units = units;
@@ -124,21 +129,17 @@ static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct
  * the new scope's index; NONE: there are no such addresses. */
 static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 {
+	struct ranges range = {0};
 	uint32_t scope = NONE;
-	uint64_t start, end;
-	ptrdiff_t off = 0;
 
-	while (next_range(die, &off, &start, &end)) {
-		for (size_t i = lower_bound(unit->vaddrs, unit->n, start);
-		     i < unit->n && unit->vaddrs[i] < end; i++) {
+	while (next_range(die, &range)) {
+		for (size_t i = lower_bound(unit->vaddrs, unit->n, range.start);
+		     i < unit->n && unit->vaddrs[i] < range.end; i++) {
 			if (unit->scope[i] != parent)
 				continue;
 			if (scope == NONE) {
-				if (unit->n_scopes == unit->room) {
-					unit->room = unit->room ? 2 * unit->room : 1024;
-					unit->scopes = must(reallocarray(unit->scopes, unit->room,
-									 sizeof(*unit->scopes)));
-				}
+				if (VECTOR_RESERVE(unit->scopes, unit->room, unit->n_scopes + 1))
+					_exit(CHILD_FAILED);
 				scope = (uint32_t)unit->n_scopes++;
 				unit->scopes[scope] = (struct scope){*die, parent};
 			}
@@ -151,14 +152,13 @@ static uint32_t enter_scope(struct unit *unit, Dwarf_Die *die, uint32_t parent)
 /* May a block hold addresses of the scope? Yes for a block without ranges of its own. */
 static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scope)
 {
-	uint64_t start, end;
-	ptrdiff_t off = 0;
+	struct ranges range = {0};
 
 	if (!dwarf_hasattr(die, DW_AT_ranges) && !dwarf_hasattr(die, DW_AT_high_pc))
 		return true;
-	while (next_range(die, &off, &start, &end))
-		for (size_t i = lower_bound(unit->vaddrs, unit->n, start);
-		     i < unit->n && unit->vaddrs[i] < end; i++)
+	while (next_range(die, &range))
+		for (size_t i = lower_bound(unit->vaddrs, unit->n, range.start);
+		     i < unit->n && unit->vaddrs[i] < range.end; i++)
 			if (unit->scope[i] == scope)
 				return true;
 	return false;
