@@ -82,20 +82,9 @@ static struct windowed_born *born_of(struct survivors *s, struct survivors_stack
 	uint32_t window = (uint32_t)s->n_windows - 1;
 
 	if (!stack->n_born || stack->born[stack->n_born - 1].window != window) {
-		if (stack->n_born == stack->room) {
-			size_t room = stack->room ? 2 * stack->room : 4;
-			struct windowed_born *born = reallocarray(stack->born, room, sizeof(*born));
-			double *looked;
-
-			if (!born)
-				return NULL;
-			stack->born = born;
-			looked = reallocarray(stack->looked, room, sizeof(*looked));
-			if (!looked)
-				return NULL;
-			stack->looked = looked;
-			stack->room = room;
-		}
+		if (VECTOR_ADD_ROOM(stack->born, stack->n_born) ||
+		    VECTOR_ADD_ROOM(stack->looked, stack->n_born))
+			return NULL;
 		stack->looked[stack->n_born] = 0;
 		stack->born[stack->n_born++] = (struct windowed_born){.window = window};
 	}

@@ -69,7 +69,7 @@ struct survivors_stack {
 	struct windowed_born *born; /* ascending by window */
 	/* for each element of born: bytes born whose contents can be judged */
 	double *looked;
-	size_t n_born, room;
+	size_t n_born;
 	struct survival_ages *groups; /* WINDOWED_GROUPS */
 	struct survival_ages *cohort; /* NULL: none was born in a continuous stretch */
 	/* from survivors__compare(): see struct windowed_stack */
@@ -135,6 +135,8 @@ struct survivors {
 	void *ctx;
 };
 
+/* seed: secret random numbers, for the hash of addresses and for choices by chance. Free with
+ * survivors__free(). */
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);
 void survivors__free(struct survivors *survivors);
 
@@ -161,9 +163,9 @@ double survivors_window__seconds(const struct survivors_window *window, uint64_t
 /* Seconds of [from, to] in all windows that are not continuous stretches. */
 double survivors__exposure(const struct survivors *survivors, uint64_t from, uint64_t to);
 
-/* windowed_run.hidden, for the windows from `from` on: how many times as many events of the wall
- * clock a net second of a window has as a net second of the run. net_s, wall_s: length of the
- * windows and the gaps between them together, by each clock. 0: not known. */
+/* windowed_run.hidden, for the windows from `from` on: the wall time per net second within windows,
+ * divided by the wall time per net second of the whole run. net_s, wall_s: length of the windows
+ * and the gaps between them together, by each clock. 0: not known. */
 double survivors__hidden(const struct survivors *survivors, const struct net_clock *clock,
 			 uint64_t from, double net_s, double wall_s);
 

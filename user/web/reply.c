@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/vector.h"
+
 /* This function is needed because a stream of open_memstream() does not report that memory ran
  * out. */
 static ssize_t append(void *cookie, const char *data, size_t len)
@@ -14,17 +16,8 @@ static ssize_t append(void *cookie, const char *data, size_t len)
 
 	if (!r->error && len > REPLY_BODY - r->size)
 		r->error = -EFBIG;
-	if (!r->error && r->size + len > r->room) {
-		size_t room = 2 * (r->size + len);
-		char *body = realloc(r->body, room);
-
-		if (body) {
-			r->body = body;
-			r->room = room;
-		} else {
-			r->error = -ENOMEM;
-		}
-	}
+	if (!r->error)
+		r->error = VECTOR_RESERVE(r->body, r->room, r->size + len);
 	if (r->error) {
 		errno = -r->error;
 		return 0;
