@@ -352,7 +352,7 @@ const struct command command_check = {
 
 int cmd_check(int argc, char **argv)
 {
-	struct capture_options capture_options = {.interval = 512 * 1024, .kind = -1};
+	struct capture_options capture_options = {.interval = DEFAULT_INTERVAL, .kind = -1};
 	static struct alloc_options named;
 	struct features features;
 	struct error err = {};

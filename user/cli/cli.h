@@ -15,6 +15,9 @@
 #define EXIT_FAILED 1
 #define EXIT_USAGE  2
 
+/* The sampling interval without -i, bytes. */
+#define DEFAULT_INTERVAL (512 << 10)
+
 /* Each command: argv[0] is its name; returns the exit status. */
 int cmd_record(int argc, char **argv);
 int cmd_top(int argc, char **argv);

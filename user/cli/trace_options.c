@@ -31,7 +31,7 @@ void trace_config__init(struct trace_config *c)
 		.max_steady_overhead = 0.05,
 		.max_host_overhead = 0.02,
 		.output = "memtrace",
-		.capture = {.interval = 512 * 1024, .kind = -1},
+		.capture = {.interval = DEFAULT_INTERVAL, .kind = -1},
 	};
 	for (size_t i = 0; i < N_FORMATS; i++)
 		c->format[i] = formats[i].by_default;
