@@ -385,7 +385,7 @@ def agent_refuses():
     expect_words(result.err, "in use")
     result = memtrace("agent", "--listen", "unix:/dev/null", "-p", os.getpid())
     expect_equal(result.status, 1, result)
-    expect_words(result.err, "/dev/null: this is no socket")
+    expect_words(result.err, "/dev/null: this is not a socket")
     for args in (("--every", "0"), ("--every", "x"), ("word",), ("-o", "-")):
         expect_equal(memtrace("agent", *args).status, 2, args)
 
@@ -463,7 +463,7 @@ def agent_begins_anew_with_a_good_configuration():
             wait_until(lambda: not changed_text(target.pid), "the probes are gone after SIGKILL", 0.9)
             agent.wait_for(target.pid)
             err = agent.stop()
-            expect_words(err, f"{path}:4: this line is refused", "is refused; what was configured before stays", "signal 9")
+            expect_words(err, f"{path}:4: this line is refused", "is refused; the earlier one stays in force", "signal 9")
             expect_unchanged(target.pid, "after the end")
 
 

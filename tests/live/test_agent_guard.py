@@ -38,7 +38,7 @@ def agent_on_a_unix_socket():
             expect_equal([found["pid"] for found in memtrace("diff", "--json", url, url).json()["profiles"]], 2 * [target.pid],
                          "pids of a diff")
             expect_words(memtrace("diff", url + "x", url).err, "cannot fetch unix:.*404")
-            expect_words(memtrace("diff", "unix:/x", url).err, "no unix:SOCKET:PATH")
+            expect_words(memtrace("diff", "unix:/x", url).err, "not of the form unix:SOCKET:PATH")
             expect_words(memtrace("diff", url, url, env={**os.environ, "PATH": directory}).err, "curl.* is missing")
         finally:
             first.kill()
@@ -88,8 +88,8 @@ def agent_for_other_hosts():
         put(os.path.join(directory, "open"), "0123456789abcdef", 0o644)
         for given, words in (((*tls, "--token-file", os.path.join(directory, "short")), "16 or more"),
                              ((*tls, "--token-file", os.path.join(directory, "open")), "everybody may read"),
-                             (("--tls-cert", key, "--tls-key", key, "--token-file", token), "no certificate and its key"),
-                             (("--tls-cert", cert, "--tls-key", token, "--token-file", token), "no certificate and its key")):
+                             (("--tls-cert", key, "--tls-key", key, "--token-file", token), "do not hold a certificate and its key"),
+                             (("--tls-cert", cert, "--tls-key", token, "--token-file", token), "do not hold a certificate and its key")):
             result = memtrace("agent", *args, *given)
             expect_equal(result.status, 1, result)
             expect_words(result.err, words)

@@ -443,7 +443,7 @@ def top_needs_a_terminal():
     for args, status, words in ((("-p", "999999999"), 1, "999999999"), ((), 2, "which process"),
                                 (("-p", os.getpid(), "--delay", "0"), 2, "is not a delay"),
                                 (("-p", os.getpid(), "--json"), 2, "no option --json"),
-                                (("-p", os.getpid(), "x"), 2, "'x' is no option")):
+                                (("-p", os.getpid(), "x"), 2, "'x' is not an option")):
         with Screen(*args) as screen:
             expect_equal(screen.wait(), status, f"status of {args}")
             expect_words(screen.text(), "^memtrace: ", words)

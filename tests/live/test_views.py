@@ -99,7 +99,7 @@ def views_in_windows():
         result = memtrace("-p", target.pid, "-d", "10", "--max-overhead", "2", "-f", "none", "--threads", "--sites",
                           "--lifetimes")
         target.stop()
-    expect_words(result.out, r"threads: estimated from windows.*\nTHREAD +THREADS +STILL OWNED +95 % INTERVAL", "sites: known of",
+    expect_words(result.out, r"threads: estimated from windows.*\nTHREAD +THREADS +STILL OWNED +95 % INTERVAL", "sites: not known for this run",
                  r"lifetimes are estimated from windows\n *ALLOCATED/s +AGES", r"^ +[\d,]+ +freed +[\d,]+ ",
                  r"^ +half of them live longer than [\d.]+ [um]?s")
     wrong = memtrace("--threads=each", "-p", "1")

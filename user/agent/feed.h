@@ -74,7 +74,7 @@ struct feed_message {
 	char why[96];
 };
 
-/* As packet__pair(), packet__send() and packet__receive() (agent/packet.h). */
+/* Like packet__pair(), packet__send() and packet__receive() (agent/packet.h). */
 int feed__pair(int ret[2]);
 int feed__send(int fd, const struct feed_message *message, int memory);
 int feed__receive(int fd, struct feed_message *ret, int *ret_memory);

@@ -54,10 +54,10 @@ int listen_address__parse(const char *text, struct listen_address *ret, struct e
 		size_t len = strlen(path);
 
 		if (*path != '/' || path[len - 1] == '/' || len >= PATH_MAX)
-			return error__set(
-				err, -EINVAL,
-				"'%s' is no unix socket; an example is unix:/run/memtrace/socket",
-				text);
+			return error__set(err, -EINVAL,
+					  "'%s' is not a unix socket; "
+					  "an example is unix:/run/memtrace/socket",
+					  text);
 		*ret = (struct listen_address){.path = path};
 		return 0;
 	}
@@ -65,7 +65,7 @@ int listen_address__parse(const char *text, struct listen_address *ret, struct e
 	    getaddrinfo(!strcmp(host, "localhost") ? "127.0.0.1" : host, port, &hints, &found))
 		return error__set(
 			err, -EINVAL,
-			"'%s' is no address with a port; an example is 127.0.0.1:" AGENT_PORT,
+			"'%s' is not an address with a port; an example is 127.0.0.1:" AGENT_PORT,
 			text);
 	*ret = (struct listen_address){.len = found->ai_addrlen,
 				       .is_for_other_hosts = !loopback__is_address(found->ai_addr)};
@@ -133,7 +133,7 @@ static int open_unix(const char *path, struct listener *ret, struct error *err)
 				  path);
 	rc = remove_stale(&address, directory, name);
 	if (rc == -EEXIST)
-		return error__set(err, rc, "cannot listen on %s: this is no socket", path);
+		return error__set(err, rc, "cannot listen on %s: this is not a socket", path);
 	fd = rc ? -1 : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (!rc && fd < 0)
 		rc = -errno;

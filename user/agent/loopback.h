@@ -11,6 +11,7 @@
  * this host, too, but whoever controls them can change that. */
 bool loopback__is_name(const char *host, size_t len);
 
+/* Is the address 127.x.x.x or ::1? */
 bool loopback__is_address(const struct sockaddr *address);
 
 #endif

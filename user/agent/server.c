@@ -118,8 +118,8 @@ int server__check_guard(struct server *s, struct error *err)
 		return error__set(err, -errno, "cannot start memtrace-web: %s", strerror(errno));
 	if (status)
 		return error__set(err, -EINVAL,
-				  "the files of --tls-cert and --tls-key are no certificate and "
-				  "its key in PEM without a password");
+				  "the files of --tls-cert and --tls-key do not hold a certificate "
+				  "and its key in PEM without a password");
 	return 0;
 }
 

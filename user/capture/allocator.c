@@ -457,7 +457,7 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-/* As read_file(). If the search may do without a file that cannot be used, counts the file in
+/* Like read_file(). If the search may do without a file that cannot be used, counts the file in
  * n_refused instead of failing. */
 static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {

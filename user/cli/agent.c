@@ -95,7 +95,7 @@ TAKE_OPTION(listen)
 TAKE_OPTION(config)
 {
 	(void)row, (void)value, (void)config;
-	return usage_error(command, "--config is for the command line, once");
+	return usage_error(command, "--config may be given once, and not in the file itself");
 }
 
 TAKE_OPTION(every)
@@ -106,7 +106,7 @@ TAKE_OPTION(every)
 	(void)row;
 	c->every_s = strtod(value, &end);
 	if (end == value || *end || !(c->every_s >= 1 && c->every_s <= 86400))
-		return usage_error(command, "'%s' is no time between profiles: 1 to 86400 seconds",
+		return usage_error(command, "'%s' is not a number of seconds from 1 to 86400",
 				   value);
 	return 0;
 }
@@ -241,7 +241,7 @@ static int parse_options(const struct arguments *args, struct agent_config *c,
 	if (rc)
 		return rc;
 	if (optind < args->argc)
-		return usage_error("agent", "'%s' is no option, and agent starts no commands",
+		return usage_error("agent", "'%s' is not an option, and agent starts no commands",
 				   args->argv[optind]);
 	if (c->trace.to_stdout)
 		return usage_error("agent", "-o - works for record only: agent serves its profiles "

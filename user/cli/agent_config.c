@@ -46,7 +46,7 @@ static int read_text(const char *command, const char *path, char **ret)
 		return EXIT_FAILED;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		complain("%s: %s is no file", command, path);
+		complain("%s: %s is not a file", command, path);
 		return EXIT_FAILED;
 	}
 	text = malloc(AGENT_CONFIG_BYTES + 1);
@@ -64,7 +64,7 @@ static int read_text(const char *command, const char *path, char **ret)
 	}
 	text[n] = '\0';
 	if (strlen(text) != n) {
-		complain("%s: %s is no text: it has a zero byte in it", command, path);
+		complain("%s: %s is not text: it has a zero byte in it", command, path);
 		return EXIT_FAILED;
 	}
 	*ret = text;
@@ -126,7 +126,7 @@ static int add_file(const char *command, const char *path, int (*check)(int n, c
 			*next++ = '\0';
 		rc = read_line(line, &option);
 		if (rc == -EINVAL) {
-			complain("%s:%d: that is no option with its value, such as "
+			complain("%s:%d: that is not an option with its value, such as "
 				 "'listen = 127.0.0.1:9178'",
 				 path, number);
 			return EXIT_USAGE;

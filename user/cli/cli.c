@@ -118,8 +118,8 @@ int unknown_option(const char *command, char *const *argv)
 	if (optopt && optopt < 256) /* one letter, perhaps among several after one dash */
 		return usage_error(command, "there is no option -%c", optopt);
 	return usage_error(command,
-			   "there is no option %s; an option may be shortened only while no other "
-			   "option begins so",
+			   "there is no option %s; an option may be shortened only if no other "
+			   "option begins with the same letters",
 			   text);
 }
 

@@ -184,8 +184,8 @@ int fetch__profile(const char *url, const struct fetch_options *options,
 
 		if (!path)
 			return error__set(err, -EINVAL,
-					  "%s is no unix:SOCKET:PATH, as "
-					  "unix:/run/memtrace/socket:/pid/1/debug/pprof/heap is",
+					  "%s is not of the form unix:SOCKET:PATH. An example is "
+					  "unix:/run/memtrace/socket:/pid/1/debug/pprof/heap",
 					  url);
 		socket = strndup(url + strlen("unix:"), (size_t)(path - url) - strlen("unix:"));
 		if (!socket || asprintf(&local, "http://localhost%s", path + 1) < 0) {

@@ -17,7 +17,7 @@ struct fetch_options {
 /* "http://...", "https://..." or "unix:/SOCKET:/PATH". Anything else is a file. */
 bool fetch__is_url(const char *name);
 
-/* As decode_file(). -ENOENT: there is no curl. */
+/* Like decode_file(). -ENOENT: there is no curl. */
 int fetch__profile(const char *url, const struct fetch_options *options,
 		   struct profile **ret_profile, struct error *err);
 

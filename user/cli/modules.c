@@ -24,8 +24,8 @@ static int read_modules(const char *path, struct modules **ret, struct error *er
 	if (len < 0)
 		return error__set(err, (int)len, "cannot read %s: %s", path, strerror((int)-len));
 	if (len > MAX_FILE)
-		return error__set(err, -EFBIG, "%s is larger than 1 MiB: this is no file of rules",
-				  path);
+		return error__set(err, -EFBIG,
+				  "%s is larger than 1 MiB: this is not a file of rules", path);
 	return modules__parse(path, text, (size_t)len, ret, err);
 }
 

@@ -55,8 +55,8 @@ static int take_receiver(struct push_config *c, const char *command, const char 
 	if (!host_of(value, &len))
 		return usage_error(
 			command,
-			"'%s' is no URL of a receiver, as http://127.0.0.1:4040 is: http or https, "
-			"without user, password, ? or #",
+			"'%s' is not the URL of a receiver. An example is http://127.0.0.1:4040: "
+			"http or https, without user, password, ? or #",
 			value);
 	return add(c, command, name, value);
 }
@@ -98,8 +98,8 @@ TAKE_OPTION(label)
 	    !strncmp(value, "__", 2))
 		return usage_error(
 			command,
-			"'%s' is no label, as env=production is: its name has letters, digits "
-			"and _, and does not begin with a digit or __",
+			"'%s' is not a label. An example is env=production: a name has letters, "
+			"digits and _, and does not begin with a digit or __",
 			value);
 	if (!equals[1] || strlen(equals + 1) > MOST_NAME || !is_one_line(equals + 1))
 		return usage_error(command,
@@ -114,7 +114,7 @@ TAKE_OPTION(push_tenant)
 	if (!*value || strlen(value) > MOST_TENANT ||
 	    strspn(value, ALNUM "!-_.*'()") != strlen(value))
 		return usage_error(command,
-				   "'%s' is no tenant: up to %d letters, digits and !-_.*'()",
+				   "'%s' is not a tenant: up to %d letters, digits and !-_.*'()",
 				   value, MOST_TENANT);
 	return add(config, command, "tenant", value);
 }

@@ -90,8 +90,8 @@ void record_heap__clear(struct record_config *c);
 /* Chooses the stream for tables and JSON: with a command, standard output is the command's. */
 void record_choose_output(struct record_config *c);
 
-/* record_write_files() writes a profile's files. For a snapshot, told is NULL, and c stores the
- * paths. At the end of the run, told is the profile itself, and gets the paths of all its files.
+/* record_write_files() writes a profile's files. For a snapshot, `told` is NULL, and c stores the
+ * paths. At the end of the run, `told` is the profile itself, and gets the paths of all its files.
  * All three functions return 0, or EXIT_FAILED after a complaint. */
 int record_write_files(struct record_config *c, const struct profile *p, struct profile *told);
 int record_write_tables(const struct record_config *c, struct profile *const *profiles, size_t n);

@@ -252,7 +252,7 @@ int record_parse_options(int argc, char **argv, struct record_config *c)
 		/* A command must follow "--", so that a forgotten -p does not start one. */
 		if (strcmp(argv[optind - 1], "--"))
 			return usage_error("record",
-					   "'%s' is no option; a command to run goes after --",
+					   "'%s' is not an option; a command to run goes after --",
 					   argv[optind]);
 		c->command = argv + optind;
 	}

@@ -117,7 +117,7 @@ static enum profile_weight table_weight(const struct record_config *c,
 	const char *refusal = view_options__refusal(&wanted, profile);
 
 	if (refusal && c->weight_given)
-		complain("the table of pid %d is by live bytes: %s", profile->pid, refusal);
+		complain("the table of pid %d is ordered by live bytes: %s", profile->pid, refusal);
 	return refusal ? WEIGHT_LIVE : wanted.weight;
 }
 

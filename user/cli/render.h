@@ -14,6 +14,7 @@ struct more_tables {
 	bool resident;
 };
 
+/* Is at least one of the tables wanted? */
 bool more_tables__any(const struct more_tables *more);
 
 struct render_options {

@@ -266,7 +266,7 @@ static int write_out(struct report_config *c, const struct profile *profile)
 		return EXIT_FAILED;
 	}
 	if (c->format && !c->output && isatty(STDOUT_FILENO) && c->format->binary) {
-		complain("%s is no text for a terminal: -o FILE", c->format->name);
+		complain("%s is binary, not for a terminal: give -o FILE", c->format->name);
 		return EXIT_FAILED;
 	}
 	if (c->format == &json_format && c->modules) {
@@ -345,8 +345,8 @@ static int check_content(const struct report_config *c, const struct profile *pr
 			 profile->no_allocated
 				 ? "--churn shows what was allocated, and this file stores only "
 				   "what is live: give a .heap or .pb.gz file of memtrace"
-				 : "--churn cannot be combined with --thread or --age: these are "
-				   "known of live memory only");
+				 : "--churn cannot be combined with --thread or --age: a profile "
+				   "stores threads and ages for live memory only");
 		return EXIT_FAILED;
 	}
 	if (check_more(c, profile))
@@ -413,7 +413,8 @@ static int check_together(struct report_config *c)
 	if ((c->more.sites || c->more.lifetimes) && (c->thread || c->age_s > 0))
 		return usage_error("report",
 				   "--sites and --lifetimes cannot be combined with --thread or "
-				   "--age: these are known of live memory only");
+				   "--age: a profile stores threads and ages for live memory "
+				   "only");
 	if (c->view.weight != WEIGHT_LIVE && !views &&
 	    (c->format || c->table.tree || c->table.leaks || c->table.churn || of_modules))
 		return usage_error("report", "--weight works for the table of stacks, -f collapsed "
@@ -445,7 +446,7 @@ TAKE_OPTION(min_share)
 	(void)row;
 	c->table.min_share_pct = strtod(value, &end);
 	if (end == value || *end || !(c->table.min_share_pct > 0 && c->table.min_share_pct <= 100))
-		return usage_error(command, "'%s' is not a share: more than 0, to 100 per cent",
+		return usage_error(command, "'%s' is not a share in per cent: above 0, at most 100",
 				   value);
 	return 0;
 }

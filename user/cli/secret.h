@@ -10,7 +10,7 @@
  * or an exit status after a complaint. The caller frees *ret. */
 int secret__read(const char *command, const char *path, bool guarded, size_t max, char **ret);
 
-/* As secret__read(), for a file with one line: a bearer token (RFC 6750, 2.1) of at least `least`
+/* Like secret__read(), for a file with one line: a bearer token (RFC 6750, 2.1) of at least `least`
  * characters. */
 int secret__read_token(const char *command, const char *path, bool guarded, size_t least,
 		       size_t max, char **ret);

@@ -144,7 +144,7 @@ static void on_checked(struct supervisor *s, int status)
 		end_child(s);
 		return;
 	}
-	complain("the configuration is refused; what was configured before stays");
+	complain("the new configuration is refused; the earlier one stays in force");
 	notify__say("READY=1");
 }
 

@@ -24,6 +24,7 @@ void terminal__close(void);
 /* The screen's columns and lines. */
 void terminal__size(size_t *ret_width, size_t *ret_height);
 
+/* Draws the screen. If the terminal has not taken all of an earlier screen yet, does nothing. */
 void terminal__show(const struct top_screen *screen);
 
 /* The next key that was pressed (a code point or one of enum top_key); 0: the screen has another

@@ -107,7 +107,7 @@ static int parse_options(int argc, char **argv, struct top_config *c)
 	if (optind < argc)
 		return usage_error(
 			"top",
-			"'%s' is no option, and top starts no commands: start it, and give its "
+			"'%s' is not an option, and top starts no commands: start it, and give its "
 			"pid with -p",
 			argv[optind]);
 	if (!c->trace.n_pids && !c->trace.selection.selection.dynamic)

@@ -81,11 +81,12 @@ void top_view__free(struct top_view *view);
 void top_view__show_runtime(struct top_view *view, bool show);
 
 /* Gives the view the profiles of this moment, elapsed_s after the start, sorted and symbolized. The
- * view owns them and the array from then on, also on failure. With many, the process open on the
- * screen may have no profile among these. The view then shows the last profile of that process, and
- * the process as ended. 0 or -ENOMEM. */
+ * view owns them and the array from then on, also on failure. If the view has many processes, the
+ * one that is open on the screen may have no profile in the array. The view then shows its last
+ * profile, and says that it has ended. 0 or -ENOMEM. */
 int top_view__update(struct top_view *view, struct profile **profiles, size_t n, double elapsed_s);
 
+/* Copies the status, which the screen's head shows. */
 void top_view__set_status(struct top_view *view, const struct top_status *status);
 
 /* Shows a message until the next key. */
@@ -95,6 +96,7 @@ void top_view__say(struct top_view *view, bool warning, const char *fmt, ...)
 /* Handles a key that was pressed: a code point or one of enum top_key. */
 enum top_action top_view__press(struct top_view *view, uint32_t key);
 
+/* Has a key stopped the updates of the screen? */
 bool top_view__paused(const struct top_view *view);
 
 /* The i-th profile on the screen: of all processes, or of the process that is open. NULL: there are

@@ -13,7 +13,7 @@
 #include "heap/why.h"
 #include "profile/why.h"
 
-/* Makes a report with one row for each of why's paths, in their order. why_report__merge() merges
+/* Makes a report with one row for each path of `why`, in their order. why_report__merge() merges
  * equal rows. Free ret with why_report__clear(). 0 or -ENOMEM. */
 int why_report__make(pid_t pid, const struct why *why, bool asked, struct why_report *ret);
 

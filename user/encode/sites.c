@@ -16,9 +16,6 @@
 #define INDENT	     "    "
 #define AGES_COLUMNS 96
 
-static const char unknown[] =
-	"known of what is traced continuously (--max-overhead off), and of none here\n";
-
 static unsigned width_of(const struct table_options *options)
 {
 	return options->width ? options->width : 100;
@@ -91,7 +88,8 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	int rc;
 
 	if (!profile->has_life)
-		return sink__printf(sink, "sites: %s", unknown);
+		return sink__puts(sink, "sites: not known for this run, because it was not traced "
+					"continuously (--max-overhead off does that)\n");
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_ALLOCATED);
 	if (rc)
 		return rc;
@@ -170,7 +168,7 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 	int rc;
 
 	if (!profile->has_ages)
-		return sink__puts(sink, "lifetimes: they are not known here\n");
+		return sink__puts(sink, "lifetimes: not known for this run\n");
 	if (profile__is_windowed(profile))
 		sink__puts(sink, "lifetimes are estimated from windows\n");
 	rc = group_sites(profile, &groups, &n, GROUPS_BY_CALLS);

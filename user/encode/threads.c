@@ -188,11 +188,9 @@ int encode_threads(const struct profile *profile, const struct table_options *op
 	if (!profile->n_transfers && profile__is_windowed(profile))
 		return put_owners(profile, top, sink);
 	if (!profile->n_transfers)
-		return sink__puts(
-			sink,
-			"threads: who freed whose memory is known of what is traced continuously "
-			"from "
-			"its allocation to its free, and of none here\n");
+		return sink__puts(sink,
+				  "threads: not known for this run, in which no block was traced "
+				  "continuously from its allocation to its free\n");
 	rc = pools__make(profile, &pools);
 	if (!rc)
 		rc = put_pools(profile, &pools, top, sink);

@@ -145,7 +145,8 @@ static int parse_line(struct modules *m, const char *name, size_t line, const ch
 		end--;
 	if (memchr(text, 0, len))
 		return error__set(err, -EINVAL,
-				  "%s, line %zu: a NUL byte: this is no file of rules", name, line);
+				  "%s, line %zu: a NUL byte: this is not a file of rules", name,
+				  line);
 	if (pattern == end)
 		return error__set(err, -EINVAL,
 				  "%s, line %zu: a rule is COMPONENT function|module|file REGEX",
@@ -153,7 +154,7 @@ static int parse_line(struct modules *m, const char *name, size_t line, const ch
 	if (!is_path(text + path, path_end - path))
 		return error__set(
 			err, -EINVAL,
-			"%s, line %zu: '%.*s' is no component: names divided by single '/', "
+			"%s, line %zu: '%.*s' is not a component: names divided by single '/', "
 			"at most 16",
 			name, line, (int)(path_end - path < 64 ? path_end - path : 64),
 			text + path);
@@ -173,7 +174,7 @@ static int parse_line(struct modules *m, const char *name, size_t line, const ch
 	if (!rc)
 		rc = add_rule(m, (enum rule_kind)k, regex, component, why, sizeof(why));
 	if (rc == -EINVAL)
-		return error__set(err, rc, "%s, line %zu: '%.64s' is no regular expression: %s",
+		return error__set(err, rc, "%s, line %zu: '%.64s' is not a regular expression: %s",
 				  name, line, regex, why);
 	return rc ? error__set(err, rc, "%s: out of memory", name) : 0;
 }

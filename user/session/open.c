@@ -395,18 +395,16 @@ static int check_perf_limit(const struct session *s, struct error *err)
 	if (s->everywhere)
 		return error__set(
 			err, -ENOTSUP,
-			"perf uprobes (uprobe_multi comes with Linux 6.6) in everybody's code "
-			"cannot come and go, and no limit of overhead can be kept. Name up to %d "
-			"processes with -p, or say --max-overhead off",
+			"perf uprobes (uprobe_multi comes with Linux 6.6) of all processes cannot "
+			"be placed and removed for each window, so no limit of overhead can be "
+			"kept. Name up to %d processes with -p, or give --max-overhead off",
 			SESSION_SEPARATE);
 	if (pays_s > PERF_PAYS_S)
 		return error__set(
 			err, -ENOTSUP,
 			"with perf uprobes (uprobe_multi comes with Linux 6.6) one window may "
-			"cost a process %.2f s "
-			"of CPU time, which %.3g %% of its CPU time pays for only after %.0f s: "
-			"say --max-overhead %.0f or "
-			"more, or off",
+			"cost a process %.2f s of CPU time. A limit of %.3g %% allows such a "
+			"window only every %.0f s: give --max-overhead %.0f or more, or off",
 			WINDOWS_FELT * window_s, 100 * s->max_overhead, pays_s,
 			ceil(100 * WINDOWS_FELT * window_s / PERF_PAYS_S));
 	return 0;

@@ -152,13 +152,13 @@ static void what_is_wrong_is_told_with_its_line(void **state)
 	REFUSED("every = 15\n\nunknown = 1\n", EXIT_USAGE, ":3: this line is refused");
 	assert_non_null(strstr(said, "not --unknown=1\n"));
 	REFUSED("every = bad", EXIT_USAGE, ":1: this line is refused");
-	REFUSED("# x\nevery 15\n", EXIT_USAGE, ":2: that is no option");
-	REFUSED("leaks\n--every=15\n", EXIT_USAGE, ":2: that is no option");
-	REFUSED("= 15\n", EXIT_USAGE, ":1: that is no option");
-	REFUSED("-p = 15\n", EXIT_USAGE, ":1: that is no option");
-	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: that is no option");
+	REFUSED("# x\nevery 15\n", EXIT_USAGE, ":2: that is not an option");
+	REFUSED("leaks\n--every=15\n", EXIT_USAGE, ":2: that is not an option");
+	REFUSED("= 15\n", EXIT_USAGE, ":1: that is not an option");
+	REFUSED("-p = 15\n", EXIT_USAGE, ":1: that is not an option");
+	REFUSED("every\x1b[2J = 15\n", EXIT_USAGE, ":1: that is not an option");
 	/* a configuration file cannot name another one */
-	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: that is no option");
+	REFUSED("config = /etc/passwd\n", EXIT_USAGE, ":1: that is not an option");
 }
 
 static void what_is_no_configuration_is_refused(void **state)
@@ -177,7 +177,7 @@ static void what_is_no_configuration_is_refused(void **state)
 	assert_non_null(strstr(said, "cannot open /nowhere/x: No such file"));
 	assert_int_equal(expand(got, sizeof(got), ARGV((char *)"--config", (char *)"/tmp")),
 			 EXIT_FAILED);
-	assert_non_null(strstr(said, "/tmp is no file"));
+	assert_non_null(strstr(said, "/tmp is not a file"));
 }
 
 /* A pipe to which nobody writes is refused without a wait. */
@@ -189,7 +189,7 @@ static void a_pipe_is_no_file(void **state)
 	assert_int_equal(unlink(path), 0);
 	assert_int_equal(mkfifo(path, 0600), 0);
 	assert_int_equal(expand(got, sizeof(got), FILE_ARGV), EXIT_FAILED);
-	assert_non_null(strstr(said, "is no file"));
+	assert_non_null(strstr(said, "is not a file"));
 }
 
 /* Empty lines and comments count, too. The array of arguments has room for this number of lines. */

@@ -29,8 +29,8 @@ static void who_is_traced(void **state)
 		       "--comm NAME",
 		       record, "-p", "redis");
 	ASSERT_REFUSED(EXIT_USAGE, "'' is not a pid", record, "-p", "1,,2");
-	ASSERT_REFUSED(EXIT_USAGE, "'sleep' is no option; a command to run goes after --", record,
-		       "-p", pid, "sleep");
+	ASSERT_REFUSED(EXIT_USAGE, "'sleep' is not an option; a command to run goes after --",
+		       record, "-p", pid, "sleep");
 	ASSERT_REFUSED(EXIT_USAGE, "-p and a command cannot be combined", record, "-p", pid, "--",
 		       "true");
 	ASSERT_REFUSED(EXIT_USAGE, "--comm needs a value", record, "--comm", "");
@@ -278,7 +278,7 @@ static void lines_with_which_no_agent_starts(void **state)
 		{"listen = unix:/nonexistent/socket", "cannot listen on /nonexistent/socket"},
 		{"listen = 192.0.2.1:9", "cannot listen on 192.0.2.1:9: Cannot assign"},
 		{"cgroup = /nonexistent", "cgroup"},
-		{"every = often", "'often' is no time"},
+		{"every = often", "'often' is not a number of seconds"},
 	};
 	char path[] = "/tmp/memtrace-config-XXXXXX", where[64];
 	int fd = mkstemp(path);

@@ -100,7 +100,7 @@ static void wrong_values_are_told_with_right_ones(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "--focus is empty", report, "--focus", "", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "--ignore is empty", report, "--ignore", "", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "--type is empty", why, "--type", "", "-p", "1");
-	ASSERT_REFUSED(EXIT_USAGE, "no option --foo; an option may be shortened only while", report,
+	ASSERT_REFUSED(EXIT_USAGE, "no option --foo; an option may be shortened only if", report,
 		       "--foo", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "no option --m;", report, "--m", "old");
 	ASSERT_REFUSED(EXIT_USAGE, "there is no option -Z", report, "-Z", "old");
@@ -133,7 +133,8 @@ static void what_does_not_fit_together_is_named(void **state)
 	ASSERT_REFUSED(EXIT_USAGE, "it needs --stack", why, "-p", "1", "-d", "3");
 	ASSERT_REFUSED(EXIT_USAGE, "cannot be combined with --addr", why, "-p", "1", "--type", "a",
 		       "--size", "8");
-	ASSERT_REFUSED(EXIT_USAGE, "'x' is no option; the process is given with -p PID", why, "x");
+	ASSERT_REFUSED(EXIT_USAGE, "'x' is not an option; the process is given with -p PID", why,
+		       "x");
 }
 
 static void files_that_cannot_be_written(void **state)

@@ -152,13 +152,14 @@ static void wrong_rules_are_told_with_their_line(void **state)
 		{"a symbol f",
 		 "rules, line 1: rules match a function, module or file, not a 'symbol'"},
 		{"a//b function f",
-		 "rules, line 1: 'a//b' is no component: names divided by single '/', at most 16"},
+		 "rules, line 1: 'a//b' is not a component: names divided by single '/', "
+		 "at most 16"},
 		{"/a function f",
-		 "rules, line 1: '/a' is no component: names divided by single '/', at most 16"},
+		 "rules, line 1: '/a' is not a component: names divided by single '/', at most 16"},
 		{"\n\na/ function f",
-		 "rules, line 3: 'a/' is no component: names divided by single '/', at most 16"},
+		 "rules, line 3: 'a/' is not a component: names divided by single '/', at most 16"},
 		{"1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h function f",
-		 "rules, line 1: '1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h' is no component: names "
+		 "rules, line 1: '1/2/3/4/5/6/7/8/9/a/b/c/d/e/f/g/h' is not a component: names "
 		 "divided by single '/', "
 		 "at most 16"},
 	};
@@ -174,7 +175,7 @@ static void wrong_rules_are_told_with_their_line(void **state)
 	}
 	err = (struct error){};
 	assert_int_equal(modules__parse("rules", "a function (", 12, &modules, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "rules, line 1: '(' is no regular expression: "));
+	assert_non_null(strstr(err.text, "rules, line 1: '(' is not a regular expression: "));
 	err = (struct error){};
 	assert_int_equal(modules__parse("rules", "a\0b function x", 14, &modules, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "NUL"));
