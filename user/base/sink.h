@@ -13,6 +13,8 @@ struct sink {
 	int error; /* the first failure, sticky: later writes do nothing and return it */
 };
 
+/* Write len bytes, a string, or a formatted text. 0, or the sink's error: that of write(), or
+ * -ENOMEM. */
 int sink__write(struct sink *sink, const void *data, size_t len);
 int sink__puts(struct sink *sink, const char *text);
 int sink__printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

@@ -125,6 +125,7 @@ int alloc_files__new(const struct binaries *binaries, const struct alloc_how *ho
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
+/* The names that are searched for in every file; owned by files. */
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
 /* Opens the very file behind a mapping of process pid. If the binaries hold the file, this works

@@ -61,6 +61,7 @@ struct alloc_names {
 	size_t malloc; /* number of "malloc" */
 };
 
+/* Collects the names of the functions of all allocators: sorted, each once. */
 void alloc_names__collect(struct alloc_names *ret);
 
 /* The name's number, or SIZE_MAX when it is not in the table. */

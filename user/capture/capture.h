@@ -52,6 +52,7 @@ struct capture_options {
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err);
 void capture__free(struct capture *capture);
 
+/* The kind of probe whose programs are loaded. */
 enum probe_kind capture__kind(const struct capture *capture);
 
 /* Do the probes in a single process stop working when its main thread has ended, although its other
@@ -237,6 +238,8 @@ struct capture_probe {
 };
 const struct capture_probe *capture__probes(const struct capture *capture, size_t *ret_n);
 
+/* Before capture__activate() and after capture__deactivate(), probes that are in place do
+ * nothing. */
 void capture__activate(struct capture *capture);
 void capture__deactivate(struct capture *capture);
 

@@ -29,6 +29,7 @@ struct snapshot_live {
 	size_t n;
 };
 
+/* The rows of one process, in a table that is sorted by process. They belong to the table. */
 struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint32_t process);
 struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_t process);
 

@@ -61,6 +61,7 @@ struct line {
 /* The next line after *line; false at the end. */
 bool input__next_line(const struct input *in, struct line *line);
 
+/* Does the line begin with the word? */
 bool line__starts(const struct line *line, const char *word);
 
 /* A profile while it is read. At the beginning all fields are zero except profile and limits. A

@@ -145,6 +145,7 @@ struct pprof_own_stack {
 	struct field why;
 };
 
+/* Reads SAMPLE_OWN_STACK: adds the figures to *ret and sets ret->any. */
 int pprof_own__read_stack(const struct pprof_file *file, const struct field *field,
 			  struct pprof_own_stack *ret);
 
@@ -152,7 +153,7 @@ int pprof_own__read_stack(const struct pprof_file *file, const struct field *fie
 int pprof_own__set_stack(const struct pprof_file *file, const struct pprof_own_stack *own,
 			 struct profile_site *site);
 
-/* Reads n packed doubles, each from 0 to most. */
+/* Reads n packed doubles, each from 0 to `most`. */
 int pprof_own__take_reals(const struct pprof_file *file, const struct field *field, double most,
 			  double *ret, size_t n);
 

@@ -26,7 +26,7 @@ struct field {
 /* The whole input as a message. */
 struct bytes wire__message(const struct input *input);
 
-/* Sets the error "NAME: byte N: WHAT", where N is the offset of at, and returns code. */
+/* Sets the error "NAME: byte N: WHAT", where N is the offset of `at`, and returns code. */
 int wire__bad(const struct input *input, int code, const uint8_t *at, const char *what);
 
 /* Takes the next field of a message. 1; 0 at its end; negative errno. */

@@ -28,6 +28,7 @@ static inline uint64_t cursor__bytes(struct cursor *cursor, size_t len)
 	return value;
 }
 
+/* Moves the cursor by len bytes. If there are fewer, the cursor is broken. */
 void cursor__skip(struct cursor *cursor, uint64_t len);
 
 /* Read LEB128 numbers of 10 bytes at most; a longer one breaks the cursor. */
@@ -38,7 +39,7 @@ int64_t cursor__sleb(struct cursor *cursor);
  * the pointer is relative to. An unknown encoding breaks the cursor. */
 uint64_t cursor__number(struct cursor *cursor, uint8_t encoding);
 
-/* Reads an address in the given encoding; here is the vaddr of the cursor's position. */
+/* Reads an address in the given encoding. here: the vaddr of the cursor's position. */
 uint64_t cursor__address(struct cursor *cursor, uint8_t encoding, uint64_t here);
 
 /* Returns a cursor over an expression or block whose length stands at the given cursor, and moves

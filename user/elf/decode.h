@@ -43,6 +43,7 @@ unsigned int decode__register(unsigned int reg);
  * not tell. */
 bool decode__only_compares(unsigned int id);
 
+/* Is the byte a prefix of an instruction: a legacy one, or REX (0x40 to 0x4f)? */
 bool decode__is_legacy_prefix(uint8_t byte);
 bool decode__is_rex(uint8_t byte);
 

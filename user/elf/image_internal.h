@@ -44,6 +44,7 @@ struct elf_image {
 
 /* --- image_segments.c: where bytes are --- */
 
+/* Are the size bytes at off within the file? */
 bool elf_image__in_file(const struct elf_image *image, uint64_t off, uint64_t size);
 
 /* A copy of size bytes at off in the file, 512 MiB at most, followed by one NUL; or NULL. The

@@ -58,6 +58,7 @@ struct pprof {
 
 /* --- the wire --- */
 
+/* Append bytes, or a number as a varint. If there is no memory, message.failed becomes true. */
 void message__append(struct message *m, const void *data, size_t len);
 void message__varint(struct message *m, uint64_t value);
 /* A field that is 0 is not written: an absent field means 0. */

@@ -87,6 +87,7 @@ struct tree_change {
 	struct interval interval; /* NaN: not known */
 };
 
+/* By how many live bytes the node has grown since the older profile. Negative: it has shrunk. */
 struct tree_change tree_node__change(const struct tree *tree, const struct tree_node *node);
 
 /* Is the change more than the sampling error? The change may still be chance, because blocks come

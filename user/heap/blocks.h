@@ -82,6 +82,7 @@ void span__own(struct span *span);
  * spans by allocator. 0 or -ENOMEM. */
 int blocks__finish(struct blocks *blocks, size_t ret_dropped[HEAP_ALLOCATORS]);
 
+/* After blocks__finish(): the numbers of slots and of spans, and span i < n_spans, by address. */
 size_t blocks__n_slots(const struct blocks *blocks);
 size_t blocks__n_spans(const struct blocks *blocks);
 const struct span *blocks__span(const struct blocks *blocks, size_t i);

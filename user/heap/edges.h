@@ -42,6 +42,7 @@ struct edge_walk {
 	uint32_t left;	  /* targets left in the record */
 };
 
+/* Begins a walk over the blocks to which block number `from` points. */
 struct edge_walk edges__from(const struct edges *edges, uint32_t from);
 
 /* The next target. false: there is none. */

@@ -29,6 +29,7 @@ struct lost {
 	uint64_t beyond; /* lost blocks for which the list had no room */
 };
 
+/* Does the list contain a block that begins at addr? */
 bool lost__has(const struct lost *lost, uint64_t addr);
 
 /* A scan of a running process misses pointers that move during the scan. So a block counts as lost

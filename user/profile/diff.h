@@ -110,6 +110,7 @@ enum diff_warning {
 		DIFF_WARNINGS_MAX
 };
 
+/* The warning as a sentence; static. */
 const char *diff_warning__text(enum diff_warning warning);
 
 /* With one of these warnings no growth or shrinking is claimed, and no interval is given. */

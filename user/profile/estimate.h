@@ -80,6 +80,7 @@ double estimate__weight_at(double weight, uint64_t from, uint64_t to);
  * most R z / p, because z (1 - p) / p is at most R. interval 1: exact. */
 struct estimate estimate__of_bytes(double bytes, uint64_t interval);
 
+/* The 95 % interval of the estimate, bytes. If the estimate is 0 or exact, both ends are it. */
 struct interval estimate__interval(const struct estimate *estimate);
 
 /* Quantile q (0..1) of the chi-squared distribution with df > 0 degrees of freedom. */

@@ -62,6 +62,7 @@ struct resident_bytes {
 	uint64_t mappings;	       /* number of mappings in this sum */
 };
 
+/* Adds each figure of `more` to that of `sum`. */
 void resident_bytes__add(struct resident_bytes *sum, const struct resident_bytes *more);
 
 #define RESIDENT_NO_SITE    UINT32_MAX

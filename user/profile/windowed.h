@@ -213,6 +213,7 @@ struct windowed_result {
 /* The strata of a run's windows, made once for all of its stacks: profile/windowed_strata.h. */
 struct windowed_strata;
 
+/* Judges from windows if the process's own count of blocks grows. */
 struct windowed_process windowed__process(const struct windowed_run *run,
 					  const struct windowed_strata *strata);
 
