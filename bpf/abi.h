@@ -213,7 +213,7 @@ struct abi_python {
 	 * 0: this version has none */
 	__u64 current;
 	__u64 interpreter; /* address of the pointer to the main interpreter */
-	/* up to 3.10, frames are objects: address of their type; 0: frames are no objects */
+	/* up to 3.10, frames are objects: address of their type; 0: frames are not objects */
 	__u64 frame_type;
 	__u16 threads; /* in the interpreter's state: pointer to the first thread's state */
 	/* in a thread's state: */

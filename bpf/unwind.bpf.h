@@ -60,8 +60,8 @@ struct unwind {
 static __always_inline const struct abi_unwind_chunk *unwind_chunk(__u32 table, __u32 chunk);
 
 /* The mapping that holds addr, as the kernel knows it (vma.bpf.h, or a test on the host). All zero:
- * the kernel cannot tell. table 0: it is no file's code. table ABI_MAX_TABLES: it is a file's code,
- * and the file has no table yet. */
+ * the kernel cannot tell. table 0: it is not a file's code. table ABI_MAX_TABLES: it is a file's
+ * code, and the file has no table yet. */
 int ask_mapping(__u64 addr, struct abi_mapping *ret);
 
 /* The return address that a return probe has hidden at slot; 0 when it is not known. */

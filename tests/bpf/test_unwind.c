@@ -95,7 +95,7 @@ static uint64_t in(size_t i)
 	return TEXT + i * 256 + 0x40;
 }
 
-/* Walks from function number first, as if that function had made a call. rsp is sp, rbp is bp. */
+/* Walks from function number `first`, as if this function had made a call. rsp is sp, rbp is bp. */
 static void walk(struct unwind *u, size_t first, uint64_t sp, uint64_t bp, uint32_t max_frames)
 {
 	memset(u, 0, sizeof(*u));
@@ -436,7 +436,7 @@ static void hidden_return_addresses(void **state)
 	assert_int_equal(u.stack.ip[3], in(2));
 }
 
-/* As walk(), for a process of which user space has given the mappings "told" to the kernel side. */
+/* Like walk(), but user space has given the process's mappings `told` to the kernel side. */
 static void walk_untold(struct unwind *u, const struct abi_mappings *told, bool may_ask)
 {
 	memset(u, 0, sizeof(*u));

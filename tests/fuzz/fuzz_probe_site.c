@@ -336,7 +336,7 @@ static size_t long_nop(const uint8_t *code, size_t len)
 }
 
 /* Rule 2 of elf/probe_site.h: as far as the function decodes, none of its branches leads to a place
- * between its entry and end. */
+ * between its entry and `end`. */
 static void check_branches(const uint8_t *code, size_t size, size_t end)
 {
 	const uint8_t *pos = code;

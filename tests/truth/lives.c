@@ -214,8 +214,9 @@ static void empty(struct thread *t, enum function f, struct slot *slot)
 	slot->p = NULL;
 }
 
-/* The caller sets since from `marked` before it allocates the block. If the mark comes in between,
- * born() counts the block as new, but since is false. This affects at most one block per thread. */
+/* The caller sets `since` from `marked` before it allocates the block. If the mark comes in
+ * between, born() counts the block as new, but `since` is false. This affects at most one block per
+ * thread. */
 static void fill_slot(struct slot *slot, void *p, const struct part *part, bool since)
 {
 	slot->p = p;

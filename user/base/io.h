@@ -16,7 +16,7 @@ ssize_t io__read(int fd, void *buf, size_t len);
  * negative errno. */
 int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len);
 
-/* As io__read(), but at off; the file's position does not change. */
+/* Like io__read(), but reads at off; the file's position does not change. */
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
 
 /* The size of the file behind fd; 0 if there is no file (-1). */

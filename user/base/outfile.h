@@ -26,7 +26,7 @@ int outfile__commit(struct outfile *out, struct error *err);
  * failure in err. Returns code. */
 int outfile__fail(struct outfile *out, int code, struct error *err);
 
-/* Closes and removes what was written; does nothing if out is not open. */
+/* Closes and removes what was written; does nothing if `out` is not open. */
 void outfile__discard(struct outfile *out);
 
 /* Can files be created in the directory of path? Tries it with a temporary file, which it

@@ -82,7 +82,7 @@ struct attach {
 	uint32_t n_refused;
 };
 
-/* Attaches one program to n instructions of a list, from first on. */
+/* Attaches one program to n instructions of a list, beginning with instruction number `first`. */
 static int attach_range(const struct attach *a, const struct placement *place,
 			const struct capture_offset_list *list, uint32_t first, uint32_t n)
 {

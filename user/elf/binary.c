@@ -303,7 +303,7 @@ static bool is_over(struct known *known, uint64_t now_ns, uint64_t idle_ns)
 }
 
 /* The binary's descriptor may be of a file that is being closed. Replaces it with a descriptor of
- * another file of the same binary, searched among the n in known. False: there is none. */
+ * another file of the same binary, searched in `known`, which has n. False: there is none. */
 static bool change_descriptor(struct binary *binary, const struct known *known, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {

@@ -42,7 +42,7 @@ int exits__find(struct elf_image *image, const struct unwind_table *table, uint6
 /* Some functions only pass their call on: their code is a few register moves and a jump, direct or
  * through the PLT, into the same file. Follows the chain of such functions that begins at vaddr and
  * stores the target of each, max at most, in ret_vaddrs. Returns how many; 0 when the function at
- * vaddr is no such function. */
+ * vaddr is not such a function. */
 size_t exits__hand_over(struct elf_image *image, uint64_t vaddr, uint64_t *ret_vaddrs, size_t max);
 
 #endif

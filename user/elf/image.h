@@ -43,6 +43,7 @@ void elf_image__close_file(struct elf_image *image);
 void elf_image__free(struct elf_image *image);
 DEFINE_CLEANUP(struct elf_image *, elf_image__cleanup, elf_image__free)
 
+/* Does the file name a dynamic linker (PT_INTERP)? */
 bool elf_image__has_interp(const struct elf_image *image);
 const char *elf_image__soname(const struct elf_image *image); /* DT_SONAME or NULL */
 
@@ -121,7 +122,7 @@ size_t elf_image__direct_callers(const struct elf_image *image, uint64_t vaddr,
 
 /* How many instructions of the executable segments load the pointer at vaddr slot into a register,
  * or branch through it. Only instructions that address it relative to rip count. The search scans
- * bytes, so it may by chance count some that are no instructions. */
+ * bytes, so it may by chance count some that are not instructions. */
 size_t elf_image__loads(const struct elf_image *image, uint64_t slot);
 
 /* Calls fn with the target of each direct jump of the executable segments that has 4 bytes for its

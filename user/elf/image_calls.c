@@ -47,7 +47,8 @@ static void scan_code(const struct elf_image *image, size_t n_more,
 	}
 }
 
-/* The vaddr to which the 4 bytes at rel lead: a distance from their end, which is at next. */
+/* The vaddr to which the 4 bytes at rel lead. They are a distance from their own end. next: the
+ * vaddr of their end. */
 static uint64_t relative(const unsigned char *rel, uint64_t next)
 {
 	int32_t value;

@@ -14,7 +14,7 @@
  *   - Whether the kernel emulates an instruction is decided from its bytes, without prefixes except
  *     one REX.B: on that subset all kernels agree. (The kernel refuses a 0x66 before a branch, and
  *     Intel and AMD even disagree on its length. The kernel refuses es/cs/ss/ds and lock prefixes
- *     on any instruction: so a "cs nopw" is no place for a probe.)
+ *     on any instruction: so a "cs nopw" is not a place for a probe.)
  *
  * Rule 2, no way in from the side, needs all direct branches of the function. They are collected
  * while the function is decoded from entry to end. Where Capstone meets an instruction that it does
@@ -180,7 +180,7 @@ static const char *bad_write(unsigned int reg)
 	case REG_FRAME:
 		return "it writes rsp or rbp";
 	case REG_OTHER:
-		return "it is no plain instruction";
+		return "it is not a plain instruction";
 	default:
 		return NULL;
 	}
@@ -235,8 +235,8 @@ struct holders {
 	unsigned int n_args;
 };
 
-/* Updates holders for an instruction that writes the registers in written (rule 3). NULL, or why
- * the instruction cannot be passed over. */
+/* Updates holders for an instruction that writes the registers of the mask `written` (rule 3).
+ * NULL, or why the instruction cannot be passed over. */
 static const char *move_arguments(struct holders *holders, const cs_insn *insn, uint32_t written)
 {
 	const cs_x86 *x86 = &insn->detail->x86;
@@ -267,7 +267,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 	cs_regs read, written;
 
 	if (!is_plain(insn->id) || is_disguised(insn))
-		return "it is no plain instruction";
+		return "it is not a plain instruction";
 	if (cs_regs_access(decoder->handle, insn, read, &n_read, written, &n_written) != CS_ERR_OK)
 		return "its effects are unknown";
 	for (int i = 0; i < n_written; i++) {
@@ -284,7 +284,7 @@ static const char *why_not_passed(const struct decoder *decoder, struct holders 
 		if (op->type == X86_OP_MEM && written_to)
 			return "it stores to memory";
 		if (op->type == X86_OP_REG && reg_use(op->reg) == REG_OTHER)
-			return "it is no plain instruction";
+			return "it is not a plain instruction";
 		if (op->type == X86_OP_REG && written_to && bad_write(op->reg))
 			return bad_write(op->reg);
 		if (op->type == X86_OP_REG && written_to)

@@ -255,7 +255,7 @@ static bool gives(const struct finder *f, const struct path *path, const struct 
 	return true;
 }
 
-/* As gives(), for the first block of a pool. The path has already stored the pool's size class in
+/* Like gives(), for the first block of a pool. The path has already stored the pool's size class in
  * the pool's header. */
 static bool gives_first(const struct path *path, const struct store *s, struct event *ret)
 {
@@ -270,10 +270,10 @@ static bool gives_first(const struct path *path, const struct store *s, struct e
 	return true;
 }
 
-/* As takes_back(), for code in which two registers held the block's address before the path began.
- * The value that was loaded from pool->freeblock is stored in some place, and pool->freeblock gets
- * a new value. Code that changes the list of pools does not match, because its links lie elsewhere
- * in the header. */
+/* Like takes_back(), for code in which two registers held the block's address before the path
+ * began. The value that was loaded from pool->freeblock is stored in some place, and
+ * pool->freeblock gets a new value. Code that changes the list of pools does not match, because its
+ * links lie elsewhere in the header. */
 static bool takes_back_by_other_name(const struct finder *f, const struct path *path,
 				     const struct store *s, struct event *ret)
 {
@@ -524,7 +524,7 @@ static bool mentions(const cs_insn *insn, uint64_t low, uint64_t high)
 	return false;
 }
 
-/* Reads the instruction at vaddr of a function that ends at end. */
+/* Reads the instruction at vaddr of a function that ends at `end`. */
 static int read_insn(struct finder *f, uint64_t vaddr, uint64_t end)
 {
 	uint8_t code[MAX_INSN_LEN];

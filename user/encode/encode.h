@@ -73,7 +73,7 @@ void encode_interval__values(const struct encode_interval *interval,
 size_t encode_interval__n_sites(const struct encode_interval *interval,
 				const struct profile *profile);
 
-/* As encode_pprof(), with the four values that every reader knows and nothing that only memtrace
+/* Like encode_pprof(), with the four values that every reader knows and nothing that only memtrace
  * reads: one sample for each stack, without labels. Receivers make a series of each label. */
 int encode_pprof_interval(const struct profile *profile, const struct encode_interval *interval,
 			  struct sink *sink);

@@ -6,7 +6,7 @@
  *
  * Both are multiplied by the same f, so x must be S/C, and then s = S / f(x) and n = s/x. For a
  * stack whose samples are all of one size, n is the number of samples: an integer. Only the
- * rounding of s is lost. For mixed sizes n is no integer. Rounding it shifts the bytes by up to
+ * rounding of s is lost. For mixed sizes n is not an integer. Rounding it shifts the bytes by up to
  * R/2, which is 10 % of a stack of three samples. For the same mix the shift has always the same
  * direction, so the error does not average out over many stacks.
  *
@@ -95,7 +95,7 @@ static struct pair invert(double objects, double bytes, double interval)
 	return whole(n, n * x);
 }
 
-/* Splits into two pairs; false when the numbers do not allow it. */
+/* Finds two pairs that stand for the objects and bytes together. False: there are none. */
 static bool invert_split(double objects, double bytes, double interval, struct pairs *ret_pairs)
 {
 	double x = bytes / objects, n = floor(objects / scale(x, interval)) - 1;

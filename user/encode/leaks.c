@@ -24,8 +24,9 @@
 #define LOST_SHARE 0.5
 #define HOLDERS	   2 /* at most this many holders of a stack's blocks are printed */
 #define MAYBE	   3 /* at most this many of the stacks that only may grow are printed */
-/* A stack's survival at the last age divided by its survival at the first age. From FLAT on the
- * blocks stay, as those of a leak do. Up to STEEP the blocks are freed, as those of a cache are. */
+/* A stack's survival at the last age divided by its survival at the first age. A share of
+ * FLAT or more: the blocks stay, like those of a leak. A share of STEEP or less: the blocks are
+ * freed, like those of a cache. */
 #define FLAT  0.8
 #define STEEP 0.5
 /* If a stack grows by this many samples within the time that is examined, its growth is found in 95

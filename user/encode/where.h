@@ -35,8 +35,9 @@ int put_where(const struct profile *profile, const struct profile_site *site, si
 char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
 		   bool show_runtime);
 
-/* "open_session (via std::string)", at full length, for the site of a walk that has not begun and
- * has slots. The walk then continues after that frame. NULL: no memory. */
+/* The beginning of the line, as in "open_session (via std::string)", not shortened. The walk must
+ * not have begun, and its site must have slots. The walk then continues behind the frames of this
+ * text. NULL: no memory. */
 char *where_beginning(struct frame_walk *walk, bool show_runtime);
 
 #endif

@@ -338,8 +338,8 @@ static size_t start_before(const struct span *span, size_t slot)
 	return span->page_start[page] == NONE ? SIZE_MAX : span->page_start[page];
 }
 
-/* Fills in the block that begins at slot of a SPAN_WALKED and ends before slot next. False: there
- * is none, only memory without blocks. */
+/* Fills in the block that begins at the slot `slot` of a SPAN_WALKED and ends before the slot
+ * `next`. False: there is none, only memory without blocks. */
 static bool walked_block(const struct span *span, size_t slot, size_t next, struct block *ret)
 {
 	uint64_t end = span->start + next * BLOCK_GRANULE;

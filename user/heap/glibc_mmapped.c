@@ -31,7 +31,7 @@ struct mapped {
 	uint64_t addr, usable, end;
 };
 
-/* Is there a chunk at addr whose mapping begins at start and ends before limit? */
+/* Is there a chunk at addr whose mapping begins at `start` and ends before limit? */
 static bool read_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t limit,
 		       struct mapped *ret)
 {
@@ -68,7 +68,7 @@ static int add_chunk(struct glibc *g, const struct mapped *chunk, uint64_t start
 	return 0;
 }
 
-/* The chunk of a mapping that begins at start and ends before limit. */
+/* The chunk of a mapping that begins at `start` and ends before limit. */
 static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, struct mapped *ret)
 {
 	struct mapped moved;

@@ -82,12 +82,12 @@ bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_
  * -ETIMEDOUT: the deadline; -EFBIG: limits.read_bytes. */
 int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 
-/* As image__read(), for many short reads close to each other. Pages that were read before may come
- * from a cache. image__forget() empties the cache. */
+/* Like image__read(), for many short reads close to each other. Pages that were read before may
+ * come from a cache. image__forget() empties the cache. */
 int image__peek(struct image *image, uint64_t addr, void *to, size_t len);
 void image__forget(struct image *image);
 
-/* As image__read(), for memory that may have been mapped after the image was made. Reads pagemap
+/* Like image__read(), for memory that may have been mapped after the image was made. Reads pagemap
  * again. The bytes may lie on two pages at most. Pages of files are not read. */
 int image__read_now(struct image *image, uint64_t addr, void *to, size_t len);
 

@@ -47,8 +47,8 @@ struct look {
  * `blocks` must be finished. */
 struct look look__of(struct image *image, const struct blocks *blocks, const struct block *block,
 		     const uint64_t *words, size_t n);
-/* As look__of(), but reads the words, too. False: the block has no whole word, or its words are not
- * resident. */
+/* Like look__of(), but reads the words, too. False: the block has no whole word, or its words are
+ * not resident. */
 bool look__read(struct first_words *reader, const struct blocks *blocks, const struct block *block,
 		struct look *ret);
 

@@ -109,7 +109,7 @@ static bool same_file(const struct map_entry *a, const struct map_entry *b)
 	return a->file.inode && file_id__equal(&a->file, &b->file);
 }
 
-/* Is mapping i a root, and of which kind? ROOT_KINDS: it is no root. */
+/* Is mapping i a root, and of which kind? ROOT_KINDS: it is not a root. */
 static enum root_kind judge(const struct maps *maps, size_t i)
 {
 	const struct map_entry *e = &maps->entries[i];

@@ -14,8 +14,9 @@
 #include "heap/look.h"
 #include "heap/referrers.h"
 
-/* jemalloc rounds up by a quarter at most, glibc by less and by a few bytes. A block that is larger
- * than this has replaced the sampled one. */
+/* The most bytes by which a block may be larger than what was asked for, besides a quarter:
+ * jemalloc rounds up by a quarter at most, glibc by a few bytes. A block that is larger still has
+ * replaced the sampled one. */
 #define MOST_EXCESS 64
 
 struct shape {

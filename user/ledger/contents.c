@@ -216,8 +216,8 @@ static double around(const float *by_class, int class)
  * ends. Let n be the frees of unchanged blocks that were watched for t seconds. n is Poisson, so
  * the logarithms of its chances under m and under c differ by n log(m / c) - t (m - c). If this
  * difference does not rule out m, contents have missed all changes that were due at the rate m but
- * were not seen. slower: how many times as much wall time a net second of a window has as a net
- * second of a gap. */
+ * were not seen. slower: the wall time per net second within windows, divided by the wall time
+ * per net second between them. */
 static double missed_at(const struct survivors_witness *w, int class, double slower)
 {
 	double asked = (double)w->asked[class], changed = (double)w->changed[class], gap, due, m, c;

@@ -262,11 +262,11 @@ static double rate_variance(const struct net_clock *c)
 	return n > 1 && work > 0 ? squares / work / work * (double)n / (double)(n - 1) : INFINITY;
 }
 
-/* The net time of windows as their work shows it; n: windows for which all of this is known. */
+/* The net time of windows, computed from the work that was done in them. */
 struct by_work {
 	double cpu, cost, net; /* seconds */
 	double variance;       /* of net */
-	size_t n;
+	size_t n;	       /* windows whose work is known */
 };
 
 static struct by_work add_up_work(const struct net_clock *c)

@@ -146,7 +146,7 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	if (!p->windows.continuous && p->start_ns > planned)
 		p->windows.next_ns += p->start_ns - planned;
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
-	/* Tracing began because the process was idle. It is no window, even if it ends soon,
+	/* Tracing began because the process was idle. It is not a window, even if it ends soon,
 	 * because the moment was not chosen at random. */
 	if (pace__is_stretch(sc, p, p->start_ns))
 		pace__restore_interval(sc, p);

@@ -14,8 +14,8 @@
 #define MAX_BACK_OFF_NS (900 * S)
 #define LASTING_NS	(30 * S) /* everywhere for this time: the attempt has succeeded */
 #define MIN_CPU_NS	(2 * MS) /* CPU time used that is worth a window */
-/* A forecast for tracing everywhere may fill this share of the limits: CALM of the host's, EASY of
- * each process's. */
+/* Probes are placed everywhere again only if the forecast of their cost is at most CALM times the
+ * host's limit, and for each process at most EASY times the process's limit. */
 #define CALM	      0.5
 #define EASY	      0.8
 #define GROWTH_WEIGHT 8

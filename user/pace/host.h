@@ -94,7 +94,7 @@ struct host_process {
 	double turn_cpu_ns;
 };
 
-/* Begins at now, everywhere. budget and own as in the struct. */
+/* Begins with probes everywhere, at now_ns. budget and own are as in struct host. */
 void host__begin(struct host *host, double budget, double own, unsigned cpus, uint64_t now_ns,
 		 double cost_ns);
 

@@ -99,7 +99,7 @@ struct pace_ops {
 	 * window. Returns the new interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
 	/* Sets the sampling interval to factor times the one asked for. The process's window is, or
-	 * has become, continuous tracing, so it is no sample of other times. */
+	 * has become, continuous tracing, so it is not a sample of other times. */
 	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
 	/* Reads the contents of all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);

@@ -124,7 +124,7 @@ static void come_back(struct scheduler *sc)
 		p->start_ns = pace__now_ns(sc);
 		sc->ops->set_window(sc->ctx, p, p->start_ns);
 		p->windows.thinning.most = sc->limits.most_thinned; /* a turn may have changed it */
-		pace__restore_interval(sc, p); /* continuous tracing begins: it is no window */
+		pace__restore_interval(sc, p); /* continuous tracing begins: it is not a window */
 		windows__hold(&p->windows, p->start_ns, cost, cpu);
 	}
 }

@@ -43,21 +43,21 @@ struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
 };
 
-/* most: as above; 0 is 1. */
+/* most: the largest factor allowed (struct thinning); 0 is taken as 1. */
 void thinning__init(struct thinning *thinning, unsigned most);
 
-/* The factor with which continuous tracing would cost no more than costs->share, if it costs as
- * much as in that stretch; 0: no allowed factor is large enough. */
+/* The least factor with which continuous tracing would cost at most costs->share, if the process
+ * goes on as in the stretch whose costs are given. 0: no allowed factor is large enough. */
 unsigned thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Continuous tracing begins now, with that factor. */
 void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
 
 /* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs
- * fit. If there is none, looks for a factor with which the costs of all stretches since the last
- * judgement fit. If there is such a factor, sets it, or twice the present one if that is larger,
- * and returns true. Returns false if there is none, or if the new factor would be above the largest
- * allowed. */
+ * would keep the limit. If there is none, looks for a factor with which the costs of all stretches
+ * since the last judgement would keep it. If there is such a factor, sets it, or twice the present
+ * one if that is larger, and returns true. Returns false if there is none, or if the new factor
+ * would be above the largest allowed. */
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 

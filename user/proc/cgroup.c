@@ -190,7 +190,7 @@ static int open_below(int root_fd, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Fills in the cgroup of a path. Takes over path, also on failure. -ENOTDIR: it is no cgroup. */
+/* Fills in the cgroup of a path. Takes over path, also on failure. -ENOTDIR: it is not a cgroup. */
 static int fill(int root_fd, char *path, uint32_t level, struct cgroup *ret_cgroup)
 {
 	_cleanup_free_ char *owned = path;

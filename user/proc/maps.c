@@ -243,7 +243,7 @@ static int copy_entry(const struct map_entry *entry, struct map_entry *ret_copy)
 	return 0;
 }
 
-/* Cuts everything below start off the entry. An offset has a meaning only if there is a file. */
+/* Cuts everything below `start` off the entry. An offset has a meaning only if there is a file. */
 static void cut_head(struct map_entry *entry, uint64_t start)
 {
 	if (entry->file.inode)

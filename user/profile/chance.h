@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* How likely is a second count of `to` or more, given the sum from + to of both counts? Both count
- * events that come at random (Poisson). When nothing differs, `share` (0..1) of all events belong
- * to the second count. The probability is a binomial tail (Przyborowski and Wilenski, Biometrika
- * 31, 1940), of which half of the probability of `to` itself is left out (mid-p). Because counts
- * are discrete, a test with the full probability would make false claims only half as often as its
- * level allows, and would find less (Hwang and Yang, Statistica Sinica 11, 2001). Counts need not
- * be whole: the incomplete beta function interpolates. */
+/* How likely is a second count of `to` or more, given `from` + `to`, the sum of both counts? Both
+ * count events that come at random (Poisson). When nothing differs, `share` (0..1) of all events
+ * belong to the second count. The probability is a binomial tail (Przyborowski and Wilenski,
+ * Biometrika 31, 1940), of which half of the probability of `to` itself is left out (mid-p).
+ * Because counts are discrete, a test with the full probability would make false claims only half
+ * as often as its level allows, and would find less (Hwang and Yang, Statistica Sinica 11, 2001).
+ * Counts need not be whole: the incomplete beta function interpolates. */
 double chance__of_counts(double from, double to, double share);
 
 /* Upper tails: of Student's distribution with df > 0 degrees of freedom, at t of either sign; and

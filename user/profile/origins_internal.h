@@ -53,7 +53,7 @@ int sample__compare(const struct sample *x, const struct sample *y);
 void samples__sort(struct sample *samples, size_t n, enum level level);
 /* The shape, or the rough shape. */
 uint32_t sample__group(const struct sample *sample, enum level level);
-/* Of n sorted samples, the end of the group that begins at from. */
+/* The end of the group that begins at sample number `from`, of n sorted samples. */
 size_t samples__group_end(const struct sample *samples, size_t from, size_t n, enum level level);
 
 /* Finds the longest list of innermost functions with which enough of the n samples begin. The

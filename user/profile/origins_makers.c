@@ -58,8 +58,8 @@ static size_t next_function(const struct finding *f, struct range range, size_t 
 	return end;
 }
 
-/* A maker is the list of a stack's innermost functions, up to the first one that is no wrapper of
- * malloc. The samples are sorted by functions. seen: zeroed, by rough shape. */
+/* A maker is the list of a stack's innermost functions, up to the first one that is not a wrapper
+ * of malloc. The samples are sorted by functions. seen: zeroed, by rough shape. */
 static void find_maker_depths(struct finding *f, size_t n_stacks, uint32_t *seen)
 {
 	struct range range = {0, f->n_samples};

@@ -190,7 +190,7 @@ const char *angle__close(const char *open)
 	return NULL;
 }
 
-/* Finds " as " between from and end, outside of all brackets. NULL: there is none. */
+/* Finds " as " between `from` and `end`, outside of all brackets. NULL: there is none. */
 static const char *find_as(const char *from, const char *end)
 {
 	size_t depth = 0;
@@ -352,7 +352,7 @@ bool path__is_runtime(const char *path)
 {
 	const char *name = base_name(path);
 
-	if (*path == '[') /* [vdso], but not [heap] or [stack], which are no library */
+	if (*path == '[') /* [vdso], but not [heap] or [stack], which are not libraries */
 		return starts_with(path, "[vdso") || starts_with(path, "[vsyscall") ||
 		       starts_with(path, "[uprobes");
 	if (any_begins(name, library_prefixes, ARRAY_SIZE(library_prefixes)))

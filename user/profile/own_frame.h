@@ -76,7 +76,7 @@ struct qualified_name {
 	size_t type_len, trait_len;
 };
 
-/* false: the name is no such qualified name. */
+/* false: the name is not such a qualified name. */
 bool qualified_name__parse(const char *name, struct qualified_name *ret);
 
 /* The '>' that closes the '<' at open, or NULL if none does. The brackets in "->" and in comparison

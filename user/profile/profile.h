@@ -383,9 +383,9 @@ void profile__free(struct profile *profile);
 /* --- building: all return 0 or -ENOMEM, except where said. Calls may come in any order, and take
  * amortised constant time each --- */
 
-/* Adds a stack as the kernel recorded it, leaf first. A 0 in addrs is no address and is left out.
- * Call once per distinct stack: only profile__cut_implausible() merges equal stacks. *ret_site is
- * the index until profile__sort(). */
+/* Adds a stack as the kernel recorded it, leaf first. A 0 in addrs is not an address and is left
+ * out. Call once per distinct stack: only profile__cut_implausible() merges equal stacks. *ret_site
+ * is the index until profile__sort(). */
 int profile__add_site(struct profile *profile, const uint64_t *addrs, size_t n, bool truncated,
 		      size_t *ret_site);
 

@@ -441,7 +441,7 @@ static int check(struct replicas *r, struct error *err)
 }
 
 /* Refuses a profile that shares no stack with the others, if the programs differ. Such a profile is
- * of no replica: each of its stacks would be abnormal. */
+ * not one of a replica: each of its stacks would be abnormal. */
 static int check_common(const struct replicas *r, const struct match *match, struct error *err)
 {
 	_cleanup_free_ bool *common = calloc(r->n, sizeof(*common));
@@ -461,7 +461,7 @@ static int check_common(const struct replicas *r, const struct match *match, str
 				err, -EINVAL,
 				"profile %zu has no stack in common with the others, and they are"
 				" of different "
-				"programs: it is no replica of them",
+				"programs: it is not a replica of them",
 				i + 1);
 	return 0;
 }

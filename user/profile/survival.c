@@ -216,11 +216,11 @@ struct hazards {
  * Few frees say little about one age. But neighbouring classes of age have similar rates. So each
  * rate is estimated with a Gamma prior, whose mean is the rate of the class before (Nieto-Barajas
  * and Walker, Scandinavian Journal of Statistics 29, 2002). The prior weighs as much as the time in
- * which one event is expected at the mean rate of all ages. Two other priors were worse. One had
- * the mean rate of all ages as its mean. But most addresses that are watched at old ages are never
- * used again. With this prior, buffers that live for some milliseconds seemed to live for seconds.
- * The other was Jeffreys' prior, which adds half an event to the first rate. With this prior, the
- * half per cent of a stack's blocks that leaked seemed to be freed.
+ * which one event is expected at the mean rate of all ages. Two other priors were worse. The mean
+ * of the first was the mean rate of all ages. But most addresses that are watched at old ages are
+ * never used again. With this prior, buffers that live for some milliseconds seemed to live for
+ * seconds. The second was Jeffreys' prior, which adds half an event to the first rate. With this
+ * prior, the half per cent of a stack's blocks that leaked seemed to be freed.
  *
  * An age between the window of birth and the next window may never have been watched. The rate at
  * such an age is the mean of the rate before and the rate after. The rate before is that of the

@@ -27,7 +27,8 @@ struct pool {
 	double freed_of_others; /* of what other threads allocated, freed by its threads */
 };
 
-/* Writes the name of a thread's pool (the thread's name has at most 15 bytes) to to[POOL_NAME].
+/* Writes the name of a thread's pool (the thread's name has at most 15 bytes) to `to`, which has
+ * POOL_NAME bytes.
  * Each number becomes a '#', except within a word ("worker-12" and "worker-3" are "worker-#", "h2o"
  * is itself). */
 void pool__name(const char *thread, char *to);

@@ -97,8 +97,8 @@ struct why_report {
 	uint64_t missing; /* addresses at which no block is in use */
 	uint64_t held_blocks, held_bytes;
 	uint64_t asked_lost_blocks, asked_lost_bytes;
-	/* not reached in the last full scan; another scan found a pointer, or nothing can be called
-	 * lost */
+	/* blocks that the last full scan did not reach, and that are not called lost: either
+	 * another scan found a pointer to them, or no block of this search can be called lost */
 	uint64_t in_doubt_blocks, in_doubt_bytes;
 	uint64_t followed;    /* blocks whose paths are in rows */
 	struct why_row *rows; /* by blocks, descending; owned */
@@ -107,6 +107,7 @@ struct why_report {
 	size_t n_types;
 };
 
+/* The name of the loss's counter; static. */
 const char *why_loss__name(enum why_loss loss);
 
 /* --- of a run: who holds the blocks of stacks that grow --- */
@@ -125,8 +126,8 @@ struct site_why {
 	uint64_t asked;
 	uint64_t held;
 	uint64_t lost; /* no pointer to them is left */
-	/* not reached in the last full scan; another scan found a pointer, or nothing can be called
-	 * lost */
+	/* blocks that the last full scan did not reach, and that are not called lost: either
+	 * another scan found a pointer to them, or no block of this search can be called lost */
 	uint64_t in_doubt;
 	uint64_t gone;	   /* freed meanwhile, or not in memory of the allocators that were read */
 	uint64_t followed; /* held blocks whose paths were followed: the most common paths are in
@@ -160,6 +161,7 @@ char *why_row__text(const struct why_row *row);
  * each row counts its own blocks only. Returns how many rows are left. */
 size_t why_rows__merge(struct why_row *rows, size_t n);
 
+/* why_rows__merge() for the rows of a report. */
 void why_report__merge(struct why_report *report);
 
 /* Frees the rows and what they own. */

@@ -79,7 +79,7 @@ struct python {
 	uint64_t cold_start, cold_end; /* the rarely executed part of it; both 0: not known */
 	uint64_t runtime;	       /* _PyRuntime */
 	uint64_t code_type;	       /* PyCode_Type */
-	uint64_t frame_type;	       /* PyFrame_Type; 0: in this version frames are no objects */
+	uint64_t frame_type;	       /* PyFrame_Type; 0: in this version frames are not objects */
 };
 
 /* A cache of what was read from files, so that each file is read once, however many processes run
@@ -111,8 +111,8 @@ struct python_code {
 	uint64_t identity[3];
 };
 
-/* Reads the code object at addr. 0, then the caller clears *ret; -ENOENT: it is no code object, or
- * an unreasonable one; other negative errno. */
+/* Reads the code object at addr. 0, then the caller clears *ret; -ENOENT: it is not a code object,
+ * or an unreasonable one; other negative errno. */
 int python_code__read(pid_t pid, const struct python *python, uint64_t addr,
 		      struct python_code *ret);
 /* Is the object at addr still the one that was read? 1: yes; 0: no; -EFAULT: no memory is there;

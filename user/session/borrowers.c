@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that run in a target's memory and are no threads of it. What they allocate is the
+/* Processes that run in a target's memory and are not threads of it. What they allocate is the
  * target's, so their CPU time is counted as the target's, too. Otherwise a target that waits while
  * such a process works would be taken to be at rest: its profile would not be made anew, and no
  * window would be opened. */

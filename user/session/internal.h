@@ -226,12 +226,12 @@ void targets__welcome(struct session *session, const struct abi_event *event);
  * session owns target->allocators from then on. 0 or negative errno with err. */
 int targets__attach_everywhere(struct session *session, struct target *target, struct error *err);
 
-/* Notes among the refusals that a pool of the target cannot be seen, if one cannot. */
+/* If a pool of the target cannot be seen, adds this to the list of refusals. */
 void targets__note_unseen(struct session *session, const struct target *target);
 
 /* For a target that has probes of its own: puts them on those of its allocators that have none. */
 void targets__attach_own(struct session *session, struct target *target);
-/* Puts the target's own probes back in place, after capture__pause(). As capture__resume(). */
+/* Puts the target's own probes back in place, after capture__pause(). Like capture__resume(). */
 int targets__resume_own(struct session *session, struct target *target);
 
 /* Puts probes into the C library that memtrace itself runs on. Most of the machine runs on it too:
@@ -296,7 +296,7 @@ void patched__look_again(struct session *session, struct target *target);
  * errno with err. */
 int region_calls__attach(struct session *session, bool loading, struct error *err);
 
-/* As region_calls__attach(), for a target that is traced again. */
+/* Like region_calls__attach(), for a target that is traced again. */
 int region_calls__attach_again(struct session *session, struct target *target, struct error *err);
 
 /* Seeing the target's regions costs too much: takes the probes that see them away for good. At the

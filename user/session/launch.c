@@ -17,7 +17,7 @@
 #include "proc/maps.h"
 #include "proc/process.h"
 
-#define MAX_STOPS 100000 /* during a start-up; a program with more is let go */
+#define MAX_STOPS 100000 /* while a program starts; one with more stops is not followed further */
 
 /* Runs in the child: waits until memtrace traces this process, then becomes the command. */
 static void run_command(char *const argv[], int go, int report)

@@ -79,11 +79,12 @@ struct session_options {
 	 * probes can be removed at once */
 	bool regions_if_easy;
 	bool resident; /* fill in profile.resident as well, as of the end of the run */
-	/* Fill in the blocks of each profile's sites as well (struct profile_site). All probes are
-	 * taken out at the stop then, perf uprobes, too: the caller has more to do in the
-	 * targets. */
+	/* Fill in the blocks of each profile's sites as well (struct profile_site). The caller then
+	 * works on in the targets after the stop, so the stop takes out all probes, perf uprobes,
+	 * too. */
 	bool blocks;
-	/* Whose profiles session__victims() gives; the caller then calls it often. */
+	/* The processes whose profiles session__victims() gives. Unless VICTIMS_NONE, the caller
+	 * has to call session__victims() often. */
 	enum session_victims victims;
 	/* The profiles of processes that were not named and have ended are not wanted: the caller
 	 * does not call session__profiles(). */
@@ -250,10 +251,10 @@ struct session_news {
 	bool all;
 };
 
-/* As session__peek(), but calls only news->same for a process that has done nothing since its last
- * profile. Even such a process has a new profile once its run is a quarter longer, because growth
- * is per time of the run, and young blocks grow old. At least one process has a new profile each
- * time, because a profile also has the losses of the whole run. */
+/* Like session__peek(), but calls only news->same for a process that has done nothing since its
+ * last profile. Even such a process has a new profile once its run is a quarter longer, because
+ * growth is per time of the run, and young blocks grow old. At least one process has a new profile
+ * each time, because a profile also has the losses of the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since

@@ -71,7 +71,7 @@ char *demangle(const char *name)
 	size_t len = strnlen(name, NAME_MAX_BYTES);
 	char *ret;
 
-	/* A name without _Z or _R is no mangled function, and a name that was cut cannot be
+	/* A name without _Z or _R is not a mangled function, and a name that was cut cannot be
 	 * demangled. */
 	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R') && len < NAME_MAX_BYTES &&
 	    run(name, &out))

@@ -31,7 +31,7 @@ struct symtab_range {
 };
 
 /* Callback for struct child_task; ctx: an enum symtab_kind. debug_fd: the separate debug file,
- * -1: none. Closes both descriptors. CHILD_NO_DATA: the file is no sound ELF. */
+ * -1: none. Closes both descriptors. CHILD_NO_DATA: the file is not a sound ELF file. */
 enum child_exit symtab_child__read(FILE *out, int file_fd, int debug_fd, void *ctx);
 
 #endif

@@ -160,12 +160,13 @@ static bool is_for_this_host(const char *host)
 	len = strcspn(host, *host == '[' ? "]" : ":");
 	len += host[len] == ']';
 	if (host[len] && (host[len] != ':' || host[len + 1 + strspn(host + len + 1, "0123456789")]))
-		return false; /* what follows is no port */
+		return false; /* what follows is not a port */
 	return loopback__is_name(host, len);
 }
 
 /* May a browser have sent the request because of another site's page? With each POST, a browser
- * tells the site of the page. host: the name by which the client calls this server. */
+ * names the site whose page sent it: origin. host: the name by which the client calls this
+ * server. */
 static bool is_from_elsewhere(const char *origin, const char *host, bool tls)
 {
 	const char *scheme = tls ? "https://" : "http://";

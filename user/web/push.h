@@ -59,7 +59,7 @@ void push__add(struct push *push, const struct process *process, const struct pr
 /* Begins to send, if it has not begun yet. 0 or -ENOMEM. */
 int push__start(struct push *push);
 
-/* As poll() with that timeout, and sends meanwhile. Negative: errno. */
+/* Like poll() with the timeout wait_ms, but sends meanwhile. A failure is a negative errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
 
 /* For people: the receivers, their state, and what waits for them. push may be NULL. Returns 0,

@@ -50,8 +50,8 @@ static const char *argument(const struct route *r, const char *name)
 	return r->request->argument(r->request->ctx, name);
 }
 
-/* The number that an argument has. 1; 0: it is not there; -1: it is no number, and the reply says
- * so. */
+/* The number that an argument has. 1; 0: it is not there; -1: it is not a number, and the reply
+ * says so. */
 static int number_argument(const struct route *r, const char *name, uint64_t *ret)
 {
 	const char *text = argument(r, name);

@@ -82,7 +82,8 @@ static void remove_at(struct store *s, size_t at)
 	memmove(s->processes + at, s->processes + at + 1, (--s->n - at) * sizeof(*s->processes));
 }
 
-/* Of all snapshots that have a newer one of the same process the oldest; NULL: there is none. */
+/* The process with the oldest snapshot, among the processes that have several. NULL: there is
+ * none. */
 static struct process *with_oldest(const struct store *s)
 {
 	struct process *found = NULL;

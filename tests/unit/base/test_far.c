@@ -30,7 +30,7 @@ static int tell_pid(int fd, const void *in, void *out)
 	return FAR_NO_FD;
 }
 
-/* Opens the file whose name is in, and reads its first byte. */
+/* Opens the file whose name is at `in`, and reads its first byte. */
 static int open_it(int fd, const void *in, void *out)
 {
 	int opened = open(in, O_RDONLY | O_CLOEXEC);

@@ -204,7 +204,7 @@ static void test_caches(void **state)
 	end();
 }
 
-/* Writes a block of a thread cache's list: a link to next, and the key. */
+/* Writes a block of a thread cache's list: a link to the block `next`, and the key. */
 static void put_cached(uint64_t addr, uint64_t next)
 {
 	fake__put(&fake, addr, next ^ addr >> 12);

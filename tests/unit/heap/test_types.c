@@ -139,7 +139,7 @@ static void test_what_is_no_class(void **state)
 	put_block(LIB, true);
 	put_block(UINT64_MAX - 7, true);
 	count();
-	/* a name that is too long is no name, but the class still counts */
+	/* a name that is too long is not a name, but the class still counts */
 	assert_int_equal(n_types, 1);
 	assert_int_equal(types[0].vtable, VTABLE(7));
 	assert_string_equal(types[0].name, "");

@@ -517,7 +517,7 @@ static void a_withdrawn_window_is_void(void **state)
 		assert_true(p->harvests > harvests);
 		assert_true(p->cost < 1.02 * LIMIT * p->cpu && p->cpu > used);
 		assert_true(p->pace.windows.windows_ns <
-			    5000 * MS); /* the hold-up is no window either */
+			    5000 * MS); /* the hold-up is not a window either */
 		end(m);
 	}
 }

@@ -396,7 +396,8 @@ static void test_wrapper(void **state)
 	end();
 }
 
-/* Most stacks go through one function. It is no wrapper, because it makes blocks of one shape. */
+/* Most stacks go through one function. It is not a wrapper, because it makes blocks of one
+ * shape. */
 static void test_function_with_many_callers(void **state)
 {
 	uint32_t session, shapes[2];

@@ -94,7 +94,7 @@ static void only_a_clock_that_stands_still_for_long_tells_of_rest(void **state)
 	assert_false(targets__rests(&targets[1], &rest));
 }
 
-/* All profiles are reported at now. From then on, the first two processes rest. */
+/* All profiles are reported at the time `now`. From then on, the first two processes rest. */
 static void tell(uint64_t now)
 {
 	news__choose(&session, now, false);
