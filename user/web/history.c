@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/search.h"
+#include "profile/chance.h"
 
 #define MOST	    32 /* only so many of the latest moments count */
 #define ONSET_LEAST 5  /* moments: enough to find a level, a slope and a time, and their errors */
@@ -61,23 +62,62 @@ static size_t points_of(const struct moment *const *moments, size_t n, uint64_t 
 	return k;
 }
 
-struct growth history__growth(const struct moment *const *moments, size_t n, uint64_t id,
-			      double quantum)
+/* The quantile of Student's distribution that is exceeded with probability p, by bisection. */
+static double exceeded_with(double p, double df)
 {
-	double seconds[MOST], bytes[MOST];
-	struct growth_segment segments[MOST];
-	struct growth growth = {NAN, NAN, NAN};
-	uint64_t begin;
+	double low = 0, high = 1000;
 
-	n = points_of(moments, n, id, seconds, bytes, &begin);
+	for (int i = 0; i < 40; i++) {
+		double t = (low + high) / 2;
+
+		*(chance__of_student(t, df) > p ? &low : &high) = t;
+	}
+	return (low + high) / 2;
+}
+
+/* The growth between those points. The lower end is too high only once in `one_in` times. */
+static struct growth growth_between(const double *seconds, const double *bytes, size_t n,
+				    double quantum, double one_in)
+{
+	struct growth growth = {NAN, NAN, NAN};
+	struct growth_segment segments[MOST];
+	double wider;
+
 	if (n < GROWTH_MIN_SEGMENTS + 1)
 		return growth;
 	for (size_t i = 0; i + 1 < n; i++)
 		segments[i] = (struct growth_segment){seconds[i + 1] - seconds[i],
 						      bytes[i + 1] - bytes[i]};
 	growth = growth__estimate(segments, n - 1, quantum, false);
-	growth.low = growth.bytes_per_s - HISTORY_SURER * (growth.bytes_per_s - growth.low);
-	growth.high = growth.bytes_per_s + HISTORY_SURER * (growth.high - growth.bytes_per_s);
+	wider = exceeded_with(1 / one_in, (double)n - 2) / student_quantile(n - 2, false);
+	growth.low = growth.bytes_per_s - wider * (growth.bytes_per_s - growth.low);
+	growth.high = growth.bytes_per_s + wider * (growth.high - growth.bytes_per_s);
+	return growth;
+}
+
+struct growth history__growth(const struct moment *const *moments, size_t n, uint64_t id,
+			      double quantum, double *ret_seconds)
+{
+	static const size_t shorter[] = {HISTORY_SHORT, HISTORY_SHORTEST};
+	double seconds[MOST], bytes[MOST], one_in = HISTORY_ONE_IN * 3;
+	struct growth growth;
+	uint64_t begin;
+	size_t from = 0;
+
+	n = points_of(moments, n, id, seconds, bytes, &begin);
+	growth = growth_between(seconds, bytes, n, quantum, one_in);
+	for (size_t i = 0; i < 2 && n > shorter[i]; i++) {
+		size_t at = n - shorter[i];
+		struct growth recent =
+			growth_between(seconds + at, bytes + at, shorter[i], quantum, one_in);
+
+		if (recent.low > 0 && recent.low > growth.low) {
+			growth = recent;
+			from = at;
+		}
+	}
+	if (ret_seconds)
+		*ret_seconds = n ? seconds[n - 1] - seconds[from] : 0;
 	return growth;
 }
 

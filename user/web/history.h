@@ -35,12 +35,19 @@ double moment__bytes(const struct moment *moment, uint64_t id);
 
 /* The growth of id, by profile/growth.h. It begins at the first moment after which what id held is
  * always known. Two neighbouring moments make a segment. moments: the oldest first. quantum: as for
- * growth__estimate(). The interval is HISTORY_SURER times as wide as one of 95 %. Growth is judged
- * again and again, and the interval should miss only about once in 2,000 times (with 20 moments,
- * t(0.9995; 18) / t(0.975; 18)). All NaN: too few moments. */
-#define HISTORY_SURER 1.9
+ * growth__estimate(). All NaN: too few moments.
+ *
+ * A leak that began in the middle of that time makes the segments differ, so it is not sure before
+ * it fills most of them. So growth is also judged over the last HISTORY_SHORT and HISTORY_SHORTEST
+ * moments alone, and the span with the highest lower end counts if that end is above 0. Growth is
+ * judged again and again, and the lower ends of all spans together should be too high only about
+ * once in HISTORY_ONE_IN times. Student's distribution tells how much wider than one of 95 % the
+ * interval has to be. *ret_seconds (may be NULL): the length of the span. */
+#define HISTORY_SHORT	 12
+#define HISTORY_SHORTEST 8
+#define HISTORY_ONE_IN	 2000
 struct growth history__growth(const struct moment *const *moments, size_t n, uint64_t id,
-			      double quantum);
+			      double quantum, double *ret_seconds);
 
 /* When growth began. */
 struct onset {

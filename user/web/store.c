@@ -357,19 +357,20 @@ static void judge_growth(struct store *s, struct process *p)
 	const struct moment *moments[STORE_KEPT];
 	size_t n = moments_of(p, moments);
 	double quantum = profile__is_exact(p->latest) ? 0 : (double)p->latest->interval_bytes;
-	struct growth recent = history__growth(moments, n, HISTORY_ALL, quantum);
+	double recent_s;
+	struct growth recent = history__growth(moments, n, HISTORY_ALL, quantum, &recent_s);
 	const struct stack *leader;
 
 	p->growth_s = p->latest->duration_s;
 	p->of_late = prefer_recent(&p->growth, &recent);
 	if (p->of_late)
-		p->growth_s = (double)(moments[n - 1]->taken_ns - moments[0]->taken_ns) / 1e9;
+		p->growth_s = recent_s;
 	for (size_t i = 0; i < p->n_stacks; i++) {
-		recent = history__growth(moments, n, p->stacks[i].id, quantum);
+		recent = history__growth(moments, n, p->stacks[i].id, quantum, NULL);
 		p->of_late |= prefer_recent(&p->stacks[i].growth, &recent);
 	}
 	for (size_t i = 0; i < p->n_pools; i++)
-		p->pools[i].growth = history__growth(moments, n, p->pools[i].id, quantum);
+		p->pools[i].growth = history__growth(moments, n, p->pools[i].id, quantum, NULL);
 	leader = leader_of(p);
 	p->leaks = p->leaks || (leader && p->growth.low > 0);
 	if (p->leaks && leader) {

@@ -57,6 +57,28 @@ static double rises_with_noise(double seconds)
 	return rises_at_100(seconds) + 1e6 * noise();
 }
 
+/* A leak that began 105 seconds before the last figure, as samples show it: in each 15 seconds some
+ * 20 samples, and their number varies by a fifth. */
+static double rises_lately(double seconds)
+{
+	static double sum;
+
+	if (seconds == 0)
+		sum = 5e6;
+	if (seconds > 180)
+		sum += 1.5e6 * (1 + 0.7 * noise());
+	return sum;
+}
+
+/* What comes and goes at random. The sum of what came and what went wanders. */
+static double wanders(double seconds)
+{
+	static double sum;
+
+	sum = seconds == 0 ? 5e6 : sum + 1e6 * (noise() + noise() + noise());
+	return sum;
+}
+
 static double rises_always(double seconds)
 {
 	return 1e5 * seconds;
@@ -81,27 +103,58 @@ static void growth_of_late(void **state)
 	(void)state;
 	srand(1);
 	live(rises_always);
-	growth = history__growth(list, N, 7, 0);
+	growth = history__growth(list, N, 7, 0, NULL);
 	assert_true(fabs(growth.low - 1e5) < 1 && fabs(growth.high - 1e5) < 1);
 	/* one sample more would change the growth by this much */
-	growth = history__growth(list, N, 7, 512 << 10);
+	growth = history__growth(list, N, 7, 512 << 10, NULL);
 	assert_true(growth.low < 1e5 - 1000 && growth.low > 9e4);
-	assert_true(isnan(history__growth(list, 3, 7, 0).low)); /* too few */
+	assert_true(isnan(history__growth(list, 3, 7, 0, NULL).low)); /* too few */
 	for (int i = 0; i < 2000; i++) {
 		live(level);
-		wrong += history__growth(list, N, 7, 0).low > 0;
+		wrong += history__growth(list, N, 7, 0, NULL).low > 0;
 	}
 	assert_in_range(wrong, 0, 3);
+	wrong = 0;
+	for (int i = 0; i < 20000; i++) {
+		live(wanders);
+		wrong += history__growth(list, N, 7, 0, NULL).low > 0;
+	}
+	assert_in_range(wrong, 2, 20); /* of 20,000; one in 2,000: 10 */
 	live(rises_with_noise);
-	growth = history__growth(list, N, 7, 0);
+	growth = history__growth(list, N, 7, 0, NULL);
 	assert_true(growth.low > 0 && growth.high > 1e5 * 185 / 285);
 	/* the time in which the figure was not known does not count */
 	live(rises_always);
 	for (int i = 0; i < 10; i++)
 		moments[i] = (struct moment){.taken_ns = moments[i].taken_ns};
-	growth = history__growth(list, N, 7, 0);
+	growth = history__growth(list, N, 7, 0, NULL);
 	assert_true(fabs(growth.low - 1e5) < 1);
-	assert_true(isnan(history__growth(list, 10, 7, 0).low));
+	assert_true(isnan(history__growth(list, 10, 7, 0, NULL).low));
+}
+
+/* Growth over all 285 seconds cannot tell such a leak from chance yet. */
+static void growth_that_began_lately(void **state)
+{
+	double seconds;
+	int found = 0;
+
+	(void)state;
+	srand(3);
+	for (int i = 0; i < 400; i++) {
+		struct growth growth;
+
+		live(rises_lately);
+		growth = history__growth(list, N, 7, 32 << 10, &seconds);
+		if (!(growth.low > 0))
+			continue;
+		found++;
+		assert_true(seconds < 200);
+		assert_true(growth.low < 1e5 && growth.high > 0.8e5);
+	}
+	assert_in_range(found, 390, 400);
+	live(level);
+	history__growth(list, N, 7, 0, &seconds);
+	assert_true(seconds == 285);
 }
 
 static double seconds_to(uint64_t ns)
@@ -150,21 +203,20 @@ static void clocks_are_set_back(void **state)
 	live(rises_always);
 	moments[7].taken_ns = moments[8].taken_ns = moments[6].taken_ns;
 	moments[12].taken_ns -= 40 * S;
-	growth = history__growth(list, N, 7, 0);
+	growth = history__growth(list, N, 7, 0, NULL);
 	assert_true(isfinite(growth.low) && isfinite(growth.high));
 	assert_true(history__onset(list, N, 7, &onset));
 	for (int i = 0; i < N; i++)
 		moments[i].taken_ns = BEGIN - (uint64_t)i * S;
-	assert_true(isnan(history__growth(list, N, 7, 0).low));
+	assert_true(isnan(history__growth(list, N, 7, 0, NULL).low));
 	assert_false(history__onset(list, N, 7, &onset));
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_held_is_found),
-		cmocka_unit_test(growth_of_late),
-		cmocka_unit_test(when_it_began),
+		cmocka_unit_test(what_is_held_is_found),    cmocka_unit_test(growth_of_late),
+		cmocka_unit_test(growth_that_began_lately), cmocka_unit_test(when_it_began),
 		cmocka_unit_test(clocks_are_set_back),
 	};
 
