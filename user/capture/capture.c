@@ -439,6 +439,11 @@ static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t
 	return rc;
 }
 
+uint32_t capture__max_live(const struct capture *c)
+{
+	return bpf_map__max_entries(c->skel->maps.live);
+}
+
 int capture__set_interval(struct capture *c, pid_t pid, uint64_t interval)
 {
 	return set_process(c, pid, interval, 0, -1);

@@ -191,6 +191,9 @@ size_t capture__pausing(struct capture *capture, pid_t pid);
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
+/* How many live samples the kernel's table has room for. */
+uint32_t capture__max_live(const struct capture *capture);
+
 /* From now on one sample is taken per interval bytes that process pid allocates. The kernel side
  * may miss an exec at this very moment. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);

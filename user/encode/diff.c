@@ -87,7 +87,8 @@ static int put_profile(const struct profile *profile, bool with_file, struct sin
 		sink__printf(sink, ", %.1f s", profile->duration_s);
 	if (profile->interval_bytes > 1) {
 		sink__puts(sink, ", ");
-		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
+		put_samples_per(profile->finest_interval_bytes, profile->asked_interval_bytes,
+				profile->interval_bytes, sink);
 	} else if (profile->interval_bytes)
 		sink__puts(sink, ", every allocation");
 	if (profile__is_windowed(profile))

@@ -182,7 +182,7 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 	if (profile__is_exact(profile))
 		sink__puts(sink, "every allocation recorded");
 	else if (profile->interval_bytes)
-		put_samples_per(0, profile->interval_bytes, sink);
+		put_samples_per(0, 0, profile->interval_bytes, sink);
 	else
 		sink__puts(sink, "the file does not say how it was sampled");
 }
@@ -260,7 +260,8 @@ static void put_heap_head(const struct profile *profile, const struct estimate *
 			     with_commas(profile->alloc_calls, b), sampled_word(profile),
 			     profile->windows.n ? "them" : "that time");
 	} else {
-		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, sink);
+		put_samples_per(profile->finest_interval_bytes, profile->asked_interval_bytes,
+				profile->interval_bytes, sink);
 		sink__printf(sink, ": %s sample%s of %s %s\n", with_commas(profile->samples, a),
 			     plural(profile->samples), with_commas(profile->alloc_calls, b),
 			     sampled_word(profile));

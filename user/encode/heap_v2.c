@@ -318,7 +318,7 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 
 /* The interval that the file states. In a windowed run the interval differs from window to window,
  * and samples also stand for the time between windows. In a continuous run the interval may have
- * become coarser. In both cases no single interval holds for all samples. So the file states the
+ * changed. In both cases no single interval holds for all samples. So the file states the
  * interval that gives the whole profile its variance: at an interval R, the variance of `bytes` is
  * R times bytes. */
 static double interval_of(const struct profile *profile)
@@ -326,7 +326,9 @@ static double interval_of(const struct profile *profile)
 	struct estimate live = profile__live(profile);
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 
-	if ((profile__is_windowed(profile) || profile->asked_interval_bytes) && live.bytes > 0)
+	if ((profile__is_windowed(profile) || profile->asked_interval_bytes ||
+	     profile->finest_interval_bytes) &&
+	    live.bytes > 0)
 		interval = fmin(fmax(round(live.variance / live.bytes), 1), interval);
 	return interval;
 }

@@ -186,6 +186,8 @@ static void json__put_interval(struct json *json, const struct profile *profile)
 	json__put_uint(json, "interval_bytes", profile->interval_bytes);
 	if (profile->asked_interval_bytes)
 		json__put_uint(json, "asked_interval_bytes", profile->asked_interval_bytes);
+	if (profile->finest_interval_bytes)
+		json__put_uint(json, "finest_interval_bytes", profile->finest_interval_bytes);
 }
 
 int json__put_profiles(struct json *json, const struct diff *diff)

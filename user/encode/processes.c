@@ -79,8 +79,8 @@ struct process {
 struct run {
 	const struct process_table_options *options;
 	double duration_s;
-	uint64_t interval_bytes;       /* R, the largest interval of a process */
-	uint64_t asked_interval_bytes; /* 0: the same */
+	uint64_t interval_bytes; /* R, the largest interval of a process */
+	uint64_t asked_interval_bytes, finest_interval_bytes; /* 0: the same */
 	bool exact;
 	bool peaks;		   /* some process's peak is known and above its live bytes */
 	struct process *processes; /* processes in the order of the table */
@@ -460,7 +460,8 @@ static void put_head(const struct run *run, struct sink *sink)
 			     surely ? "exact" : "not sampled", with_commas(samples, a),
 			     with_commas(calls, b), plural(calls));
 	} else {
-		put_samples_per(run->asked_interval_bytes, run->interval_bytes, sink);
+		put_samples_per(run->finest_interval_bytes, run->asked_interval_bytes,
+				run->interval_bytes, sink);
 		sink__printf(sink, ": %s sample%s of %s allocation%s\n", with_commas(samples, a),
 			     plural(samples), with_commas(calls, b), plural(calls));
 	}
@@ -646,6 +647,10 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 			run.interval_bytes = profile->interval_bytes;
 		if (profile->asked_interval_bytes)
 			run.asked_interval_bytes = profile->asked_interval_bytes;
+		if (profile->finest_interval_bytes &&
+		    (!run.finest_interval_bytes ||
+		     profile->finest_interval_bytes < run.finest_interval_bytes))
+			run.finest_interval_bytes = profile->finest_interval_bytes;
 		run.exact &= profile->interval_bytes <= 1 && !profile__is_windowed(profile);
 	}
 	for (size_t i = 0; i < n && run.peaks; i++)

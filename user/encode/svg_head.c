@@ -172,7 +172,8 @@ static int put_sampling(FILE *out, const struct profile *profile)
 			profile__is_surely_exact(profile) ? "exact: " : "", samples, calls,
 			plural(profile->alloc_calls));
 	} else {
-		put_samples_per(profile->asked_interval_bytes, profile->interval_bytes, &sink);
+		put_samples_per(profile->finest_interval_bytes, profile->asked_interval_bytes,
+				profile->interval_bytes, &sink);
 		fprintf(out, ": %s sample%s of %s %s", samples, plural(profile->samples), calls,
 			sampled_word(profile));
 	}

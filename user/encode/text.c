@@ -236,14 +236,14 @@ double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor)
 	return bytes / divisor;
 }
 
-void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink)
+void put_samples_per(uint64_t finest, uint64_t asked, uint64_t interval, struct sink *sink)
 {
 	const char *unit;
 	double size;
 
 	sink__puts(sink, "one sample per ");
-	if (asked) {
-		size = scale_bytes((double)asked, &unit, NULL);
+	if (finest || asked) {
+		size = scale_bytes((double)(finest ?: asked), &unit, NULL);
 		sink__printf(sink, "%.4g %s to ", size, unit);
 	}
 	size = scale_bytes((double)interval, &unit, NULL);

@@ -71,9 +71,10 @@ uint64_t to_integer(double value);
  * *ret_divisor (may be NULL) is the divisor. */
 double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
 
-/* "one sample per 64 KiB", or "one sample per 64 KiB to 1 MiB (to keep the limit)" if the interval
- * became coarser than asked for. asked: 0 if it did not. */
-void put_samples_per(uint64_t asked, uint64_t interval, struct sink *sink);
+/* "one sample per 64 KiB"; "one sample per 64 KiB to 1 MiB (to keep the limit)" if the interval
+ * became coarser than asked for; "one sample per 32 KiB to 512 KiB" if it became finer. interval:
+ * the coarsest one. finest, asked: 0 if they are the same. */
+void put_samples_per(uint64_t finest, uint64_t asked, uint64_t interval, struct sink *sink);
 
 /* What profile->alloc_calls counts, for "598 samples of N ...": "allocations", or the samples that
  * the program took itself. */

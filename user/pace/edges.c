@@ -99,19 +99,16 @@ void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, do
 	p->piece_cpu_ns = cpu;
 }
 
-unsigned pace__factor(const struct scheduler *sc, const struct paced *p)
+double pace__factor(const struct scheduler *sc, const struct paced *p)
 {
-	unsigned own = p->windows.thinning.factor, all = sc->host.thinning.factor;
+	double own = p->windows.thinning.factor, all = sc->host.thinning.factor;
 
-	return sc->limits.shared && sc->host.everywhere && all > own ? all : own;
+	return sc->limits.shared && sc->host.everywhere && all > 1 && all > own ? all : own;
 }
 
 void pace__restore_interval(struct scheduler *sc, struct paced *p)
 {
-	unsigned factor = pace__factor(sc, p);
-
-	sc->ops->restore_interval(sc->ctx, p, factor);
-	p->windows.thinning.now = factor;
+	p->windows.thinning.now = sc->ops->restore_interval(sc->ctx, p, pace__factor(sc, p));
 }
 
 /* Is the process traced continuously, not in a window? A turn that may have to make room for

@@ -49,7 +49,7 @@ void host__begin(struct host *h, double budget, double own, unsigned cpus, uint6
 	h->cost_ns = cost_ns;
 	h->debt_ns = -budget * h->cpus * CREDIT_NS;
 	h->last_samples_ns = h->samples_ns;
-	thinning__init(&h->thinning, 1);
+	thinning__init(&h->thinning, 1, 1);
 	h->back_off_ns = (uint64_t)BACK_OFF_NS;
 }
 

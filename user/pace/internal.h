@@ -46,7 +46,7 @@ void pace__harvest(struct scheduler *sc);
 void pace__adapt_interval(struct scheduler *sc, struct paced *p, double cost, double cpu);
 /* The factor of a process's sampling interval while it is traced continuously: the larger one of
  * its own factor and the factor for all processes. */
-unsigned pace__factor(const struct scheduler *sc, const struct paced *p);
+double pace__factor(const struct scheduler *sc, const struct paced *p);
 /* For a process that is traced continuously: sets its sampling interval by pace__factor(). */
 void pace__restore_interval(struct scheduler *sc, struct paced *p);
 bool pace__is_stretch(const struct scheduler *sc, const struct paced *p, uint64_t now);

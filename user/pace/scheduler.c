@@ -86,7 +86,7 @@ void scheduler__begin(struct scheduler *sc, const struct pace_ops *ops, void *ct
 	sc->begin_cost_ns = pace__machine_cost_ns(sc);
 	host__begin(&sc->host, limits->host, limits->own, limits->cpus, sc->begin_ns,
 		    sc->begin_cost_ns);
-	thinning__init(&sc->host.thinning, limits->most_thinned);
+	thinning__init(&sc->host.thinning, 1, limits->most_thinned);
 }
 
 void scheduler__free(struct scheduler *sc)
@@ -111,7 +111,7 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 	pace__read_totals(sc, p, &cost, &cpu);
 	windows__begin(&p->windows, sc->limits.aim, sc->limits.steady, seed, pace__now_ns(sc), cost,
 		       cpu);
-	thinning__init(&p->windows.thinning, sc->limits.most_thinned);
+	thinning__init(&p->windows.thinning, sc->limits.least_thinned, sc->limits.most_thinned);
 	if (sc->limits.period_ns)
 		windows__set_period(&p->windows, sc->limits.period_ns);
 	if (!sc->limits.shared)

@@ -98,9 +98,11 @@ struct pace_ops {
 	/* Sets its sampling interval by the cost and CPU time of its window, or of a piece of the
 	 * window. Returns the new interval / the interval asked for. */
 	double (*adapt_interval)(void *ctx, struct paced *process, double cost_ns, double cpu_ns);
-	/* Sets the sampling interval to factor times the one asked for. The process's window is, or
-	 * has become, continuous tracing, so it is not a sample of other times. */
-	void (*restore_interval)(void *ctx, struct paced *process, unsigned factor);
+	/* Sets the sampling interval to factor times the one asked for, or to more if the process
+	 * holds too many samples for a factor below 1. Returns the new interval / the interval
+	 * asked for. The process's window is, or has become, continuous tracing, so it is not
+	 * a sample of other times. */
+	double (*restore_interval)(void *ctx, struct paced *process, double factor);
 	/* Reads the contents of all its blocks once more, at the end. */
 	void (*look_at_all)(void *ctx, struct paced *process);
 
@@ -132,9 +134,9 @@ struct pace_limits {
 	double favour;
 	unsigned cpus;
 	double spare; /* own: share of one core that the machine left idle before the run, 0..1 */
-	/* before windows are used, the sampling interval may become up to this many times the one
-	 * asked for */
-	unsigned most_thinned;
+	/* In continuous tracing, the sampling interval may become this many times the one asked
+	 * for, at least and at most. 0: 1 */
+	double least_thinned, most_thinned;
 	uint64_t period_ns; /* for tests: about the time from window to window; 0: a second */
 };
 

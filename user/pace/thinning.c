@@ -6,10 +6,11 @@
 /* Parts of the share that is allowed. EASY: what continuous tracing may cost when it begins. CALM:
  * samples come closer again only if tracing then costs no more than this. LEAST: calls must leave
  * at least this for samples. If they leave less, there would be so few samples that windows tell
- * more. */
+ * more. FINE: what samples that are closer than asked for may cost. */
 #define EASY  0.9
 #define CALM  0.8
 #define LEAST 0.02
+#define FINE  0.05
 /* How long a stretch must be to show that a smaller factor fits, at first (FINER_NS) and at most
  * (MAX_BACK_OFF_NS). SOON: the number of such stretches for which the smaller factor must last;
  * else it was tried too early. */
@@ -17,10 +18,13 @@
 #define MAX_BACK_OFF_NS (60 * S)
 #define SOON		4
 
-void thinning__init(struct thinning *t, unsigned most)
+void thinning__init(struct thinning *t, double least, double most)
 {
-	*t = (struct thinning){
-		.factor = 1, .most = most ? most : 1, .now = 1, .back_off_ns = FINER_NS};
+	*t = (struct thinning){.factor = 1,
+			       .least = least > 0 ? least : 1,
+			       .most = most > 0 ? most : 1,
+			       .now = 1,
+			       .back_off_ns = FINER_NS};
 }
 
 /* Do calls and samples cost no more than this share of all time? All time is the sum of `other`,
@@ -33,10 +37,10 @@ static bool fits(double calls, double samples, double other, double share)
 
 /* The least factor with which tracing costs no more than part * share of the time; 0: there is
  * none. samples: their cost at the interval asked for. */
-static unsigned fit(const struct thinning *t, double calls, double samples, double other,
-		    double share, double part)
+static double fit(const struct thinning *t, double calls, double samples, double other,
+		  double share, double part)
 {
-	unsigned factor = 1;
+	double factor = 1;
 
 	if (fits(calls, samples, other, part * share))
 		return 1;
@@ -47,7 +51,7 @@ static unsigned fit(const struct thinning *t, double calls, double samples, doub
 	return fits(calls, samples / factor, other, part * share) ? factor : 0;
 }
 
-unsigned thinning__fit(const struct thinning *t, const struct thinning_costs *c)
+double thinning__fit(const struct thinning *t, const struct thinning_costs *c)
 {
 	return fit(t, c->calls_ns, c->samples_ns * t->now, c->other_ns, c->share, EASY);
 }
@@ -58,7 +62,7 @@ static void restart(struct thinning *t, uint64_t now_ns)
 	t->calls_ns = t->samples_ns = t->other_ns = 0;
 }
 
-void thinning__begin(struct thinning *t, unsigned factor, uint64_t now_ns)
+void thinning__begin(struct thinning *t, double factor, uint64_t now_ns)
 {
 	t->factor = factor;
 	restart(t, now_ns);
@@ -71,21 +75,39 @@ static void add(struct thinning *t, const struct thinning_costs *c)
 	t->other_ns += c->other_ns;
 }
 
-static unsigned fit_all(const struct thinning *t, double share, double part)
+static double fit_all(const struct thinning *t, double share, double part)
 {
 	return fit(t, t->calls_ns, t->samples_ns, t->other_ns, share, part);
 }
 
+/* Would samples at that factor alone cost no more than this share of all time? */
+static bool samples_fit(const struct thinning *t, double factor, double share)
+{
+	return fits(0, t->samples_ns / factor, t->other_ns, share);
+}
+
+/* With the factor 1, tracing is calm. The least factor with which it still is, and samples are a
+ * small part of the cost. */
+static double finest(const struct thinning *t, double share)
+{
+	double factor = 1;
+
+	while (factor / 2 >= t->least && samples_fit(t, factor / 2, FINE * share) &&
+	       fits(t->calls_ns, t->samples_ns / (factor / 2), t->other_ns, CALM * share))
+		factor /= 2;
+	return factor;
+}
+
 bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint64_t now_ns)
 {
-	unsigned factor = thinning__fit(t, c);
+	double factor = thinning__fit(t, c);
 
 	add(t, c);
 	/* Are calls too expensive by themselves? This stretch alone does not show that: it may have
 	 * more calls than the stretches before it. So all stretches together decide. */
-	if (!factor)
+	if (factor == 0)
 		factor = fit_all(t, c->share, EASY);
-	if (!factor)
+	if (factor == 0)
 		return false;
 	factor = factor > t->factor ? factor : 2 * t->factor;
 	if (factor > t->most)
@@ -102,15 +124,19 @@ bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint6
 
 void thinning__watch(struct thinning *t, const struct thinning_costs *c, uint64_t now_ns)
 {
-	unsigned factor;
+	double factor;
 
 	add(t, c);
 	if (now_ns - t->since_ns < t->back_off_ns)
 		return;
 	factor = fit_all(t, c->share, CALM);
-	if (factor && factor < t->factor) {
+	if (factor == 1)
+		factor = finest(t, c->share);
+	if (factor > 0 && factor < t->factor) {
 		t->factor = factor;
 		t->finer_ns = now_ns;
+	} else if (t->factor < 1 && !samples_fit(t, t->factor, 2 * FINE * c->share)) {
+		t->factor = factor > 0 && factor < 1 ? factor : 1;
 	}
 	restart(t, now_ns);
 }

@@ -13,6 +13,12 @@
  * interval, there are more samples than that. Then the next check finds that tracing is still too
  * expensive, and samples are put farther apart again.
  *
+ * Closer than asked for. Most processes allocate so little that samples cost next to nothing, but
+ * then there are few of them: at 512 KiB, a leak of 50,000 bytes a second has one sample in ten
+ * seconds, and minutes pass until it can be told from chance. So samples come closer than asked for
+ * where all of them cost no more than FINE of the limit. They are put apart again when they cost
+ * more than twice as much.
+ *
  * The way back. Samples come closer again when, over at least FINER_NS, a smaller factor would have
  * cost no more than CALM of the limit. If this factor proves too expensive soon after, the next
  * attempt needs a stretch twice as long. So a program whose behaviour changes all the time has the
@@ -24,8 +30,8 @@
 #include <stdint.h>
 
 struct thinning {
-	unsigned factor; /* interval / interval asked for: a power of two */
-	unsigned most;	 /* largest factor allowed; 1: the interval must not change */
+	double factor;	    /* interval / interval asked for: a power of two */
+	double least, most; /* smallest and largest factor allowed; 1: none below, or above, 1 */
 	/* present interval / interval asked for; the caller sets it (in windows it is smaller) */
 	double now;
 	/* The stretch since the factor was last judged. */
@@ -43,15 +49,16 @@ struct thinning_costs {
 	double calls_ns, samples_ns, other_ns, share;
 };
 
-/* most: the largest factor allowed (struct thinning); 0 is taken as 1. */
-void thinning__init(struct thinning *thinning, unsigned most);
+/* least, most: the smallest and the largest factor allowed (struct thinning); 0 is taken as 1. */
+void thinning__init(struct thinning *thinning, double least, double most);
 
-/* The least factor with which continuous tracing would cost at most costs->share, if the process
- * goes on as in the stretch whose costs are given. 0: no allowed factor is large enough. */
-unsigned thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
+/* The least factor of 1 or more with which continuous tracing would cost at most costs->share, if
+ * the process goes on as in the stretch whose costs are given. 0: no allowed factor is large
+ * enough. */
+double thinning__fit(const struct thinning *thinning, const struct thinning_costs *costs);
 
 /* Continuous tracing begins now, with that factor. */
-void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns);
+void thinning__begin(struct thinning *thinning, double factor, uint64_t now_ns);
 
 /* The stretch that ends now was too expensive. Looks for an allowed factor with which its costs
  * would keep the limit. If there is none, looks for a factor with which the costs of all stretches
@@ -61,7 +68,8 @@ void thinning__begin(struct thinning *thinning, unsigned factor, uint64_t now_ns
 bool thinning__coarsen(struct thinning *thinning, const struct thinning_costs *costs,
 		       uint64_t now_ns);
 
-/* The stretch that ends now was not too expensive: the factor may become smaller. */
+/* The stretch that ends now was not too expensive: the factor may become smaller; one below 1 may
+ * become larger. */
 void thinning__watch(struct thinning *thinning, const struct thinning_costs *costs,
 		     uint64_t now_ns);
 

@@ -77,7 +77,7 @@ void windows__begin(struct windows *w, double budget, double steady, uint64_t se
 
 	memset(w, 0, sizeof(*w));
 	w->samples_ns = samples_ns;
-	thinning__init(&w->thinning, 1);
+	thinning__init(&w->thinning, 1, 1);
 	w->budget = budget;
 	w->steady = steady;
 	w->spare = 1;
@@ -264,7 +264,7 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 		      uint64_t now_ns)
 {
 	if (!w->continuous)
-		return thinning__fit(&w->thinning, costs);
+		return thinning__fit(&w->thinning, costs) > 0;
 	w->borne_ns = fmin(w->borne_ns, fmax(w->debt_ns, 0));
 	if (share <= w->steady || w->debt_ns - w->borne_ns <= w->steady * PATIENCE_NS) {
 		thinning__watch(&w->thinning, costs, now_ns);

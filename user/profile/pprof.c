@@ -28,6 +28,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("samples", UINT64, samples, 0),
 	FACT("asked_interval_bytes", UINT64, asked_interval_bytes, 0),
 	FACT("sampled_by_target", BOOL, sampled_by_target, 0),
+	FACT("finest_interval_bytes", UINT64, finest_interval_bytes, 0),
 	FACT("dropped", UINT64, dropped, 0),
 	FACT("stacks_walked", UINT64, stacks_walked, 0),
 	FACT("stacks_complete", UINT64, stacks_complete, 0),

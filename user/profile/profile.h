@@ -315,6 +315,8 @@ struct profile {
 	/* The target took the samples and reported them. alloc_calls and free_calls then count the
 	 * reports: how many blocks there were is not known. */
 	bool sampled_by_target;
+	/* the finest interval, if continuous tracing used a finer one than asked for; else 0 */
+	uint64_t finest_interval_bytes;
 	uint64_t start_unix_ns; /* wall clock at the start */
 	double duration_s;
 	uint64_t alloc_calls, free_calls, samples; /* samples: allocations recorded */

@@ -33,7 +33,13 @@
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
-#define HELD_NS	     500000000 /* budget__holds() ignores figures older than this */
+/* The interval becomes at most this many times finer: 32 KiB instead of 512 KiB. Not if a process
+ * would then hold more than ENOUGH samples: so many tell its live bytes to one in a hundred. And
+ * all processes together fill no more than TABLE_SHARE of the kernel's table of live samples. */
+#define LEAST_THINNED (1.0 / 16)
+#define ENOUGH	      16384
+#define TABLE_SHARE   0.25
+#define HELD_NS	      500000000 /* budget__holds() ignores figures older than this */
 /* memtrace's own nice value when it traces many processes, and while a window is open. If a window
  * is closed late, it costs more than the budget allows: on a busy machine, windows of 15 ms were
  * closed 5 to 22 ms late. */
@@ -104,6 +110,7 @@ static void put_interval(struct session *s, struct target *t, uint64_t interval)
 		return;
 	b->interval = interval;
 	b->coarsest = interval > b->coarsest ? interval : b->coarsest;
+	b->finest = interval < b->finest ? interval : b->finest;
 }
 
 /* Chooses the interval so that the next window brings enough samples for an estimate, but not more
@@ -170,19 +177,39 @@ static double adapt_interval(void *ctx, struct paced *p, double cost_ns, double 
 	return (double)t->budget.interval / (double)s->interval;
 }
 
-static void restore_interval(void *ctx, struct paced *p, unsigned factor)
+/* The least power of two with which the process holds no more samples than it may, and the kernel's
+ * tables have room. */
+static double least_factor(const struct session *s, const struct target *t)
+{
+	const __u64 *lost = t->counters.lost;
+	double room = TABLE_SHARE * capture__max_live(s->capture) / (double)(s->n_targets + 1);
+	double held = (double)t->counters.alloc_bytes - (double)t->counters.freed_bytes;
+	double factor = LEAST_THINNED;
+
+	if (lost[LOST_LIVE_FULL] || lost[LOST_NO_MEMORY] || lost[LOST_STACKS_FULL] ||
+	    lost[LOST_SITES_FULL])
+		return 1;
+	while (factor < 1 && held > factor * (double)s->interval * fmin(room, ENOUGH))
+		factor *= 2;
+	return factor;
+}
+
+static double restore_interval(void *ctx, struct paced *p, double factor)
 {
 	struct target *t = p->owner;
 	struct session *s = ctx;
 
-	put_interval(s, t, s->interval * factor);
-	if (t->budget.stretch)
-		return;
-	/* from now on tracing is continuous: the ledger must not take it for a sample of other
-	 * times */
-	t->budget.stretch = true;
-	run_time__close(&t->budget.run);
-	books__rest(s, t);
+	if (factor < 1)
+		factor = fmax(factor, least_factor(s, t));
+	put_interval(s, t, (uint64_t)((double)s->interval * factor));
+	if (!t->budget.stretch) {
+		/* from now on tracing is continuous: the ledger must not take it for a sample of
+		 * other times */
+		t->budget.stretch = true;
+		run_time__close(&t->budget.run);
+		books__rest(s, t);
+	}
+	return factor;
 }
 
 /* --- what windows have brought --- */
@@ -600,7 +627,7 @@ int budget__welcome(struct session *s, struct target *t)
 	rc = books__begin(s, t);
 	if (rc)
 		return rc;
-	b->interval = b->coarsest = s->interval;
+	b->interval = b->coarsest = b->finest = s->interval;
 	if (s->what & WHAT_REGIONS)
 		b->regions = (struct region_budget){
 			.left_ns = REGIONS_CREDIT_NS,
@@ -640,6 +667,7 @@ int budget__begin(struct session *s)
 		.favour = BUDGET_AIM * s->favoured_overhead,
 		.cpus = cpus > 0 ? (unsigned)cpus : 1,
 		.spare = spare_so_far(s),
+		.least_thinned = s->interval_given ? 1 : LEAST_THINNED,
 		.most_thinned = s->interval_given ? 1 : MOST_THINNED,
 		.period_ns = s->window_period_ns,
 	};

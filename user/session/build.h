@@ -41,6 +41,7 @@ struct budget {
 	/* coarsest interval at which the program was sampled; 0: there is no limit, and the
 	 * interval was always the run's */
 	uint64_t coarsest;
+	uint64_t finest; /* the finest one; means nothing if there were windows */
 	/* interval: of the present window, or of the last one. samples: their count when this
 	 * window, or its present part, began. */
 	uint64_t interval, samples;
@@ -173,7 +174,8 @@ struct build {
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* the heap's tables hold pages, not blocks */
 	bool blocks;		     /* the blocks of sites are asked for */
-	uint64_t interval, asked_interval; /* the coarsest interval, and the one asked for */
+	/* the coarsest interval, the one asked for, and the finest of continuous tracing */
+	uint64_t interval, asked_interval, finest_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */

@@ -505,7 +505,7 @@ static void on_event(void *ctx, const struct abi_event *event)
 			t->gone_bytes = (double)counters.alloc_bytes - (double)counters.freed_bytes;
 		survivors__exec(&t->budget.survivors, event->time_ns);
 		t->budget.pace.cut = true;
-		t->budget.coarsest = t->budget.interval;
+		t->budget.coarsest = t->budget.finest = t->budget.interval;
 		reallocs__exec(&t->budget.reallocs);
 		break;
 	case EVENT_HEADLESS:

@@ -225,6 +225,7 @@ static struct profile *rich(void)
 	p->planned_s = 30;
 	p->asked_interval_bytes = 4096;
 	p->sampled_by_target = true;
+	p->finest_interval_bytes = 2048;
 	p->has_peak = p->has_ages = true;
 	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;

@@ -326,12 +326,16 @@ static void what_is_less_than_an_object_is_kept_in_sum(void **state)
 		profile->sites[i].alloc_bytes = profile->sites[i].live.bytes;
 	}
 	assert_int_equal(profile__sort(profile), 0);
-	for (int i = 0; i < 4; i++) {
+	for (int i = 0; i < 6; i++) {
 		bool symbolized = i % 2;
 
 		if (i == 2) { /* windows before; now continuous, at a coarser interval */
 			profile->mode = MODE_CONTINUOUS;
 			profile->asked_interval_bytes = 1024;
+		}
+		if (i == 4) { /* at a finer interval */
+			profile->asked_interval_bytes = 0;
+			profile->finest_interval_bytes = 512;
 		}
 		heap = encoded(symbolized ? encode_symbolized : encode_heap_v2, profile);
 		assert_int_equal(sscanf(strstr(heap, "heap_v2/"), "heap_v2/%lf", &interval), 1);

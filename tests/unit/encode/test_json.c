@@ -69,6 +69,11 @@ static void the_keys_are_as_promised(void **state)
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"interval_bytes\":4096,\"asked_interval_bytes\":1024,"));
 	free(text);
+	profile->finest_interval_bytes = 512;
+	text = encoded(encode_json, profile);
+	assert_non_null(
+		strstr(text, ",\"asked_interval_bytes\":1024,\"finest_interval_bytes\":512,"));
+	free(text);
 	profile->not_traced = "why";
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "\"comm\":\"leaky\",\"not_traced\":\"why\","));

@@ -96,6 +96,14 @@ static void sampled_tables_show_intervals(void **state)
 	text = table_of(profile, (struct table_options){});
 	assert_has(text, "one sample per 64 KiB to 1 MiB (to keep the limit): 4 samples of ");
 	free(text);
+	profile->finest_interval_bytes = 32 << 10; /* it was finer before it became coarser */
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "one sample per 32 KiB to 1 MiB (to keep the limit): 4 samples of ");
+	free(text);
+	profile->asked_interval_bytes = 0;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "one sample per 32 KiB to 1 MiB: 4 samples of ");
+	free(text);
 	profile__free(profile);
 }
 

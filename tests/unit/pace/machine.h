@@ -25,6 +25,7 @@
 #define HOST		 0.02
 #define FAVOUR		 0.15
 #define THINNED		 64
+#define FINEST		 (1.0 / 16)
 #define WINDOWS_INTERVAL 0.125
 
 /* Each call takes own_ns. While probes see it, it takes cost_ns more, and in windows WINDOWS_FELT
@@ -42,6 +43,7 @@ struct process {
 	struct program program;
 	double told, told_samples, cost, cpu, calls, seen, noted_cpu, noted_cost;
 	double interval;		       /* as a multiple of the requested one */
+	double least;			       /* of interval: it holds many samples */
 	unsigned coarser;		       /* how often the interval was made coarser */
 	bool in, gone, fails, starved, inside; /* inside: a window has begun */
 	uint64_t out_ns, window_ns;	       /* out_ns: when its own probes are removed */
@@ -271,15 +273,17 @@ static double fake_adapt(void *ctx, struct paced *paced, double cost_ns, double 
 	return of(paced)->interval = WINDOWS_INTERVAL;
 }
 
-static void fake_restore(void *ctx, struct paced *paced, unsigned factor)
+static double fake_restore(void *ctx, struct paced *paced, double factor)
 {
 	struct process *p = of(paced);
 
 	(void)ctx;
-	assert_in_range(factor, 1, THINNED);
+	assert_true(factor >= FINEST && factor <= THINNED);
+	factor = factor < p->least ? p->least : factor;
 	p->coarser += factor > p->interval && factor > 1;
 	p->interval = factor;
 	p->restored++;
+	return factor;
 }
 
 static void fake_look_at_all(void *ctx, struct paced *paced)

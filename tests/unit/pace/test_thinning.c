@@ -10,7 +10,7 @@ static void the_least_factor_that_fits(void **state)
 {
 	static const struct {
 		double calls, samples;
-		unsigned factor;
+		double factor;
 	} cases[] = {
 		{3, 5, 1},   {3, 12, 2},  {3, 13.2, 4}, {8.7, 1, 4}, {0, 500, 64},
 		{0, 700, 0}, {8.9, 1, 0}, {20, 0, 0},	{0, 0, 1},
@@ -22,16 +22,16 @@ static void the_least_factor_that_fits(void **state)
 		const struct thinning_costs costs = {cases[i].calls, cases[i].samples, 100, 0.1};
 		struct thinning_costs closer = costs;
 
-		thinning__init(&t, 64);
-		assert_int_equal(thinning__fit(&t, &costs), cases[i].factor);
+		thinning__init(&t, 1, 64);
+		assert_true(thinning__fit(&t, &costs) == cases[i].factor);
 		/* the same costs, while samples are eight times as close */
 		t.now = 0.125;
 		closer.samples_ns *= 8;
-		assert_int_equal(thinning__fit(&t, &closer), cases[i].factor);
+		assert_true(thinning__fit(&t, &closer) == cases[i].factor);
 	}
-	thinning__init(&t, 0); /* the interval must not be changed */
-	assert_int_equal(thinning__fit(&t, &(struct thinning_costs){3, 5, 100, 0.1}), 1);
-	assert_int_equal(thinning__fit(&t, &(struct thinning_costs){3, 12, 100, 0.1}), 0);
+	thinning__init(&t, 0, 0); /* the interval must not be changed */
+	assert_true(thinning__fit(&t, &(struct thinning_costs){3, 5, 100, 0.1}) == 1);
+	assert_true(thinning__fit(&t, &(struct thinning_costs){3, 12, 100, 0.1}) == 0);
 }
 
 /* At a coarser interval, large blocks are still sampled nearly as often. So ever coarser intervals
@@ -43,14 +43,14 @@ static void it_is_tried_again(void **state)
 	unsigned tries = 0;
 
 	(void)state;
-	thinning__init(&t, 64);
+	thinning__init(&t, 1, 64);
 	for (uint64_t now = 1; thinning__coarsen(&t, &dear, now * 50 * MS); now++) {
 		assert_true(t.factor > t.now);
 		t.now = t.factor;
 		tries++;
 	}
 	assert_in_range(tries, 2, 6);
-	assert_in_range(t.factor, 2, 64);
+	assert_true(t.factor >= 2 && t.factor <= 64);
 }
 
 /* --- on the simulated machine --- */
@@ -222,9 +222,100 @@ static void an_interval_that_was_asked_for_stays(void **state)
 	end(m);
 }
 
+/* Calls cost this process 0.05 % of its time. Samples cost 0.001 % more at the requested
+ * interval. */
+static const struct program LIGHT = {1000000, 500, 0.3, 10};
+
+static struct process *light(struct machine **ret)
+{
+	struct machine *m = machine(false);
+
+	m->scheduler.limits.least_thinned = FINEST;
+	*ret = m;
+	return add(m, LIGHT);
+}
+
+static void light_work_is_sampled_closer(void **state)
+{
+	struct machine *m;
+	struct process *p = light(&m);
+
+	(void)state;
+	drive(m, 12);
+	assert_true(p->interval == FINEST);
+	drive(m, 300);
+	assert_true(p->interval == FINEST);
+	assert_true(p->pace.windows.continuous);
+	end(m);
+}
+
+/* The cost of samples rises, first to more than their part of the limit, and then above the
+ * limit. */
+static void closer_samples_give_way(void **state)
+{
+	struct machine *m;
+	struct process *p = light(&m);
+	double cost, cpu;
+
+	(void)state;
+	drive(m, 12);
+	p->program.samples_ns = 0.4 * LIMIT * p->program.own_ns;
+	drive(m, 30);
+	assert_true(p->interval == 1);
+	p->program.samples_ns = 10;
+	drive(m, 30);
+	assert_true(p->interval == FINEST);
+	p->program.samples_ns = 2 * LIMIT * p->program.own_ns;
+	drive(m, 10);
+	assert_true(p->interval > 1);
+	cost = p->cost;
+	cpu = p->cpu;
+	drive(m, 60);
+	assert_true(p->cost - cost < LIMIT * (p->cpu - cpu));
+	assert_true(p->pace.windows.continuous);
+	assert_int_equal(p->closed, 0);
+	end(m);
+}
+
+/* Samples take at most a twentieth of the limit. Here they take 0.02 of it at the requested
+ * interval, so they may be twice as many. */
+static void closer_samples_keep_their_part(void **state)
+{
+	struct machine *m;
+	struct process *p = light(&m);
+
+	(void)state;
+	p->program.samples_ns = 0.02 * LIMIT * p->program.own_ns;
+	drive(m, 30);
+	assert_true(p->interval == 0.5);
+	end(m);
+}
+
+static void enough_samples_are_enough(void **state)
+{
+	struct machine *m;
+	struct process *p = light(&m);
+
+	(void)state;
+	p->least = 0.25;
+	drive(m, 12);
+	assert_true(p->interval == 0.25);
+	p->least = 1;
+	drive(m, 12);
+	assert_true(p->interval == 1);
+	p->least = 0;
+	drive(m, 12);
+	assert_true(p->interval == FINEST);
+	end(m);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(light_work_is_sampled_closer),
+		cmocka_unit_test(closer_samples_give_way),
+		cmocka_unit_test(closer_samples_keep_their_part),
+		cmocka_unit_test(enough_samples_are_enough),
 		cmocka_unit_test(the_least_factor_that_fits),
 		cmocka_unit_test(it_is_tried_again),
 		cmocka_unit_test(samples_are_put_apart_before_there_are_windows),
