@@ -51,6 +51,10 @@ struct paced {
 	double open_cost_ns, open_cpu_ns;   /* totals when its window was opened, */
 	double piece_cost_ns, piece_cpu_ns; /* and when a piece of it was last harvested */
 	double noted_cost_ns, noted_felt_ns;
+	/* shared: when its costs were last looked at while little was to do, and the totals then;
+	 * 0: not since it was */
+	uint64_t calm_since_ns;
+	double calm_cost_ns, calm_samples_ns, calm_cpu_ns;
 };
 
 /* All functions get the ctx of scheduler__begin(). Times are monotonic. */
@@ -150,6 +154,7 @@ struct scheduler {
 	size_t n, room;
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
 	size_t n_favoured;
+	uint64_t calm_look_ns; /* shared: the next look at processes that cost little */
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
 	/* when spare was last measured; idle time of the machine until then; when to measure it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "pace/internal.h"
 
+#include <math.h>
+
 #define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much, */
 /* and in the first second: some processes only allocate, from their start on */
 #define FIRST_TICK_NS (20 * MS)
@@ -18,6 +20,7 @@
  * file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
+#define CALM_LOOK_NS   (2000 * MS)  /* how often processes that cost little are looked at */
 #define PIECE_NS       (2000 * MS)  /* a piece of a long window */
 #define MANY_PIECE_NS  (10000 * MS) /* the same, where probes are everywhere */
 
@@ -72,6 +75,7 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 
 		if (!paced__is_kept(p))
 			continue;
+		p->calm_since_ns = 0;
 		pace__read_totals(sc, p, &cost, &cpu);
 		/* the stretch may have lasted minutes, so its cost rate says little about the
 		 * present */
@@ -141,6 +145,47 @@ static bool is_too_dear(struct scheduler *sc, struct paced *p)
 				   p->windows.samples_ns, cpu);
 }
 
+/* While probes are everywhere and cost little: may samples come closer than asked for? Seldom, and
+ * without a limit that could be exceeded meanwhile: a machine has hundreds of such processes. */
+static void watch_calm(struct scheduler *sc)
+{
+	uint64_t now = pace__now_ns(sc);
+
+	if (sc->was_busy || now < sc->calm_look_ns)
+		return;
+	sc->calm_look_ns = now + CALM_LOOK_NS;
+	for (size_t i = 0; i < sc->n; i++) {
+		struct paced *p = sc->processes[i];
+		struct thinning *thinning = &p->windows.thinning;
+		double cost, cpu, samples;
+
+		if (!paced__is_kept(p) || thinning->factor > 1)
+			continue;
+		pace__read_totals(sc, p, &cost, &cpu);
+		samples = p->windows.samples_ns - p->calm_samples_ns;
+		/* Wall time counts where CPU time is less, as in host_process__judge(). */
+		if (p->calm_since_ns)
+			thinning__watch(
+				thinning,
+				&(struct thinning_costs){cost - p->calm_cost_ns - samples, samples,
+							 fmax(cpu - p->calm_cpu_ns,
+							      (double)(now - p->calm_since_ns)) -
+								 samples,
+							 sc->host.own},
+				now);
+		p->calm_since_ns = now;
+		p->calm_cost_ns = cost;
+		p->calm_samples_ns = p->windows.samples_ns;
+		p->calm_cpu_ns = cpu;
+	}
+}
+
+static void forget_calm(struct scheduler *sc)
+{
+	for (size_t i = 0; i < sc->n; i++)
+		sc->processes[i]->calm_since_ns = 0;
+}
+
 /* While probes are everywhere: removes them if one process, or all together, cost too much. */
 static void watch_costs(struct scheduler *sc)
 {
@@ -167,6 +212,9 @@ static void watch_costs(struct scheduler *sc)
 		sc->tick_ns = pace__now_ns(sc);
 		return;
 	}
+	if (sc->was_busy && !was_busy)
+		forget_calm(sc);
+	watch_calm(sc);
 	sc->host.thinning.now = sc->host.thinning.factor;
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];

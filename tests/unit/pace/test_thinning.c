@@ -226,9 +226,9 @@ static void an_interval_that_was_asked_for_stays(void **state)
  * interval. */
 static const struct program LIGHT = {1000000, 500, 0.3, 10};
 
-static struct process *light(struct machine **ret)
+static struct process *light(struct machine **ret, bool shared)
 {
-	struct machine *m = machine(false);
+	struct machine *m = machine(shared);
 
 	m->scheduler.limits.least_thinned = FINEST;
 	*ret = m;
@@ -237,15 +237,37 @@ static struct process *light(struct machine **ret)
 
 static void light_work_is_sampled_closer(void **state)
 {
+	(void)state;
+	for (int shared = 0; shared < 2; shared++) {
+		struct machine *m;
+		struct process *p = light(&m, shared), *q = add(m, SAMPLED);
+
+		drive(m, 14);
+		assert_true(p->interval == FINEST);
+		assert_true(q->interval == 8);
+		drive(m, 300);
+		assert_true(p->interval == FINEST);
+		assert_true(p->pace.windows.continuous && !m->left);
+		assert_true(q->interval == 8);
+		end(m);
+	}
+}
+
+/* All processes together cost the host too much: none is sampled closer than the others. */
+static void closer_samples_give_way_to_the_host(void **state)
+{
 	struct machine *m;
-	struct process *p = light(&m);
+	struct process *p = light(&m, true), *q, *r;
 
 	(void)state;
-	drive(m, 12);
+	drive(m, 14);
 	assert_true(p->interval == FINEST);
-	drive(m, 300);
-	assert_true(p->interval == FINEST);
-	assert_true(p->pace.windows.continuous);
+	q = add(m, SAMPLED);
+	r = add(m, SAMPLED);
+	drive(m, 90);
+	assert_int_equal(m->left, 0);
+	assert_true(q->interval > 8);
+	assert_true(p->interval == q->interval && r->interval == q->interval);
 	end(m);
 }
 
@@ -254,7 +276,7 @@ static void light_work_is_sampled_closer(void **state)
 static void closer_samples_give_way(void **state)
 {
 	struct machine *m;
-	struct process *p = light(&m);
+	struct process *p = light(&m, false);
 	double cost, cpu;
 
 	(void)state;
@@ -282,7 +304,7 @@ static void closer_samples_give_way(void **state)
 static void closer_samples_keep_their_part(void **state)
 {
 	struct machine *m;
-	struct process *p = light(&m);
+	struct process *p = light(&m, false);
 
 	(void)state;
 	p->program.samples_ns = 0.02 * LIMIT * p->program.own_ns;
@@ -294,7 +316,7 @@ static void closer_samples_keep_their_part(void **state)
 static void enough_samples_are_enough(void **state)
 {
 	struct machine *m;
-	struct process *p = light(&m);
+	struct process *p = light(&m, false);
 
 	(void)state;
 	p->least = 0.25;
@@ -313,6 +335,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(light_work_is_sampled_closer),
+		cmocka_unit_test(closer_samples_give_way_to_the_host),
 		cmocka_unit_test(closer_samples_give_way),
 		cmocka_unit_test(closer_samples_keep_their_part),
 		cmocka_unit_test(enough_samples_are_enough),
