@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
 #include "base/priority.h"
 
-#include <stdbool.h>
+#include <sched.h>
 #include <sys/resource.h>
 
-static bool raised;
+static bool raised, hurried, lent;
 static int usual;
 
 void priority__raise(int nice)
@@ -22,4 +22,44 @@ void priority__restore(void)
 	if (raised)
 		setpriority(PRIO_PROCESS, 0, usual);
 	raised = false;
+}
+
+static bool set_policy(int policy)
+{
+	const struct sched_param param = {.sched_priority = policy == SCHED_OTHER ? 0 : 1};
+
+	return !sched_setscheduler(0, policy, &param);
+}
+
+/* Is this process neither of low priority nor under a policy that somebody gave it? */
+static bool is_ordinary(void)
+{
+	return hurried ||
+	       (sched_getscheduler(0) == SCHED_OTHER && getpriority(PRIO_PROCESS, 0) <= 0);
+}
+
+bool priority__hurry(void)
+{
+	if (!hurried && is_ordinary())
+		hurried = set_policy(SCHED_RR | SCHED_RESET_ON_FORK);
+	return hurried;
+}
+
+void priority__calm(void)
+{
+	if (hurried)
+		set_policy(SCHED_OTHER);
+	hurried = false;
+}
+
+void priority__lend(void)
+{
+	lent = is_ordinary() && set_policy(SCHED_RR);
+}
+
+void priority__take_back(void)
+{
+	if (lent)
+		set_policy(hurried ? SCHED_RR | SCHED_RESET_ON_FORK : SCHED_OTHER);
+	lent = false;
 }

@@ -3,10 +3,27 @@
 #ifndef MEMTRACE_BASE_PRIORITY_H
 #define MEMTRACE_BASE_PRIORITY_H
 
+#include <stdbool.h>
+
 /* Raises the priority to this nice value, until priority__restore(). Does nothing without
  * CAP_SYS_NICE, or if memtrace was started with a low priority. */
 void priority__raise(int nice);
 /* Does nothing if the priority is not raised. */
 void priority__restore(void);
+
+/* Nice values rank only the processes of one session: the kernel first shares the CPUs between
+ * sessions (autogroups, sched(7)) and control groups. On a machine with many busy sessions,
+ * memtrace waited 0.6 s for a CPU at a nice value of -15. A real-time policy ranks before all of
+ * them.
+ *
+ * From priority__hurry() to priority__calm() memtrace has the lowest real-time priority, and its
+ * children do not. Only for waiting and for work of a few milliseconds. false, and nothing changes:
+ * without CAP_SYS_NICE, where real-time policies are forbidden, or if memtrace was started with a
+ * low priority or another policy. Both may be called again and again. */
+bool priority__hurry(void);
+void priority__calm(void);
+/* The same for a child that is cloned between these two calls. */
+void priority__lend(void);
+void priority__take_back(void);
 
 #endif

@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/priority.h"
+
 #define STACK_SIZE	  (512 * 1024)
 #define MAX_CLOSERS	  64
 #define CLOSER_STACK_SIZE (64 * 1024)
@@ -43,8 +45,9 @@ static int helper(void *arg)
 
 /* To change the target's code the kernel locks the target's address space, and the target's page
  * faults, mappings and probes wait for that lock. On a busy machine the holder of the lock could
- * wait for a CPU for tens of milliseconds, so the helper has the highest priority. The helper sends
- * no signal when it ends, so no wait() for another child meets it. */
+ * wait for a CPU for tens of milliseconds. So the helper has a real-time priority, or else the
+ * lowest nice value. The helper sends no signal when it ends, so no wait() for another child meets
+ * it. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
@@ -55,7 +58,9 @@ static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	setpriority(PRIO_PROCESS, 0, -20);
+	priority__lend();
 	pid = clone(fn, stack_end, CLONE_VM | CLONE_FILES | flags, arg);
+	priority__take_back();
 	setpriority(PRIO_PROCESS, 0, priority);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;

@@ -40,9 +40,9 @@
 #define ENOUGH	      16384
 #define TABLE_SHARE   0.25
 #define HELD_NS	      500000000 /* budget__holds() ignores figures older than this */
-/* memtrace's own nice value when it traces many processes, and while a window is open. If a window
- * is closed late, it costs more than the budget allows: on a busy machine, windows of 15 ms were
- * closed 5 to 22 ms late. */
+/* memtrace's own nice value when it traces many processes, and while a window is open where it can
+ * have no real-time priority. If a window is closed late, it costs more than the budget allows: on
+ * a busy machine, windows of 15 ms were closed 5 to 22 ms late. */
 #define NICE -10
 
 /* --- cost --- */
@@ -558,18 +558,25 @@ uint64_t budget__keep(struct session *s)
 
 void budget__hurry(struct session *s, bool waits)
 {
-	/* where probes are in everybody's code, there is nearly always a window */
+	/* Where probes are in everybody's code, there is nearly always a window. And there are too
+	 * many processes to look after before others get the CPU. */
 	if (s->everywhere)
 		return;
-	if (waits && scheduler__has_window(&s->scheduler))
-		priority__raise(NICE);
-	else
+	if (!waits || !s->scheduler.begun) {
+		priority__calm();
 		priority__restore();
+		return;
+	}
+	/* Continuous tracing hurries, too: without a beat in time, the keeper takes the probes
+	 * out. */
+	if (!priority__hurry() && scheduler__has_window(&s->scheduler))
+		priority__raise(NICE);
 }
 
 void budget__end(struct session *s)
 {
 	scheduler__stop(&s->scheduler);
+	priority__calm();
 	priority__restore();
 }
 

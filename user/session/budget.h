@@ -24,8 +24,8 @@ int budget__welcome(struct session *session, struct target *target);
 /* Does what is due. Returns when something is due again: monotonic ns, UINT64_MAX for never. */
 uint64_t budget__keep(struct session *session);
 
-/* waits: memtrace is about to wait for what is due next. If a window is open, it does so with a
- * priority. Else it does longer work, for which it has none. */
+/* waits: memtrace is about to wait for what is due next. Under a limit it does so with a priority.
+ * Else it does longer work, for which it has none. */
 void budget__hurry(struct session *session, bool waits);
 
 /* The run is over. */
