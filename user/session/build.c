@@ -468,7 +468,8 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->asked_interval_bytes = b->interval > b->asked_interval ? b->asked_interval : 0;
 	p->sampled_by_target =
 		b->target->allocators && allocators__are_reported(b->target->allocators);
-	if (p->mode == MODE_CONTINUOUS && b->finest_interval < b->asked_interval)
+	if (p->mode == MODE_CONTINUOUS && b->finest_interval &&
+	    b->finest_interval < b->asked_interval)
 		p->finest_interval_bytes = b->finest_interval;
 	p->regions.earlier_gone_bytes = -1;
 	p->growth.bytes_per_s = p->growth.blocks_per_s = p->growth.blocks_low =
@@ -767,9 +768,8 @@ int build__regions(const struct build *b, struct profile **ret)
 	p->what = PROFILE_REGIONS;
 	p->mode = MODE_CONTINUOUS; /* even where the heap is traced in windows */
 	p->interval_bytes = 1;
-	p->asked_interval_bytes = 0;
-	p->sampled_by_target = false;
 	p->asked_interval_bytes = p->finest_interval_bytes = 0;
+	p->sampled_by_target = false;
 	p->alloc_calls = p->samples = book->taken;
 	p->free_calls = book->calls - book->taken;
 	region_book__live(book, &earlier_gone);

@@ -174,7 +174,8 @@ struct build {
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* the heap's tables hold pages, not blocks */
 	bool blocks;		     /* the blocks of sites are asked for */
-	/* the coarsest interval, the one asked for, and the finest of continuous tracing */
+	/* the coarsest interval, the one asked for, and the finest of continuous tracing (0: it did
+	 * not change) */
 	uint64_t interval, asked_interval, finest_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
