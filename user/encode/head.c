@@ -383,6 +383,33 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
+/* bytes per second: if a process grows by less, nothing is advised */
+#define GROWS (16 << 10)
+
+/* If the stacks do not explain the process's growth, or none of them surely grows, a pool may have
+ * it. A pool takes a few large blocks from malloc. Its functions are probed only in processes that
+ * are named by pid, and only without a limit. */
+static void put_pool(const struct profile *profile, struct sink *sink)
+{
+	const struct process_growth *growth = &profile->growth;
+	double grows = growth->bytes_per_s, known = 0;
+	const char *pool;
+
+	if (profile->has_growth)
+		known = growth->attributed.bytes_per_s + growth->regions;
+	if (profile__is_faults(profile) || profile->refused)
+		return;
+	if (!(grows >= GROWS) || (!(known < grows / 2) && profile__leaks(profile)))
+		return;
+	pool = profile__pool_above_malloc(profile);
+	if (pool)
+		sink__printf(sink,
+			     "memory pools (%s) are not probed in this run, so only the large "
+			     "blocks that they take from malloc are seen; with -p PID "
+			     "--max-overhead off, each block of a pool is\n",
+			     pool);
+}
+
 /* The head of a profile of regions. */
 static void put_regions_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
@@ -450,5 +477,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 		return -ENOMEM;
 	if (growth && profile__knows_process_growth(profile))
 		put_process_growth(profile, sink);
+	if (profile__knows_process_growth(profile))
+		put_pool(profile, sink);
 	return put_contradictions(profile, "", sink);
 }

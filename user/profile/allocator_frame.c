@@ -203,6 +203,26 @@ static const char *const others[] = {
 	"__rustc::__rdl_realloc",
 };
 
+/* Functions of the pools that are probed only in runs without a limit (capture/alloc_table.c). Each
+ * calls malloc or a function without a name, and stays in the stack meanwhile. */
+static const char *const pools[] = {
+	"AllocSetContextCreateInternal",
+	"GenerationContextCreate",
+	"MemoryContextAlloc",
+	"MemoryContextAllocExtended",
+	"MemoryContextAllocZero",
+	"MemoryContextAllocZeroAligned",
+	"palloc",
+	"palloc0",
+	"repalloc",
+	"ngx_create_pool",
+	"ngx_palloc",
+	"ngx_pnalloc",
+	"ngx_pcalloc",
+	"apr_palloc",
+	"apr_pool_create_ex",
+};
+
 /* Prefixes of whole families of names, without template arguments: of C++, Rust and PHP. */
 static const char *const families[] = {
 	"alloc::alloc::",    "alloc::raw_vec::", "hashbrown::raw::", "tcmalloc::",
@@ -281,4 +301,41 @@ bool profile_location__is_allocators(const struct profile_location *location)
 		if (!profile__is_allocator_frame(location->frames[i].name))
 			return false;
 	return location->n_frames > 0;
+}
+
+static const char *pool_of(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(pools); i++)
+		if (!strcmp(name, pools[i]))
+			return pools[i];
+	return NULL;
+}
+
+/* The innermost function of a pool in the stack, if only an allocator's functions and functions
+ * without a name are below it. If the pool's function is the leaf, the run has probed it. */
+static const char *pool_above(const struct profile *profile, const struct profile_site *site)
+{
+	for (size_t i = 0; i < site->n_locations; i++) {
+		const struct profile_location *location = profile__location(profile, site, i);
+		const char *name, *pool;
+
+		if (!location->n_frames)
+			continue;
+		name = location->frames[location->n_frames - 1].name;
+		pool = pool_of(name);
+		if (pool)
+			return i ? pool : NULL;
+		if (!function__module_length(name) && !profile_location__is_allocators(location))
+			return NULL;
+	}
+	return NULL;
+}
+
+const char *profile__pool_above_malloc(const struct profile *profile)
+{
+	const char *pool = NULL;
+
+	for (size_t i = 0; i < profile->n_sites && !pool; i++)
+		pool = pool_above(profile, &profile->sites[i]);
+	return pool;
 }

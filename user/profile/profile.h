@@ -547,4 +547,8 @@ bool profile__is_allocator_frame(const char *name);
 /* Are all functions of a symbolized location allocation functions? */
 bool profile_location__is_allocators(const struct profile_location *location);
 
+/* A function (static name) of a server's pool that took memory from malloc in one of the stacks:
+ * then the run did not probe the pool's functions. NULL: there is none. */
+const char *profile__pool_above_malloc(const struct profile *profile);
+
 #endif

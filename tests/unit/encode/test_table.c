@@ -529,6 +529,54 @@ static void leaks_are_sorted_by_growth(void **state)
 }
 
 /* A region that an allocator maps for the heap is no leak, even if it grows fast. */
+/* A pool is named if the process grows, the stacks do not explain it or none surely grows, and the
+ * pool took memory from malloc. */
+static void a_pool_that_may_have_the_rest_is_told(void **state)
+{
+	static const char told[] = "\nmemory pools (MemoryContextAlloc) are not probed in this run";
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	STACK(profile, 1, 8192, 10, "malloc", "postgres+0x5c785f", "MemoryContextAlloc", "main");
+	STACK(profile, 1, 8192, 10, "malloc", "work", "palloc", "main"); /* work() calls malloc */
+	grow(profile, 0, 1000, 0, 2000);
+	profile->growth =
+		(struct process_growth){.bytes_per_s = 100000, .attributed = {1000, 0, 2000}};
+	end_profile(profile);
+	text = table_of(profile, (struct table_options){.leaks = true});
+	assert_has(text, told);
+	free(text);
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, told);
+	free(text);
+
+	profile->growth.attributed.bytes_per_s = 60000;
+	text = table_of(profile, (struct table_options){.leaks = true});
+	assert_has(text, told);
+	free(text);
+	grow(profile, 0, 60000, 50000, 70000); /* surely */
+	text = table_of(profile, (struct table_options){.leaks = true});
+	assert_null(strstr(text, "memory pools"));
+	free(text);
+	profile->growth = (struct process_growth){.bytes_per_s = 10000};
+	text = table_of(profile, (struct table_options){.leaks = true});
+	assert_null(strstr(text, "memory pools"));
+	free(text);
+	profile__free(profile);
+
+	profile = new_profile(1);
+	STACK(profile, 1, 8192, 10, "malloc", "work", "palloc", "main");
+	STACK(profile, 1, 200, 10, "palloc", "palloc0", "main"); /* the pool is probed */
+	grow(profile, 0, 1000, 0, 2000);
+	profile->growth = (struct process_growth){.bytes_per_s = 100000};
+	end_profile(profile);
+	text = table_of(profile, (struct table_options){.leaks = true});
+	assert_null(strstr(text, "memory pools"));
+	free(text);
+	profile__free(profile);
+}
+
 static void what_is_the_allocators_own_comes_last(void **state)
 {
 	static const char expected[] =
@@ -636,6 +684,7 @@ int main(void)
 		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),
 		cmocka_unit_test(leaks_are_sorted_by_growth),
+		cmocka_unit_test(a_pool_that_may_have_the_rest_is_told),
 		cmocka_unit_test(what_is_the_allocators_own_comes_last),
 		cmocka_unit_test(windows_are_told),
 		cmocka_unit_test(a_stretch_without_windows_is_told),
