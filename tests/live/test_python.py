@@ -28,9 +28,9 @@ def need_python(command):
 
 
 @contextlib.contextmanager
-def running(script, python=PYTHON, root=""):
-    """A Python that waits for a line before it does anything. All its blocks come from malloc. root: its root
-    directory. Yields the process, and the script's path below root."""
+def running(script, python=PYTHON, root="", allocator="malloc"):
+    """A Python that waits for a line before it does anything. All its blocks come from malloc, or from the allocator
+    with this name (PYTHONMALLOC). root: its root directory. Yields the process, and the script's path below root."""
     command = ["chroot", root, python] if root else [python]
     need_python(command)
     with place(root + "/tmp" if root else None) as directory:
@@ -38,7 +38,7 @@ def running(script, python=PYTHON, root=""):
         with open(path, "w", encoding="utf-8") as file:
             file.write(script)
         path = path[len(root):]
-        target = start([*command, path], env={**os.environ, "PYTHONMALLOC": "malloc"})
+        target = start([*command, path], env={**os.environ, "PYTHONMALLOC": allocator})
         try:
             expect(read_line(target, target.stdout) == "ready\n", "the script is not ready")
             yield target, path
@@ -167,6 +167,52 @@ def python_stacks_debian_11():
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     return check_stacks(python="/usr/bin/python3.9", root=DEBIAN_11)
+
+
+ARENAS = """
+import os, re, sys, tempfile
+kept = []
+def total():
+    "arenas that the pool has mapped so far, by Python's own count"
+    with tempfile.TemporaryFile() as file:
+        errors = os.dup(2)
+        os.dup2(file.fileno(), 2)
+        sys._debugmallocstats()
+        os.dup2(errors, 2)
+        file.seek(0)
+        return int(re.search(rb"arenas allocated total += +([0-9,]+)", file.read())[1].replace(b",", b""))
+def keep():
+    kept.append([str(i) + "x" * 200 for i in range(1000)])
+def bystander():
+    return [str(i) + "y" * 200 for i in range(1000)]
+print("ready", flush=True)
+input()
+before = total()
+for _ in range(100):
+    keep()
+    bystander()
+print(total() - before, flush=True)
+input()
+"""
+
+
+@test(beside=True)
+def python_arenas_debian_11():
+    """Memory that an unseen pool maps is the allocator's own. It does not seem to be held by the code that happened to
+    need it: this may be any code."""
+    if not os.path.exists(DEBIAN_11):
+        raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
+    with running(ARENAS, "/usr/bin/python3.9", DEBIAN_11, allocator="pymalloc") as (target, _):
+        with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json", "-f",
+                    "none") as tracer:
+            print(file=target.stdin, flush=True)
+            arenas = int(read_line(target, target.stdout))
+            profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
+    profile = next(p for p in profiles if p["what"] == "regions")
+    mapped = {own: sum(s["alloc_objects"] for s in profile["stacks"] if s.get("allocators_own", False) == own and
+                       s["alloc_bytes"] == (256 << 10) * s["alloc_objects"]) for own in (True, False)}
+    expect(arenas > 10 and mapped == {True: arenas, False: 0}, f"{arenas} arenas, and what was seen is", mapped)
+    return f"{arenas} arenas"
 
 
 def other_pythons():

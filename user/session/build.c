@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/search.h"
+#include "capture/alloc_table.h"
 #include "capture/snapshot.h"
 #include "proc/process.h"
 #include "session/region_trend.h"
@@ -705,13 +706,33 @@ static bool is_allocators(const struct build *b, const struct profile *p,
 	return false;
 }
 
+/* Did the site map arenas for a language's pool that is in use, but not probed? By the sizes that
+ * CPython's pool asks for (up to 3.9; later), from code of the pool's file. */
+static bool maps_arenas(const struct alloc_unseen *unseen, const struct profile *p,
+			const struct profile_site *site)
+{
+	const struct profile_location *caller;
+	double size = site->alloc_bytes / site->alloc_objects;
+
+	if (!unseen->family || !alloc_family__is_language(unseen->family) ||
+	    site->n_locations < 2 || (size != 256 << 10 && size != 1 << 20))
+		return false;
+	caller = profile__location(p, site, 1); /* of mmap */
+	return caller->mapping >= 0 &&
+	       file_id__equal(&p->mappings[caller->mapping].file, &unseen->file);
+}
+
 /* Marks the sites by which a traced allocator takes memory from the kernel to give out: they belong
- * to the heap. */
+ * to the heap. So do the arenas of a pool that is not probed: which code needs the next arena says
+ * nothing about who holds the pool's blocks. */
 static void mark_allocators_own(const struct build *b, struct profile *p)
 {
+	const struct allocators *allocators = b->target->allocators;
+
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
+		site->allocators_own = allocators && maps_arenas(&allocators->unseen, p, site);
 		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
 			site->allocators_own = is_allocators(b, p, profile__location(p, site, k));
 	}
