@@ -52,12 +52,15 @@ def expect_words(text, *words):
 
 tests = {}  # name -> function; in the order of definition
 sociable = set()  # names of the tests that may run beside another one
+wide = set()  # names of the tests that may run beside such tests of other files
 lengthy = set()  # names of the tests that `make test` leaves to `make test-long`
 
 
 def _enter(name, function, beside, long):
     tests[name] = function
-    if beside:
+    if beside == "wide":
+        wide.add(name)
+    elif beside:
         sociable.add(name)
     if long:
         lengthy.add(name)
@@ -66,12 +69,20 @@ def _enter(name, function, beside, long):
 def test(function=None, *, beside=False, long=False):
     """beside: the test may run at the same time as another such test. Tests must not have it if they measure time or
     cost, trace processes by anything other than their pids (probes for the whole machine), or count something of
-    the whole machine. long: the test takes more than about five seconds, and a shorter test finds the common
+    the whole machine. beside="wide": the test traces processes by other things than their pids, and otherwise keeps
+    these rules. So it may run beside such tests of other files. Those of its own file often trace processes of the
+    same name. long: the test takes more than about five seconds, and a shorter test finds the common
     faults of the same code. `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
     return function
+
+
+def file_of(name):
+    """The file (module) of a test."""
+    function = tests[name]
+    return getattr(function, "func", function).__module__
 
 
 def test_each_kind(function=None, *, beside=False, long=False):

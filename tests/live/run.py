@@ -15,14 +15,14 @@ then their names are printed first. A kind of probe is left out of the list if n
 version promises it nor memtrace finds it.
 
 Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as many as
-CPUS_EACH allows. All other tests run alone after them.
+CPUS_EACH allows. Then come tests whose probes are in the code of all processes, WIDE_AT_ONCE at a time. All other
+tests run alone after them.
 
 A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test that
 failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it
 as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance is not the cause, and no
 test is tried again."""
 import argparse
-import collections
 import fnmatch
 import glob
 import importlib
@@ -41,7 +41,8 @@ MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
 # Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each, every fifth run of
 # the suite would fail.
 MORE_ATTEMPTS = 2
-CPUS_EACH = 0.5  # CPUs for each short test, because it waits most of the time
+CPUS_EACH = 0.4  # CPUs for each short test, because it waits most of the time
+WIDE_AT_ONCE = 3
 
 
 def no_skips():
@@ -105,25 +106,23 @@ def fork_one(name, reason, verbose):
         os._exit(status)
 
 
-def run_beside(names, at_once, reason, verbose, note):
-    """Runs at_once tests at a time. Tests with perf uprobes mostly wait for the kernel, which removes these probes one
-    after the other. So at most one of these tests should run at a time. They are at the left end of the queue, short
-    ones first, and one at a time is taken from there. Other tests are taken from the right end. Two tests with perf
-    uprobes run together only when no other tests are left."""
-    waiting = collections.deque(
-        sorted(names, key=lambda name: (not name.endswith("[perf]"), name in harness.lengthy)))
-    running = {}  # pid -> name, whether from the left end, start, file
+def run_beside(names, choose, at_once, reason, verbose, note):
+    """Runs at_once tests at a time. choose(waiting, running) gives the next of the names that wait, or None: no one may
+    run beside those that are running."""
+    waiting, running = list(names), {}  # running: pid -> name, start, file
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                left = not any(left for _, left, _, _ in running.values())
-                name = waiting.popleft() if left else waiting.pop()
+                name = choose(waiting, [name for name, _, _ in running.values()])
+                if name is None:
+                    break
+                waiting.remove(name)
                 begin = time.monotonic()
                 pid, told = fork_one(name, reason, verbose)
-                running[pid] = name, left, begin, told
+                running[pid] = name, begin, told
             pid, status = os.wait()
             if pid in running:
-                name, _, begin, told = running.pop(pid)
+                name, begin, told = running.pop(pid)
                 code = os.waitstatus_to_exitcode(status)
                 known = 0 <= code < len(OUTCOMES)
                 with told:
@@ -134,6 +133,22 @@ def run_beside(names, at_once, reason, verbose, note):
         for pid in running:
             os.kill(pid, signal.SIGTERM)
             os.waitpid(pid, 0)
+
+
+def choose_sociable(waiting, running):
+    """Tests with perf uprobes mostly wait for the kernel, which removes these probes one after the other. So one of
+    these tests runs at a time, those of `make test` first, and two only when no other tests are left."""
+    perf = [name for name in waiting if name.endswith("[perf]")]
+    others = [name for name in waiting if not name.endswith("[perf]")]
+    if perf and not any(name.endswith("[perf]") for name in running):
+        return min(perf, key=lambda name: name in harness.lengthy)
+    return (others or perf)[-1]
+
+
+def choose_wide(waiting, running):
+    """No two of one file."""
+    files = {harness.file_of(name) for name in running}
+    return next((name for name in waiting if harness.file_of(name) not in files), None)
 
 
 def print_slowest(seconds):
@@ -184,18 +199,20 @@ def main():
         elif outcome == "passed" and name in failures:
             unsteady[name] = failures.pop(name)
 
-    beside = [name for name in names if name in harness.sociable and not args.single]
-    alone = [name for name in names if name not in harness.sociable]
-    others = None if reason or not alone else beside_whom()
+    quiet = [name for name in names if name not in harness.sociable]
+    others = None if reason or not quiet else beside_whom()
     if others:
-        print(f"{others}. While this is so, {len(alone)} tests cannot run: {', '.join(alone)}", flush=True)
+        print(f"{others}. While this is so, {len(quiet)} tests cannot run: {', '.join(quiet)}", flush=True)
+    sociable, wide = ([name for name in names if name in some and not args.single]
+                      for some in (harness.sociable, harness.wide))
+    alone = [name for name in names if name not in sociable + wide]
     at_once = max(2, int(os.cpu_count() / CPUS_EACH)) if args.short else 2
     try:
-        run_beside(beside, at_once, reason, args.v, note)
-        for name in names:
-            if name not in beside:
-                begin = time.monotonic()
-                note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
+        run_beside(sociable, choose_sociable, at_once, reason, args.v, note)
+        run_beside(wide, choose_wide, WIDE_AT_ONCE, reason, args.v, note)
+        for name in alone:
+            begin = time.monotonic()
+            note(name, *run_one(name, reason, args.v), time.monotonic() - begin)
         for _ in range(MORE_ATTEMPTS):
             for name in list(failures) if not reason and len(failures) <= MOST_UNSTEADY else ():
                 print("once more:", flush=True)

@@ -595,7 +595,7 @@ def agent_leaves_alone_without_a_main_thread():
             expect_equal(target.quit(), 0, "status of the target")
 
 
-@test
+@test(beside="wide")
 def agent_leaves_alone_what_is_selected():
     """A process that was selected by name can be deactivated and activated, too, also after its exec. Probes are in the
     code of all processes."""

@@ -248,7 +248,7 @@ def alloc_refused(kind):
                   {"functions_refused": 1})
 
 
-@test
+@test(beside="wide")
 def alloc_refused_everywhere():
     """As alloc_refused, with probes in the code of every process."""
     check_refused(trace_refused("refused_free.so", "--comm", "refusing"), "je_free", (7 * 200, 7),

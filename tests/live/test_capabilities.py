@@ -99,7 +99,7 @@ def capabilities_while_tracing(kind):
                 tracer.stop()
 
 
-@test
+@test(beside="wide")
 def capabilities_of_all():
     """With -a memtrace places and removes probes when processes start. It keeps the same set."""
     with Tracer("-a", "-f", "none", "-q") as tracer:
@@ -246,7 +246,7 @@ def capabilities_without_root(kind):
         expect_equal({os.stat(f"{directory}/{name}").st_uid for name in os.listdir(directory)}, {NOBODY}, "their user")
 
 
-@test
+@test(beside="wide")
 def capabilities_without_root_all():
     with Target("truth_basic") as target:
         result = run_without_root(["-a", "-d", "2", "-q", "--json", "-f", "none"])

@@ -123,7 +123,7 @@ REPLICAS = {"one": (1000, 100), "odd": (10**9, 200), "other": (1500, 120)}  # ke
 SETS = 20000
 
 
-@test
+@test(beside=True)
 def diff_names_the_growing_redis():
     """Three real servers are under different load, and one always gets new keys. diff names this replica, and the code
     that stores the keys. The truth is the memory that each server says it uses."""

@@ -33,7 +33,7 @@ def untraced(sizes, profiles):
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
 
 
-@test
+@test(beside="wide")
 def files_with_equal_content():
     """Each copy of a program has its own probes, whether it ran before or runs later."""
     with place() as directory, contextlib.ExitStack() as running:
@@ -62,7 +62,7 @@ def second_libc():
                f'mount --bind {copy} {libc} && exec "$@"', "sh"]
 
 
-@test
+@test(beside="wide")
 def files_of_second_libc():
     """Processes are traced in containers of one distribution, whose equal libraries are separate files."""
     with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
@@ -93,7 +93,7 @@ def hidden(n):
             end(shell)
 
 
-@test
+@test(beside="wide")
 def files_of_short_first_process():
     """The first process of a program ends before memtrace can open its file, and the path to the file ends with it.
     Later processes of the program are traced."""

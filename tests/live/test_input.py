@@ -368,7 +368,7 @@ def input_few_descriptors():
             expect(profile["files"] and all(os.path.getsize(path) for path in profile["files"]), "files", profile["files"])
 
 
-@test
+@test(beside="wide")
 def input_few_descriptors_for_many():
     """With more processes than descriptors, memtrace says which are not traced, and writes the profiles of the
     others."""

@@ -345,7 +345,7 @@ def start_as(pid):
     raise Failure(f"no process got pid {pid}")
 
 
-@test
+@test(beside=True)
 def names_when_another_has_the_pid():
     """After a process has ended, another process gets its pid. The profile of the first keeps its names."""
     with Target("names") as target, Target("busy") as other:

@@ -83,11 +83,11 @@ def namespaces_by_pid():
     check_contained()
 
 
-@test
+@test(beside="wide")
 def namespaces_by_name():
     check_contained("--comm", PROGRAM)
 
 
-@test
+@test(beside="wide")
 def namespaces_all():
     check_contained("-a")

@@ -132,7 +132,7 @@ def only_victims_leave_profiles():
         expect(str(other.pid) not in result.out, result.out)
 
 
-@test
+@test(beside=True)
 def agent_spools_who_is_killed():
     """Processes end in four ways. For those that are killed or crash, the agent's spool has a file, which `report`
     reads, and the agent's server lists them."""

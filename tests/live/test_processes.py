@@ -30,7 +30,7 @@ def check_family(truth, profiles):
         expect_equal(losses(profile), {}, f"pid {pid}: losses")
 
 
-@test_each_kind
+@test_each_kind(beside="wide")
 def processes_follow(kind):
     """Each child has a profile of its own, exact to the byte, although the child has ended."""
     with Target("family") as target:
@@ -44,7 +44,7 @@ def processes_follow(kind):
     expect_equal(set(profiles), set(map(int, truth["processes"])), "processes with a profile")
 
 
-@test
+@test(beside="wide")
 def processes_follow_those_there():
     """Children and grandchildren are traced, if they exist before the attach or are forked afterwards."""
     die = "setpriv --pdeathsig KILL"  # the process dies with its parent
@@ -74,7 +74,7 @@ def processes_follow_those_there():
         end(shell)
 
 
-@test
+@test(beside=True)
 def processes_not_followed():
     """Without -F the children have no profiles, and the parent's blocks that a child frees stay live."""
     with Target("family") as target:
@@ -123,7 +123,7 @@ def check_selected(profiles, selected, others):
         expect(process.pid not in profiles, f"pid {process.pid} was not selected")
 
 
-@test
+@test(beside="wide")
 def processes_by_name():
     """Processes that already run are traced, and also those that start later."""
     with place() as directory:
@@ -136,7 +136,7 @@ def processes_by_name():
             check_selected(profiles, [(one, 1000), (two, 1200)], [cousin])
 
 
-@test
+@test(beside="wide")
 def processes_by_program():
     with place() as directory:
         other = os.path.join(directory, "cousin")
@@ -150,7 +150,7 @@ def processes_by_program():
             check_selected(profiles, [(cousin, 1100), (two, 1200)], [one])
 
 
-@test
+@test(beside="wide")
 def processes_by_program_of_a_used_inode():
     """With --exe, memtrace checks a program again if its file gets another name or its inode becomes another file's."""
     def make(path):
@@ -186,7 +186,7 @@ def processes_by_program_of_a_used_inode():
             check_selected(profiles, [(renamed, 1100)] + ([(again, 1200)] if again else []), [])
 
 
-@test
+@test(beside="wide")
 def processes_by_user():
     nobody = pwd.getpwnam("nobody")
     as_nobody = ["setpriv", "--reuid", str(nobody.pw_uid), "--clear-groups"]
@@ -237,12 +237,12 @@ def test_cgroup_selection(option, value_of):
             check_selected(profiles, [(inside, 1100), (two, 1200)], [one])
 
 
-@test
+@test(beside="wide")
 def processes_by_cgroup():
     test_cgroup_selection("--cgroup", lambda path: path)
 
 
-@test
+@test(beside="wide")
 def processes_by_container():
     test_cgroup_selection("--container", lambda path: f"{os.getpid():08d}deadbeef")
 
@@ -415,7 +415,7 @@ def processes_own_cost():
     expect(1 << 20 < own["user_bytes"] < 1 << 30, own)
 
 
-@test
+@test(beside="wide")
 def processes_none_found():
     """A run that traced nothing fails, and says which processes it looked for."""
     for options in ((), ("--json",), ("-q",)):

@@ -79,7 +79,7 @@ def regions_truth_at_syscalls():
     expect_equal(profiles["regions"]["stacks_complete_pct"], 100, "complete stacks, per cent")
 
 
-@test
+@test(beside="wide")
 def regions_of_static():
     """In a static program memtrace chooses the tracepoints at the system calls by itself."""
     truth, profiles, change, log = trace("truth_regions_static", "--what", "regions")
@@ -185,7 +185,7 @@ def regions_after_exec():
     expect_equal(profile["earlier_gone_bytes"], None, "bytes from before, of another program")
 
 
-@test
+@test(beside="wide")
 def regions_of_children():
     """With -F a child has a profile of its own, which begins empty. Its parent's profile does not change."""
     program = os.path.join(PROGS, "truth_regions")

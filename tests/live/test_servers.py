@@ -353,12 +353,12 @@ def nginx_workers(*selection):
         server.stop()
 
 
-@test
+@test(beside="wide")
 def servers_nginx_workers_by_name():
     nginx_workers("--comm", "nginx")
 
 
-@test
+@test(beside="wide")
 def servers_nginx_workers_of_master():
     nginx_workers()
 
@@ -495,12 +495,12 @@ def postgres_sessions(*selection):
         server.stop()
 
 
-@test
+@test(beside="wide")
 def servers_postgres_sessions_by_name():
     postgres_sessions("--comm", "postgres")
 
 
-@test
+@test(beside="wide")
 def servers_postgres_sessions_of_master():
     postgres_sessions()
 

@@ -70,7 +70,7 @@ def strange_main_thread_ends_between_windows():
     expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
 
 
-@test
+@test(beside="wide")
 def strange_main_thread_has_ended():
     """After the main thread's end -p is refused, because the kernel finds a single process by its main thread. Probes
     in the code of all processes see the process. Its heap is read through the /proc directory of another thread."""
@@ -85,7 +85,7 @@ def strange_main_thread_has_ended():
         expect_equal(target.quit(), 0, "status of the target")
 
 
-@test
+@test(beside="wide")
 def strange_exec_by_thread():
     """A thread executes another program, and the old program's memory is gone. The new program is traced if probes
     are in all processes. Probes in the old program alone do not see the new one, and a counter says so."""
@@ -110,7 +110,7 @@ def strange_exec_by_thread():
             expect(profile["live_bytes"] <= script["alloc_bytes"], profile["live_bytes"], "bytes")
 
 
-@test
+@test(beside="wide")
 def strange_daemon():
     """A daemon leaves its session, and all its ancestors end. The daemon has a profile of its own."""
     with Target("strange", "daemon", "--exit", "3") as target:
