@@ -372,8 +372,8 @@ def agent_server_dies():
 @test(beside=True)
 def agent_refuses():
     """If the agent cannot serve an address, its message says why and what to do."""
-    for address, words in (("0.0.0.0:9178", "other hosts"), ("[::]:9178", "other hosts"), ("example.org:1", "no address"),
-                           ("127.0.0.1", "no address"), ("127.0.0.1:99999", "no address"), ("unix:x", "no unix socket")):
+    for address, words in (("0.0.0.0:9178", "other hosts"), ("[::]:9178", "other hosts"), ("example.org:1", "not an address"),
+                           ("127.0.0.1", "not an address"), ("127.0.0.1:99999", "not an address"), ("unix:x", "not a unix socket")):
         result = memtrace("agent", "--listen", address, "-p", os.getpid())
         expect_equal(result.status, 2, result)
         expect_words(result.err, words)

@@ -216,9 +216,9 @@ def push_options_are_checked():
                 file.write(text)
         here = ("--push-otlp", "http://127.0.0.1:4318", "--push-token-file")
         for args, status, words in (
-                (("--push-otlp", "ftp://127.0.0.1"), 2, "no URL"), (("--push-otlp", "127.0.0.1:4318"), 2, "no URL"),
-                (("--push-otlp", "http://user:pass@host"), 2, "without user"), (("--push-otlp", "http://"), 2, "no URL"),
-                (("--push-pyroscope", "http://host/?x=1"), 2, "no URL"), (("--push-pyroscope", "http://h\nX: 1"), 2, "no URL"),
+                (("--push-otlp", "ftp://127.0.0.1"), 2, "not the URL"), (("--push-otlp", "127.0.0.1:4318"), 2, "not the URL"),
+                (("--push-otlp", "http://user:pass@host"), 2, "without user"), (("--push-otlp", "http://"), 2, "not the URL"),
+                (("--push-pyroscope", "http://host/?x=1"), 2, "not the URL"), (("--push-pyroscope", "http://h\nX: 1"), 2, "not the URL"),
                 (("--push-tenant", "x"), 2, "is for the receiver before it"), (("--label", "env=x"), 2, "give --push"),
                 (("--label", "1=x"), 2, "no label"), (("--label", "__name__=x"), 2, "no label"), (("--label", "a="), 2, "1 to 128"),
                 (("--label", "a=x\ny"), 2, "one line"), (("--push-otlp", "http://h", "--push-tenant", "a b"), 2, "no tenant"),

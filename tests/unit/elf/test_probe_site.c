@@ -171,22 +171,22 @@ static void test_straight_path(void **state)
 
 	/* The probe is on the first conditional jump, because no branch is passed over. */
 	MOVES(3, TEST_RDI, JE_OVER, PUSH_RBP, RET);
-	STAYS("no plain", 0xff, 0xe0, PUSH_RBP, RET);		  /* jmp *%rax */
-	STAYS("no plain", 0xff, 0xd0, PUSH_RBP, RET);		  /* call *%rax */
-	STAYS("no plain", 0xe3, 0x01, PUSH_RBP, RET);		  /* jrcxz */
-	STAYS("no plain", RET, PUSH_RBP, RET);			  /* ret */
-	STAYS("no plain", 0xf3, RET, PUSH_RBP, RET);		  /* rep ret */
-	STAYS("no plain", 0x0f, 0x05, PUSH_RBP, RET);		  /* syscall */
-	STAYS("no plain", 0x0f, 0x0b, PUSH_RBP, RET);		  /* ud2 */
-	STAYS("no plain", 0xcd, 0x80, PUSH_RBP, RET);		  /* int $0x80 */
-	STAYS("no plain", 0x31, 0xc0, 0xcc, PUSH_RBP, RET);	  /* xor; int3 */
-	STAYS("no plain", 0xf3, 0x90, PUSH_RBP, RET);		  /* pause */
-	STAYS("no plain", 0xf3, 0xa4, PUSH_RBP, RET);		  /* rep movsb */
-	STAYS("no plain", 0x0f, 0xa2, PUSH_RBP, RET);		  /* cpuid */
-	STAYS("no plain", 0x8e, 0xe0, PUSH_RBP, RET);		  /* mov %eax,%fs */
-	STAYS("no plain", 0x0f, 0x20, 0xc0, PUSH_RBP, RET);	  /* mov %cr0,%rax */
-	STAYS("no plain", 0xf2, 0xe9, 1, 0, 0, 0, PUSH_RBP, RET); /* bnd jmp */
-	STAYS("no plain", 0x2e, 0x74, 1, PUSH_RBP, RET);	  /* je,pn */
+	STAYS("not a plain", 0xff, 0xe0, PUSH_RBP, RET);	     /* jmp *%rax */
+	STAYS("not a plain", 0xff, 0xd0, PUSH_RBP, RET);	     /* call *%rax */
+	STAYS("not a plain", 0xe3, 0x01, PUSH_RBP, RET);	     /* jrcxz */
+	STAYS("not a plain", RET, PUSH_RBP, RET);		     /* ret */
+	STAYS("not a plain", 0xf3, RET, PUSH_RBP, RET);		     /* rep ret */
+	STAYS("not a plain", 0x0f, 0x05, PUSH_RBP, RET);	     /* syscall */
+	STAYS("not a plain", 0x0f, 0x0b, PUSH_RBP, RET);	     /* ud2 */
+	STAYS("not a plain", 0xcd, 0x80, PUSH_RBP, RET);	     /* int $0x80 */
+	STAYS("not a plain", 0x31, 0xc0, 0xcc, PUSH_RBP, RET);	     /* xor; int3 */
+	STAYS("not a plain", 0xf3, 0x90, PUSH_RBP, RET);	     /* pause */
+	STAYS("not a plain", 0xf3, 0xa4, PUSH_RBP, RET);	     /* rep movsb */
+	STAYS("not a plain", 0x0f, 0xa2, PUSH_RBP, RET);	     /* cpuid */
+	STAYS("not a plain", 0x8e, 0xe0, PUSH_RBP, RET);	     /* mov %eax,%fs */
+	STAYS("not a plain", 0x0f, 0x20, 0xc0, PUSH_RBP, RET);	     /* mov %cr0,%rax */
+	STAYS("not a plain", 0xf2, 0xe9, 1, 0, 0, 0, PUSH_RBP, RET); /* bnd jmp */
+	STAYS("not a plain", 0x2e, 0x74, 1, PUSH_RBP, RET);	     /* je,pn */
 	STAYS("does not decode", 0x31, 0xc0, 0x66, 0xe9, 0, 0, 0, 0, PUSH_RBP, RET);
 	STAYS("beyond the symbol's end", TEST_RDI, JE_OVER, RET, 0x66, 0xe9, 0, 0);
 	STAYS("no emulated instruction", 0x31, 0xc0);
@@ -247,15 +247,15 @@ static void test_registers_and_memory_intact(void **state)
 	STAYS("argument", 0x48, 0xc1, 0xe6, 4, PUSH_RBP, RET);		/* shl $4,%rsi */
 	STAYS("argument", 0x48, 0xf7, 0xd9, PUSH_RBP, RET);		/* neg %rcx */
 	STAYS("argument", 0x66, 0x48, 0x0f, 0x7e, 0xc7, PUSH_RBP, RET); /* movq %xmm0,%rdi */
-	STAYS("no plain", 0xf7, 0xe7, PUSH_RBP, RET);			/* mul %edi: edx:eax */
-	STAYS("no plain", 0x48, 0x87, 0xc7, PUSH_RBP, RET);		/* xchg %rax,%rdi */
-	STAYS("no plain", 0x99, PUSH_RBP, RET);				/* cltd: edx */
+	STAYS("not a plain", 0xf7, 0xe7, PUSH_RBP, RET);		/* mul %edi: edx:eax */
+	STAYS("not a plain", 0x48, 0x87, 0xc7, PUSH_RBP, RET);		/* xchg %rax,%rdi */
+	STAYS("not a plain", 0x99, PUSH_RBP, RET);			/* cltd: edx */
 	STAYS("rsp or rbp", 0x48, 0x83, 0xec, 8, PUSH_RBP, RET);	/* sub $8,%rsp */
 	STAYS("rsp or rbp", 0x48, 0x89, 0xc5, PUSH_RBP, RET);		/* mov %rax,%rbp */
 	STAYS("rsp or rbp", 0x40, 0xb5, 1, PUSH_RBP, RET);		/* mov $1,%bpl */
-	STAYS("no plain", 0x58, PUSH_RBP, RET);				/* pop %rax */
-	STAYS("no plain", 0x6a, 1, PUSH_RBP, RET);			/* push $1 */
-	STAYS("no plain", 0xc9, PUSH_RBP, RET);				/* leave */
+	STAYS("not a plain", 0x58, PUSH_RBP, RET);			/* pop %rax */
+	STAYS("not a plain", 0x6a, 1, PUSH_RBP, RET);			/* push $1 */
+	STAYS("not a plain", 0xc9, PUSH_RBP, RET);			/* leave */
 	STAYS("memory", 0x48, 0x89, 0x04, 0x24, PUSH_RBP, RET);		/* mov %rax,(%rsp) */
 	STAYS("memory", 0x48, 0x89, 0x7c, 0x24, 0xf8, PUSH_RBP, RET);	/* mov %rdi,-8(%rsp) */
 	STAYS("memory", 0xff, 0x00, PUSH_RBP, RET);			/* incl (%rax) */

@@ -35,7 +35,7 @@ static int find_and_count(struct image *image, struct blocks *blocks, FILE *told
 						    {BRK + 0x290 + 16 + 48 * 5, 40}};
 	struct heap_found found = {};
 	const struct scan_view view = {image, blocks, &found};
-	const struct census_options options = {labels, 2};
+	const struct census_options options = {.labels = labels, .n_labels = 2};
 	struct census census = {};
 	int err = heap__find_blocks(image, blocks, &found);
 
