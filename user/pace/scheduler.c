@@ -116,6 +116,7 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 		windows__set_period(&p->windows, sc->limits.period_ns);
 	if (!sc->limits.shared)
 		return 0;
+	thinning__begin(&p->windows.thinning, 1, pace__now_ns(sc));
 	if (everywhere)
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else

@@ -154,7 +154,9 @@ struct scheduler {
 	size_t n, room;
 	struct paced *favoured[PACE_FAVOURED]; /* the first n_favoured */
 	size_t n_favoured;
-	uint64_t calm_look_ns; /* shared: the next look at processes that cost little */
+	/* shared: the next look at processes that cost little, and until when no sample comes
+	 * closer than asked for */
+	uint64_t calm_look_ns, fine_after_ns;
 	/* own */
 	double spare; /* share of one core that the machine leaves idle */
 	/* when spare was last measured; idle time of the machine until then; when to measure it

@@ -20,9 +20,11 @@
  * file. So afterwards no window is opened for REST times as long. */
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
-#define CALM_LOOK_NS   (2000 * MS)  /* how often processes that cost little are looked at */
-#define PIECE_NS       (2000 * MS)  /* a piece of a long window */
-#define MANY_PIECE_NS  (10000 * MS) /* the same, where probes are everywhere */
+#define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
+/* after samples that came closer than asked for cost the host too much */
+#define FINE_REST_NS  (60000 * MS)
+#define PIECE_NS      (2000 * MS)  /* a piece of a long window */
+#define MANY_PIECE_NS (10000 * MS) /* the same, where probes are everywhere */
 
 /* Harvests long windows piece by piece, because the ledger knows a block only after a harvest. Not
  * for a process that was traced continuously from its beginning: the kernel's tables have
@@ -151,7 +153,7 @@ static void watch_calm(struct scheduler *sc)
 {
 	uint64_t now = pace__now_ns(sc);
 
-	if (sc->was_busy || now < sc->calm_look_ns)
+	if (sc->was_busy || now < sc->calm_look_ns || now < sc->fine_after_ns)
 		return;
 	sc->calm_look_ns = now + CALM_LOOK_NS;
 	for (size_t i = 0; i < sc->n; i++) {
@@ -173,11 +175,32 @@ static void watch_calm(struct scheduler *sc)
 								 samples,
 							 sc->host.own},
 				now);
+		/* It may hold too many samples by now, or the tables may be full. */
+		if (thinning->factor < 1)
+			pace__restore_interval(sc, p);
 		p->calm_since_ns = now;
 		p->calm_cost_ns = cost;
 		p->calm_samples_ns = p->windows.samples_ns;
 		p->calm_cpu_ns = cpu;
 	}
+}
+
+/* Before the host's limit makes all samples come farther apart than asked for, none comes closer.
+ * Were there any that did? */
+static bool give_up_fine(struct scheduler *sc)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < sc->n; i++) {
+		struct thinning *thinning = &sc->processes[i]->windows.thinning;
+
+		any |= thinning->factor < 1;
+		if (thinning->factor < 1)
+			thinning__begin(thinning, 1, pace__now_ns(sc));
+	}
+	if (any)
+		sc->fine_after_ns = pace__now_ns(sc) + FINE_REST_NS;
+	return any;
 }
 
 static void forget_calm(struct scheduler *sc)
@@ -206,8 +229,8 @@ static void watch_costs(struct scheduler *sc)
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
 	/* The host's limit ends tracing everywhere only at the second busy tick. At the first one,
 	 * nothing is known yet about the processes that cost so much. */
-	if (over ||
-	    (was_busy && host__is_over(&sc->host) && !host__coarsen(&sc->host, pace__now_ns(sc)))) {
+	if (over || (was_busy && host__is_over(&sc->host) && !give_up_fine(sc) &&
+		     !host__coarsen(&sc->host, pace__now_ns(sc)))) {
 		shared__leave(sc, pace__now_ns(sc));
 		sc->tick_ns = pace__now_ns(sc);
 		return;

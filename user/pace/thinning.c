@@ -100,9 +100,14 @@ static double finest(const struct thinning *t, double share)
 
 bool thinning__coarsen(struct thinning *t, const struct thinning_costs *c, uint64_t now_ns)
 {
-	double factor = thinning__fit(t, c);
+	double factor = thinning__fit(t, c), as_asked = c->samples_ns * t->now;
 
 	add(t, c);
+	/* Samples that come closer than asked for are given up before anything else. */
+	if (t->factor < 1 && fits(c->calls_ns, as_asked, c->other_ns, c->share)) {
+		thinning__begin(t, 1, now_ns);
+		return true;
+	}
 	/* Are calls too expensive by themselves? This stretch alone does not show that: it may have
 	 * more calls than the stretches before it. So all stretches together decide. */
 	if (factor == 0)
@@ -135,7 +140,8 @@ void thinning__watch(struct thinning *t, const struct thinning_costs *c, uint64_
 	if (factor > 0 && factor < t->factor) {
 		t->factor = factor;
 		t->finer_ns = now_ns;
-	} else if (t->factor < 1 && !samples_fit(t, t->factor, 2 * FINE * c->share)) {
+	} else if (t->factor < 1 && (!(factor > 0 && factor <= 1) ||
+				     !samples_fit(t, t->factor, 2 * FINE * c->share))) {
 		t->factor = factor > 0 && factor < 1 ? factor : 1;
 	}
 	restart(t, now_ns);

@@ -33,12 +33,16 @@
 /* The interval becomes at most this many times coarser: 4 MiB instead of 64 KiB, 32 MiB instead of
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
-/* The interval becomes at most this many times finer: 32 KiB instead of 512 KiB. Not if a process
- * would then hold more than ENOUGH samples: so many tell its live bytes to one in a hundred. And
- * all processes together fill no more than TABLE_SHARE of the kernel's table of live samples. */
+/* The interval becomes at most this many times finer, and no finer than FINEST: 32 KiB instead of
+ * 512 KiB. Not if a process that allocated all it holds at this interval would have more than
+ * ENOUGH samples: so many tell its live bytes to one in a hundred. And all processes together have
+ * no more than TABLE_SHARE of the room for live samples. Samples from a time when the interval was
+ * finer stay, so there may be three times as many: each time that what is held doubles, and the
+ * interval with it, half as many come as there may be. */
 #define LEAST_THINNED (1.0 / 16)
-#define ENOUGH	      16384
-#define TABLE_SHARE   0.25
+#define FINEST	      32768.0
+#define ENOUGH	      8192
+#define TABLE_SHARE   0.1
 #define HELD_NS	      500000000 /* budget__holds() ignores figures older than this */
 /* memtrace's own nice value when it traces many processes, and while a window is open where it can
  * have no real-time priority. If a window is closed late, it costs more than the budget allows: on
@@ -219,6 +223,8 @@ static void harvest(void *ctx, struct paced **processes, size_t n)
 {
 	_cleanup_free_ struct target **targets = calloc(n + 1, sizeof(*targets));
 	bool failed = !targets;
+
+	priority__calm(); /* it may take long */
 
 	for (size_t i = 0; i < n && targets; i++)
 		targets[i] = processes[i]->owner;
@@ -562,7 +568,7 @@ void budget__hurry(struct session *s, bool waits)
 	 * many processes to look after before others get the CPU. */
 	if (s->everywhere)
 		return;
-	if (!waits || !s->scheduler.begun) {
+	if (!waits || !s->scheduler.begun || s->stop_ns) {
 		priority__calm();
 		priority__restore();
 		return;
@@ -674,7 +680,10 @@ int budget__begin(struct session *s)
 		.favour = BUDGET_AIM * s->favoured_overhead,
 		.cpus = cpus > 0 ? (unsigned)cpus : 1,
 		.spare = spare_so_far(s),
-		.least_thinned = s->interval_given ? 1 : LEAST_THINNED,
+		.least_thinned =
+			s->interval_given
+				? 1
+				: fmin(fmax(LEAST_THINNED, FINEST / (double)s->interval), 1),
 		.most_thinned = s->interval_given ? 1 : MOST_THINNED,
 		.period_ns = s->window_period_ns,
 	};

@@ -264,7 +264,7 @@ static void closer_samples_give_way_to_the_host(void **state)
 	assert_true(p->interval == FINEST);
 	q = add(m, SAMPLED);
 	r = add(m, SAMPLED);
-	drive(m, 90);
+	drive(m, 50);
 	assert_int_equal(m->left, 0);
 	assert_true(q->interval > 8);
 	assert_true(p->interval == q->interval && r->interval == q->interval);
@@ -315,19 +315,39 @@ static void closer_samples_keep_their_part(void **state)
 
 static void enough_samples_are_enough(void **state)
 {
+	(void)state;
+	for (int shared = 0; shared < 2; shared++) {
+		struct machine *m;
+		struct process *p = light(&m, shared);
+
+		p->least = 0.25;
+		drive(m, 12);
+		assert_true(p->interval == 0.25);
+		p->least = 1;
+		drive(m, 12);
+		assert_true(p->interval == 1);
+		p->least = 0;
+		drive(m, 12);
+		assert_true(p->interval == FINEST);
+		end(m);
+	}
+}
+
+/* Calls alone come to nearly the limit. Without closer samples they would keep it. */
+static void closer_samples_do_not_lead_to_windows(void **state)
+{
 	struct machine *m;
 	struct process *p = light(&m, false);
 
 	(void)state;
-	p->least = 0.25;
-	drive(m, 12);
-	assert_true(p->interval == 0.25);
-	p->least = 1;
-	drive(m, 12);
-	assert_true(p->interval == 1);
-	p->least = 0;
 	drive(m, 12);
 	assert_true(p->interval == FINEST);
+	p->program.samples_ns = 0.001 * LIMIT * p->program.own_ns;
+	p->program.cost_ns = 0.96 * LIMIT * p->program.own_ns;
+	drive(m, 60);
+	assert_true(p->interval == 1);
+	assert_true(p->pace.windows.continuous);
+	assert_int_equal(p->closed, 0);
 	end(m);
 }
 
@@ -339,6 +359,7 @@ int main(void)
 		cmocka_unit_test(closer_samples_give_way),
 		cmocka_unit_test(closer_samples_keep_their_part),
 		cmocka_unit_test(enough_samples_are_enough),
+		cmocka_unit_test(closer_samples_do_not_lead_to_windows),
 		cmocka_unit_test(the_least_factor_that_fits),
 		cmocka_unit_test(it_is_tried_again),
 		cmocka_unit_test(samples_are_put_apart_before_there_are_windows),
