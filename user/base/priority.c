@@ -34,8 +34,8 @@ static bool set_policy(int policy)
 /* Is this process neither of low priority nor under a policy that somebody gave it? */
 static bool is_ordinary(void)
 {
-	return hurried ||
-	       (sched_getscheduler(0) == SCHED_OTHER && getpriority(PRIO_PROCESS, 0) <= 0);
+	return hurried || ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_OTHER &&
+			   getpriority(PRIO_PROCESS, 0) <= 0);
 }
 
 bool priority__hurry(void)
@@ -47,8 +47,9 @@ bool priority__hurry(void)
 
 void priority__calm(void)
 {
-	if (hurried)
-		set_policy(SCHED_OTHER);
+	/* The flag cannot be taken back without CAP_SYS_NICE, which may be gone by now. */
+	if (hurried && !set_policy(SCHED_OTHER))
+		set_policy(SCHED_OTHER | SCHED_RESET_ON_FORK);
 	hurried = false;
 }
 
@@ -62,4 +63,11 @@ void priority__take_back(void)
 	if (lent)
 		set_policy(hurried ? SCHED_RR | SCHED_RESET_ON_FORK : SCHED_OTHER);
 	lent = false;
+}
+
+void priority__give_back(void)
+{
+	if (lent)
+		set_policy(SCHED_OTHER);
+	lent = hurried = false;
 }

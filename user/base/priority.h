@@ -22,8 +22,9 @@ void priority__restore(void);
  * low priority or another policy. Both may be called again and again. */
 bool priority__hurry(void);
 void priority__calm(void);
-/* The same for a child that is cloned between these two calls. */
+/* The same for a child that is begun between these two calls. It may give the priority back. */
 void priority__lend(void);
 void priority__take_back(void);
+void priority__give_back(void);
 
 #endif

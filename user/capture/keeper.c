@@ -46,7 +46,6 @@
 
 #include "base/capabilities.h"
 #include "base/clock.h"
-#include "base/priority.h"
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
@@ -194,8 +193,7 @@ static int keep(void *arg)
 
 	setsid(); /* Ctrl-C and Ctrl-Z do not reach us */
 	prctl(PR_SET_NAME, "mt-keeper");
-	setpriority(PRIO_PROCESS, 0, -20);
-	priority__hurry();
+	setpriority(PRIO_PROCESS, 0, -20); /* it is alone in its session, so this is enough */
 	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
 	/* All signals are blocked, so the signal at the parent's end only ends sigtimedwait(). And

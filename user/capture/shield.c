@@ -57,11 +57,11 @@ static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void
 	/* The helper must not get a Ctrl-C, nor run a handler in our memory. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
-	setpriority(PRIO_PROCESS, 0, -20);
 	priority__lend();
+	setpriority(PRIO_PROCESS, 0, -20);
 	pid = clone(fn, stack_end, CLONE_VM | CLONE_FILES | flags, arg);
-	priority__take_back();
 	setpriority(PRIO_PROCESS, 0, priority);
+	priority__take_back();
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	return pid;
 }

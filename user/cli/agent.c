@@ -470,6 +470,7 @@ static int go_on(struct run *run, int signal_fd)
 			wait = fmin(wait, asked_at + rest - now);
 		if (run->wishes.n)
 			wait = fmin(wait, run->wishes_at_s - now);
+		session__hurry(run->session);
 		poll(fds, 3, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if (fds[1].revents & POLLIN)
 			return 0;

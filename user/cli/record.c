@@ -319,6 +319,7 @@ static int run(struct record_config *c, struct session *s, int signal_fd)
 				break;
 			wait = left < wait ? left : wait;
 		}
+		session__hurry(s);
 		/* rounded up: otherwise the last millisecond is a busy loop */
 		poll(fds, 2, wait > 0 ? (int)ceil(wait * 1000) : 0);
 		if ((fds[1].revents & POLLIN) && take_signal(signal_fd, s, &c->snapshots, &signals))

@@ -283,6 +283,7 @@ static void go_on(struct run *run, int signal_fd, const sigset_t *waiting)
 		wait = fmax(wait, 0);
 		at.tv_sec = (time_t)wait;
 		at.tv_nsec = (long)((wait - floor(wait)) * 1e9);
+		session__hurry(run->session);
 		/* After an error revents say nothing. One such error is EINTR, by a signal that
 		 * ncurses catches. */
 		if (ppoll(fds, 3, &at, waiting) < 0)

@@ -27,6 +27,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/fork.h"
+#include "base/priority.h"
 
 #ifndef __has_feature
 #define __has_feature(x) 0
@@ -85,9 +86,12 @@ pid_t sandbox__fork(void)
 	if (shared == MAP_FAILED)
 		return -1;
 	progress = shared;
+	/* memtrace does nothing else until the child has closed its copies */
+	priority__lend();
 	pid = fork__blocked();
 	if (!pid)
 		return 0;
+	priority__take_back();
 	is_late = pid > 0 && !wait_closed(pid);
 	progress = NULL;
 	munmap(shared, sizeof(*progress));
@@ -134,6 +138,7 @@ static void say_closed(void)
 	if (progress)
 		atomic_store(progress, CLOSED);
 	progress = NULL; /* unmap_shared() will unmap it */
+	priority__give_back();
 }
 
 /* Moves fds[0..n) to their final numbers, opens /dev/null as 0 to 2, and closes all others. */

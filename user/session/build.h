@@ -177,6 +177,7 @@ struct build {
 	/* the coarsest interval, the one asked for, and the finest of continuous tracing (0: it did
 	 * not change) */
 	uint64_t interval, asked_interval, finest_interval;
+	uint64_t present_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */

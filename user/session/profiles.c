@@ -92,7 +92,10 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.blocks = s->blocks && s->stopped,
 		.interval = marked ? t->counters.marked_interval : coarsest,
 		.asked_interval = marked ? t->counters.marked_interval : s->interval,
-		.finest_interval = marked ? 0 : t->budget.finest,
+		.finest_interval = t->counters.marked_interval ? 0 : t->budget.finest,
+		.present_interval = marked		 ? t->counters.marked_interval
+				    : t->budget.interval ? t->budget.interval
+							 : s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,
@@ -386,6 +389,7 @@ void session__await_gap(struct session *s)
 
 	while (!all_ended && !scheduler__is_quiet(&s->scheduler) &&
 	       clock__now_ns(CLOCK_MONOTONIC) < until) {
+		session__hurry(s);
 		poll(&news, 1, GAP_LOOK_MS);
 		all_ended = session__dispatch(s);
 	}

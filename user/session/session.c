@@ -240,6 +240,11 @@ int session__fd(const struct session *s)
 	return s->epoll_fd;
 }
 
+void session__hurry(struct session *s)
+{
+	budget__hurry(s, true);
+}
+
 bool session__dispatch(struct session *s)
 {
 	struct epoll_event events[16];
@@ -266,7 +271,6 @@ bool session__dispatch(struct session *s)
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
-	budget__hurry(s, true);
 	/* As long as there is a selection, new targets may come, unless it only follows
 	 * children. */
 	if (s->selection && s->selection->dynamic)

@@ -143,6 +143,10 @@ int session__start(struct session *session, struct error *err);
 /* Readable when session__dispatch has something to do. Owned by the session. */
 int session__fd(const struct session *session);
 
+/* Call it right before waiting for session__fd(). Until session__dispatch() has done what must not
+ * be late, memtrace gets a CPU before others (base/priority.h), if there is a limit of overhead. */
+void session__hurry(struct session *session);
+
 /* Takes in news (mapped files, ended processes), and reports that all is well. If nothing reports
  * this for GUARD_LIMITED_MS (without a limit of overhead: GUARD_UNLIMITED_MS), all probes are taken
  * out of the targets; the next call puts them back. True when every target has ended. */

@@ -32,7 +32,7 @@ struct rows {
 
 /* How many bytes one more sample of the site would add, at the site's mean size. Where the interval
  * became coarser during the run, the next sample stands for more than most of the samples so far
- * do. */
+ * do. Where it became finer, the next one stands for less, but not all samples so far do. */
 static double quantum_of(const struct build *b, const struct abi_site *site)
 {
 	double objects = (double)site->alloc_objects_q16 / 65536, size, seen;
@@ -41,7 +41,7 @@ static double quantum_of(const struct build *b, const struct abi_site *site)
 		return 0;
 	size = (double)site->alloc_bytes / objects;
 	seen = fmin((double)site->alloc_samples / objects,
-		    estimate__probability((uint64_t)ceil(size), b->interval));
+		    estimate__probability((uint64_t)ceil(size), b->present_interval));
 	return seen > 0 && seen < 1 ? size / seen * sqrt(1 - seen) : 0;
 }
 

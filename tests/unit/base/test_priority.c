@@ -98,6 +98,34 @@ static void it_hurries_for_a_while(void **state)
 	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
 }
 
+static int policy_after_giving_back(void)
+{
+	int status = 0;
+	pid_t pid;
+
+	priority__lend();
+	pid = fork();
+	if (!pid) {
+		priority__give_back();
+		_exit(sched_getscheduler(0));
+	}
+	priority__take_back();
+	assert_true(pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+static void a_child_gives_it_back(void **state)
+{
+	bool hurried = priority__hurry();
+
+	(void)state;
+	assert_int_equal(policy_after_giving_back(), SCHED_OTHER);
+	assert_int_equal(priority__hurry(), hurried);
+	priority__calm();
+	assert_int_equal(policy_after_giving_back(), SCHED_OTHER);
+	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
 /* Somebody has started memtrace with a policy. */
 static void a_policy_stays(void **state)
 {
@@ -130,6 +158,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_is_raised_for_a_while),
 		cmocka_unit_test(it_hurries_for_a_while),
+		cmocka_unit_test(a_child_gives_it_back),
 		cmocka_unit_test(a_policy_stays),
 		cmocka_unit_test(a_low_priority_stays),
 	};

@@ -102,8 +102,8 @@ static void vectors_that_the_process_does_not_hold(void **state)
 }
 
 /* The distance from a stack's growth to the upper end of its 95 % interval. The stack was sampled
- * at 64 KiB for most of a run. coarsest: its coarsest sampling interval. */
-static double doubt_at(uint64_t coarsest)
+ * at 64 KiB for most of a run. present: its sampling interval by now. */
+static double doubt_at(uint64_t present)
 {
 	struct target target = {.process = PROCESS};
 	struct capture_drain drain = {};
@@ -112,7 +112,7 @@ static double doubt_at(uint64_t coarsest)
 		.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
 	const struct build build = {.target = &target,
 				    .drain = &drain,
-				    .interval = coarsest,
+				    .present_interval = present,
 				    .begin_ns = S,
 				    .end_ns = (1 + RUN_S) * S};
 	struct profile *profile = profile__new();
