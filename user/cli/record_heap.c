@@ -4,6 +4,7 @@
  * failure this is not known, but the profile is still written. */
 #include <errno.h>
 #include <inttypes.h>
+#include <math.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@
 #define HEAP_S	   30.0 /* the same with --heap, which looks at the content of each block */
 #define RUN_S	   60.0 /* time limit for all processes of the run */
 
-static int look(const struct record_config *c, const struct profile *p, bool late, bool cancelled,
-		struct heap_look *ret, struct error *err)
+/* left_s: of the time for all processes; 0 or less: there is none. */
+static int look(const struct record_config *c, const struct profile *p, double left_s,
+		bool cancelled, struct heap_look *ret, struct error *err)
 {
 	bool heap = c->trace.heap && p->what == PROFILE_HEAP;
 	const struct heap_look_options options = {
@@ -26,12 +28,12 @@ static int look(const struct record_config *c, const struct profile *p, bool lat
 		.profile = heap ? p : NULL,
 		.ranges = p->resident ? p->resident->ranges : NULL,
 		.n_ranges = p->resident ? p->resident->n_ranges : 0,
-		.patience_s = heap ? HEAP_S : PATIENCE_S,
+		.patience_s = fmin(heap ? HEAP_S : PATIENCE_S, left_s),
 	};
 
 	if (p->ended)
 		return error__set(err, -ESRCH, "the process had ended");
-	if (late)
+	if (!(left_s > 0))
 		return error__set(err, -ETIMEDOUT, "other processes took too long");
 	if (cancelled)
 		return error__set(err, -EINTR, "a signal came");
@@ -91,7 +93,7 @@ static int keep(struct record_config *c, const struct profile *p, struct heap_lo
 	return 0;
 }
 
-static int look_and_tell(struct record_config *c, struct profile *p, bool late, bool cancelled)
+static int look_and_tell(struct record_config *c, struct profile *p, double left_s, bool cancelled)
 {
 	bool resident = c->more.resident && p->resident && p->resident->n_ranges;
 	bool heap = c->trace.heap && p->what == PROFILE_HEAP, kept = false;
@@ -105,7 +107,7 @@ static int look_and_tell(struct record_config *c, struct profile *p, bool late, 
 	found = calloc(1, sizeof(*found));
 	if (!found)
 		return -ENOMEM;
-	failed = look(c, p, late, cancelled, found, &err) ? err.text : NULL;
+	failed = look(c, p, left_s, cancelled, found, &err) ? err.text : NULL;
 	if (resident)
 		rc = explain_resident(p, found, failed);
 	if (!rc && heap) {
@@ -128,7 +130,7 @@ int record_heap__look(struct record_config *c, struct profile *const *profiles, 
 	for (size_t i = 0; i < n && !rc; i++) {
 		struct pollfd fd = {.fd = signals, .events = POLLIN};
 
-		rc = look_and_tell(c, profiles[i], clock__monotonic_s() > until,
+		rc = look_and_tell(c, profiles[i], until - clock__monotonic_s(),
 				   poll(&fd, 1, 0) > 0);
 	}
 	return rc;

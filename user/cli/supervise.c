@@ -221,7 +221,8 @@ static void read_alive(struct supervisor *s)
 	if (!s->started)
 		notify__say("READY=1");
 	s->started = s->ever_started = true;
-	s->on_trial = false;
+	if (!s->renewing) /* else it was the tracer before */
+		s->on_trial = false;
 	s->alive_at_s = clock__monotonic_s();
 }
 
