@@ -246,8 +246,8 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 		size_t room = ABI_MAX_INNER - o->n_inner, n;
 
 		/* Freeing functions need no inner calls: a block that is freed twice is recorded
-		 * once. */
-		if (r->interposed && !abi_role__frees(func->role)) {
+		 * once. And a function that makes a pool is called from everywhere. */
+		if (r->interposed && !abi_role__frees(func->role) && !func->own) {
 			n = elf_image__direct_callers(r->image, func->vaddr,
 						      (uint64_t *)&o->inner[o->n_inner], room);
 			o->n_inner += n < room ? n : room;

@@ -256,7 +256,17 @@ static bool uses_copy(const struct search *s, const struct map_entry *entry,
 /* Does PHP take its blocks from its own pool, and not each of them from malloc? */
 static bool uses_request_pool(const struct search *s)
 {
-	return !environ__has(s->pid, "USE_ZEND_ALLOC=0");
+	char variable[] = "USE_ZEND_ALLOC=?";
+
+	variable[sizeof(variable) - 2] = '\0';
+	if (!environ__has(s->pid, variable))
+		return true;
+	for (char digit = '1'; digit <= '9'; digit++) { /* PHP takes the value as a number */
+		variable[sizeof(variable) - 2] = digit;
+		if (environ__has(s->pid, variable))
+			return true;
+	}
+	return false;
 }
 
 static void note_unseen(const struct search *s, const struct map_entry *entry,

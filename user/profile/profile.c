@@ -360,7 +360,7 @@ double profile__own_growth(const struct profile *profile)
 	double sum = 0;
 
 	for (size_t i = 0; profile->has_growth && i < profile->n_sites; i++)
-		if (!profile->sites[i].allocators_own)
+		if (!profile->sites[i].allocators_own || profile->sites[i].unseen_pools)
 			sum += profile->sites[i].growth.bytes_per_s;
 	return sum;
 }

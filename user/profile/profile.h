@@ -138,6 +138,9 @@ struct profile_site {
 	bool complete;	     /* the stack reaches the process's or thread's start */
 	bool truncated;	     /* the walk stopped at its limit; more callers exist */
 	bool allocators_own; /* regions: a traced allocator mapped this memory, for the heap */
+	/* allocators_own, but the allocator is a pool whose blocks are in no stack of the heap. Not
+	 * stored in files */
+	bool unseen_pools;
 	/* regions: how much of this memory is resident, if that was asked for */
 	struct resident_bytes resident;
 

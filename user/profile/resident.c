@@ -218,7 +218,7 @@ static int add_sites(const struct profile *regions, struct resident_bytes mapped
 		mapped.anonymous -= site->resident.anonymous;
 		mapped.swap -= site->resident.swap;
 		mapped.mappings -= site->resident.mappings;
-		if (site->allocators_own) {
+		if (site->allocators_own && !site->unseen_pools) {
 			rc = add_part(parts, RESIDENT_HEAP, "", 0, &site->resident);
 			continue;
 		}

@@ -132,7 +132,9 @@ static int meet(struct target *t, const struct capture_table *live)
 	}
 	window.allocs = t->alloc_calls - b->open_allocs;
 	window.net_blocks = capture__net_blocks(&t->counters) - b->open_net_blocks;
-	window.bulk = t->counters.pool_ends != b->open_pool_ends || has_pools(t);
+	/* A target that samples itself reports samples, not blocks. */
+	window.bulk = t->counters.pool_ends != b->open_pool_ends || has_pools(t) ||
+		      (t->allocators && allocators__are_reported(t->allocators));
 	return survivors__meet(&b->survivors, &window, clock__now_ns(CLOCK_MONOTONIC), addrs,
 			       blocks, found, read_memory, t);
 }

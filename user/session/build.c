@@ -359,7 +359,8 @@ uint64_t build__exec_untraced(const struct build *b)
 		const struct map_entry *e = &t->maps.entries[i];
 
 		for (size_t j = 0; j < t->allocators->n; j++)
-			if (e->executable &&
+			/* functions whose blocks a program reports itself have no probes */
+			if (e->executable && !t->allocators->list[j]->reported &&
 			    file_id__equal(&e->file, &t->allocators->list[j]->file))
 				return 0;
 	}
@@ -732,7 +733,8 @@ static void mark_allocators_own(const struct build *b, struct profile *p)
 	for (size_t i = 0; i < p->n_sites; i++) {
 		struct profile_site *site = &p->sites[i];
 
-		site->allocators_own = allocators && maps_arenas(&allocators->unseen, p, site);
+		site->unseen_pools = allocators && maps_arenas(&allocators->unseen, p, site);
+		site->allocators_own = site->unseen_pools;
 		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
 			site->allocators_own = is_allocators(b, p, profile__location(p, site, k));
 	}
