@@ -727,6 +727,7 @@ static __noinline int leave(struct pt_regs *ctx, __u64 sp, bool at_exit)
 SEC("uprobe")
 int heap_session(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs_session);
 	if (has_returned(ctx)) {
 		leave(ctx, PT_REGS_SP(ctx) - 8, false);
 		return 0;
@@ -737,6 +738,7 @@ int heap_session(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_entry(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs);
 	enter(ctx);
 	return 0;
 }
@@ -744,6 +746,7 @@ int heap_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_return(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs);
 	/* the return address has been popped */
 	leave(ctx, PT_REGS_SP(ctx) - 8, false);
 	return 0;
@@ -755,6 +758,7 @@ int heap_return(struct pt_regs *ctx)
 SEC("uprobe")
 int heap_exit(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs);
 	leave(ctx, PT_REGS_SP(ctx), true);
 	return 0;
 }
@@ -793,6 +797,7 @@ int heap_taken(struct pt_regs *ctx)
 	__u64 header, size;
 	bool known;
 
+	NO_PRIVATE_STACK(ctx, no_programs);
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
@@ -818,6 +823,7 @@ int heap_free(struct pt_regs *ctx)
 	struct abi_func *fn;
 	__u64 addr;
 
+	NO_PRIVATE_STACK(ctx, no_programs);
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
@@ -880,6 +886,7 @@ int heap_mark_alloc(struct pt_regs *ctx)
 	struct caller caller;
 	struct abi_func *fn;
 
+	NO_PRIVATE_STACK(ctx, no_programs);
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;
@@ -909,6 +916,7 @@ int heap_mark_free(struct pt_regs *ctx)
 	struct abi_func *fn;
 	__u64 addr = 0;
 
+	NO_PRIVATE_STACK(ctx, no_programs);
 	cpu = begin(ctx, &fn, &caller);
 	if (!cpu)
 		return 0;

@@ -144,6 +144,7 @@ static __always_inline int function_enter(struct pt_regs *ctx)
 SEC("uprobe")
 int region_session(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs_session);
 	if (has_returned(ctx)) {
 		region_leave(PT_REGS_SP(ctx) - 8, PT_REGS_RC(ctx), false);
 		return 0;
@@ -154,6 +155,7 @@ int region_session(struct pt_regs *ctx)
 SEC("uprobe")
 int region_entry(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs);
 	function_enter(ctx);
 	return 0;
 }
@@ -161,6 +163,7 @@ int region_entry(struct pt_regs *ctx)
 SEC("uprobe")
 int region_return(struct pt_regs *ctx)
 {
+	NO_PRIVATE_STACK(ctx, no_programs);
 	region_leave(PT_REGS_SP(ctx) - 8, PT_REGS_RC(ctx), false);
 	return 0;
 }

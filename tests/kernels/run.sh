@@ -1,8 +1,8 @@
 #!/bin/sh
-# Tests memtrace on other kernels than this machine's. Boots Debian 12's cloud kernels in qemu (pure
-# emulation, no KVM, no root). The initramfs holds busybox, Python, build/memtrace, the target
+# Tests memtrace on other kernels than this machine's. Boots Debian's cloud kernels in qemu (pure
+# emulation, no KVM, no root): two of Debian 12, and the newest, of Debian testing. The initramfs holds busybox, Python, build/memtrace, the target
 # programs and the live tests. guest.py runs the core of the live tests.
-# Usage: tests/kernels/run.sh [6.1|6.12]...     (default: both, at once)
+# Usage: tests/kernels/run.sh [6.1|6.12|newest]...     (default: all, at once)
 #        tests/kernels/run.sh --list    prints each one's package and kinds of probe (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.
@@ -21,26 +21,34 @@ boot_timeout_s=${BOOT_TIMEOUT_S:-280}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
-all_series='6.1 6.12'
+all_series='6.1 6.12 newest'
 
 cannot() {
     echo "kernels: $*" >&2
     exit 2
 }
 
-# The meta package that names the newest kernel of a series in Debian 12, and the kinds of probe
-# that must work on this kernel. It must refuse all other kinds.
+# The meta package that names the newest kernel of a series, the release that has it, and the kinds of probe that
+# must work on this kernel. It must refuse all other kinds.
 kernel_meta() {
     case $1 in
     6.1) echo linux-image-cloud-amd64 ;;
     6.12) echo linux-image-6.12-cloud-amd64 ;;
+    newest) echo linux-image-cloud-amd64 ;;
     *) cannot "no kernel '$1': $all_series" ;;
+    esac
+}
+kernel_suite() {
+    case $1 in
+    newest) echo testing ;;
+    *) echo bookworm ;;
     esac
 }
 kernel_kinds() {
     case $1 in
     6.1) echo perf ;;
     6.12) echo multi perf ;;
+    newest) echo session multi perf ;;
     esac
 }
 
@@ -54,7 +62,23 @@ newest_package() {
         sed -n 's/^ *Depends: \(linux-image-6[^ ]*\)$/\1/p' | head -n 1
 }
 
+# The same for another release than this machine's. Its meta package is fetched to see which kernel it names. The image
+# is in a package of its own.
+download_foreign_kernel() {
+    mkdir "$work/meta"
+    scripts/fetch-debs "$work/meta" "$2" "$(kernel_meta "$1")" >"$work/apt.log" 2>&1 || return 1
+    package=$(dpkg-deb -f "$work"/meta/*.deb Depends | sed -n 's/.*linux-image-\([^ ,]*\).*/linux-binary-\1/p')
+    rm -r "$work/meta"
+    mkdir "$work/debs"
+    echo "kernels: fetching $package"
+    scripts/fetch-debs "$work/debs" "$2" "$package" >>"$work/apt.log" 2>&1 && mv "$work"/debs/*.deb "$work/"
+}
+
 download_kernel() {
+    [ "$(kernel_suite "$1")" = bookworm ] || {
+        download_foreign_kernel "$1" "$(kernel_suite "$1")"
+        return
+    }
     package=$(newest_package "$1")
     [ -n "$package" ] || {
         echo "apt knows no $(kernel_meta "$1")" >"$work/apt.log"
@@ -78,13 +102,13 @@ fetch_kernel() {
             true # the second try below shows if this failed
         download_kernel "$1" || {
             cat "$work"/*.log >&2
-            cannot "cannot fetch a kernel $1: no network, no bookworm-security among apt's" \
-                "sources, or old lists (apt-get update)"
+            cannot "cannot fetch a kernel $1 of $(kernel_suite "$1"): no network, no bookworm-security among" \
+                "apt's sources, or old lists (apt-get update)"
         }
     }
     dpkg-deb -x "$work"/*.deb "$work/root"
     mkdir -p "$store"
-    cp "$work"/root/boot/vmlinuz-* "$image.$$"
+    find "$work/root" -name 'vmlinuz*' -type f -exec cp {} "$image.$$" \;
     mv "$image.$$" "$image"
     rm -rf "$work"
     work=
@@ -160,7 +184,7 @@ run_kernel() {
 
 if [ "${1:-}" = --list ]; then
     for series in $all_series; do
-        echo "$series $(kernel_meta "$series") $(kernel_kinds "$series")"
+        echo "$series $(kernel_suite "$series") $(kernel_meta "$series") $(kernel_kinds "$series")"
     done
     exit 0
 fi
