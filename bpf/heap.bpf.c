@@ -6,6 +6,7 @@
  * a return probe: they have the entry program, and another program at their ret instructions. */
 #include "maps.bpf.h"
 #include "marker.bpf.h"
+#include "own_stack.bpf.h"
 #include "process.bpf.h"
 #include "running.bpf.h"
 #include "sample.bpf.h"

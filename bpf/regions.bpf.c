@@ -4,6 +4,7 @@
  * in one of two places: at libc's functions, which costs other processes nothing, or at the system
  * calls, whoever makes them. */
 #include "maps.bpf.h"
+#include "own_stack.bpf.h"
 #include "process.bpf.h"
 #include "take.bpf.h"
 
