@@ -12,10 +12,10 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "assembled.h"
 #include "base/cleanup.h"
 #include "elf/decode.h"
 #include "elf/pymalloc.h"
-#include "shell.h"
 
 static const char source[] =
 	"#define FUNCTION(n) .globl n; .type n, @function; n: .cfi_startproc;\n"
@@ -89,47 +89,15 @@ static const char source[] =
 
 static const struct pymalloc_meanwhile nobody;
 
-static char dir[] = "/tmp/memtrace-test-pymalloc-XXXXXX";
-
 static int make_dir(void **state)
 {
-	char path[64];
-	FILE *file;
-
 	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(path, sizeof(path), "%s/x.S", dir);
-	file = fopen(path, "w");
-	return !file || fputs(source, file) < 0 || fclose(file);
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	shell_run("/tmp", "rm -r %s", dir);
-	return 0;
+	return assemble_from(source);
 }
 
 static struct elf_image *make(const char *options)
 {
-	_cleanup_close_ int fd = -1;
-	struct elf_image *image;
-	char path[64];
-
-	shell_run(dir, "gcc -nostdlib -Wl,--eh-frame-hdr %s x.S -o x", options);
-	snprintf(path, sizeof(path), "%s/x", dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
-	return image;
-}
-
-static uint64_t symbol(const struct elf_image *image, const char *name)
-{
-	struct elf_symbol symbol;
-
-	assert_int_equal(elf_image__find_function(image, name, &symbol), 0);
-	return symbol.vaddr;
+	return assemble("-Wl,--eh-frame-hdr", options);
 }
 
 static void check_place(const struct elf_image *image, const struct pymalloc *found,

@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+#include "assembled.h"
 #include "base/cleanup.h"
 #include "elf/stapsdt.h"
-#include "shell.h"
 
 /* NOTE(place, base, semaphore, provider, name, arguments); "here_1" and so on are functions, so
  * that the tests can find the places. */
@@ -41,47 +41,15 @@ static const char source[] =
 	".section .probes,\"aw\",\"progbits\"\n.balign 2\ncounter: .2byte 0\n"
 	".globl here_counter; .type here_counter, @function; here_counter = counter\n";
 
-static char dir[] = "/tmp/test_stapsdt.XXXXXX";
-
 static int make_dir(void **state)
 {
-	_cleanup_fclose_ FILE *file = NULL;
-	char path[64];
-
 	(void)state;
-	if (!mkdtemp(dir))
-		return -1;
-	snprintf(path, sizeof(path), "%s/x.S", dir);
-	file = fopen(path, "w");
-	return !file || fputs(source, file) < 0;
-}
-
-static int remove_dir(void **state)
-{
-	(void)state;
-	shell_run("/tmp", "rm -r %s", dir);
-	return 0;
+	return assemble_from(source);
 }
 
 static struct elf_image *make(const char *options)
 {
-	_cleanup_close_ int fd = -1;
-	struct elf_image *image;
-	char path[64];
-
-	shell_run(dir, "gcc -nostdlib -static %s x.S -o x", options);
-	snprintf(path, sizeof(path), "%s/x", dir);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	assert_int_equal(elf_image__open(fd, path, &image, NULL), 0);
-	return image;
-}
-
-static uint64_t symbol(const struct elf_image *image, const char *name)
-{
-	struct elf_symbol symbol;
-
-	assert_int_equal(elf_image__find_function(image, name, &symbol), 0);
-	return symbol.vaddr;
+	return assemble("-static", options);
 }
 
 struct found {
