@@ -140,8 +140,8 @@ void thinning__watch(struct thinning *t, const struct thinning_costs *c, uint64_
 	if (factor > 0 && factor < t->factor) {
 		t->factor = factor;
 		t->finer_ns = now_ns;
-	} else if (t->factor < 1 && (!(factor > 0 && factor <= 1) ||
-				     !samples_fit(t, t->factor, 2 * FINE * c->share))) {
+	} else if (t->factor < 1 &&
+		   (factor == 0 || factor > 1 || !samples_fit(t, t->factor, 2 * FINE * c->share))) {
 		t->factor = factor > 0 && factor < 1 ? factor : 1;
 	}
 	restart(t, now_ns);

@@ -174,10 +174,9 @@ struct build {
 	uint64_t begin_ns, end_ns;   /* of the run, or of the target's part of it; monotonic */
 	bool faults;		     /* the heap's tables hold pages, not blocks */
 	bool blocks;		     /* the blocks of sites are asked for */
-	/* the coarsest interval, the one asked for, and the finest of continuous tracing (0: it did
-	 * not change) */
-	uint64_t interval, asked_interval, finest_interval;
-	uint64_t present_interval;
+	/* the coarsest interval, the one asked for, the finest of continuous tracing (0: there is
+	 * none), and the one of the next sample */
+	uint64_t interval, asked_interval, finest_interval, present_interval;
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */

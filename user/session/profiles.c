@@ -77,7 +77,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	uint64_t end_ns = t->ended ? t->end_ns : now_ns;
 	uint64_t coarsest = t->budget.coarsest > s->interval ? t->budget.coarsest : s->interval;
 	/* the interval of samples that the target takes itself may be larger */
-	bool marked = t->counters.marked_interval > coarsest;
+	uint64_t marked = t->counters.marked_interval > coarsest ? t->counters.marked_interval : 0;
 	struct build build = {
 		.capture = s->capture,
 		.calibration = s->calibrated ? &s->calibration : NULL,
@@ -90,12 +90,10 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.symbolizer = s->symbolizer,
 		.faults = s->what & WHAT_FAULTS,
 		.blocks = s->blocks && s->stopped,
-		.interval = marked ? t->counters.marked_interval : coarsest,
-		.asked_interval = marked ? t->counters.marked_interval : s->interval,
+		.interval = marked ?: coarsest,
+		.asked_interval = marked ?: s->interval,
 		.finest_interval = t->counters.marked_interval ? 0 : t->budget.finest,
-		.present_interval = marked		 ? t->counters.marked_interval
-				    : t->budget.interval ? t->budget.interval
-							 : s->interval,
+		.present_interval = marked ?: t->budget.interval ?: s->interval,
 		.start_unix_ns = s->start_unix_ns + (start_ns - s->start_ns),
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,
