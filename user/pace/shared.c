@@ -185,8 +185,8 @@ static void watch_calm(struct scheduler *sc)
 	}
 }
 
-/* Before the host's limit makes all samples come farther apart than asked for, none comes closer.
- * Were there any that did? */
+/* Ends all sampling that is closer than asked for, before the host's limit puts the samples of all
+ * processes farther apart. Returns false if there was none. */
 static bool give_up_fine(struct scheduler *sc)
 {
 	bool any = false;

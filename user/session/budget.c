@@ -34,11 +34,11 @@
  * 512 KiB. A still coarser one says little of most heaps. */
 #define MOST_THINNED 64
 /* The interval becomes at most this many times finer, and no finer than FINEST: 32 KiB instead of
- * 512 KiB. Not if a process that allocated all it holds at this interval would have more than
- * ENOUGH samples: so many tell its live bytes to one in a hundred. And all processes together have
- * no more than TABLE_SHARE of the room for live samples. Samples from a time when the interval was
- * finer stay, so there may be three times as many: each time that what is held doubles, and the
- * interval with it, half as many come as there may be. */
+ * 512 KiB. At most ENOUGH samples of this interval may stand for all that a process holds: they
+ * tell its live bytes to one in a hundred. All processes together may have no more than TABLE_SHARE
+ * of the room for live samples. Samples from a time when the interval was finer stay, so there may
+ * be three times as many. (Each time that a process holds twice as much, its interval doubles, and
+ * half of ENOUGH is added.) */
 #define LEAST_THINNED (1.0 / 16)
 #define FINEST	      32768.0
 #define ENOUGH	      8192
