@@ -261,8 +261,9 @@ static bool uses_request_pool(const struct search *s)
 	variable[sizeof(variable) - 2] = '\0';
 	if (!environ__has(s->pid, variable))
 		return true;
-	for (char digit = '1'; digit <= '9'; digit++) { /* PHP takes the value as a number */
-		variable[sizeof(variable) - 2] = digit;
+	/* PHP takes the value as a number. */
+	for (const char *digit = "123456789"; *digit; digit++) {
+		variable[sizeof(variable) - 2] = *digit;
 		if (environ__has(s->pid, variable))
 			return true;
 	}
