@@ -55,7 +55,7 @@ static size_t count_shared(const struct stacks *last, const char *text, size_t l
 	return n;
 }
 
-static int take_line(const struct input *in, struct making *making, const struct line *line,
+static int take_line(const struct input *in, struct draft *draft, const struct line *line,
 		     struct stacks *stacks)
 {
 	struct estimate live = {};
@@ -78,7 +78,7 @@ static int take_line(const struct input *in, struct making *making, const struct
 					       "a stack of more than %d frames", MAX_STACK_FRAMES);
 		if (name == end)
 			return input__bad_line(in, -EINVAL, line->number, "a frame without a name");
-		rc = making__name(making, name, (size_t)(end - name), &stacks->from_root[n]);
+		rc = draft__name(draft, name, (size_t)(end - name), &stacks->from_root[n]);
 		start = (size_t)(end - line->text) + 1;
 	}
 	stacks->text = line->text;
@@ -86,13 +86,13 @@ static int take_line(const struct input *in, struct making *making, const struct
 	for (size_t i = 0; i < n; i++)
 		stacks->from_leaf[i] = stacks->from_root[n - 1 - i];
 	if (!rc)
-		rc = making__site(making, stacks->from_leaf, n, &site);
+		rc = draft__site(draft, stacks->from_leaf, n, &site);
 	if (!rc)
-		rc = making__add(making, site, &live, 0, 0);
-	return rc == -EFBIG ? input__bad_line(in, rc, line->number, "%s", making->why) : rc;
+		rc = draft__add(draft, site, &live, 0, 0);
+	return rc == -EFBIG ? input__bad_line(in, rc, line->number, "%s", draft->why) : rc;
 }
 
-int decode_collapsed(const struct input *in, struct making *making)
+int decode_collapsed(const struct input *in, struct draft *draft)
 {
 	_cleanup_free_ uint64_t *from_root = calloc(MAX_STACK_FRAMES, sizeof(*from_root));
 	_cleanup_free_ uint64_t *from_leaf = calloc(MAX_STACK_FRAMES, sizeof(*from_leaf));
@@ -106,14 +106,14 @@ int decode_collapsed(const struct input *in, struct making *making)
 		if (text.len && text.text[text.len - 1] == '\r')
 			text.len--;
 		if (text.len)
-			rc = take_line(in, making, &text, &stacks);
+			rc = take_line(in, draft, &text, &stacks);
 	}
-	if (!rc && !making->profile->n_sites)
+	if (!rc && !draft->profile->n_sites)
 		return error__set(in->err, -EINVAL, "%s: is empty", in->name);
 	/* a number that was cut in the middle would look like a whole one */
 	if (!rc && in->bytes[in->len - 1] != '\n')
 		return input__bad_line(in, -EINVAL, line.number,
 				       "the last line has no end: the file is cut short");
-	making->profile->no_objects = making->profile->leaf_holds = true;
-	return rc ? rc : making__sort(making);
+	draft->profile->no_objects = draft->profile->leaf_holds = true;
+	return rc ? rc : draft__sort(draft);
 }

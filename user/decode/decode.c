@@ -107,62 +107,62 @@ int take_decimal(const char **pos, const char *end, uint64_t *ret)
 
 /* --- the profile --- */
 
-void making__clear(struct making *making)
+void draft__clear(struct draft *draft)
 {
-	intern__clear(&making->stacks);
-	intern__clear(&making->names);
-	intern__clear(&making->threads);
+	intern__clear(&draft->stacks);
+	intern__clear(&draft->names);
+	intern__clear(&draft->threads);
 }
 
-int making__refuse(struct making *making, const char *static_why)
+int draft__refuse(struct draft *draft, const char *static_why)
 {
-	making->why = static_why;
+	draft->why = static_why;
 	return -EFBIG;
 }
 
-int making__take(struct making *making, size_t bytes)
+int draft__take(struct draft *draft, size_t bytes)
 {
 	/* The allocator's header is included, and the size is rounded up as in glibc: a name of one
 	 * letter takes 32 bytes. */
-	making->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
-	return making->n_bytes > making->limits->bytes
-		       ? making__refuse(making,
-					"names and tables take more memory than any profile does")
+	draft->n_bytes += bytes < 24 ? 32 : (bytes + 8 + 15) & ~(size_t)15;
+	return draft->n_bytes > draft->limits->bytes
+		       ? draft__refuse(draft,
+				       "names and tables take more memory than any profile does")
 		       : 0;
 }
 
-int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site)
+int draft__site(struct draft *draft, const uint64_t *addrs, size_t n, size_t *ret_site)
 {
-	struct profile *profile = making->profile;
+	struct profile *profile = draft->profile;
 	size_t n_locations = profile->n_locations;
 	uint32_t number;
 	int rc;
 
 	if (n > MAX_STACK_FRAMES)
-		return making__refuse(making, "a stack of more frames than can be read");
-	rc = intern__add(&making->stacks, addrs, n * sizeof(*addrs), &number);
+		return draft__refuse(draft, "a stack of more frames than can be read");
+	rc = intern__add(&draft->stacks, addrs, n * sizeof(*addrs), &number);
 	if (rc < 0)
 		return rc;
 	*ret_site = number;
 	if (!rc)
 		return 0;
-	making->n_frames += n;
-	if (number >= making->limits->items)
-		return making__refuse(making, "more stacks than any profile has");
-	if (making->n_frames > making->limits->frames)
-		return making__refuse(making, "more frames in all stacks than any profile has");
+	draft->n_frames += n;
+	if (number >= draft->limits->items)
+		return draft__refuse(draft, "more stacks than any profile has");
+	if (draft->n_frames > draft->limits->frames)
+		return draft__refuse(draft, "more frames in all stacks than any profile has");
 	rc = profile__add_site(profile, addrs, n, false, ret_site);
 	if (rc)
 		return rc;
-	if (profile->n_locations > making->limits->locations)
-		return making__refuse(making, "more addresses than any profile has");
+	if (profile->n_locations > draft->limits->locations)
+		return draft__refuse(draft, "more addresses than any profile has");
 	/* the memory of the stack as the key of its site: its addresses, and two slots, because
 	 * half of the table's slots stay empty */
-	if (making__take(making, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
-	    making__take(making, sizeof(*profile->sites)) ||
-	    making__take(making, n * sizeof(uint32_t)) ||
-	    making__take(making, (profile->n_locations - n_locations) *
-					 (sizeof(*profile->locations) + 2 * INDEX_BYTES)))
+	if (draft__take(draft, n * sizeof(*addrs) + 2 * sizeof(struct intern_slot)) ||
+	    draft__take(draft, sizeof(*profile->sites)) ||
+	    draft__take(draft, n * sizeof(uint32_t)) ||
+	    draft__take(draft, (profile->n_locations - n_locations) *
+				       (sizeof(*profile->locations) + 2 * INDEX_BYTES)))
 		return -EFBIG;
 	for (int i = 0; i < PROFILE_SURVIVAL_AGES; i++)
 		profile->sites[*ret_site].survival[i] = profile->sites[*ret_site].older[i] = NAN;
@@ -171,18 +171,18 @@ int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t 
 	return 0;
 }
 
-int making__name(struct making *making, const char *name, size_t len, uint64_t *ret_addr)
+int draft__name(struct draft *draft, const char *name, size_t len, uint64_t *ret_addr)
 {
 	uint32_t number;
 	int rc;
 
 	len = len < MAX_NAME_BYTES ? len : MAX_NAME_BYTES;
-	rc = intern__add(&making->names, name, len, &number);
+	rc = intern__add(&draft->names, name, len, &number);
 	if (rc < 0)
 		return rc;
-	if (number >= making->limits->items)
-		return making__refuse(making, "more functions than any profile has");
-	if (rc && making__take(making, len + 2 * sizeof(struct intern_slot)))
+	if (number >= draft->limits->items)
+		return draft__refuse(draft, "more functions than any profile has");
+	if (rc && draft__take(draft, len + 2 * sizeof(struct intern_slot)))
 		return -EFBIG;
 	*ret_addr = PROFILE_NO_ADDR + number;
 	return 0;
@@ -195,19 +195,19 @@ static bool add_up(double *sum, double value)
 	return value >= 0 && *sum <= MAX_VALUE;
 }
 
-int making__add(struct making *making, size_t index, const struct estimate *live,
-		double alloc_objects, double alloc_bytes)
+int draft__add(struct draft *draft, size_t index, const struct estimate *live, double alloc_objects,
+	       double alloc_bytes)
 {
-	struct profile_site *site = &making->profile->sites[index];
+	struct profile_site *site = &draft->profile->sites[index];
 
-	if (!add_up(&making->sums.objects, live->objects) ||
-	    !add_up(&making->sums.bytes, live->bytes) ||
-	    !add_up(&making->sums.samples, (double)live->samples) ||
-	    !add_up(&making->sums.sampled_bytes, (double)live->sampled_bytes) ||
-	    !add_up(&making->sums.alloc_objects, alloc_objects) ||
-	    !add_up(&making->sums.alloc_bytes, alloc_bytes))
-		return making__refuse(
-			making,
+	if (!add_up(&draft->sums.objects, live->objects) ||
+	    !add_up(&draft->sums.bytes, live->bytes) ||
+	    !add_up(&draft->sums.samples, (double)live->samples) ||
+	    !add_up(&draft->sums.sampled_bytes, (double)live->sampled_bytes) ||
+	    !add_up(&draft->sums.alloc_objects, alloc_objects) ||
+	    !add_up(&draft->sums.alloc_bytes, alloc_bytes))
+		return draft__refuse(
+			draft,
 			"up to here it counts more than 2^62 objects or bytes: no machine has "
 			"them");
 	estimate__merge(&site->live, live);
@@ -216,9 +216,9 @@ int making__add(struct making *making, size_t index, const struct estimate *live
 	return 0;
 }
 
-int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread)
+int draft__thread(struct draft *draft, uint64_t tid, const char *name, size_t *ret_thread)
 {
-	struct profile *profile = making->profile;
+	struct profile *profile = draft->profile;
 	size_t n = profile->n_threads;
 	int rc;
 
@@ -230,43 +230,42 @@ int making__thread(struct making *making, uint64_t tid, const char *name, size_t
 		if (tid == NO_TID)
 			memcpy(key + sizeof(tid), name,
 			       strnlen(name, sizeof(profile->threads->name)));
-		rc = intern__add(&making->threads, key, sizeof(key), &number);
+		rc = intern__add(&draft->threads, key, sizeof(key), &number);
 		if (rc < 0)
 			return rc;
-		if (number >= making->limits->items)
-			return making__refuse(making, "more threads than any profile has");
+		if (number >= draft->limits->items)
+			return draft__refuse(draft, "more threads than any profile has");
 		tid = FIRST_OWN_TID + number;
 	}
 	rc = profile__add_thread(profile, (uint32_t)tid, name, ret_thread);
 	if (rc || profile->n_threads == n)
 		return rc;
-	if (profile->n_threads > making->limits->items)
-		return making__refuse(making, "more threads than any profile has");
-	return making__take(making, sizeof(*profile->threads) + 2 * INDEX_BYTES +
-					    2 * sizeof(struct intern_slot));
+	if (profile->n_threads > draft->limits->items)
+		return draft__refuse(draft, "more threads than any profile has");
+	return draft__take(draft, sizeof(*profile->threads) + 2 * INDEX_BYTES +
+					  2 * sizeof(struct intern_slot));
 }
 
-int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes)
+int draft__held(struct draft *draft, size_t site, size_t thread, double objects, double bytes)
 {
 	/* Counts a second entry for the same site and thread again, because it is not known here
 	 * whether an entry is new. */
-	if (++making->n_held > making->limits->items)
-		return making__refuse(making,
-				      "more shares of threads in stacks than any profile has");
-	if (making__take(making, 2 * sizeof(struct profile_site_thread) + 2 * INDEX_BYTES))
+	if (++draft->n_held > draft->limits->items)
+		return draft__refuse(draft,
+				     "more shares of threads in stacks than any profile has");
+	if (draft__take(draft, 2 * sizeof(struct profile_site_thread) + 2 * INDEX_BYTES))
 		return -EFBIG;
-	return profile__add_held(making->profile, site, thread, objects, bytes);
+	return profile__add_held(draft->profile, site, thread, objects, bytes);
 }
 
-int making__mapping(struct making *making, const struct profile_mapping *mapping)
+int draft__mapping(struct draft *draft, const struct profile_mapping *mapping)
 {
-	if (making->profile->n_mappings >= making->limits->items)
-		return making__refuse(making, "more mappings than any profile has");
-	if (making__take(making, sizeof(*mapping)) ||
-	    making__take(making, strlen(mapping->path) + 1) ||
-	    (mapping->build_id && making__take(making, strlen(mapping->build_id) + 1)))
+	if (draft->profile->n_mappings >= draft->limits->items)
+		return draft__refuse(draft, "more mappings than any profile has");
+	if (draft__take(draft, sizeof(*mapping)) || draft__take(draft, strlen(mapping->path) + 1) ||
+	    (mapping->build_id && draft__take(draft, strlen(mapping->build_id) + 1)))
 		return -EFBIG;
-	return profile__add_mapping(making->profile, mapping);
+	return profile__add_mapping(draft->profile, mapping);
 }
 
 struct estimate unsampled(double n, double s, uint64_t interval)
@@ -289,16 +288,15 @@ struct estimate unsampled(double n, double s, uint64_t interval)
 }
 
 /* Gives the location one frame of that name, and counts the memory for it. */
-static int set_name(struct making *making, struct profile_location *location, const char *name)
+static int set_name(struct draft *draft, struct profile_location *location, const char *name)
 {
-	if (making__take(making, sizeof(*location->frames)) ||
-	    making__take(making, strlen(name) + 1))
+	if (draft__take(draft, sizeof(*location->frames)) || draft__take(draft, strlen(name) + 1))
 		return -EFBIG;
 	return profile_location__set_name(location, name);
 }
 
-int making__name_by_offset(struct making *making, struct profile_location *location,
-			   const char *path, uint64_t off)
+int draft__name_by_offset(struct draft *draft, struct profile_location *location, const char *path,
+			  uint64_t off)
 {
 	const char *slash = path ? strrchr(path, '/') : NULL;
 	_cleanup_free_ char *name = NULL;
@@ -314,12 +312,12 @@ int making__name_by_offset(struct making *making, struct profile_location *locat
 		name = NULL;
 		return -ENOMEM;
 	}
-	return set_name(making, location, name);
+	return set_name(draft, location, name);
 }
 
-int making__sort(struct making *making)
+int draft__sort(struct draft *draft)
 {
-	struct profile *profile = making->profile;
+	struct profile *profile = draft->profile;
 	int rc = profile__sort(profile);
 
 	for (size_t i = 0; i < profile->n_locations && !rc; i++) {
@@ -329,44 +327,44 @@ int making__sort(struct making *making)
 		size_t len;
 
 		if (location->addr < PROFILE_NO_ADDR ||
-		    location->addr - PROFILE_NO_ADDR >= making->names.n)
+		    location->addr - PROFILE_NO_ADDR >= draft->names.n)
 			continue;
-		text = intern__get(&making->names, (uint32_t)(location->addr - PROFILE_NO_ADDR),
+		text = intern__get(&draft->names, (uint32_t)(location->addr - PROFILE_NO_ADDR),
 				   &len);
 		name = strndup(text, len);
-		rc = name ? set_name(making, location, name) : -ENOMEM;
+		rc = name ? set_name(draft, location, name) : -ENOMEM;
 		location->reason = UNRESOLVED_NAMED;
 	}
 	return rc;
 }
 
-static int name_unnamed(struct making *making, struct profile_location *location)
+static int name_unnamed(struct draft *draft, struct profile_location *location)
 {
 	const struct profile_mapping *mapping =
-		location->mapping < 0 ? NULL : &making->profile->mappings[location->mapping];
+		location->mapping < 0 ? NULL : &draft->profile->mappings[location->mapping];
 	uint64_t addr = location->addr - 1;
 
 	location->reason = !mapping		   ? UNRESOLVED_NO_MAPPING
 			   : *mapping->path == '/' ? UNRESOLVED_NO_SYMBOLS
 						   : UNRESOLVED_NOT_A_FILE;
 	if (mapping && *mapping->path)
-		return making__name_by_offset(making, location, mapping->path,
-					      addr - mapping->start + mapping->off);
-	return making__name_by_offset(making, location, NULL, addr);
+		return draft__name_by_offset(draft, location, mapping->path,
+					     addr - mapping->start + mapping->off);
+	return draft__name_by_offset(draft, location, NULL, addr);
 }
 
-int making__finish(struct making *making)
+int draft__finish(struct draft *draft)
 {
-	struct profile *profile = making->profile;
+	struct profile *profile = draft->profile;
 	struct profile_extent written;
 	int rc = 0;
 
 	for (size_t i = 0; i < profile->n_locations && !rc; i++)
 		if (!profile->locations[i].n_frames)
-			rc = name_unnamed(making, &profile->locations[i]);
+			rc = name_unnamed(draft, &profile->locations[i]);
 	if (rc)
 		return rc;
-	profile->no_allocated = !(making->sums.alloc_objects + making->sums.alloc_bytes > 0);
+	profile->no_allocated = !(draft->sums.alloc_objects + draft->sums.alloc_bytes > 0);
 	for (size_t i = 0; i < profile->n_sites; i++) {
 		struct profile_site *site = &profile->sites[i];
 
@@ -381,10 +379,9 @@ int making__finish(struct making *making)
 		site->freed_bytes = fmax(site->alloc_bytes - site->live.bytes, 0);
 	}
 	rc = profile__written(profile, false, &written);
-	if (!rc && (written.frames > making->limits->written_frames ||
-		    written.bytes > making->limits->written_bytes))
-		rc = making__refuse(making,
-				    "its stacks, written out, are longer than any profile's");
+	if (!rc && (written.frames > draft->limits->written_frames ||
+		    written.bytes > draft->limits->written_bytes))
+		rc = draft__refuse(draft, "its stacks, written out, are longer than any profile's");
 	return rc;
 }
 
@@ -459,7 +456,7 @@ static bool is_text(const struct input *in)
 	return true;
 }
 
-static int decode_content(const struct input *in, struct making *making)
+static int decode_content(const struct input *in, struct draft *draft)
 {
 	static const char *const heads[] = {"heap_v2/", "heap profile:", "--- symbol"};
 	const struct line all = {.text = in->bytes, .len = in->len};
@@ -469,29 +466,28 @@ static int decode_content(const struct input *in, struct making *making)
 	/* Only the beginning decides: a damaged heap profile still counts as a heap profile. */
 	for (size_t i = 0; i < sizeof(heads) / sizeof(heads[0]); i++)
 		if (line__starts(&all, heads[i]))
-			return decode_heap(in, making);
-	return is_text(in) ? decode_collapsed(in, making) : decode_pprof(in, making);
+			return decode_heap(in, draft);
+	return is_text(in) ? decode_collapsed(in, draft) : decode_pprof(in, draft);
 }
 
 static int decode(const struct decode_limits *limits, const struct input *in,
 		  struct profile **ret_profile)
 {
 	_cleanup_(cleanup_profile) struct profile *profile = profile__new();
-	struct making making = {.profile = profile, .limits = limits};
+	struct draft draft = {.profile = profile, .limits = limits};
 	int rc = profile ? 0 : -ENOMEM;
 
 	if (!rc) {
 		pprof_facts__clear(profile);
-		rc = decode_content(in, &making);
+		rc = decode_content(in, &draft);
 	}
 	if (!rc)
-		rc = making__finish(&making);
-	making__clear(&making);
+		rc = draft__finish(&draft);
+	draft__clear(&draft);
 	if (rc == -ENOMEM)
 		error__set(in->err, rc, "%s: out of memory", in->name);
 	else if (rc) /* error__set() keeps an error that is set already */
-		error__set(in->err, rc, "%s: %s", in->name,
-			   making.why ? making.why : strerror(-rc));
+		error__set(in->err, rc, "%s: %s", in->name, draft.why ? draft.why : strerror(-rc));
 	if (rc)
 		return rc;
 	*ret_profile = profile;

@@ -54,7 +54,7 @@ struct held {
 
 struct heap {
 	const struct input *in;
-	struct making *making;
+	struct draft *draft;
 	struct profile *profile;
 	uint64_t interval; /* sampling interval in bytes; 0: not sampled */
 	struct symbol *symbols;
@@ -182,9 +182,9 @@ static int add_threads(struct heap *h, size_t site, const struct estimate *live)
 		struct estimate part = unsampled((double)c->objects, (double)c->bytes, h->interval);
 
 		if (part.objects > 0)
-			rc = making__held(h->making, site, h->held[i].thread,
-					  part.objects * (live->objects / objects),
-					  bytes > 0 ? part.bytes * (live->bytes / bytes) : 0);
+			rc = draft__held(h->draft, site, h->held[i].thread,
+					 part.objects * (live->objects / objects),
+					 bytes > 0 ? part.bytes * (live->bytes / bytes) : 0);
 	}
 	return rc;
 }
@@ -205,10 +205,10 @@ static int end_stack(struct heap *h, const struct line *line)
 	h->has_stack = h->has_counts = false;
 	live = unsampled((double)c->objects, (double)c->bytes, h->interval);
 	alloc = unsampled((double)c->alloc_objects, (double)c->alloc_bytes, h->interval);
-	rc = making__site(h->making, h->addrs, h->n_addrs, &site);
+	rc = draft__site(h->draft, h->addrs, h->n_addrs, &site);
 	if (rc)
 		return rc;
-	rc = making__add(h->making, site, &live, alloc.objects, alloc.bytes);
+	rc = draft__add(h->draft, site, &live, alloc.objects, alloc.bytes);
 	if (!rc)
 		rc = add_threads(h, site, &live);
 	h->n_held = 0;
@@ -240,11 +240,11 @@ static int take_thread_line(struct heap *h, const struct line *line, struct text
 	name = strndup(in->pos, sizeof(h->profile->threads->name) < (size_t)(in->end - in->pos)
 					? sizeof(h->profile->threads->name)
 					: (size_t)(in->end - in->pos));
-	rc = name ? making__thread(h->making, tid, name, &thread) : -ENOMEM;
+	rc = name ? draft__thread(h->draft, tid, name, &thread) : -ENOMEM;
 	if (rc || !h->has_stack)
 		return rc;
-	if (h->n_held == h->making->limits->items)
-		return making__refuse(h->making, "more threads in a stack than any profile has");
+	if (h->n_held == h->draft->limits->items)
+		return draft__refuse(h->draft, "more threads in a stack than any profile has");
 	if (VECTOR_RESERVE(h->held, h->held_room, h->n_held + 1))
 		return -ENOMEM;
 	h->held[h->n_held++] = (struct held){thread, counts};
@@ -295,7 +295,7 @@ static int take_symbol(struct heap *h, const struct line *line)
 	if (!take_address(&in, &symbol.addr) || !take_char(&in, ' '))
 		return input__bad_line(h->in, -EINVAL, line->number,
 				       "no line \"0xADDRESS NAME\" among the symbols");
-	if (h->n_symbols == h->making->limits->items)
+	if (h->n_symbols == h->draft->limits->items)
 		return input__bad_line(h->in, -EFBIG, line->number,
 				       "more symbols than any file has");
 	symbol.name = in.pos;
@@ -392,7 +392,7 @@ static int take_library(struct heap *h, const struct line *line, uint64_t *end, 
 						   .deleted = entry->deleted,
 						   .path = entry->path};
 		memcpy(mapping.perms, entry->perms, sizeof(mapping.perms));
-		rc = making__mapping(h->making, &mapping);
+		rc = draft__mapping(h->draft, &mapping);
 	} else {
 		++*n_broken;
 	}
@@ -453,7 +453,7 @@ static int name_location(struct heap *h, struct profile_location *location,
 
 	for (const char *at = symbol->name; at && n < 64; at = next_function(at, end))
 		starts[n++] = at;
-	if (making__take(h->making, n * sizeof(*frames)))
+	if (draft__take(h->draft, n * sizeof(*frames)))
 		return -EFBIG;
 	frames = calloc(n, sizeof(*frames));
 	if (!frames)
@@ -461,7 +461,7 @@ static int name_location(struct heap *h, struct profile_location *location,
 	for (size_t i = 0; i < n; i++) {
 		const char *start = starts[n - 1 - i];
 		size_t len = name_length(start, i ? starts[n - i] - 2 : end);
-		int rc = making__take(h->making, len + 1);
+		int rc = draft__take(h->draft, len + 1);
 
 		frames[i].name = rc ? NULL : strndup(start, len);
 		if (!frames[i].name) {
@@ -501,10 +501,10 @@ static void heap__clear(struct heap *h)
 	free(h->held);
 }
 
-int decode_heap(const struct input *in, struct making *making)
+int decode_heap(const struct input *in, struct draft *draft)
 {
 	_cleanup_(heap__clear) struct heap h = {
-		.in = in, .making = making, .profile = making->profile};
+		.in = in, .draft = draft, .profile = draft->profile};
 	struct line line = {};
 	bool one_line, whole = false;
 	int rc;
@@ -530,9 +530,9 @@ int decode_heap(const struct input *in, struct making *making)
 		rc = whole ? take_libraries(&h, &line)
 			   : input__bad_line(in, -EINVAL, line.number,
 					     "it ends before %s it was cut short", libraries);
-	if (rc == -EFBIG && making->why)
-		return input__bad_line(in, rc, line.number, "%s", making->why);
+	if (rc == -EFBIG && draft->why)
+		return input__bad_line(in, rc, line.number, "%s", draft->why);
 	if (!rc)
-		rc = making__sort(making);
+		rc = draft__sort(draft);
 	return rc ? rc : name_locations(&h);
 }

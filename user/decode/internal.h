@@ -67,7 +67,7 @@ bool line__starts(const struct line *line, const char *word);
 /* A profile while it is read. At the beginning all fields are zero except profile and limits. A
  * function below that refuses a number or an entry sets why to the reason. The reader of the format
  * knows the place in the file, and reports place and reason. */
-struct making {
+struct draft {
 	struct profile *profile;
 	const struct decode_limits *limits;
 	const char *why;      /* static */
@@ -83,65 +83,65 @@ struct making {
 	} sums; /* over all stacks */
 };
 
-void making__clear(struct making *making);
+void draft__clear(struct draft *draft);
 
 /* Sets why and returns -EFBIG. */
-int making__refuse(struct making *making, const char *static_why);
+int draft__refuse(struct draft *draft, const char *static_why);
 
 /* The site of a stack of addresses, leaf first. A stack that is new gets a new site, whose
  * survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
-int making__site(struct making *making, const uint64_t *addrs, size_t n, size_t *ret_site);
+int draft__site(struct draft *draft, const uint64_t *addrs, size_t n, size_t *ret_site);
 
 /* Adds to a site's live and allocated memory. 0; -EFBIG: all stacks together have more than
  * MAX_VALUE, or a value is negative or NaN. */
-int making__add(struct making *making, size_t site, const struct estimate *live,
-		double alloc_objects, double alloc_bytes);
+int draft__add(struct draft *draft, size_t site, const struct estimate *live, double alloc_objects,
+	       double alloc_bytes);
 
 /* An address from PROFILE_NO_ADDR on that stands for a name. 0; -EFBIG; -ENOMEM. */
-int making__name(struct making *making, const char *name, size_t len, uint64_t *ret_addr);
+int draft__name(struct draft *draft, const char *name, size_t len, uint64_t *ret_addr);
 
 #define NO_TID UINT64_MAX
 
 /* Finds or adds a thread. A thread is identified by its tid alone, or, with NO_TID, by its name
  * alone. The kernel gives tids below 2^31 only. A thread with a larger tid or with NO_TID gets a
  * new tid from 2^31 on. 0; -EFBIG; -ENOMEM. */
-int making__thread(struct making *making, uint64_t tid, const char *name, size_t *ret_thread);
+int draft__thread(struct draft *draft, uint64_t tid, const char *name, size_t *ret_thread);
 
 /* Adds to a thread's part of the live memory of a site. 0; -EFBIG; -ENOMEM. */
-int making__held(struct making *making, size_t site, size_t thread, double objects, double bytes);
+int draft__held(struct draft *draft, size_t site, size_t thread, double objects, double bytes);
 
 /* Adds a copy of the mapping. 0; -EFBIG; -ENOMEM. */
-int making__mapping(struct making *making, const struct profile_mapping *mapping);
+int draft__mapping(struct draft *draft, const struct profile_mapping *mapping);
 
 /* Counts one allocation of so many bytes, with the allocator's overhead, before it is made. 0 or
  * -EFBIG. */
-int making__take(struct making *making, size_t bytes);
+int draft__take(struct draft *draft, size_t bytes);
 
 /* Names a location by path and offset ("libc.so.6+0x1234"). Without a path, off is the address,
  * and the name is the address alone ("0x1234"). 0; -EFBIG; -ENOMEM. */
-int making__name_by_offset(struct making *making, struct profile_location *location,
-			   const char *path, uint64_t off);
+int draft__name_by_offset(struct draft *draft, struct profile_location *location, const char *path,
+			  uint64_t off);
 
 /* Estimates how much memory n objects of s bytes in total stand for, if they were sampled at
  * interval. With interval 0 they stand for themselves, and the error is not known. */
 struct estimate unsampled(double n, double s, uint64_t interval);
 
 /* Sorts the profile. All sites must have been added. Then names the locations whose addresses are
- * from making__name(). 0; -EFBIG; -ENOMEM. */
-int making__sort(struct making *making);
+ * from draft__name(). 0; -EFBIG; -ENOMEM. */
+int draft__sort(struct draft *draft);
 
 /* At the end: names the locations that have no name yet by their offset, and checks the size of all
  * stacks written out. 0; -EFBIG; -ENOMEM. */
-int making__finish(struct making *making);
+int draft__finish(struct draft *draft);
 
 /* Reads decimal digits at *pos, and moves *pos after them. 0, or -EINVAL: no digit, or the number
  * is too large. */
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
-/* The readers of the formats. Each fills in making->profile. 0, or negative errno with in->err set.
+/* The readers of the formats. Each fills in draft->profile. 0, or negative errno with in->err set.
  * -ENOMEM, and an -EFBIG that has no place, leave in->err unset. */
-int decode_pprof(const struct input *in, struct making *making);
-int decode_heap(const struct input *in, struct making *making);
-int decode_collapsed(const struct input *in, struct making *making);
+int decode_pprof(const struct input *in, struct draft *draft);
+int decode_heap(const struct input *in, struct draft *draft);
+int decode_collapsed(const struct input *in, struct draft *draft);
 
 #endif

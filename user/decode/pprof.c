@@ -35,7 +35,7 @@ static bool is_named_in(struct bytes regex, const char *name)
  * these functions out when they write the profile again. */
 static bool leaf_holds(const struct pprof_file *file)
 {
-	const struct profile *profile = file->making->profile;
+	const struct profile *profile = file->draft->profile;
 	struct bytes regex = pprof_file__text(file, file->drop_frames);
 	int tries = 0;
 
@@ -57,9 +57,9 @@ static bool leaf_holds(const struct pprof_file *file)
 	return tries > 0;
 }
 
-int decode_pprof(const struct input *in, struct making *making)
+int decode_pprof(const struct input *in, struct draft *draft)
 {
-	_cleanup_(pprof_file__clear) struct pprof_file file = {.input = in, .making = making};
+	_cleanup_(pprof_file__clear) struct pprof_file file = {.input = in, .draft = draft};
 	_cleanup_(pprof_places__clear) struct pprof_places places = {};
 	int rc = pprof_file__read(&file);
 
@@ -72,10 +72,10 @@ int decode_pprof(const struct input *in, struct making *making)
 	if (!rc && file.own)
 		rc = pprof_own__read(&file);
 	if (!rc)
-		rc = making__sort(making);
+		rc = draft__sort(draft);
 	if (!rc)
 		rc = pprof_names__read(&file, &places);
 	if (!rc)
-		making->profile->leaf_holds = leaf_holds(&file);
+		draft->profile->leaf_holds = leaf_holds(&file);
 	return rc;
 }

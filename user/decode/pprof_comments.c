@@ -182,7 +182,7 @@ static bool is_own(const struct pprof_file *file, uint64_t comment)
 
 int pprof_comments__read(struct pprof_file *file)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	uint64_t seen = 0; /* bits: indices in pprof_facts[], and SEEN_WHAT */
 
 	for (size_t i = 0; i < file->n_comments && !file->own; i++)

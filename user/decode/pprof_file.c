@@ -15,12 +15,12 @@ int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char
 
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at)
 {
-	return wire__bad(file->input, -EFBIG, at, file->making->why);
+	return wire__bad(file->input, -EFBIG, at, file->draft->why);
 }
 
 static int too_many(const struct pprof_file *file, const uint8_t *at)
 {
-	making__refuse(file->making, "more entries of a table than any profile has");
+	draft__refuse(file->draft, "more entries of a table than any profile has");
 	return pprof_file__too_much(file, at);
 }
 
@@ -32,7 +32,7 @@ static int add_string(struct pprof_file *file, const struct field *field)
 
 	if (rc)
 		return rc;
-	if (file->n_strings == file->making->limits->items)
+	if (file->n_strings == file->draft->limits->items)
 		return too_many(file, field->at);
 	if (VECTOR_RESERVE(file->strings, file->strings_room, file->n_strings + 1))
 		return -ENOMEM;
@@ -151,7 +151,7 @@ static int table__add(struct pprof_table *table, const struct pprof_file *file,
 
 	if (rc)
 		return rc;
-	if (table->n == file->making->limits->items)
+	if (table->n == file->draft->limits->items)
 		return too_many(file, field->at);
 	rc = pprof_file__members(file, field->bytes, members, 1);
 	if (rc)

@@ -66,7 +66,7 @@ static int read_frame(const struct names *names, const struct field *line,
 		      struct profile_frame *ret_frame, enum unresolved_reason *ret_reason)
 {
 	const struct pprof_file *file = names->file;
-	struct making *making = file->making;
+	struct draft *draft = file->draft;
 	_cleanup_free_ char *name = NULL, *path = NULL;
 	const struct function *function;
 	uint64_t id = 0, number = 0;
@@ -94,8 +94,7 @@ static int read_frame(const struct names *names, const struct field *line,
 	path = pprof_file__copy_text(file, function->filename);
 	if (!name || !path)
 		return -ENOMEM;
-	if (making__take(making, strlen(name) + 1) ||
-	    (*path && making__take(making, strlen(path) + 1)))
+	if (draft__take(draft, strlen(name) + 1) || (*path && draft__take(draft, strlen(path) + 1)))
 		return pprof_file__too_much(file, line->at);
 	*ret_reason = function->reason;
 	*ret_frame = (struct profile_frame){.name = name,
@@ -112,7 +111,7 @@ static int read_frame(const struct names *names, const struct field *line,
  * time. */
 static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 {
-	struct making *making = names->file->making;
+	struct draft *draft = names->file->draft;
 	struct field part;
 	size_t n = 0;
 	int rc;
@@ -123,16 +122,16 @@ static int count_lines(struct names *names, struct bytes in, size_t *ret_n)
 		return rc;
 	names->n_lines += n;
 	*ret_n = n;
-	if (n > MAX_STACK_FRAMES || names->n_lines > making->limits->items)
-		return making__refuse(making, "more lines of locations than any profile has");
-	return n ? making__take(making, n * sizeof(struct profile_frame)) : 0;
+	if (n > MAX_STACK_FRAMES || names->n_lines > draft->limits->items)
+		return draft__refuse(draft, "more lines of locations than any profile has");
+	return n ? draft__take(draft, n * sizeof(struct profile_frame)) : 0;
 }
 
 static int read_frames(struct names *names, const struct pprof_location *from,
 		       struct profile_location *location)
 {
 	const struct pprof_file *file = names->file;
-	struct profile_location draft = {};
+	struct profile_location whole = {};
 	struct bytes in = from->message;
 	struct field part;
 	size_t n_lines;
@@ -142,25 +141,25 @@ static int read_frames(struct names *names, const struct pprof_location *from,
 		return pprof_file__too_much(file, in.pos);
 	if (rc || !n_lines)
 		return rc;
-	draft.frames = calloc(n_lines, sizeof(*draft.frames));
-	if (!draft.frames)
+	whole.frames = calloc(n_lines, sizeof(*whole.frames));
+	if (!whole.frames)
 		return -ENOMEM;
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0) {
 		rc = 0;
 		if (part.number != LOCATION_LINE)
 			continue;
-		rc = read_frame(names, &part, &draft.frames[draft.n_frames], &draft.reason);
+		rc = read_frame(names, &part, &whole.frames[whole.n_frames], &whole.reason);
 		if (rc > 0) {
-			draft.n_frames++;
+			whole.n_frames++;
 			rc = 0;
 		}
 	}
-	if (rc || !draft.n_frames) {
-		profile_location__set_frames(&draft, NULL, 0);
+	if (rc || !whole.n_frames) {
+		profile_location__set_frames(&whole, NULL, 0);
 		return rc;
 	}
-	profile_location__set_frames(location, draft.frames, draft.n_frames);
-	location->reason = draft.reason;
+	profile_location__set_frames(location, whole.frames, whole.n_frames);
+	location->reason = whole.reason;
 	return 0;
 }
 
@@ -183,14 +182,14 @@ static int name_by_file(const struct names *names, const struct pprof_location *
 			return -ENOMEM;
 		off += mapping->off - mapping->start;
 	}
-	rc = making__name_by_offset(file->making, location, path, off);
+	rc = draft__name_by_offset(file->draft, location, path, off);
 	return rc == -EFBIG ? pprof_file__too_much(file, from->message.pos) : rc;
 }
 
 /* Both lists ascend by address. */
 static int name_locations(struct names *names)
 {
-	struct profile *profile = names->file->making->profile;
+	struct profile *profile = names->file->draft->profile;
 	struct pprof_location *const *order = names->places->order;
 	size_t k = 0, n = names->file->locations.n;
 	int rc = 0;

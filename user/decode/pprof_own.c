@@ -158,12 +158,12 @@ static int read_thread(const struct pprof_file *file, const struct field *field)
 	if (rc)
 		return rc;
 	name = pprof_file__copy_text(file, text);
-	return name ? making__thread(file->making, tid, name, &thread) : -ENOMEM;
+	return name ? draft__thread(file->draft, tid, name, &thread) : -ENOMEM;
 }
 
 static int read_transfer(const struct pprof_file *file, const struct field *field)
 {
-	struct making *making = file->making;
+	struct draft *draft = file->draft;
 	struct profile_transfer transfer = {};
 	uint64_t owner = 0, freer = 0;
 	const struct pprof_member members[] = {
@@ -184,15 +184,15 @@ static int read_transfer(const struct pprof_file *file, const struct field *fiel
 		return rc;
 	if (!owner || owner > MAX_TID || freer > MAX_TID)
 		return pprof_file__bad(file, field->at, "a number of a thread that cannot be");
-	if (making->profile->n_transfers == making->limits->items)
-		return making__refuse(making, "more transfers than any profile has");
-	if (making__take(making, 2 * sizeof(transfer))) /* arrays grow by doubling */
+	if (draft->profile->n_transfers == draft->limits->items)
+		return draft__refuse(draft, "more transfers than any profile has");
+	if (draft__take(draft, 2 * sizeof(transfer))) /* arrays grow by doubling */
 		return -EFBIG;
 	transfer.owner = (uint32_t)owner;
 	transfer.freer = (uint32_t)freer;
 	transfer.objects = amount[0];
 	transfer.bytes = amount[1];
-	return profile__add_transfer(making->profile, &transfer);
+	return profile__add_transfer(draft->profile, &transfer);
 }
 
 /* --- the resident set --- */
@@ -228,7 +228,7 @@ static enum resident_kind find_resident_kind(const struct pprof_file *file, uint
 static int add_resident_row(struct resident_reader *reader, const struct field *field,
 			    const struct resident_row *row)
 {
-	struct making *making = reader->file->making;
+	struct draft *draft = reader->file->draft;
 	struct resident *r = reader->resident;
 
 	if (r->n && row->kind < r->rows[r->n - 1].kind)
@@ -239,7 +239,7 @@ static int add_resident_row(struct resident_reader *reader, const struct field *
 	    !add_up(reader, row->mappings))
 		return pprof_file__bad(reader->file, field->at,
 				       "more in the resident set than any machine has");
-	if (making__take(making, 2 * sizeof(*row)) || making__take(making, strlen(row->name) + 1))
+	if (draft__take(draft, 2 * sizeof(*row)) || draft__take(draft, strlen(row->name) + 1))
 		return -EFBIG;
 	if (VECTOR_ADD_ROOM(r->rows, r->n))
 		return -ENOMEM;
@@ -311,7 +311,7 @@ static int read_resident_census(struct resident_reader *reader, const struct fie
 	    !add_up(reader, slack.cached))
 		return pprof_file__bad(file, field->at,
 				       "a census of the resident set that does not add up");
-	return making__take(file->making, sizeof(slack))
+	return draft__take(file->draft, sizeof(slack))
 		       ? -EFBIG
 		       : resident__take_census(reader->resident, &slack);
 }
@@ -326,7 +326,7 @@ static int take_census_failed(struct resident_reader *reader, uint64_t text)
 	r->census_failed = pprof_file__copy_text(file, text);
 	if (!r->census_failed)
 		return -ENOMEM;
-	return making__take(file->making, strlen(r->census_failed) + 1) ? -EFBIG : 0;
+	return draft__take(file->draft, strlen(r->census_failed) + 1) ? -EFBIG : 0;
 }
 
 static int read_resident_numbers(struct resident_reader *reader, const struct field *field)
@@ -374,7 +374,7 @@ static bool has_heap_rows(const struct resident *r)
 
 static int read_resident(const struct pprof_file *file, const struct field *field)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	struct resident *r = calloc(1, sizeof(*r));
 	struct resident_reader reader = {.file = file, .resident = r};
 	struct bytes in = field->bytes;
@@ -385,7 +385,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 		return -ENOMEM;
 	resident__free(profile->resident); /* a file may have several sets; the last one counts */
 	profile->resident = r;
-	if (making__take(file->making, sizeof(*r)))
+	if (draft__take(file->draft, sizeof(*r)))
 		return -EFBIG;
 	rc = read_resident_numbers(&reader, field);
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0) {
@@ -408,7 +408,7 @@ static int read_resident(const struct pprof_file *file, const struct field *fiel
 static int read_probe(const struct pprof_file *file, const struct field *field)
 {
 	static const char *const kinds[] = {"session", "multi", "perf"};
-	struct making *making = file->making;
+	struct draft *draft = file->draft;
 	struct profile_probe probe = {.kind = ""};
 	uint64_t function = 0, object = 0, instruction = 0, kind = 0, emulated = 0;
 	const struct pprof_member members[] = {
@@ -440,18 +440,18 @@ static int read_probe(const struct pprof_file *file, const struct field *field)
 	probe.instruction = c = pprof_file__copy_text(file, instruction);
 	if (!a || !b || !c)
 		return -ENOMEM;
-	if (making->profile->n_probes == making->limits->items)
-		return making__refuse(making, "more probes than any profile has");
-	if (making__take(making, 2 * sizeof(probe)) || making__take(making, strlen(a) + 1) ||
-	    making__take(making, strlen(b) + 1) || making__take(making, strlen(c) + 1))
+	if (draft->profile->n_probes == draft->limits->items)
+		return draft__refuse(draft, "more probes than any profile has");
+	if (draft__take(draft, 2 * sizeof(probe)) || draft__take(draft, strlen(a) + 1) ||
+	    draft__take(draft, strlen(b) + 1) || draft__take(draft, strlen(c) + 1))
 		return -EFBIG;
-	return profile__add_probe(making->profile, &probe);
+	return profile__add_probe(draft->profile, &probe);
 }
 
 /* Reads why the process was not traced. If there are several such fields, the first one counts. */
 static int read_not_traced(const struct pprof_file *file, const struct field *field)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	struct bytes text = pprof_file__text(file, field->value);
 	_cleanup_free_ char *copy = NULL;
 	int rc = wire__want_number(file->input, field);
@@ -465,7 +465,7 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 	 * itself writes only ASCII into this field. */
 	for (char *at = copy; *at; at++)
 		*at = *at < ' ' || *at > '~' ? '?' : *at;
-	if (making__take(file->making, strlen(copy) + 1))
+	if (draft__take(file->draft, strlen(copy) + 1))
 		return -EFBIG;
 	profile->not_traced = profile__keep(profile, copy);
 	return profile->not_traced ? 0 : -ENOMEM;
@@ -473,7 +473,7 @@ static int read_not_traced(const struct pprof_file *file, const struct field *fi
 
 static int read_field(const struct pprof_file *file, const struct field *field)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	int rc;
 
 	switch (field->number) {
@@ -506,7 +506,7 @@ int pprof_own__read(const struct pprof_file *file)
 {
 	struct bytes in = wire__message(file->input);
 	struct field field;
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	int rc = 0;
 
 	while (!rc && (rc = wire__next(file->input, &in, &field)) > 0) {

@@ -30,7 +30,7 @@ struct pprof_table {
 /* A text is an index in the table of strings. */
 struct pprof_file {
 	const struct input *input;
-	struct making *making; /* the profile while it is read */
+	struct draft *draft; /* the profile while it is read */
 	struct bytes *strings;
 	size_t n_strings, strings_room;
 	struct pprof_table mappings, locations, functions;
@@ -48,14 +48,14 @@ struct pprof_file {
 };
 
 /* Reads all but the contents of samples, mappings, locations and functions. The caller has set
- * input and making; the rest is zero. The result is -EINVAL also if the profile is not of a
+ * input and draft; the rest is zero. The result is -EINVAL also if the profile is not of a
  * heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
 
 /* Set the error, with `at` as its place. pprof_file__bad() returns -EINVAL. pprof_file__too_much()
- * gives the reason from making->why and returns -EFBIG. */
+ * gives the reason from draft->why and returns -EFBIG. */
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 

@@ -53,7 +53,7 @@ static int add_mapping(const struct pprof_file *file, const struct pprof_mapping
 		add.deleted = true;
 	}
 	add.build_id = *build_id ? build_id : NULL;
-	rc = making__mapping(file->making, &add);
+	rc = draft__mapping(file->draft, &add);
 	return rc == -EFBIG ? pprof_file__too_much(file, at) : rc;
 }
 
@@ -61,7 +61,7 @@ static int add_mapping(const struct pprof_file *file, const struct pprof_mapping
  * kept. */
 static int read_mappings(struct pprof_places *places, const struct pprof_file *file)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	size_t n = file->mappings.n;
 	_cleanup_free_ struct pprof_mapping **order = calloc(n + 1, sizeof(*order));
 	uint64_t end = 0;

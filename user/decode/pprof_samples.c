@@ -315,7 +315,7 @@ static struct estimate live_of(const struct samples *samples)
 static int add_held(const struct samples *samples, size_t site, const struct estimate *live)
 {
 	const struct labels *labels = &samples->labels;
-	struct making *making = samples->file->making;
+	struct draft *draft = samples->file->draft;
 	_cleanup_free_ char *name = NULL;
 	size_t thread;
 	int rc;
@@ -325,9 +325,9 @@ static int add_held(const struct samples *samples, size_t site, const struct est
 	name = pprof_file__copy_text(samples->file, labels->thread);
 	if (!name)
 		return -ENOMEM;
-	rc = making__thread(making, labels->has_tid ? labels->tid : NO_TID, name, &thread);
+	rc = draft__thread(draft, labels->has_tid ? labels->tid : NO_TID, name, &thread);
 	if (!rc && (live->objects > 0 || live->bytes > 0))
-		rc = making__held(making, site, thread, live->objects, live->bytes);
+		rc = draft__held(draft, site, thread, live->objects, live->bytes);
 	return rc;
 }
 
@@ -345,8 +345,8 @@ static void add_growth(struct growth *to, double bytes_per_s, const struct label
 static int add_sample(const struct samples *samples, const uint8_t *at)
 {
 	const struct labels *labels = &samples->labels;
-	struct making *making = samples->file->making;
-	size_t index, n = making->stacks.n;
+	struct draft *draft = samples->file->draft;
+	size_t index, n = draft->stacks.n;
 	struct profile_site *site;
 	struct estimate live;
 	int rc;
@@ -358,14 +358,14 @@ static int add_sample(const struct samples *samples, const uint8_t *at)
 				samples->file, at,
 				"a negative value: it is the difference of two profiles");
 	live = live_of(samples);
-	rc = making__site(making, samples->addrs, samples->n_addrs, &index);
+	rc = draft__site(draft, samples->addrs, samples->n_addrs, &index);
 	if (rc)
 		return rc;
 	site = &samples->profile->sites[index];
-	if (making->stacks.n > n)
+	if (draft->stacks.n > n)
 		site->complete = samples->file->own;
-	rc = making__add(making, index, &live, value_of(samples, VALUE_ALLOC_OBJECTS),
-			 value_of(samples, VALUE_ALLOC_SPACE));
+	rc = draft__add(draft, index, &live, value_of(samples, VALUE_ALLOC_OBJECTS),
+			value_of(samples, VALUE_ALLOC_SPACE));
 	if (rc)
 		return rc;
 	site->complete = site->complete && !labels->incomplete;
@@ -446,7 +446,7 @@ static int read_sample(struct samples *samples, const struct field *field)
 
 int pprof_samples__read(const struct pprof_file *file, const struct pprof_places *places)
 {
-	struct samples samples = {.file = file, .places = places, .profile = file->making->profile};
+	struct samples samples = {.file = file, .places = places, .profile = file->draft->profile};
 	struct bytes in = wire__message(file->input);
 	struct field field;
 	int rc = 0;

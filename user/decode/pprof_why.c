@@ -18,7 +18,7 @@ static char *take_text(const struct pprof_file *file, uint64_t text, int *ret_rc
 
 	if (!copy) {
 		*ret_rc = -ENOMEM;
-	} else if (making__take(file->making, strlen(copy) + 1)) {
+	} else if (draft__take(file->draft, strlen(copy) + 1)) {
 		free(copy);
 		copy = NULL;
 		*ret_rc = -EFBIG;
@@ -79,7 +79,7 @@ int pprof_why__set_site(const struct pprof_file *file, const struct field *field
 		return -ENOMEM;
 	site_why__free(site->why); /* of several such fields, the last one counts */
 	site->why = why;
-	if (making__take(file->making, sizeof(*why) + SITE_HOLDERS * sizeof(*why->holders)))
+	if (draft__take(file->draft, sizeof(*why) + SITE_HOLDERS * sizeof(*why->holders)))
 		return -EFBIG;
 	why->holders = calloc(SITE_HOLDERS, sizeof(*why->holders));
 	if (!why->holders)
@@ -95,7 +95,7 @@ int pprof_why__set_site(const struct pprof_file *file, const struct field *field
 
 int pprof_why__read(const struct pprof_file *file, const struct field *field)
 {
-	struct profile *profile = file->making->profile;
+	struct profile *profile = file->draft->profile;
 	struct profile_why *why = calloc(1, sizeof(*why));
 	uint64_t failed = 0, doubt = 0, scans = 0, no_registers = 0;
 	const struct pprof_member members[] = {
@@ -112,7 +112,7 @@ int pprof_why__read(const struct pprof_file *file, const struct field *field)
 		return -ENOMEM;
 	profile_why__free(profile->why); /* of several such fields, the last one counts */
 	profile->why = why;
-	if (making__take(file->making, sizeof(*why)))
+	if (draft__take(file->draft, sizeof(*why)))
 		return -EFBIG;
 	rc = pprof_file__members(file, field->bytes, members, sizeof(members) / sizeof(*members));
 	while (!rc && (rc = wire__next(file->input, &in, &part)) > 0)
