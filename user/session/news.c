@@ -11,6 +11,9 @@
 #define TICK_NS 1100000000
 /* A process that rests gets a new profile when its run is longer by one part in STALE. */
 #define STALE 4
+/* The longest time in which no process has a new profile. Each profile also has the losses of the
+ * whole run. (Before a profile is made, all tables are read, which takes some 40 ms.) */
+#define LOSSES_NS 60000000000
 
 bool targets__rests(const struct target *t, struct rest *rest)
 {
@@ -35,6 +38,7 @@ static bool is_stale(const struct session *s, const struct target *t, uint64_t n
 void news__choose(struct session *s, uint64_t now, bool all)
 {
 	struct target *oldest = NULL;
+	uint64_t newest_ns = 0;
 	bool any = false;
 
 	for (size_t i = 0; i < s->n_targets; i++) {
@@ -45,7 +49,9 @@ void news__choose(struct session *s, uint64_t now, bool all)
 		any = any || t->is_due;
 		if (!t->ended && (!oldest || t->told_ns < oldest->told_ns))
 			oldest = t;
+		if (t->told_ns > newest_ns)
+			newest_ns = t->told_ns;
 	}
-	if (!any && oldest)
+	if (!any && oldest && now >= newest_ns + LOSSES_NS)
 		oldest->is_due = true;
 }

@@ -436,8 +436,7 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 /* Begins to report that all is well. The keeper needs these reports from the first probe on. */
 static int begin_guard(struct session *s, struct error *err)
 {
-	struct itimerspec at = {.it_interval.tv_nsec = GUARD_BEAT_MS * 1000000L,
-				.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
+	struct itimerspec at = {.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
 	s->beat_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

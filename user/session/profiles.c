@@ -397,8 +397,14 @@ void session__await_gap(struct session *s)
 static int look(struct session *s, uint64_t now, struct profile_list *list)
 {
 	_cleanup_(capture_drain__free) struct capture_drain drain = {};
-	int rc = capture__drain(s->capture, &drain, NULL);
+	bool any = false;
+	int rc;
 
+	for (size_t i = 0; i < s->n_targets; i++)
+		any = any || s->targets[i]->is_due;
+	if (!any)
+		return 0;
+	rc = capture__drain(s->capture, &drain, NULL);
 	if (!rc)
 		rc = snapshot__sort_drain(&drain);
 	for (size_t i = 0; i < s->n_targets && !rc; i++) {

@@ -141,15 +141,13 @@ static void keep_budgets(struct session *s)
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-static void beat(struct session *s)
+/* The next beat is due when nothing else has woken memtrace until then. (A timer that runs by
+ * itself would wake it twice as often as the budgets alone.) */
+static void set_beat(struct session *s)
 {
-	uint64_t passed;
+	struct itimerspec at = {.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
 
-	/* the timer must be read, else it does not wake us again; reading it too early does no
-	 * harm */
-	if (read(s->beat_fd, &passed, sizeof(passed)) < 0)
-		passed = 0;
-	capture__beat(s->capture);
+	timerfd_settime(s->beat_fd, 0, &at, NULL);
 }
 
 /* Holds a command until all its libraries are mapped and their unwind tables are in place. (Some
@@ -251,7 +249,7 @@ bool session__dispatch(struct session *s)
 	bool all_ended, withdrawn;
 	int n;
 
-	beat(s);
+	capture__beat(s->capture);
 	withdrawn = !s->stop_ns && guard__note(s);
 	/* before the probes are put back: a target that has changed its code meanwhile gets none
 	 * there */
@@ -271,6 +269,7 @@ bool session__dispatch(struct session *s)
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
+	set_beat(s);
 	/* As long as there is a selection, new targets may come, unless it only follows
 	 * children. */
 	if (s->selection && s->selection->dynamic)

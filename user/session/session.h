@@ -258,7 +258,7 @@ struct session_news {
 /* Like session__peek(), but calls only news->same for a process that has done nothing since its
  * last profile. Even such a process has a new profile once its run is a quarter longer, because
  * growth is per time of the run, and young blocks grow old. At least one process has a new profile
- * each time, because a profile also has the losses of the whole run. */
+ * each minute, because a profile also has the losses of the whole run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since
