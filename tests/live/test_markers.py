@@ -72,7 +72,7 @@ def markers_at_defaults(kind):
     return f"{profile['samples']} of {truth['samples']} reports, {profile['overhead_pct']:.2f} %"
 
 
-@test
+@test(beside=True)
 def markers_closer_and_farther():
     """A program may sample more often than memtrace, or less often. The figures are right at either interval."""
     for theirs, ours, printed in ((65536, "512K", 524288), (2097152, "64K", 2097152), (65536, "64K", 65536)):
@@ -84,7 +84,7 @@ def markers_closer_and_farther():
             target.finish()
 
 
-@test
+@test(beside=True)
 def markers_after_a_kill():
     """When memtrace is killed, the program's semaphores become 0 again, and the program goes on."""
     with Reporter() as target:
@@ -96,7 +96,7 @@ def markers_after_a_kill():
             target.finish()
 
 
-@test
+@test(beside="wide")
 def markers_not_used():
     """Where every allocation is wanted, or processes are selected, a program is traced by malloc although it has USDT
     probes. `check` lists the probes and what a report costs."""

@@ -156,7 +156,7 @@ def trace_command(interval, *command, **options):
             return json.load(file)
 
 
-@test
+@test(beside=True)
 def stacks_are_complete():
     """Stacks of Debian's own binaries, which have no frame pointers, are whole."""
     for tool in ("sqlite3", "git"):
