@@ -25,7 +25,10 @@
 #define ABI_MAX_MARKERS	   256	    /* markers at a time, over all files: abi_func.marker */
 #define ABI_MAX_POOLS	   16384    /* pools with sampled blocks, at a time */
 #define ABI_MAX_POOLED	   65536    /* sampled blocks in pools, at a time */
-#define ABI_SCRATCH	   4	    /* stack buffers per CPU, for probes that preempt each other */
+/* Stack buffers per CPU. On a preemptible kernel, a task may lose the CPU while it walks its stack,
+ * and keeps its buffer. If each call is a sample, tasks walk stacks half of the time. */
+#define ABI_SCRATCH	  4
+#define ABI_SCRATCH_EXACT 16
 
 /* Losses and oddities, one list for both sides: X(enumerator, name, what it means). */
 #define ABI_LOST_COUNTERS(X)                                                                       \

@@ -69,7 +69,7 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 
 	/* Tasks on one CPU preempt each other even inside these programs. So a CPU needs several
 	 * buffers. */
-	for (i = 0; i < ABI_SCRATCH; i++) {
+	for (i = 0; i < ABI_SCRATCH_EXACT; i++) {
 		__u32 slot = i;
 
 		scratch = bpf_map_lookup_elem(&scratches, &slot);

@@ -102,6 +102,8 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 	bpf_map__set_max_entries(skel->maps.peaks, max_processes + 1);
 	bpf_map__set_max_entries(skel->maps.free_processes, max_processes);
 	bpf_map__set_max_entries(skel->maps.headless, max_processes);
+	if (o->interval == 1)
+		bpf_map__set_max_entries(skel->maps.scratches, ABI_SCRATCH_EXACT);
 	if (o->regions)
 		bpf_map__set_max_entries(skel->maps.regions, REGION_RING);
 	if (o->windows)

@@ -55,6 +55,18 @@ static void test_by_cpu(void **state)
 	assert_int_equal(four.at_most - two.at_most, two.for_cpus);
 }
 
+/* At most 100 KiB more per CPU where each call is a sample: tasks preempt each other in the middle
+ * of their walks. */
+static void test_exact(void **state)
+{
+	struct capture_options options = {.interval = 1, .windows = true, .max_processes = 64};
+	struct capture_footprint exact, sampled = footprint(64, 16);
+
+	(void)state;
+	assert_int_equal(capture__footprint(&options, 16, &exact), 0);
+	assert_in_range(exact.for_cpus - sampled.for_cpus, 16 * 12 * 1024, 16 * 100 * 1024);
+}
+
 static void test_processes(void **state)
 {
 	(void)state;
@@ -71,6 +83,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_bounded),
 		cmocka_unit_test(test_by_cpu),
+		cmocka_unit_test(test_exact),
 		cmocka_unit_test(test_processes),
 	};
 
