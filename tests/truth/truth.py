@@ -344,6 +344,9 @@ def main():
         return tables.write(settings, words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "windows.md"), SETS)
     if words:
         sys.exit(__doc__)
+    others = harness.other_tracers()
+    if others:  # beside it, calls cost more than memtrace assumes (docs/limits.md)
+        sys.exit(f"truth.py: {', '.join(others)} has probes in place: end this process first")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # an exit ends the targets
     try:
         return run_all(settings, memtrace)
