@@ -207,9 +207,10 @@ static __always_inline __u32 find_rule(struct unwind *u, const struct abi_mappin
 	if (chunk->rows[i].pc > (__u32)pc)
 		return ABI_UNWIND_NONE;
 	rule = chunk->rows[i].rule;
-	/* u->pc is the last byte of a gap in front of a function: no call stands there. The return
-	 * address is the function's first byte, where makecontext() sends what returns from a
-	 * coroutine. (A function whose row is the first of a chunk is not recognized.) */
+	/* u->pc is the last byte of a gap in front of a function. No call stands there. So the
+	 * return address, the function's first byte, was not put on the stack by a call, but by
+	 * makecontext(): a coroutine returns to this function. (A function whose row is the first
+	 * of a chunk is not recognized.) */
 	if ((rule & 7) == ABI_UNWIND_NONE &&
 	    chunk->rows[within(i + 1, ABI_CHUNK_ROWS)].pc == (__u32)pc + 1) {
 		mark_not_called(u);

@@ -20,8 +20,8 @@ from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS,
 pyte = imported("pyte")
 
 KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
-# rxvt's and xterm's sequences for the alternate screen. (The tests use rxvt, because pyte does not know two sequences of
-# xterm, which rxvt does not have: to scroll by several lines, and to repeat a character.)
+# rxvt's and xterm's sequences for the alternate screen. (xterm has two sequences that pyte does not know: to scroll by
+# several lines, and to repeat a character. rxvt does not have them, so the tests use rxvt.)
 ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
 
 

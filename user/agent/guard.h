@@ -22,8 +22,8 @@ int guard__to_memory(const struct guard *guard);
 /* The texts of such a file. 0 (then free ret with guard__clear()), or negative errno. */
 int guard__from_memory(int fd, struct guard *ret);
 
-/* Has the header Authorization (NULL: there is none) the token? How long the comparison takes does
- * not depend on where the texts differ. True if no token is asked for. */
+/* Does the header Authorization have the token? NULL: there is no header. How long the comparison
+ * takes does not depend on where the texts differ. True if no token is asked for. */
 bool guard__admits(const struct guard *guard, const char *authorization);
 
 void guard__clear(struct guard *guard);

@@ -58,8 +58,9 @@ struct reader {
 	bool no_table;
 	struct alloc_how how;
 	/* about the part that is being read: */
-	bool interposed; /* direct calls are the allocator's own; others use the PLT, or pointers */
-	bool alone;	 /* the file is nothing but this allocator */
+	/* callers outside the allocator use the PLT or pointers, so direct calls are its own */
+	bool interposed;
+	bool alone; /* the file is nothing but this allocator */
 	struct alloc_part *part;
 	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
 };

@@ -343,7 +343,7 @@ static int ask(const struct record_config *c, struct profile *p, bool late, int 
 		return error__set(err, rc, "out of memory");
 	choose_blocks(a);
 	if (!a->n_asked)
-		return error__set(err, -ENOENT, "no live block of a stack that grows was sampled");
+		return error__set(err, -ENOENT, "no live block of a growing stack was sampled");
 	if (late)
 		return error__set(err, -ETIMEDOUT, "other processes took too long");
 	return look(a, err);

@@ -499,9 +499,8 @@ const struct option_row trace_rare_rows[] = {
 		"missing."},
 	{"max-unwind", .arg = "BYTES", .by_default = "96M", .take = take_max_unwind,
 	 .help = "kernel memory for unwind tables",
-	 .man = "K, M and G are allowed, at least 64K. Stacks end in files whose tables find no "
-		"room, which are "
-		"counted."},
+	 .man = "The unit may be K, M or G. The least is 64K. Stacks end in files whose tables "
+		"find no room; these are counted."},
 	{"max-symbols", .arg = "BYTES", .by_default = "256M", .take = take_max_symbols,
 	 .help = "memory for symbol tables",
 	 .man = "K, M and G are allowed. Tables that were not used for longest make room, and are"

@@ -169,9 +169,10 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
 /* For people: a head line of the run; live memory by stack (bytes with 95 % interval, objects,
  * share, the most telling frames); contradictions between figures, or with what is known of the
  * process (profile/contradictions.h); files written; losses that are not zero. All names are
- * printed with control characters replaced: they come from the target. On a narrow terminal OBJECTS
- * and SHARE (with leaks, LIVE) are left out, and a line says so. If the profile comes from a file
- * that does not say how it was made, the head line has only the known facts. */
+ * printed with control characters replaced: they come from the target. If frames lack room, OBJECTS
+ * is left out; if that is not enough, also SHARE, or in a table of leaks LIVE. A line says so. If
+ * the profile comes from a file that does not say how it was made, the head line has only the
+ * known facts. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 

@@ -92,7 +92,7 @@ static void put_text(struct sink *sink, const char *text)
 	sink__puts(sink, run);
 }
 
-/* Characters of the far East take two columns each. */
+/* Counts two columns for each character from U+1100 on: those of the Far East are that wide. */
 static size_t wide_columns(const char *printable)
 {
 	size_t n = 0;

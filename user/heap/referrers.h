@@ -37,8 +37,8 @@ struct referrers_options {
 	/* A bit per usable size below REFERRERS_SIZES; set: colours of blocks of this size are
 	 * wanted. */
 	const uint64_t *sizes;
-	/* Starts of blocks whose colours are wanted on any page. An element that is 0 is
-	 * ignored. */
+	/* Start addresses of blocks that get a colour even where their page is not chosen, if
+	 * their size is wanted. An element that is 0 is ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
 	/* if no more blocks are wanted, all get a colour; 0: REFERRERS_EXACT */

@@ -166,7 +166,7 @@ static void add_ages(const struct survival_ages *groups, size_t n, int without, 
 		for (int k = 0; k < SURVIVAL_CLASSES; k++) {
 			int age = k + older < SURVIVAL_CLASSES ? k + older : SURVIVAL_CLASSES - 1;
 
-			if (!k) { /* slowed, class 0 covers classes 0 to `older` */
+			if (!k) { /* by the wall clock, class 0 reaches up to class `older` */
 				add_young(a, older, per_alloc_s, sum);
 			} else {
 				sum[WATCHED][age] += (double)a->watched[k] * per_alloc_s;
@@ -620,7 +620,9 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 	}
 }
 
-/* contents: the bound is also at most S by contents, if any were compared */
+/* Finds a lower bound of S for each class: the least of find_sure()'s bound and of S by ends, at
+ * this age and all younger ages. contents: S by contents counts as well, if contents were
+ * compared. */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])
 {

@@ -259,8 +259,8 @@ static void a_trial_finds_the_same(void **state)
 	*hung = '\0';
 }
 
-/* The disk does not answer at the start. The start does not wait for the disk, and profiles that
- * come meanwhile are written when it answers. */
+/* The disk does not answer at the start. spool__open() returns all the same, after two seconds at
+ * most. SPOOL_WAITING profiles wait, and are written when the disk answers. The others are lost. */
 static void the_start_does_not_wait_for_a_disk(void **state)
 {
 	struct profile *profile = profile_of("victim");

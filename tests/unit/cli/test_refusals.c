@@ -70,7 +70,7 @@ static void values_of_record(void **state)
 static void what_record_cannot_combine(void **state)
 {
 	(void)state;
-	ASSERT_REFUSED(EXIT_USAGE, "no format is chosen: give -f", record, "-p", pid, "--every",
+	ASSERT_REFUSED(EXIT_USAGE, "no format is chosen: give one", record, "-p", pid, "--every",
 		       "1", "-f", "none");
 	ASSERT_REFUSED(EXIT_USAGE, "different tables: give one of them", record, "-p", pid,
 		       "--churn", "--leaks");

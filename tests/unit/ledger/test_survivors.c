@@ -531,7 +531,7 @@ static void test_stretch(void **state)
 	assert_true(stack->born[0].bytes == 11 * SIZE && stack->born[0].left_bytes == SIZE);
 	look(&f, 30 * S);
 	assert_non_null(stack->cohort);
-	/* one block of ten, in a stretch of eleven samples */
+	/* one block is left; a stretch of n = 11 samples has the weight n / (n + 8) */
 	part = SIZE * windowed_born__trust(&stack->born[0]);
 	assert_true(part > 0.5 * SIZE && part < 0.6 * SIZE);
 	assert_true(fabs((double)stack->cohort->looked[survival__age_class(10)] - part) < 1e-3);

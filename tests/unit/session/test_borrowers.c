@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Processes that run in a target's memory ("borrowers"), with a made-up kernel side. They are
- * children of the test that run, and processes that have ended. */
+/* Processes that run in a target's memory ("borrowers"), with a made-up kernel side. A borrower
+ * that runs is a child that the test forks. One that has ended has a pid that no process has. */
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>

@@ -209,7 +209,7 @@ static void child_spins(void)
 static void test_cpu_limit(void **state)
 {
 	(void)state;
-	/* With a patience of 0.9 s, the child gets a bit more than one second of CPU time. */
+	/* With a patience of 0.9 s, the child's limit is one second of CPU time. */
 	assert_int_equal(run_in_child(child_spins, 0.9, NULL), -ETIMEDOUT);
 }
 
