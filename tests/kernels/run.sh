@@ -167,7 +167,7 @@ run_kernel() {
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
     # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is patching. The
     # kernel then dies while it boots, before the tests begin. Only in this case it is booted again.
-    if ! grep -q '^--- ' "$work/console-$series" && [ "${2:-1}" -lt 3 ]; then
+    if ! grep -q -e '--- ' "$work/console-$series" && [ "${2:-1}" -lt 3 ]; then # the firmware's codes may precede it
         echo "kernels: $series: the kernel did not come up; once more"
         run_kernel "$series" $((${2:-1} + 1))
         return
