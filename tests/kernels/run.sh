@@ -1,7 +1,8 @@
 #!/bin/sh
 # Tests memtrace on other kernels than this machine's. Boots Debian's cloud kernels in qemu (pure
-# emulation, no KVM, no root): two of Debian 12, and the newest, of Debian testing. The initramfs holds busybox, Python, build/memtrace, the target
-# programs and the live tests. guest.py runs the core of the live tests.
+# emulation, no KVM, no root): two of Debian 12, and the newest, of Debian testing. The initramfs
+# holds busybox, Python, build/memtrace, the target programs and the live tests. guest.py runs the
+# core of the live tests.
 # Usage: tests/kernels/run.sh [6.1|6.12|newest]...     (default: the first two, at once; docs/kernels.md says why)
 #        tests/kernels/run.sh --list    prints each one's package and kinds of probe (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch

@@ -3,6 +3,7 @@
  * (capture/keeper.h). What the probes would have seen is lost, which is reported. Then they are put
  * back. */
 #include <errno.h>
+#include <sys/timerfd.h>
 
 #include "base/clock.h"
 #include "base/far.h"
@@ -37,6 +38,13 @@ void guard__expect(struct session *s, bool long_work)
 
 	capture__set_patience(s->capture, s->launch.held ? 0 : patience_ms);
 	far__hurry(!s->launch.held && limited && !long_work);
+}
+
+int guard__await_beat(struct session *s)
+{
+	struct itimerspec at = {.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
+
+	return timerfd_settime(s->beat_fd, 0, &at, NULL);
 }
 
 static void restore_heap(struct session *s)

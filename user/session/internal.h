@@ -329,6 +329,10 @@ void guard__restore(struct session *session);
 /* Sets how long memtrace may be silent before all probes are withdrawn. long_work: longer, because
  * the caller writes files. */
 void guard__expect(struct session *session, bool long_work);
+/* Sets the timer for the next beat, which is due if nothing else wakes memtrace until then. (A
+ * timer that runs by itself would wake it twice as often as the budgets alone.) 0, or -1 with
+ * errno. */
+int guard__await_beat(struct session *session);
 /* Called while names are looked up, which may take long and blocks all else: reports that all is
  * well as long as tracing keeps its limit. ctx: the session. */
 void guard__wait(void *ctx);

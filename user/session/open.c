@@ -436,11 +436,10 @@ static int check_limit(const struct session *s, bool *ret_refuse, struct error *
 /* Begins to report that all is well. The keeper needs these reports from the first probe on. */
 static int begin_guard(struct session *s, struct error *err)
 {
-	struct itimerspec at = {.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
 	struct epoll_event event = {.events = EPOLLIN, .data.ptr = NULL};
 
 	s->beat_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	if (s->beat_fd < 0 || timerfd_settime(s->beat_fd, 0, &at, NULL) ||
+	if (s->beat_fd < 0 || guard__await_beat(s) ||
 	    epoll_ctl(s->epoll_fd, EPOLL_CTL_ADD, s->beat_fd, &event))
 		return error__set(err, -errno, "cannot make a timer: %s", strerror(errno));
 	guard__expect(s, false);

@@ -141,15 +141,6 @@ static void keep_budgets(struct session *s)
 	timerfd_settime(s->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
 }
 
-/* The next beat is due when nothing else has woken memtrace until then. (A timer that runs by
- * itself would wake it twice as often as the budgets alone.) */
-static void set_beat(struct session *s)
-{
-	struct itimerspec at = {.it_value.tv_nsec = GUARD_BEAT_MS * 1000000L};
-
-	timerfd_settime(s->beat_fd, 0, &at, NULL);
-}
-
 /* Holds a command until all its libraries are mapped and their unwind tables are in place. (Some
  * libraries run code as soon as they are mapped, before news of the mapping comes.) */
 static void follow_loading(struct session *s)
@@ -269,7 +260,7 @@ bool session__dispatch(struct session *s)
 	region_calls__note(s);
 	profiles__settle_ended(s);
 	files__let_go(s);
-	set_beat(s);
+	guard__await_beat(s);
 	/* As long as there is a selection, new targets may come, unless it only follows
 	 * children. */
 	if (s->selection && s->selection->dynamic)

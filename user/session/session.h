@@ -56,12 +56,13 @@ enum session_region_place {
 	REGIONS_SYSCALLS,
 };
 
-/* memtrace reports every GUARD_BEAT_MS that all is well (a beat). When no beat comes for the time
- * GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace waiting this
- * long. Taking the probes out takes time, too: all in all, targets run undisturbed again within a
- * second. Without a limit of overhead, it matters more that the trace misses nothing. So the time
- * is longer then: GUARD_UNLIMITED_MS. While files are written under a limit, a slow disk should not
- * cost the probes, and targets still run undisturbed within a second: GUARD_WRITING_MS. */
+/* memtrace reports at least every GUARD_BEAT_MS that all is well (a beat). When no beat comes for
+ * the time GUARD_LIMITED_MS, all probes are taken out. A loaded machine rarely keeps memtrace
+ * waiting this long. Taking the probes out takes time, too: all in all, targets run undisturbed
+ * again within a second. Without a limit of overhead, it matters more that the trace misses
+ * nothing. So the time is longer then: GUARD_UNLIMITED_MS. While files are written under a limit,
+ * a slow disk should not cost the probes, and targets still run undisturbed within a second:
+ * GUARD_WRITING_MS. */
 #define GUARD_LIMITED_MS   300
 #define GUARD_WRITING_MS   600
 #define GUARD_UNLIMITED_MS 5000
