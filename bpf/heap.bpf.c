@@ -6,6 +6,7 @@
  * a return probe: they have the entry program, and another program at their ret instructions. */
 #include "maps.bpf.h"
 #include "marker.bpf.h"
+#include "others.bpf.h"
 #include "own_stack.bpf.h"
 #include "process.bpf.h"
 #include "running.bpf.h"
@@ -461,6 +462,7 @@ static __noinline int take_sample(struct pt_regs *ctx, struct abi_process_cpu *c
 		from.pc = PT_REGS_IP(ctx) + 1; /* the first frame is the instruction itself */
 	}
 
+	others_look(cpu);
 	sample->taken = process && !take_timed(&from, cpu, process, &sample->stack);
 	if (sample->taken && any_pools && !fn->wraps && is_in_pool_call(ctx, &sample->stack)) {
 		sample->taken = 0;

@@ -226,6 +226,9 @@ const volatile bool use_tables __weak = false;
 /* True where every call returns through a probe, sampled or not ("multi" and "perf"). */
 const volatile bool returns_always __weak = false;
 
+/* True where others_look() works: the programs are attached to uprobe_multi links. */
+const volatile bool counts_others __weak = false;
+
 /* True if the cost of all probes together is wanted. Only then is machine_cpus kept. */
 const volatile bool count_machine __weak = false;
 

@@ -238,7 +238,7 @@ def agent_heap_of_some_seconds():
 
 HOSTILE = ("/pid/", "/pid/x/", "/pid/-1/", "/pid/99999999999999999999/", "/pid/1%2f/", "/pid/../../etc/passwd", "/pid/1/../../x",
            "/stack/", "/stack/zz", "/stack/" + "1" * 100, "/debug/pprof/heap", "/debug/pprof/heap?pid=", "/debug/pprof/heap?pid=x",
-           "/nowhere", "//", "/pid/%25s%25n/", "/" + "a" * 3000)
+           "/nowhere", "//", "/pid/%25s%25n/", "/" + "a" * 3000, "/targets?a=1" + "&a=1" * 3000, "/targets?" + "&" * 7000)
 
 
 @test(beside=True)

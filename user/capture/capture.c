@@ -141,6 +141,7 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		goto fail;
 	}
 	skel->rodata->returns_always = kind != PROBE_SESSION;
+	skel->rodata->counts_others = kind != PROBE_PERF;
 	skel->rodata->count_machine = o->machine;
 
 	capture__size_maps(skel, o);

@@ -15,6 +15,7 @@
 #include "profile/windowed.h"
 
 #define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
+#define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line tells */
 #define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
 
 double cpu_cores(const struct profile *profile)
@@ -64,6 +65,17 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 			     profile__stacks_complete_pct(profile));
 	if (cost || profile->stacks_walked)
 		sink__puts(sink, "\n");
+}
+
+/* Says that calls cost more because of other tracers' probes: the user can do something about
+ * it. */
+static void put_others(const struct profile *profile, struct sink *sink)
+{
+	if (profile->others_pct >= OTHERS_TOLD_PCT)
+		sink__printf(sink,
+			     "OTHER TRACERS have probes on the same functions: a call cost %.1f "
+			     "times as much as without them\n",
+			     1 + profile->others_pct / 100);
 }
 
 /* The most frequent reason why stacks end early, by their counters (stacks_end_...). */
@@ -473,6 +485,7 @@ int put_run_head(const struct profile *profile, bool growth, struct sink *sink)
 			     profile->duration_s, profile->planned_s);
 	put_death(profile, sink);
 	put_children(profile, sink);
+	put_others(profile, sink);
 	if (put_refused(profile, sink))
 		return -ENOMEM;
 	if (growth && profile__knows_process_growth(profile))

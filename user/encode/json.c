@@ -610,6 +610,8 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 	rc = json__put_contradictions(&json, profile);
 	json__put_real(&json, "overhead_pct",
 		       profile->overhead_pct >= 0 ? profile->overhead_pct : NAN);
+	if (profile->others_pct > 0)
+		json__put_real(&json, "others_pct", profile->others_pct);
 	json__put_real(&json, "stacks_complete_pct", profile__stacks_complete_pct(profile));
 	if (profile__is_regions(profile))
 		put_kinds(&json, profile);

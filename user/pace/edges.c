@@ -4,9 +4,9 @@
 
 #include "base/vector.h"
 #include "pace/internal.h"
+#include "pace/others.h"
 
-#define OTHERS_COST 0.07       /* of a call's cost, for each other process's probes (measured) */
-#define HARVEST_NS  (250 * MS) /* between harvests of ended processes, at least */
+#define HARVEST_NS (250 * MS) /* between harvests of ended processes, at least */
 
 /* --- totals --- */
 
@@ -39,7 +39,7 @@ void pace__note_others(struct scheduler *sc)
 
 		pace__read_totals(sc, p, &cost, &cpu);
 		cost -= p->extra_ns;
-		extra = OTHERS_COST * (double)(sc->n_open - 1) * (cost - p->noted_cost_ns);
+		extra = OTHERS_VISIT * (double)(sc->n_open - 1) * (cost - p->noted_cost_ns);
 		p->noted_cost_ns = cost;
 		p->extra_ns += extra;
 		sc->extra_ns += extra;

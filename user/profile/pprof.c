@@ -33,6 +33,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("stacks_walked", UINT64, stacks_walked, 0),
 	FACT("stacks_complete", UINT64, stacks_complete, 0),
 	FACT("overhead_pct", REAL, overhead_pct, -1),
+	FACT("others_pct", REAL, others_pct, 0),
 	FACT("windows", UINT64, windows.n, 0),
 	FACT("windows_s", REAL, windows.seconds, 0),
 	FACT("continuous_s", REAL, windows.continuous_s, 0),

@@ -40,7 +40,7 @@ bool budget__holds(struct session *session);
 bool budget__cost_known(const struct session *session);
 
 /* Cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
-double budget__cost_ns(const struct session *session, const struct target *target);
+double budget__cost_ns(const struct session *session, struct target *target);
 
 /* Share of the machine's CPU time that probes took during the run, 0..100; negative: unknown. After
  * stop. */

@@ -487,6 +487,7 @@ static int begin_profile(const struct build *b, struct profile *p)
 	p->killed_by_signal = b->target->death & ABI_DEATH_SIGNAL;
 	p->out_of_memory = b->target->death & ABI_DEATH_OOM;
 	p->overhead_pct = b->overhead_pct;
+	p->others_pct = b->others_pct;
 	p->cpu_time_ns = b->cpu_time_ns;
 	p->children_cpu_ns = b->target->children_cpu_ns;
 	return p->exe ? 0 : -ENOMEM;

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "capture/capture.h"
+#include "pace/others.h"
 #include "pace/scheduler.h"
 #include "proc/maps.h"
 #include "proc/process.h"
@@ -60,6 +61,7 @@ struct budget {
 	double rare_ns;
 	uint64_t rare_calls, rare_at_ns;
 	double rare_cpu_ns;
+	struct others others; /* extra cost because other tracers trace the same functions */
 };
 
 /* Was the process traced in windows, or did its turn never come? */
@@ -180,6 +182,7 @@ struct build {
 	uint64_t start_unix_ns;
 	double duration_s, planned_s;
 	double overhead_pct; /* negative when unknown */
+	double others_pct;
 	/* growth of regions that the program maps by itself, bytes per second; 0: not known */
 	double regions_growth;
 	uint64_t cpu_time_ns;

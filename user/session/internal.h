@@ -6,6 +6,7 @@
 #include "base/table.h"
 #include "capture/watch.h"
 #include "elf/binary.h"
+#include "pace/others.h"
 #include "pace/scheduler.h"
 #include "session/build.h"
 #include "session/launch.h"
@@ -30,6 +31,7 @@ struct profile_list {
 struct session {
 	struct capture *capture;
 	struct calibration calibration;
+	struct others others; /* for the cost of all probes together */
 	bool calibrated;
 	struct region_calibration region_calibration;
 	bool regions_calibrated;

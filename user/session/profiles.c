@@ -98,6 +98,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.duration_s = end_ns > start_ns ? (double)(end_ns - start_ns) / 1e9 : 0,
 		.planned_s = t->uninvited ? 0 : s->planned_s,
 		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),
+		.others_pct = others__pct(&t->budget.others),
 		.cpu_time_ns = target__cpu_used_ns(t),
 		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
 		.not_traced = files__not_traced(s, t),

@@ -28,6 +28,7 @@
 
 #define CONNECTIONS	 200 /* connections of each listening socket, at a time */
 #define CONNECTION_BYTES (32 << 10)
+#define ARGUMENTS	 64 /* in a request's query; no request of ours has more than some */
 #define CONNECTION_S	 15 /* after which a silent connection is closed */
 #define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
 #define CROWDED_S	 5  /* the same, while over half of the socket's connections are in use */
@@ -40,6 +41,8 @@ struct incoming {
 	char *body;
 	size_t size, ignored;
 	bool too_large;
+	bool too_many;	       /* arguments in its query */
+	bool begun;	       /* its head is there */
 	struct client *client; /* its connection; NULL: not known */
 	struct delta *delta;   /* what it waits for, or has waited for; owned */
 	bool waited;
@@ -224,6 +227,27 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 	return rc;
 }
 
+/* Called with a request's target, before the library makes a list of the query's arguments from it.
+ * This list takes 72 bytes for each argument. If the connection's memory cannot hold it, the
+ * library closes the connection without an answer. So a query that is too long is cut here, and
+ * answered later. (The text is in the connection's buffer, which may be written.) */
+static void *begin_request(void *ctx, const char *target, struct MHD_Connection *connection)
+{
+	struct incoming *in = calloc(1, sizeof(*in));
+	char *end = strchr(target, '?');
+	size_t n = 0;
+
+	(void)ctx;
+	(void)connection;
+	while (end && n++ < ARGUMENTS)
+		end = strchr(end + 1, '&');
+	if (end)
+		*end = '\0';
+	if (in)
+		in->too_many = end;
+	return in;
+}
+
 static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, const char *path,
 			      const char *method, const char *version, const char *data,
 			      size_t *size, void **state)
@@ -243,13 +267,12 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	};
 
 	(void)version;
-	if (!in) { /* the first call has the request's head alone */
-		in = calloc(1, sizeof(*in));
-		if (!in)
-			return MHD_NO;
+	if (!in)
+		return MHD_NO;
+	if (!in->begun) { /* the first call has the request's head alone */
+		in->begun = true;
 		info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
 		in->client = info ? info->socket_context : NULL;
-		*state = in;
 		return MHD_YES;
 	}
 	if (in->waited && !in->delta) /* its client has left */
@@ -275,6 +298,8 @@ static enum MHD_Result answer(void *ctx, struct MHD_Connection *connection, cons
 	request.delta = in->delta;
 	if (!request.post && strcmp(method, "GET") && strcmp(method, "HEAD"))
 		reply__say(&reply, 405, "only GET and POST are known here\n");
+	else if (in->too_many)
+		reply__say(&reply, 414, "a query may have %d arguments at most\n", ARGUMENTS);
 	else if (in->too_large)
 		reply__say(&reply, 413, "a request may have %d bytes at most\n", REQUEST_BODY);
 	else if (entrance->guard && strcmp(path, "/healthz") &&
@@ -392,9 +417,9 @@ static struct MHD_Daemon *start(struct entrance *entrance, int fd)
 		0, NULL, NULL, answer, entrance, MHD_OPTION_CONNECTION_LIMIT, CONNECTIONS,
 		MHD_OPTION_CONNECTION_TIMEOUT, CONNECTION_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
 		(size_t)CONNECTION_BYTES, MHD_OPTION_NOTIFY_COMPLETED, forget, entrance,
-		MHD_OPTION_NOTIFY_CONNECTION, come_or_go, entrance, MHD_OPTION_ARRAY,
-		fd < 0 ? nothing : listening, MHD_OPTION_ARRAY, cert ? tls : nothing,
-		MHD_OPTION_END);
+		MHD_OPTION_URI_LOG_CALLBACK, begin_request, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+		come_or_go, entrance, MHD_OPTION_ARRAY, fd < 0 ? nothing : listening,
+		MHD_OPTION_ARRAY, cert ? tls : nothing, MHD_OPTION_END);
 }
 
 int main(int argc, char **argv)

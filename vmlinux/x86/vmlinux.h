@@ -145,10 +145,47 @@ struct task_struct {
 	int exit_code;
 	struct uprobe_task *utask;
 	int pagefault_disabled;
+	void *bpf_ctx; /* of the program that runs: struct bpf_uprobe_multi_run_ctx, or others */
 	unsigned long nvcsw;
 	unsigned long nivcsw;
 	__u64 start_time;
 	struct thread_struct thread;
+};
+
+struct list_head {
+	struct list_head *next;
+};
+
+/* All probes on one instruction: of kernel/events/uprobes.c. */
+struct uprobe {
+	struct list_head consumers;
+};
+
+/* One of these probes. handler: what is called at the instruction. */
+struct uprobe_consumer {
+	void *handler;
+	struct list_head cons_node; /* since Linux 6.12 */
+};
+
+/* Probes of a uprobe_multi link: of kernel/trace/bpf_trace.c. */
+struct bpf_prog;
+struct bpf_link {
+	struct bpf_prog *prog;
+};
+
+struct bpf_uprobe_multi_link {
+	struct bpf_link link;
+	struct task_struct *task; /* the process whose calls it is for; NULL: all processes */
+};
+
+struct bpf_uprobe {
+	struct bpf_uprobe_multi_link *link;
+	struct uprobe *uprobe;
+	struct uprobe_consumer consumer;
+};
+
+struct bpf_uprobe_multi_run_ctx {
+	struct bpf_uprobe *uprobe;
 };
 
 struct seq_file {

@@ -215,6 +215,7 @@ static struct profile *rich(void)
 	p->stacks_walked = 100;
 	p->stacks_complete = 99;
 	p->overhead_pct = 0;
+	p->others_pct = 112.5;
 	p->cpu_time_ns = 77;
 	p->rss_start_bytes = 1 << 20;
 	p->rss_end_bytes = 1 << 21;

@@ -377,6 +377,25 @@ static void children_that_do_the_work_are_told(void **state)
 	profile__free(profile);
 }
 
+/* Other tracers' probes make each call cost more. The table says so where it matters. */
+static void other_tracers_are_told(void **state)
+{
+	struct profile *profile = new_profile(1);
+	char *text;
+
+	(void)state;
+	profile->others_pct = 7;
+	text = table_of(profile, (struct table_options){});
+	assert_null(strstr(text, "OTHER TRACERS"));
+	free(text);
+	profile->others_pct = 112;
+	text = table_of(profile, (struct table_options){});
+	assert_has(text, "\nOTHER TRACERS have probes on the same functions: a call cost 2.1 times as "
+			 "much as without them\n");
+	free(text);
+	profile__free(profile);
+}
+
 /* The file's name comes from the target, so its control characters are replaced. */
 static void what_was_refused_is_told(void **state)
 {
@@ -680,6 +699,7 @@ int main(void)
 		cmocka_unit_test(a_death_is_told),
 		cmocka_unit_test(an_early_end_is_told),
 		cmocka_unit_test(children_that_do_the_work_are_told),
+		cmocka_unit_test(other_tracers_are_told),
 		cmocka_unit_test(what_was_refused_is_told),
 		cmocka_unit_test(one_is_no_plural),
 		cmocka_unit_test(bytes_have_units),

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Other tracers' probes on the function whose probe runs.
+ *
+ * At each call the kernel visits all probes on the instruction, one after the other, in whatever
+ * process the call is made. A probe for another process costs this visit, and a probe for all
+ * processes also runs its program. The calibration, made on memtrace's own code, has none of this.
+ * So the probes are counted now and then, and user space adds their cost.
+ *
+ * A program finds the list of probes from the context that the kernel notes for it in the task (for
+ * uprobe_multi links only). Since Linux 6.12 the list has this form; before, nothing is counted.
+ * Probes may come and go meanwhile. What is read then may be wrong, but no read can fault. */
+#ifndef MEMTRACE_BPF_OTHERS_BPF_H
+#define MEMTRACE_BPF_OTHERS_BPF_H
+
+#include "maps.bpf.h"
+
+#define MAX_OTHERS   128 /* probes that are counted at most */
+#define OTHERS_EVERY 16	 /* samples of a CPU from one count to the next; a power of two */
+
+/* Counts a probe. The programs of a run are attached to many processes, so a probe with the same
+ * program is the run's own. The counters are summed in place: the verifier then follows one path
+ * only. */
+static __always_inline void others_add(struct abi_process_cpu *cpu, struct abi_process_cpu *machine,
+				       const struct bpf_uprobe *own,
+				       const struct uprobe_consumer *consumer)
+{
+	struct task_struct *task = (void *)bpf_get_current_task(), *of;
+	const void *handler = BPF_CORE_READ(consumer, handler);
+	const struct bpf_uprobe_multi_link *link;
+	const struct bpf_uprobe *probe;
+	bool runs = false;
+
+	if (!handler) /* it is at the return only */
+		return;
+	if (handler == BPF_CORE_READ(own, consumer.handler)) {
+		probe = (const void *)consumer - bpf_core_field_offset(struct bpf_uprobe, consumer);
+		link = BPF_CORE_READ(probe, link);
+		if (BPF_CORE_READ(link, link.prog) == BPF_CORE_READ(own, link, link.prog))
+			return;
+		of = BPF_CORE_READ(link, task);
+		runs = !of || BPF_CORE_READ(of, signal) == BPF_CORE_READ(task, signal);
+	} /* else a perf uprobe: its process is not known */
+	count(runs ? &cpu->others_run : &cpu->others_visited, 1);
+	if (machine)
+		count(runs ? &machine->others_run : &machine->others_visited, 1);
+}
+
+/* At some samples: counts the other tracers' probes. Not static: the verifier then checks the loop
+ * once, not for each caller. */
+int others_look(struct abi_process_cpu *cpu);
+__noinline int others_look(struct abi_process_cpu *cpu)
+{
+	const struct bpf_uprobe_multi_run_ctx *run;
+	const struct bpf_uprobe *own;
+	const struct list_head *head, *node;
+	struct abi_process_cpu *machine = machine_cpu();
+	struct task_struct *task = (void *)bpf_get_current_task();
+	__u32 i;
+
+	if (!counts_others || !cpu || cpu->samples % OTHERS_EVERY ||
+	    !bpf_core_field_exists(struct uprobe_consumer, cons_node) ||
+	    !bpf_core_field_exists(struct bpf_uprobe, uprobe) ||
+	    !bpf_core_field_exists(struct bpf_uprobe_multi_run_ctx, uprobe) ||
+	    !bpf_core_field_exists(task->bpf_ctx))
+		return 0;
+	run = (const void *)BPF_CORE_READ(task, bpf_ctx);
+	own = BPF_CORE_READ(run, uprobe);
+	node = head = (const void *)BPF_CORE_READ(own, uprobe) +
+		      bpf_core_field_offset(struct uprobe, consumers);
+	count(&cpu->other_looks, 1);
+	if (machine)
+		count(&machine->other_looks, 1);
+	for (i = 0; i < MAX_OTHERS; i++) {
+		node = BPF_CORE_READ(node, next);
+		if (!node || node == head)
+			break;
+		others_add(cpu, machine, own,
+			   (const void *)node -
+				   bpf_core_field_offset(struct uprobe_consumer,
+							 cons_node));
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: BSD-2-Clause
+/* What other tracers' probes add to the cost of calls. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <cmocka.h>
+
+#include "pace/others.h"
+
+static void assert_near(double is, double wanted)
+{
+	if (!(fabs(is - wanted) <= 1e-9 * fabs(wanted)))
+		fail_msg("%.12g instead of %.12g", is, wanted);
+}
+
+static void nobody_else(void **state)
+{
+	struct others others = {};
+
+	(void)state;
+	assert_near(others__pct(&others), 0);
+	assert_near(others__note(&others, &(struct others_counts){}, 1000), 0);
+	assert_near(others__note(&others, &(struct others_counts){.looks = 4}, 5000), 0);
+	assert_near(others__pct(&others), 0);
+}
+
+/* The extra cost follows the number of probes at each time: nothing is added for calls of another
+ * time. */
+static void they_come_and_go(void **state)
+{
+	struct others others = {};
+	double ns;
+
+	(void)state;
+	/* two looks, sixteen probes each */
+	ns = others__note(&others, &(struct others_counts){2, 32, 0}, 1000);
+	assert_near(ns, 16 * OTHERS_VISIT * 1000);
+	/* no look: as before */
+	ns = others__note(&others, &(struct others_counts){2, 32, 0}, 3000);
+	assert_near(ns, 16 * OTHERS_VISIT * 3000);
+	/* they have gone */
+	ns = others__note(&others, &(struct others_counts){3, 32, 0}, 9000);
+	assert_near(ns, 16 * OTHERS_VISIT * 3000);
+	/* one whose program runs, in half of the looks */
+	ns = others__note(&others, &(struct others_counts){5, 32, 1}, 10000);
+	assert_near(ns, 16 * OTHERS_VISIT * 3000 + 0.5 * OTHERS_RUN * 1000);
+	assert_near(others__pct(&others), 100 * ns / 10000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nobody_else),
+		cmocka_unit_test(they_come_and_go),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
