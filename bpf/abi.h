@@ -589,9 +589,10 @@ struct abi_process_cpu {
 	/* the largest interval at which the target took a sample of its own (ROLE_MARK_ALLOC), if
 	 * it was larger than the process's; 0: none was. Not a sum: the CPUs' maximum counts */
 	__u64 marked_interval;
-	/* how often the probes of other tracers on the same function were counted, and the sums of
-	 * what was found: probes for other processes, and probes for this process or for all */
-	__u64 other_looks, others_visited, others_run;
+	/* how often the probes of other tracers on the same function were counted; how often one of
+	 * them made the kernel trap the call's return; the sums of what was found: probes for other
+	 * processes, and probes for this process or for all */
+	__u64 other_looks, others_trapped, others_visited, others_run;
 	__u64 lost[LOST_MAX];
 	__u64 calls[ABI_COSTS]; /* probe hits, by abi_func.cost */
 };
@@ -704,7 +705,7 @@ ABI_ASSERT(struct abi_region_call, 88);
 ABI_ASSERT(struct abi_end, 80);
 ABI_ASSERT(struct abi_process, 40);
 ABI_ASSERT(struct abi_borrower, 16);
-ABI_ASSERT(struct abi_process_cpu, 24 + 128 + 8 * LOST_MAX + 8 * ABI_COSTS);
+ABI_ASSERT(struct abi_process_cpu, 24 + 136 + 8 * LOST_MAX + 8 * ABI_COSTS);
 ABI_ASSERT(struct abi_selection, 16 + 16 * ABI_MAX_WANTED + 4 * ABI_MAX_WANTED + 24);
 ABI_ASSERT(struct abi_event, 88);
 ABI_ASSERT(struct abi_verdict, 24);

@@ -4,7 +4,9 @@
  * At each call the kernel visits all probes on the instruction, one after the other, in whatever
  * process the call is made. A probe for another process costs this visit, and a probe for all
  * processes also runs its program. The calibration, made on memtrace's own code, has none of this.
- * So the probes are counted now and then, and user space adds their cost.
+ * A probe for another process may have the call's return trapped: at its entry it does nothing,
+ * and nothing says that the return is not wanted. So the probes are counted now and then, and user
+ * space adds their cost.
  *
  * A program finds the list of probes from the context that the kernel notes for it in the task (for
  * uprobe_multi links only). Since Linux 6.12 the list has this form; before, nothing is counted.
@@ -19,8 +21,8 @@
 
 /* Counts a probe. The programs of a run are attached to many processes, so a probe with the same
  * program is the run's own. The counters are summed in place: the verifier then follows one path
- * only. */
-static __always_inline void others_add(struct abi_process_cpu *cpu, struct abi_process_cpu *machine,
+ * only. True: because of this probe the call's return is trapped. */
+static __always_inline bool others_add(struct abi_process_cpu *cpu, struct abi_process_cpu *machine,
 				       const struct bpf_uprobe *own,
 				       const struct uprobe_consumer *consumer)
 {
@@ -31,18 +33,19 @@ static __always_inline void others_add(struct abi_process_cpu *cpu, struct abi_p
 	bool runs = false;
 
 	if (!handler) /* it is at the return only */
-		return;
+		return true;
 	if (handler == BPF_CORE_READ(own, consumer.handler)) {
 		probe = (const void *)consumer - bpf_core_field_offset(struct bpf_uprobe, consumer);
 		link = BPF_CORE_READ(probe, link);
 		if (BPF_CORE_READ(link, link.prog) == BPF_CORE_READ(own, link, link.prog))
-			return;
+			return false;
 		of = BPF_CORE_READ(link, task);
 		runs = !of || BPF_CORE_READ(of, signal) == BPF_CORE_READ(task, signal);
 	} /* else a perf uprobe: its process is not known */
 	count(runs ? &cpu->others_run : &cpu->others_visited, 1);
 	if (machine)
 		count(runs ? &machine->others_run : &machine->others_visited, 1);
+	return !runs && BPF_CORE_READ(consumer, ret_handler);
 }
 
 /* At some samples: counts the other tracers' probes. Not static: the verifier then checks the loop
@@ -55,6 +58,7 @@ __noinline int others_look(struct abi_process_cpu *cpu)
 	const struct list_head *head, *node;
 	struct abi_process_cpu *machine = machine_cpu();
 	struct task_struct *task = (void *)bpf_get_current_task();
+	bool trapped = false;
 	__u32 i;
 
 	if (!counts_others || !cpu || cpu->samples % OTHERS_EVERY ||
@@ -74,11 +78,16 @@ __noinline int others_look(struct abi_process_cpu *cpu)
 		node = BPF_CORE_READ(node, next);
 		if (!node || node == head)
 			break;
-		others_add(cpu, machine, own,
-			   (const void *)node -
-				   bpf_core_field_offset(struct uprobe_consumer,
-							 cons_node));
+		if (others_add(cpu, machine, own,
+			       (const void *)node -
+				       bpf_core_field_offset(struct uprobe_consumer, cons_node)))
+			trapped = true;
 	}
+	if (!trapped || returns_always) /* every return is trapped anyway */
+		return 0;
+	count(&cpu->others_trapped, 1);
+	if (machine)
+		count(&machine->others_trapped, 1);
 	return 0;
 }
 

@@ -13,6 +13,7 @@ import time
 from harness import (Endless, Target, Tracer, expect, expect_equal, losses, need_tool, run, test,
                      wait_until)
 from test_harmless import changed_text, wait_unchanged
+from test_host import renamed
 from test_processes import own_bytes, own_cpu_s
 
 LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
@@ -346,3 +347,36 @@ def budget_of_each_of_many():
     expect(min(n) >= 2, "windows:", n)
     return (f"{min(costs):.1f} - {max(costs):.1f} %, {min(n)} - {max(n)} windows, "
             f"memtrace {cpu:.1f} s of CPU")
+
+
+# --- beside other tracers ---
+
+TRAPPED_PCT, VISITED_PCT, RUN_PCT = 21, 6, 14  # docs/overhead.md
+
+
+def check_others(target, expected, *others):
+    """Traces a round of the target while other tracers trace others, each of them a list of targets. Checks what
+    memtrace says of these tracers."""
+    with contextlib.ExitStack() as stack:
+        for traced in others:
+            pids = [word for other in traced for word in ("-p", str(other.pid))]
+            stack.enter_context(Tracer(*pids, "--max-overhead", "off", "-f", "none"))
+        with Tracer("-p", str(target.pid), "-i", "4K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+            target.go()
+            profile = json.loads(tracer.stop().out)
+    told = profile.get("others_pct", 0)
+    expect(abs(told - expected) < 0.1, f"others_pct {told} instead of {expected}")
+
+
+@test(beside=True)
+def budget_beside_other_tracers():
+    """Since Linux 6.12, memtrace counts the probes that other tracers have on the same functions, and includes what
+    they add to each call. (The target's copy of malloc is its own, so no other test has probes there.)"""
+    release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
+    counts = release >= (6, 12)
+    trapped = TRAPPED_PCT if release >= (6, 13) else 0 # before, every return is trapped anyway
+    with renamed("churn_static", "crowded") as path, contextlib.ExitStack() as stack:
+        target, *idle = (stack.enter_context(Target(path, "--pairs", "200000")) for _ in range(9))
+        check_others(target, 0)
+        check_others(target, trapped + 8 * VISITED_PCT if counts else 0, idle)
+        check_others(target, trapped + RUN_PCT + VISITED_PCT if counts else 0, [target, idle[0]])

@@ -36,6 +36,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 		ret->region_calls += one->region_calls;
 		ret->region_stack_ns += one->region_stack_ns;
 		ret->other_looks += one->other_looks;
+		ret->others_trapped += one->others_trapped;
 		ret->others_visited += one->others_visited;
 		ret->others_run += one->others_run;
 		if (one->marked_interval > ret->marked_interval)

@@ -39,7 +39,9 @@ void pace__note_others(struct scheduler *sc)
 
 		pace__read_totals(sc, p, &cost, &cpu);
 		cost -= p->extra_ns;
-		extra = OTHERS_VISIT * (double)(sc->n_open - 1) * (cost - p->noted_cost_ns);
+		extra = others__share(sc->n_open > 1 && sc->limits.arms_returns,
+				      (double)(sc->n_open - 1), 0) *
+			(cost - p->noted_cost_ns);
 		p->noted_cost_ns = cost;
 		p->extra_ns += extra;
 		sc->extra_ns += extra;

@@ -3,16 +3,12 @@
 #ifndef MEMTRACE_PACE_OTHERS_H
 #define MEMTRACE_PACE_OTHERS_H
 
+#include <stdbool.h>
 #include <stdint.h>
-
-/* Of a call's own cost: what each probe adds that the kernel only visits, because it is for another
- * process, and what each probe adds whose program runs, too. Measured (docs/overhead.md). */
-#define OTHERS_VISIT 0.07
-#define OTHERS_RUN   0.35
 
 /* Totals of what the kernel side has counted: struct abi_process_cpu. */
 struct others_counts {
-	uint64_t looks, visited, run;
+	uint64_t looks, trapped, visited, run;
 };
 
 /* All zero at first. */
@@ -22,6 +18,11 @@ struct others {
 	double share; /* what a call costs more, as a share of its own cost: at the last looks */
 	double ns;    /* what all calls so far cost more */
 };
+
+/* What a call costs more, as a share of its own cost. trapped: the others' probes make the kernel
+ * trap returns that would not be trapped without them (a share of all calls). visited: how many
+ * probes for other processes are on the function. run: how many probes whose program runs, too. */
+double others__share(double trapped, double visited, double run);
 
 /* counts, calls_ns: totals of now; calls_ns is what all calls cost by the calibration, which was
  * measured without other tracers. Returns what the calls cost more, in nanoseconds, in all. */

@@ -330,7 +330,7 @@ struct profile {
 						  * thread's start */
 	double overhead_pct;  /* estimated share of the target's CPU time that tracing took, 0..100,
 			       * negative when unknown */
-	double others_pct; /* what calls cost more because other tracers had probes on the same
+	double others_pct;    /* what calls cost more because other tracers had probes on the same
 			    * functions: % of the calls' own cost. Included in overhead_pct */
 	uint64_t cpu_time_ns; /* used by the target during the run; 0 unknown */
 	uint64_t children_cpu_ns; /* CPU time of the children of a command that has ended; these

@@ -84,8 +84,8 @@ bool budget__cost_known(const struct session *s)
 static double cost_beside(const struct session *s, struct others *others,
 			  const struct abi_process_cpu *counters)
 {
-	const struct others_counts counts = {counters->other_looks, counters->others_visited,
-					     counters->others_run};
+	const struct others_counts counts = {counters->other_looks, counters->others_trapped,
+					     counters->others_visited, counters->others_run};
 	double cost = cost_of(s, counters);
 
 	return s->calibrated
@@ -691,6 +691,7 @@ int budget__begin(struct session *s)
 		.aim = BUDGET_AIM * s->max_overhead,
 		.steady = BUDGET_STEADY * s->max_steady_overhead,
 		.shared = s->everywhere,
+		.arms_returns = capture__kind(s->capture) == PROBE_SESSION,
 		.own = s->max_steady_overhead,
 		.host = BUDGET_AIM * s->max_host_overhead,
 		.favour = BUDGET_AIM * s->favoured_overhead,

@@ -161,9 +161,10 @@ struct uprobe {
 	struct list_head consumers;
 };
 
-/* One of these probes. handler: what is called at the instruction. */
+/* One of these probes. handler: what is called at the instruction; ret_handler: at the return. */
 struct uprobe_consumer {
 	void *handler;
+	void *ret_handler;
 	struct list_head cons_node; /* since Linux 6.12 */
 };
 

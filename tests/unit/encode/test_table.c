@@ -390,8 +390,9 @@ static void other_tracers_are_told(void **state)
 	free(text);
 	profile->others_pct = 112;
 	text = table_of(profile, (struct table_options){});
-	assert_has(text, "\nOTHER TRACERS have probes on the same functions: a call cost 2.1 times as "
-			 "much as without them\n");
+	assert_has(text,
+		   "\nOTHER TRACERS have probes on the same functions: a call cost 2.1 times as "
+		   "much as without them\n");
 	free(text);
 	profile__free(profile);
 }
