@@ -10,6 +10,10 @@
 #include <bpf/bpf_tracing.h>
 #include <bpf/bpf_core_read.h>
 
+/* The verifier checks such a function once, and not again on each path of each caller. Arguments:
+ * numbers, or memory of constant size; the result can be any number. */
+#define CHECKED_ONCE __weak __noinline
+
 /* Reads 8 bytes of the target; 0, or negative where the page is not there. */
 static __always_inline long read_user_u64(__u64 *dst, __u64 addr)
 {
@@ -47,6 +51,7 @@ static __always_inline __u32 random_u32(void)
 #else
 #include <stdbool.h>
 #include <linux/types.h>
+#define CHECKED_ONCE static inline
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif

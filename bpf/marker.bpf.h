@@ -44,7 +44,7 @@ static __always_inline __u64 marker_widen(__u64 raw, __u32 bytes, __u32 is_signe
  * With t = S/R. Up to t = 1, that is W >= S / (1 - 1/e), the series of weight_q16() gives
  * W = R + S/2 + S t/12 - S t^3/720 + ... So R = W - S/2 - S t/12 + S t^3/720, solved by iteration:
  * a step divides the error by 12 at least. Above, t = -ln(1 - S/W). */
-static __always_inline __u64 marker_interval(__u64 size, __u64 weighted)
+CHECKED_ONCE __u64 marker_interval(__u64 size, __u64 weighted)
 {
 	__u64 rest, start, interval, x, term, cube, u;
 	__u32 i;

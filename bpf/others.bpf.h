@@ -48,10 +48,8 @@ static __always_inline bool others_add(struct abi_process_cpu *cpu, struct abi_p
 	return !runs && BPF_CORE_READ(consumer, ret_handler);
 }
 
-/* At some samples: counts the other tracers' probes. Not static: the verifier then checks the loop
- * once, not for each caller. */
-int others_look(struct abi_process_cpu *cpu);
-__noinline int others_look(struct abi_process_cpu *cpu)
+/* At some samples: counts the other tracers' probes. */
+CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 {
 	const struct bpf_uprobe_multi_run_ctx *run;
 	const struct bpf_uprobe *own;

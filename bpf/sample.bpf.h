@@ -67,7 +67,7 @@ static __always_inline __u64 neg_ln_q24(__u64 m)
 }
 
 /* Bytes to the next sample. interval <= 2^32 (ABI_MAX_INTERVAL) keeps the product in 64 bits. */
-static __always_inline __s64 draw_distance(__u64 interval)
+CHECKED_ONCE __s64 draw_distance(__u64 interval)
 {
 	return (__s64)((interval * neg_ln_q24((__u64)random_u32() + 1)) >> 24) + 1;
 }
@@ -104,7 +104,7 @@ static __always_inline bool sample_take(struct abi_process_cpu *cpu, __u64 size,
  * the Bernoulli numbers' expansion of 1/(1 - exp(-x)); its error there is below 1e-6.) Above x = 1
  * it is computed from exp(-x) = exp(-floor(x)) exp(-frac(x)). The first factor is from a table, the
  * second from its own series. */
-static __always_inline __u64 weight_q16(__u64 size, __u64 interval)
+CHECKED_ONCE __u64 weight_q16(__u64 size, __u64 interval)
 {
 	__u64 x, x2, inverse, t, e;
 	__u32 whole;

@@ -41,8 +41,8 @@ struct {
 #define MAX_RETURN_PROBES 64 /* nested in a thread: the kernel's own limit */
 
 /* The return address that the kernel has replaced by its trampoline at slot in the stack; 0 when it
- * is not known. The function is global, so the verifier checks it once, not at every frame. */
-__weak __noinline __u64 original_return(__u64 slot, __u64 trampoline)
+ * is not known. */
+CHECKED_ONCE __u64 original_return(__u64 slot, __u64 trampoline)
 {
 	struct task_struct *task = (void *)bpf_get_current_task();
 	struct return_instance *instance = BPF_CORE_READ(task, utask, return_instances);

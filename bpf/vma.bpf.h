@@ -96,9 +96,8 @@ static long note_vma(struct task_struct *task, struct vm_area_struct *vma,
 	return 0;
 }
 
-/* Declared in unwind.bpf.h. The function is global, so the verifier checks it once, not at every
- * frame. */
-__weak __noinline int ask_mapping(__u64 addr, struct abi_mapping *ret)
+/* Declared in unwind.bpf.h. */
+CHECKED_ONCE int ask_mapping(__u64 addr, struct abi_mapping *ret)
 {
 	struct abi_mapping found = {};
 
