@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "base/cleanup.h"
+#include "base/vector.h"
 
 #define GIB_SHIFT    30
 #define SAMPLES	     1024      /* most sample pages of each GiB */
@@ -59,6 +60,7 @@ struct extent {
 	uint64_t start, end; /* pages */
 	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
 	uint64_t block_size;
+	bool full; /* a large block, by its size class as long as the extent */
 	uint64_t words[EDATA_WORDS];
 };
 
@@ -70,6 +72,13 @@ struct jemalloc {
 	const struct layout *layout;
 	uint64_t root;
 	size_t tries;
+	/* Large blocks have a page more than they need, within which jemalloc shifts their start.
+	 * (If it was built without that, no block has.) */
+	bool pads;
+	/* Large blocks that fill their extent, unless `pads` tells that their size class is too
+	 * large by a page (5.3.1). They are added when all others have been seen. */
+	struct extent *full;
+	size_t n_full;
 	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
 };
 
@@ -102,6 +111,7 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	if (EDATA_SLAB(bits) != LEAF_SLAB(entry) || state_of(j, bits) > STATE_RETAINED || !size ||
 	    size > MAX_EXTENT)
 		return false;
+	ret->full = false;
 	ret->addr = words[EDATA_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
@@ -111,10 +121,11 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
 		return false;
 	ret->block_size = jemalloc__size_of(szind);
+	ret->full = !EDATA_SLAB(bits) && ret->block_size == size && ret->addr == ret->start;
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
 	/* jemalloc 5.3.1 rounds large blocks up to pages, and the number of pages up to the next
-	 * size class. It adds one page, within which it shifts the block's start. */
+	 * size class. It adds one page, as older versions do. */
 	if (EDATA_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
@@ -399,6 +410,26 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
+static int keep_full(struct jemalloc *j, const struct extent *extent)
+{
+	if (VECTOR_ADD_ROOM(j->full, j->n_full))
+		return -ENOMEM;
+	j->full[j->n_full++] = *extent;
+	return 0;
+}
+
+static int add_full(struct jemalloc *j)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < j->n_full && !err; i++) {
+		if (j->pads)
+			j->full[i].block_size -= HEAP_PAGE;
+		err = add_extent(j, &j->full[i]);
+	}
+	return err;
+}
+
 /* Adds the extents whose first page is in [start, end), which is covered by one leaf. */
 static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 {
@@ -430,7 +461,8 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 			last = at;
 			if (!read_extent(j, entry, &extent) || extent.start != page + i * HEAP_PAGE)
 				continue;
-			err = add_extent(j, &extent);
+			j->pads |= extent.addr != extent.start;
+			err = extent.full ? keep_full(j, &extent) : add_extent(j, &extent);
 			if (err)
 				return err;
 		}
@@ -462,6 +494,7 @@ int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found
 {
 	_cleanup_free_ struct samples *samples = calloc(1, sizeof(*samples));
 	_cleanup_free_ struct jemalloc *j = calloc(1, sizeof(*j));
+	int err;
 
 	if (!samples || !j)
 		return -ENOMEM;
@@ -473,5 +506,9 @@ int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found
 	};
 	image__forget(image);
 	take_samples(image, samples);
-	return find_tree(j, samples) ? add_all(j) : 0;
+	err = find_tree(j, samples) ? add_all(j) : 0;
+	if (!err)
+		err = add_full(j);
+	free(j->full);
+	return err;
 }

@@ -154,6 +154,28 @@ static void test_large_pages(void **state)
 	end();
 }
 
+/* By its number, the first block is as large as its extent. This is so if jemalloc adds no page. If
+ * it does, and has shifted another block, then it is 5.3.1, and the block has a page less. */
+static void test_whole_extents(void **state)
+{
+	const struct model whole = {.addr = HEAP + 0x8000, .size = 0xa000, .szind = 41};
+	const struct model shifted = {.addr = HEAP + 0x20040, .size = 0x5000, .szind = 36};
+	struct block block;
+
+	(void)state;
+	for (int pads = 0; pads < 2; pads++) {
+		start();
+		put_extent(&whole);
+		if (pads)
+			put_extent(&shifted);
+		find();
+		assert_true(blocks__find(blocks, HEAP + 0x8000, &block));
+		assert_int_equal(block.size, pads ? 0x9000 : 0xa000);
+		assert_int_equal(sum(0, PLACE_LARGE).bytes, pads ? 0x9000 + 0x4000 : 0xa000);
+		end();
+	}
+}
+
 static void test_what_disagrees(void **state)
 {
 	const struct model slab = {.addr = HEAP + 0x1000,
@@ -315,8 +337,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_slabs_and_extents), cmocka_unit_test(test_large_pages),
-		cmocka_unit_test(test_what_disagrees),	  cmocka_unit_test(test_thread_cache),
-		cmocka_unit_test(test_no_thread_cache),
+		cmocka_unit_test(test_whole_extents),	  cmocka_unit_test(test_what_disagrees),
+		cmocka_unit_test(test_thread_cache),	  cmocka_unit_test(test_no_thread_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
