@@ -37,7 +37,7 @@ the machine hits all alike. The medians over the rounds and their extremes are p
 10. How long threads wait in operations of microseconds, near a window's opening and near its
     closing (build/progs/stalls), compared with their waits at other times of the same run.
 11. What 20 clients of a redis-server, each with one request at a time, notice of each limit: SET/s, and the 99th and
-    99.9th percentile of the time to answer, compared with rounds without memtrace.
+    99.9th percentile of the time to answer, compared with rounds without memtrace. The same beside the agent.
 12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that server (1 GB, 10
     million blocks) from outside. Also the time and the memory that the two commands take.
 13. Requests a second of a web server in Python (wsgiref, with routes, a database in memory, templates and sessions),
@@ -95,6 +95,7 @@ OF_REDIS = 0.60  # of the untraced SET/s
 OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # of redis's untraced throughput, at --max-overhead 5
 OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
+OF_AGENT = 0.95  # of the untraced SET/s, at the agent's default limits
 OF_WSGI = 0.95  # of the untraced requests a second, at memtrace's defaults
 FELT = 1.5  # the largest factor between the printed cost and the measured cost of a loop
 STALL_US = 10_000  # the longest wait that a window may cause, in 99 of 100 windows
@@ -338,6 +339,20 @@ def memtrace(*options, interval="512K", kind=None, defaults=False):
             if kind:
                 detach_s.setdefault(kind, []).append(time.monotonic() - begin)
     return tracer
+
+
+@contextlib.contextmanager
+def agent(scratch, pid):
+    """The agent on all processes, at its default limits."""
+    socket_path = os.path.join(scratch, "agent.sock")
+    child = Child([MEMTRACE, "agent", "-a", "--listen", f"unix:{socket_path}"], OTHER_CPU)
+
+    def watches():
+        said = run(["curl", "-s", "--unix-socket", socket_path, "-H", "Accept: application/json", "http://localhost/targets"])
+        return f'"pid":{pid},' in said
+
+    with traced_by(child, lambda _: wait_until(watches, "the agent watches redis"), signal.SIGTERM, pid):
+        yield child
 
 
 def bare_traps(pid, *functions):
@@ -1542,6 +1557,7 @@ def judge_stalls(runs):
 CLIENTS = 20
 CLIENTS_S = 8  # of each round: enough for some windows
 CLIENTS_LIMITS = ("1", "2", "5")
+AGENT = "`memtrace agent -a`"
 
 
 class Clients:
@@ -1564,7 +1580,13 @@ class Clients:
 
         self.untraced = Candidate("no memtrace", lambda: server.serve(CLIENTS, requests))
         self.traced = {limit: Candidate(f"--max-overhead {limit}", traced(limit)) for limit in CLIENTS_LIMITS}
-        interleave([self.untraced, *self.traced.values()], rounds, 600)
+
+        def watched():
+            with agent(scratch, server.pid):
+                return server.serve(CLIENTS, requests)
+
+        self.traced[AGENT] = Candidate("the agent on all processes", watched)
+        interleave([self.untraced, *self.traced.values()], rounds, 800)
         server.end()
 
     def ratio(self, limit, i):
@@ -1577,6 +1599,7 @@ def report_clients(clients):
         return "{:.2f} ({:.2f} - {:.2f})".format(*clients.ratio(limit, i))
     rows = [(limit, *(cell(limit, i) for i in range(4)), f"{min(said):.1f} - {max(said):.1f}")
             for limit, said in clients.said.items() if said]
+    rows.append((AGENT, *(cell(AGENT, i) for i in range(4)), ""))
     return table(("--max-overhead", "SET/s, of untraced", "99 % wait at most", "99.9 %", "longest", "cost printed, %"), rows)
 
 
@@ -1585,6 +1608,9 @@ def judge_clients(clients):
     verdict(rate[2] >= OF_CLIENTS[0] and wait[1] <= OF_CLIENTS[1],
             f"at the default limit redis serves {rate[0]:.2f} of its SETs ({rate[1]:.2f} - {rate[2]:.2f}), 99 % of which take "
             f"{wait[0]:.2f} times as long ({wait[1]:.2f} - {wait[2]:.2f}) (bar: {OF_CLIENTS[0]} and {OF_CLIENTS[1]} within)")
+    rate = clients.ratio(AGENT, 0)
+    verdict(rate[1] >= OF_AGENT,
+            f"beside the agent redis serves {rate[0]:.3f} of its SETs ({rate[1]:.3f} - {rate[2]:.3f}) (bar: {OF_AGENT})")
 
 
 # --- 12. the heap from outside ---
