@@ -20,6 +20,7 @@ os.environ["MEMTRACE_NO_SKIP"] = "1"
 os.environ["MEMTRACE_PATIENCE_S"] = "150"
 import harness  # noqa: E402
 import run  # noqa: E402
+import test_budget  # noqa: E402,F401
 import test_harmless  # noqa: E402
 import test_markers  # noqa: E402
 import test_newborn  # noqa: E402
@@ -135,7 +136,7 @@ for missing in set(KINDS) - set(harness.kinds()):
 
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
-            "regions_truth_at_syscalls", "page_faults_truth",
+            "budget_beside_other_tracers", "regions_truth_at_syscalls", "page_faults_truth",
             *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
 
 

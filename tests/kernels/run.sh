@@ -17,7 +17,7 @@ store=$PWD/build/kernels
 progs='truth_basic truth_threads truth_sampled exec_chain fork_child churn busy cxx_throw library.so
 chains chains_static chains_static_pie chains_frames chains_frames_static chains_frames_static_pie
 chains_mixed chains_mixed_static chains_mixed_static_pie chains_step.so chains_cxx
-truth_regions truth_faults newborn reporter'
+truth_regions truth_faults newborn reporter churn_static'
 boot_timeout_s=${BOOT_TIMEOUT_S:-280}
 work=
 trap '[ -z "$work" ] || [ -n "${KEEP:-}" ] || rm -rf "$work"' EXIT
