@@ -189,7 +189,7 @@ def heap_other_jemallocs():
                 check_jemalloc(held, slack, caches)
         preload = ["--preload", library("testing", "libjemalloc.so.2")]
         with Held(directory, "held", "quiet", loader=loader("testing") + preload) as held:
-            check_jemalloc(held)
+            check_jemalloc(held, caches=THREADS + 1)
 
 
 @test(beside=True)

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A thread cache of jemalloc 5.3.0 (struct tcache_s) is in the thread's own memory, mostly its TLS.
+/* A thread cache of jemalloc 5.3 (struct tcache_s) is in the thread's own memory, mostly its TLS.
  * It has an array of bins, one for each size class from the smallest on (struct cache_bin_s):
  *
  *	word 0	the address of the last block's slot
  *	word 1	statistics
  *	word 2	16 bits each, from bit 0 on: low bits of the addresses of the low water, of the
- *		first slot, and of the end
+ *		first slot, and of the end. The last 16 bits are the number of slots (5.3.1), or
+ *		unused (5.3.0)
  *
  * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is
- * before them, and a word 0xa7a7... behind them. A bin is filled from its end downwards.
+ * before them. In 5.3.0, a word 0xa7a7... is behind them. A bin is filled from its end downwards.
  *
  * The caches are searched for in all memory that no allocator owns. A place is a cache if its bins
- * adjoin each other, if both of these words are there, and if the slots begin in a block in use.
+ * adjoin each other, if the word before them is there, and the one behind them or the right number
+ * of slots in each bin, and if the slots begin in a block in use.
  * Slots that are not filled have stale pointers, so nobody should follow the pointers in the
  * block. */
 #include "heap/jemalloc_caches.h"
@@ -32,6 +34,7 @@
 
 struct bin {
 	uint64_t first, head, end; /* addresses of slots */
+	bool counted;		   /* the bin has the number of its slots */
 };
 
 struct caches {
@@ -54,6 +57,7 @@ static bool read_bin(struct caches *c, uint64_t at, struct bin *ret)
 	ret->head = words[0];
 	ret->first = ret->head - (uint16_t)((uint16_t)ret->head - first);
 	ret->end = ret->first + (uint16_t)(end - first);
+	ret->counted = words[2] >> 48 == (ret->end - ret->first) / 8;
 	return first % 8 == 0 && end % 8 == 0 && ret->head <= ret->end;
 }
 
@@ -68,13 +72,14 @@ static bool has_word(struct caches *c, uint64_t addr, uint64_t wanted)
 static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
 {
 	struct block block;
+	bool counted = true;
 	size_t n = 0;
 
 	while (n < MAX_BINS && read_bin(c, at + n * BIN_WORDS * 8, &bins[n]) &&
 	       (!n || bins[n].first == bins[n - 1].end))
-		n++;
+		counted = bins[n++].counted && counted;
 	if (n < MIN_BINS || !has_word(c, bins[0].first - 8, BEFORE) ||
-	    !has_word(c, bins[n - 1].end, AFTER))
+	    (!counted && !has_word(c, bins[n - 1].end, AFTER)))
 		return 0;
 	return blocks__find(c->blocks, bins[0].first, &block) && block.in_use &&
 			       block.span->allocator == HEAP_JEMALLOC &&

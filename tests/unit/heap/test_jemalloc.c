@@ -226,6 +226,8 @@ static uint64_t end_of_bin(size_t i)
 	return SLOTS + 8 + 8 * ROOM * (i + 1);
 }
 
+static bool counted; /* as in 5.3.1: bins have the number of their slots */
+
 /* Fills a bin with n blocks, the last of which was cached last. */
 static void put_bin(size_t i, const uint64_t *cached, size_t n)
 {
@@ -234,7 +236,8 @@ static void put_bin(size_t i, const uint64_t *cached, size_t n)
 	fake__put(&fake, CACHE + 24 * i, head);
 	fake__put(&fake, CACHE + 24 * i + 8, 12345); /* statistics */
 	fake__put(&fake, CACHE + 24 * i + 16,
-		  (first & 0xffff) | (first & 0xffff) << 16 | (end_of_bin(i) & 0xffff) << 32);
+		  (first & 0xffff) | (first & 0xffff) << 16 | (end_of_bin(i) & 0xffff) << 32 |
+			  (uint64_t)(counted ? ROOM : 0) << 48);
 	for (size_t k = 0; k < n; k++)
 		fake__put(&fake, end_of_bin(i) - 8 * (k + 1), cached[k]);
 }
@@ -270,7 +273,8 @@ static void put_cached(size_t n)
 	put_bin(11, (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
 	if (n > 36)
 		put_bin(36, (uint64_t[]){HEAP + 0x8000}, 1);
-	fake__put(&fake, end_of_bin(n - 1), 0xa7a7a7a7a7a7a7a7ULL);
+	if (!counted)
+		fake__put(&fake, end_of_bin(n - 1), 0xa7a7a7a7a7a7a7a7ULL);
 }
 
 static bool in_use(uint64_t addr)
@@ -280,11 +284,10 @@ static bool in_use(uint64_t addr)
 	return blocks__find(blocks, addr, &block) && block.in_use;
 }
 
-static void test_thread_cache(void **state)
+static void check_thread_cache(void)
 {
 	uint64_t bytes;
 
-	(void)state;
 	put_cached(37);
 	find();
 	assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 1);
@@ -308,11 +311,21 @@ static void test_thread_cache(void **state)
 	end();
 }
 
+static void test_thread_cache(void **state)
+{
+	(void)state;
+	check_thread_cache();
+	counted = true;
+	check_thread_cache();
+	counted = false;
+}
+
 /* Memory that looks like a cache, but is none, or not wholly. */
 static void test_no_thread_cache(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 6; i++) {
+	for (int i = 0; i < 7; i++) {
+		counted = i == 6;
 		put_cached(i == 0 ? 35 : 37); /* a cache has 36 bins at least */
 		if (i == 1)
 			fake__put(&fake, SLOTS, 0);
@@ -324,6 +337,10 @@ static void test_no_thread_cache(void **state)
 			fake__put(&fake, CACHE + 24 * 20, end_of_bin(20) + 8);
 		if (i == 5) /* the rest of the cache is not resident */
 			fake__set_page(&fake, TLS + 0x1000, 0);
+		if (i == 6) { /* a bin whose number of slots is not right */
+			counted = false;
+			put_bin(20, NULL, 0);
+		}
 		find();
 		assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 0);
 		assert_true(in_use(HEAP + 0x1000));
