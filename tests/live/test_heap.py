@@ -184,9 +184,9 @@ def heap_other_jemallocs():
     """Works with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian testing's jemalloc. 5.2 uses
     16 KiB for aligned blocks."""
     with place() as directory:
-        for suite, slack, caches in (("bullseye", 20480, 0), ("trixie", 4096, THREADS + 1)):
+        for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
             with Held(directory, "held", "quiet", preload=library(suite, "libjemalloc.so.2")) as held:
-                check_jemalloc(held, slack, caches)
+                check_jemalloc(held, slack, caches=THREADS + 1)
         preload = ["--preload", library("testing", "libjemalloc.so.2")]
         with Held(directory, "held", "quiet", loader=loader("testing") + preload) as held:
             check_jemalloc(held, caches=THREADS + 1)

@@ -15,7 +15,17 @@
  * adjoin each other, if the word before them is there, and the one behind them or the right number
  * of slots in each bin, and if the slots begin in a block in use.
  * Slots that are not filled have stale pointers, so nobody should follow the pointers in the
- * block. */
+ * block.
+ *
+ * In 5.2 (tcache_s, cache_bin_s) a bin is:
+ *
+ *	word 0	the low water, and in the upper 32 bits the number of blocks
+ *	word 1	statistics
+ *	word 2	the address of the end
+ *
+ * The bins of the 36 classes of slabs are at the beginning, the others 984 bytes after it. Two
+ * words between them have the addresses of both arrays: no other place has its own address
+ * there. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"
@@ -32,9 +42,21 @@
 #define SLOTS	     (0x10000 / 8) /* of a bin, at most */
 #define TRIES	     4
 
+/* Of 5.2. Bytes from the cache's beginning to the two addresses, and to the second array. */
+#define OLD_ADDRESSES 920
+#define OLD_LARGE     984
+#define OLD_SMALL     36	/* bins in the first array */
+#define OLD_BLOCKS    (1 << 15) /* in a bin, at most */
+
 struct bin {
 	uint64_t first, head, end; /* addresses of slots */
 	bool counted;		   /* the bin has the number of its slots */
+};
+
+/* Where a cache is. */
+struct place {
+	uint64_t at;
+	bool old; /* 5.2 */
 };
 
 struct caches {
@@ -44,13 +66,29 @@ struct caches {
 	uint64_t searched;
 };
 
-/* Reads a bin. False: it is none, or has no slots. */
-static bool read_bin(struct caches *c, uint64_t at, struct bin *ret)
+/* Reads a bin of 5.2. Where its slots begin is known from the bin before. */
+static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 {
-	uint64_t words[BIN_WORDS];
+	uint64_t n = words[0] >> 32;
+
+	*ret = (struct bin){.end = words[2], .head = words[2] - 8 * n};
+	ret->first = ret->head;
+	return words[2] % 8 == 0 && n < OLD_BLOCKS && words[2] > 8 * n;
+}
+
+/* Reads the bin of that number. False: it is none, or has no slots. */
+static bool read_bin(struct caches *c, struct place cache, size_t i, struct bin *ret)
+{
+	uint64_t at = cache.at + i * BIN_WORDS * 8, words[BIN_WORDS];
 	uint16_t first, end;
 
-	if (image__read(c->image, at, words, sizeof(words)) || !words[0] || words[0] % 8)
+	if (cache.old && i >= OLD_SMALL)
+		at += OLD_LARGE - OLD_SMALL * BIN_WORDS * 8;
+	if (image__read(c->image, at, words, sizeof(words)))
+		return false;
+	if (cache.old)
+		return read_old_bin(words, ret);
+	if (!words[0] || words[0] % 8)
 		return false;
 	first = (uint16_t)(words[2] >> 16);
 	end = (uint16_t)(words[2] >> 32);
@@ -75,7 +113,7 @@ static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS]
 	bool counted = true;
 	size_t n = 0;
 
-	while (n < MAX_BINS && read_bin(c, at + n * BIN_WORDS * 8, &bins[n]) &&
+	while (n < MAX_BINS && read_bin(c, (struct place){at, false}, n, &bins[n]) &&
 	       (!n || bins[n].first == bins[n - 1].end))
 		counted = bins[n++].counted && counted;
 	if (n < MIN_BINS || !has_word(c, bins[0].first - 8, BEFORE) ||
@@ -87,6 +125,17 @@ static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS]
 			       bins[n - 1].end < block.start + block.size
 		       ? n
 		       : 0;
+}
+
+/* The same for 5.2. */
+static size_t read_old_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
+{
+	size_t n = 0;
+
+	while (n < MAX_BINS && read_bin(c, (struct place){at, true}, n, &bins[n]) &&
+	       (!n || (bins[n].end > bins[n - 1].end && bins[n].head >= bins[n - 1].end)))
+		n++;
+	return n < OLD_SMALL ? 0 : n;
 }
 
 static void move_count(struct caches *c, const struct block *block)
@@ -112,10 +161,10 @@ static void free_block(struct caches *c, uint64_t addr, uint64_t size)
 	span__free_fixed(blocks__find_span(c->blocks, addr), addr);
 }
 
-/* Reads the filled slots of a bin at `at`. As long as the head stays the same, or moves down, the
- * blocks above it stay in the bin. *ret_n: how many there are. */
-static void read_slots(struct caches *c, uint64_t at, struct bin bin, uint64_t slots[SLOTS],
-		       size_t *ret_n)
+/* Reads the filled slots of the bin of that number. As long as the head stays the same, or moves
+ * down, the blocks above it stay in the bin. *ret_n: how many there are. */
+static void read_slots(struct caches *c, struct place cache, size_t i, struct bin bin,
+		       uint64_t slots[SLOTS], size_t *ret_n)
 {
 	*ret_n = 0;
 	for (int tries = 0; tries < TRIES; tries++) {
@@ -123,7 +172,8 @@ static void read_slots(struct caches *c, uint64_t at, struct bin bin, uint64_t s
 		struct bin after;
 
 		if (n >= SLOTS || (n && image__read(c->image, bin.head, slots, n * 8)) ||
-		    !read_bin(c, at, &after) || after.first != bin.first || after.end != bin.end)
+		    !read_bin(c, cache, i, &after) || after.end != bin.end ||
+		    (!cache.old && after.first != bin.first))
 			return;
 		if (after.head <= bin.head) {
 			*ret_n = n;
@@ -134,19 +184,19 @@ static void read_slots(struct caches *c, uint64_t at, struct bin bin, uint64_t s
 }
 
 /* jemalloc's size classes are those of its bins, from the smallest on. */
-static void free_cache(struct caches *c, uint64_t at, const struct bin *bins, size_t n)
+static void free_cache(struct caches *c, struct place cache, const struct bin *bins, size_t n)
 {
 	static uint64_t slots[SLOTS];
-	struct span *span = blocks__find_span(c->blocks, bins[0].first);
+	struct span *span = blocks__find_span(c->blocks, bins[0].end);
 
 	for (size_t i = 0; i < n; i++) {
 		size_t filled;
 
-		read_slots(c, at + i * BIN_WORDS * 8, bins[i], slots, &filled);
+		read_slots(c, cache, i, bins[i], slots, &filled);
 		for (size_t k = 0; k < filled; k++)
 			free_block(c, slots[k], jemalloc__size_of(i));
 	}
-	if (span->kind == SPAN_SINGLE)
+	if (span && span->kind == SPAN_SINGLE)
 		span__own(span);
 	c->found->quality[HEAP_JEMALLOC].thread_caches++;
 }
@@ -158,6 +208,29 @@ static bool may_be_bins(const uint64_t *words)
 
 	return words[0] && words[0] % 8 == 0 && first != end &&
 	       (words[BIN_WORDS + 2] >> 16 & 0xffff) == end;
+}
+
+/* May the words at `at` be the two addresses in a cache of 5.2? */
+static bool may_be_addresses(const uint64_t *words, uint64_t at)
+{
+	return words[0] == at - OLD_ADDRESSES && words[1] == words[0] + OLD_LARGE;
+}
+
+/* Takes what is at `at`, if it is a cache. words: 2 * BIN_WORDS words that are there. */
+static void take_cache(struct caches *c, uint64_t at, const uint64_t *words)
+{
+	struct bin bins[MAX_BINS];
+	size_t n;
+
+	if (may_be_bins(words)) {
+		n = read_bins(c, at, bins);
+		if (n)
+			free_cache(c, (struct place){at, false}, bins, n);
+	} else if (may_be_addresses(words, at)) {
+		n = read_old_bins(c, words[0], bins);
+		if (n)
+			free_cache(c, (struct place){words[0], true}, bins, n);
+	}
 }
 
 /* Searches [at, end), which is resident. */
@@ -172,16 +245,8 @@ static void search(struct caches *c, uint64_t at, uint64_t end)
 		if (image__read(c->image, at, words, n * 8))
 			return;
 		c->searched += n * 8;
-		for (size_t i = 0; i + overlap < n; i++) {
-			struct bin bins[MAX_BINS];
-			size_t n_bins;
-
-			if (!may_be_bins(&words[i]))
-				continue;
-			n_bins = read_bins(c, at + 8 * i, bins);
-			if (n_bins)
-				free_cache(c, at + 8 * i, bins, n_bins);
-		}
+		for (size_t i = 0; i + overlap < n; i++)
+			take_cache(c, at + 8 * i, &words[i]);
 		at += (n - overlap) * 8;
 	}
 }

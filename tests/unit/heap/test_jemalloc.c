@@ -226,18 +226,28 @@ static uint64_t end_of_bin(size_t i)
 	return SLOTS + 8 + 8 * ROOM * (i + 1);
 }
 
-static bool counted; /* as in 5.3.1: bins have the number of their slots */
+/* In 5.3.1, bins have the number of their slots. */
+static enum { CACHE_5_2, CACHE_5_3, CACHE_5_3_1 } cache_form = CACHE_5_3;
+
+/* The address of a bin. */
+static uint64_t bin_at(size_t i)
+{
+	return CACHE + 24 * i + (cache_form == CACHE_5_2 && i >= 36 ? 984 - 24 * 36 : 0);
+}
 
 /* Fills a bin with n blocks, the last of which was cached last. */
 static void put_bin(size_t i, const uint64_t *cached, size_t n)
 {
 	uint64_t first = end_of_bin(i) - 8 * ROOM, head = end_of_bin(i) - 8 * n;
 
-	fake__put(&fake, CACHE + 24 * i, head);
-	fake__put(&fake, CACHE + 24 * i + 8, 12345); /* statistics */
-	fake__put(&fake, CACHE + 24 * i + 16,
-		  (first & 0xffff) | (first & 0xffff) << 16 | (end_of_bin(i) & 0xffff) << 32 |
-			  (uint64_t)(counted ? ROOM : 0) << 48);
+	fake__put(&fake, bin_at(i) + 8, 12345); /* statistics */
+	fake__put(&fake, bin_at(i), cache_form == CACHE_5_2 ? n << 32 | 0xffffffff : head);
+	fake__put(&fake, bin_at(i) + 16,
+		  cache_form == CACHE_5_2
+			  ? end_of_bin(i)
+			  : (first & 0xffff) | (first & 0xffff) << 16 |
+				    (end_of_bin(i) & 0xffff) << 32 |
+				    (uint64_t)(cache_form == CACHE_5_3_1 ? ROOM : 0) << 48);
 	for (size_t k = 0; k < n; k++)
 		fake__put(&fake, end_of_bin(i) - 8 * (k + 1), cached[k]);
 }
@@ -273,8 +283,12 @@ static void put_cached(size_t n)
 	put_bin(11, (uint64_t[]){HEAP + 0x1000 + 3 * 192}, 1);
 	if (n > 36)
 		put_bin(36, (uint64_t[]){HEAP + 0x8000}, 1);
-	if (!counted)
+	if (cache_form == CACHE_5_3)
 		fake__put(&fake, end_of_bin(n - 1), 0xa7a7a7a7a7a7a7a7ULL);
+	if (cache_form == CACHE_5_2) {
+		fake__put(&fake, CACHE + 920, CACHE);
+		fake__put(&fake, CACHE + 928, CACHE + 984);
+	}
 }
 
 static bool in_use(uint64_t addr)
@@ -314,10 +328,9 @@ static void check_thread_cache(void)
 static void test_thread_cache(void **state)
 {
 	(void)state;
-	check_thread_cache();
-	counted = true;
-	check_thread_cache();
-	counted = false;
+	for (cache_form = CACHE_5_2; cache_form <= CACHE_5_3_1; cache_form++)
+		check_thread_cache();
+	cache_form = CACHE_5_3;
 }
 
 /* Memory that looks like a cache, but is none, or not wholly. */
@@ -325,7 +338,7 @@ static void test_no_thread_cache(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 7; i++) {
-		counted = i == 6;
+		cache_form = i == 6 ? CACHE_5_3_1 : CACHE_5_3;
 		put_cached(i == 0 ? 35 : 37); /* a cache has 36 bins at least */
 		if (i == 1)
 			fake__put(&fake, SLOTS, 0);
@@ -338,7 +351,7 @@ static void test_no_thread_cache(void **state)
 		if (i == 5) /* the rest of the cache is not resident */
 			fake__set_page(&fake, TLS + 0x1000, 0);
 		if (i == 6) { /* a bin whose number of slots is not right */
-			counted = false;
+			cache_form = CACHE_5_3;
 			put_bin(20, NULL, 0);
 		}
 		find();
@@ -350,12 +363,37 @@ static void test_no_thread_cache(void **state)
 	}
 }
 
+/* The same for 5.2. */
+static void test_no_old_thread_cache(void **state)
+{
+	(void)state;
+	cache_form = CACHE_5_2;
+	for (int i = 0; i < 5; i++) {
+		put_cached(i == 0 ? 35 : 37);
+		if (i == 1)
+			fake__put(&fake, CACHE + 920, CACHE + 8);
+		if (i == 2)
+			fake__put(&fake, CACHE + 928, CACHE + 992);
+		if (i == 3) /* a bin with more blocks than slots */
+			fake__put(&fake, bin_at(20), (uint64_t)(ROOM + 1) << 32);
+		if (i == 4) /* a bin with absurdly many blocks */
+			fake__put(&fake, bin_at(0), 0x7fffffffULL << 32);
+		find();
+		assert_int_equal(found.quality[HEAP_JEMALLOC].thread_caches, 0);
+		assert_true(in_use(HEAP + 0x1000));
+		assert_true(in_use(SLOTS));
+		end();
+	}
+	cache_form = CACHE_5_3;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_slabs_and_extents), cmocka_unit_test(test_large_pages),
-		cmocka_unit_test(test_whole_extents),	  cmocka_unit_test(test_what_disagrees),
-		cmocka_unit_test(test_thread_cache),	  cmocka_unit_test(test_no_thread_cache),
+		cmocka_unit_test(test_slabs_and_extents),   cmocka_unit_test(test_large_pages),
+		cmocka_unit_test(test_whole_extents),	    cmocka_unit_test(test_what_disagrees),
+		cmocka_unit_test(test_thread_cache),	    cmocka_unit_test(test_no_thread_cache),
+		cmocka_unit_test(test_no_old_thread_cache),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
