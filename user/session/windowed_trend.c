@@ -230,10 +230,79 @@ static int take_off_vectors(const struct build *b, const struct process_sites *s
 	return 0;
 }
 
+/* Share of the run that was not traced continuously: the larger one of the shares by the wall clock
+ * and by net time. */
+static double unseen_share(const struct build *b, const struct windowed_run *run)
+{
+	const struct survivors *s = &b->target->budget.survivors;
+	uint64_t begin_ns = program_begin_ns(b);
+	double net = 0, wall = 0;
+
+	for (size_t i = 0; i < s->n_windows; i++) {
+		if (!s->windows[i].continuous)
+			continue;
+		net += run->windows[i].end_s - run->windows[i].begin_s;
+		wall += survivors_window__seconds(&s->windows[i], begin_ns, b->end_ns);
+	}
+	return run->end_s > 0 && run->wall_s > 0
+		       ? fmax(fmax(1 - net / run->end_s, 1 - wall / run->wall_s), 0)
+		       : 1;
+}
+
+/* Can live memory and growth be found as in a continuous run? Not when the ledger has let blocks
+ * go, because the kernel's tables lack these blocks. */
+static bool is_nearly_continuous(const struct build *b, double unseen)
+{
+	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
+}
+
+/* When the last interruption of continuous tracing ended; 0: there was none. */
+static uint64_t last_interruption_ns(const struct survivors *s)
+{
+	for (size_t i = s->n_windows; i-- > 1;)
+		if (s->windows[i].continuous)
+			return s->windows[i].start_ns;
+	return 0;
+}
+
+/* Live memory of a stack in a run that was nearly all traced continuously: as in a continuous run,
+ * it is what the kernel's table still holds of the blocks that were seen to be born. (Survival from
+ * one short window to the next says nothing here: each stretch of tracing ends with as many live
+ * blocks as the one before, so their sum over a hundred stretches was many times what the process
+ * has.) unseen: the share of the run that was missed. The table lacks the blocks born in this time:
+ * of all blocks that live, this share. It may still have blocks that ended in this time, unless
+ * their addresses have been freed again since. There cannot be more of these than were born before
+ * the last interruption, nor more than ended while nobody watched. */
+static void take_held(const struct survivors *s, const struct survivors_block *const *blocks,
+		      size_t n, double unseen, struct windowed_result *r)
+{
+	double scale = 1 / (1 - unseen), older = 0, sum = 0, objects = 0, variance = 0;
+	uint64_t interrupted_ns = last_interruption_ns(s);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct abi_live *live = &blocks[i]->live;
+		double weight = trend__weight(live);
+		double p = estimate__probability(live->size, live->interval);
+
+		if (blocks[i]->ended)
+			continue;
+		sum += weight;
+		objects += 1 / p;
+		variance += weight * weight * (1 - p);
+		older += live->birth_ns < interrupted_ns ? weight : 0;
+	}
+	r->live_bytes = scale * sum;
+	r->live_objects = scale * objects;
+	r->live_variance = scale * scale * variance;
+	r->live_common =
+		fmax(fmin(older, unseen * r->alloc_bytes), (scale - 1) * sum) / NORMAL_QUANTILE;
+}
+
 /* Puts into the profile what windows say of the process, and of each stack in sites. anon: by how
- * much the process's anonymous memory grows, per second. */
+ * much the process's anonymous memory grows, per second. unseen: the share of the run that was not
+ * traced continuously. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
-		      struct windowed_run *run, const struct growth *anon)
+		      struct windowed_run *run, const struct growth *anon, double unseen)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
@@ -275,14 +344,17 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 			(double)((b->end_ns - b->begin_ns) >> (PROFILE_SURVIVAL_AGES - i)) * NS;
 	for (size_t i = 0; i < sites->n && !rc; i++) {
 		const struct survivors_stack *stack = survivors__find(s, &sites->keys[i].stack);
-		size_t number, first;
+		size_t number, first, n;
 
 		if (!stack || sites->site_of[i] == NO_SITE)
 			continue;
 		number = (size_t)(stack - s->stacks);
 		first = first_of(blocks, s->n_blocks, number);
+		n = first_of(blocks, s->n_blocks, number + 1) - first;
+		if (is_nearly_continuous(b, unseen))
+			take_held(s, blocks + first, n, unseen, &results[i]);
 		rc = add_stack(b, p, sites, (long)i, &results[i], windowed__most(run, &room[i]),
-			       blocks + first, first_of(blocks, s->n_blocks, number + 1) - first);
+			       blocks + first, n);
 	}
 	return rc;
 }
@@ -296,32 +368,6 @@ static struct growth all_growth(const struct profile *p)
 		if (!isnan(p->sites[i].growth.low))
 			growth__merge(&all, &p->sites[i].growth);
 	return all;
-}
-
-/* Share of the run that was not traced continuously: the larger one of the shares by the wall clock
- * and by net time. */
-static double unseen_share(const struct build *b, const struct windowed_run *run)
-{
-	const struct survivors *s = &b->target->budget.survivors;
-	uint64_t begin_ns = program_begin_ns(b);
-	double net = 0, wall = 0;
-
-	for (size_t i = 0; i < s->n_windows; i++) {
-		if (!s->windows[i].continuous)
-			continue;
-		net += run->windows[i].end_s - run->windows[i].begin_s;
-		wall += survivors_window__seconds(&s->windows[i], begin_ns, b->end_ns);
-	}
-	return run->end_s > 0 && run->wall_s > 0
-		       ? fmax(fmax(1 - net / run->end_s, 1 - wall / run->wall_s), 0)
-		       : 1;
-}
-
-/* Can growth be found as in a continuous run? Not when the ledger has let blocks go, because the
- * kernel's tables lack these blocks. */
-static bool is_nearly_continuous(const struct build *b, double unseen)
-{
-	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
 }
 
 /* Adds the growth of a continuous run that was interrupted only briefly. What was allocated, and
@@ -387,13 +433,13 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	anon.bytes_per_s -= b->regions_growth;
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
-	rc = add_stacks(b, p, sites, &run, &anon);
+	unseen = unseen_share(b, &run);
+	rc = add_stacks(b, p, sites, &run, &anon, unseen);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
 	if (!rc)
 		rc = realloc_trend__add_live(b, p, sites, &vectors);
-	unseen = unseen_share(b, &run);
 	nearly = is_nearly_continuous(b, unseen);
 	if (!rc && nearly)
 		rc = add_interrupted_growth(b, p, sites, unseen);

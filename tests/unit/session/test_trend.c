@@ -193,6 +193,133 @@ static void what_an_ended_process_did_last_is_not_known(void **state)
 	net_clock__free(clock);
 }
 
+/* A cache of KEYS blocks of 1000 bytes. Twenty times a second, a key's block is replaced: the new
+ * one takes the address of the block that was freed last. */
+#define KEYS	 500
+#define STRETCH	 (20 * S) /* of continuous tracing, */
+#define GAP	 (S / 4)  /* and the interruption after it */
+#define REPLACED (S / 20) /* from one replacement to the next */
+
+struct cache {
+	uint64_t addr[KEYS], spare, now_ns;
+	size_t next;
+	/* what the kernel's table has, by address: when the block was born; 0: nothing */
+	uint64_t known[KEYS + 1];
+};
+
+static uint64_t *entry(struct cache *c, uint64_t addr)
+{
+	return &c->known[(addr - 0x10000) / 0x1000];
+}
+
+/* Replaces blocks until end_ns. traced: the kernel side sees it. Returns how many. */
+static uint64_t replace(struct cache *c, uint64_t end_ns, bool traced)
+{
+	uint64_t n = 0;
+
+	for (; c->now_ns < end_ns; c->now_ns += REPLACED, n++) {
+		uint64_t old = c->addr[c->next];
+
+		c->addr[c->next] = c->spare;
+		c->spare = old;
+		if (traced) {
+			*entry(c, c->addr[c->next]) = c->now_ns;
+			*entry(c, old) = 0;
+		}
+		c->next = (c->next + 1) % KEYS;
+	}
+	return n;
+}
+
+static int read_nothing(void *ctx, struct memory_read *reads, size_t n)
+{
+	(void)ctx;
+	(void)reads;
+	(void)n;
+	return -1;
+}
+
+/* Ends a stretch that began at start_ns. */
+static void end_stretch(struct survivors *survivors, struct net_clock *clock,
+			const struct cache *cache, uint64_t start_ns, uint64_t allocs)
+{
+	const struct snapshot_sites table = {&key, &site, 1};
+	const struct survivors_window window = {.start_ns = start_ns,
+						.end_ns = cache->now_ns,
+						.allocs = allocs,
+						.interval = 1,
+						.continuous = true};
+	struct abi_live live[KEYS + 1];
+	uint64_t addrs[KEYS + 1];
+	size_t n = 0;
+
+	for (size_t i = 0; i <= KEYS; i++) {
+		if (!cache->known[i])
+			continue;
+		addrs[n] = 0x10000 + 0x1000 * i;
+		live[n++] = (struct abi_live){.stack = key.stack,
+					      .size = 1000,
+					      .interval = 1,
+					      .birth_ns = cache->known[i]};
+	}
+	site.alloc_samples += allocs;
+	site.alloc_objects_q16 += allocs << 16;
+	site.alloc_bytes += allocs * 1000;
+	assert_int_equal(survivors__meet(survivors, &window, cache->now_ns, addrs, live, n,
+					 read_nothing, NULL),
+			 0);
+	assert_int_equal(survivors__take_sites(survivors, &table), 0);
+	assert_int_equal(survivors__harvest(survivors, clock), 0);
+}
+
+/* Continuous tracing is interrupted a hundred times. Each stretch ends with the whole cache alive:
+ * the process has one cache, not a hundred. */
+static void interruptions_do_not_add_up(void **state)
+{
+	struct target target = {.process = PROCESS};
+	struct survivors *survivors = &target.budget.survivors;
+	struct net_clock *clock = &target.budget.clock;
+	struct capture_drain drain = {};
+	struct cache cache = {.spare = 0x10000 + 0x1000 * KEYS, .now_ns = S};
+	size_t site_of = 0;
+	const struct process_sites sites = {
+		.keys = &key, .sites = &site, .n = 1, .site_of = &site_of};
+	struct build build = {
+		.target = &target, .drain = &drain, .present_interval = 1, .begin_ns = S};
+	struct profile *profile = profile__new();
+	struct estimate live;
+
+	(void)state;
+	site = (struct abi_site){};
+	for (size_t i = 0; i < KEYS; i++)
+		cache.addr[i] = 0x10000 + 0x1000 * i;
+	survivors__init(survivors, (const uint64_t[2]){1, 2});
+	net_clock__add(clock, S, 0, 0, NAN, NET_CLOCK_ENDS);
+	for (int i = 0; i < 100; i++) {
+		uint64_t start_ns = cache.now_ns, n = replace(&cache, start_ns + STRETCH, true);
+
+		net_clock__add(clock, cache.now_ns, (double)(cache.now_ns - S) / 10, 0, NAN,
+			       NET_CLOCK_NONE);
+		end_stretch(survivors, clock, &cache, start_ns, n);
+		replace(&cache, cache.now_ns + GAP, false);
+	}
+	build.end_ns = cache.now_ns;
+	net_clock__add(clock, build.end_ns, (double)(build.end_ns - S) / 10, 0, NAN,
+		       NET_CLOCK_NONE);
+	assert_non_null(profile);
+	assert_int_equal(profile__add_site(profile, (const uint64_t[]){0x1000}, 1, false, &site_of),
+			 0);
+	assert_int_equal(trend__add_windowed(&build, profile, &sites), 0);
+	live = profile__live(profile);
+	assert_true(fabs(live.bytes - KEYS * 1000) < 0.1 * KEYS * 1000);
+	assert_true(estimate__interval(&live).low <= KEYS * 1000 &&
+		    estimate__interval(&live).high >= KEYS * 1000 &&
+		    estimate__interval(&live).high < 1.5 * KEYS * 1000);
+	profile__free(profile);
+	survivors__free(survivors);
+	net_clock__free(clock);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -200,6 +327,7 @@ int main(void)
 		cmocka_unit_test(vectors_that_the_process_does_not_hold),
 		cmocka_unit_test(growth_is_as_sure_as_the_coarsest_interval),
 		cmocka_unit_test(what_an_ended_process_did_last_is_not_known),
+		cmocka_unit_test(interruptions_do_not_add_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
