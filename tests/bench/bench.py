@@ -343,7 +343,7 @@ def memtrace(*options, interval="512K", kind=None, defaults=False):
 
 @contextlib.contextmanager
 def agent(scratch, pid):
-    """The agent on all processes, at its default limits."""
+    """The agent on all processes, at its default limits, when it has come to know them."""
     socket_path = os.path.join(scratch, "agent.sock")
     child = Child([MEMTRACE, "agent", "-a", "--listen", f"unix:{socket_path}"], OTHER_CPU)
 
@@ -352,6 +352,7 @@ def agent(scratch, pid):
         return f'"pid":{pid},' in said
 
     with traced_by(child, lambda _: wait_until(watches, "the agent watches redis"), signal.SIGTERM, pid):
+        time.sleep(AGENT_SETTLES_S)
         yield child
 
 
@@ -1558,6 +1559,7 @@ CLIENTS = 20
 CLIENTS_S = 8  # of each round: enough for some windows
 CLIENTS_LIMITS = ("1", "2", "5")
 AGENT = "`memtrace agent -a`"
+AGENT_SETTLES_S = 25  # its first half minute takes several times as much CPU time as later ones
 
 
 class Clients:
@@ -1586,7 +1588,7 @@ class Clients:
                 return server.serve(CLIENTS, requests)
 
         self.traced[AGENT] = Candidate("the agent on all processes", watched)
-        interleave([self.untraced, *self.traced.values()], rounds, 800)
+        interleave([self.untraced, *self.traced.values()], rounds, 1200)
         server.end()
 
     def ratio(self, limit, i):
