@@ -4,9 +4,9 @@
  * At each call the kernel visits all probes on the instruction, one after the other, in whatever
  * process the call is made. A probe for another process costs this visit, and a probe for all
  * processes also runs its program. The calibration, made on memtrace's own code, has none of this.
- * A probe for another process may have the call's return trapped: at its entry it does nothing,
- * and nothing says that the return is not wanted. So the probes are counted now and then, and user
- * space adds their cost.
+ * A probe for another process may even make the kernel trap the call's return: its program is not
+ * run at the entry, so nothing says that the return is not wanted. So the probes are counted now
+ * and then, and user space adds their cost.
  *
  * A program finds the list of probes from the context that the kernel notes for it in the task (for
  * uprobe_multi links only). Since Linux 6.12 the list has this form; before, nothing is counted.

@@ -3,7 +3,6 @@
 #ifndef MEMTRACE_PACE_OTHERS_H
 #define MEMTRACE_PACE_OTHERS_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Totals of what the kernel side has counted: struct abi_process_cpu. */

@@ -141,7 +141,7 @@ struct pace_limits {
 	/* In continuous tracing, the sampling interval may become this many times the one asked
 	 * for, at least and at most. 0: 1 */
 	double least_thinned, most_thinned;
-	/* Are returns trapped for samples only? Else for all calls. */
+	/* returns are trapped for samples only, not for all calls */
 	bool arms_returns;
 	uint64_t period_ns; /* for tests: about the time from window to window; 0: a second */
 };
