@@ -80,32 +80,31 @@ bool budget__cost_known(const struct session *s)
 		(s->calibrated && !(s->max_overhead > 0)));
 }
 
-/* The same costs as cost_of(), and what other tracers add to them. */
-static double cost_beside(const struct session *s, struct others *others,
+/* Notes what other tracers add to the cost of calls, since the last call. Returns the sum so far,
+ * ns. */
+static double note_others(const struct session *s, struct others *others,
 			  const struct abi_process_cpu *counters)
 {
 	const struct others_counts counts = {counters->other_looks, counters->others_trapped,
 					     counters->others_visited, counters->others_run};
-	double cost = cost_of(s, counters);
 
-	return s->calibrated
-		       ? cost + others__note(others, &counts,
-					     calibration__total_ns(&s->calibration, counters) -
-						     samples_cost_of(s, counters))
-		       : cost;
+	return s->calibrated ? others__note(others, &counts,
+					    calibration__total_ns(&s->calibration, counters) -
+						    samples_cost_of(s, counters))
+			     : 0;
 }
 
-double budget__cost_ns(const struct session *s, struct target *t)
+double budget__cost_ns(const struct session *s, const struct target *t)
 {
 	const struct paced *p = &t->budget.pace;
 
 	if (!budget__cost_known(s))
 		return -1;
-	return cost_beside(s, &t->budget.others, &t->counters) + t->budget.rare_ns + p->extra_ns +
+	return cost_of(s, &t->counters) + t->budget.rare_ns + t->budget.others.ns + p->extra_ns +
 	       p->windows.felt_ns;
 }
 
-void budget__note_rarity(const struct session *s, struct target *t)
+void budget__note_surcharges(const struct session *s, struct target *t)
 {
 	struct budget *b = &t->budget;
 	uint64_t calls = t->alloc_calls + t->free_calls, now = clock__now_ns(CLOCK_MONOTONIC);
@@ -115,6 +114,7 @@ void budget__note_rarity(const struct session *s, struct target *t)
 	    calls > b->rare_calls)
 		b->rare_ns += calibration__rarity_ns(&s->calibration, calls - b->rare_calls,
 						     wall > cpu ? wall : cpu);
+	note_others(s, &b->others, &t->counters);
 	b->rare_calls = calls;
 	b->rare_at_ns = now;
 	b->rare_cpu_ns = (double)t->cpu_now_ns;
@@ -283,7 +283,7 @@ static void read_totals(void *ctx, struct paced *p, double *ret_cost, double *re
 	struct target *t = p->owner;
 
 	targets__read(ctx, t);
-	*ret_cost = cost_beside(ctx, &t->budget.others, &t->counters) + t->budget.rare_ns;
+	*ret_cost = cost_of(ctx, &t->counters) + t->budget.rare_ns + t->budget.others.ns;
 	*ret_samples = samples_cost_of(ctx, &t->counters);
 	*ret_cpu = (double)t->cpu_now_ns;
 }
@@ -436,7 +436,7 @@ static double machine_cost_ns(void *ctx, double *ret_samples)
 	if (capture__machine_counters(s->capture, &counters))
 		counters = (struct abi_process_cpu){};
 	*ret_samples = samples_cost_of(s, &counters);
-	return cost_beside(s, &s->others, &counters);
+	return cost_of(s, &counters) + note_others(s, &s->others, &counters);
 }
 
 static void pause_all(void *ctx)

@@ -40,14 +40,15 @@ bool budget__holds(struct session *session);
 bool budget__cost_known(const struct session *session);
 
 /* Cost of tracing the target so far, as the target feels it, ns; negative: unknown. */
-double budget__cost_ns(const struct session *session, struct target *target);
+double budget__cost_ns(const struct session *session, const struct target *target);
 
 /* Share of the machine's CPU time that probes took during the run, 0..100; negative: unknown. After
  * stop. */
 double budget__host_pct(struct session *session);
 
-/* Calls that come rarely cost more each. Adds this extra cost, since the last call of this
- * function, to the target's cost. The target's counters have been read. */
-void budget__note_rarity(const struct session *session, struct target *target);
+/* Calls that come rarely cost more each, and so do calls of functions on which other tracers have
+ * probes. Adds both extra costs, since the last call of this function, to the target's cost. The
+ * target's counters have been read. */
+void budget__note_surcharges(const struct session *session, struct target *target);
 
 #endif

@@ -559,7 +559,7 @@ void targets__read(struct session *s, struct target *t)
 	capture__counters(s->capture, t->process, &t->counters);
 	t->alloc_calls = capture__alloc_calls(&t->counters);
 	t->free_calls = capture__free_calls(&t->counters);
-	budget__note_rarity(s, t);
+	budget__note_surcharges(s, t);
 	t->probe_ns = budget__cost_ns(s, t);
 }
 
