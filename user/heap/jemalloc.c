@@ -60,7 +60,6 @@ struct extent {
 	uint64_t start, end; /* pages */
 	uint64_t addr;	     /* of the first block; a large block need not begin at a page */
 	uint64_t block_size;
-	bool full; /* a large block, by its size class as long as the extent */
 	uint64_t words[EDATA_WORDS];
 };
 
@@ -111,7 +110,6 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	if (EDATA_SLAB(bits) != LEAF_SLAB(entry) || state_of(j, bits) > STATE_RETAINED || !size ||
 	    size > MAX_EXTENT)
 		return false;
-	ret->full = false;
 	ret->addr = words[EDATA_ADDR];
 	ret->start = ret->addr & ~(HEAP_PAGE - 1);
 	ret->end = ret->start + size;
@@ -121,7 +119,6 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	if (szind >= N_SIZES || szind != LEAF_SIZE(entry))
 		return false;
 	ret->block_size = jemalloc__size_of(szind);
-	ret->full = !EDATA_SLAB(bits) && ret->block_size == size && ret->addr == ret->start;
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
 	/* jemalloc 5.3.1 rounds large blocks up to pages, and the number of pages up to the next
@@ -410,6 +407,15 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
+/* Is it a large block that by its size class is as long as the extent? */
+static bool is_full(const struct jemalloc *j, const struct extent *extent)
+{
+	uint64_t bits = extent->words[EDATA_BITS];
+
+	return state_of(j, bits) == STATE_ACTIVE && !EDATA_SLAB(bits) &&
+	       extent->addr == extent->start && extent->block_size == extent->end - extent->start;
+}
+
 static int keep_full(struct jemalloc *j, const struct extent *extent)
 {
 	if (VECTOR_ADD_ROOM(j->full, j->n_full))
@@ -462,7 +468,7 @@ static int add_extents(struct jemalloc *j, uint64_t start, uint64_t end)
 			if (!read_extent(j, entry, &extent) || extent.start != page + i * HEAP_PAGE)
 				continue;
 			j->pads |= extent.addr != extent.start;
-			err = extent.full ? keep_full(j, &extent) : add_extent(j, &extent);
+			err = is_full(j, &extent) ? keep_full(j, &extent) : add_extent(j, &extent);
 			if (err)
 				return err;
 		}

@@ -13,9 +13,8 @@
  *
  * The caches are searched for in all memory that no allocator owns. A place is a cache if its bins
  * adjoin each other, if the word before them is there, and the one behind them or the right number
- * of slots in each bin, and if the slots begin in a block in use.
- * Slots that are not filled have stale pointers, so nobody should follow the pointers in the
- * block.
+ * of slots in each bin, and if the slots begin in a block in use. Slots that are not filled have
+ * stale pointers, so nobody should follow the pointers in the block.
  *
  * In 5.2 (tcache_s, cache_bin_s) a bin is:
  *
@@ -66,7 +65,7 @@ struct caches {
 	uint64_t searched;
 };
 
-/* Reads a bin of 5.2. Where its slots begin is known from the bin before. */
+/* Reads a bin of 5.2. It does not tell where its slots begin: `first` is set to its head. */
 static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 {
 	uint64_t n = words[0] >> 32;
