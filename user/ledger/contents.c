@@ -122,7 +122,7 @@ static double age_of(const struct survivors *s, const struct net_clock *clock, u
 /* Are the block's contents compared and counted for its stack? */
 static bool is_asked(const struct survivors *s, const struct survivors_block *b)
 {
-	return may_live(s, b) && !is_theirs(s, &b->live, b->window);
+	return may_live(s, b) && !survivors__is_regrown(s, &b->live, b->window);
 }
 
 int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t now_ns,

@@ -263,7 +263,7 @@ static double *weigh_hashed(const struct survivors *s, size_t *ret_n)
 		const struct survivors_block *b = &s->blocks[i];
 		struct windowed_born *born = born_in(&s->stacks[b->stack], b->window);
 
-		if (born && b->hashed && !is_theirs(s, &b->live, b->window))
+		if (born && b->hashed && !survivors__is_regrown(s, &b->live, b->window))
 			sums[first[b->stack] + (size_t)(born - s->stacks[b->stack].born)] +=
 				weight_bytes(&b->live);
 	}
@@ -447,7 +447,7 @@ static int count_birth(struct survivors *s, const struct abi_live *live, uint32_
 	struct windowed_born *born;
 	double *looked;
 
-	if (is_theirs(s, live, (uint32_t)s->n_windows - 1))
+	if (survivors__is_regrown(s, live, (uint32_t)s->n_windows - 1))
 		return 0;
 	born = born_of(s, &s->stacks[stack], &looked);
 	if (!born || VECTOR_RESERVE(s->births, s->births_room, s->n_births + 1))
@@ -547,7 +547,7 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 		double age, weight;
 		int class;
 
-		if (b->window + 1 == s->n_windows || is_theirs(s, &b->live, b->window))
+		if (b->window + 1 == s->n_windows || survivors__is_regrown(s, &b->live, b->window))
 			continue;
 		age = (begin + end) / 2 -
 		      (s->windows[b->window].continuous

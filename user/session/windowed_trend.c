@@ -284,7 +284,7 @@ static void take_held(const struct survivors *s, const struct survivors_block *c
 		double weight = trend__weight(live);
 		double p = estimate__probability(live->size, live->interval);
 
-		if (blocks[i]->ended)
+		if (blocks[i]->ended || survivors__is_regrown(s, live, blocks[i]->window))
 			continue;
 		sum += weight;
 		objects += 1 / p;
@@ -311,6 +311,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
 	struct growth others = *anon;
+	bool nearly = is_nearly_continuous(b, unseen);
 	int rc;
 
 	if (!blocks || !results || !stacks || !room)
@@ -351,7 +352,7 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		number = (size_t)(stack - s->stacks);
 		first = first_of(blocks, s->n_blocks, number);
 		n = first_of(blocks, s->n_blocks, number + 1) - first;
-		if (is_nearly_continuous(b, unseen))
+		if (nearly)
 			take_held(s, blocks + first, n, unseen, &results[i]);
 		rc = add_stack(b, p, sites, (long)i, &results[i], windowed__most(run, &room[i]),
 			       blocks + first, n);
