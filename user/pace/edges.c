@@ -143,7 +143,7 @@ void pace__begin_window(struct scheduler *sc, struct paced *p)
 	p->start_ns = pace__now_ns(sc);
 	/* begins late because of other processes: the window keeps its length */
 	if (!p->windows.continuous && p->start_ns > planned)
-		p->windows.next_ns += p->start_ns - planned;
+		windows__delay(&p->windows, p->start_ns - planned);
 	sc->ops->set_window(sc->ctx, p, p->start_ns);
 	/* Tracing began because the process was idle. It is not a window, even if it ends soon,
 	 * because the moment was not chosen at random. */
@@ -217,7 +217,7 @@ void pace__end_close(struct scheduler *sc, struct paced *p)
 	if (p->over)
 		windows__done(&p->windows, WINDOWS_CLOSE, now, cost, cpu);
 	else
-		windows__cut(&p->windows, now, cost, cpu, -1);
+		windows__cut(&p->windows, now, cost, cpu, NULL);
 	p->over = p->cut = false;
 	if (!sc->limits.shared)
 		return;

@@ -6,14 +6,15 @@
 #define MS 1e6
 #define S  1e9
 
-#define CREDIT_NS	(2 * S)	    /* at most the budget of this time is saved up */
-#define STRETCH_NS	(500 * MS)  /* the stretch over which a process is judged */
-#define STALE_NS	(1000 * MS) /* if not judged for this time, the stretch is void */
-#define BUSY		2.5e-3 /* cost of all / wall time: with less no process exceeds a limit */
-#define BACK_OFF_NS	(5 * S)
-#define MAX_BACK_OFF_NS (900 * S)
-#define LASTING_NS	(30 * S) /* everywhere for this time: the attempt has succeeded */
-#define MIN_CPU_NS	(2 * MS) /* CPU time used that is worth a window */
+#define CREDIT_NS	 (2 * S)     /* at most the budget of this time is saved up */
+#define STRETCH_NS	 (500 * MS)  /* the stretch over which a process is judged */
+#define LEAST_STRETCH_NS (20 * MS)   /* what a stretch that ends early must last to tell anything */
+#define STALE_NS	 (1000 * MS) /* if not judged for this time, the stretch is void */
+#define BUSY		 2.5e-3 /* cost of all / wall time: with less no process exceeds a limit */
+#define BACK_OFF_NS	 (5 * S)
+#define MAX_BACK_OFF_NS	 (900 * S)
+#define LASTING_NS	 (30 * S) /* everywhere for this time: the attempt has succeeded */
+#define MIN_CPU_NS	 (2 * MS) /* CPU time used that is worth a window */
 /* Probes are placed everywhere again only if the forecast of their cost is at most CALM times the
  * host's limit, and for each process at most EASY times the process's limit. */
 #define CALM	      0.5
@@ -181,6 +182,18 @@ bool host_process__judge(struct host_process *p, const struct host *h, struct th
 	p->samples_ns = samples_ns;
 	p->cpu_ns = cpu_ns;
 	return over;
+}
+
+void host_process__end_stretch(struct host_process *p, uint64_t now_ns, double cost_ns,
+			       double cpu_ns)
+{
+	double wall = (double)(now_ns - p->since_ns);
+
+	if (!p->since_ns || wall < LEAST_STRETCH_NS || wall > STALE_NS)
+		return;
+	host_process__learn(p, cost_ns - p->cost_ns, cpu_ns - p->cpu_ns);
+	p->cpu_rate = (cpu_ns - p->cpu_ns) / wall;
+	p->since_ns = 0;
 }
 
 void host_process__end_turn(struct host_process *p, uint64_t now_ns, double cpu_ns)

@@ -120,7 +120,7 @@ int scheduler__add(struct scheduler *sc, struct paced *p, void *owner, uint64_t 
 	if (everywhere)
 		windows__hold(&p->windows, pace__now_ns(sc), cost, cpu);
 	else
-		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, 0);
+		windows__cut(&p->windows, pace__now_ns(sc), cost, cpu, NULL);
 	/* windows__begin() has counted a first window, but this process has had none */
 	p->windows.n_windows = 0;
 	p->windows.windows_ns = 0;
@@ -239,14 +239,16 @@ static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 {
 	bool stands = pace__is_stretch(sc, p, when) && !p->settling;
 	double cost, cpu, wall = (double)when - (double)p->windows.since_ns;
+	struct windows_rates recent;
 
 	p->settling = p->over = p->cut = false;
 	if (!stands)
 		windows__withdraw(&p->windows);
 	pace__read_totals(sc, p, &cost, &cpu);
 	/* the CPU time is read now: part of it may have been used after the probes were removed */
-	windows__cut(&p->windows, when, cost, cpu,
-		     wall > 0 ? (cost - p->windows.cost_ns) / wall : 0);
+	recent.cpu = p->windows.used_rate;
+	recent.cost = wall > 0 ? (cost - p->windows.cost_ns) / wall : 0;
+	windows__cut(&p->windows, when, cost, cpu, &recent);
 	if (stands) {
 		pace__begin_close(sc, p, when);
 		return;

@@ -170,6 +170,7 @@ struct scheduler {
 	struct paced *open[PACE_SLOTS]; /* processes whose window is open or closing */
 	size_t n_open;
 	bool was_busy, returning;
+	uint64_t calm_ns; /* when tracing everywhere last cost little */
 	/* when to do these again */
 	uint64_t begin_ns, tick_ns, return_look_ns, harvest_ns, piece_ns;
 	uint64_t rest_ns;    /* no window is opened before this time; also for own */

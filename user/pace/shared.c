@@ -4,7 +4,8 @@
 #include <math.h>
 
 #define BUSY_TICK_NS (50 * MS) /* instead of TICK_NS while tracing costs much, */
-/* and in the first second: some processes only allocate, from their start on */
+/* and in the first second of the run, or since it costs much: some processes only allocate from
+ * their start on, or from the moment on at which work comes */
 #define FIRST_TICK_NS (20 * MS)
 #define FIRST_NS      (1000 * MS)
 /* each process makes a tick longer by this: no more than 5,000 are checked a second */
@@ -79,10 +80,12 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 			continue;
 		p->calm_since_ns = 0;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* the stretch may have lasted minutes, so its cost rate says little about the
-		 * present */
+		/* what is open now may have lasted minutes, and says little of the present */
+		host_process__end_stretch(turn, pace__now_ns(sc), cost, cpu);
 		windows__cut(&p->windows, end, cost, cpu,
-			     turn->known ? turn->share * turn->cpu_rate : -1);
+			     turn->known ? &(struct windows_rates){turn->share * turn->cpu_rate,
+								   turn->cpu_rate}
+					 : NULL);
 		host_process__end_turn(turn, pace__now_ns(sc), cpu);
 		pace__note_felt(sc, p);
 		p->due = true;
@@ -223,9 +226,13 @@ static void watch_costs(struct scheduler *sc)
 		if (paced__is_kept(p) && (sc->was_busy || p->windows.thinning.factor > 1))
 			over |= is_too_dear(sc, p);
 	}
-	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ? FIRST_TICK_NS
-		: sc->was_busy				   ? BUSY_TICK_NS
-							   : TICK_NS;
+	if (!sc->was_busy)
+		sc->calm_ns = pace__now_ns(sc);
+	tick += pace__now_ns(sc) - sc->begin_ns < FIRST_NS ||
+				(sc->was_busy && pace__now_ns(sc) - sc->calm_ns < FIRST_NS)
+			? FIRST_TICK_NS
+		: sc->was_busy ? BUSY_TICK_NS
+			       : TICK_NS;
 	sc->tick_ns = pace__now_ns(sc) + pace__earlier(tick, MAX_TICK_NS);
 	/* The host's limit ends tracing everywhere only at the second busy tick. At the first one,
 	 * nothing is known yet about the processes that cost so much. */
@@ -280,7 +287,7 @@ static double pending_ns(const struct scheduler *sc, uint64_t now)
 	for (size_t i = 0; i < sc->n_open; i++) {
 		const struct windows *w = &sc->open[i]->windows;
 		double left =
-			!sc->open[i]->closing && w->next_ns > now ? (double)(w->next_ns - now) : 0;
+			!sc->open[i]->closing && w->end_ns > now ? (double)(w->end_ns - now) : 0;
 
 		/* a process that is traced continuously has shown that it keeps its limit */
 		if (w->continuous)
@@ -322,7 +329,7 @@ static bool is_near_end(const struct scheduler *sc, uint64_t now)
 	for (size_t i = 0; i < sc->n_open; i++) {
 		const struct paced *p = sc->open[i];
 
-		if (!p->closing && !p->windows.continuous && p->windows.next_ns < now + ATTACH_NS)
+		if (!p->closing && !p->windows.continuous && p->windows.end_ns < now + ATTACH_NS)
 			return true;
 	}
 	return false;

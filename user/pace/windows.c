@@ -9,8 +9,8 @@
 #define MS 1e6
 #define S  1e9
 
-/* Length of the first window, which is not paid for in advance. At a limit of 1 %, it is paid for
- * after a second and a half. */
+/* Length of the first window, which is not paid for in advance, and the time after which a longer
+ * window is looked at first. At a limit of 1 %, it is paid for after a second and a half. */
 #define FIRST_NS  (15 * MS)
 #define MIN_NS	  (6 * MS) /* mean lengths */
 #define MAX_NS	  (400 * MS)
@@ -18,6 +18,7 @@
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
+#define OVERSPENT 2.0	      /* a window ends at this many times its expected cost */
 #define GLANCE_NS (250 * MS)  /* between steps in a gap: the process may become busier, or idle */
 /* Unused budget is saved up to a limit, the larger one of two: CREDIT_NS, and the cost of CREDIT
  * windows. */
@@ -90,7 +91,7 @@ void windows__begin(struct windows *w, double budget, double steady, uint64_t se
 	w->back_off_ns = (uint64_t)BACK_OFF_NS;
 	w->n_windows = 1;
 	restart(w, now_ns, cost_ns, cpu_ns);
-	w->next_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
+	w->next_ns = w->end_ns = w->continuous ? UINT64_MAX : now_ns + (uint64_t)FIRST_NS;
 }
 
 void windows__set_period(struct windows *w, uint64_t period_ns)
@@ -98,7 +99,7 @@ void windows__set_period(struct windows *w, uint64_t period_ns)
 	w->scale = (double)period_ns / PERIOD_NS;
 	w->length_ns = FIRST_NS * w->scale;
 	if (!w->continuous)
-		w->next_ns = w->since_ns + (uint64_t)w->length_ns;
+		w->next_ns = w->end_ns = w->since_ns + (uint64_t)w->length_ns;
 }
 
 void windows__favour(struct windows *w, double budget, double steady)
@@ -132,11 +133,16 @@ static double charge(const struct windows *w, double felt, double cpu)
 	return felt > NOTICED * cpu ? fmax(earning_rate(w), felt) : felt;
 }
 
+/* What the process earns from window to window. */
+static double allowed_ns(const struct windows *w)
+{
+	return w->scale * w->budget * earning_rate(w) * PERIOD_NS / w->often;
+}
+
 static double mean_length_ns(const struct windows *w)
 {
 	double rate = charge(w, w->cost_rate, w->used_rate);
-	double allowed = w->scale * w->budget * earning_rate(w) * PERIOD_NS / w->often -
-			 rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
+	double allowed = allowed_ns(w) - rate * WINDOWS_SETTLE_NS - w->edge_cost_ns;
 
 	return between(rate > 0 ? allowed / rate : w->scale * MAX_NS,
 		       w->scale * between(EDGES * w->edge_ns, MIN_NS, MAX_NS), w->scale * MAX_NS);
@@ -278,6 +284,22 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 	return true;
 }
 
+/* Has the open window cost far more than was expected of it? */
+static bool is_overspent(const struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
+{
+	double wall = (double)(now_ns - w->since_ns), dear = felt(w, cost_ns - w->cost_ns);
+
+	return wall > 0 && wall * charge(w, dear / wall, (cpu_ns - w->cpu_ns) / wall) >
+				   OVERSPENT * fmax(window_debt_ns(w, w->stretch), allowed_ns(w));
+}
+
+/* The open window is looked at after this time, or when it ends. */
+static void plan_check(struct windows *w, uint64_t now_ns, double ns)
+{
+	w->next_ns = now_ns + (uint64_t)ns;
+	w->next_ns = w->next_ns < w->end_ns ? w->next_ns : w->end_ns;
+}
+
 /* A step while the probes are in place. */
 static enum windows_action step_open(struct windows *w, uint64_t now_ns, double cost_ns,
 				     double cpu_ns)
@@ -361,8 +383,19 @@ enum windows_action windows__step(struct windows *w, uint64_t now_ns, double cos
 {
 	if (now_ns < w->next_ns)
 		return WINDOWS_NONE;
+	if (w->open && !w->continuous && now_ns < w->end_ns &&
+	    !is_overspent(w, now_ns, cost_ns, cpu_ns)) {
+		plan_check(w, now_ns, LOOK_NS);
+		return WINDOWS_NONE;
+	}
 	return w->open ? step_open(w, now_ns, cost_ns, cpu_ns)
 		       : step_closed(w, now_ns, cost_ns, cpu_ns);
+}
+
+void windows__delay(struct windows *w, uint64_t ns)
+{
+	w->next_ns += ns;
+	w->end_ns += ns;
 }
 
 void windows__done(struct windows *w, enum windows_action action, uint64_t now_ns, double cost_ns,
@@ -403,22 +436,24 @@ void windows__done(struct windows *w, enum windows_action action, uint64_t now_n
 		return;
 	}
 	w->length_ns = mean_length_ns(w);
-	w->next_ns = now_ns + (uint64_t)(WINDOWS_SETTLE_NS + w->stretch * w->length_ns);
+	w->end_ns = now_ns + (uint64_t)(WINDOWS_SETTLE_NS + w->stretch * w->length_ns);
+	plan_check(w, now_ns, WINDOWS_SETTLE_NS + FIRST_NS);
 }
 
 void windows__cut(struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns,
-		  double cost_rate)
+		  const struct windows_rates *recent)
 {
 	double wall;
 
 	now_ns = now_ns > w->since_ns ? now_ns : w->since_ns; /* now_ns may be in the past */
 	wall = (double)(now_ns - w->since_ns);
-	if (w->open && wall > 0 && cost_rate < 0)
+	if (w->open && recent) {
+		w->cost_rate = w->felt * recent->cost;
+		w->used_rate = recent->cpu;
+	} else if (w->open && wall > 0) {
+		w->cost_rate = smooth(w->cost_rate, w->felt * (cost_ns - w->cost_ns) / wall);
 		w->used_rate = smooth(w->used_rate, (cpu_ns - w->cpu_ns) / wall);
-	if (cost_rate < 0)
-		cost_rate = wall > 0 ? (cost_ns - w->cost_ns) / wall : 0;
-	if (w->open)
-		w->cost_rate = smooth(w->cost_rate, w->felt * cost_rate);
+	}
 	if (wall > 0 && !(w->cpu_rate > 0))
 		w->cpu_rate = (cpu_ns - w->cpu_ns) / wall;
 	if (w->open)

@@ -19,6 +19,11 @@
  * had 9 to 11 windows in 20 s instead of 3 to 8, at the same cost. The length is drawn uniformly
  * between 0.5 and 1.5 of its mean.
  *
+ * A process may be busier in a window than before it. So a long window is looked at several times,
+ * and ends once it has cost OVERSPENT times what was expected of it. (When a window ends so is
+ * known from what it has seen, never from what follows. So it shows no other rates than windows of
+ * fixed lengths: Wald's identity.)
+ *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process
  * up. Lost throughput divided by calibrated cost, both as shares of CPU time, was measured beside
@@ -123,6 +128,7 @@ struct windows {
 	uint64_t random;	  /* state of the generator */
 	bool open, continuous;
 	uint64_t next_ns; /* when to call windows__step() again */
+	uint64_t end_ns;  /* when the open window ends, unless it costs too much before */
 	double scale;	  /* factor of lengths and gaps, 1 except in tests */
 	double often;	  /* windows come this many times as often: windows__favour() */
 	/* Time and totals at the last change. */
@@ -156,6 +162,10 @@ struct windows {
 	double felt_ns;		/* felt cost of windows less windows_cost_ns */
 };
 
+struct windows_rates {
+	double cost, cpu; /* calibrated cost, and CPU time, per wall ns */
+};
+
 /* Begins at now, with the probes in place: the first window, which decides if tracing is
  * continuous. Totals of the process so far: cost, as calibrated, and CPU time. */
 void windows__begin(struct windows *windows, double budget, double steady, uint64_t seed,
@@ -179,17 +189,21 @@ enum windows_action windows__step(struct windows *windows, uint64_t now_ns, doub
 /* Upper limit of the next window's length, ns, by the costs known so far. */
 double windows__longest_ns(const struct windows *windows);
 
+/* The open window begins this much later than was planned, and keeps its length. */
+void windows__delay(struct windows *windows, uint64_t ns);
+
 /* The action is done. cost_ns, cpu_ns: the totals then. */
 void windows__done(struct windows *windows, enum windows_action action, uint64_t now_ns,
 		   double cost_ns, double cpu_ns);
 
 /* Another file decides when this process is traced (host.h): its probes are removed now, whatever
  * was planned. now_ns: may be in the past, if the probes were removed earlier. cost_ns, cpu_ns: the
- * totals at now_ns. cost_rate: recent cost per wall ns; negative: use the rates of cost and CPU
- * time since the last change, for which the totals must be those at now_ns. No rate is learnt if
- * the probes were out already. windows__step() opens the next window when it can be paid for. */
+ * totals at now_ns. recent: cost and CPU time per wall ns of late, which replace what was learnt
+ * before; NULL: learn from the time since the last change, for which the totals must be those at
+ * now_ns. Nothing is learnt if the probes were out already. windows__step() opens the next window
+ * when it can be paid for. */
 void windows__cut(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns,
-		  double cost_rate);
+		  const struct windows_rates *recent);
 /* The process's probes are in place now, until windows__cut(). cost_ns, cpu_ns: the totals now. */
 void windows__hold(struct windows *windows, uint64_t now_ns, double cost_ns, double cpu_ns);
 

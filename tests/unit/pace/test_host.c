@@ -90,7 +90,7 @@ static void close_turn(struct machine *m, struct process *p, bool planned)
 	if (planned)
 		windows__done(&p->windows, WINDOWS_CLOSE, m->now, p->cost, p->cpu);
 	else
-		windows__cut(&p->windows, m->now, p->cost, p->cpu, -1);
+		windows__cut(&p->windows, m->now, p->cost, p->cpu, NULL);
 	host_process__learn(&p->turn, p->cost - p->open_cost, p->cpu - p->open_cpu);
 	host_process__end_turn(&p->turn, m->now, p->cpu);
 }
@@ -111,8 +111,13 @@ static void tick_everywhere(struct machine *m)
 		for (size_t i = 0; i < m->n; i++) {
 			struct process *p = &m->processes[i];
 
-			windows__cut(&p->windows, m->now, p->cost, p->cpu,
-				     p->turn.known ? p->turn.share * p->turn.cpu_rate : -1);
+			host_process__end_stretch(&p->turn, m->now, p->cost, p->cpu);
+			windows__cut(
+				&p->windows, m->now, p->cost, p->cpu,
+				p->turn.known
+					? &(struct windows_rates){p->turn.share * p->turn.cpu_rate,
+								  p->turn.cpu_rate}
+					: NULL);
 			host_process__end_turn(&p->turn, m->now, p->cpu);
 		}
 		host__left(&m->host, m->now);
@@ -361,6 +366,27 @@ static void attempts_become_rare(void **state)
 	test_free(m);
 }
 
+/* Probes are removed everywhere 60 ms after a process has become busy: that is what is known of it,
+ * not its idle time before. */
+static void a_stretch_that_ends_early_tells_what_is_recent(void **state)
+{
+	struct host host;
+	struct thinning thinning;
+	struct host_process p = {};
+	const uint64_t second = 1000000000;
+
+	(void)state;
+	host__begin(&host, 0.02, 0.05, 2, second, 0);
+	thinning__init(&thinning, 1, 1);
+	for (uint64_t t = 2; t < 20; t++)
+		assert_false(host_process__judge(&p, &host, &thinning, t * second / 2, 0, 0,
+						 (double)t * 5e6));
+	assert_true(p.share < 0.01 && p.cpu_rate < 0.02);
+	host_process__end_stretch(&p, 19 * second / 2 + 60000000, 3e7, 19 * 5e6 + 6e7);
+	assert_float_equal(p.share, 0.5, 1e-6);
+	assert_float_equal(p.cpu_rate, 1, 1e-6);
+}
+
 static void without_a_host_limit_each_has_its_own(void **state)
 {
 	struct machine *m = machine(0, 0.05);
@@ -389,6 +415,7 @@ int main(void)
 		cmocka_unit_test(growth_comes_first),
 		cmocka_unit_test(it_comes_back_when_the_storm_is_over),
 		cmocka_unit_test(attempts_become_rare),
+		cmocka_unit_test(a_stretch_that_ends_early_tells_what_is_recent),
 		cmocka_unit_test(without_a_host_limit_each_has_its_own),
 	};
 

@@ -363,6 +363,48 @@ static void bursts_are_met_in_windows(void **state)
 	assert_true(w.continuous_ns - continuous_ns < 3 * S);
 }
 
+/* Windows of a program that calls seldom last for a third of a second. When it gets much work in
+ * such a window, the window ends soon. */
+static void a_window_ends_when_work_sets_in(void **state)
+{
+	struct program seldom = {20000, 500, 1}, wild = {5, 500, 1};
+
+	(void)state;
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		struct windows w;
+		struct run run = {.now = 1};
+		double cost;
+
+		windows__begin(&w, 0.01, 0.01, seed, 1, 0, 0);
+		drive(&w, &run, &seldom, 20, 3000000);
+		assert_true(windows__longest_ns(&w) > 0.3 * S);
+		for (int i = 0; i < 10000 && !w.open; i++)
+			drive(&w, &run, &seldom, 0.002, 3000000);
+		assert_true(w.open && !w.continuous);
+		cost = run.cost;
+		for (int i = 0; i < 1000 && w.open; i++)
+			drive(&w, &run, &wild, 0.002, 3000000);
+		assert_true(run.cost - cost < 0.09 * S);
+	}
+}
+
+/* Windows of a program that calls seldom are long. Its probes are removed because it has just
+ * become busy: the next window is as short as for a program that was always busy. */
+static void what_is_recent_replaces_what_was_learnt(void **state)
+{
+	struct program seldom = {20000, 500, 1};
+	struct windows w;
+	struct run run = {.now = 1};
+
+	(void)state;
+	windows__begin(&w, 0.01, 0.01, 1, 1, 0, 0);
+	drive(&w, &run, &seldom, 20, 3000000);
+	windows__hold(&w, run.now, run.told, run.cpu);
+	windows__cut(&w, run.now + 60000000, run.told + 0.03 * S, run.cpu + 0.06 * S,
+		     &(struct windows_rates){.cost = 0.5, .cpu = 1});
+	assert_true(windows__longest_ns(&w) < 0.02 * S);
+}
+
 /* A program uses a tenth of a core, and probes make it twenty times slower. If the machine has an
  * idle core, the program has as many windows as one that always works. They cost a hundredth of a
  * core, and are open for a hundredth of the time. If the machine has no idle core, windows may cost
@@ -402,7 +444,8 @@ static void the_past_teaches_no_cpu_time(void **state)
 		drive(&w, &run, &busy, 0.002, 3000000);
 	used = w.used_rate;
 	cost = w.cost_rate / w.felt;
-	windows__cut(&w, w.since_ns + 1000000, w.cost_ns + cost * 1e6, w.cpu_ns + 60 * S, cost);
+	windows__cut(&w, w.since_ns + 1000000, w.cost_ns + cost * 1e6, w.cpu_ns + 60 * S,
+		     &(struct windows_rates){cost, used});
 	assert_float_equal(w.used_rate, used, 1e-9);
 	assert_float_equal(w.cost_rate / w.felt, cost, 1e-9);
 }
@@ -496,6 +539,8 @@ int main(void)
 		cmocka_unit_test(idle_processes_are_traced_continuously_again),
 		cmocka_unit_test(starved_processes_are_not_idle),
 		cmocka_unit_test(bursts_are_met_in_windows),
+		cmocka_unit_test(a_window_ends_when_work_sets_in),
+		cmocka_unit_test(what_is_recent_replaces_what_was_learnt),
 		cmocka_unit_test(light_work_is_seen),
 		cmocka_unit_test(light_work_uses_its_limit),
 		cmocka_unit_test(the_past_teaches_no_cpu_time),
