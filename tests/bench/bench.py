@@ -1559,6 +1559,8 @@ CLIENTS = 20
 CLIENTS_S = 8  # of each round: enough for some windows
 CLIENTS_LIMITS = ("1", "2", "5")
 AGENT = "`memtrace agent -a`"
+AGENT_S = 30  # of each round beside the agent: it makes profiles every 15 s
+AGENT_ROUNDS = 6
 AGENT_SETTLES_S = 25  # its first half minute takes several times as much CPU time as later ones
 
 
@@ -1567,7 +1569,8 @@ class Clients:
 
     def __init__(self, scratch, rounds):
         server = Redis(scratch)
-        requests = int(server.serve(CLIENTS, 200_000)[0] * CLIENTS_S)
+        rate = server.serve(CLIENTS, 200_000)[0]
+        requests, many = int(rate * CLIENTS_S), int(rate * AGENT_S)
         report = os.path.join(scratch, "clients.json")
         self.said = {limit: [] for limit in CLIENTS_LIMITS}
 
@@ -1585,15 +1588,18 @@ class Clients:
 
         def watched():
             with agent(scratch, server.pid):
-                return server.serve(CLIENTS, requests)
+                return server.serve(CLIENTS, many)
 
-        self.traced[AGENT] = Candidate("the agent on all processes", watched)
         interleave([self.untraced, *self.traced.values()], rounds, 1200)
+        self.alone = Candidate("no agent", lambda: server.serve(CLIENTS, many))
+        self.traced[AGENT] = Candidate("the agent on all processes", watched)
+        interleave([self.alone, self.traced[AGENT]], min(rounds, AGENT_ROUNDS), 1200)
         server.end()
 
     def ratio(self, limit, i):
         """Ratio to the untraced figure of the same round: the median, and an interval that holds it in 95 of 100 cases."""
-        return median_and_interval([a[i] / b[i] for a, b in zip(self.traced[limit].values, self.untraced.values)])
+        without = self.alone if limit == AGENT else self.untraced
+        return median_and_interval([a[i] / b[i] for a, b in zip(self.traced[limit].values, without.values)])
 
 
 def report_clients(clients):

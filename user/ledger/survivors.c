@@ -337,6 +337,20 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* Counts a block of an earlier stretch that has ended. 0 or -ENOMEM. */
+static int lose(struct survivors *s, const struct survivors_block *b)
+{
+	struct windowed_born *born;
+
+	if (!s->windows[b->window].continuous || b->window + 1 == s->n_windows)
+		return 0;
+	born = born_of(s, &s->stacks[b->stack], NULL);
+	if (!born)
+		return -ENOMEM;
+	born->lost_bytes += weight_bytes(&b->live);
+	return 0;
+}
+
 /* In a continuous stretch no ends are reported: a followed block that is not among the n addresses
  * has ended. The address of an ended block is not watched any more: it shows nothing new. */
 static int end_missing(struct survivors *s, const uint64_t *addrs, const struct abi_live *live,
@@ -365,6 +379,8 @@ static int end_missing(struct survivors *s, const uint64_t *addrs, const struct 
 			continue;
 		b->ended = true;
 		s->counts.freed++;
+		if (lose(s, b))
+			return -ENOMEM;
 	}
 	return 0;
 }
@@ -572,8 +588,8 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	return 0;
 }
 
-/* Counts all blocks of the last stretch that live now. The stretch may not be over, so it may be
- * counted again later. */
+/* Counts all blocks of the last stretch, and of the stretches before it, that live now. The stretch
+ * may not be over, so it may be counted again later. */
 static int count_left(struct survivors *s)
 {
 	uint32_t window = (uint32_t)s->n_windows - 1;
@@ -582,7 +598,7 @@ static int count_left(struct survivors *s)
 		struct windowed_born *born = born_in(&s->stacks[i], window);
 
 		if (born) {
-			born->left_bytes = 0;
+			born->left_bytes = born->held_bytes = 0;
 			s->stacks[i].looked[born - s->stacks[i].born] = 0;
 		}
 	}
@@ -591,11 +607,14 @@ static int count_left(struct survivors *s)
 		struct windowed_born *born;
 		double *looked;
 
-		if (b->window != window || b->ended)
+		if (!s->windows[b->window].continuous || b->ended)
 			continue;
 		born = born_of(s, &s->stacks[b->stack], &looked);
 		if (!born)
 			return -ENOMEM;
+		born->held_bytes += weight_bytes(&b->live);
+		if (b->window != window)
+			continue;
 		born->left_bytes += weight_bytes(&b->live);
 		*looked += b->hashed ? weight_bytes(&b->live) : 0;
 	}

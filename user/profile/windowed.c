@@ -64,8 +64,14 @@ struct context {
 	const struct windowed_run *run;
 	const struct windowed_strata *strata;
 	const struct windowed_stack *stack;
-	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended */
-	double *rates, *left;
+	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended, and
+	 * those of all continuous strata up to it (struct windowed_born) */
+	double *rates, *left, *held;
+	/* at which the bytes that live at a stretch's end are lost later, per second, as later
+	 * stretches show; and its upper limit */
+	double hazard, hazard_high;
+	/* windows do not tell how long blocks live, or stretches tell it better (LIVE) */
+	bool by_stretches;
 	struct survival_terms terms; /* of survival, */
 	struct survival survival, cohort;
 };
@@ -85,27 +91,147 @@ static struct context context_of(const struct windowed_run *run,
 		.stack = stack,
 		.rates = strata->rates,
 		.left = strata->rates + strata->n + 1,
+		.held = strata->rates + 2 * (strata->n + 1),
 	};
 }
 
-/* Live bytes at time t that are older than `age` then. */
-static double live_at(const struct context *c, double t, double age)
+/* The share of the run that lies outside continuous stretches. */
+static double unseen_share(const struct context *c)
 {
 	double sum = 0;
 
+	for (size_t h = 0; h < c->strata->n; h++)
+		if (!c->strata->at[h].continuous)
+			sum += c->strata->at[h].to_s - c->strata->at[h].from_s;
+	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
+}
+
+/* Bytes allocated outside continuous stretches. */
+static double allocated_unseen(const struct context *c)
+{
+	double sum = 0;
+
+	for (size_t h = 0; h < c->strata->n; h++)
+		if (!c->strata->at[h].continuous)
+			sum += c->rates[h] * (c->strata->at[h].to_s - c->strata->at[h].from_s);
+	return sum;
+}
+
+/* The last continuous stratum that was over at time t; strata->n: there was none. */
+static size_t last_stretch(const struct context *c, double t)
+{
+	size_t last = c->strata->n;
+
+	for (size_t i = 0; i < c->strata->n; i++)
+		if (c->strata->at[i].continuous && c->strata->at[i].to_s <= t)
+			last = i;
+	return last;
+}
+
+/* Bytes held at the end of a continuous stratum that may have ended before, unseen (LIVE). The
+ * address of such a block is freed again as often as that of a live one: then its end is known. */
+static double ended_unseen(const struct context *c, size_t last)
+{
+	double held = 0, allocated = 0, lost = 0;
+
+	for (size_t i = 0; i <= last; i++) {
+		const struct stratum *h = &c->strata->at[i];
+		double seconds = h->to_s - h->from_s;
+
+		if (h->continuous) {
+			held = c->held[i];
+			lost *= exp(-c->hazard * seconds);
+		} else {
+			allocated += c->rates[i] * seconds;
+			lost += held > 0 ? held * -expm1(-c->hazard_high * seconds) : 0;
+		}
+	}
+	return fmin(fmin(c->held[last] - c->left[last], allocated), lost);
+}
+
+/* The share of the bytes alive at a stretch's end that are left `age` seconds later. */
+static double left_after(const struct context *c, double age)
+{
+	return c->cohort.by == SURVIVAL_UNKNOWN ? exp(-c->hazard * age)
+						: survival__at(&c->cohort, age);
+}
+
+/* Of the bytes that each continuous stratum left, left_after() tells how many live when the last
+ * one before time t is over. But that one knows what is held then: so this is the factor for all of
+ * them. (What it holds may have ended unseen. So where windows tell that less lives, they are
+ * right.) */
+static double held_share(const struct context *c, double t)
+{
+	size_t last = last_stretch(c, t);
+	double sum = 0, held;
+
+	if (last == c->strata->n || c->run->incomplete)
+		return 1;
+	for (size_t i = 0; i <= last; i++)
+		if (c->strata->at[i].continuous)
+			sum += c->left[i] *
+			       left_after(c, c->strata->at[last].to_s - c->strata->at[i].to_s);
+	held = c->held[last] - ended_unseen(c, last) / 2;
+	if (c->cohort.by != SURVIVAL_UNKNOWN)
+		held = fmin(held, sum);
+	return sum > 0 ? held / sum : 1;
+}
+
+/* Integral of S over the ages that blocks born between from_s and to_s have at time t. */
+static double area_of(const struct context *c, double t, double from_s, double to_s)
+{
+	return survival__area(&c->survival, t - from_s) - survival__area(&c->survival, t - to_s);
+}
+
+/* Bytes of a continuous stratum, born until to_s, that live at time t. What it left at its end is
+ * known. S tells how old that is, and how much of it was there before the end. share: held_share()
+ * at t. */
+static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
+			      double share)
+{
+	const struct stratum *h = &c->strata->at[i];
+	double end = fmin(t, h->to_s), all = area_of(c, fmax(t, h->to_s), h->from_s, h->to_s);
+	double part = all > 0 ? area_of(c, t, h->from_s, to_s) / all
+			      : (to_s - h->from_s) / (h->to_s - h->from_s);
+
+	if (t >= h->to_s)
+		return share * c->left[i] * left_after(c, t - h->to_s) * (to_s < end ? part : 1);
+	return c->left[i] * part;
+}
+
+/* Live bytes at time t that are older than `age` then: of continuous strata, and of all others. */
+static void live_parts(const struct context *c, double t, double age, double *ret_stretches,
+		       double *ret_others)
+{
+	double share = held_share(c, t), born = 0, live = 0, all = 0;
+
+	*ret_stretches = *ret_others = 0;
 	for (size_t i = 0; i < c->strata->n; i++) {
 		const struct stratum *h = &c->strata->at[i];
-		double to = fmin(h->to_s, t - age);
+		double to = fmin(h->to_s, t - age), until = fmin(h->to_s, t);
 
+		if (h->continuous && until > h->from_s) {
+			born += c->rates[i] * (until - h->from_s);
+			live += live_of_stretch(c, i, t, until, share);
+		}
 		if (to <= h->from_s)
 			continue;
-		if (h->continuous && t >= h->to_s && to >= h->to_s)
-			sum += c->left[i] * survival__at(&c->cohort, t - h->to_s);
+		if (h->continuous)
+			*ret_stretches += live_of_stretch(c, i, t, to, share);
+		else if (c->by_stretches)
+			all += c->rates[i] * (to - h->from_s);
 		else
-			sum += c->rates[i] * (survival__area(&c->survival, t - h->from_s) -
-					      survival__area(&c->survival, t - to));
+			*ret_others += c->rates[i] * area_of(c, t, h->from_s, to);
 	}
-	return sum;
+	*ret_others += born > 0 ? all * fmin(live / born, 1) : all;
+}
+
+static double live_at(const struct context *c, double t, double age)
+{
+	double stretches, others;
+
+	live_parts(c, t, age, &stretches, &others);
+	return stretches + others;
 }
 
 static double allocated_since(const struct context *c, double from_s)
@@ -201,11 +327,32 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
+/* Events divided by exposure. lost: bytes that stretches found to have ended of what earlier ones
+ * held; sample: what one sampled block stands for. If no event is seen where 3 are expected, chance
+ * is to blame in 5 of 100 cases. */
+static void set_hazard(struct context *c, double lost, double sample)
+{
+	double exposed = 0, since = 0, held = 0;
+
+	for (size_t i = 0; i < c->strata->n && !c->run->incomplete; i++) {
+		const struct stratum *h = &c->strata->at[i];
+
+		if (!h->continuous)
+			continue;
+		exposed += held * (h->to_s - since);
+		since = h->to_s;
+		held = c->held[i];
+	}
+	c->hazard = exposed > 0 ? lost / exposed : 0;
+	c->hazard_high = exposed > 0 ? (lost + 3 * sample) / exposed : INFINITY;
+}
+
 /* only: the evidence that is taken; SURVIVAL_UNKNOWN: the better one */
 static void figure(struct context *c, int without, enum survival_evidence only, struct figures *ret)
 {
 	const struct windowed_stack *stack = c->stack;
 	double end = c->run->end_s, born = 0, alive = 0, samples = 0;
+	double in_stretches = 0, stretch_samples = 0, lost = 0;
 	struct survival_terms terms = {
 		.per_alloc_s = c->strata->per_alloc_s,
 		.slowed = c->strata->ends_slowed,
@@ -218,6 +365,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
 	memset(c->left, 0, c->strata->n * sizeof(*c->left));
+	memset(c->held, 0, c->strata->n * sizeof(*c->held));
 	for (size_t i = 0; i < stack->n_born; i++) {
 		const struct windowed_born *b = &stack->born[i];
 		size_t h = c->strata->stratum_of[b->window];
@@ -226,12 +374,18 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 			continue;
 		c->rates[h] += b->bytes;
 		c->left[h] += b->left_bytes;
+		c->held[h] += b->held_bytes;
 		if (!c->run->windows[b->window].continuous) {
 			born += b->bytes * windowed_born__trust(b);
 			alive += b->left_bytes * windowed_born__trust(b);
 			samples += (double)b->samples;
+		} else {
+			in_stretches += b->bytes;
+			lost += b->lost_bytes;
+			stretch_samples += (double)b->samples;
 		}
 	}
+	set_hazard(c, lost, stretch_samples > 0 ? in_stretches / stretch_samples : 0);
 	windowed_strata__to_rates(c->run, c->strata, without, c->rates);
 	terms.left = born > 0 ? alive / born : 1;
 	terms.sample = samples > 0 ? born / samples : 1;
@@ -239,6 +393,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 	survival__solve(stack->groups, n_groups(stack), without, &terms, &c->survival);
 	terms.left = 1;
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
+	c->by_stretches = !(born > 0) || unseen_share(c) <= MOSTLY;
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);
@@ -287,17 +442,6 @@ static double sampling_variance(const struct windowed_run *run, const struct win
 	return sum;
 }
 
-/* The share of the run that lies outside continuous stretches. */
-static double unseen_share(const struct context *c)
-{
-	double sum = 0;
-
-	for (size_t h = 0; h < c->strata->n; h++)
-		if (!c->strata->at[h].continuous)
-			sum += c->strata->at[h].to_s - c->strata->at[h].from_s;
-	return c->run->end_s > 0 ? fmin(sum / c->run->end_s, 1) : 1;
-}
-
 double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack)
 {
 	double resident = run->resident_bytes > 0 && stack->small > 0
@@ -306,17 +450,6 @@ double windowed__most(const struct windowed_run *run, const struct windowed_stac
 	double most = fmin(run->bound_bytes > 0 ? run->bound_bytes : INFINITY, resident);
 
 	return isfinite(most) ? most : 0;
-}
-
-/* Bytes allocated outside continuous stretches. */
-static double allocated_unseen(const struct context *c)
-{
-	double sum = 0;
-
-	for (size_t h = 0; h < c->strata->n; h++)
-		if (!c->strata->at[h].continuous)
-			sum += c->rates[h] * (c->strata->at[h].to_s - c->strata->at[h].from_s);
-	return sum;
 }
 
 /* The error of one figure. */
@@ -335,17 +468,32 @@ struct error {
 static struct error error_of(const struct context *c, const double *values, double share,
 			     bool lives)
 {
-	double unseen = unseen_share(c), may_end = lives ? fmin(unseen / (1 - unseen), 1) : 0;
-	double sampling = sampling_variance(c->run, c->strata, c->stack, c->strata->n_groups >= 2),
-	       between;
+	bool few = c->strata->n_groups < 2;
+	double end = c->run->end_s, unseen = unseen_share(c), error = 0, stretches, others;
+	double variance = share * share * sampling_variance(c->run, c->strata, c->stack, !few);
+	size_t last = last_stretch(c, end);
 
-	sampling *= share * share;
-	if (c->strata->n_groups >= 2)
-		return (struct error){.variance = windowed__variance(c->strata, values) + sampling};
-	between = fmin(allocated_unseen(c) + values[0] * may_end, values[0]);
-	if (unseen > MOSTLY)
-		between = fmax(between, unseen * windowed__most(c->run, c->stack) / 2);
-	return (struct error){.variance = sampling, .common = between};
+	if (lives) {
+		live_parts(c, end, 0, &stretches, &others);
+		error = c->by_stretches ? others : 0;
+		if (last < c->strata->n && !c->run->incomplete)
+			error += ended_unseen(c, last) / 2;
+		error /= NORMAL_QUANTILE;
+	}
+	if (few) {
+		double since = last < c->strata->n ? end - c->strata->at[last].to_s : unseen * end;
+
+		if (lives && !c->by_stretches)
+			error += others;
+		error += lives ? values[0] * fmin(since / ((1 - unseen) * end), 1)
+			       : allocated_unseen(c);
+		error = fmin(error, values[0]);
+		if (unseen > MOSTLY)
+			error = fmax(error, unseen * windowed__most(c->run, c->stack) / 2);
+	} else {
+		variance += windowed__variance(c->strata, values);
+	}
+	return (struct error){.variance = variance, .common = error};
 }
 
 /* Bytes allocated in the run, if windows stand for the rest of it by the wall clock. NaN: the
@@ -382,7 +530,9 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 /* By how much live bytes may be wrong because no window watches blocks of some ages. */
 static double error_by_unseen_ages(const struct context *c, const struct figures *f)
 {
-	return c->run->end_s > 0 ? f->alloc / c->run->end_s * f->survival.area_error : 0;
+	return c->run->end_s > 0 && !c->by_stretches
+		       ? f->alloc / c->run->end_s * f->survival.area_error
+		       : 0;
 }
 
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
@@ -406,7 +556,8 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 	       other);
 	r->other_grows = growth_in(c.run, other);
 	apart = fabs(r->live_bytes - other->live) + error_by_unseen_ages(&c, other);
-	r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
+	if (!all->by_stretches)
+		r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
 	return other;
 }
 
@@ -419,6 +570,16 @@ static double at_worst(const struct windowed_strata *s, double end, bool high)
 	double factor = 1 + 2 * windowed__reach(s->clock_error);
 
 	return (end > 0) == high ? end * factor : end / factor;
+}
+
+/* How many windows and stretches saw the stack allocate. */
+static size_t n_allocating(const struct windowed_stack *stack)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < stack->n_born; i++)
+		n += stack->born[i].samples > 0;
+	return n;
 }
 
 /* other: the figures by the evidence that was not taken, or NULL: allow_for_doubt() */
@@ -456,7 +617,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		r->growth.high = fmax(r->growth.high, r->other_grows);
 	}
 	r->growth.low = at_worst(s, least - error, false);
-	if (r->by == SURVIVAL_UNKNOWN || c->stack->n_born < WINDOWED_LEAST_BORN)
+	if (r->by == SURVIVAL_UNKNOWN || n_allocating(c->stack) < WINDOWED_LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must gain enough blocks for this growth */
 	size = r->live_objects > 0 && r->live_bytes > 0

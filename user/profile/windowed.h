@@ -37,8 +37,19 @@
  *
  *	L(t) = sum over h of r_h * integral over u in h, u <= t, of S(t - u) du.
  *
- * The bytes that live at the end of a continuous stretch are known. S tells how many of them are
- * left later.
+ * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
+ * earlier stretches that have not ended by then. S tells how many of them are left later.
+ *
+ * If at least half of the run was traced continuously, or no window saw the stack allocate, windows
+ * tell little of S. Then as large a share of what was allocated between the stretches is taken to
+ * live as of what was allocated in them.
+ *
+ * A block that ends between two stretches is not known to have ended until its address is freed
+ * again, or given to a sampled block. How many bytes are held though they have ended is not known.
+ * There are three upper limits: what the last stretch holds of earlier ones; what was allocated
+ * between the stretches (a population in balance loses no more); and what ends between them, and is
+ * not found later, at the rate at which stretches find that blocks of earlier ones have ended. Half
+ * of the lowest limit is taken off, and the interval has all of it.
  *
  * GROWTH is L at the end of the run, less L when a quarter of its wall time was over, divided by
  * the wall time between. Blocks from before the start also end, but the run does not know these
@@ -98,6 +109,10 @@ struct windowed_born {
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* those of bytes that were alive at the window's end */
+	/* Only of a continuous stretch. held: bytes born in it and in all continuous stretches
+	 * before it that were not known to have ended when it was over. lost: bytes of the
+	 * stretches before it that were seen to end in it, or were found to have ended before. */
+	double held_bytes, lost_bytes;
 };
 
 /* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
@@ -160,6 +175,7 @@ struct windowed_run {
 	double hidden;
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
+	bool incomplete;   /* held_bytes and lost_bytes lack some blocks */
 	/* upper limit of all live bytes together: the heap's mappings; 0: not known */
 	double bound_bytes;
 	/* upper limit of live bytes in small blocks: anonymous memory that is resident, or swapped

@@ -90,8 +90,12 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 		.resident_bytes = resident_bytes(&b->target->anon),
+		.incomplete = s->counts.let_go > 0,
 		.without = b->without,
 	};
+	/* the clock was read when the last stretch was counted, and again now */
+	if (s->n_windows)
+		ret->end_s = fmax(ret->end_s, windows[s->n_windows - 1].end_s);
 	ret->rough = ret->clock_error > CLOCK_ROUGH && windowed_has(b->without, PART_ROUGH);
 	ret->hidden = survivors__hidden(s, clock, begin_ns, ret->end_s, ret->wall_s);
 	return 0;
@@ -249,60 +253,17 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can live memory and growth be found as in a continuous run? Not when the ledger has let blocks
+/* Can growth be found as in a continuous run? Not when the ledger has let blocks
  * go, because the kernel's tables lack these blocks. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
 }
 
-/* When the last interruption of continuous tracing ended; 0: there was none. */
-static uint64_t last_interruption_ns(const struct survivors *s)
-{
-	for (size_t i = s->n_windows; i-- > 1;)
-		if (s->windows[i].continuous)
-			return s->windows[i].start_ns;
-	return 0;
-}
-
-/* Live memory of a stack in a run that was nearly all traced continuously: as in a continuous run,
- * it is what the kernel's table still holds of the blocks that were seen to be born. (Survival from
- * one short window to the next says nothing here: each stretch of tracing ends with as many live
- * blocks as the one before, so their sum over a hundred stretches was many times what the process
- * has.) unseen: the share of the run that was missed. The table lacks the blocks born in this time:
- * of all blocks that live, this share. It may still have blocks that ended in this time, unless
- * their addresses have been freed again since. There cannot be more of these than were born before
- * the last interruption, nor more than ended while nobody watched. */
-static void take_held(const struct survivors *s, const struct survivors_block *const *blocks,
-		      size_t n, double unseen, struct windowed_result *r)
-{
-	double scale = 1 / (1 - unseen), older = 0, sum = 0, objects = 0, variance = 0;
-	uint64_t interrupted_ns = last_interruption_ns(s);
-
-	for (size_t i = 0; i < n; i++) {
-		const struct abi_live *live = &blocks[i]->live;
-		double weight = trend__weight(live);
-		double p = estimate__probability(live->size, live->interval);
-
-		if (blocks[i]->ended || survivors__is_regrown(s, live, blocks[i]->window))
-			continue;
-		sum += weight;
-		objects += 1 / p;
-		variance += weight * weight * (1 - p);
-		older += live->birth_ns < interrupted_ns ? weight : 0;
-	}
-	r->live_bytes = scale * sum;
-	r->live_objects = scale * objects;
-	r->live_variance = scale * scale * variance;
-	r->live_common =
-		fmax(fmin(older, unseen * r->alloc_bytes), (scale - 1) * sum) / NORMAL_QUANTILE;
-}
-
 /* Puts into the profile what windows say of the process, and of each stack in sites. anon: by how
- * much the process's anonymous memory grows, per second. unseen: the share of the run that was not
- * traced continuously. */
+ * much the process's anonymous memory grows, per second. */
 static int add_stacks(const struct build *b, struct profile *p, const struct process_sites *sites,
-		      struct windowed_run *run, const struct growth *anon, double unseen)
+		      struct windowed_run *run, const struct growth *anon)
 {
 	const struct survivors *s = &b->target->budget.survivors;
 	_cleanup_free_ struct windowed_result *results = calloc(sites->n + 1, sizeof(*results));
@@ -311,7 +272,6 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 	_cleanup_free_ struct windowed_stack *room = calloc(sites->n + 1, sizeof(*room));
 	struct windowed_process process;
 	struct growth others = *anon;
-	bool nearly = is_nearly_continuous(b, unseen);
 	int rc;
 
 	if (!blocks || !results || !stacks || !room)
@@ -352,8 +312,6 @@ static int add_stacks(const struct build *b, struct profile *p, const struct pro
 		number = (size_t)(stack - s->stacks);
 		first = first_of(blocks, s->n_blocks, number);
 		n = first_of(blocks, s->n_blocks, number + 1) - first;
-		if (nearly)
-			take_held(s, blocks + first, n, unseen, &results[i]);
 		rc = add_stack(b, p, sites, (long)i, &results[i], windowed__most(run, &room[i]),
 			       blocks + first, n);
 	}
@@ -435,7 +393,7 @@ int trend__add_windowed(const struct build *b, struct profile *p, const struct p
 	anon.low -= b->regions_growth;
 	anon.high -= b->regions_growth;
 	unseen = unseen_share(b, &run);
-	rc = add_stacks(b, p, sites, &run, &anon, unseen);
+	rc = add_stacks(b, p, sites, &run, &anon);
 	p->has_growth = s->n_windows >= GROWTH_MIN_SEGMENTS;
 	if (!rc)
 		rc = realloc_trend__new(b, sites, &run, &anon, &vectors);
