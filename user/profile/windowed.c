@@ -168,7 +168,7 @@ static double held_share(const struct context *c, double t)
 	if (last == c->strata->n || c->run->incomplete)
 		return 1;
 	for (size_t i = 0; i <= last; i++)
-		if (c->strata->at[i].continuous)
+		if (c->strata->at[i].continuous && c->left[i] > 0)
 			sum += c->left[i] *
 			       left_after(c, c->strata->at[last].to_s - c->strata->at[i].to_s);
 	held = c->held[last] - ended_unseen(c, last) / 2;
@@ -210,6 +210,8 @@ static void live_parts(const struct context *c, double t, double age, double *re
 		const struct stratum *h = &c->strata->at[i];
 		double to = fmin(h->to_s, t - age), until = fmin(h->to_s, t);
 
+		if (!(c->rates[i] > 0) && !(c->left[i] > 0))
+			continue;
 		if (h->continuous && until > h->from_s) {
 			born += c->rates[i] * (until - h->from_s);
 			live += live_of_stretch(c, i, t, until, share);
