@@ -550,7 +550,7 @@ def server(what, subject, groups, *load, grows=(), truth="none", **more):
 def python(grows):
     return {**server("python3, PYTHONMALLOC=malloc: " + ("a list is appended to" if grows else
                                                          "50,000 objects, replaced at random"),
-                     Scripted, {"kept": "_PyEval_EvalFrameDefault"},
+                     Scripted, {"kept": "keep|_PyEval_EvalFrameDefault"},  # the frame's own name, if it is known
                      grows=["kept"] if grows else []),
             "program": PYTHON, "command": ["/usr/bin/python3"], "args": ["grows" if grows else "steady"],
             "env": {"PYTHONMALLOC": "malloc"}}
