@@ -44,8 +44,10 @@ the machine hits all alike. The medians over the rounds and their extremes are p
     pinned to one core, with ApacheBench on the other: untraced, with memtrace at its defaults, with tracemalloc, and
     with memray if it is installed.
 
+14. The speed of a loop in the three seconds after memtrace hangs, by what hangs it.
+
 The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients,
-outside and wsgi.
+outside, wsgi and hung.
 
 Probes that another tracer has in all processes would falsify every figure. So no measurement begins while
 there are such probes, and one that ends with them is repeated.
@@ -56,8 +58,10 @@ Exit status: 0 when every bar is held, 1 when one is missed or could not be meas
 import argparse
 import bisect
 import contextlib
+import fcntl
 import json
 import os
+import pty
 import random
 import re
 import resource
@@ -69,6 +73,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
 import time
 
@@ -96,6 +101,7 @@ OF_LIMITED = {5: 0.93, 1: 0.98}  # of the untraced throughput, by --max-overhead
 OF_LIMITED_REDIS = 0.95  # of redis's untraced throughput, at --max-overhead 5
 OF_CLIENTS = (0.99, 1.05)  # SET/s and the 99th percentile at the default limit, of untraced
 OF_AGENT = 0.95  # of the untraced SET/s, at the agent's default limits
+OF_HUNG = 0.95  # of the untraced speed, from a second after memtrace hangs
 OF_WSGI = 0.95  # of the untraced requests a second, at memtrace's defaults
 FELT = 1.5  # the largest factor between the printed cost and the measured cost of a loop
 STALL_US = 10_000  # the longest wait that a window may cause, in 99 of 100 windows
@@ -1826,6 +1832,102 @@ def judge_wsgi(wsgi):
                 f"second ({kept[1]:.3f} - {kept[2]:.3f}) (bar: {OF_WSGI} within)")
 
 
+# --- 14. a tracer that hangs ---
+
+HUNG_PAIRS = 100_000  # a round of half a millisecond, or of a tenth of a second with probes
+HUNG_S = 3
+
+
+@contextlib.contextmanager
+def hung_by_signal(sig, pid, _scratch):
+    child = Child([MEMTRACE, "-p", str(pid), "-f", "none", "-q", "-v"], OTHER_CPU)
+    try:
+        child.line_like(r"tracing$")
+        yield lambda: os.kill(child.pid, sig)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child.pid, signal.SIGCONT)
+        child.end(signal.SIGTERM)
+
+
+@contextlib.contextmanager
+def hung_by_terminal(pid, _scratch):
+    """Its terminal is stopped (Ctrl-S), so each line that memtrace writes there would wait for ever."""
+    master, slave = pty.openpty()
+    process = subprocess.Popen([MEMTRACE, "-p", str(pid), "-f", "none"], stdin=slave, stdout=slave, stderr=slave,
+                               preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+    os.close(slave)
+    said, end = b"", time.monotonic() + PATIENCE_S
+    try:
+        while b"samples" not in said:  # the status line
+            if time.monotonic() > end or not select.select([master], [], [], PATIENCE_S)[0]:
+                raise Missing(f"memtrace on a terminal says only {said[-200:]}")
+            said += os.read(master, 65536)
+        yield lambda: os.write(master, b"\x13")
+    finally:
+        for _ in range(2):  # the second one ends it while it waits for the terminal
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.terminate()
+                process.wait(PATIENCE_S / 6)
+        process.kill()
+        process.wait()
+        os.close(master)
+
+
+@contextlib.contextmanager
+def hung_by_file(_pid, scratch):
+    """Another target maps a file whose server (FUSE) stops to answer."""
+    where = os.path.join(scratch, "silent")
+    os.makedirs(where, exist_ok=True)
+    server = Child([os.path.join(PROGS, "silent"), "--dir", where, "--file", os.path.join(PROGS, "leaking_plugin.so"),
+                    "--answers", "0"])
+    server.line_like(r"^ready")
+    child = Child([MEMTRACE, "--comm", "churn", "--comm", "silent", "-f", "none", "-q", "-v"], OTHER_CPU)
+    try:
+        child.line_like(r"tracing$")
+        yield lambda: (server.tell("go"), server.line_like("silent"))
+    finally:
+        child.end(signal.SIGTERM)
+        server.tell("go")  # it answers again
+        server.end()
+
+
+HUNG = {"SIGSTOP": lambda *a: hung_by_signal(signal.SIGSTOP, *a), "SIGKILL": lambda *a: hung_by_signal(signal.SIGKILL, *a),
+        "its terminal is stopped (Ctrl-S)": hung_by_terminal, "a file of a target is not answered": hung_by_file}
+
+
+def measure_hung(way, scratch):
+    """The target is idle and traced all the time. When memtrace hangs, the target begins to work. Returns its speed in
+    each second since then, as a share of its speed without memtrace."""
+    churn = Churn(HUNG_PAIRS)
+    own, took = [churn.measure()], [[] for _ in range(HUNG_S)]
+    with way(churn.pid, scratch) as hang:
+        time.sleep(1)
+        wait_until(lambda: changed_bytes(churn.pid), "the target is traced")
+        hang()
+        begin = time.monotonic()
+        while (second := int(time.monotonic() - begin)) < HUNG_S:
+            took[second].append(churn.once())
+    own.append(churn.measure())
+    churn.child.end()
+    return [statistics.mean(own) * len(of) / sum(of) if of else 0 for of in took]
+
+
+def report_hung(candidates):
+    def cell(values):
+        return "{:.2f} ({:.2f} - {:.2f})".format(*median_and_interval(values)) if values else ""
+    return table(("what hangs memtrace", *(f"speed in second {s + 1}" for s in range(HUNG_S))),
+                 [(c.name, *(cell([speeds[s] for speeds in c.values]) for s in range(HUNG_S))) for c in candidates])
+
+
+def judge_hung(candidates):
+    for c in candidates:
+        if c.values:
+            speed = median_and_interval([speeds[1] for speeds in c.values])
+            verdict(speed[2] >= OF_HUNG, f"{c.name}: a second later the target has {speed[0]:.3f} of its speed "
+                                         f"({speed[1]:.3f} - {speed[2]:.3f}) (bar: {OF_HUNG} within)")
+
+
 # --- the parts: each prints and returns its tables, and judges ---
 
 def part_pairs(args, scratch):
@@ -1956,11 +2058,20 @@ def part_wsgi(args, scratch):
     return sections
 
 
+def part_hung(args, scratch):
+    candidates = [Candidate(name, lambda way=way: measure_hung(way, scratch)) for name, way in HUNG.items()]
+    interleave(candidates, 2 if args.quick else 6, 300)
+    sections = [report_hung(candidates)]
+    judge_missing(candidates, args.allow_missing)
+    judge_hung(candidates)
+    return sections
+
+
 PARTS = {"pairs": part_pairs, "redis": part_redis, "self": part_self,
          "unwinding": part_unwinding, "tables": part_tables, "names": part_names,
          "allocators": part_allocators, "attach": part_attach,
          "windows": part_windows, "stalls": part_stalls, "clients": part_clients,
-         "outside": part_outside, "wsgi": part_wsgi}
+         "outside": part_outside, "wsgi": part_wsgi, "hung": part_hung}
 
 
 def measure_all(args, scratch):

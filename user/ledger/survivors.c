@@ -223,6 +223,7 @@ static int halve(struct survivors *s)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		s->blocks[i].let_go = random__next(&s->random) & 1;
+		s->blocks[i].halved += !s->blocks[i].let_go;
 		if (s->blocks[i].let_go)
 			addrs[n++] = s->blocks[i].addr;
 	}
@@ -337,6 +338,12 @@ static int compare_addrs(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
+/* The bytes for which a followed block stands, with those that are not followed any more. */
+static double all_bytes(const struct survivors_block *b)
+{
+	return ldexp(weight_bytes(&b->live), b->halved);
+}
+
 /* Counts a block of an earlier stretch that has ended. 0 or -ENOMEM. */
 static int lose(struct survivors *s, const struct survivors_block *b)
 {
@@ -347,7 +354,7 @@ static int lose(struct survivors *s, const struct survivors_block *b)
 	born = born_of(s, &s->stacks[b->stack], NULL);
 	if (!born)
 		return -ENOMEM;
-	born->lost_bytes += weight_bytes(&b->live);
+	born->lost_bytes += all_bytes(b);
 	return 0;
 }
 
@@ -521,6 +528,8 @@ static int take_end(struct survivors *s, const struct abi_end *end)
 		s->counts.freed += end->kind != END_UNSEEN;
 		s->counts.replaced += end->kind == END_UNSEEN;
 		if (own) {
+			if (!own->ended && lose(s, own))
+				return -ENOMEM;
 			own->ended = true;
 		} else if (is_birth(s, &end->block) && !w->continuous) {
 			if (in_window) {
@@ -588,35 +597,52 @@ static int count_pairs(struct survivors *s, const struct net_clock *clock)
 	return 0;
 }
 
+/* What the last stretch that has an element held of the stack. */
+static double last_held(const struct survivors *s, const struct survivors_stack *stack)
+{
+	for (size_t i = stack->n_born; i-- > 0;)
+		if (s->windows[stack->born[i].window].continuous)
+			return stack->born[i].held_bytes;
+	return 0;
+}
+
 /* Counts all blocks of the last stretch, and of the stretches before it, that live now. The stretch
  * may not be over, so it may be counted again later. */
 static int count_left(struct survivors *s)
 {
+	struct sums {
+		double left, held, looked;
+	};
+	_cleanup_free_ struct sums *sums = calloc(s->n_stacks + 1, sizeof(*sums));
 	uint32_t window = (uint32_t)s->n_windows - 1;
 
-	for (size_t i = 0; i < s->n_stacks; i++) {
-		struct windowed_born *born = born_in(&s->stacks[i], window);
-
-		if (born) {
-			born->left_bytes = born->held_bytes = 0;
-			s->stacks[i].looked[born - s->stacks[i].born] = 0;
-		}
-	}
+	if (!sums)
+		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
-		struct windowed_born *born;
-		double *looked;
+		double bytes = all_bytes(b);
 
 		if (!s->windows[b->window].continuous || b->ended)
 			continue;
-		born = born_of(s, &s->stacks[b->stack], &looked);
-		if (!born)
-			return -ENOMEM;
-		born->held_bytes += weight_bytes(&b->live);
+		sums[b->stack].held += bytes;
 		if (b->window != window)
 			continue;
-		born->left_bytes += weight_bytes(&b->live);
-		*looked += b->hashed ? weight_bytes(&b->live) : 0;
+		sums[b->stack].left += bytes;
+		sums[b->stack].looked += b->hashed ? weight_bytes(&b->live) : 0;
+	}
+	for (size_t i = 0; i < s->n_stacks; i++) {
+		struct survivors_stack *stack = &s->stacks[i];
+		struct windowed_born *born = born_in(stack, window);
+		double *looked;
+
+		if (!born && sums[i].held == last_held(s, stack))
+			continue;
+		born = born_of(s, stack, &looked);
+		if (!born)
+			return -ENOMEM;
+		born->held_bytes = sums[i].held;
+		born->left_bytes = sums[i].left;
+		*looked = sums[i].looked;
 	}
 	return 0;
 }

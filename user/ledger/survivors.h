@@ -55,6 +55,9 @@ struct survivors_block {
 	bool changed; /* its contents have changed since, or cannot be read any more */
 	bool ended;   /* it is known to be freed */
 	bool let_go;  /* not followed any more: removed at the next harvest */
+	/* how often half of all blocks were let go since its birth: it stands for 2^halved
+	 * blocks */
+	uint8_t halved;
 };
 
 /* May the block be live? It may if nothing shows that it is gone. */

@@ -116,8 +116,8 @@ bool host_process__judge(struct host_process *process, const struct host *host,
 			 struct thinning *thinning, uint64_t now_ns, double cost_ns,
 			 double samples_ns, double cpu_ns);
 
-/* The probes are being removed everywhere: learns from the stretch so far, however short, because
- * the process may have become busy just now. */
+/* The probes are being removed everywhere: learns from the stretch so far if it has lasted 20 ms,
+ * because the process may have become busy just now. */
 void host_process__end_stretch(struct host_process *process, uint64_t now_ns, double cost_ns,
 			       double cpu_ns);
 

@@ -246,9 +246,9 @@ static void withdraw(struct scheduler *sc, struct paced *p, uint64_t when)
 		windows__withdraw(&p->windows);
 	pace__read_totals(sc, p, &cost, &cpu);
 	/* the CPU time is read now: part of it may have been used after the probes were removed */
-	recent.cpu = p->windows.used_rate;
+	recent.cpu = p->windows.continuous ? p->windows.cpu_rate : p->windows.used_rate;
 	recent.cost = wall > 0 ? (cost - p->windows.cost_ns) / wall : 0;
-	windows__cut(&p->windows, when, cost, cpu, &recent);
+	windows__cut(&p->windows, when, cost, cpu, wall > 0 ? &recent : NULL);
 	if (stands) {
 		pace__begin_close(sc, p, when);
 		return;

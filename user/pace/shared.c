@@ -24,6 +24,7 @@
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
 /* after samples that came closer than asked for cost the host too much */
 #define FINE_REST_NS  (60000 * MS)
+#define LATE_NS	      (10 * MS)
 #define PIECE_NS      (2000 * MS)  /* a piece of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same, where probes are everywhere */
 
@@ -80,8 +81,10 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 			continue;
 		p->calm_since_ns = 0;
 		pace__read_totals(sc, p, &cost, &cpu);
-		/* what is open now may have lasted minutes, and says little of the present */
-		host_process__end_stretch(turn, pace__now_ns(sc), cost, cpu);
+		/* What is open now may have lasted minutes, and says little of the present. Neither
+		 * do the totals if the probes were removed some time ago. */
+		if (pace__now_ns(sc) < end + LATE_NS)
+			host_process__end_stretch(turn, end, cost, cpu);
 		windows__cut(&p->windows, end, cost, cpu,
 			     turn->known ? &(struct windows_rates){turn->share * turn->cpu_rate,
 								   turn->cpu_rate}
@@ -123,6 +126,7 @@ static void come_back(struct scheduler *sc)
 	}
 	/* before pace__restore_interval(), which uses the host's factor from now on */
 	host__returned(&sc->host, pace__now_ns(sc));
+	sc->calm_ns = pace__now_ns(sc);
 	for (size_t i = 0; i < sc->n; i++) {
 		struct paced *p = sc->processes[i];
 		double cost, cpu;

@@ -18,7 +18,7 @@
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
-#define OVERSPENT 2.0	      /* a window ends at this many times its expected cost */
+#define OVERSPENT 4.0	      /* a window ends at this many times its expected cost */
 #define GLANCE_NS (250 * MS)  /* between steps in a gap: the process may become busier, or idle */
 /* Unused budget is saved up to a limit, the larger one of two: CREDIT_NS, and the cost of CREDIT
  * windows. */
@@ -289,8 +289,10 @@ static bool is_overspent(const struct windows *w, uint64_t now_ns, double cost_n
 {
 	double wall = (double)(now_ns - w->since_ns), dear = felt(w, cost_ns - w->cost_ns);
 
+	double most = OVERSPENT * fmax(window_debt_ns(w, w->stretch), allowed_ns(w));
+
 	return wall > 0 && wall * charge(w, dear / wall, (cpu_ns - w->cpu_ns) / wall) >
-				   OVERSPENT * fmax(window_debt_ns(w, w->stretch), allowed_ns(w));
+				   fmax(most, w->scale * MIN_NS);
 }
 
 /* The open window is looked at after this time, or when it ends. */

@@ -20,9 +20,9 @@
  * between 0.5 and 1.5 of its mean.
  *
  * A process may be busier in a window than before it. So a long window is looked at several times,
- * and ends once it has cost OVERSPENT times what was expected of it. (When a window ends so is
- * known from what it has seen, never from what follows. So it shows no other rates than windows of
- * fixed lengths: Wald's identity.)
+ * and ends once it has cost OVERSPENT times what was expected of it. This makes windows in busy
+ * times shorter than others, so they count for less than they should. OVERSPENT is large because of
+ * that: it ends windows in which work sets in, not those in which there is some more of it.
  *
  * Felt cost. In windows a process loses more time than its calls cost by calibration. The kernel's
  * code is in no CPU cache when a call needs it, and placing and removing probes holds the process

@@ -535,6 +535,8 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 		if (!(r->stays > HALF_STAY))
 			continue;
 		r->growth.low *= r->growth.low > 0 ? k : 1;
+		if (r->held)
+			continue;
 		r->live_bytes *= k;
 		r->live_objects *= k;
 		/* the error is so wide that it reaches the figure before the division */
@@ -558,7 +560,7 @@ static void demand_growth(const struct windowed_process *process, struct windowe
 			r->replaces = known;
 		}
 		/* The blocks may be gone: freed outside of windows, or replaced. */
-		if (r->growth.bytes_per_s > most || r->replaces)
+		if (!r->held && (r->growth.bytes_per_s > most || r->replaces))
 			r->live_variance = fmax(r->live_variance, r->live_bytes * r->live_bytes);
 	}
 }

@@ -7,7 +7,8 @@
 
 #include "profile/windowed_strata.h"
 
-#define MOSTLY 0.5 /* of the run */
+#define MOSTLY	  0.5  /* of the run */
+#define MOST_LOST 0.99 /* of what a stretch held: with more, the rate of losses would be infinite */
 
 double windowed_born__trust(const struct windowed_born *born)
 {
@@ -64,14 +65,16 @@ struct context {
 	const struct windowed_run *run;
 	const struct windowed_strata *strata;
 	const struct windowed_stack *stack;
-	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended, and
-	 * those of all continuous strata up to it (struct windowed_born) */
-	double *rates, *left, *held;
+	/* by stratum: bytes allocated per second; bytes alive when a continuous stratum ended,
+	 * those of all continuous strata up to it, and those lost since the one before it (struct
+	 * windowed_born) */
+	double *rates, *left, *held, *lost;
 	/* at which the bytes that live at a stretch's end are lost later, per second, as later
 	 * stretches show; and its upper limit */
 	double hazard, hazard_high;
 	/* windows do not tell how long blocks live, or stretches tell it better (LIVE) */
 	bool by_stretches;
+	double kept; /* share of the bytes born in stretches that lives at the end of the run */
 	struct survival_terms terms; /* of survival, */
 	struct survival survival, cohort;
 };
@@ -92,6 +95,7 @@ static struct context context_of(const struct windowed_run *run,
 		.rates = strata->rates,
 		.left = strata->rates + strata->n + 1,
 		.held = strata->rates + 2 * (strata->n + 1),
+		.lost = strata->rates + 3 * (strata->n + 1),
 	};
 }
 
@@ -141,40 +145,38 @@ static double ended_unseen(const struct context *c, size_t last)
 		if (h->continuous) {
 			held = c->held[i];
 			lost *= exp(-c->hazard * seconds);
-		} else {
+		} else if (held > 0) {
 			allocated += c->rates[i] * seconds;
-			lost += held > 0 ? held * -expm1(-c->hazard_high * seconds) : 0;
+			lost += held * -expm1(-c->hazard_high * seconds);
 		}
 	}
 	return fmin(fmin(c->held[last] - c->left[last], allocated), lost);
 }
 
-/* The share of the bytes alive at a stretch's end that are left `age` seconds later. */
+/* The share of the bytes alive at a stretch's end that are left `age` seconds later; more than
+ * 0. */
 static double left_after(const struct context *c, double age)
 {
-	return c->cohort.by == SURVIVAL_UNKNOWN ? exp(-c->hazard * age)
-						: survival__at(&c->cohort, age);
+	return fmax(c->cohort.by == SURVIVAL_UNKNOWN ? exp(-c->hazard * age)
+						     : survival__at(&c->cohort, age),
+		    1e-9);
 }
 
 /* Of the bytes that each continuous stratum left, left_after() tells how many live when the last
  * one before time t is over. But that one knows what is held then: so this is the factor for all of
- * them. (What it holds may have ended unseen. So where windows tell that less lives, they are
- * right.) */
+ * them. */
 static double held_share(const struct context *c, double t)
 {
 	size_t last = last_stretch(c, t);
-	double sum = 0, held;
+	double sum = 0;
 
-	if (last == c->strata->n || c->run->incomplete)
+	if (last == c->strata->n)
 		return 1;
 	for (size_t i = 0; i <= last; i++)
 		if (c->strata->at[i].continuous && c->left[i] > 0)
 			sum += c->left[i] *
 			       left_after(c, c->strata->at[last].to_s - c->strata->at[i].to_s);
-	held = c->held[last] - ended_unseen(c, last) / 2;
-	if (c->cohort.by != SURVIVAL_UNKNOWN)
-		held = fmin(held, sum);
-	return sum > 0 ? held / sum : 1;
+	return sum > 0 ? (c->held[last] - ended_unseen(c, last) / 2) / sum : 1;
 }
 
 /* Integral of S over the ages that blocks born between from_s and to_s have at time t. */
@@ -183,49 +185,68 @@ static double area_of(const struct context *c, double t, double from_s, double t
 	return survival__area(&c->survival, t - from_s) - survival__area(&c->survival, t - to_s);
 }
 
-/* Bytes of a continuous stratum, born until to_s, that live at time t. What it left at its end is
- * known. S tells how old that is, and how much of it was there before the end. share: held_share()
- * at t. */
+/* The share, at time t, of a stratum's live bytes that were born until to_s. */
+static double older_part(const struct context *c, const struct stratum *h, double t, double to_s)
+{
+	double all = area_of(c, t, h->from_s, h->to_s);
+
+	if (to_s >= h->to_s)
+		return 1;
+	return all > 0 ? fmin(area_of(c, t, h->from_s, to_s) / all, 1)
+		       : (to_s - h->from_s) / (h->to_s - h->from_s);
+}
+
+/* Bytes of a continuous stratum, born until to_s, that live at time t. share: held_share() at t.
+ * How many live within a stretch follows from S. If S is not known, as many as at its end, but no
+ * more than were born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {
 	const struct stratum *h = &c->strata->at[i];
-	double end = fmin(t, h->to_s), all = area_of(c, fmax(t, h->to_s), h->from_s, h->to_s);
-	double part = all > 0 ? area_of(c, t, h->from_s, to_s) / all
-			      : (to_s - h->from_s) / (h->to_s - h->from_s);
+	double all;
 
 	if (t >= h->to_s)
-		return share * c->left[i] * left_after(c, t - h->to_s) * (to_s < end ? part : 1);
-	return c->left[i] * part;
+		return share * c->left[i] * left_after(c, t - h->to_s) * older_part(c, h, t, to_s);
+	if (c->survival.by == SURVIVAL_UNKNOWN)
+		return fmin(c->left[i], c->rates[i] * (to_s - h->from_s));
+	all = area_of(c, h->to_s, h->from_s, h->to_s);
+	return all > 0 ? c->left[i] * fmin(area_of(c, t, h->from_s, to_s) / all, 1) : 0;
 }
 
 /* Live bytes at time t that are older than `age` then: of continuous strata, and of all others. */
 static void live_parts(const struct context *c, double t, double age, double *ret_stretches,
 		       double *ret_others)
 {
-	double share = held_share(c, t), born = 0, live = 0, all = 0;
+	double share = held_share(c, t), born = 0, live = 0, allocated = 0;
 
 	*ret_stretches = *ret_others = 0;
 	for (size_t i = 0; i < c->strata->n; i++) {
 		const struct stratum *h = &c->strata->at[i];
-		double to = fmin(h->to_s, t - age), until = fmin(h->to_s, t);
+		double to = fmin(h->to_s, t - age), until = fmin(h->to_s, t), whole;
 
 		if (!(c->rates[i] > 0) && !(c->left[i] > 0))
 			continue;
-		if (h->continuous && until > h->from_s) {
+		if (until < h->from_s || (until == h->from_s && h->to_s > until))
+			continue; /* it begins later */
+		if (h->continuous) {
+			whole = live_of_stretch(c, i, t, until, share);
 			born += c->rates[i] * (until - h->from_s);
-			live += live_of_stretch(c, i, t, until, share);
-		}
-		if (to <= h->from_s)
-			continue;
-		if (h->continuous)
-			*ret_stretches += live_of_stretch(c, i, t, to, share);
-		else if (c->by_stretches)
-			all += c->rates[i] * (to - h->from_s);
-		else
+			live += whole;
+			if (to >= until)
+				*ret_stretches += whole;
+			else if (to > h->from_s)
+				*ret_stretches += live_of_stretch(c, i, t, to, share);
+		} else if (to > h->from_s) {
+			allocated += c->rates[i] * (to - h->from_s);
 			*ret_others += c->rates[i] * area_of(c, t, h->from_s, to);
+		}
 	}
-	*ret_others += born > 0 ? all * fmin(live / born, 1) : all;
+	if (!c->by_stretches)
+		return;
+	if (born > 0)
+		*ret_others = allocated * fmin(live / born, 1);
+	else if (c->survival.by == SURVIVAL_UNKNOWN)
+		*ret_others = allocated * c->kept;
 }
 
 static double live_at(const struct context *c, double t, double age)
@@ -329,24 +350,60 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 	}
 }
 
-/* Events divided by exposure. lost: bytes that stretches found to have ended of what earlier ones
- * held; sample: what one sampled block stands for. If no event is seen where 3 are expected, chance
- * is to blame in 5 of 100 cases. */
-static void set_hazard(struct context *c, double lost, double sample)
+/* Fills gaps in what was counted by stratum: a stretch holds as much as the one before it if
+ * nothing else was counted (NaN), and what was lost in windows was lost until the next stretch. */
+static void fill_in(struct context *c)
 {
-	double exposed = 0, since = 0, held = 0;
+	double held = 0, lost = 0;
 
-	for (size_t i = 0; i < c->strata->n && !c->run->incomplete; i++) {
+	for (size_t i = 0; i < c->strata->n; i++) {
+		lost += c->lost[i];
+		c->lost[i] = 0;
+		if (!c->strata->at[i].continuous)
+			continue;
+		c->lost[i] = lost;
+		lost = 0;
+		held = isnan(c->held[i]) ? held : c->held[i];
+		c->held[i] = held;
+	}
+}
+
+/* The rate of a life table: of the bytes held at a stretch's end, a share p is lost until the next
+ * one's end; -log(1 - p) divided by the time between. sample: what one sampled block stands for. If
+ * no event is seen where 3 are expected, chance is to blame in 5 of 100 cases. */
+static void set_hazard(struct context *c, double sample)
+{
+	double exposed = 0, since = 0, held = 0, events = 0, lost = 0;
+
+	for (size_t i = 0; i < c->strata->n; i++) {
 		const struct stratum *h = &c->strata->at[i];
 
 		if (!h->continuous)
 			continue;
-		exposed += held * (h->to_s - since);
+		if (held > 0) {
+			exposed += held * (h->to_s - since);
+			events += held * -log1p(-fmin(c->lost[i] / held, MOST_LOST));
+			lost += c->lost[i];
+		}
 		since = h->to_s;
 		held = c->held[i];
 	}
-	c->hazard = exposed > 0 ? lost / exposed : 0;
-	c->hazard_high = exposed > 0 ? (lost + 3 * sample) / exposed : INFINITY;
+	c->hazard = exposed > 0 ? events / exposed : 0;
+	c->hazard_high = !(exposed > 0) ? INFINITY
+			 : lost > 0	? c->hazard * (lost + 3 * sample) / lost
+					: 3 * sample / exposed;
+}
+
+/* The share of what was born in stretches that lives at the end of the run. */
+static double kept_of_stretches(const struct context *c)
+{
+	double stretches, others, born = 0;
+
+	for (size_t i = 0; i < c->strata->n; i++)
+		if (c->strata->at[i].continuous)
+			born += c->rates[i] * (c->strata->at[i].to_s - c->strata->at[i].from_s);
+	live_parts(c, c->run->end_s, 0, &stretches, &others);
+	return born > 0 ? fmin(stretches / born, 1) : 1;
 }
 
 /* only: the evidence that is taken; SURVIVAL_UNKNOWN: the better one */
@@ -354,7 +411,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 {
 	const struct windowed_stack *stack = c->stack;
 	double end = c->run->end_s, born = 0, alive = 0, samples = 0;
-	double in_stretches = 0, stretch_samples = 0, lost = 0;
+	double in_stretches = 0, stretch_samples = 0;
 	struct survival_terms terms = {
 		.per_alloc_s = c->strata->per_alloc_s,
 		.slowed = c->strata->ends_slowed,
@@ -367,27 +424,30 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 
 	memset(c->rates, 0, c->strata->n * sizeof(*c->rates));
 	memset(c->left, 0, c->strata->n * sizeof(*c->left));
-	memset(c->held, 0, c->strata->n * sizeof(*c->held));
+	memset(c->lost, 0, c->strata->n * sizeof(*c->lost));
+	for (size_t i = 0; i < c->strata->n; i++)
+		c->held[i] = NAN;
 	for (size_t i = 0; i < stack->n_born; i++) {
 		const struct windowed_born *b = &stack->born[i];
 		size_t h = c->strata->stratum_of[b->window];
 
+		c->lost[h] += b->lost_bytes;
 		if (!windowed_strata__counts(c->run, c->strata, b->window, without))
 			continue;
 		c->rates[h] += b->bytes;
 		c->left[h] += b->left_bytes;
-		c->held[h] += b->held_bytes;
 		if (!c->run->windows[b->window].continuous) {
 			born += b->bytes * windowed_born__trust(b);
 			alive += b->left_bytes * windowed_born__trust(b);
 			samples += (double)b->samples;
 		} else {
 			in_stretches += b->bytes;
-			lost += b->lost_bytes;
+			c->held[h] = b->held_bytes;
 			stretch_samples += (double)b->samples;
 		}
 	}
-	set_hazard(c, lost, stretch_samples > 0 ? in_stretches / stretch_samples : 0);
+	fill_in(c);
+	set_hazard(c, stretch_samples > 0 ? in_stretches / stretch_samples : 0);
 	windowed_strata__to_rates(c->run, c->strata, without, c->rates);
 	terms.left = born > 0 ? alive / born : 1;
 	terms.sample = samples > 0 ? born / samples : 1;
@@ -395,7 +455,8 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 	survival__solve(stack->groups, n_groups(stack), without, &terms, &c->survival);
 	terms.left = 1;
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
-	c->by_stretches = !(born > 0) || unseen_share(c) <= MOSTLY;
+	c->by_stretches = !(born > 0) || in_stretches >= allocated_unseen(c);
+	c->kept = kept_of_stretches(c);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);
@@ -478,7 +539,7 @@ static struct error error_of(const struct context *c, const double *values, doub
 	if (lives) {
 		live_parts(c, end, 0, &stretches, &others);
 		error = c->by_stretches ? others : 0;
-		if (last < c->strata->n && !c->run->incomplete)
+		if (last < c->strata->n)
 			error += ended_unseen(c, last) / 2;
 		error /= NORMAL_QUANTILE;
 	}
@@ -691,6 +752,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
 	ret->live_variance += pow(error_by_unseen_ages(&c, &all[0]) / NORMAL_QUANTILE, 2);
 	ret->live_common = error.common;
+	ret->held = c.by_stretches && unseen_share(&c) <= MOSTLY;
 	other = allow_for_doubt(&c, &by_other, ret);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] =

@@ -40,9 +40,10 @@
  * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
  * earlier stretches that have not ended by then. S tells how many of them are left later.
  *
- * If at least half of the run was traced continuously, or no window saw the stack allocate, windows
- * tell little of S. Then as large a share of what was allocated between the stretches is taken to
- * live as of what was allocated in them.
+ * If a stack allocated at least half of its bytes in stretches, or no window saw it allocate,
+ * windows tell little of S. Then as large a share of what was allocated between the stretches is
+ * taken to live as of what was allocated in them. And if no window watched the blocks of stretches,
+ * these are lost at the rate at which one stretch after the other has lost them.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
  * again, or given to a sampled block. How many bytes are held though they have ended is not known.
@@ -102,17 +103,21 @@ struct windowed_window {
 	bool continuous;       /* a stretch that stands for itself */
 };
 
-/* What one stack allocated in one window. Bytes and objects are weighted by 1/p. */
+/* What one stack allocated in one window, and what became of its older blocks. Bytes and objects
+ * are weighted by 1/p. */
 struct windowed_born {
 	uint32_t window; /* index */
 	uint64_t samples;
 	double bytes, objects;
 	double squares;	   /* sum of the samples' (z/p)^2 (1-p): variance of sampling */
 	double left_bytes; /* those of bytes that were alive at the window's end */
-	/* Only of a continuous stretch. held: bytes born in it and in all continuous stretches
-	 * before it that were not known to have ended when it was over. lost: bytes of the
-	 * stretches before it that were seen to end in it, or were found to have ended before. */
-	double held_bytes, lost_bytes;
+	/* Only of a continuous stretch: bytes born in it and in all continuous stretches before it
+	 * that were not known to have ended when it was over. A stretch without an element held as
+	 * much as the one before it. */
+	double held_bytes;
+	/* bytes of stretches before it that were seen to end in it, or found to have ended
+	 * before */
+	double lost_bytes;
 };
 
 /* How much a window's births count, from 0 to 1, when the share of blocks that survive is averaged
@@ -175,7 +180,6 @@ struct windowed_run {
 	double hidden;
 	bool ends_by_wall; /* blocks are taken to end by the wall clock (ENDS) */
 	unsigned without;  /* parts of the model that are left out: parts.h */
-	bool incomplete;   /* held_bytes and lost_bytes lack some blocks */
 	/* upper limit of all live bytes together: the heap's mappings; 0: not known */
 	double bound_bytes;
 	/* upper limit of live bytes in small blocks: anonymous memory that is resident, or swapped
@@ -203,6 +207,9 @@ struct windowed_result {
 	double alloc_common;
 	struct growth growth;
 	bool doubtful; /* contents or frees may be right: struct survival.doubtful */
+	/* live memory is what continuous stretches hold, most of the run: no inference from windows
+	 * changes it */
+	bool held;
 	/* another possible value of growth.bytes_per_s: by the evidence that was not taken, or if
 	 * blocks end as early as the number of events allows; NaN: there is no doubt */
 	double other_grows;

@@ -158,7 +158,7 @@ struct windowed_strata *windowed_strata__new(const struct windowed_run *run)
 		share_seconds(run, s, &s->at[h]);
 	}
 	s->clock_error = hypot(run->clock_error, spread_of_seconds(run, s));
-	s->rates = calloc(3 * (s->n + 1), sizeof(*s->rates));
+	s->rates = calloc(4 * (s->n + 1), sizeof(*s->rates));
 	if (!s->rates) {
 		windowed_strata__free(s);
 		return NULL;

@@ -29,7 +29,7 @@ struct windowed_strata {
 			     * net second of a window as in a net second of the run; at least 1 */
 	int n_groups;	    /* groups that have windows which stand for others */
 	bool has_group[WINDOWED_GROUPS];
-	/* Three for each stratum: memory for one estimate at a time. So no estimate needs to
+	/* Four for each stratum: memory for one estimate at a time. So no estimate needs to
 	 * allocate memory, and none can fail. */
 	double *rates;
 };

@@ -90,7 +90,6 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
 		.clock_error = net_clock__error(clock, net, cost),
 		.bound_bytes = (double)b->target->heap_bound_bytes,
 		.resident_bytes = resident_bytes(&b->target->anon),
-		.incomplete = s->counts.let_go > 0,
 		.without = b->without,
 	};
 	/* the clock was read when the last stretch was counted, and again now */

@@ -412,7 +412,7 @@ static void test_later_stretches_see_ends(void **state)
 		 .lost_bytes = 9e6},
 	};
 	const struct windowed_stack stack = {.born = born, .n_born = 2, .alike = 1};
-	struct windowed_run run = {
+	const struct windowed_run run = {
 		.windows = windows, .n_windows = 2, .quarter_s = 15, .end_s = 30, .wall_s = 30};
 	struct windowed_result r = estimate_stack(&run, &stack);
 	struct interval interval = estimate__interval(&(struct estimate){
@@ -424,10 +424,47 @@ static void test_later_stretches_see_ends(void **state)
 	assert_near(r.live_bytes, 10.5e6 + 50e6 * 10.5 / 100, 1);
 	/* and all, none, or twice as many of those allocated there may live */
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
-	/* some blocks were not followed: what was held is not known */
-	run.incomplete = true;
+}
+
+/* A process is calm for 60 s, and traced all that time. Then it works, and windows see a stack
+ * whose blocks end at once: none of what it allocates lives, though no stretch saw that. */
+static void test_work_outside_of_stretches(void **state)
+{
+	struct windowed_window windows[20] = {{.begin_s = 0,
+					       .end_s = 60,
+					       .wall_s = 60,
+					       .interval_bytes = 64,
+					       .continuous = true}};
+	struct windowed_born born[20] = {{.window = 0,
+					  .samples = 1,
+					  .bytes = 1000,
+					  .objects = 1,
+					  .left_bytes = 1000,
+					  .held_bytes = 1000}};
+	struct survival_ages groups[WINDOWED_GROUPS] = {};
+	const struct windowed_stack stack = {
+		.born = born, .n_born = 20, .groups = groups, .alike = 1};
+	const struct windowed_run run = {
+		.windows = windows, .n_windows = 20, .quarter_s = 25, .end_s = 100, .wall_s = 100};
+	struct windowed_result r;
+
+	(void)state;
+	for (uint32_t i = 1; i < 20; i++) {
+		struct survival_ages *ages = &groups[i % WINDOWED_GROUPS];
+
+		windows[i] = (struct windowed_window){.begin_s = 60 + 2 * i,
+						      .end_s = 60 + 2 * i + 0.1,
+						      .wall_s = 0.1,
+						      .interval_bytes = 64,
+						      .allocs = 1e4};
+		born[i] = (struct windowed_born){
+			.window = i, .samples = 1000, .bytes = 10e6, .objects = 1e4};
+		ages->watched[survival__age_class(1e-3)] += 10e6F;
+		ages->ended[survival__age_class(1e-3)] += 10e6F;
+	}
 	r = estimate_stack(&run, &stack);
-	assert_near(r.live_bytes, 20e6 + 50e6 * 20 / 100, 1);
+	assert_near(r.alloc_bytes, 100e6 * 40, 0.02 * 100e6 * 40);
+	assert_true(r.live_bytes < 10e6);
 }
 
 /* Probes may take nearly all the CPU time of windows. Then the rest, the net time, is hardly known,
@@ -616,6 +653,7 @@ int main(void)
 		cmocka_unit_test(test_unknown_clock),
 		cmocka_unit_test(test_what_was_held_may_have_ended),
 		cmocka_unit_test(test_later_stretches_see_ends),
+		cmocka_unit_test(test_work_outside_of_stretches),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_changed_contents_leave_a_doubt),

@@ -322,9 +322,9 @@ static void interrupt(uint64_t gap_ns, double off, double most)
 static void interruptions_do_not_add_up(void **state)
 {
 	(void)state;
-	interrupt(S / 4, 0.02, 1.15);
-	interrupt(10 * S, 0.1, 1.6);
-	interrupt(40 * S, 0.7, 3.1); /* two thirds of the run are not seen, and no window helps */
+	interrupt(S / 4, 0.03, 1.15);
+	interrupt(10 * S, 0.25, 1.6);
+	interrupt(40 * S, 0.25, 2); /* two thirds of the run are not seen, and no window helps */
 }
 
 int main(void)
