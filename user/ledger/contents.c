@@ -154,10 +154,13 @@ int survivors__look(struct survivors *s, const struct net_clock *clock, uint64_t
 
 		for (size_t k = 0; k < stack->n_born; k++) {
 			uint32_t window = stack->born[k].window;
-			struct survival_ages *ages = survivors__ages_of(s, stack, window);
 			double looked = stack->looked[k] * windowed_born__trust(&stack->born[k]);
+			struct survival_ages *ages;
 
-			if (!ages || (window + 1 == s->n_windows && s->met))
+			if (!(looked > 0) || (window + 1 == s->n_windows && s->met))
+				continue;
+			ages = survivors__ages_of(s, stack, window);
+			if (!ages)
 				continue;
 			ages->looked[class[window]] += (float)looked;
 			ages->looked_at[class[window]] += (float)(looked * age[window]);

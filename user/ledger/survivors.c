@@ -611,7 +611,7 @@ static double last_held(const struct survivors *s, const struct survivors_stack 
 static int count_left(struct survivors *s)
 {
 	struct sums {
-		double left, held, looked;
+		double left, held, held_objects, held_squares, looked;
 	};
 	_cleanup_free_ struct sums *sums = calloc(s->n_stacks + 1, sizeof(*sums));
 	uint32_t window = (uint32_t)s->n_windows - 1;
@@ -620,11 +620,14 @@ static int count_left(struct survivors *s)
 		return -ENOMEM;
 	for (size_t i = 0; i < s->n_blocks; i++) {
 		const struct survivors_block *b = &s->blocks[i];
+		double p = ldexp(estimate__probability(b->live.size, b->live.interval), -b->halved);
 		double bytes = all_bytes(b);
 
 		if (!s->windows[b->window].continuous || b->ended)
 			continue;
 		sums[b->stack].held += bytes;
+		sums[b->stack].held_objects += 1 / p;
+		sums[b->stack].held_squares += bytes * bytes * (1 - p);
 		if (b->window != window)
 			continue;
 		sums[b->stack].left += bytes;
@@ -641,6 +644,8 @@ static int count_left(struct survivors *s)
 		if (!born)
 			return -ENOMEM;
 		born->held_bytes = sums[i].held;
+		born->held_objects = sums[i].held_objects;
+		born->held_squares = sums[i].held_squares;
 		born->left_bytes = sums[i].left;
 		*looked = sums[i].looked;
 	}

@@ -68,6 +68,8 @@ static void take_pieces(struct scheduler *sc)
 
 void shared__leave(struct scheduler *sc, uint64_t end)
 {
+	bool late = pace__now_ns(sc) >= end + LATE_NS;
+
 	for (size_t i = 0; i < sc->n; i++)
 		if (paced__is_kept(sc->processes[i]))
 			sc->ops->set_window(sc->ctx, sc->processes[i], UINT64_MAX);
@@ -83,8 +85,8 @@ void shared__leave(struct scheduler *sc, uint64_t end)
 		pace__read_totals(sc, p, &cost, &cpu);
 		/* What is open now may have lasted minutes, and says little of the present. Neither
 		 * do the totals if the probes were removed some time ago. */
-		if (pace__now_ns(sc) < end + LATE_NS)
-			host_process__end_stretch(turn, end, cost, cpu);
+		if (!late)
+			host_process__end_stretch(turn, pace__now_ns(sc), cost, cpu);
 		windows__cut(&p->windows, end, cost, cpu,
 			     turn->known ? &(struct windows_rates){turn->share * turn->cpu_rate,
 								   turn->cpu_rate}

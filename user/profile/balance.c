@@ -515,28 +515,26 @@ static void allow_for_wall_clock(const struct windowed_run *run,
 				 struct windowed_result *results, size_t n,
 				 const struct growth *anon)
 {
-	double grows = 0, k, rest;
+	double grows = 0, held = 0, k, rest;
 
 	for (size_t i = 0; i < n; i++)
-		grows += fmax(results[i].growth.bytes_per_s, 0);
+		*(results[i].held ? &held : &grows) += fmax(results[i].growth.bytes_per_s, 0);
 	/* If the process gains too few blocks, its new blocks replace old ones, whatever clock they
 	 * follow. */
-	if (!(anon->low > 0) || !(grows > anon->bytes_per_s) ||
+	if (!(anon->low > 0) || !(grows > anon->bytes_per_s - held) ||
 	    staying_blocks(results, n) > process->blocks_high)
 		return;
-	k = fmax(anon->bytes_per_s / grows, 1 / fmax(run->hidden, 1));
+	k = fmax((anon->bytes_per_s - held) / grows, 1 / fmax(run->hidden, 1));
 	rest = fmin(1 / k - 1, MOST_ABOVE);
 	for (size_t i = 0; i < n; i++) {
 		struct windowed_result *r = &results[i];
 
-		if (!(r->growth.bytes_per_s > 0))
+		if (!(r->growth.bytes_per_s > 0) || r->held)
 			continue;
 		r->growth.bytes_per_s *= k;
 		if (!(r->stays > HALF_STAY))
 			continue;
 		r->growth.low *= r->growth.low > 0 ? k : 1;
-		if (r->held)
-			continue;
 		r->live_bytes *= k;
 		r->live_objects *= k;
 		/* the error is so wide that it reaches the figure before the division */

@@ -72,8 +72,9 @@ struct context {
 	/* at which the bytes that live at a stretch's end are lost later, per second, as later
 	 * stretches show; and its upper limit */
 	double hazard, hazard_high;
-	/* windows do not tell how long blocks live, or stretches tell it better (LIVE) */
-	bool by_stretches;
+	/* how much windows count in what lives of the blocks born outside of stretches, 0..1:
+	 * LIVE */
+	double by_windows;
 	double kept; /* share of the bytes born in stretches that lives at the end of the run */
 	struct survival_terms terms; /* of survival, */
 	struct survival survival, cohort;
@@ -157,9 +158,10 @@ static double ended_unseen(const struct context *c, size_t last)
  * 0. */
 static double left_after(const struct context *c, double age)
 {
-	return fmax(c->cohort.by == SURVIVAL_UNKNOWN ? exp(-c->hazard * age)
-						     : survival__at(&c->cohort, age),
-		    1e-9);
+	const struct survival *s = &c->cohort;
+	bool known = s->by == SURVIVAL_ENDS || (s->by == SURVIVAL_CONTENTS && !s->doubtful);
+
+	return fmax(known ? survival__at(s, age) : exp(-c->hazard * age), 1e-9);
 }
 
 /* Of the bytes that each continuous stratum left, left_after() tells how many live when the last
@@ -197,20 +199,20 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 }
 
 /* Bytes of a continuous stratum, born until to_s, that live at time t. share: held_share() at t.
- * How many live within a stretch follows from S. If S is not known, as many as at its end, but no
- * more than were born. */
+ * How many live within a stretch follows from S. If S is not known, as many as at its end. But they
+ * are no more than were born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {
 	const struct stratum *h = &c->strata->at[i];
-	double all;
+	double part = 1, all;
 
 	if (t >= h->to_s)
 		return share * c->left[i] * left_after(c, t - h->to_s) * older_part(c, h, t, to_s);
-	if (c->survival.by == SURVIVAL_UNKNOWN)
-		return fmin(c->left[i], c->rates[i] * (to_s - h->from_s));
 	all = area_of(c, h->to_s, h->from_s, h->to_s);
-	return all > 0 ? c->left[i] * fmin(area_of(c, t, h->from_s, to_s) / all, 1) : 0;
+	if (c->survival.by != SURVIVAL_UNKNOWN && all > 0)
+		part = fmin(area_of(c, t, h->from_s, to_s) / all, 1);
+	return fmin(c->left[i] * part, c->rates[i] * (to_s - h->from_s));
 }
 
 /* Live bytes at time t that are older than `age` then: of continuous strata, and of all others. */
@@ -241,12 +243,9 @@ static void live_parts(const struct context *c, double t, double age, double *re
 			*ret_others += c->rates[i] * area_of(c, t, h->from_s, to);
 		}
 	}
-	if (!c->by_stretches)
-		return;
-	if (born > 0)
-		*ret_others = allocated * fmin(live / born, 1);
-	else if (c->survival.by == SURVIVAL_UNKNOWN)
-		*ret_others = allocated * c->kept;
+	*ret_others *= c->by_windows;
+	*ret_others +=
+		(1 - c->by_windows) * allocated * (born > 0 ? fmin(live / born, 1) : c->kept);
 }
 
 static double live_at(const struct context *c, double t, double age)
@@ -455,7 +454,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 	survival__solve(stack->groups, n_groups(stack), without, &terms, &c->survival);
 	terms.left = 1;
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
-	c->by_stretches = !(born > 0) || in_stretches >= allocated_unseen(c);
+	c->by_windows = samples > 0 ? samples / (samples + stretch_samples) : 0;
 	c->kept = kept_of_stretches(c);
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
@@ -488,21 +487,39 @@ static double limit_of(const double y[3])
 	return q < 1 ? fmax(y[2] - second * q / (1 - q), 0) : 0;
 }
 
-/* The variance by sampling alone. continuous: only of continuous strata. */
-static double sampling_variance(const struct windowed_run *run, const struct windowed_strata *s,
-				const struct windowed_stack *stack, bool continuous)
+/* The variance by sampling of what was allocated: in continuous strata, or in all others. */
+static double sampling_variance(const struct context *c, bool continuous)
 {
+	const struct windowed_strata *s = c->strata;
 	double sum = 0;
 
-	for (size_t i = 0; i < stack->n_born; i++) {
-		size_t h = s->stratum_of[stack->born[i].window];
-		double t = windowed_strata__seconds_of(run, s, h, NOBODY),
+	for (size_t i = 0; i < c->stack->n_born; i++) {
+		size_t h = s->stratum_of[c->stack->born[i].window];
+		double t = windowed_strata__seconds_of(c->run, s, h, NOBODY),
 		       scale = t > 0 ? (s->at[h].to_s - s->at[h].from_s) / t : 1;
 
-		if (!continuous || s->at[h].continuous)
-			sum += stack->born[i].squares * scale * scale;
+		if (s->at[h].continuous == continuous)
+			sum += c->stack->born[i].squares * scale * scale;
 	}
 	return sum;
+}
+
+/* What was counted last of all that stretches held; NULL: nothing. */
+static const struct windowed_born *last_held(const struct context *c)
+{
+	for (size_t i = c->stack->n_born; i-- > 0;)
+		if (c->run->windows[c->stack->born[i].window].continuous)
+			return &c->stack->born[i];
+	return NULL;
+}
+
+/* The variance by sampling of the bytes of stretches that live at the end. */
+static double held_variance(const struct context *c, double live)
+{
+	const struct windowed_born *held = last_held(c);
+	double scale = held && held->held_bytes > 0 ? live / held->held_bytes : 0;
+
+	return held ? held->held_squares * scale * scale : 0;
 }
 
 double windowed__most(const struct windowed_run *run, const struct windowed_stack *stack)
@@ -533,28 +550,28 @@ static struct error error_of(const struct context *c, const double *values, doub
 {
 	bool few = c->strata->n_groups < 2;
 	double end = c->run->end_s, unseen = unseen_share(c), error = 0, stretches, others;
-	double variance = share * share * sampling_variance(c->run, c->strata, c->stack, !few);
+	double variance = few ? share * share * sampling_variance(c, false)
+			      : windowed__variance(c->strata, values);
 	size_t last = last_stretch(c, end);
+	double since = last < c->strata->n ? end - c->strata->at[last].to_s : unseen * end;
 
 	if (lives) {
 		live_parts(c, end, 0, &stretches, &others);
-		error = c->by_stretches ? others : 0;
+		variance += held_variance(c, stretches);
+		error = (1 - c->by_windows) * others;
 		if (last < c->strata->n)
 			error += ended_unseen(c, last) / 2;
 		error /= NORMAL_QUANTILE;
+	} else {
+		variance += sampling_variance(c, true);
 	}
 	if (few) {
-		double since = last < c->strata->n ? end - c->strata->at[last].to_s : unseen * end;
-
-		if (lives && !c->by_stretches)
-			error += others;
-		error += lives ? values[0] * fmin(since / ((1 - unseen) * end), 1)
+		error += lives ? c->by_windows * others +
+					 values[0] * fmin(since / ((1 - unseen) * end), 1)
 			       : allocated_unseen(c);
 		error = fmin(error, values[0]);
 		if (unseen > MOSTLY)
 			error = fmax(error, unseen * windowed__most(c->run, c->stack) / 2);
-	} else {
-		variance += windowed__variance(c->strata, values);
 	}
 	return (struct error){.variance = variance, .common = error};
 }
@@ -593,9 +610,8 @@ static double clock_error_of_allocated(const struct context *c, double allocated
 /* By how much live bytes may be wrong because no window watches blocks of some ages. */
 static double error_by_unseen_ages(const struct context *c, const struct figures *f)
 {
-	return c->run->end_s > 0 && !c->by_stretches
-		       ? f->alloc / c->run->end_s * f->survival.area_error
-		       : 0;
+	return c->run->end_s > 0 ? c->by_windows * f->alloc / c->run->end_s * f->survival.area_error
+				 : 0;
 }
 
 /* A block whose content changes while it lives seems to have ended. So survival by contents may be
@@ -619,8 +635,7 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 	       other);
 	r->other_grows = growth_in(c.run, other);
 	apart = fabs(r->live_bytes - other->live) + error_by_unseen_ages(&c, other);
-	if (!all->by_stretches)
-		r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
+	r->live_variance = pow(sqrt(r->live_variance) + apart / NORMAL_QUANTILE, 2);
 	return other;
 }
 
@@ -714,6 +729,18 @@ static void tell_deficit(const struct context *c, double objects, struct windowe
 	}
 }
 
+/* objects: number of objects per byte that was allocated. */
+static double live_objects(const struct context *c, double objects)
+{
+	const struct windowed_born *held = last_held(c);
+	double stretches, others;
+
+	live_parts(c, c->run->end_s, 0, &stretches, &others);
+	return stretches * (held && held->held_bytes > 0 ? held->held_objects / held->held_bytes
+							 : objects) +
+	       others * objects;
+}
+
 void windowed__estimate(const struct windowed_run *run, const struct windowed_strata *strata,
 			const struct windowed_process *process, const struct windowed_stack *stack,
 			struct windowed_result *ret)
@@ -743,7 +770,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->by = c.survival.by;
 	ret->live_bytes = all[0].live;
 	ret->alloc_bytes = all[0].alloc;
-	ret->live_objects = bytes > 0 ? ret->live_bytes * objects / bytes : 0;
+	ret->live_objects = live_objects(&c, bytes > 0 ? objects / bytes : 0);
 	ret->alloc_objects = bytes > 0 ? ret->alloc_bytes * objects / bytes : 0;
 	error = error_of(&c, alloc, 1, false);
 	ret->alloc_variance = error.variance;
@@ -752,7 +779,7 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 	ret->live_variance = error.variance + ret->live_bytes * (objects > 0 ? bytes / objects : 0);
 	ret->live_variance += pow(error_by_unseen_ages(&c, &all[0]) / NORMAL_QUANTILE, 2);
 	ret->live_common = error.common;
-	ret->held = c.by_stretches && unseen_share(&c) <= MOSTLY;
+	ret->held = c.by_windows < 0.5 && unseen_share(&c) <= MOSTLY;
 	other = allow_for_doubt(&c, &by_other, ret);
 	for (int i = 0; i < WINDOWED_OLDER; i++) {
 		ret->survival[i] =

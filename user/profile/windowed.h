@@ -40,10 +40,11 @@
  * The bytes that live at the end of a continuous stretch are known: those born in it, and those of
  * earlier stretches that have not ended by then. S tells how many of them are left later.
  *
- * If a stack allocated at least half of its bytes in stretches, or no window saw it allocate,
- * windows tell little of S. Then as large a share of what was allocated between the stretches is
- * taken to live as of what was allocated in them. And if no window watched the blocks of stretches,
- * these are lost at the rate at which one stretch after the other has lost them.
+ * What lives of the blocks born between stretches is known in two ways: by S, or by the share that
+ * lives of what was born in stretches. Each counts in proportion to its number of samples, of
+ * blocks born in windows and in stretches, because its variance is the smaller the more there are.
+ * And if no window watched the blocks of stretches, these are lost at the rate at which one stretch
+ * after the other has lost them.
  *
  * A block that ends between two stretches is not known to have ended until its address is freed
  * again, or given to a sampled block. How many bytes are held though they have ended is not known.
@@ -115,6 +116,7 @@ struct windowed_born {
 	 * that were not known to have ended when it was over. A stretch without an element held as
 	 * much as the one before it. */
 	double held_bytes;
+	double held_objects, held_squares; /* the same blocks; variance of sampling, as above */
 	/* bytes of stretches before it that were seen to end in it, or found to have ended
 	 * before */
 	double lost_bytes;

@@ -104,7 +104,9 @@ static int describe_run(const struct build *b, struct windowed_window **ret_wind
  * stack may live; then a block that cannot live counts for nothing. */
 static double share_of(const struct survivors_block *block, bool some_live)
 {
-	return some_live && !survivors_block__may_live(block) ? 0 : trend__weight(&block->live);
+	return some_live && !survivors_block__may_live(block)
+		       ? 0
+		       : ldexp(trend__weight(&block->live), block->halved);
 }
 
 /* Shares a stack's live memory out to the threads that allocated those of its blocks that may live.

@@ -426,6 +426,37 @@ static void test_later_stretches_see_ends(void **state)
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
+/* Of 5 GB that a stretch saw allocated, ten sampled blocks are held, of 100 bytes each: what lives is
+ * as uncertain as ten samples are. It is known less well than what was allocated. */
+static void test_few_are_held_of_many(void **state)
+{
+	const double z = 524288;
+	struct windowed_window windows[] = {
+		{.begin_s = 0, .end_s = 98, .wall_s = 98, .interval_bytes = z, .continuous = true},
+	};
+	struct windowed_born born[] = {{.window = 0,
+					.samples = 10000,
+					.bytes = 10000 * z,
+					.objects = 100 * z,
+					.squares = 10000 * z * z,
+					.left_bytes = 10 * z,
+					.held_bytes = 10 * z,
+					.held_objects = z / 10,
+					.held_squares = 10 * z * z}};
+	const struct windowed_stack stack = {.born = born, .n_born = 1, .alike = 1};
+	const struct windowed_run run = {
+		.windows = windows, .n_windows = 1, .quarter_s = 25, .end_s = 100, .wall_s = 100};
+	struct windowed_result r = estimate_stack(&run, &stack);
+	struct interval interval = estimate__interval(&(struct estimate){
+		.bytes = r.live_bytes, .variance = r.live_variance, .common = r.live_common});
+
+	(void)state;
+	assert_near(r.live_bytes, 10 * z, 0.05 * 10 * z);
+	assert_near(r.live_objects, z / 10, 0.05 * z / 10);
+	assert_true(interval.low < 0.6 * 10 * z && interval.high > 1.6 * 10 * z);
+	assert_true(interval.low > 0.2 * 10 * z && interval.high < 2.5 * 10 * z);
+}
+
 /* A process is calm for 60 s, and traced all that time. Then it works, and windows see a stack
  * whose blocks end at once: none of what it allocates lives, though no stretch saw that. */
 static void test_work_outside_of_stretches(void **state)
@@ -654,6 +685,7 @@ int main(void)
 		cmocka_unit_test(test_what_was_held_may_have_ended),
 		cmocka_unit_test(test_later_stretches_see_ends),
 		cmocka_unit_test(test_work_outside_of_stretches),
+		cmocka_unit_test(test_few_are_held_of_many),
 		cmocka_unit_test(test_coarse_window_is_left_out),
 		cmocka_unit_test(test_windows_before_an_exec),
 		cmocka_unit_test(test_changed_contents_leave_a_doubt),
