@@ -426,8 +426,8 @@ static void test_later_stretches_see_ends(void **state)
 	assert_true(interval.low < 11e6 && interval.high > 21e6 && interval.high < 24e6);
 }
 
-/* Of 5 GB that a stretch saw allocated, ten sampled blocks are held, of 100 bytes each: what lives is
- * as uncertain as ten samples are. It is known less well than what was allocated. */
+/* Of 5 GB that a stretch saw allocated, ten sampled blocks are held, of 100 bytes each: what lives
+ * is as uncertain as ten samples are. It is known less well than what was allocated. */
 static void test_few_are_held_of_many(void **state)
 {
 	const double z = 524288;
