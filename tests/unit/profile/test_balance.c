@@ -436,6 +436,36 @@ static void test_nothing_grows_in_a_process_that_does_not(void **state)
 	}
 }
 
+/* A cache fills while the process is traced continuously, and its memory was mapped before. The
+ * process does not grow, but what the kernel's table holds is held all the same. */
+static void test_what_is_held_needs_no_growth(void **state)
+{
+	const struct growth flat = {0, -1, 1};
+	const double z = 4096;
+	struct windowed_window windows[] = {
+		{.begin_s = 0, .end_s = 38, .wall_s = 38, .interval_bytes = z, .continuous = true},
+	};
+	struct windowed_born born[] = {{.window = 0,
+					.samples = 10000,
+					.bytes = 10000 * z,
+					.objects = 10000,
+					.left_bytes = 9000 * z,
+					.held_bytes = 9000 * z,
+					.held_objects = 9000}};
+	struct sim s = {.stack = {.born = born, .n_born = 1, .alike = 1}};
+	struct windowed_result r;
+	double sum, common;
+
+	(void)state;
+	s.run = (struct windowed_run){
+		.windows = windows, .n_windows = 1, .quarter_s = 10, .end_s = 40, .wall_s = 40};
+	r = balanced(&s, 1, flat, &sum, &common);
+	assert_true(r.held);
+	assert_true(r.growth.low <= 0);
+	assert_near(sum, 9500 * z, 700 * z);
+	assert_true(sqrt(r.live_variance) < 0.05 * sum);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -454,6 +484,7 @@ int main(void)
 		cmocka_unit_test(test_ends_by_the_wall_clock),
 		cmocka_unit_test(test_ends_by_work),
 		cmocka_unit_test(test_nothing_grows_in_a_process_that_does_not),
+		cmocka_unit_test(test_what_is_held_needs_no_growth),
 	};
 
 	return cmocka_run_group_tests_name("balance", tests, NULL, NULL);
