@@ -52,6 +52,7 @@ class Screen:
     @staticmethod
     def own_terminal():
         os.setsid()
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # ignored if the tests run under nohup
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
