@@ -24,7 +24,7 @@
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
 /* after samples that came closer than asked for cost the host too much */
 #define FINE_REST_NS  (60000 * MS)
-#define LATE_NS	      (10 * MS)
+#define LATE_NS	      (10 * MS)	   /* probes that were removed so long ago were removed by others */
 #define PIECE_NS      (2000 * MS)  /* a piece of a long window */
 #define MANY_PIECE_NS (10000 * MS) /* the same, where probes are everywhere */
 

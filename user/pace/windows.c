@@ -288,7 +288,6 @@ static bool may_go_on(struct windows *w, const struct thinning_costs *costs, dou
 static bool is_overspent(const struct windows *w, uint64_t now_ns, double cost_ns, double cpu_ns)
 {
 	double wall = (double)(now_ns - w->since_ns), dear = felt(w, cost_ns - w->cost_ns);
-
 	double most = OVERSPENT * fmax(window_debt_ns(w, w->stretch), allowed_ns(w));
 
 	return wall > 0 && wall * charge(w, dear / wall, (cpu_ns - w->cpu_ns) / wall) >
