@@ -1841,13 +1841,12 @@ HUNG_S = 3
 @contextlib.contextmanager
 def hung_by_signal(sig, pid, _scratch):
     child = Child([MEMTRACE, "-p", str(pid), "-f", "none", "-q", "-v"], OTHER_CPU)
-    try:
-        child.line_like(r"tracing$")
-        yield lambda: os.kill(child.pid, sig)
-    finally:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(child.pid, signal.SIGCONT)
-        child.end(signal.SIGTERM)
+    with traced_by(child, lambda child: child.line_like(r"tracing$"), signal.SIGTERM, pid):
+        try:
+            yield lambda: os.kill(child.pid, sig)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(child.pid, signal.SIGCONT)
 
 
 @contextlib.contextmanager
@@ -1875,7 +1874,7 @@ def hung_by_terminal(pid, _scratch):
 
 
 @contextlib.contextmanager
-def hung_by_file(_pid, scratch):
+def hung_by_file(pid, scratch):
     """Another target maps a file whose server (FUSE) stops to answer."""
     where = os.path.join(scratch, "silent")
     os.makedirs(where, exist_ok=True)
@@ -1884,10 +1883,9 @@ def hung_by_file(_pid, scratch):
     server.line_like(r"^ready")
     child = Child([MEMTRACE, "--comm", "churn", "--comm", "silent", "-f", "none", "-q", "-v"], OTHER_CPU)
     try:
-        child.line_like(r"tracing$")
-        yield lambda: (server.tell("go"), server.line_like("silent"))
+        with traced_by(child, lambda child: child.line_like(r"tracing$"), signal.SIGTERM, pid):
+            yield lambda: (server.tell("go"), server.line_like("silent"))
     finally:
-        child.end(signal.SIGTERM)
         server.tell("go")  # it answers again
         server.end()
 
