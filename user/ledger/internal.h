@@ -16,6 +16,14 @@ static inline double weight_bytes(const struct abi_live *live)
  * (windowed_born__trust()). */
 double survivors__weight(const struct survivors *survivors, const struct survivors_block *block);
 
+/* Did realloc make the block in a window? reallocs.h counts such blocks, so here they are only
+ * followed. window: that of its birth. */
+static inline bool survivors__is_regrown(const struct survivors *survivors,
+					 const struct abi_live *live, uint32_t window)
+{
+	return live->birth == BIRTH_GROWN && !survivors->windows[window].continuous;
+}
+
 /* Returns the counts, by age, of the stack's blocks that were born in this window. NULL: out of
  * memory. */
 struct survival_ages *survivors__ages_of(struct survivors *survivors, struct survivors_stack *stack,

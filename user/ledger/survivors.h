@@ -138,14 +138,6 @@ struct survivors {
 	void *ctx;
 };
 
-/* Did realloc make the block in a window? reallocs.h counts such blocks, so here they are only
- * followed. window: that of its birth. */
-static inline bool survivors__is_regrown(const struct survivors *survivors,
-					 const struct abi_live *live, uint32_t window)
-{
-	return live->birth == BIRTH_GROWN && !survivors->windows[window].continuous;
-}
-
 /* seed: secret random numbers, for the hash of addresses and for choices by chance. Free with
  * survivors__free(). */
 void survivors__init(struct survivors *survivors, const uint64_t seed[2]);

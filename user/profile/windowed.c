@@ -455,7 +455,7 @@ static void figure(struct context *c, int without, enum survival_evidence only, 
 	terms.left = 1;
 	survival__solve(stack->cohort, stack->cohort != NULL, NOBODY, &terms, &c->cohort);
 	c->by_windows = samples > 0 ? samples / (samples + stretch_samples) : 0;
-	c->kept = kept_of_stretches(c);
+	c->kept = c->by_windows < 1 ? kept_of_stretches(c) : 0;
 	ret->alloc = allocated_since(c, 0);
 	ret->recent = allocated_since(c, c->run->quarter_s);
 	ret->live = live_at(c, end, 0);

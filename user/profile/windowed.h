@@ -41,8 +41,8 @@
  * earlier stretches that have not ended by then. S tells how many of them are left later.
  *
  * What lives of the blocks born between stretches is known in two ways: by S, or by the share that
- * lives of what was born in stretches. Each counts in proportion to its number of samples, of
- * blocks born in windows and in stretches, because its variance is the smaller the more there are.
+ * lives of what was born in stretches. Each counts in proportion to its number of samples: of
+ * blocks born in windows, and of blocks born in stretches. More samples have a smaller variance.
  * And if no window watched the blocks of stretches, these are lost at the rate at which one stretch
  * after the other has lost them.
  *

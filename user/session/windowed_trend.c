@@ -254,8 +254,8 @@ static double unseen_share(const struct build *b, const struct windowed_run *run
 		       : 1;
 }
 
-/* Can growth be found as in a continuous run? Not when the ledger has let blocks
- * go, because the kernel's tables lack these blocks. */
+/* Can growth be found as in a continuous run? Not when the ledger has let blocks go, because the
+ * kernel's tables lack these blocks. */
 static bool is_nearly_continuous(const struct build *b, double unseen)
 {
 	return unseen <= MOST_UNSEEN && !b->target->budget.survivors.counts.let_go;
