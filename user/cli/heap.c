@@ -153,8 +153,6 @@ static int encode_blocks(const void *what, struct sink *sink)
 	return rc;
 }
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
 static int write_report(const struct heap_config *c)
 {
 	_cleanup_(cleanup_profile) struct profile *stacks = NULL;

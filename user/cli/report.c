@@ -658,8 +658,6 @@ static int parse_options(int argc, char **argv, struct report_config *c)
 	return check_together(c);
 }
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
 int cmd_report(int argc, char **argv)
 {
 	_cleanup_(cleanup_profile) struct profile *profile = NULL;

@@ -603,6 +603,7 @@ static int draw_head(const struct top_view *view, size_t width, size_t most, str
 static int draw_lost(const struct top_view *view, size_t width, size_t most, struct text *text)
 {
 	struct profile *sum = profile__new(), *profile;
+	const struct profile_counter *lost;
 	char *line = NULL, count[32];
 	size_t size;
 	FILE *stream;
@@ -610,19 +611,14 @@ static int draw_lost(const struct top_view *view, size_t width, size_t most, str
 	int rc = sum ? 0 : -ENOMEM;
 
 	for (size_t i = 0; (profile = top_view__profile(view, i)) && !rc; i++)
-		for (size_t k = 0; k < profile->n_lost && !rc; k++) {
-			const struct profile_counter *lost = &profile->lost[k];
-
-			if (lost->count)
-				rc = lost->of_run
-					     ? profile__add_run_lost(sum, lost->name, lost->count)
-					     : profile__add_lost(sum, lost->name, lost->count);
-		}
+		rc = profile__add_losses(sum, profile);
 	stream = rc ? NULL : open_memstream(&line, &size);
 	if (stream) {
-		for (size_t k = 0; k < sum->n_lost; k++) {
-			fprintf(stream, "%s%s %s", any ? ",  " : "lost:  ", sum->lost[k].name,
-				with_commas(sum->lost[k].count, count));
+		for (size_t k = 0; (lost = profile__loss(sum, k)); k++) {
+			if (!lost->count)
+				continue;
+			fprintf(stream, "%s%s %s", any ? ",  " : "lost:  ", lost->name,
+				with_commas(lost->count, count));
 			any = true;
 		}
 		rc = fclose(stream) ? -ENOMEM : 0;

@@ -275,8 +275,6 @@ const struct command command_why = {
 		  "is lost.",
 };
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
 static int write_paths(const struct why_config *c)
 {
 	_cleanup_(cleanup_profile) struct profile *profile = NULL;

@@ -35,8 +35,6 @@ const struct decode_limits decode_limits = {
 	.written_bytes = PROFILE_MAX_WRITTEN_BYTES,
 };
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
 /* --- errors --- */
 
 static int vbad(const struct input *in, int code, const char *what, size_t where, const char *fmt,

@@ -62,7 +62,7 @@ static double within(double value, double low, double high)
 
 static void set_fact(struct profile *profile, const struct pprof_fact *fact, const char *value)
 {
-	void *at = (char *)profile + fact->offset;
+	void *at = pprof_fact__at(fact, profile);
 	uint64_t n;
 
 	if (fact->type == FACT_REAL || fact->type == FACT_SIGNED) {
@@ -95,12 +95,16 @@ static int add_counter(struct profile *profile, const char *name, const char *va
 	const char *kept;
 	uint64_t n;
 
-	if (!take_number(value, &n) || !is_counter_name(name) || profile->n_lost >= MAX_COUNTERS)
+	if (!take_number(value, &n) || !n || !is_counter_name(name) || profile->lost.n >= MAX_COUNTERS ||
+	    profile->run->lost.n >= MAX_COUNTERS)
+		return 0;
+	/* one name in both lists would make two equal keys in JSON */
+	if (profile_counters__count(of_run ? &profile->lost : &profile->run->lost, name))
 		return 0;
 	kept = profile__keep(profile, name);
 	if (!kept)
 		return -ENOMEM;
-	return of_run ? profile__add_run_lost(profile, kept, n)
+	return of_run ? profile_run__note_lost(profile->run, kept, n)
 		      : profile__add_lost(profile, kept, n);
 }
 

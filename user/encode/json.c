@@ -162,9 +162,10 @@ static void put_live(struct json *json, const struct estimate *live, const struc
 void json__put_lost(struct json *json, const struct profile *profile)
 {
 	struct json lost = json__open(json, "lost", "{");
+	const struct profile_counter *counter;
 
-	for (size_t i = 0; i < profile->n_lost; i++)
-		json__put_uint(&lost, profile->lost[i].name, profile->lost[i].count);
+	for (size_t i = 0; (counter = profile__loss(profile, i)); i++)
+		json__put_uint(&lost, counter->name, counter->count);
 	sink__puts(json->sink, "}");
 }
 
@@ -633,7 +634,7 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 		json__put_text(&json, "refused", profile->refused);
 	json__put_lost(&json, profile);
 	put_probes(&json, profile);
-	put_own(&json, &profile->own);
+	put_own(&json, &profile->run->cost);
 	if (profile->n_snapshots)
 		put_files(&json, "snapshots", profile, 0, profile->n_snapshots);
 	if (options->modules && !rc)

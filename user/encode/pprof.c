@@ -464,7 +464,7 @@ static void put_facts(struct pprof *p)
 			continue;
 		if (fact->type == FACT_UINT64)
 			put_comment(p, "%s: %" PRIu64, fact->key,
-				    *(const uint64_t *)((const char *)p->profile + fact->offset));
+				    *(const uint64_t *)pprof_fact__at(fact, p->profile));
 		else
 			put_comment(p, "%s: %.10g", fact->key, value);
 	}
@@ -500,6 +500,7 @@ static void put_findings(struct pprof *p)
 static void put_comments(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
+	const struct profile_counter *lost;
 
 	put_comment(p, COMMENT_WHAT ": %s", profile_what__name(profile->what));
 	if (profile->mode)
@@ -518,14 +519,11 @@ static void put_comments(struct pprof *p)
 			put_comment(p, COMMENT_KIND "%s: %.15g",
 				    region_memory__name((enum region_memory)i),
 				    profile->regions.kind_bytes[i]);
-	for (size_t i = 0; i < profile->n_lost; i++) {
-		const struct profile_counter *lost = &profile->lost[i];
-
+	for (size_t i = 0; (lost = profile__loss(profile, i)); i++)
 		if (lost->count)
 			put_comment(p, "%s%s: %" PRIu64,
-				    lost->of_run ? COMMENT_RUN_LOST : COMMENT_LOST, lost->name,
-				    lost->count);
-	}
+				    i < profile->lost.n ? COMMENT_LOST : COMMENT_RUN_LOST,
+				    lost->name, lost->count);
 	put_findings(p);
 	if (p->threads_left_out)
 		put_comment(p, COMMENT_LOST "threads_left_out: %zu", profile->n_threads);

@@ -538,22 +538,15 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 		     format_bytes((double)cost->kernel_bytes, kernel));
 }
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
-/* The losses of all processes, in the order of their first mention. */
+/* The losses of all processes, in the order of their first mention, then those of the run. */
 static int put_losses(const struct run *run, const struct profile *const *profiles,
 		      struct sink *sink)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();
 	int err = sum ? 0 : -ENOMEM;
 
-	for (size_t i = 0; i < run->n; i++)
-		for (size_t k = 0; !err && k < profiles[i]->n_lost; k++) {
-			const struct profile_counter *lost = &profiles[i]->lost[k];
-
-			err = lost->of_run ? profile__add_run_lost(sum, lost->name, lost->count)
-					   : profile__add_lost(sum, lost->name, lost->count);
-		}
+	for (size_t i = 0; i < run->n && !err; i++)
+		err = profile__add_losses(sum, profiles[i]);
 	if (!err)
 		put_lost(sum, run->options->color, sink);
 	return err;
@@ -670,7 +663,7 @@ int encode_processes(const struct profile *const *profiles, size_t n,
 	if (err)
 		return err;
 	put_totals(&run, sink);
-	put_own(&profiles[0]->own, sink);
+	put_own(&profiles[0]->run->cost, sink);
 	err = put_findings(&run, sink);
 	if (!err)
 		err = put_losses(&run, profiles, sink);

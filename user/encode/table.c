@@ -394,14 +394,15 @@ static int put_files(const struct profile *profile, struct sink *sink)
 void put_lost(const struct profile *profile, bool color, struct sink *sink)
 {
 	const char *before = color ? YELLOW "lost:" RESET " " : "lost: ";
+	const struct profile_counter *lost;
 	bool any = false;
 	char count[32];
 
-	for (size_t i = 0; i < profile->n_lost; i++) {
-		if (!profile->lost[i].count)
+	for (size_t i = 0; (lost = profile__loss(profile, i)); i++) {
+		if (!lost->count)
 			continue;
-		sink__printf(sink, "%s%s %s", any ? ", " : before, profile->lost[i].name,
-			     with_commas(profile->lost[i].count, count));
+		sink__printf(sink, "%s%s %s", any ? ", " : before, lost->name,
+			     with_commas(lost->count, count));
 		any = true;
 	}
 	if (any)
@@ -423,14 +424,15 @@ int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, 
 	int rc = 0;
 
 	for (size_t i = 0; i < n && !rc; i++) {
+		const struct profile_counter *lost;
 		char who[32];
 		bool any = false;
 
 		snprintf(who, sizeof(who), "profile %zu: ", i + 1);
 		rc = put_contradictions(profiles[i], who, sink);
 
-		for (size_t k = 0; k < profiles[i]->n_lost; k++)
-			any |= profiles[i]->lost[k].count != 0;
+		for (size_t k = 0; (lost = profile__loss(profiles[i], k)); k++)
+			any |= lost->count != 0;
 		if (!any)
 			continue;
 		sink__puts(sink, who);

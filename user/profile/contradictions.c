@@ -39,7 +39,6 @@ static void check_counters(const struct profile *profile, const struct estimate 
 	uint64_t blocks = profile__lost_count(profile, "result_unknown") +
 			  profile__lost_count(profile, "allocators_refused") +
 			  profile__lost_count(profile, "functions_refused");
-	uint64_t withdrawn = profile__lost_count(profile, "probes_withdrawn");
 	bool regions = profile__is_regions(profile); /* these are the heap's counters */
 
 	if (frees && !regions && !profile__is_windowed(profile) && !profile__is_faults(profile))
@@ -48,8 +47,9 @@ static void check_counters(const struct profile *profile, const struct estimate 
 		add(all, CONTRADICTION_BLOCKS_UNSEEN, false, live->objects, (double)blocks);
 	if (profile__lost_count(profile, "main_thread_ended"))
 		add(all, CONTRADICTION_PROBES_SILENT, false, live->objects, 1);
-	if (withdrawn && !profile__is_windowed(profile))
-		add(all, CONTRADICTION_PROBES_WITHDRAWN, false, live->objects, (double)withdrawn);
+	if (profile->withdrawals && !profile__is_windowed(profile))
+		add(all, CONTRADICTION_PROBES_WITHDRAWN, false, live->objects,
+		    (double)profile->withdrawals);
 }
 
 static void check_allocated(const struct profile *profile, const struct estimate *live,

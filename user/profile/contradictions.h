@@ -21,7 +21,7 @@
  *	functions are missing from every figure. Not for regions: these counters are the heap's.
  *  probes_silent: figure live objects. The fact is 1 when the counter "main_thread_ended" is not
  *	0. What was allocated or freed after the main thread ended is in no figure.
- *  probes_withdrawn: figure live objects, fact "probes_withdrawn". What was allocated or freed
+ *  probes_withdrawn: figure live objects, fact "withdrawals". What was allocated or freed
  *	while the probes were out because memtrace hung is in no figure. Not for windows: their
  *	figures are estimates for all times.
  *  live_above_allocated: figure live bytes, fact bytes allocated less those freed. The

@@ -17,9 +17,14 @@ const struct pprof_value_name pprof_values[VALUES] = {
 
 #define FACT_OF(of, key, type, member, absent)                                                     \
 	{                                                                                          \
-		key, FACT_##type, FACT_OF_##of, offsetof(struct profile, member), absent           \
+		key, FACT_##type, FACT_OF_##of, false, offsetof(struct profile, member), absent    \
 	}
-#define FACT(key, type, member, absent) FACT_OF(ANY, key, type, member, absent)
+#define RUN_FACT_OF(of, key, type, member, absent)                                                 \
+	{                                                                                          \
+		key, FACT_##type, FACT_OF_##of, true, offsetof(struct profile_run, member), absent \
+	}
+#define FACT(key, type, member, absent)	    FACT_OF(ANY, key, type, member, absent)
+#define RUN_FACT(key, type, member, absent) RUN_FACT_OF(ANY, key, type, member, absent)
 
 const struct pprof_fact pprof_facts[] = {
 	FACT("pid", INT, pid, 0),
@@ -30,6 +35,7 @@ const struct pprof_fact pprof_facts[] = {
 	FACT("sampled_by_target", BOOL, sampled_by_target, 0),
 	FACT("finest_interval_bytes", UINT64, finest_interval_bytes, 0),
 	FACT("dropped", UINT64, dropped, 0),
+	FACT("withdrawals", UINT64, withdrawals, 0),
 	FACT("stacks_walked", UINT64, stacks_walked, 0),
 	FACT("stacks_complete", UINT64, stacks_complete, 0),
 	FACT("overhead_pct", REAL, overhead_pct, -1),
@@ -70,22 +76,27 @@ const struct pprof_fact pprof_facts[] = {
 	FACT_OF(REGIONS, "earlier_gone_bytes", REAL, regions.earlier_gone_bytes, -1),
 	FACT_OF(REGIONS, "regions_followed_s", REAL, regions.followed_s, 0),
 	FACT_OF(FAULTS, "resident_change_bytes", SIGNED, resident_change_bytes, NAN),
-	FACT("memtrace_cost_known", BOOL, own.known, 0),
-	FACT("memtrace_cpu_pct", REAL, own.cpu_pct, 0),
-	FACT("memtrace_host_cost_known", BOOL, own.host_known, 0),
-	FACT_OF(HOST_COST, "memtrace_host_pct", REAL, own.host_pct, 0),
-	FACT("memtrace_user_bytes", UINT64, own.user_bytes, 0),
-	FACT("memtrace_kernel_bytes", UINT64, own.kernel_bytes, 0),
-	FACT("memtrace_kernel_bytes_at_most", BOOL, own.at_most, 0),
+	RUN_FACT("memtrace_cost_known", BOOL, cost.known, 0),
+	RUN_FACT("memtrace_cpu_pct", REAL, cost.cpu_pct, 0),
+	RUN_FACT("memtrace_host_cost_known", BOOL, cost.host_known, 0),
+	RUN_FACT_OF(HOST_COST, "memtrace_host_pct", REAL, cost.host_pct, 0),
+	RUN_FACT("memtrace_user_bytes", UINT64, cost.user_bytes, 0),
+	RUN_FACT("memtrace_kernel_bytes", UINT64, cost.kernel_bytes, 0),
+	RUN_FACT("memtrace_kernel_bytes_at_most", BOOL, cost.at_most, 0),
 };
 
 const size_t n_pprof_facts = sizeof(pprof_facts) / sizeof(pprof_facts[0]);
 _Static_assert(sizeof(pprof_facts) / sizeof(pprof_facts[0]) <= 63,
 	       "readers have a bit for each, and one for what");
 
+void *pprof_fact__at(const struct pprof_fact *fact, const struct profile *profile)
+{
+	return (fact->of_run ? (char *)profile->run : (char *)profile) + fact->offset;
+}
+
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile)
 {
-	const void *at = (const char *)profile + fact->offset;
+	const void *at = pprof_fact__at(fact, profile);
 
 	switch (fact->type) {
 	case FACT_UINT64:
@@ -113,7 +124,7 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 	    (fact->of == FACT_OF_WINDOWED && !profile__is_windowed(profile)) ||
 	    (fact->of == FACT_OF_REGIONS && !profile__is_regions(profile)) ||
 	    (fact->of == FACT_OF_FAULTS && !profile__is_faults(profile)) ||
-	    (fact->of == FACT_OF_HOST_COST && !profile->own.host_known))
+	    (fact->of == FACT_OF_HOST_COST && !profile->run->cost.host_known))
 		return true;
 	if (fact->absent == -1) /* negative: not known */
 		return !(value >= 0);
@@ -123,7 +134,7 @@ bool pprof_fact__is_absent(const struct pprof_fact *fact, const struct profile *
 void pprof_facts__clear(struct profile *profile)
 {
 	for (size_t i = 0; i < n_pprof_facts; i++) {
-		void *at = (char *)profile + pprof_facts[i].offset;
+		void *at = pprof_fact__at(&pprof_facts[i], profile);
 
 		if (pprof_facts[i].type == FACT_REAL || pprof_facts[i].type == FACT_SIGNED)
 			*(double *)at = pprof_facts[i].absent;

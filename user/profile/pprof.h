@@ -319,21 +319,24 @@ enum pprof_fact_of {
 	FACT_OF_WINDOWED,
 	FACT_OF_REGIONS,
 	FACT_OF_FAULTS,	   /* what: faults */
-	FACT_OF_HOST_COST, /* profiles with own.host_known */
+	FACT_OF_HOST_COST, /* profiles whose run has cost.host_known */
 };
 
-/* A member of struct profile that is written as a comment. */
+/* A member of a profile, or of its run, that is written as a comment. */
 struct pprof_fact {
 	const char *key;
 	enum pprof_fact_type type;
 	enum pprof_fact_of of;
-	size_t offset;
+	bool of_run;
+	size_t offset; /* in struct profile_run or struct profile */
 	double absent; /* value that means "not known", and is not written; may be NaN */
 };
 
 extern const struct pprof_fact pprof_facts[];
 extern const size_t n_pprof_facts;
 
+/* Where a fact is. Who may change the profile may change it there. */
+void *pprof_fact__at(const struct pprof_fact *fact, const struct profile *profile);
 /* The value of a fact. A FACT_UINT64 may lose digits. */
 double pprof_fact__get(const struct pprof_fact *fact, const struct profile *profile);
 /* Does this profile lack the fact? */

@@ -23,7 +23,23 @@ const char *unresolved_reason__name(enum unresolved_reason reason)
 
 struct profile *profile__new(void)
 {
-	return calloc(1, sizeof(struct profile));
+	struct profile *profile = calloc(1, sizeof(*profile));
+
+	if (!profile)
+		return NULL;
+	profile->run = profile_run__new();
+	if (!profile->run) {
+		free(profile);
+		return NULL;
+	}
+	return profile;
+}
+
+void profile__join(struct profile *profile, struct profile_run *run)
+{
+	profile_run__share(run);
+	profile_run__free(profile->run);
+	profile->run = run;
 }
 
 void profile_location__set_frames(struct profile_location *location, struct profile_frame *frames,
@@ -89,7 +105,7 @@ void profile__free(struct profile *profile)
 	free(profile->threads);
 	free(profile->transfers);
 	free(profile->sites);
-	free(profile->lost);
+	free(profile->lost.at);
 	free(profile->probes);
 	free(profile->files);
 	free(profile->exe);
@@ -97,6 +113,7 @@ void profile__free(struct profile *profile)
 	resident__free(profile->resident);
 	profile_why__free(profile->why);
 	profile_build__free(profile->build);
+	profile_run__free(profile->run);
 	free(profile);
 }
 
@@ -133,7 +150,7 @@ size_t profile__bytes(const struct profile *p)
 		       p->n_mappings * sizeof(*p->mappings) +
 		       p->n_locations * sizeof(*p->locations) + p->n_threads * sizeof(*p->threads) +
 		       p->n_transfers * sizeof(*p->transfers) + p->n_sites * sizeof(*p->sites) +
-		       p->n_lost * sizeof(*p->lost) + p->n_probes * sizeof(*p->probes) +
+		       p->lost.n * sizeof(*p->lost.at) + p->n_probes * sizeof(*p->probes) +
 		       p->n_files * sizeof(*p->files);
 
 	for (size_t i = 0; i < p->n_mappings; i++)
@@ -180,23 +197,9 @@ int profile__add_mapping(struct profile *profile, const struct profile_mapping *
 	return 0;
 }
 
-/* The counter of that name, a new one if there is none; NULL: out of memory. */
-static struct profile_counter *lost_counter(struct profile *profile, const char *static_name)
-{
-	/* There are a few dozen names at most: looking through them is cheap, and a name that
-	 * appeared twice would make two equal keys in JSON. */
-	for (size_t i = 0; i < profile->n_lost; i++)
-		if (!strcmp(profile->lost[i].name, static_name))
-			return &profile->lost[i];
-	if (VECTOR_ADD_ROOM(profile->lost, profile->n_lost))
-		return NULL;
-	profile->lost[profile->n_lost] = (struct profile_counter){.name = static_name};
-	return &profile->lost[profile->n_lost++];
-}
-
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count)
 {
-	struct profile_counter *lost = lost_counter(profile, static_name);
+	struct profile_counter *lost = profile_counters__get(&profile->lost, static_name);
 
 	if (!lost)
 		return -ENOMEM;
@@ -205,23 +208,30 @@ int profile__add_lost(struct profile *profile, const char *static_name, uint64_t
 	return 0;
 }
 
-uint64_t profile__lost_count(const struct profile *profile, const char *name)
+int profile__add_losses(struct profile *profile, const struct profile *of)
 {
-	for (size_t i = 0; i < profile->n_lost; i++)
-		if (!strcmp(profile->lost[i].name, name))
-			return profile->lost[i].count;
-	return 0;
+	const struct profile_counters *lost = &of->lost, *by_run = &of->run->lost;
+	int rc = 0;
+
+	for (size_t i = 0; i < lost->n && !rc; i++)
+		rc = profile__add_lost(profile, lost->at[i].name, lost->at[i].count);
+	for (size_t i = 0; i < by_run->n && !rc; i++)
+		rc = profile_run__note_lost(profile->run, by_run->at[i].name, by_run->at[i].count);
+	return rc;
 }
 
-int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count)
+const struct profile_counter *profile__loss(const struct profile *profile, size_t i)
 {
-	struct profile_counter *lost = lost_counter(profile, static_name);
+	const struct profile_counters *lost = &profile->lost, *by_run = &profile->run->lost;
 
-	if (!lost)
-		return -ENOMEM;
-	lost->of_run = true;
-	lost->count = count > lost->count ? count : lost->count;
-	return 0;
+	return i < lost->n		 ? &lost->at[i]
+	       : i - lost->n < by_run->n ? &by_run->at[i - lost->n]
+					 : NULL;
+}
+
+uint64_t profile__lost_count(const struct profile *profile, const char *name)
+{
+	return profile_counters__count(&profile->lost, name);
 }
 
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe)
@@ -389,7 +399,7 @@ bool profile__knows_process_growth(const struct profile *profile)
  * are estimates for all times.) */
 static bool was_withdrawn(const struct profile *profile)
 {
-	return !profile__is_windowed(profile) && profile__lost_count(profile, "probes_withdrawn");
+	return !profile__is_windowed(profile) && profile->withdrawals;
 }
 
 bool profile__is_lower_bound(const struct profile *profile)

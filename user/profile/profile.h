@@ -10,11 +10,13 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "base/cleanup.h"
 #include "base/file_id.h"
 #include "profile/estimate.h"
 #include "profile/growth.h"
 #include "profile/regions.h"
 #include "profile/resident.h"
+#include "profile/run.h"
 #include "profile/survival.h"
 #include "profile/why.h"
 
@@ -175,14 +177,6 @@ struct profile_site {
 	struct site_why *why; /* who holds its blocks; NULL: not asked; owned */
 };
 
-/* A named count of something lost or left out; name points to static storage or to what
- * profile__keep() returned. */
-struct profile_counter {
-	const char *name;
-	uint64_t count;
-	bool of_run; /* a count of the whole run: the profile of each process has it */
-};
-
 /* One probe that was attached. Strings owned. */
 struct profile_probe {
 	char *function;	   /* "malloc" */
@@ -220,18 +214,6 @@ struct profile_regions {
 	/* Seconds from the start after which regions were no longer followed, because that cost too
 	 * much. 0: they were followed to the end. */
 	double followed_s;
-};
-
-/* What tracing has cost memtrace itself, for all processes of the run together. */
-struct run_cost {
-	bool known;
-	double cpu_pct; /* of one core, over the run */
-	bool host_known;
-	double host_pct;       /* share of the machine's CPU time that probes took, if known */
-	uint64_t user_bytes;   /* largest resident set */
-	uint64_t kernel_bytes; /* tables in the kernel, at the end of the run */
-	bool at_most;	       /* kernel_bytes is an upper limit: this kernel does not count what
-				* the tables use (before Linux 6.4) */
 };
 
 /* How fast the process's anonymous memory grows, as the kernel counts it, and how much of this
@@ -277,7 +259,7 @@ enum profile_mode {
 const char *profile_mode__name(enum profile_mode mode);
 
 struct profile {
-	/* the run */
+	struct profile_run *run; /* what it shares with other profiles; never NULL */
 	enum profile_what what;
 	pid_t pid;
 	/* name of the process, unchanged: encoders escape what is not printable */
@@ -340,10 +322,11 @@ struct profile {
 	uint32_t n_live_threads;		 /* at the end of the run */
 	bool ended; /* the process ended during the run: live means live at its exit */
 	uint32_t killed_by_signal; /* number of the signal that ended it; 0: none did, or unknown */
-	bool out_of_memory;  /* it was killed because memory was short, in its cgroup or at all */
-	double planned_s;    /* planned length of the run; 0: none, or the user did not name this
+	bool out_of_memory; /* it was killed because memory was short, in its cgroup or at all */
+	double planned_s;   /* planned length of the run; 0: none, or the user did not name this
 			   * process */
-	struct run_cost own; /* cost of the run: the same in each process's profile */
+	/* how often during the run all probes were taken out because memtrace hung */
+	uint64_t withdrawals;
 
 	struct profile_regions regions; /* only in a profile of regions */
 	/* faults: change of the resident set over the run, bytes; NaN: not known */
@@ -367,8 +350,9 @@ struct profile {
 	size_t n_transfers;
 	struct profile_site *sites; /* after profile__sort: descending by live.bytes */
 	size_t n_sites;
-	struct profile_counter *lost; /* every named counter, zero ones included */
-	size_t n_lost;
+	/* Losses of this process, zero ones included; run has more. Names are static, or
+	 * profile__keep(). */
+	struct profile_counters lost;
 	struct profile_probe *probes;
 	size_t n_probes;
 	char **files; /* files that were written, for the summary and --json */
@@ -383,9 +367,12 @@ struct profile {
 /* Windowed: seconds during which the probes were in place. */
 double profile__watched_s(const struct profile *profile);
 
-/* A zeroed profile, or NULL. */
+/* A zeroed profile with a run of its own, or NULL. */
 struct profile *profile__new(void);
+/* Makes the profile one of that run. */
+void profile__join(struct profile *profile, struct profile_run *run);
 void profile__free(struct profile *profile);
+DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 
 /* --- building: all return 0 or -ENOMEM, except where said. Calls may come in any order, and take
  * amortised constant time each --- */
@@ -431,9 +418,12 @@ const char *profile__keep(struct profile *profile, const char *text);
  * exists already, profile__add_lost() adds count to it. */
 int profile__add_mapping(struct profile *profile, const struct profile_mapping *mapping);
 int profile__add_lost(struct profile *profile, const char *static_name, uint64_t count);
-/* profile__add_lost() for a count of the whole run, not of one process. If the counter exists
- * already, it becomes the larger of both. */
-int profile__add_run_lost(struct profile *profile, const char *static_name, uint64_t count);
+/* Adds the losses of another profile. Losses of the run count once: of two runs, the larger count
+ * stays. The names are not copied. */
+int profile__add_losses(struct profile *profile, const struct profile *of);
+/* The i-th counter of losses: first those of the process, then those of the run. NULL: there are no
+ * more. */
+const struct profile_counter *profile__loss(const struct profile *profile, size_t i);
 int profile__add_probe(struct profile *profile, const struct profile_probe *probe);
 int profile__add_file(struct profile *profile, const char *path);
 

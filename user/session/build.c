@@ -20,7 +20,6 @@
 #include "session/refusals.h"
 #include "session/trend.h"
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
 
 bool budget__is_windowed(const struct budget *b)
@@ -398,8 +397,6 @@ static int add_lost(const struct build *b, struct profile *p)
 		rc = profile__add_lost(p, "returns_missing",
 				       c->armed > c->returned ? c->armed - c->returned : 0);
 	if (!rc)
-		rc = profile__add_run_lost(p, "probes_withdrawn", b->probes_withdrawn);
-	if (!rc)
 		rc = profile__add_lost(p, "exec_untraced", build__exec_untraced(b));
 	if (!rc)
 		rc = profile__add_lost(p, "main_thread_ended", main_thread_ended(b));
@@ -461,6 +458,8 @@ static int symbolize(const struct build *b, struct profile *p)
 /* Fills in what is known without the kernel's tables. 0 or -ENOMEM. */
 static int begin_profile(const struct build *b, struct profile *p)
 {
+	profile__join(p, b->run);
+	p->withdrawals = b->withdrawals;
 	p->pid = b->target->info.pid;
 	memcpy(p->comm, b->target->info.comm, sizeof(p->comm));
 	p->exe = strdup(b->target->info.exe);

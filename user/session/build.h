@@ -164,6 +164,7 @@ void target__clear(struct target *target);
 
 /* What a profile is made from. */
 struct build {
+	struct profile_run *run; /* the profiles become part of it */
 	struct capture *capture;
 	const struct calibration *calibration; /* NULL: none */
 	const struct capture_drain *drain;     /* sorted */
@@ -189,7 +190,7 @@ struct build {
 	const char *not_traced; /* as in the profile */
 	unsigned without;     /* parts of the model of windows that are left out: profile/parts.h */
 	uint64_t missed_runs; /* runs of BPF programs that were missed, for calls of any process */
-	uint64_t probes_withdrawn;
+	uint64_t withdrawals; /* of all probes, while this process was a target */
 };
 
 /* The sites of one process among the drained ones, and the number of each in the profile. */

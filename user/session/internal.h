@@ -121,6 +121,7 @@ struct session {
 	uint64_t forgotten; /* profiles of ended processes for which there was no room */
 	uint64_t unseen;    /* processes that ended before a call of theirs was seen */
 	struct profile_list profiles;
+	struct profile_run *run; /* of all profiles */
 };
 
 /* part_ns in percent of the CPU time cpu_ns, at most 100; -1: not known. */

@@ -536,7 +536,9 @@ int session__open(const struct session_options *o, struct session **ret, struct 
 				 .markers = !s->everywhere && !o->command && s->interval > 1 &&
 					    !s->n_extra,
 				 .meanwhile = {guard__wait, s}};
-	if (binaries__new(&s->binaries) || alloc_files__new(s->binaries, &how, &s->alloc_files) ||
+	s->run = profile_run__new();
+	if (!s->run || binaries__new(&s->binaries) ||
+	    alloc_files__new(s->binaries, &how, &s->alloc_files) ||
 	    python_files__new(s->binaries, &s->python_files) ||
 	    symbolizer__new(&symbolize_options, s->binaries, &s->symbolizer)) {
 		rc = error__set(err, -ENOMEM, "out of memory");

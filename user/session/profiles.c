@@ -39,13 +39,14 @@ void profile_list__clear(struct profile_list *list)
 	*list = (struct profile_list){};
 }
 
-/* Notes in a profile what the whole run has lost so far. 0 or -ENOMEM. */
-static int note_lost(struct session *s, struct profile *p)
+/* Notes what the whole run has lost so far. 0 or -ENOMEM. */
+static int note_lost(struct session *s)
 {
 	const struct {
 		const char *name;
 		uint64_t n;
 	} lost[] = {
+		{"probes_withdrawn", s->n_withdrawals},
 		{"program_runs_missed", capture__missed_runs(s->capture)},
 		{"map_records_lost", s->watch_lost},
 		{"process_events_lost", s->events_lost},
@@ -64,7 +65,7 @@ static int note_lost(struct session *s, struct profile *p)
 	int rc = 0;
 
 	for (size_t i = 0; i < sizeof(lost) / sizeof(*lost) && !rc; i++)
-		rc = profile__add_run_lost(p, lost[i].name, lost[i].n);
+		rc = profile_run__note_lost(s->run, lost[i].name, lost[i].n);
 	return rc;
 }
 
@@ -80,6 +81,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	uint64_t marked = t->counters.marked_interval > coarsest ? t->counters.marked_interval : 0;
 	struct build build = {
 		.capture = s->capture,
+		.run = s->run,
 		.calibration = s->calibrated ? &s->calibration : NULL,
 		.drain = drain,
 		.target = t,
@@ -100,7 +102,7 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 		.overhead_pct = session__share_pct(t->probe_ns, target__cpu_used_ns(t)),
 		.others_pct = others__pct(&t->budget.others),
 		.cpu_time_ns = target__cpu_used_ns(t),
-		.probes_withdrawn = s->n_withdrawals - t->withdrawals_before,
+		.withdrawals = s->n_withdrawals - t->withdrawals_before,
 		.not_traced = files__not_traced(s, t),
 		.missed_runs = capture__missed_runs(s->capture),
 		.without = s->without,
@@ -136,11 +138,9 @@ static int make_profile(struct session *s, const struct capture_drain *drain, st
 	}
 	if (regions)
 		list->at[list->n++] = regions;
-	for (size_t i = first; i < list->n; i++) {
-		rc = note_lost(s, list->at[i]);
-		if (rc)
-			return rc;
-	}
+	rc = note_lost(s);
+	if (rc)
+		return rc;
 	/* goes into the process's first profile, of the heap or of regions */
 	return build__resident(&build, s->what & WHAT_HEAP ? list->at[first] : NULL, regions,
 			       &list->at[first]->resident);
@@ -285,8 +285,8 @@ uint64_t session__kernel_bytes(const struct session *s, bool *ret_at_most)
 	       (s->watch ? watch__bytes(s->watch) : 0);
 }
 
-/* Notes in every profile what the run has cost memtrace itself. */
-static void note_own_cost(struct session *s)
+/* Notes what the run has cost memtrace itself. */
+static void note_cost(struct session *s)
 {
 	struct run_cost cost = {.known = true, .host_pct = budget__host_pct(s)};
 
@@ -295,8 +295,7 @@ static void note_own_cost(struct session *s)
 		return;
 	cost.cpu_pct = 100.0 * (double)s->own_cpu_ns / (double)(s->stop_ns - s->start_ns);
 	cost.kernel_bytes = session__kernel_bytes(s, &cost.at_most);
-	for (size_t i = 0; i < s->profiles.n; i++)
-		s->profiles.at[i]->own = cost;
+	s->run->cost = cost;
 }
 
 int session__profiles(struct session *s, struct profile *const **ret, size_t *ret_n,
@@ -317,11 +316,10 @@ int session__profiles(struct session *s, struct profile *const **ret, size_t *re
 			return error__set(err, rc, "cannot put the profile of pid %d together: %s",
 					  s->targets[i]->info.pid, strerror(-rc));
 	}
-	/* again for profiles made earlier: more may have been lost since */
-	for (size_t i = 0; i < s->profiles.n; i++)
-		if (note_lost(s, s->profiles.at[i]))
-			return error__set(err, -ENOMEM, "out of memory");
-	note_own_cost(s);
+	/* again: more may have been lost since the last profile was made */
+	if (note_lost(s))
+		return error__set(err, -ENOMEM, "out of memory");
+	note_cost(s);
 	*ret = s->profiles.at;
 	*ret_n = s->profiles.n;
 	return 0;

@@ -36,6 +36,7 @@ void session__free(struct session *s)
 		free(s->targets[i]);
 	}
 	profile_list__clear(&s->profiles);
+	profile_run__free(s->run);
 	for (size_t i = 0; i < s->n_attached; i++)
 		allocators__free(s->attached[i]);
 	free(s->attached);

@@ -17,8 +17,6 @@
  * costly. */
 #define PATIENCE_S 60
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
-
 struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint64_t now_ns,
 			 double now_s)
 {

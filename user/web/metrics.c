@@ -473,31 +473,26 @@ static void put_push(const struct push *push, const struct form *form)
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
 }
 
-/* Losses of all processes by name; those of the whole run count once. */
-static void put_losses(const struct site *site, const struct form *form)
+/* Losses of all processes by name; those of the whole run count once. 0 or -ENOMEM. */
+static int put_losses(const struct site *site, const struct form *form)
 {
-	FILE *to = form->to;
-	const struct profile *first = NULL;
+	_cleanup_(cleanup_profile) struct profile *sum = profile__new();
+	const struct profile_counter *lost;
+	int rc = sum ? 0 : -ENOMEM;
 
+	for (size_t i = 0; i < site->store.n && !rc; i++)
+		if (!site->store.processes[i]->ended)
+			rc = profile__add_losses(sum, site->store.processes[i]->latest);
+	if (rc)
+		return rc;
 	family(form, "losses", "gauge", "",
 	       "Events of this run that are missing from its figures, by cause.");
-	for (size_t i = 0; i < site->store.n && !first; i++)
-		if (!site->store.processes[i]->ended)
-			first = site->store.processes[i]->latest;
-	for (size_t k = 0; first && k < first->n_lost; k++) {
-		double count = 0;
-
-		for (size_t i = 0; i < site->store.n; i++) {
-			double of = (double)profile__lost_count(site->store.processes[i]->latest,
-								first->lost[k].name);
-
-			if (!site->store.processes[i]->ended)
-				count = first->lost[k].of_run ? fmax(count, of) : count + of;
-		}
-		fprintf(to, "memtrace_losses{cause=\"");
-		put_label(to, first->lost[k].name);
-		fprintf(to, "\"} %.0f\n", count);
+	for (size_t i = 0; (lost = profile__loss(sum, i)); i++) {
+		fprintf(form->to, "memtrace_losses{cause=\"");
+		put_label(form->to, lost->name);
+		fprintf(form->to, "\"} %" PRIu64 "\n", lost->count);
 	}
+	return 0;
 }
 
 static bool is_shown(const struct process *p, const struct process *only)
@@ -512,6 +507,7 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	_cleanup_free_ struct process **processes =
 		malloc((site->store.n + 1) * sizeof(struct process *));
 	size_t n_groups = 0, n = 0;
+	int rc = 0;
 
 	if (!groups || !processes)
 		return -ENOMEM;
@@ -552,11 +548,11 @@ int put_metrics(const struct site *site, const struct process *only, bool open, 
 	       "Lower end of the 95 % interval of a stack's growth: above 0 it surely grows.");
 	put_stacks(to, groups, n_groups, true);
 	if (!only) {
-		put_losses(site, form);
+		rc = put_losses(site, form);
 		put_own(site, form);
 		put_push(site->push, form);
 	}
 	if (open)
 		fputs("# EOF\n", to);
-	return 0;
+	return rc;
 }

@@ -17,7 +17,6 @@
 
 #define LATE_ROUNDS 3 /* when so many rounds are missing, something is wrong */
 
-DEFINE_CLEANUP(struct profile *, cleanup_profile, profile__free)
 DEFINE_CLEANUP(struct diff *, cleanup_diff, diff__free)
 
 struct route {

@@ -497,7 +497,7 @@ static struct profile *process(pid_t pid, const char *comm, const char *function
 	strcpy(p->comm, comm);
 	STACK(p, 1, 1000, n, "malloc", function, "main");
 	assert_int_equal(profile__add_lost(p, "stacks_truncated", 2), 0);
-	assert_int_equal(profile__add_run_lost(p, "map_records_lost", 7), 0);
+	assert_int_equal(profile_run__note_lost(p->run, "map_records_lost", 7), 0);
 	end_profile(p);
 	return p;
 }

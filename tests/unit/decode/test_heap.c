@@ -205,9 +205,9 @@ static void values_are_bounded(void **state)
 
 static uint64_t lost(const struct profile *profile, const char *name)
 {
-	for (size_t i = 0; i < profile->n_lost; i++)
-		if (!strcmp(profile->lost[i].name, name))
-			return profile->lost[i].count;
+	for (size_t i = 0; i < profile->lost.n; i++)
+		if (!strcmp(profile->lost.at[i].name, name))
+			return profile->lost.at[i].count;
 	return 0;
 }
 
@@ -240,7 +240,7 @@ static void broken_libraries_are_counted(void **state)
 	free(json);
 	profile__free(profile);
 	profile = decoded(jemalloc);
-	assert_int_equal(profile->n_lost, 0);
+	assert_int_equal(profile->lost.n, 0);
 	profile__free(profile);
 }
 

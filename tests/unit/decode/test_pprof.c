@@ -224,13 +224,14 @@ static struct profile *rich(void)
 	p->killed_by_signal = 9;
 	p->out_of_memory = true;
 	p->planned_s = 30;
+	p->withdrawals = 3;
 	p->asked_interval_bytes = 4096;
 	p->sampled_by_target = true;
 	p->finest_interval_bytes = 2048;
 	p->has_peak = p->has_ages = true;
 	p->peak_s = 1.25;
 	p->children_cpu_ns = 96000000;
-	p->own = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
+	p->run->cost = (struct run_cost){true, 1.25, true, 0.5, 1 << 22, 1 << 23, true};
 	assert_int_equal(profile__add_site(p, a, 4, true, &sites[0]), 0);
 	assert_int_equal(profile__add_site(p, b, 2, false, &sites[1]), 0);
 	assert_int_equal(profile__add_thread(p, 10, "main", &main), 0);
@@ -246,7 +247,7 @@ static struct profile *rich(void)
 		assert_int_equal(profile__add_mapping(p, &mappings[i]), 0);
 	assert_int_equal(profile__add_lost(p, "live_full", 17), 0);
 	assert_int_equal(profile__add_lost(p, "nothing", 0), 0);
-	assert_int_equal(profile__add_run_lost(p, "files_refused", 2), 0);
+	assert_int_equal(profile_run__note_lost(p->run, "files_refused", 2), 0);
 	p->sites[sites[0]].alloc_objects = 5000;
 	p->sites[sites[0]].alloc_bytes = 1e6;
 	p->sites[sites[0]].growth = (struct growth){449.6, 205.4, 693.7};
@@ -532,14 +533,10 @@ static void all_of_our_own_comes_back(void **state)
 	assert_same_probes(profile, again);
 	assert_string_equal(again->not_traced, profile->not_traced);
 	assert_int_equal(again->n_mappings, 2); /* no stack goes through the third */
-	assert_int_equal(again->n_lost, 2);
-	for (size_t i = 0; i < 2; i++) {
-		bool of_run = !strcmp(again->lost[i].name, "files_refused");
-
-		assert_true(of_run || !strcmp(again->lost[i].name, "live_full"));
-		assert_int_equal(again->lost[i].of_run, of_run);
-		assert_int_equal(again->lost[i].count, of_run ? 2 : 17);
-	}
+	assert_int_equal(again->lost.n, 1);
+	assert_int_equal(profile__lost_count(again, "live_full"), 17);
+	assert_int_equal(again->run->lost.n, 1);
+	assert_int_equal(profile_counters__count(&again->run->lost, "files_refused"), 2);
 	/* a second round trip changes nothing */
 	third = round_trip(again);
 	bytes = packed(again, &len);

@@ -138,7 +138,7 @@ static void programs_are_told(void **state)
 	text = encoded(encode_leaks_json, profile);
 	assert_has(text, ",\"contradictions\":[{\"rule\":\"frees_unseen\",");
 	free(text);
-	profile->lost[0].count = 0;
+	profile->lost.at[0].count = 0;
 	text = encoded(encode_json, profile);
 	assert_has(text, "\"live_bytes_low\":1437600,");
 	assert_has(text, ",\"contradictions\":[],");
@@ -155,7 +155,7 @@ static void leaks_and_their_head(void **state)
 	char *text;
 
 	(void)state;
-	profile->lost[0].count = 0;
+	profile->lost.at[0].count = 0;
 	profile->duration_s = 100;
 	profile->has_growth = true;
 	profile->growth.bytes_per_s = 512 * KIB;

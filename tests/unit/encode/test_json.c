@@ -208,20 +208,20 @@ static void own_cost_is_told(void **state)
 	char *text;
 
 	(void)state;
-	profile->own = (struct run_cost){
+	profile->run->cost = (struct run_cost){
 		.known = true, .cpu_pct = 1.25, .user_bytes = 1000, .kernel_bytes = 2000};
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(text, "],\"memtrace\":{\"cpu_pct\":1.250,\"user_bytes\":1000,"
 				     "\"kernel_bytes\":2000},\"files\":["));
 	free(text);
-	profile->own.at_most = profile->own.host_known = true;
-	profile->own.host_pct = 0.5;
+	profile->run->cost.at_most = profile->run->cost.host_known = true;
+	profile->run->cost.host_pct = 0.5;
 	text = encoded(encode_json, profile);
 	assert_non_null(strstr(
 		text,
 		"\"overhead_host_pct\":0.500,\"user_bytes\":1000,\"kernel_bytes_at_most\":2000}"));
 	free(text);
-	profile->own.known = false;
+	profile->run->cost.known = false;
 	text = encoded(encode_json, profile);
 	assert_null(strstr(text, "\"memtrace\""));
 	free(text);

@@ -232,12 +232,13 @@ static void losses_of_the_run_count_once(void **state)
 	for (int i = 0; i < 3; i++) {
 		struct profile *profile = add(i + 1, "one", 1);
 
-		assert_int_equal(profile__add_run_lost(profile, "map_records_lost", counts[i]), 0);
+		assert_int_equal(
+			profile_run__note_lost(profile->run, "map_records_lost", counts[i]), 0);
 		assert_int_equal(profile__add_lost(profile, "live_full", counts[i]), 0);
 		end_profile(profile);
 	}
 	text = table((struct process_table_options){.width = 120});
-	assert_has(text, "lost: map_records_lost 9, live_full 25\n");
+	assert_has(text, "lost: live_full 25, map_records_lost 9\n");
 	free(text);
 }
 
@@ -560,10 +561,10 @@ static void own_cost_is_told_once(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct profile *profile = add(i + 1, "one", 1);
 
-		profile->own = (struct run_cost){.known = true,
-						 .cpu_pct = 1.06,
-						 .user_bytes = 20 * MIB,
-						 .kernel_bytes = 121 * MIB / 2};
+		profile->run->cost = (struct run_cost){.known = true,
+						       .cpu_pct = 1.06,
+						       .user_bytes = 20 * MIB,
+						       .kernel_bytes = 121 * MIB / 2};
 		assert_int_equal(profile__add_lost(profile, "live_full", 1), 0);
 		end_profile(profile);
 	}
@@ -573,9 +574,9 @@ static void own_cost_is_told_once(void **state)
 			 "kernel\n"
 			 "lost: live_full 2\n");
 	free(text);
-	((struct profile *)all[0])->own.at_most = true;
-	((struct profile *)all[0])->own.host_known = true;
-	((struct profile *)all[0])->own.host_pct = 1.234;
+	((struct profile *)all[0])->run->cost.at_most = true;
+	((struct profile *)all[0])->run->cost.host_known = true;
+	((struct profile *)all[0])->run->cost.host_pct = 1.234;
 	((struct profile *)all[1])->mode = MODE_WINDOWED;
 	text = table((struct process_table_options){.width = 120});
 	assert_has(text, "memtrace: 2 processes, ");

@@ -204,8 +204,8 @@ static void strings_are_copied_and_counters_add_up(void **state)
 	assert_string_equal(profile->probes[0].instruction, "");
 	assert_string_equal(profile->mappings[0].build_id, "text");
 	assert_string_equal(profile->files[0], "text");
-	assert_int_equal(profile->n_lost, 2);
-	assert_int_equal(profile->lost[0].count, 2);
+	assert_int_equal(profile->lost.n, 2);
+	assert_int_equal(profile->lost.at[0].count, 2);
 	profile__free(profile);
 }
 
