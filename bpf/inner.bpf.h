@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Calls inside other calls: which of them are not counted. */
+#ifndef MEMTRACE_BPF_INNER_BPF_H
+#define MEMTRACE_BPF_INNER_BPF_H
+
+#include "maps.bpf.h"
+#include "running.bpf.h"
+#include "sample.bpf.h"
+
+/* --- calls that an allocator makes to itself, inside a call that has been counted already ---
+ *
+ * A realloc that moves its block calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc
+ * hands calls with small alignments over. Such an inner call is recognized by its return address,
+ * which is
+ * - after one of the allocator's direct calls, or
+ * - in the body of a function that hands over ("outer"), or
+ * - anywhere in a library that is nothing but an allocator, while an outer call is under way.
+ * An inner call that was reached by a jump has the very frame, return address and size of the outer
+ * call.
+ *
+ * Reading the return address costs as much as all the rest (80 ns, the price of a user access). So
+ * it is read in two cases only: for samples, and if the thread's last outer call was made at this
+ * stack pointer, or just above. */
+
+/* Bytes of stack between an outer call and the ones inside it, at most. */
+#define INNER_DEPTH 1024
+
+#define PAGE_BYTES 4096
+
+/* The thread's last outer call, NULL when it has made none. */
+static __always_inline struct abi_outer_call *last_outer(void)
+{
+	return bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL, 0);
+}
+
+static __always_inline bool is_near(const struct caller *caller, __u64 sp)
+{
+	return sp <= caller->outer_sp && caller->outer_sp - sp <= INNER_DEPTH;
+}
+
+/* Is the call that was made at sp still running? Then its return address is still there. */
+static __always_inline bool is_under_way(__u64 sp, __u64 ret)
+{
+	__u64 now;
+
+	return !read_user_u64(&now, sp) && (now == ret || now == trampoline_addr());
+}
+
+static __noinline bool is_inner(const struct abi_func *fn, struct pt_regs *ctx, __u64 size,
+				const struct abi_outer_call *outer)
+{
+	const struct abi_object *object;
+	__u32 index = fn->object, i;
+	__u64 vaddr, ret;
+
+	barrier_var(index); /* the value that is checked must be the one that is used */
+	if (index >= ABI_MAX_OBJECTS || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return false;
+	object = &objects[index];
+	vaddr = ret - (PT_REGS_IP(ctx) - fn->delta) + fn->vaddr;
+	if (vaddr >= object->low && vaddr <= object->high) {
+		for (i = 0; i < ABI_MAX_INNER && i < object->n_inner; i++)
+			if (object->inner[i] == vaddr)
+				return true;
+		for (i = 0; i < ABI_MAX_OUTER && i < object->n_outer; i++)
+			if (vaddr > object->outer[i].start && vaddr <= object->outer[i].end)
+				return true;
+	}
+	if (outer && PT_REGS_SP(ctx) < outer->sp && vaddr > object->text_start &&
+	    vaddr <= object->text_end && is_under_way(outer->sp, outer->ret))
+		return true;
+	/* An inner call may ask for more bytes: pvalloc and the like round up to whole pages. */
+	if (!outer || size - outer->size >= PAGE_BYTES || outer->vaddr == fn->vaddr)
+		return false;
+	if (outer->sp == PT_REGS_SP(ctx) && outer->ret == ret)
+		return true;
+	return (outer->sp == PT_REGS_SP(ctx) || outer->inner_sp == PT_REGS_SP(ctx)) &&
+	       ret == trampoline_addr();
+}
+
+/* --- an allocator on top of others ---
+ *
+ * A pool that the user named takes its memory from malloc, sometimes during a call of the pool's
+ * function. The pool's blocks stand for that memory, so no call inside that call is counted: in any
+ * file, at any depth. The return of the pool's function is therefore always awaited. An exception
+ * or longjmp may leave the function without a return, but the stack pointer of a later call shows
+ * this. If the later call is made above the function's frame, the frame has been left. If it is
+ * made below, the frame's return address has as a rule been overwritten.
+ *
+ * A known pool of native code (WRAPS_BY_STACK) is called so often that to await each return would
+ * double the cost. So calls inside a call of such a pool are also candidates for samples. Two
+ * conditions show that a sample is inside. The return address of the thread's last call into the
+ * pool is still in its place. And it is among the first addresses of the sample's stack. */
+
+static __always_inline bool is_wrapped(struct abi_outer_call *outer, struct pt_regs *ctx)
+{
+	if (!any_wraps || !outer || !outer->wrap_sp)
+		return false;
+	if (PT_REGS_SP(ctx) > outer->wrap_sp || !is_under_way(outer->wrap_sp, outer->wrap_ret)) {
+		outer->wrap_sp = 0;
+		return false;
+	}
+	return true;
+}
+
+static __always_inline void note_wrap(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer;
+	__u64 ret;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return;
+	outer->wrap_ret = ret;
+	outer->wrap_sp = PT_REGS_SP(ctx);
+}
+
+static __noinline int note_pool_call(struct pt_regs *ctx)
+{
+	struct abi_outer_call *outer;
+	__u64 ret;
+
+	outer = bpf_task_storage_get(&outer_calls, bpf_get_current_task_btf(), NULL,
+				     BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!outer || read_user_u64(&ret, PT_REGS_SP(ctx)))
+		return 0;
+	outer->pool_ret = ret;
+	outer->pool_sp = PT_REGS_SP(ctx);
+	return 0;
+}
+
+#define POOL_FRAMES 16 /* the pool and the allocator take at most so many frames */
+
+static __noinline bool is_in_pool_call(struct pt_regs *ctx, const struct abi_stack_key *key)
+{
+	const struct abi_outer_call *outer = last_outer();
+	const struct abi_stack *stack;
+	__u32 i;
+
+	if (!key || !outer || PT_REGS_SP(ctx) >= outer->pool_sp ||
+	    !is_under_way(outer->pool_sp, outer->pool_ret))
+		return false;
+	stack = bpf_map_lookup_elem(&stacks, key);
+	for (i = 0; stack && i < POOL_FRAMES && i < stack->n; i++)
+		if (stack->ip[i] == outer->pool_ret)
+			return true;
+	/* if the stack ends too early to tell, the return address alone has to do */
+	return stack && stack->n < POOL_FRAMES && stack->end;
+}
+
+#endif
