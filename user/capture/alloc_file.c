@@ -15,7 +15,7 @@
  * C++. The operators new and delete of the C++ libraries call malloc and free and are no
  * allocators. Those of tcmalloc, jemalloc and mimalloc are entry points of their own. An operator
  * new may throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
-#include "capture/alloc_file.h"
+#include "capture/alloc_reader.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -30,7 +30,6 @@
 #include "elf/exits.h"
 #include "elf/forward.h"
 #include "elf/image.h"
-#include "elf/stapsdt.h"
 
 #define MAX_UNWIND_ROWS (4u << 20) /* at most, to find exits */
 #define MAX_KEPT_BYTES	(8u << 20)
@@ -49,21 +48,6 @@ struct alloc_files {
 static struct alloc_file nothing;
 
 /* --- reading one file --- */
-
-struct reader {
-	const struct alloc_names *names;
-	struct elf_image *image;
-	struct alloc_file *file;
-	struct unwind_table *table; /* built when it is first needed */
-	bool no_table;
-	struct alloc_how how;
-	/* about the part that is being read: */
-	/* callers outside the allocator use the PLT or pointers, so direct calls are its own */
-	bool interposed;
-	bool alone; /* the file is nothing but this allocator */
-	struct alloc_part *part;
-	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
-};
 
 static void alloc_file__free(struct alloc_file *file)
 {
@@ -135,7 +119,7 @@ static bool is_first_alloc(const struct alloc_part *part, const struct alloc_off
 	return o == offer;
 }
 
-static int add_exits(struct reader *r, struct alloc_offer *offer)
+static int add_exits(struct alloc_reader *r, struct alloc_offer *offer)
 {
 	struct alloc_part *part = r->part;
 	struct code_place insns[EXITS_MAX] = {}, *grown;
@@ -181,7 +165,7 @@ static int add_exits(struct reader *r, struct alloc_offer *offer)
 
 /* Finds the place of the offer's probe. 0, also when there is no place: then offer->rc is set;
  * -ENOMEM. */
-static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
+static int place(struct alloc_reader *r, struct alloc_offer *offer, uint64_t size)
 {
 	_cleanup_free_ uint8_t *code = NULL;
 	struct abi_func *func = &offer->func;
@@ -220,7 +204,7 @@ static int place(struct reader *r, struct alloc_offer *offer, uint64_t size)
 
 /* Index of an offer with the same role, if this offer only hands its calls over to that one. Else
  * ALLOC_NOWHERE. */
-static size_t hands_over(const struct reader *r, size_t index)
+static size_t hands_over(const struct alloc_reader *r, size_t index)
 {
 	const struct alloc_offer *offers = r->part->offers;
 	uint64_t stages[EXITS_MAX_STAGES];
@@ -236,7 +220,7 @@ static size_t hands_over(const struct reader *r, size_t index)
 
 /* Finds the inner calls and the outer functions of the part. It looks at all functions of the file,
  * whichever of them a process uses, because the kernel side has one table for all processes. */
-static void find_inner_calls(const struct reader *r, struct abi_object *o)
+static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 {
 	if (r->alone)
 		elf_image__code_span(r->image, (uint64_t *)&o->text_start,
@@ -269,10 +253,8 @@ static void find_inner_calls(const struct reader *r, struct abi_object *o)
 	}
 }
 
-/* Adds a function to the current part; when the function is there already, only adds the name to
- * it. 0 or -ENOMEM. */
-static int add_offer(struct reader *r, size_t name, const char *text, const struct abi_func *func,
-		     const struct elf_symbol *symbol)
+int alloc_reader__add_offer(struct alloc_reader *r, size_t name, const char *text,
+			    const struct abi_func *func, const struct elf_symbol *symbol)
 {
 	struct alloc_part *part = r->part;
 	struct alloc_offer *offers;
@@ -301,7 +283,7 @@ static int add_offer(struct reader *r, size_t name, const char *text, const stru
 	return 0;
 }
 
-static void begin_part(struct reader *r, const char *family)
+void alloc_reader__begin_part(struct alloc_reader *r, const char *family)
 {
 	r->part = &r->file->parts[r->file->n_parts];
 	r->part->family = family;
@@ -309,7 +291,7 @@ static void begin_part(struct reader *r, const char *family)
 }
 
 /* Completes the current part when all its offers are known. 0 or -ENOMEM. */
-static int end_part(struct reader *r)
+static int end_part(struct alloc_reader *r)
 {
 	struct alloc_part *part = r->part;
 	int rc = 0;
@@ -326,12 +308,12 @@ static int end_part(struct reader *r)
 	return rc;
 }
 
-static int add_extra(struct reader *r, const char *path, const struct alloc_extra *const *extra,
-		     size_t n_extra, struct error *err)
+static int add_extra(struct alloc_reader *r, const char *path,
+		     const struct alloc_extra *const *extra, size_t n_extra, struct error *err)
 {
 	int rc = 0;
 
-	begin_part(r, "named");
+	alloc_reader__begin_part(r, "named");
 	for (size_t i = 0; i < n_extra && !rc; i++) {
 		struct elf_symbol symbol;
 
@@ -340,142 +322,13 @@ static int add_extra(struct reader *r, const char *path, const struct alloc_extr
 			rc = error__set(err, -ENOENT, "%s has no function %s", path,
 					extra[i]->symbol);
 		else
-			rc = add_offer(r, 0, extra[i]->symbol, &extra[i]->func, &symbol);
+			rc = alloc_reader__add_offer(r, 0, extra[i]->symbol, &extra[i]->func,
+						     &symbol);
 	}
 	/* the user named these: they are used even if another file defines the name, too */
 	for (size_t i = 0; i < r->part->n_aliases; i++)
 		r->part->aliases[i].exported = false;
 	return end_part(r) ?: rc;
-}
-
-/* --- markers --- */
-
-static struct abi_place place_of_argument(const struct stapsdt_argument *a)
-{
-	static const uint8_t kinds[] = {
-		[STAPSDT_CONSTANT] = PLACE_CONSTANT,
-		[STAPSDT_REGISTER] = PLACE_REGISTER,
-		[STAPSDT_MEMORY] = PLACE_MEMORY,
-	};
-
-	return (struct abi_place){
-		.value = a->value,
-		.kind = kinds[a->kind],
-		.base = a->base,
-		.index = a->index,
-		.shift = a->shift,
-		.bytes = a->bytes,
-		.is_signed = a->is_signed,
-	};
-}
-
-/* The instruction at a marker is a nop of 1 byte, or one of 5 bytes. Anything else shows that the
- * note is wrong: a breakpoint might then stand inside an instruction. */
-static bool read_nop(const struct elf_image *image, uint64_t vaddr, struct probe_site *ret)
-{
-	static const uint8_t nop5[5] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
-	uint8_t code[sizeof(nop5)];
-	long n = elf_image__read_code(image, vaddr, code, sizeof(code));
-
-	ret->emulated = n > 0 && code[0] == 0x90;
-	ret->nop = n == sizeof(nop5) && !memcmp(code, nop5, sizeof(nop5));
-	snprintf(ret->instruction, sizeof(ret->instruction), "%s", ret->nop ? "nopl" : "nop");
-	return ret->emulated || ret->nop;
-}
-
-/* Notes why the markers are of no use. Returns 1. */
-static int __attribute__((format(printf, 2, 3))) no_markers(struct reader *r, const char *fmt, ...)
-{
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(r->file->markers_why, sizeof(r->file->markers_why), fmt, args);
-	va_end(args);
-	return 1;
-}
-
-#define ALLOC_ARGUMENTS 3
-#define MOST_ARGUMENTS	12
-
-/* 0; 1: the markers cannot be used; -ENOMEM. */
-static int add_marker(const struct stapsdt_marker *marker, void *ctx)
-{
-	bool allocates = !strcmp(marker->name, "alloc");
-	const char *name = allocates ? ALLOC_MARKERS ":alloc" : ALLOC_MARKERS ":free";
-	struct stapsdt_argument arguments[MOST_ARGUMENTS] = {};
-	const struct elf_symbol symbol = {.vaddr = marker->vaddr};
-	const struct abi_func func = {.role = allocates ? ROLE_MARK_ALLOC : ROLE_MARK_FREE};
-	struct reader *r = ctx;
-	struct probe_site site = {};
-	struct alloc_offer *offer;
-	uint64_t off, semaphore = 0;
-	int n, rc;
-
-	if (!allocates && strcmp(marker->name, "free") != 0)
-		return 0;
-	n = stapsdt__parse(marker->arguments, arguments, MOST_ARGUMENTS);
-	if (n < (allocates ? ALLOC_ARGUMENTS : 1))
-		return no_markers(r, "the arguments of %s (%.32s) are not understood", name,
-				  marker->arguments);
-	if (!read_nop(r->image, marker->vaddr, &site) ||
-	    elf_image__vaddr_to_off(r->image, marker->vaddr, &off))
-		return no_markers(r, "there is no nop at a %s", name);
-	if (marker->semaphore &&
-	    (elf_image__vaddr_to_off(r->image, marker->semaphore, &semaphore) || semaphore % 2))
-		return no_markers(r, "the semaphore of a %s is not in the file", name);
-	if (r->part->n_offers == ABI_MAX_MARKERS / 2)
-		return no_markers(r, "there are more than %d", ABI_MAX_MARKERS / 2);
-	for (size_t i = 0; i < r->part->n_offers; i++)
-		if (r->part->offers[i].func.vaddr == marker->vaddr)
-			return no_markers(r, "two of them are at one place");
-	rc = add_offer(r, SIZE_MAX, name, &func, &symbol);
-	if (rc)
-		return rc;
-	offer = &r->part->offers[r->part->n_offers - 1];
-	offer->site = site;
-	offer->semaphore = semaphore;
-	offer->insn = (struct code_place){.off = off, .byte = site.nop ? 0x0f : 0x90};
-	offer->marker.ptr = place_of_argument(&arguments[0]);
-	if (allocates) {
-		offer->marker.size = place_of_argument(&arguments[1]);
-		offer->marker.weighted = place_of_argument(&arguments[2]);
-	}
-	return 0;
-}
-
-static bool has_role(const struct alloc_part *part, enum abi_role role)
-{
-	for (size_t i = 0; i < part->n_offers; i++)
-		if (part->offers[i].func.role == role)
-			return true;
-	return false;
-}
-
-/* Adds the file's markers as a part, all of them or none: with some of them missing, blocks would
- * be missing, or freed blocks would look live. 0 or -ENOMEM. */
-static int add_markers(struct reader *r)
-{
-	struct alloc_part *part;
-	int rc;
-
-	if (!r->how.markers)
-		return 0;
-	begin_part(r, ALLOC_MARKERS);
-	part = r->part;
-	rc = stapsdt__each(r->image, ALLOC_MARKERS, add_marker, r);
-	if (!rc && part->n_offers &&
-	    (!has_role(part, ROLE_MARK_ALLOC) || !has_role(part, ROLE_MARK_FREE)))
-		rc = no_markers(r, "the file has only one of " ALLOC_MARKERS ":alloc and :free");
-	for (size_t i = 0; i < part->n_aliases; i++)
-		part->aliases[i].exported = false; /* markers have no name for the linker */
-	r->file->n_parts++;
-	if (rc || !part->n_offers) {
-		r->file->n_parts--;
-		free(part->offers);
-		free(part->aliases);
-		*part = (struct alloc_part){};
-	}
-	return rc == -ENOMEM ? rc : 0;
 }
 
 /* --- families --- */
@@ -512,7 +365,7 @@ static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 
 /* Are the pool's functions called? In a library they are, through the PLT. If a program never calls
  * them, the compiler has inlined them into their callers. */
-static bool are_called(const struct reader *r, const struct alloc_family *f)
+static bool are_called(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
 	struct elf_symbol symbol;
@@ -536,7 +389,7 @@ static bool are_called(const struct reader *r, const struct alloc_family *f)
 #define MOST_PARTS   64 /* parts of functions; each takes a search of all code */
 
 struct parts {
-	const struct reader *r;
+	const struct alloc_reader *r;
 	const struct alloc_family *family;
 	size_t n;
 };
@@ -586,7 +439,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
  * a function of the rest, which the copies call (palloc.part.0), or calls a variant of the function
  * (palloc.constprop.0). Copies of whole functions leave no such trace, nor does a file without
  * symbols. */
-static bool has_called_parts(const struct reader *r, const struct alloc_family *f)
+static bool has_called_parts(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	struct parts parts = {.r = r, .family = f};
 
@@ -594,7 +447,7 @@ static bool has_called_parts(const struct reader *r, const struct alloc_family *
 }
 
 /* Adds an instruction in a copy of the pool's function name. 0 or -ENOMEM. */
-static int add_copy(struct reader *r, const struct pymalloc_place *place, const char *name)
+static int add_copy(struct alloc_reader *r, const struct pymalloc_place *place, const char *name)
 {
 	struct alloc_part *part = r->part;
 	const struct elf_symbol symbol = {.vaddr = place->vaddr};
@@ -604,7 +457,8 @@ static int add_copy(struct reader *r, const struct pymalloc_place *place, const 
 	struct alloc_offer *offer;
 	uint8_t byte;
 	uint64_t off;
-	int rc = add_offer(r, alloc_names__find(r->names, name), name, &func, &symbol);
+	int rc =
+		alloc_reader__add_offer(r, alloc_names__find(r->names, name), name, &func, &symbol);
 
 	if (rc)
 		return rc;
@@ -620,7 +474,7 @@ static int add_copy(struct reader *r, const struct pymalloc_place *place, const 
 
 /* Adds the copies of the pool's functions as a part of the file, if all of them are found. Else
  * notes why not. 0 or -ENOMEM. */
-static int add_copies(struct reader *r, const struct alloc_family *f)
+static int add_copies(struct alloc_reader *r, const struct alloc_family *f)
 {
 	struct alloc_file *file = r->file;
 	struct pymalloc pool = {};
@@ -641,7 +495,7 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 		memcpy(file->why, pool.why, sizeof(file->why));
 		rc = 0;
 	} else if (!rc) {
-		begin_part(r, f->name);
+		alloc_reader__begin_part(r, f->name);
 		memcpy(r->part->takers, pool.arena_code, sizeof(r->part->takers));
 		r->part->n_takers = pool.n_arena_code;
 		for (size_t i = 0; i < pool.n && !rc; i++)
@@ -655,7 +509,7 @@ static int add_copies(struct reader *r, const struct alloc_family *f)
 	return rc;
 }
 
-static void note_shift(const struct reader *r)
+static void note_shift(const struct alloc_reader *r)
 {
 	uint64_t start, end, off;
 
@@ -666,7 +520,7 @@ static void note_shift(const struct reader *r)
 
 /* Do calls of the pool's functions show all of its blocks? If not, looks for the functions' copies.
  * 1, 0 or -ENOMEM. */
-static int shows_all(struct reader *r, const struct alloc_family *f)
+static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
 	struct alloc_file *file = r->file;
@@ -700,7 +554,7 @@ static bool ends_at_once(const struct alloc_family *f)
 }
 
 /* What the pool's function does in this run. Only runs without a limit follow the ends of pools. */
-static struct abi_func func_in(const struct reader *r, const struct alloc_function *fn)
+static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_function *fn)
 {
 	struct abi_func func = fn->func;
 
@@ -709,13 +563,13 @@ static struct abi_func func_in(const struct reader *r, const struct alloc_functi
 }
 
 /* Is the function left out in this run? */
-static bool is_left_out(const struct reader *r, const struct alloc_family *f,
+static bool is_left_out(const struct alloc_reader *r, const struct alloc_family *f,
 			const struct alloc_function *fn)
 {
 	return f->home == HOME_REQUEST && !r->how.pools && fn->func.role >= ROLE_POOL_END;
 }
 
-static void begin_request_pool(struct reader *r)
+static void begin_request_pool(struct alloc_reader *r)
 {
 	struct elf_symbol symbol;
 
@@ -726,7 +580,7 @@ static void begin_request_pool(struct reader *r)
 	note_shift(r);
 }
 
-static int add_families(struct reader *r)
+static int add_families(struct alloc_reader *r)
 {
 	bool claimed[ALLOC_MAX_NAMES] = {};
 	int rc = 0;
@@ -744,7 +598,7 @@ static int add_families(struct reader *r)
 		} else {
 			r->file->known = true;
 		}
-		begin_part(r, f->name);
+		alloc_reader__begin_part(r, f->name);
 		r->alone = f->home == HOME_LIBRARY && elf_image__soname(r->image);
 		r->interposed =
 			f->home == HOME_METHODS || (f->home == HOME_LIBC && r->file->shared);
@@ -763,7 +617,7 @@ static int add_families(struct reader *r)
 				    symbol.type != STT_FUNC || is_taken(r->file, symbol.vaddr))
 					continue;
 				claimed[i] = true;
-				rc = add_offer(r, i, fn->name, &func, &symbol);
+				rc = alloc_reader__add_offer(r, i, fn->name, &func, &symbol);
 			}
 		rc = end_part(r) ?: rc;
 	}
@@ -772,7 +626,7 @@ static int add_families(struct reader *r)
 
 static int note_symbol(const struct elf_symbol *symbol, void *ctx)
 {
-	struct reader *r = ctx;
+	struct alloc_reader *r = ctx;
 	size_t i = alloc_names__find(r->names, symbol->name);
 
 	if (i != SIZE_MAX) {
@@ -790,7 +644,7 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 {
 	_cleanup_(elf_image__cleanup) struct elf_image *image = NULL;
 	_cleanup_(cleanup_file) struct alloc_file *file = NULL;
-	_cleanup_free_ struct reader *r = NULL;
+	_cleanup_free_ struct alloc_reader *r = NULL;
 	bool any = false;
 	const char *soname;
 	int rc;
@@ -808,12 +662,12 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	if (!file || !r)
 		return error__set(err, -ENOMEM, "out of memory");
 	file->shared = shared;
-	*r = (struct reader){
+	*r = (struct alloc_reader){
 		.names = &files->names, .image = image, .file = file, .how = files->how};
 	elf_image__each_function(image, note_symbol, r);
 	for (size_t i = 0; i < files->names.n; i++)
 		any |= file->defines[i];
-	rc = n_extra ? add_extra(r, path, extra, n_extra, err) : add_markers(r);
+	rc = n_extra ? add_extra(r, path, extra, n_extra, err) : alloc_reader__add_markers(r);
 	any = any || file->n_parts || file->markers_why[0];
 	if (!rc && any)
 		rc = add_families(r);

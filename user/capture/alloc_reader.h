@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* One file while its allocators are read. Inside of alloc_file.c and alloc_markers.c. */
+#ifndef MEMTRACE_CAPTURE_ALLOC_READER_H
+#define MEMTRACE_CAPTURE_ALLOC_READER_H
+
+#include "capture/alloc_file.h"
+
+struct alloc_reader {
+	const struct alloc_names *names;
+	struct elf_image *image;
+	struct alloc_file *file;
+	struct unwind_table *table; /* built when it is first needed */
+	bool no_table;
+	struct alloc_how how;
+	/* about the part that is being read: */
+	/* callers outside the allocator use the PLT or pointers, so direct calls are its own */
+	bool interposed;
+	bool alone; /* the file is nothing but this allocator */
+	struct alloc_part *part;
+	uint64_t sizes[ABI_MAX_FUNCS]; /* size of each offer's symbol; 0: unknown */
+};
+
+/* Begins the file's next part. */
+void alloc_reader__begin_part(struct alloc_reader *reader, const char *family);
+
+/* Adds a function to the current part; when the function is there already, only adds the name to
+ * it. 0 or -ENOMEM. */
+int alloc_reader__add_offer(struct alloc_reader *reader, size_t name, const char *text,
+			    const struct abi_func *func, const struct elf_symbol *symbol);
+
+/* Adds the file's markers as a part, all of them or none: with some of them missing, blocks would
+ * be missing, or freed blocks would look live. 0 or -ENOMEM. */
+int alloc_reader__add_markers(struct alloc_reader *reader);
+
+#endif
