@@ -15,6 +15,7 @@
 #include "capture/alloc_table.h"
 #include "capture/snapshot.h"
 #include "proc/process.h"
+#include "session/allocators_own.h"
 #include "session/region_trend.h"
 #include "session/books.h"
 #include "session/refusals.h"
@@ -668,114 +669,6 @@ static void add_resident_regions(const struct build *b, struct profile *p, const
 	}
 }
 
-/* Does the location lie in one of the allocator's functions, in code by which the allocator takes
- * memory from the kernel, or in a library that is nothing but the allocator? */
-static bool is_in(const struct allocator *a, const struct profile *p,
-		  const struct profile_location *location)
-{
-	const struct profile_mapping *m =
-		location->mapping < 0 ? NULL : &p->mappings[location->mapping];
-	uint64_t off, vaddr;
-
-	if (!m || !a->n_points || !file_id__equal(&m->file, &a->file))
-		return false;
-	off = location->addr - 1 - m->start + m->off;
-	for (size_t i = 0; i < a->n_points; i++) {
-		uint64_t entry = a->points[i].place.off - a->points[i].site.delta;
-
-		if (off >= entry && off - entry < a->points[i].bytes)
-			return true;
-	}
-	/* text_start and text_end are addresses: the offset between address and place in the file
-	 * is the same for all functions of a segment */
-	vaddr = off + a->points[0].func.vaddr - (a->points[0].place.off - a->points[0].site.delta);
-	for (size_t i = 0; i < a->n_takers; i++)
-		if (vaddr >= a->takers[i].start && vaddr < a->takers[i].end)
-			return true;
-	return vaddr >= a->object.text_start && vaddr < a->object.text_end;
-}
-
-/* Does the location lie in a traced allocator? */
-static bool is_allocators(const struct build *b, const struct profile *p,
-			  const struct profile_location *location)
-{
-	const struct allocators *allocators = b->target->allocators;
-
-	for (size_t a = 0; allocators && a < allocators->n; a++)
-		if (is_in(allocators->list[a], p, location))
-			return true;
-	return false;
-}
-
-/* Did the site map arenas for a language's pool that is in use, but not probed? By the sizes that
- * CPython's pool asks for (up to 3.9; later), from code of the pool's file. */
-static bool maps_arenas(const struct alloc_unseen *unseen, const struct profile *p,
-			const struct profile_site *site)
-{
-	const struct profile_location *caller;
-	double size = site->alloc_bytes / site->alloc_objects;
-
-	if (!unseen->family || !alloc_family__is_language(unseen->family) ||
-	    site->n_locations < 2 || (size != 256 << 10 && size != 1 << 20))
-		return false;
-	caller = profile__location(p, site, 1); /* of mmap */
-	return caller->mapping >= 0 &&
-	       file_id__equal(&p->mappings[caller->mapping].file, &unseen->file);
-}
-
-/* Marks the sites by which a traced allocator takes memory from the kernel to give out: they belong
- * to the heap. So do the arenas of a pool that is not probed: which code needs the next arena says
- * nothing about who holds the pool's blocks. */
-static void mark_allocators_own(const struct build *b, struct profile *p)
-{
-	const struct allocators *allocators = b->target->allocators;
-
-	for (size_t i = 0; i < p->n_sites; i++) {
-		struct profile_site *site = &p->sites[i];
-
-		site->unseen_pools = allocators && maps_arenas(&allocators->unseen, p, site);
-		site->allocators_own = site->unseen_pools;
-		for (uint32_t k = 0; k < site->n_locations && !site->allocators_own; k++)
-			site->allocators_own = is_allocators(b, p, profile__location(p, site, k));
-	}
-}
-
-/* The same for a site of the book. The profile has its mappings sorted. */
-static bool is_allocators_stack(const struct build *b, const struct profile *p, size_t site)
-{
-	const struct abi_stack *stack =
-		snapshot__find_stack(&b->drain->stacks, &b->target->book.sites[site].stack);
-
-	for (uint32_t i = 0; stack && i < stack->n && i < ABI_STACK_FRAMES; i++) {
-		const uint64_t addr = stack->ip[i];
-		size_t m = SEARCH_FIRST(k, p->n_mappings, p->mappings[k].end >= addr);
-		const struct profile_location location = {.addr = addr, .mapping = (int32_t)m};
-
-		if (m < p->n_mappings && p->mappings[m].start < addr &&
-		    is_allocators(b, p, &location))
-			return true;
-	}
-	return false;
-}
-
-/* Marks the pieces of the resident set that belong to the heap. Sorting has moved the profile's
- * sites, so the stacks of the book's sites are judged. Neighbours mostly have the same site. */
-static void mark_pieces(const struct build *b, const struct profile *p)
-{
-	const struct resident_piece *last = NULL;
-
-	for (size_t i = 0; b->pieces && i < b->pieces->n; i++) {
-		struct resident_piece *piece = &b->pieces->at[i];
-
-		if (piece->kind != RESIDENT_MAPPED)
-			continue;
-		piece->of_heap = last && last->site == piece->site
-					 ? last->of_heap
-					 : is_allocators_stack(b, p, piece->site);
-		last = piece;
-	}
-}
-
 int build__regions(const struct build *b, struct profile **ret)
 {
 	const struct region_book *book = &b->target->book;
@@ -827,8 +720,8 @@ int build__regions(const struct build *b, struct profile **ret)
 		rc = finish_profile(b, p);
 	if (rc)
 		return rc;
-	mark_allocators_own(b, p);
-	mark_pieces(b, p);
+	allocators_own__mark_sites(b, p);
+	allocators_own__mark_pieces(b, p);
 	*ret = p;
 	p = NULL;
 	return 0;
