@@ -95,8 +95,8 @@ static int add_counter(struct profile *profile, const char *name, const char *va
 	const char *kept;
 	uint64_t n;
 
-	if (!take_number(value, &n) || !n || !is_counter_name(name) || profile->lost.n >= MAX_COUNTERS ||
-	    profile->run->lost.n >= MAX_COUNTERS)
+	if (!take_number(value, &n) || !n || !is_counter_name(name) ||
+	    profile->lost.n >= MAX_COUNTERS || profile->run->lost.n >= MAX_COUNTERS)
 		return 0;
 	/* one name in both lists would make two equal keys in JSON */
 	if (profile_counters__count(of_run ? &profile->lost : &profile->run->lost, name))

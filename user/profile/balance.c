@@ -84,7 +84,7 @@ static double error_of_growth(const struct windowed_result *results, size_t n,
 
 	for (size_t i = 0; i < n; i++)
 		add_growth(grows, &results[i], 1);
-	return grows[0] > 0 ? sqrt(windowed__variance(strata, grows)) / grows[0] : INFINITY;
+	return grows[0] > 0 ? sqrt(windowed_strata__variance(strata, grows)) / grows[0] : INFINITY;
 }
 
 static double normal_below(double z)
@@ -258,7 +258,7 @@ static void choose_doubts(const struct windowed_result *results, size_t n,
 		add_growth(rest, r, -1);
 	}
 	ret->rest = rest[0];
-	ret->variance = windowed__variance(strata, rest);
+	ret->variance = windowed_strata__variance(strata, rest);
 }
 
 /* How well the growth of anonymous memory is explained if the other evidence is right for the

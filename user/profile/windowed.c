@@ -17,37 +17,6 @@ double windowed_born__trust(const struct windowed_born *born)
 	return square > 0 ? square / (square + WINDOWED_FEW * born->squares) : 0;
 }
 
-/* --- the jackknife --- */
-
-static double jackknife(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
-{
-	double n = s->n_groups, mean = 0, sum = 0;
-
-	if (s->n_groups < 2)
-		return NAN;
-	for (int g = 0; g < WINDOWED_GROUPS; g++)
-		mean += s->has_group[g] ? value[g + 1] / n : 0;
-	for (int g = 0; g < WINDOWED_GROUPS; g++)
-		if (s->has_group[g])
-			sum += (value[g + 1] - mean) * (value[g + 1] - mean);
-	return (n - 1) / n * sum;
-}
-
-double windowed__variance(const struct windowed_strata *s, const double value[WINDOWED_GROUPS + 1])
-{
-	if (s->n_groups < 2)
-		return NAN;
-	return jackknife(s, value) *
-	       pow(student_quantile((size_t)s->n_groups - 1, false) / NORMAL_QUANTILE, 2);
-}
-
-/* Half of a 95 % interval. */
-static double half_width(const struct windowed_strata *s, double variance)
-{
-	return s->n_groups < 2 ? INFINITY
-			       : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
-}
-
 /* --- figures --- */
 
 /* The figures of a stack from one choice of windows. */
@@ -338,7 +307,8 @@ static void tell_half_life(const struct context *c, const struct figures *all,
 			continue;
 		for (int g = 0; g <= WINDOWED_GROUPS; g++)
 			value[g] = all[g].survival.s[k];
-		error = half_width(c->strata, jackknife(c->strata, value));
+		error = windowed_strata__half_width(c->strata,
+						    windowed_strata__jackknife(c->strata, value));
 		more = more && lowest[k] - error > 0.5;
 		if (more)
 			r->half_life.low_s = survival__class_end(k) * wall / clock;
@@ -551,7 +521,7 @@ static struct error error_of(const struct context *c, const double *values, doub
 	bool few = c->strata->n_groups < 2;
 	double end = c->run->end_s, unseen = unseen_share(c), error = 0, stretches, others;
 	double variance = few ? share * share * sampling_variance(c, false)
-			      : windowed__variance(c->strata, values);
+			      : windowed_strata__variance(c->strata, values);
 	size_t last = last_stretch(c, end);
 	double since = last < c->strata->n ? end - c->strata->at[last].to_s : unseen * end;
 
@@ -641,15 +611,6 @@ static const struct figures *allow_for_doubt(const struct context *all, struct f
 
 /* --- growth --- */
 
-/* Moves one end of an interval outwards by the error of the clock. This error is a factor, so the
- * sign stays. */
-static double at_worst(const struct windowed_strata *s, double end, bool high)
-{
-	double factor = 1 + 2 * windowed__reach(s->clock_error);
-
-	return (end > 0) == high ? end * factor : end / factor;
-}
-
 /* How many windows and stretches saw the stack allocate. */
 static size_t n_allocating(const struct windowed_stack *stack)
 {
@@ -677,7 +638,7 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 		grown[g] = r->grows_without[g] = growth_in(c->run, &all[g]);
 		fall[g] = all[g].thirds[0] - all[g].thirds[2];
 	}
-	falls = fall[0] > half_width(s, jackknife(s, fall));
+	falls = fall[0] > windowed_strata__half_width(s, windowed_strata__jackknife(s, fall));
 	for (int g = 0; g <= WINDOWED_GROUPS; g++)
 		stay[g] =
 			all[g].recent / wall * (falls ? limit_of(all[g].thirds) : all[g].thirds[2]);
@@ -685,16 +646,16 @@ static void judge_growth(const struct context *c, const struct windowed_process 
 	r->growth.bytes_per_s = grown[0];
 	/* chance may always have added or missed one sample */
 	one = r->samples ? r->alloc_bytes / (double)r->samples / wall : 0;
-	error = fmax(half_width(s, jackknife(s, grown)), one);
-	r->growth.high = at_worst(s, grown[0] + error, true);
-	error = fmax(half_width(s, jackknife(s, stay)), one);
+	error = fmax(windowed_strata__half_width(s, windowed_strata__jackknife(s, grown)), one);
+	r->growth.high = windowed_strata__at_worst(s, grown[0] + error, true);
+	error = fmax(windowed_strata__half_width(s, windowed_strata__jackknife(s, stay)), one);
 	least = fmin(stay[0], grown[0]);
 	if (other) {
 		least = fmin(least, r->other_grows);
 		least = fmin(least, other->recent / wall * other->thirds[2]);
 		r->growth.high = fmax(r->growth.high, r->other_grows);
 	}
-	r->growth.low = at_worst(s, least - error, false);
+	r->growth.low = windowed_strata__at_worst(s, least - error, false);
 	if (r->by == SURVIVAL_UNKNOWN || n_allocating(c->stack) < WINDOWED_LEAST_BORN)
 		r->growth.low = fmin(r->growth.low, 0);
 	/* the process must gain enough blocks for this growth */
@@ -802,38 +763,4 @@ void windowed__point(const struct windowed_run *run, const struct windowed_strat
 	figure(&c, NOBODY, stack->believed, &all);
 	*ret_live = all.live;
 	*ret_grows = growth_in(run, &all);
-}
-
-/* --- the process --- */
-
-struct windowed_process windowed__process(const struct windowed_run *run,
-					  const struct windowed_strata *s)
-{
-	struct windowed_process ret = {NAN, -INFINITY, INFINITY, s->clock_error};
-	double *rates = s->rates;
-	double value[WINDOWED_GROUPS + 1] = {}, wall = WINDOWED_GROWTH_PART * run->wall_s, error;
-
-	for (int g = WINDOWED_GROUPS; wall > 0 && g >= 0; g--) {
-		if (g && !s->has_group[g - 1])
-			continue;
-		memset(rates, 0, (s->n + 1) * sizeof(*rates));
-		for (size_t i = 0; i < run->n_windows; i++) {
-			if (!windowed_strata__counts(run, s, i, g - 1))
-				continue;
-			rates[s->stratum_of[i]] += run->windows[i].net_blocks;
-		}
-		windowed_strata__to_rates(run, s, g - 1, rates);
-		for (size_t h = 0; h < s->n; h++) {
-			double from = fmax(s->at[h].from_s, run->quarter_s);
-
-			value[g] += fmax(s->at[h].to_s - from, 0) * rates[h] / wall;
-		}
-	}
-	if (wall > 0 && !isnan(value[0])) {
-		error = s->n_groups ? half_width(s, jackknife(s, value)) : 0;
-		ret.blocks_per_s = value[0];
-		ret.blocks_low = at_worst(s, value[0] - error, false);
-		ret.blocks_high = at_worst(s, value[0] + error, true);
-	}
-	return ret;
 }

@@ -231,7 +231,7 @@ struct windowed_result {
 	struct half_life half_life; /* by the wall clock */
 	uint64_t samples;
 	/* Live bytes and growth from all windows, [0], and without those of group g, [g + 1]: for
-	 * sums of stacks (windowed__variance()). */
+	 * sums of stacks (windowed_strata__variance()). */
 	double live_without[WINDOWED_GROUPS + 1], grows_without[WINDOWED_GROUPS + 1];
 };
 
@@ -250,11 +250,5 @@ void windowed__estimate(const struct windowed_run *run, const struct windowed_st
 /* Only live bytes and growth (bytes per wall second) of a stack, without their errors. */
 void windowed__point(const struct windowed_run *run, const struct windowed_strata *strata,
 		     const struct windowed_stack *stack, double *ret_live, double *ret_grows);
-
-/* The variance, by the jackknife, of a figure that is value[0] for all windows and value[g + 1]
- * without those of group g. The variance is made larger for few groups, so that callers can use the
- * normal quantile. NaN: there are too few groups. */
-double windowed__variance(const struct windowed_strata *strata,
-			  const double value[WINDOWED_GROUPS + 1]);
 
 #endif

@@ -216,3 +216,42 @@ void windowed_strata__to_rates(const struct windowed_run *run, const struct wind
 		sums[h] = t > 0 ? sums[h] / t : seconds[0] > 0 ? all[0] / seconds[0] : 0;
 	}
 }
+
+/* --- the jackknife --- */
+
+double windowed_strata__jackknife(const struct windowed_strata *s,
+				  const double value[WINDOWED_GROUPS + 1])
+{
+	double n = s->n_groups, mean = 0, sum = 0;
+
+	if (s->n_groups < 2)
+		return NAN;
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		mean += s->has_group[g] ? value[g + 1] / n : 0;
+	for (int g = 0; g < WINDOWED_GROUPS; g++)
+		if (s->has_group[g])
+			sum += (value[g + 1] - mean) * (value[g + 1] - mean);
+	return (n - 1) / n * sum;
+}
+
+double windowed_strata__variance(const struct windowed_strata *s,
+				 const double value[WINDOWED_GROUPS + 1])
+{
+	if (s->n_groups < 2)
+		return NAN;
+	return windowed_strata__jackknife(s, value) *
+	       pow(student_quantile((size_t)s->n_groups - 1, false) / NORMAL_QUANTILE, 2);
+}
+
+double windowed_strata__half_width(const struct windowed_strata *s, double variance)
+{
+	return s->n_groups < 2 ? INFINITY
+			       : student_quantile((size_t)s->n_groups - 1, false) * sqrt(variance);
+}
+
+double windowed_strata__at_worst(const struct windowed_strata *s, double end, bool high)
+{
+	double factor = 1 + 2 * windowed__reach(s->clock_error);
+
+	return (end > 0) == high ? end * factor : end / factor;
+}

@@ -55,4 +55,19 @@ double windowed_strata__seconds_of(const struct windowed_run *run,
 void windowed_strata__to_rates(const struct windowed_run *run, const struct windowed_strata *strata,
 			       int group, double *sums);
 
+/* --- the error of a figure that is value[0] for all windows, and value[g + 1] without those of
+ * group g --- */
+
+/* The variance, by the jackknife. NaN: there are too few groups. */
+double windowed_strata__jackknife(const struct windowed_strata *strata,
+				  const double value[WINDOWED_GROUPS + 1]);
+/* The same, made larger for few groups, so that callers can use the normal quantile. */
+double windowed_strata__variance(const struct windowed_strata *strata,
+				 const double value[WINDOWED_GROUPS + 1]);
+/* Half of a 95 % interval. variance: by windowed_strata__jackknife(). */
+double windowed_strata__half_width(const struct windowed_strata *strata, double variance);
+/* Moves one end of an interval outwards by the error of the clock. This error is a factor, so the
+ * sign stays. */
+double windowed_strata__at_worst(const struct windowed_strata *strata, double end, bool high);
+
 #endif
