@@ -12,45 +12,48 @@ the machine hits all alike. The medians over the rounds and their extremes are p
    each kind of probe; bpftrace's mallocs.bt; heaptrack, injected (elapsed time: it makes the loop
    wait).
 2. SET/s of a redis-server on glibc's malloc, pinned to one core, with redis-benchmark on the other.
-   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is for this case.
-   And once with pipelining, where the server does little else than allocate. Also printed: how busy
-   the server kept its core, and its SETs per second of CPU time. This would be the rate
-   if the clients were never the slower side.
+   Once as clients usually talk (50 of them, one request at a time, over TCP): the bar is for this
+   case. And once with pipelining, where the server does little else than allocate. Also printed:
+   how busy the server kept its core, and its SETs per second of CPU time. This would be the rate if
+   the clients were never the slower side.
 3. How long memtrace takes to attach, to end and to write profiles of many blocks, and its memory.
 4. What a sampled call costs by the depth of its stack, in code without frame pointers
    (build/progs/deep): a pair at -i 1, where every call is sampled, less one at an interval so large
    that no call is sampled.
 5. How long the unwind table of a library takes to build, and its size in the kernel.
-6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether both
-   name the same functions. Both programs have one thread, and their CPU time is compared.
+6. How long the names of 10,000 addresses of a large library take, beside addr2line, and whether
+   both name the same functions. Both programs have one thread, and their CPU time is compared.
 
 7. ns per pair for every allocator that memtrace knows, and for a pool named with --alloc: untraced;
-   empty programs on the same instructions; memtrace. The time that memtrace adds is compared with that
-   of two empty programs on glibc's malloc and free, and with that of the empty programs on the same
-   instructions. The two comparisons differ where probes must be on a ret instruction.
+   empty programs on the same instructions; memtrace. The time that memtrace adds is compared with
+   that of two empty programs on glibc's malloc and free, and with that of the empty programs on the
+   same instructions. The two comparisons differ where probes must be on a ret instruction.
 8. For 1 to 1,000 sleeping processes, named or selected: how long it takes until they are traced,
    and until their probes are gone, and how much memory and CPU time memtrace needs.
-9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is limited to a
-   share of their CPU time; whether 20,000 pairs a second are traced continuously and all counted; and
-   whether loops of 1,000 to 200 million pairs a second feel the cost that memtrace prints. All this is
-   measured in the target's CPU time, so that other processes on its core do not count.
+9. The share of their throughput that a loop of pairs, and redis-server, keep when memtrace is
+   limited to a share of their CPU time; whether 20,000 pairs a second are traced continuously and
+   all counted; and whether loops of 1,000 to 200 million pairs a second feel the cost that memtrace
+   prints. All this is measured in the target's CPU time, so that other processes on its core do not
+   count.
 10. How long threads wait in operations of microseconds, near a window's opening and near its
     closing (build/progs/stalls), compared with their waits at other times of the same run.
-11. What 20 clients of a redis-server, each with one request at a time, notice of each limit: SET/s, and the 99th and
-    99.9th percentile of the time to answer, compared with rounds without memtrace. The same beside the agent.
-12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that server (1 GB, 10
-    million blocks) from outside. Also the time and the memory that the two commands take.
-13. Requests a second of a web server in Python (wsgiref, with routes, a database in memory, templates and sessions),
-    pinned to one core, with ApacheBench on the other: untraced, with memtrace at its defaults, with tracemalloc, and
-    with memray if it is installed.
+11. What 20 clients of a redis-server, each with one request at a time, notice of each limit: SET/s,
+    and the 99th and 99.9th percentile of the time to answer, compared with rounds without memtrace.
+    The same beside the agent.
+12. What the same clients notice of memtrace heap and memtrace why, which read the heap of that
+    server (1 GB, 10 million blocks) from outside. Also the time and the memory that the two
+    commands take.
+13. Requests a second of a web server in Python (wsgiref, with routes, a database in memory,
+    templates and sessions), pinned to one core, with ApacheBench on the other: untraced, with
+    memtrace at its defaults, with tracemalloc, and with memray if it is installed.
 
 14. The speed of a loop in the three seconds after memtrace hangs, by what hangs it.
 
-The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows, stalls, clients,
-outside, wsgi and hung.
+The parts are called pairs, redis, self, unwinding, tables, names, allocators, attach, windows,
+stalls, clients, outside, wsgi and hung.
 
-Probes that another tracer has in all processes would falsify every figure. So no measurement begins while
-there are such probes, and one that ends with them is repeated.
+Probes that another tracer has in all processes would falsify every figure. So no measurement begins
+while there are such probes, and one that ends with them is repeated.
 
 Exit status: 0 when every bar is held, 1 when one is missed or could not be measured (without
 --allow-missing), 2 usage.
@@ -187,7 +190,8 @@ class Child:
         with contextlib.suppress(OSError):
             self.process.stdin.close()
         end = time.monotonic() + patience_s
-        with contextlib.suppress(Missing):  # its output is read: a full pipe would keep it from ending
+        # its output is read: a full pipe would keep it from ending
+        with contextlib.suppress(Missing):
             while self.line(end - time.monotonic()) is not None:
                 pass
         try:
@@ -259,8 +263,8 @@ def changed_bytes(pid):
 
 
 def undisturbed(measure):
-    """The result of measure(). The measurement is repeated if another tracer had probes in all processes. This process
-    has such probes as well, and so finds them."""
+    """The result of measure(). The measurement is repeated if another tracer had probes in all
+    processes. This process has such probes as well, and so finds them."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
         if changed_bytes(os.getpid()):
@@ -354,10 +358,12 @@ def agent(scratch, pid):
     child = Child([MEMTRACE, "agent", "-a", "--listen", f"unix:{socket_path}"], OTHER_CPU)
 
     def watches():
-        said = run(["curl", "-s", "--unix-socket", socket_path, "-H", "Accept: application/json", "http://localhost/targets"])
+        said = run(["curl", "-s", "--unix-socket", socket_path, "-H", "Accept: application/json",
+                    "http://localhost/targets"])
         return f'"pid":{pid},' in said
 
-    with traced_by(child, lambda _: wait_until(watches, "the agent watches redis"), signal.SIGTERM, pid):
+    with traced_by(child, lambda _: wait_until(watches, "the agent watches redis"),
+                   signal.SIGTERM, pid):
         time.sleep(AGENT_SETTLES_S)
         yield child
 
@@ -368,7 +374,8 @@ def bare_traps(pid, *functions):
 
 
 def bpftrace(pid):
-    # bpftrace says "Attaching" before it attaches; changed first bytes of malloc and free show that it has attached.
+    # bpftrace says "Attaching" before it attaches; changed first bytes of malloc and free show that
+    # it has attached.
     child = Child(["bpftrace", "-p", str(pid), MALLOCS_BT], OTHER_CPU,
                   {"BPFTRACE_MAP_KEYS_MAX": "1000000"})
 
@@ -428,8 +435,8 @@ class Candidate:
 
 
 def interleave(candidates, rounds, budget_s):
-    """Measures each candidate once per round, in another order each time. No further round begins when the time of
-    the budget is over, as may happen on a busy machine."""
+    """Measures each candidate once per round, in another order each time. No further round begins
+    when the time of the budget is over, as may happen on a busy machine."""
     begin = time.monotonic()
     for i in range(rounds):
         if time.monotonic() - begin > budget_s:
@@ -463,8 +470,9 @@ class Churn:
         self.child.tell("go")
         wall = json.loads(self.child.line_like(r"^\{.*\}$")[0])["ns_per_pair"]
         after = on_cpu_ns(self.pid)
-        # Other processes on this core add nothing to CPU time. But heaptrack makes the loop wait for
-        # the reader of its pipe. This wait is part of its cost, so elapsed time counts for heaptrack.
+        # Other processes on this core add nothing to CPU time. But heaptrack makes the loop wait
+        # for the reader of its pipe. This wait is part of its cost, so elapsed time counts for
+        # heaptrack.
         if self.wall or not before or not after:
             return wall
         return (after - before) / self.pairs
@@ -516,7 +524,8 @@ class Redis:
             self.port = probe.getsockname()[1]
         if not shutil.which("redis-server") or not shutil.which("redis-benchmark"):
             raise Missing("redis-server or redis-benchmark is not installed")
-        # a tool would also be injected into taskset, so redis is pinned from outside after its start
+        # a tool would also be injected into taskset, so redis is pinned from outside after its
+        # start
         argv = [*wrap, shutil.which("redis-server"), "--port", str(self.port), "--bind",
                 "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", scratch, *options]
         self.child = Child(argv, env={"LD_PRELOAD": libc_path()})
@@ -527,10 +536,11 @@ class Redis:
         self.load(100_000, 16)  # sets every key, so that later SETs replace values
 
     def serve(self, clients, requests):
-        """For clients that make one request at a time: SET/s; the 99th and the 99.9th percentile of the time to answer,
-        in ms; and the longest such time."""
-        out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-c", str(clients), "-n",
-                   str(requests), "-r", "60000", "-d", "100"], OTHER_CPU, 3 * PATIENCE_S)
+        """For clients that make one request at a time: SET/s; the 99th and the 99.9th percentile of
+        the time to answer, in ms; and the longest such time."""
+        out = run(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set",
+                   "-c", str(clients), "-n", str(requests), "-r", "60000", "-d", "100"],
+                  OTHER_CPU, 3 * PATIENCE_S)
         waits = [(float(share), float(ms)) for share, ms in
                  re.findall(r"^([0-9.]+)% <= ([0-9.]+) milliseconds \(cumulative", out, re.M)]
         rate = float(re.search(r"throughput summary: ([0-9.]+)", out)[1])
@@ -553,8 +563,8 @@ class Redis:
 
     def busy(self, pipeline):
         """Sends SETs until the bench ends, from any CPU that is free."""
-        return Child(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set", "-n", "2000000000",
-                      "-r", "100000", "-P", str(pipeline), "--csv"])
+        return Child(["redis-benchmark", "-h", "127.0.0.1", "-p", str(self.port), "-t", "set",
+                      "-n", "2000000000", "-r", "100000", "-P", str(pipeline), "--csv"])
 
     def count(self):
         """Commands served, CPU time (ns) and the clock (s), all until now."""
@@ -562,7 +572,8 @@ class Redis:
         return served, on_cpu_ns(self.pid) or 0, time.monotonic()
 
     def since(self, served, cpu_ns, clock_s):
-        """Commands served, seconds of CPU time and of the clock since count() returned these values."""
+        """Commands served, seconds of CPU time and of the clock since count() returned these
+        values."""
         now = self.count()
         return now[0] - served, max(now[1] - cpu_ns, 1) / 1e9, now[2] - clock_s
 
@@ -574,8 +585,8 @@ REDIS_TALKS = {1: "one request at a time", 16: "pipelines of 16"}
 
 
 def redis_candidates(scratch):
-    """Candidates by pipeline and tool. The number of requests follows from the rate, so that each candidate takes about
-    a second per round."""
+    """Candidates by pipeline and tool. The number of requests follows from the rate, so that each
+    candidate takes about a second per round."""
     server = Redis(scratch)
     requests = {
         ("untraced", 1): 120_000, ("untraced", 16): 1_500_000,
@@ -625,8 +636,8 @@ sys.stdin.readline()
 
 
 def write_profile(blocks, scratch):
-    """For a process with this number of blocks: the seconds from SIGTERM to the end of memtrace, the peak memory of
-    memtrace, and the memory of its maps."""
+    """For a process with this number of blocks: the seconds from SIGTERM to the end of memtrace,
+    the peak memory of memtrace, and the memory of its maps."""
     holder = Child([sys.executable, "-c", HOLDER, str(blocks)], TARGET_CPU,
                    {"PYTHONMALLOC": "malloc"})
     try:
@@ -711,7 +722,8 @@ NEVER = "4G"  # the largest interval: a round allocates 1.3 MB
 
 
 class Deep(Churn):
-    """A loop whose stacks have a given number of frames; a profile of the loop confirms the number."""
+    """A loop whose stacks have a given number of frames; a profile of the loop confirms the
+    number."""
 
     def __init__(self, frames, scratch):
         others = self.frames_at(1, scratch) - 1  # the frames of malloc, main, libc, _start
@@ -825,7 +837,8 @@ def compare_names(functions, addresses, ours, theirs):
 
 
 def naming_candidates(scratch):
-    """Candidates for memtrace and addr2line, and a function that compares their names and returns the count by class."""
+    """Candidates for memtrace and addr2line, and a function that compares their names and returns
+    the count by class."""
     path = library(LARGE_LIBRARY)
     functions = functions_of(path)
     feed, out = (os.path.join(scratch, f"addresses{e}") for e in ("", ".named"))
@@ -850,10 +863,11 @@ ANY_PAIRS, ANY_UNTRACED_PAIRS = 10_000, 500_000
 POOL = ("pool_alloc", "pool_free")
 
 # (name, program, preloaded library, functions that have to be named, traps)
-# traps: how many traps a pair has. The bar is this number times the cost of a trap on glibc's malloc or free. A
-# pool's pair has a third trap, at the return of the allocation, because memtrace must leave out the calls that
-# the pool itself makes. None: a probe is on the ret of a function that may throw, and there a trap costs ten
-# times more. Then the bar is the cost of empty programs on the same instructions.
+# traps: how many traps a pair has. The bar is this number times the cost of a trap on glibc's
+# malloc or free. A pool's pair has a third trap, at the return of the allocation, because memtrace
+# must leave out the calls that the pool itself makes. None: a probe is on the ret of a function
+# that may throw, and there a trap costs ten times more. Then the bar is the cost of empty programs
+# on the same instructions.
 ALLOCATORS = (
     ("glibc", "churn", None, (), 2),
     ("glibc, static", "churn_static", None, (), 2),
@@ -932,7 +946,8 @@ class Sleepers:
 
 
 def others_trace():
-    """Does a new process have probes? Probes that a tracer has left behind are only in older processes."""
+    """Does a new process have probes? Probes that a tracer has left behind are only in older
+    processes."""
     child = Child(["sleep", str(PATIENCE_S)])
     try:
         wait_until(lambda: any("/libc" in path for *_, path in code_of(child.pid)), "sleep starts")
@@ -948,8 +963,8 @@ def cpu_of_ended():
 
 def attach_once(options, pids, scratch):
     """One short run. {"attach": s until it traces, "gone": s from SIGTERM until the last of pids
-    has no probe, "end": s until memtrace has ended, "cpu": CPU s of memtrace and its helpers, "kib": peak
-    memory, "maps_kib"}. Missing if not all of pids are in its report."""
+    has no probe, "end": s until memtrace has ended, "cpu": CPU s of memtrace and its helpers,
+    "kib": peak memory, "maps_kib"}. Missing if not all of pids are in its report."""
     report = os.path.join(scratch, "attach.json")
     cpu = cpu_of_ended()
     tracer = Child([MEMTRACE, *options, "-f", "none", "-q", "-v", f"--json={report}"], OTHER_CPU)
@@ -1070,7 +1085,8 @@ def report_redis(candidates, pipeline):
 
 
 def report_unwinding(candidates):
-    """By depth, in microseconds. The cost of one frame is the slope between this depth and the first."""
+    """By depth, in microseconds. The cost of one frame is the slope between this depth and the
+    first."""
     rows, first = [], None
     for frames, (sampled, plain) in candidates.items():
         if sampled.missing or plain.missing:
@@ -1246,9 +1262,9 @@ def judge_names(candidates, classes):
 # --- 9. a limit ---
 
 class Loop:
-    """A loop of pairs with some other work between them, and its twin, which is never traced. Both run at the
-    same time on the same CPU, so that other load on the machine meets both. Rates are pairs per second of CPU
-    time."""
+    """A loop of pairs with some other work between them, and its twin, which is never traced. Both
+    run at the same time on the same CPU, so that other load on the machine meets both. Rates are
+    pairs per second of CPU time."""
 
     def __init__(self, between=0, seconds=2):
         argv = [CHURN, "--seconds", str(seconds), "--between", str(between)]
@@ -1278,9 +1294,9 @@ class Loop:
 
 
 def limited_candidates():
-    """memtrace keeps a limit of 1 % over half a minute of CPU time, but not over a few seconds: until the first
-    window is closed, it costs as much as the limit allows in ten seconds. The loop and its twin share a CPU, so each
-    gets half of the time as CPU time."""
+    """memtrace keeps a limit of 1 % over half a minute of CPU time, but not over a few seconds:
+    until the first window is closed, it costs as much as the limit allows in ten seconds. The loop
+    and its twin share a CPU, so each gets half of the time as CPU time."""
     loop = Loop()
     rounds = {None: 5, 5: 5, 1: 25}
 
@@ -1304,24 +1320,25 @@ def percent_of(interval, of="95 %"):
 def report_limited(loop, candidates):
     rows = [(c.name, len(c.values), *(f"{x:.1%}" for x in median_and_interval(c.values)))
             for c in candidates.values() if c.values]
-    return table((f"{number(statistics.median(loop.twin_rates) / 1e6)} million pairs/s", "rounds", "of its twin's",
-                  "from", "to"), rows)
+    return table((f"{number(statistics.median(loop.twin_rates) / 1e6)} million pairs/s", "rounds",
+                  "of its twin's", "from", "to"), rows)
 
 
 def judge_limited(candidates):
     for limit, bar in OF_LIMITED.items():
         if candidates[limit].values:
             left = median_and_interval(candidates[limit].values)
-            verdict(left[0] >= bar, f"--max-overhead {limit} leaves a loop of pairs {percent_of(left)} of its "
-                    f"throughput (bar: {bar:.0%})")
+            verdict(left[0] >= bar, f"--max-overhead {limit} leaves a loop of pairs "
+                    f"{percent_of(left)} of its throughput (bar: {bar:.0%})")
 
 
 LIMITED_REDIS_S = 8  # of each measurement: enough for the first windows and some more
 
 
 class LimitedRedis:
-    """A server and its twin, which is never traced, on the same CPU. Both are under load all the time, and together
-    they could use more CPU time than one CPU has. SETs per second of CPU time are compared."""
+    """A server and its twin, which is never traced, on the same CPU. Both are under load all the
+    time, and together they could use more CPU time than one CPU has. SETs per second of CPU time
+    are compared."""
 
     def __init__(self, scratch, pipeline, rounds):
         self.servers = [Redis(scratch) for _ in range(2)]
@@ -1341,7 +1358,8 @@ class LimitedRedis:
         """The server's SETs per CPU time as a share of its twin's."""
         counted = [server.count() for server in self.servers]
         time.sleep(LIMITED_REDIS_S)
-        (served, cpu, wall), twin = (server.since(*before) for server, before in zip(self.servers, counted))
+        (served, cpu, wall), twin = (server.since(*before)
+                                     for server, before in zip(self.servers, counted))
         self.rates.append(((served + twin[0]) / wall, (cpu + twin[1]) / wall))
         return served / cpu / (twin[0] / twin[1])
 
@@ -1360,7 +1378,8 @@ def report_limited_redis(found):
              percent_of(ratio_and_interval(redis.traced.values, redis.untraced.values)),
              f"{statistics.median(redis.said):.1f} %")
             for p, redis in found.items() if redis.traced.values and redis.untraced.values]
-    return table(("two redis-servers on one core", "SET/s", "of the core", "SET per CPU second, of its twin's: untraced",
+    return table(("two redis-servers on one core", "SET/s", "of the core",
+                  "SET per CPU second, of its twin's: untraced",
                   "traced, --max-overhead 5", "of that, untraced", "cost printed"), rows)
 
 
@@ -1368,17 +1387,20 @@ def judge_limited_redis(found):
     for pipeline, redis in found.items():
         if redis.traced.values and redis.untraced.values:
             left = ratio_and_interval(redis.traced.values, redis.untraced.values)
-            verdict(left[0] >= OF_LIMITED_REDIS, f"--max-overhead 5 leaves redis ({REDIS_TALKS[pipeline]}) "
-                    f"{percent_of(left)} of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
+            verdict(left[0] >= OF_LIMITED_REDIS,
+                    f"--max-overhead 5 leaves redis ({REDIS_TALKS[pipeline]}) {percent_of(left)} "
+                    f"of its SETs per second of CPU (bar: {OF_LIMITED_REDIS:.0%})")
 
 
 EXACT_PAIRS = 20_000  # a second: traced continuously at a limit of 5
-BETWEEN = (4_000_000, None, 19_000, 1_900, 0)  # steps of other work between two pairs. A step takes less than 1 ns.
-                                               # None: as many as make EXACT_PAIRS
+# steps of other work between two pairs. A step takes less than 1 ns. None: as many as make
+# EXACT_PAIRS
+BETWEEN = (4_000_000, None, 19_000, 1_900, 0)
 
 
 def steps_for(pairs):
-    """How many steps of other work a loop must do to make this number of pairs per second of CPU time, on this machine now."""
+    """How many steps of other work a loop must do to make this number of pairs per second of CPU
+    time, on this machine now."""
     steps = 190_000
     loop = Loop(steps)
     loop.left(1)
@@ -1402,7 +1424,8 @@ def ratio_and_interval(values, others):
 
 
 class Felt:
-    """A loop, untraced and traced: its loss of speed, compared with its twin, and the cost that memtrace prints."""
+    """A loop, untraced and traced: its loss of speed, compared with its twin, and the cost that
+    memtrace prints."""
 
     def __init__(self, between, scratch):
         self.json = os.path.join(scratch, "felt.json")
@@ -1438,11 +1461,11 @@ def report_felt(loops):
             if candidate.values and felt.untraced.values:
                 lost, low, high = felt.lost_pct(candidate)
                 _, from_, to = felt.lost_pct(felt.untraced)
-                rows.append((number(statistics.median(felt.loop.twin_rates)), limit, f"{from_:.1f} - {to:.1f}",
-                             f"{lost:.1f} %", f"{low:.1f} - {high:.1f}", f"{felt.printed_pct(limit):.1f} %",
-                             felt.reports[limit][-1]["mode"]))
-    return table(("pairs/s untraced", "--max-overhead", "lost untraced", "throughput lost", "95 %", "cost printed",
-                  "mode"), rows)
+                rows.append((number(statistics.median(felt.loop.twin_rates)), limit,
+                             f"{from_:.1f} - {to:.1f}", f"{lost:.1f} %", f"{low:.1f} - {high:.1f}",
+                             f"{felt.printed_pct(limit):.1f} %", felt.reports[limit][-1]["mode"]))
+    return table(("pairs/s untraced", "--max-overhead", "lost untraced", "throughput lost", "95 %",
+                  "cost printed", "mode"), rows)
 
 
 def judge_felt(loops):
@@ -1455,15 +1478,17 @@ def judge_felt(loops):
             _, from_, noise = felt.lost_pct(felt.untraced)
             where = f"{rate} pairs/s, limit {limit}: memtrace says {printed:.1f} %, felt are"
             if low <= max(0, noise):  # the measured cost is within the machine's own noise
-                verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %, untraced {from_:.1f} to "
-                        f"{noise:.1f} %: as much (bar: below the upper end, and a factor of {FELT})")
+                verdict(printed < FELT * high, f"{where} {low:.1f} to {high:.1f} %, untraced "
+                        f"{from_:.1f} to {noise:.1f} %: as much (bar: below the upper end, and a "
+                        f"factor of {FELT})")
             else:
                 verdict(printed < FELT * high and printed * FELT > low,
                         f"{where} {lost:.1f} % ({low:.1f} - {high:.1f}) (bar: a factor of {FELT})")
         if felt.exact and felt.reports.get("5"):
             exact = all(r["mode"] == "continuous" and r["alloc_calls"] == r["pairs"]
                         for r in felt.reports["5"])
-            verdict(exact, f"{rate} pairs/s are traced continuously and counted to the last at a limit of 5" +
+            verdict(exact, f"{rate} pairs/s are traced continuously and counted to the last at a "
+                    "limit of 5" +
                     ("" if exact else
                      f": {[(r['mode'], r['alloc_calls'], r['pairs']) for r in felt.reports['5']]}"))
 
@@ -1518,7 +1543,8 @@ def measure_stalls(threads, seconds, traced):
     child = Child([STALLS, "--threads", str(threads)])
     pid = int(child.line_like(r"^ready (\d+)")[1])
     child.tell("go")
-    tracer = memtrace("--max-overhead", "20", "--debug-window-period", "200") if traced else untraced
+    tracer = (memtrace("--max-overhead", "20", "--debug-window-period", "200") if traced
+              else untraced)
     with tracer(pid):
         time.sleep(seconds)
     child.tell("stop")
@@ -1535,8 +1561,8 @@ def report_stalls(runs):
     rows = [(threads, len(stalls.moments["opening"]), name, cell(runs[threads, False], "gap", op),
              *(cell(stalls, what, op) for what in ("gap", "opening", "window", "closing")))
             for (threads, traced), stalls in runs.items() if traced for op, name in OPS.items()]
-    return table(("threads", "windows", "longest wait, ms: p50 / p99 / most", "untraced", "between windows",
-                  "at an opening", "in a window", "at a closing"), rows)
+    return table(("threads", "windows", "longest wait, ms: p50 / p99 / most", "untraced",
+                  "between windows", "at an opening", "in a window", "at a closing"), rows)
 
 
 def judge_stalls(runs):
@@ -1552,9 +1578,12 @@ def judge_stalls(runs):
         for what in ("opening", "closing"):
             us = waits(stalls, what)
             verdict(us[1] <= max(STALL_US, 2 * other[1]),
-                    f"{threads} threads, {len(stalls.moments[what])} windows: the longest wait at their {what} is "
-                    "{:.2f} ms in the median, {:.2f} of 99 in 100, {:.2f} at most; ".format(*(u / 1e3 for u in us)) +
-                    "in the middle of them {:.2f}, {:.2f}, {:.2f}; ".format(*(u / 1e3 for u in window)) +
+                    f"{threads} threads, {len(stalls.moments[what])} windows: the longest wait at "
+                    f"their {what} is "
+                    "{:.2f} ms in the median, {:.2f} of 99 in 100, "
+                    "{:.2f} at most; ".format(*(u / 1e3 for u in us)) +
+                    "in the middle of them {:.2f}, {:.2f}, "
+                    "{:.2f}; ".format(*(u / 1e3 for u in window)) +
                     "untraced {:.2f}, {:.2f}, {:.2f} ".format(*(u / 1e3 for u in other)) +
                     f"(bar: {STALL_US / 1e3:.0f} ms of 99 in 100, or twice what it is untraced)")
 
@@ -1590,7 +1619,8 @@ class Clients:
             return measure
 
         self.untraced = Candidate("no memtrace", lambda: server.serve(CLIENTS, requests))
-        self.traced = {limit: Candidate(f"--max-overhead {limit}", traced(limit)) for limit in CLIENTS_LIMITS}
+        self.traced = {limit: Candidate(f"--max-overhead {limit}", traced(limit))
+                       for limit in CLIENTS_LIMITS}
 
         def watched():
             with agent(scratch, server.pid):
@@ -1603,9 +1633,11 @@ class Clients:
         server.end()
 
     def ratio(self, limit, i):
-        """Ratio to the untraced figure of the same round: the median, and an interval that holds it in 95 of 100 cases."""
+        """Ratio to the untraced figure of the same round: the median, and an interval that holds it
+        in 95 of 100 cases."""
         without = self.alone if limit == AGENT else self.untraced
-        return median_and_interval([a[i] / b[i] for a, b in zip(self.traced[limit].values, without.values)])
+        return median_and_interval([a[i] / b[i]
+                                    for a, b in zip(self.traced[limit].values, without.values)])
 
 
 def report_clients(clients):
@@ -1614,17 +1646,19 @@ def report_clients(clients):
     rows = [(limit, *(cell(limit, i) for i in range(4)), f"{min(said):.1f} - {max(said):.1f}")
             for limit, said in clients.said.items() if said]
     rows.append((AGENT, *(cell(AGENT, i) for i in range(4)), ""))
-    return table(("--max-overhead", "SET/s, of untraced", "99 % wait at most", "99.9 %", "longest", "cost printed, %"), rows)
+    return table(("--max-overhead", "SET/s, of untraced", "99 % wait at most", "99.9 %", "longest",
+                  "cost printed, %"), rows)
 
 
 def judge_clients(clients):
     rate, wait = clients.ratio("1", 0), clients.ratio("1", 1)
     verdict(rate[2] >= OF_CLIENTS[0] and wait[1] <= OF_CLIENTS[1],
-            f"at the default limit redis serves {rate[0]:.2f} of its SETs ({rate[1]:.2f} - {rate[2]:.2f}), 99 % of which take "
-            f"{wait[0]:.2f} times as long ({wait[1]:.2f} - {wait[2]:.2f}) (bar: {OF_CLIENTS[0]} and {OF_CLIENTS[1]} within)")
+            f"at the default limit redis serves {rate[0]:.2f} of its SETs ({rate[1]:.2f} - "
+            f"{rate[2]:.2f}), 99 % of which take {wait[0]:.2f} times as long ({wait[1]:.2f} - "
+            f"{wait[2]:.2f}) (bar: {OF_CLIENTS[0]} and {OF_CLIENTS[1]} within)")
     rate = clients.ratio(AGENT, 0)
-    verdict(rate[1] >= OF_AGENT,
-            f"beside the agent redis serves {rate[0]:.3f} of its SETs ({rate[1]:.3f} - {rate[2]:.3f}) (bar: {OF_AGENT})")
+    verdict(rate[1] >= OF_AGENT, f"beside the agent redis serves {rate[0]:.3f} of its SETs "
+            f"({rate[1]:.3f} - {rate[2]:.3f}) (bar: {OF_AGENT})")
 
 
 # --- 12. the heap from outside ---
@@ -1639,19 +1673,22 @@ class Outside:
     def __init__(self, scratch, rounds):
         server = Redis(scratch, options=("--enable-debug-command", "yes"))
         server.ask(f"DEBUG POPULATE {OUTSIDE_KEYS} key 100")
-        wait_until(lambda: f":{OUTSIDE_KEYS}" in server.ask("DBSIZE") or int(server.ask("DBSIZE")[1:]) > OUTSIDE_KEYS,
-                   "the keys are there")
+        wait_until(lambda: f":{OUTSIDE_KEYS}" in server.ask("DBSIZE") or
+                   int(server.ask("DBSIZE")[1:]) > OUTSIDE_KEYS, "the keys are there")
         self.mb = memory_kib(server.pid, "VmRSS") / 1024
         requests = int(server.serve(CLIENTS, 100_000)[0] * CLIENTS_S)
-        self.took = {name: [] for name in OUTSIDE}  # name -> [(seconds, seconds of CPU time, MB), ...]
+        # name -> [(seconds, seconds of CPU time, MB), ...]
+        self.took = {name: [] for name in OUTSIDE}
 
         def beside(name):
             def measure():
                 begin = time.monotonic()
-                child = subprocess.Popen([MEMTRACE, *OUTSIDE[name], "-p", str(server.pid), "-o", os.path.join(scratch, name)])
+                child = subprocess.Popen([MEMTRACE, *OUTSIDE[name], "-p", str(server.pid),
+                                          "-o", os.path.join(scratch, name)])
                 children.append(child)
                 ended = []
-                waiter = threading.Thread(target=lambda: ended.append((os.wait4(child.pid, 0), time.monotonic())))
+                waiter = threading.Thread(target=lambda: ended.append((os.wait4(child.pid, 0),
+                                                                       time.monotonic())))
                 waiter.start()
                 served = server.serve(CLIENTS, requests)
                 waiter.join()
@@ -1659,7 +1696,8 @@ class Outside:
                 [((_, status, usage), end)] = ended
                 if status:
                     raise Missing(f"memtrace {name} ended with status {status}")
-                self.took[name].append((end - begin, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024))
+                self.took[name].append((end - begin, usage.ru_utime + usage.ru_stime,
+                                        usage.ru_maxrss / 1024))
                 return served
             return measure
 
@@ -1669,7 +1707,8 @@ class Outside:
         server.end()
 
     def ratio(self, name, i):
-        return median_and_interval([a[i] / b[i] for a, b in zip(self.read[name].values, self.untraced.values)])
+        return median_and_interval([a[i] / b[i]
+                                    for a, b in zip(self.read[name].values, self.untraced.values)])
 
 
 def report_outside(outside):
@@ -1677,15 +1716,19 @@ def report_outside(outside):
     for name, took in outside.took.items():
         if took:
             seconds, cpu, mb = (statistics.median(column) for column in zip(*took))
-            rows.append((f"memtrace {name}, {outside.mb:.0f} MB", *("{:.2f} ({:.2f} - {:.2f})".format(*outside.ratio(name, i))
-                                                                    for i in range(3)), f"{seconds:.1f}", f"{cpu:.1f}", f"{mb:.0f}"))
-    return table(("command, heap", "SET/s, of untraced", "99 % wait at most", "99.9 %", "s", "CPU s", "MB"), rows)
+            rows.append((f"memtrace {name}, {outside.mb:.0f} MB",
+                         *("{:.2f} ({:.2f} - {:.2f})".format(*outside.ratio(name, i))
+                           for i in range(3)),
+                         f"{seconds:.1f}", f"{cpu:.1f}", f"{mb:.0f}"))
+    return table(("command, heap", "SET/s, of untraced", "99 % wait at most", "99.9 %", "s",
+                  "CPU s", "MB"), rows)
 
 
 # --- 13. a web server in Python ---
 
-# What a request of a web framework does: middleware that makes a session, routes by regular expressions, rows of a
-# database that become objects, a page of 50 escaped rows. 1 of 8 requests makes JSON, parses and stores it.
+# What a request of a web framework does: middleware that makes a session, routes by regular
+# expressions, rows of a database that become objects, a page of 50 escaped rows. 1 of 8 requests
+# makes JSON, parses and stores it.
 WSGI_SERVER = r"""
 import collections, html, http.cookies, json, re, sqlite3, string, uuid
 from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
@@ -1760,11 +1803,13 @@ class WebServer:
         self.port = int(self.child.line_like(r"^port (\d+)$")[1])
 
     def serve(self, requests):
-        """Requests a second of the clock, and of the server's CPU time. There are always 4 requests under way."""
+        """Requests a second of the clock, and of the server's CPU time. There are always 4 requests
+        under way."""
         before, n = on_cpu_ns(self.pid) or 0, [requests - requests // 8, requests // 8]
         seconds = 0
         for path, count in zip(("items/7", "store/9"), n):
-            out = run(["ab", "-q", "-n", str(count), "-c", "4", f"http://127.0.0.1:{self.port}/{path}/"], OTHER_CPU,
+            out = run(["ab", "-q", "-n", str(count), "-c", "4",
+                       f"http://127.0.0.1:{self.port}/{path}/"], OTHER_CPU,
                       10 * WSGI_S)
             if not re.search(r"^Failed requests: +0$", out, re.M) or "Non-2xx" in out:
                 raise Missing(f"the web server has refused requests: {out[-300:]}")
@@ -1776,7 +1821,8 @@ class WebServer:
 
 
 class Wsgi:
-    """Rounds of each candidate in turn. Each round is compared with the round without a tracer beside it."""
+    """Rounds of each candidate in turn. Each round is compared with the round without a tracer
+    beside it."""
 
     def __init__(self, scratch, rounds):
         if not shutil.which("ab"):
@@ -1800,8 +1846,10 @@ class Wsgi:
         self.untraced = Candidate("no tracer", lambda: plain.serve(requests))
         self.memtrace = Candidate("memtrace at its defaults", traced)
         self.others = [Candidate("tracemalloc, 1 frame", lambda: tracemalloc.serve(requests // 2))]
-        if not subprocess.run([python, "-c", "import memray"], stderr=subprocess.DEVNULL).returncode:
-            servers.append(memray := WebServer(python, "-m", "memray", "run", "-o", os.path.join(scratch, "memray"), "-f"))
+        if not subprocess.run([python, "-c", "import memray"],
+                              stderr=subprocess.DEVNULL).returncode:
+            servers.append(memray := WebServer(python, "-m", "memray", "run",
+                                               "-o", os.path.join(scratch, "memray"), "-f"))
             self.others.append(Candidate("memray", lambda: memray.serve(requests // 2)))
         else:
             print("note  wsgi: memray is not installed", flush=True)
@@ -1810,26 +1858,31 @@ class Wsgi:
             server.end()
 
     def ratio(self, candidate, i):
-        return median_and_interval([a[i] / b[i] for a, b in zip(candidate.values, self.untraced.values)])
+        return median_and_interval([a[i] / b[i]
+                                    for a, b in zip(candidate.values, self.untraced.values)])
 
 
 def report_wsgi(wsgi):
-    rows = [("no tracer", number(statistics.median(v[0] for v in wsgi.untraced.values)), "", "", "")]
+    rows = [("no tracer", number(statistics.median(v[0] for v in wsgi.untraced.values)),
+             "", "", "")]
     for c in (wsgi.memtrace, *wsgi.others):
         if c.values:
-            said = ", ".join(sorted({mode for mode, _ in wsgi.said})) + f", {statistics.median(p for _, p in wsgi.said):.1f} %" \
-                if c is wsgi.memtrace else ""
+            said = (", ".join(sorted({mode for mode, _ in wsgi.said})) +
+                    f", {statistics.median(p for _, p in wsgi.said):.1f} %"
+                    if c is wsgi.memtrace else "")
             rows.append((c.name, number(statistics.median(v[0] for v in c.values)),
-                         *("{:.3f} ({:.3f} - {:.3f})".format(*wsgi.ratio(c, i)) for i in range(2)), said))
-    return table(("a web server in Python", "requests/s", "of untraced", "per CPU second, of untraced", "mode, cost printed"),
-                 rows)
+                         *("{:.3f} ({:.3f} - {:.3f})".format(*wsgi.ratio(c, i)) for i in range(2)),
+                         said))
+    return table(("a web server in Python", "requests/s", "of untraced",
+                  "per CPU second, of untraced", "mode, cost printed"), rows)
 
 
 def judge_wsgi(wsgi):
     if wsgi.memtrace.values:
         kept = wsgi.ratio(wsgi.memtrace, 0)
-        verdict(kept[2] >= OF_WSGI, f"at memtrace's defaults a web server in Python answers {kept[0]:.3f} of its requests a "
-                f"second ({kept[1]:.3f} - {kept[2]:.3f}) (bar: {OF_WSGI} within)")
+        verdict(kept[2] >= OF_WSGI,
+                f"at memtrace's defaults a web server in Python answers {kept[0]:.3f} of its "
+                f"requests a second ({kept[1]:.3f} - {kept[2]:.3f}) (bar: {OF_WSGI} within)")
 
 
 # --- 14. a tracer that hangs ---
@@ -1851,10 +1904,12 @@ def hung_by_signal(sig, pid, _scratch):
 
 @contextlib.contextmanager
 def hung_by_terminal(pid, _scratch):
-    """Its terminal is stopped (Ctrl-S), so each line that memtrace writes there would wait for ever."""
+    """Its terminal is stopped (Ctrl-S), so each line that memtrace writes there would wait for
+    ever."""
     master, slave = pty.openpty()
-    process = subprocess.Popen([MEMTRACE, "-p", str(pid), "-f", "none"], stdin=slave, stdout=slave, stderr=slave,
-                               preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
+    process = subprocess.Popen(
+        [MEMTRACE, "-p", str(pid), "-f", "none"], stdin=slave, stdout=slave, stderr=slave,
+        preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)))
     os.close(slave)
     said, end = b"", time.monotonic() + PATIENCE_S
     try:
@@ -1878,10 +1933,11 @@ def hung_by_file(pid, scratch):
     """Another target maps a file whose server (FUSE) stops to answer."""
     where = os.path.join(scratch, "silent")
     os.makedirs(where, exist_ok=True)
-    server = Child([os.path.join(PROGS, "silent"), "--dir", where, "--file", os.path.join(PROGS, "leaking_plugin.so"),
-                    "--answers", "0"])
+    server = Child([os.path.join(PROGS, "silent"), "--dir", where,
+                    "--file", os.path.join(PROGS, "leaking_plugin.so"), "--answers", "0"])
     server.line_like(r"^ready")
-    child = Child([MEMTRACE, "--comm", "churn", "--comm", "silent", "-f", "none", "-q", "-v"], OTHER_CPU)
+    child = Child([MEMTRACE, "--comm", "churn", "--comm", "silent", "-f", "none", "-q", "-v"],
+                  OTHER_CPU)
     try:
         with traced_by(child, lambda child: child.line_like(r"tracing$"), signal.SIGTERM, pid):
             yield lambda: (server.tell("go"), server.line_like("silent"))
@@ -1890,13 +1946,15 @@ def hung_by_file(pid, scratch):
         server.end()
 
 
-HUNG = {"SIGSTOP": lambda *a: hung_by_signal(signal.SIGSTOP, *a), "SIGKILL": lambda *a: hung_by_signal(signal.SIGKILL, *a),
-        "its terminal is stopped (Ctrl-S)": hung_by_terminal, "a file of a target is not answered": hung_by_file}
+HUNG = {"SIGSTOP": lambda *a: hung_by_signal(signal.SIGSTOP, *a),
+        "SIGKILL": lambda *a: hung_by_signal(signal.SIGKILL, *a),
+        "its terminal is stopped (Ctrl-S)": hung_by_terminal,
+        "a file of a target is not answered": hung_by_file}
 
 
 def measure_hung(way, scratch):
-    """The target is idle and traced all the time. When memtrace hangs, the target begins to work. Returns its speed in
-    each second since then, as a share of its speed without memtrace."""
+    """The target is idle and traced all the time. When memtrace hangs, the target begins to work.
+    Returns its speed in each second since then, as a share of its speed without memtrace."""
     churn = Churn(HUNG_PAIRS)
     own, took = [churn.measure()], [[] for _ in range(HUNG_S)]
     with way(churn.pid, scratch) as hang:
@@ -1915,15 +1973,16 @@ def report_hung(candidates):
     def cell(values):
         return "{:.2f} ({:.2f} - {:.2f})".format(*median_and_interval(values)) if values else ""
     return table(("what hangs memtrace", *(f"speed in second {s + 1}" for s in range(HUNG_S))),
-                 [(c.name, *(cell([speeds[s] for speeds in c.values]) for s in range(HUNG_S))) for c in candidates])
+                 [(c.name, *(cell([speeds[s] for speeds in c.values]) for s in range(HUNG_S)))
+                  for c in candidates])
 
 
 def judge_hung(candidates):
     for c in candidates:
         if c.values:
             speed = median_and_interval([speeds[1] for speeds in c.values])
-            verdict(speed[2] >= OF_HUNG, f"{c.name}: a second later the target has {speed[0]:.3f} of its speed "
-                                         f"({speed[1]:.3f} - {speed[2]:.3f}) (bar: {OF_HUNG} within)")
+            verdict(speed[2] >= OF_HUNG, f"{c.name}: a second later the target has {speed[0]:.3f} "
+                    f"of its speed ({speed[1]:.3f} - {speed[2]:.3f}) (bar: {OF_HUNG} within)")
 
 
 # --- the parts: each prints and returns its tables, and judges ---
@@ -2007,15 +2066,18 @@ def part_windows(args, scratch):
     loop, candidates = limited_candidates()
     interleave(list(candidates.values()), 1 if args.quick else 7, 420)
     loop.end()
-    redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 12) for pipeline in REDIS_TALKS}
+    redis = {pipeline: LimitedRedis(scratch, pipeline, 3 if args.quick else 12)
+             for pipeline in REDIS_TALKS}
     loops = []
     for between in BETWEEN:  # one loop after the other, so that compared rounds are neighbours
         loops.append(Felt(between, scratch))
         interleave([loops[-1].untraced, *loops[-1].traced.values()], 3 if args.quick else 5, 120)
         loops[-1].loop.end()
     sections = [report_limited(loop, candidates), report_limited_redis(redis), report_felt(loops)]
-    judge_missing([*candidates.values(), *(c for r in redis.values() for c in (r.untraced, r.traced)),
-                   *(c for felt in loops for c in (felt.untraced, *felt.traced.values()))], args.allow_missing)
+    judge_missing([*candidates.values(),
+                   *(c for r in redis.values() for c in (r.untraced, r.traced)),
+                   *(c for felt in loops for c in (felt.untraced, *felt.traced.values()))],
+                  args.allow_missing)
     judge_limited(candidates)
     judge_limited_redis(redis)
     judge_felt(loops)
@@ -2057,7 +2119,8 @@ def part_wsgi(args, scratch):
 
 
 def part_hung(args, scratch):
-    candidates = [Candidate(name, lambda way=way: measure_hung(way, scratch)) for name, way in HUNG.items()]
+    candidates = [Candidate(name, lambda way=way: measure_hung(way, scratch))
+                  for name, way in HUNG.items()]
     interleave(candidates, 2 if args.quick else 6, 300)
     sections = [report_hung(candidates)]
     judge_missing(candidates, args.allow_missing)

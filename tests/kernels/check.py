@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Judges the results of a guest: every test that must pass on its kernel passed, and the kernel reported no fault.
+"""Judges the results of a guest: every test that must pass on its kernel passed, and the kernel
+reported no fault.
 
 usage: check.py SERIES RESULTS KIND...
 

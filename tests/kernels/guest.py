@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the core of the live suite inside a guest of run.sh: tests of the suite, and a few of this file.
+"""Runs the core of the live suite inside a guest of run.sh: tests of the suite, and a few of this
+file.
 
 usage: guest.py --files          prints the files that it needs of this machine, itself included
        guest.py --names KIND...  prints the tests that must pass if only these kinds of probe work
@@ -32,10 +33,11 @@ from harness import (MEMTRACE, PROGS, Tracer, expect, expect_equal, memtrace,  #
                      test, test_each_kind)
 
 KINDS = ("session", "multi", "perf")
-# Tests of the live suite, and the tests of this file. In the emulator everything takes fifty times as long. So only
-# the best kind of probe runs all tests.
+# Tests of the live suite, and the tests of this file. In the emulator everything takes fifty times
+# as long. So only the best kind of probe runs all tests.
 ALL = ("truth_basic", "truth_exec", "truth_fork", "stacks_as_declared", "threads_in_small",
-       "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks", "markers_in_small")
+       "regions_truth", "sampled_in_small", "harmless_in_small", "newborn_stacks",
+       "markers_in_small")
 OTHERS = ("truth_basic", "stacks_as_declared")
 
 
@@ -52,8 +54,8 @@ test_newborn.PROCESSES = 10
 
 @test_each_kind
 def sampled_in_small(kind):
-    """A small copy of "sampled" in test_sampled.py: of 40 intervals 80 % must contain the truth. If each does in 95
-    of 100 cases, the test fails with a probability of 5e-4."""
+    """A small copy of "sampled" in test_sampled.py: of 40 intervals 80 % must contain the truth. If
+    each does in 95 of 100 cases, the test fails with a probability of 5e-4."""
     told = []
     for attempt in range(2):
         series = test_sampled.Series()
@@ -67,8 +69,8 @@ def sampled_in_small(kind):
 
 @test_each_kind
 def harmless_in_small(kind):
-    """Exceptions pass through the allocator, and a killed memtrace leaves no probe. The target is in
-    the allocator all the time while memtrace ends normally, by SIGKILL while tracing, and by
+    """Exceptions pass through the allocator, and a killed memtrace leaves no probe. The target is
+    in the allocator all the time while memtrace ends normally, by SIGKILL while tracing, and by
     SIGKILL at a random moment of attaching. The target goes on, and no probe is left."""
     options = ("-q", "-i", "1", "-f", "none", "--probe-kind", kind)
     args = ("--rounds", "30", "--exit", "3")
@@ -96,10 +98,11 @@ def harmless_in_small(kind):
 
 @test_each_kind
 def markers_in_small(kind):
-    """The samples that a program takes itself are read at its USDT probes. Its semaphores are 0 afterwards, also when
-    memtrace is killed."""
+    """The samples that a program takes itself are read at its USDT probes. Its semaphores are 0
+    afterwards, also when memtrace is killed."""
     with test_markers.Reporter("--interval", "65536") as target:
-        truth, profile = test_markers.trace(target, 4, "-i", "64K", "--max-overhead", "off", "--probe-kind", kind)
+        truth, profile = test_markers.trace(target, 4, "-i", "64K", "--max-overhead", "off",
+                                            "--probe-kind", kind)
         test_markers.check(truth, profile)
         target.finish()
     test_markers.markers_after_a_kill()
@@ -137,7 +140,8 @@ for missing in set(KINDS) - set(harness.kinds()):
 def names(kinds):
     return [*(f"refused[{kind}]" for kind in KINDS if kind not in kinds), "best_kind_sampled",
             "budget_beside_other_tracers", "regions_truth_at_syscalls", "page_faults_truth",
-            *(f"{name}[{kind}]" for kind in kinds for name in (ALL if kind == kinds[0] else OTHERS))]
+            *(f"{name}[{kind}]" for kind in kinds
+              for name in (ALL if kind == kinds[0] else OTHERS))]
 
 
 def main():

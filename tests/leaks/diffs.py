@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does memtrace diff report growth where there is none, and does it find a leak? Compares pairs of real profiles of
-tests/progs/leaking.c. Writes the verdict on each pair, or on all pairs of one traced run, as one line of JSON to
-build/leaks/diffs.jsonl. A run that is in this file is not run again. Needs root, and `make all progs` before.
+"""Does memtrace diff report growth where there is none, and does it find a leak? Compares pairs of
+real profiles of tests/progs/leaking.c. Writes the verdict on each pair, or on all pairs of one
+traced run, as one line of JSON to build/leaks/diffs.jsonl. A run that is in this file is not run
+again. Needs root, and `make all progs` before.
 
-usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
-       tests/leaks/diffs.py tables [FILE]         make diffs-tables: FILE (docs/diff.md) from the results
+usage: tests/leaks/diffs.py [NAME=VALUE...]  make diffs NAME=VALUE...
+       tests/leaks/diffs.py tables [FILE]    make diffs-tables: FILE (docs/diff.md) from the results
 
   ONLY=store,cache,connections,leak   programs
   PAIRS=100          pairs of all programs that do not grow together, and as many pairs of leak
@@ -14,10 +15,11 @@ usage: tests/leaks/diffs.py [NAME=VALUE...]       make diffs NAME=VALUE...
   JOBS=1             runs at a time: programs take a core each
   RESULTS=FILE       another file of results
 
-A pair of a program that does not grow is two processes, one after the other, each traced from before its
-first allocation. A pair of the program that leaks is two consecutive snapshots of one traced run. Each run has
-ten such pairs, and the times between their snapshots do not overlap. A pair is judged by the blocks that
-came and went in its time. Each process is started and ended here, by pid. Every wait is bounded."""
+A pair of a program that does not grow is two processes, one after the other, each traced from
+before its first allocation. A pair of the program that leaks is two consecutive snapshots of one
+traced run. Each run has ten such pairs, and the times between their snapshots do not overlap. A
+pair is judged by the blocks that came and went in its time. Each process is started and ended here,
+by pid. Every wait is bounded."""
 import collections
 import glob
 import os
@@ -51,12 +53,14 @@ def compared(*paths):
 
 def growing(diff):
     """[frames without the allocator's, from, to] of each stack that grows according to diff."""
-    return [[[f for f in stack["frames"] if f not in leaks.ALLOCATORS][:3], stack["from"], stack["to"]]
+    return [[[f for f in stack["frames"] if f not in leaks.ALLOCATORS][:3], stack["from"],
+             stack["to"]]
             for stack in diff["stacks"] if stack["grows"]]
 
 
 def verdict(diff):
-    return {"total_grows": diff["total"]["grows"], "stacks_grow": growing(diff), "from": diff["total"]["from"],
+    return {"total_grows": diff["total"]["grows"], "stacks_grow": growing(diff),
+            "from": diff["total"]["from"],
             "to": diff["total"]["to"], "stacks": len(diff["stacks"]), "seconds": diff["seconds"]}
 
 
@@ -65,8 +69,8 @@ def verdict(diff):
 def profile_of(directory, name, program, seconds):
     prefix = os.path.join(directory, name)
     with Leaking(program, "--leak", 0, "--rate", RATE, go=False) as target:
-        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
-                              "-o", prefix)
+        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off",
+                              "-f", "pprof", "-o", prefix)
         try:
             target.say("go")
             time.sleep(seconds)
@@ -78,15 +82,19 @@ def profile_of(directory, name, program, seconds):
 
 def measure_still(program, seconds):
     with place() as directory:
-        return verdict(compared(*(profile_of(directory, name, program, seconds) for name in ("one", "other"))))
+        return verdict(compared(*(profile_of(directory, name, program, seconds)
+                                  for name in ("one", "other"))))
 
 
 # --- a program that leaks ---
 
 def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_RATE):
-    """Takes snapshots until there is this number of pairs of consecutive ones. Returns the verdict on each pair."""
-    with place() as directory, Leaking("store", "--leak", leak_rate, "--rate", store_rate, go=False) as target:
-        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off", "-f", "pprof",
+    """Takes snapshots until there is this number of pairs of consecutive ones. Returns the verdict
+    on each pair."""
+    with place() as directory, \
+            Leaking("store", "--leak", leak_rate, "--rate", store_rate, go=False) as target:
+        recording = Recording(directory, "-p", str(target.pid), "--max-overhead", "off",
+                              "-f", "pprof",
                               "--every", f"{every:g}", "-o", os.path.join(directory, "out"))
 
         def snapshots():
@@ -95,7 +103,8 @@ def measure_leak(every, pairs=RUN_PAIRS, leak_rate=LEAK_RATE, store_rate=STORE_R
         try:
             target.say("go")
             for n in range(1, pairs + 2):
-                wait_until(lambda: len(snapshots()) >= n or recording.ended(), f"snapshot {n}", every + WAIT_S)
+                wait_until(lambda: len(snapshots()) >= n or recording.ended(), f"snapshot {n}",
+                           every + WAIT_S)
             files = snapshots()[:pairs + 1]
             recording.stop()
         finally:
@@ -116,11 +125,13 @@ def claims(record):
 
 
 def missing_runs(settings, results):
-    """Keys (program, seconds, number). The programs take turns, so that all have equally many pairs."""
+    """Keys (program, seconds, number). The programs take turns, so that all have equally many
+    pairs."""
     have = {(r["program"], r["asked_s"], r["number"]) for r in results}
     pairs, only = int(settings["PAIRS"]), settings["ONLY"].split(",")
     still = [program for program in STILL if program in only]
-    keys = [(still[i % len(still)], float(settings["SECONDS"]), i // len(still)) for i in range(pairs) if still]
+    keys = [(still[i % len(still)], float(settings["SECONDS"]), i // len(still))
+            for i in range(pairs) if still]
     if LEAK in only:
         keys += [(LEAK, float(settings["EVERY"]), i) for i in range(-(-pairs // RUN_PAIRS))]
     return [key for key in keys if key not in have]
@@ -134,10 +145,12 @@ def measure(key):
 
 def describe(record):
     if record["program"] == LEAK:
-        return (f"leak {record['number']}: found in {sum(p['found'] for p in record['pairs'])} of "
-                f"{len(record['pairs'])}, others said to grow in {sum(bool(p['others']) for p in record['pairs'])}")
-    return (f"{record['program']} {record['number']}: {record['from'] / 1e6:.1f} to {record['to'] / 1e6:.1f} MB in "
-            f"{record['stacks']} stacks: {'SAID TO GROW' if claims(record) else 'nothing grows'}")
+        return (f"leak {record['number']}: found in {sum(p['found'] for p in record['pairs'])} "
+                f"of {len(record['pairs'])}, others said to grow in "
+                f"{sum(bool(p['others']) for p in record['pairs'])}")
+    return (f"{record['program']} {record['number']}: {record['from'] / 1e6:.1f} "
+            f"to {record['to'] / 1e6:.1f} MB in {record['stacks']} stacks: "
+            f"{'SAID TO GROW' if claims(record) else 'nothing grows'}")
 
 
 def run_all(settings):
@@ -169,10 +182,12 @@ surely grows. There are two tests, each at a level of 2.5 %: one for all stacks 
 they may make a claim by chance in 5 of 100 pairs. The bar is 7 of 100 pairs.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
-             percent(claims(r) for r in groups[program]), percent(bool(r["stacks_grow"]) for r in groups[program]),
+             percent(claims(r) for r in groups[program]),
+             percent(bool(r["stacks_grow"]) for r in groups[program]),
              percent(r["total_grows"] for r in groups[program])]
             for program, what in STILL.items() if groups[program]]
-    rows.append(["**all**", "", "", percent(map(claims, still)), percent(bool(r["stacks_grow"]) for r in still),
+    rows.append(["**all**", "", "", percent(map(claims, still)),
+                 percent(bool(r["stacks_grow"]) for r in still),
                  percent(r["total_grows"] for r in still)])
     yield from markdown(["program", "", "live, MB", "claims", "by a stack", "by the total"], rows)
     yield f"""## What leaks
@@ -183,14 +198,14 @@ of one of {len(groups[LEAK])} traced runs. The time between the snapshots of one
 another pair. `memtrace diff` judges a pair by what came and went in that time. *Found*: the function that leaks is
 said to grow, which should be so in 95 of 100 pairs. *Others*: anything else is said to grow.
 """
-    yield from markdown(["pairs", "found", "others", "live, MB"],
-                        [[str(len(pairs)), percent(p["found"] for p in pairs),
-                          percent(bool(p["others"]) for p in pairs), spread(p["to"] / 1e6 for p in pairs)]])
+    yield from markdown(["pairs", "found", "others", "live, MB"], [
+        [str(len(pairs)), percent(p["found"] for p in pairs),
+         percent(bool(p["others"]) for p in pairs), spread(p["to"] / 1e6 for p in pairs)]])
 
 
 def main():
-    settings = {"ONLY": ",".join([*STILL, LEAK]), "PAIRS": "100", "SECONDS": "8", "EVERY": "30", "JOBS": "1",
-                "RESULTS": RESULTS}
+    settings = {"ONLY": ",".join([*STILL, LEAK]), "PAIRS": "100", "SECONDS": "8", "EVERY": "30",
+                "JOBS": "1", "RESULTS": RESULTS}
     return leaks.command(__doc__, settings, {"ONLY": [*STILL, LEAK]}, "diff.md", tables, run_all)
 
 

@@ -1,19 +1,21 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does memtrace find the leak, how precise is its rate, and what does tracing cost? Runs the scenarios of
-tests/progs/leaking.c with every method, again and again. Writes each run as one line of JSON to
-build/leaks/results.jsonl. A run that is in this file is not run again. Needs root, and `make all progs` before.
+"""Does memtrace find the leak, how precise is its rate, and what does tracing cost? Runs the
+scenarios of tests/progs/leaking.c with every method, again and again. Writes each run as one line
+of JSON to build/leaks/results.jsonl. A run that is in this file is not run again. Needs root, and
+`make all progs` before.
 
-usage: tests/leaks/leaks.py [NAME=VALUE...]       make leaks NAME=VALUE...
-       tests/leaks/leaks.py tables [FILE]         make leaks-tables: FILE (docs/leaks.md) from the results
+usage: tests/leaks/leaks.py [NAME=VALUE...] make leaks NAME=VALUE...
+       tests/leaks/leaks.py tables [FILE]   make leaks-tables: FILE (docs/leaks.md) from the results
 
-  ONLY=churn,cache   programs; METHODS=windowed,continuous,faults; RUNS=20 of each; SECONDS=60 of tracing
+  ONLY=churn,cache   programs; METHODS=windowed,continuous,faults; RUNS=20 of each;
+                     SECONDS=60 of tracing
   JOBS=1             runs at a time: programs take a core each, and threads two
   RESULTS=FILE       another file of results
 
-In a run, the program warms up for two seconds, is watched untraced for three, traced, and watched for three
-again. The truth is what the program reports when tracing begins and when it ends. Each process is started and
-ended here, by pid. Every wait is bounded."""
+In a run, the program warms up for two seconds, is watched untraced for three, traced, and watched
+for three again. The truth is what the program reports when tracing begins and when it ends. Each
+process is started and ended here, by pid. Every wait is bounded."""
 import collections
 import concurrent.futures
 import json
@@ -29,15 +31,17 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "live"))
-from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all, place, run,  # noqa: E402
-                     start, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, ROOT, Failure, Target, end, end_all,  # noqa: E402
+                     place, run, start, wait_until)
 
 RESULTS = os.path.join(ROOT, "build", "leaks", "results.jsonl")
 WARM_S, WATCH_S = 2, 3
 EVENT_S = 3  # seconds from the start of tracing
-ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap", "brk", "sbrk"}
+ALLOCATORS = {"malloc", "calloc", "realloc", "free", "mmap", "mmap64", "munmap", "mremap",
+              "brk", "sbrk"}
 
-# The words of the tables for each program, and whether an event happens to the program while it is traced.
+# The words of the tables for each program, and whether an event happens to the program while it is
+# traced.
 PROGRAMS = {
     "churn": ("fast churn of the same and other sizes", False),
     "cache": ("full caches, random replacement (40 ms, 8 s)", False),
@@ -77,7 +81,8 @@ class Leaking(Target):
 
 
 class Recording:
-    """memtrace on a process, with its output in files. Its CPU time is the kernel's count, children included."""
+    """memtrace on a process, with its output in files. Its CPU time is the kernel's count, children
+    included."""
 
     def __init__(self, directory, *args):
         self.err_path = os.path.join(directory, "err")
@@ -116,18 +121,22 @@ def rates_between(before, after):
     """What the program did, per second of wall-clock time."""
     seconds = after["seconds"] - before["seconds"]
     cpu = after["cpu_s"] - before["cpu_s"]
-    return {"seconds": seconds, "cpu_s": cpu, "pairs_per_s": (after["pairs"] - before["pairs"]) / seconds,
+    return {"seconds": seconds, "cpu_s": cpu,
+            "pairs_per_s": (after["pairs"] - before["pairs"]) / seconds,
             "pairs_per_cpu_s": (after["pairs"] - before["pairs"]) / max(cpu, 1e-9)}
 
 
 def leak_rate(name, before, after):
-    """Bytes per second that the leak lost from `before` to `after`, or from the leak's beginning if this is later."""
+    """Bytes per second that the leak lost from `before` to `after`, or from the leak's beginning if
+    this is later."""
     old, new = before["leaks"][name], after["leaks"][name]
-    return (new["bytes"] - old["bytes"]) / (after["seconds"] - max(before["seconds"], new["since_s"]))
+    return ((new["bytes"] - old["bytes"]) /
+            (after["seconds"] - max(before["seconds"], new["since_s"])))
 
 
 def sum_of(a, b):
-    """The sum of two figures [estimate, low, high] whose errors are independent. low and high may be unknown."""
+    """The sum of two figures [estimate, low, high] whose errors are independent. low and high may
+    be unknown."""
     if None in a or None in b:
         return [(a[0] or 0) + (b[0] or 0), None, None]
     down, up = (sum((x[i] - x[0]) ** 2 for x in (a, b)) ** 0.5 for i in (1, 2))
@@ -135,9 +144,10 @@ def sum_of(a, b):
 
 
 def rows_of(profiles, method):
-    """[frames, estimate, low, high] in the order of --leaks: stacks that surely grow come first. Stacks with the
-    same frames are one row. An allocator's own regions are left out, because its blocks are in them.
-    Method faults knows no rates: its estimate is the memory that has become resident, per second."""
+    """[frames, estimate, low, high] in the order of --leaks: stacks that surely grow come first.
+    Stacks with the same frames are one row. An allocator's own regions are left out, because its
+    blocks are in them. Method faults knows no rates: its estimate is the memory that has become
+    resident, per second."""
     rows = {}
     for profile in profiles:
         for stack in profile["stacks"]:
@@ -147,7 +157,8 @@ def rows_of(profiles, method):
             if method == "faults":
                 figure = [stack["live_bytes"] / profile["duration_s"], None, None]
             else:
-                figure = [stack.get(name) for name in ("growth_bytes_per_s", "growth_low", "growth_high")]
+                figure = [stack.get(name)
+                          for name in ("growth_bytes_per_s", "growth_low", "growth_high")]
             rows[key] = sum_of(rows[key], figure) if key in rows else [figure[0] or 0, *figure[1:]]
     return sorted(([list(key), *row] for key, row in rows.items()),
                   key=lambda row: (not (row[2] or 0) > 0, -row[1]))
@@ -174,8 +185,8 @@ def judge(profiles, log, method, truths):
     return {"leaks": found, "lines": len(STATUS.findall(log)),
             "top": [short(row) for row in rows[:3]],
             "first": [found[name]["rank"] for name in fastest] == list(range(1, len(found) + 1)),
-            "innocents": [short(row) for row in rows
-                          if row[2] is not None and row[2] > 0 and not any(n in row[0] for n in found)]}
+            "innocents": [short(row) for row in rows if row[2] is not None and row[2] > 0 and
+                          not any(n in row[0] for n in found)]}
 
 
 def options_of(program, method):
@@ -215,8 +226,8 @@ def measure(program, method, seconds, warm_s=WARM_S, watch_s=WATCH_S):
     windows = heap.get("windows", {"n": 0, "seconds": 0, "continuous_seconds": 0})
     return {"program": program, "method": method,
             "duration_s": heap["duration_s"], "mode": heap.get("mode"), "windows": windows,
-            "duty": min((windows["seconds"] + windows["continuous_seconds"]) / heap["duration_s"], 1)
-                    if windows["n"] else 1,
+            "duty": min((windows["seconds"] + windows["continuous_seconds"]) /
+                        heap["duration_s"], 1) if windows["n"] else 1,
             "overhead_pct": heap["overhead_pct"], "samples": sum(p["samples"] for p in profiles),
             "alone": alone, "traced": traced, "own_cpu_s": own_cpu_s,
             "slower_pct": 100 * (1 - traced["pairs_per_s"] / alone["pairs_per_s"]),
@@ -253,15 +264,16 @@ def describe(record):
     others = "; ".join(f"{name} {low / 1000:.0f} - {high / 1000:.0f}"
                        for name, _, low, high in record["innocents"])
     return (f"{record['program']} {record['method']} {record.get('run', '')}: "
-            f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; duty {100 * record['duty']:.2f} %, "
-            f"said {record['overhead_pct']} %, slower {record['slower_pct']:.1f} %, "
-            f"{record['samples']} samples"
+            f"{'first' if record['first'] else 'NOT FIRST'}; {leaks}; "
+            f"duty {100 * record['duty']:.2f} %, said {record['overhead_pct']} %, "
+            f"slower {record['slower_pct']:.1f} %, {record['samples']} samples"
             + (f"; INNOCENTS: {others}" if others else ""))
 
 
 def missing_runs(settings, results):
     have = {key_of(record) for record in results}
-    for number in range(1, int(settings["RUNS"]) + 1):  # all programs and methods once, then all again
+    # all programs and methods once, then all again
+    for number in range(1, int(settings["RUNS"]) + 1):
         for program in settings["ONLY"].split(","):
             for method in settings["METHODS"].split(","):
                 key = (program, method, float(settings["SECONDS"]), number)
@@ -303,7 +315,8 @@ def run_all(settings):
         return {**measure(program, method, seconds), "asked_s": seconds, "run": number}
 
     path = settings["RESULTS"]
-    return keep_all(path, int(settings["JOBS"]), missing_runs(settings, read_results(path)), one, describe)
+    return keep_all(path, int(settings["JOBS"]), missing_runs(settings, read_results(path)),
+                    one, describe)
 
 
 # --- tables ---
@@ -367,7 +380,8 @@ def suite_rows(groups, method):
                share(r["first"] for r in records), share(grows(leak) for leak in leaks),
                spread((leak["rank"] for leak in fastest), "{:.0f}"),
                spread((leak["first_s"] for leak in fastest), "{:.0f}"),
-               spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]), "{:.2f}"),
+               spread((leak["estimate"] / leak["truth"] for leak in leaks if leak["truth"]),
+                      "{:.2f}"),
                share(growing(r) for r in records)]
 
 
@@ -396,7 +410,8 @@ def faults_rows(groups, methods):
             continue
         heads = collections.Counter(r["top"][0][0] if r["top"] else "nothing"
                                     for r in groups.get((program, "faults"), []) if not r["first"])
-        yield [program, *cells, ", ".join(f"{head} ({n})" for head, n in heads.most_common(2)) or "-"]
+        yield [program, *cells,
+               ", ".join(f"{head} ({n})" for head, n in heads.most_common(2)) or "-"]
 
 
 def tables(results):
@@ -456,8 +471,8 @@ these other stacks.
 
 
 def command(usage, settings, known, document, tables_of, run_them):
-    """A command with settings NAME=VALUE. known: the allowed values of some settings. The command runs what the results
-    lack or, with the word tables, writes the document from the results."""
+    """A command with settings NAME=VALUE. known: the allowed values of some settings. The command
+    runs what the results lack or, with the word tables, writes the document from the results."""
     own, words = os.path.basename(sys.argv[0]), sys.argv[1:]
     for word in [w for w in words if "=" in w]:
         name, value = word.split("=", 1)
@@ -486,9 +501,10 @@ def command(usage, settings, known, document, tables_of, run_them):
 
 
 def main():
-    settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20", "SECONDS": "60",
-                "JOBS": "1", "RESULTS": RESULTS}
-    return command(__doc__, settings, {"ONLY": PROGRAMS, "METHODS": METHODS}, "leaks.md", tables, run_all)
+    settings = {"ONLY": ",".join(PROGRAMS), "METHODS": ",".join(METHODS), "RUNS": "20",
+                "SECONDS": "60", "JOBS": "1", "RESULTS": RESULTS}
+    return command(__doc__, settings, {"ONLY": PROGRAMS, "METHODS": METHODS}, "leaks.md",
+                   tables, run_all)
 
 
 if __name__ == "__main__":

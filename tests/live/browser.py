@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A real browser without a screen: Chromium, driven through chromedriver (the W3C's WebDriver protocol)."""
+"""A real browser without a screen: Chromium, driven through chromedriver (the W3C's WebDriver
+protocol)."""
 import base64
 import contextlib
 import json
@@ -17,7 +18,8 @@ BACKSPACE, ENTER, ESCAPE, RIGHT, DOWN = map(chr, (0xe003, 0xe007, 0xe00c, 0xe014
 
 
 def need(name):
-    """Returns the program's path. Without a browser the test fails, because nothing else can check a page."""
+    """Returns the program's path. Without a browser the test fails, because nothing else can check
+    a page."""
     path = shutil.which(name)
     expect(path, f"{name} is not installed: scripts/install-deps installs it")
     return path
@@ -34,13 +36,15 @@ def descendants(pid):
 
 
 class Browser:
-    """directory: for the browser's files. dark: the browser says that its user prefers dark pages."""
+    """directory: for the browser's files. dark: the browser says that its user prefers dark
+    pages."""
 
     def __init__(self, directory, width=1280, height=900, dark=False):
         self.pids = []
         self.url = None
         need("chromium")  # the driver starts it
-        # The driver's warnings go to a file: nobody reads them, and a full pipe would stop the driver.
+        # The driver's warnings go to a file: nobody reads them, and a full pipe would stop the
+        # driver.
         with open(f"{directory}/chromedriver.log", "w", encoding="utf-8") as log:
             self.driver = start([need("chromedriver"), "--port=0"], stderr=log,
                                 env={**os.environ, "HOME": directory, "TMPDIR": directory})
@@ -57,11 +61,13 @@ class Browser:
                              read_line(self.driver, self.driver.stdout))
         self.url = f"http://127.0.0.1:{port[1]}/session"
         options = {"binary": need("chromium"), "args": [
-            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
+            "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+            "--no-first-run",
             "--disable-background-networking", f"--user-data-dir={directory}/chromium",
             f"--window-size={width},{height}", *(["--force-dark-mode"] if dark else [])]}
         session = self.ask("POST", "", {"capabilities": {"alwaysMatch": {
-            "browserName": "chrome", "goog:chromeOptions": options, "goog:loggingPrefs": {"browser": "ALL"}}}})
+            "browserName": "chrome", "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL"}}}})
         self.url += "/" + session["sessionId"]
         self.pids = descendants(self.driver.pid)
 
@@ -78,15 +84,16 @@ class Browser:
         end(self.driver)
         for pid in left:
             with contextlib.suppress(OSError):
-                # Kills a browser process that did not end. Its name shows that the pid is not another process's by now.
+                # Kills a browser process that did not end. Its name shows that the pid is not
+                # another process's by now.
                 with open(f"/proc/{pid}/comm", encoding="utf-8") as file:
                     if file.read().startswith("chrom"):
                         os.kill(pid, signal.SIGKILL)
 
     def ask(self, method, path, data=None, timeout=PATIENCE_S):
         body = None if data is None else json.dumps(data).encode()
-        request = urllib.request.Request(self.url + path, body, {"Content-Type": "application/json"},
-                                         method=method)
+        request = urllib.request.Request(self.url + path, body,
+                                         {"Content-Type": "application/json"}, method=method)
         try:
             with urllib.request.urlopen(request, timeout=timeout) as answer:
                 return json.load(answer)["value"]
@@ -108,7 +115,8 @@ class Browser:
         steps = [{"type": "pointerMove", "duration": 0, "x": round(x), "y": round(y)}]
         if click:
             steps += [{"type": "pointerDown", "button": 0}, {"type": "pointerUp", "button": 0}]
-        self.actions({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": steps})
+        self.actions({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"},
+                      "actions": steps})
 
     def type(self, keys):
         steps = [{"type": kind, "value": key} for key in keys for kind in ("keyDown", "keyUp")]

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs inside gdb, not in the tests: records every call of the allocator, with the stack that gdb unwinds.
+"""Runs inside gdb, not in the tests: records every call of the allocator, with the stack that gdb
+unwinds.
 
-The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out (path).
-The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first), outermost];
-outermost: true if gdb ended the stack because the unwind information says so, false if gdb could not go on.
-start: the address where the dynamic linker, and so the process, begins. status: the exit status."""
+The caller has set `config`: libc (path), functions (name -> offset from libc's first mapping), out
+(path). The script writes JSON to out. calls, in order: [function, rdi, rsi, rsp, pcs (leaf first),
+outermost]; outermost: true if gdb ended the stack because the unwind information says so, false if
+gdb could not go on. start: the address where the dynamic linker, and so the process, begins.
+status: the exit status."""
 import json
 import os
 import re
@@ -15,7 +17,8 @@ import gdb
 AT_BASE = 7
 E_ENTRY = 24  # offset of e_entry in a 64-bit ELF header
 UINT64 = (1 << 64) - 1
-NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)  # gdb shows them, but they have no return address
+# gdb shows them, but they have no return address
+NOT_ON_STACK = (gdb.INLINE_FRAME, gdb.TAILCALL_FRAME)
 
 result = {"calls": [], "start": 0, "status": None}
 

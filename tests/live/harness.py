@@ -20,7 +20,8 @@ import time
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MEMTRACE = os.path.join(ROOT, "build", "memtrace")
 PROGS = os.path.join(ROOT, "build", "progs")
-# Timeouts only catch hangs, so they are long: a machine may be slow, above all with probes or in an emulator.
+# Timeouts only catch hangs, so they are long: a machine may be slow, above all with probes or in an
+# emulator.
 PATIENCE_S = float(os.environ.get("MEMTRACE_PATIENCE_S", 60))
 os.environ.pop("COLUMNS", None)  # memtrace cuts its tables to this width
 
@@ -67,12 +68,13 @@ def _enter(name, function, beside, long):
 
 
 def test(function=None, *, beside=False, long=False):
-    """beside: the test may run at the same time as another such test. Tests must not have it if they measure time or
-    cost, trace processes by anything other than their pids (probes for the whole machine), or count something of
-    the whole machine. beside="wide": the test traces processes by other things than their pids, and otherwise keeps
-    these rules. So it may run beside such tests of other files. Those of its own file often trace processes of the
-    same name. long: the test takes more than about five seconds, and a shorter test finds the common
-    faults of the same code. `make test` leaves it to `make test-long`."""
+    """beside: the test may run at the same time as another such test. Tests must not have it if
+    they measure time or cost, trace processes by anything other than their pids (probes for the
+    whole machine), or count something of the whole machine. beside="wide": the test traces
+    processes by other things than their pids, and otherwise keeps these rules. So it may run beside
+    such tests of other files. Those of its own file often trace processes of the same name. long:
+    the test takes more than about five seconds, and a shorter test finds the common faults of the
+    same code. `make test` leaves it to `make test-long`."""
     if not function:
         return functools.partial(test, beside=beside, long=long)
     _enter(function.__name__, function, beside, long)
@@ -86,8 +88,8 @@ def file_of(name):
 
 
 def test_each_kind(function=None, *, beside=False, long=False):
-    """Makes one test for each kind of probe that this kernel has. The function takes the kind. Only the test of the
-    best kind is not "long": the kernel removes probes of the older kinds slowly."""
+    """Makes one test for each kind of probe that this kernel has. The function takes the kind. Only
+    the test of the best kind is not "long": the kernel removes probes of the older kinds slowly."""
     if not function:
         return functools.partial(test_each_kind, beside=beside, long=long)
     for kind in kinds():
@@ -96,8 +98,8 @@ def test_each_kind(function=None, *, beside=False, long=False):
     return function
 
 
-# The kernel since which each kind works, best kind first. uprobe_multi sees all threads since 6.10; from 6.6 to 6.9
-# this depends on the stable release.
+# The kernel since which each kind works, best kind first. uprobe_multi sees all threads since 6.10;
+# from 6.6 to 6.9 this depends on the stable release.
 KIND_SINCE = {"session": (6, 13), "multi": (6, 10), "perf": (5, 15)}
 
 
@@ -116,14 +118,15 @@ def found_kinds():
 
 
 def kinds():
-    """The kinds of probe to test here, best first. If memtrace does not find a kind that the kernel's version promises,
-    the test of this kind must fail. So the list does not rely on memtrace alone."""
+    """The kinds of probe to test here, best first. If memtrace does not find a kind that the
+    kernel's version promises, the test of this kind must fail. So the list does not rely on
+    memtrace alone."""
     return [kind for kind in KIND_SINCE if kind in promised_kinds() | found_kinds()]
 
 
 def other_tracers():
-    """Processes outside the suite that have probes in place, as "pid N (name)". Their probes slow the calls of every
-    process, and a test cannot tell them from memtrace's."""
+    """Processes outside the suite that have probes in place, as "pid N (name)". Their probes slow
+    the calls of every process, and a test cannot tell them from memtrace's."""
     found = []
     for pid in filter(str.isdigit, os.listdir("/proc")):
         with contextlib.suppress(OSError):  # the process has ended
@@ -221,7 +224,8 @@ def run(args, timeout=PATIENCE_S, input=None, **options):
 
 
 def imported(name):
-    """A module of Debian's python3, which another python3 does not find by itself; None if it is not installed."""
+    """A module of Debian's python3, which another python3 does not find by itself; None if it is
+    not installed."""
     for path in ([], ["/usr/lib/python3/dist-packages"]):
         sys.path += path
         try:
@@ -294,7 +298,8 @@ class Target:
         return json.loads(self.line())
 
     def quit(self):
-        """Ends the target and returns its exit status. If all went well, this is the status that the test asked for."""
+        """Ends the target and returns its exit status. If all went well, this is the status that
+        the test asked for."""
         with contextlib.suppress(BrokenPipeError):
             self.say("quit")
         return self.process.wait(PATIENCE_S)
@@ -323,7 +328,8 @@ class Endless(Target):
 
 
 class Tracer:
-    """memtrace that traces running processes or a command. It traces when the constructor returns, until stop()."""
+    """memtrace that traces running processes or a command. It traces when the constructor returns,
+    until stop()."""
 
     def __init__(self, *args, wait=True, **options):
         self.process = start([MEMTRACE, "-v", *args], stdin=subprocess.DEVNULL, **options)
@@ -359,7 +365,8 @@ class Tracer:
 
 
 def run_script(main):
-    """Runs main() of a program that uses this module. However main() ends, the processes that it started end, too."""
+    """Runs main() of a program that uses this module. However main() ends, the processes that it
+    started end, too."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # sys.exit() runs the "finally" below
     try:
         main()
@@ -374,8 +381,8 @@ def memtrace(*args, **options):
 
 
 def trace_script(kind, program, *args, options=("-i", "1"), prefix=None, preload=None):
-    """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the profile as JSON
-    and, if a prefix for files is given, the paths of the files by extension."""
+    """Attaches, lets the target's script run, detaches, lets the target end. Returns the truth, the
+    profile as JSON and, if a prefix for files is given, the paths of the files by extension."""
     if "--max-overhead" not in options: # traced continuously, because the truth counts all calls
         options = ["--max-overhead", "off", *options]
     options = [*options, "--json", *(["--probe-kind", kind] if kind else []),
@@ -415,7 +422,8 @@ def owner(frames, functions):
 
 
 def by_function(profile, functions):
-    """function -> [bytes, objects, stacks] of the live memory; None -> stacks with none of the functions."""
+    """function -> [bytes, objects, stacks] of the live memory; None -> stacks with none of the
+    functions."""
     held = {}
     for stack in profile["stacks"]:
         sums = held.setdefault(owner(stack["frames"], functions), [0, 0, []])

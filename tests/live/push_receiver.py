@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A receiver of pushed profiles: Pyroscope's /ingest and push API, and OTLP over HTTP. It reads them with the protocols' own
-schemas. A test chooses whether it answers well, with an error, or not at all."""
+"""A receiver of pushed profiles: Pyroscope's /ingest and push API, and OTLP over HTTP. It reads
+them with the protocols' own schemas. A test chooses whether it answers well, with an error, or not
+at all."""
 import collections
 import gzip
 import http.server
@@ -22,7 +23,8 @@ def _schemas():
         raise NotRunnable("python3-protobuf is not installed")
     if "otlp_profiles_pb2" not in sys.modules:
         with tempfile.TemporaryDirectory(prefix="memtrace-proto-") as directory:
-            made = run([need_tool("protoc"), f"--proto_path={ROOT}/tests/proto", f"--python_out={directory}",
+            made = run([need_tool("protoc"), f"--proto_path={ROOT}/tests/proto",
+                        f"--python_out={directory}",
                         "otlp_profiles.proto", "pprof.proto", "pyroscope_push.proto"])
             expect_equal(made.status, 0, made)
             sys.path.insert(0, directory)
@@ -36,12 +38,15 @@ def _schemas():
 
 
 def read_pprof(body):
-    """(types, {stack: [value by type]}, profile): a stack is its functions' names, the leaf first."""
+    """(types, {stack: [value by type]}, profile): a stack is its functions' names, the leaf
+    first."""
     profile = _schemas()[1].Profile()
     profile.ParseFromString(gzip.decompress(body))
     names = {function.id: profile.string_table[function.name] for function in profile.function}
-    frames = {place.id: tuple(names[line.function_id] for line in place.line) for place in profile.location}
-    types = [(profile.string_table[t.type], profile.string_table[t.unit]) for t in profile.sample_type]
+    frames = {place.id: tuple(names[line.function_id] for line in place.line)
+              for place in profile.location}
+    types = [(profile.string_table[t.type], profile.string_table[t.unit])
+             for t in profile.sample_type]
     stacks = collections.defaultdict(lambda: [0] * len(types))
     for sample in profile.sample:
         stack = sum((frames[i] for i in sample.location_id), ())
@@ -72,9 +77,10 @@ def read_otlp(body):
     request.ParseFromString(gzip.decompress(body))
     tables = request.dictionary
     text = tables.string_table
-    for table in (tables.mapping_table, tables.location_table, tables.function_table, tables.link_table, tables.attribute_table,
-                  tables.stack_table):
-        expect(table and not table[0].ListFields(), "the first entry of a table is to be empty:", table[:1])
+    for table in (tables.mapping_table, tables.location_table, tables.function_table,
+                  tables.link_table, tables.attribute_table, tables.stack_table):
+        expect(table and not table[0].ListFields(), "the first entry of a table is to be empty:",
+               table[:1])
     expect_equal(text[0], "", "the first text")
     [of_resource] = request.resource_profiles
     [of_scope] = of_resource.scope_profiles
@@ -84,20 +90,27 @@ def read_otlp(body):
     for profile in of_scope.profiles:
         stacks = collections.Counter()
         for sample in profile.samples:
-            places = [tables.location_table[i] for i in tables.stack_table[sample.stack_index].location_indices]
+            places = [tables.location_table[i]
+                      for i in tables.stack_table[sample.stack_index].location_indices]
             [value] = sample.values
-            stacks[tuple(text[tables.function_table[line.function_index].name_strindex] for place in places for line in place.lines)] += value
+            stacks[tuple(text[tables.function_table[line.function_index].name_strindex]
+                         for place in places for line in place.lines)] += value
             for place in places:
-                expect_equal([(text[a.key_strindex], _value(a.value)) for a in map(tables.attribute_table.__getitem__, place.attribute_indices)],
+                expect_equal([(text[a.key_strindex], _value(a.value)) for a in map(
+                    tables.attribute_table.__getitem__, place.attribute_indices)],
                              [("profile.frame.type", "native")], "attributes of a location")
-        types[text[profile.sample_type.type_strindex], text[profile.sample_type.unit_strindex]] = dict(stacks)
-        expect_equal((text[profile.period_type.type_strindex], text[profile.period_type.unit_strindex]), ("memory", "bytes"), "period")
+        types[text[profile.sample_type.type_strindex],
+              text[profile.sample_type.unit_strindex]] = dict(stacks)
+        expect_equal((text[profile.period_type.type_strindex],
+                      text[profile.period_type.unit_strindex]),
+                     ("memory", "bytes"), "period")
         expect(profile.period > 0, "no period")
     return resource, types, of_scope.profiles, request
 
 
 def read_name(name):
-    """(application, labels) of "app{name=value,...}", by Pyroscope's grammar, which has no quotes."""
+    """(application, labels) of "app{name=value,...}", by Pyroscope's grammar, which has no
+    quotes."""
     app, brace, rest = name.partition("{")
     expect(brace and rest.endswith("}") and "}" not in rest[:-1], "no name of a series:", name)
     labels = {}
@@ -109,8 +122,8 @@ def read_name(name):
 
 
 class Receiver:
-    """mode: the status to answer, with the headers of answer_headers; or "hang": no answer until the mode changes, when
-    the connection is closed."""
+    """mode: the status to answer, with the headers of answer_headers; or "hang": no answer until
+    the mode changes, when the connection is closed."""
 
     def __init__(self):
         self.mode, self.answer_headers = 200, {}
@@ -125,7 +138,8 @@ class Receiver:
                 body = self.rfile.read(int(self.headers["Content-Length"]))
                 url = urllib.parse.urlsplit(self.path)
                 mode = receiver.mode
-                request = Request(time.monotonic(), url.path, dict(urllib.parse.parse_qsl(url.query)), dict(self.headers), body,
+                request = Request(time.monotonic(), url.path,
+                                  dict(urllib.parse.parse_qsl(url.query)), dict(self.headers), body,
                                   "hung" if mode == "hang" else mode)
                 receiver.requests.append(request)
                 if mode == "hang":

@@ -10,18 +10,18 @@ usage: tests/live/run.py [-l] [-v] [-1|-2] [-s|-S] [PATTERN...]
   PATTERN  runs only the tests whose name contains it, or matches it as a shell pattern
 
 A test that cannot run here is skipped, with the reason. With CI=true or MEMTRACE_NO_SKIP=1 in the
-environment it fails instead. Tests that run alone cannot run while another tracer has probes in place:
-then their names are printed first. A kind of probe is left out of the list if neither this kernel's
-version promises it nor memtrace finds it.
+environment it fails instead. Tests that run alone cannot run while another tracer has probes in
+place: then their names are printed first. A kind of probe is left out of the list if neither this
+kernel's version promises it nor memtrace finds it.
 
-Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as many as
-CPUS_EACH allows. Then come tests whose probes are in the code of all processes, WIDE_AT_ONCE at a time. All other
-tests run alone after them.
+Tests that may run beside others (harness.test) run first: long ones two at a time, short ones as
+many as CPUS_EACH allows. Then come tests whose probes are in the code of all processes,
+WIDE_AT_ONCE at a time. All other tests run alone after them.
 
-A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test that
-failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the summary names it
-as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance is not the cause, and no
-test is tried again."""
+A 95 % interval misses the truth at times, and a machine may stand still for a moment. So a test
+that failed is tried again, alone, at the end, up to MORE_ATTEMPTS times. If it passes then, the
+summary names it as unsteady, with the first failure. If more than MOST_UNSTEADY tests fail, chance
+is not the cause, and no test is tried again."""
 import argparse
 import fnmatch
 import glob
@@ -38,8 +38,8 @@ import harness  # noqa: E402
 
 OUTCOMES = ("passed", "failed", "skipped")
 MOST_UNSTEADY = 8  # of about two hundred tests, half of which check an interval
-# Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each, every fifth run of
-# the suite would fail.
+# Suppose that twenty tests miss an interval in a tenth of their runs. With one more attempt each,
+# every fifth run of the suite would fail.
 MORE_ATTEMPTS = 2
 CPUS_EACH = 0.4  # CPUs for each short test, because it waits most of the time
 WIDE_AT_ONCE = 3
@@ -89,8 +89,8 @@ def run_one(name, reason, verbose):
 
 
 def fork_one(name, reason, verbose):
-    """run_one() in a child process, whose exit status is the index of the outcome. Returns the child's pid, and the
-    file that holds the reason."""
+    """run_one() in a child process, whose exit status is the index of the outcome. Returns the
+    child's pid, and the file that holds the reason."""
     sys.stdout.flush()
     told = tempfile.TemporaryFile("w+")
     pid = os.fork()
@@ -107,8 +107,8 @@ def fork_one(name, reason, verbose):
 
 
 def run_beside(names, choose, at_once, reason, verbose, note):
-    """Runs at_once tests at a time. choose(waiting, running) gives the next of the names that wait, or None: no one may
-    run beside those that are running."""
+    """Runs at_once tests at a time. choose(waiting, running) gives the next of the names that wait,
+    or None: no one may run beside those that are running."""
     waiting, running = list(names), {}  # running: pid -> name, start, file
     try:
         while waiting or running:
@@ -136,8 +136,9 @@ def run_beside(names, choose, at_once, reason, verbose, note):
 
 
 def choose_sociable(waiting, running):
-    """Tests with perf uprobes mostly wait for the kernel, which removes these probes one after the other. So one of
-    these tests runs at a time, those of `make test` first, and two only when no other tests are left."""
+    """Tests with perf uprobes mostly wait for the kernel, which removes these probes one after the
+    other. So one of these tests runs at a time, those of `make test` first, and two only when no
+    other tests are left."""
     perf = [name for name in waiting if name.endswith("[perf]")]
     others = [name for name in waiting if not name.endswith("[perf]")]
     if perf and not any(name.endswith("[perf]") for name in running):
@@ -164,7 +165,8 @@ def print_all(outcome, tests):
 
 
 def main():
-    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"), add_help=False)
+    parser = argparse.ArgumentParser(usage=__doc__.split("usage: ")[1].replace("%", "%%"),
+                                     add_help=False)
     parser.add_argument("-l", action="store_true")
     parser.add_argument("-v", action="store_true")
     parser.add_argument("-1", dest="single", action="store_true")
@@ -202,7 +204,8 @@ def main():
     quiet = [name for name in names if name not in harness.sociable]
     others = None if reason or not quiet else beside_whom()
     if others:
-        print(f"{others}. While this is so, {len(quiet)} tests cannot run: {', '.join(quiet)}", flush=True)
+        print(f"{others}. While this is so, {len(quiet)} tests cannot run: {', '.join(quiet)}",
+              flush=True)
     sociable, wide = ([name for name in names if name in some and not args.single]
                       for some in (harness.sociable, harness.wide))
     alone = [name for name in names if name not in sociable + wide]
@@ -224,7 +227,8 @@ def main():
         print_slowest(seconds)
     print_all("unsteady", unsteady)
     print_all("failed", failures)
-    print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}" for outcome in OUTCOMES) +
+    print(", ".join(f"{sum(o == outcome for o in outcomes.values())} {outcome}"
+                    for outcome in OUTCOMES) +
           (f", {len(unsteady)} of them at a later attempt" if unsteady else ""))
     return 0 if names and not failures else 1  # a run without tests does not pass
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""memtrace agent as its systemd unit runs it: with the unit's capabilities and system calls, and the example
-configuration. systemd itself is not needed."""
+"""memtrace agent as its systemd unit runs it: with the unit's capabilities and system calls, and
+the example configuration. systemd itself is not needed."""
 import ctypes
 import os
 import re
@@ -10,7 +10,8 @@ import stat
 import struct
 import time
 
-from harness import MEMTRACE, ROOT, Endless, expect, expect_equal, need_tool, place, run, start, test, wait_until
+from harness import (MEMTRACE, ROOT, Endless, expect, expect_equal, need_tool, place, run, start,
+                     test, wait_until)
 from test_agent import Agent, free_port
 from test_capabilities import capabilities, status
 from test_harmless import changed_text
@@ -44,7 +45,8 @@ def groups():
 
 def members(words, of):
     """The system calls that the words name; a word with @ is a group."""
-    return set().union(*(members(of[word], of) if word.startswith("@") else {word} for word in words))
+    return set().union(*(members(of[word], of) if word.startswith("@") else {word}
+                         for word in words))
 
 
 def filter_of(words):
@@ -53,7 +55,8 @@ def filter_of(words):
         numbers = dict(re.findall(r"#define __NR_(\w+) (\d+)", file.read()))
     allowed = sorted(int(numbers[name]) for name in members(words, groups()) if name in numbers)
     expect(len(allowed) > 200, "too few system calls are known:", len(allowed))
-    code = [(0x20, 0, 0, 4), (0x15, 1, 0, ARCH_X86_64), (0x06, 0, 0, 0), (0x20, 0, 0, 0)]  # load arch, compare, kill; load nr
+    # load arch, compare, kill; load nr
+    code = [(0x20, 0, 0, 4), (0x15, 1, 0, ARCH_X86_64), (0x06, 0, 0, 0), (0x20, 0, 0, 0)]
     for number in allowed:
         code += [(0x15, 0, 1, number), (0x06, 0, 0, 0x7FFF0000)]
     code.append((0x06, 0, 0, 0x00050000 | EPERM))
@@ -64,8 +67,10 @@ def install(program):
     """Runs in the child before its exec. start() raises an exception that is raised here."""
     libc = ctypes.CDLL(None, use_errno=True)
     steps = ctypes.create_string_buffer(program, len(program))
-    head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps)))
-    if libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0):
+    head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8,
+                                                   ctypes.addressof(steps)))
+    if (libc.prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) or
+            libc.prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, head, 0, 0)):
         raise OSError(ctypes.get_errno(), "seccomp")
 
 
@@ -73,12 +78,13 @@ def agent_of_the_unit(config, port):
     unit = settings()
     given = ",".join("+" + word[4:].lower() for word in unit["CapabilityBoundingSet"].split())
     program, *args = shlex.split(unit["ExecStart"])
-    expect_equal((program, args[-2:]), ("/usr/bin/memtrace", ["--config", "/etc/memtrace/agent.conf"]), "ExecStart")
+    expect_equal((program, args[-2:]),
+                 ("/usr/bin/memtrace", ["--config", "/etc/memtrace/agent.conf"]), "ExecStart")
     rules = filter_of(unit["SystemCallFilter"].split())
     agent = Agent.__new__(Agent)
     agent.port = port
-    agent.process = start([need_tool("setpriv"), f"--bounding-set=-all,{given}", "--inh-caps=-all", "--no-new-privs",
-                           MEMTRACE, *args[:-1], config],
+    agent.process = start([need_tool("setpriv"), f"--bounding-set=-all,{given}", "--inh-caps=-all",
+                           "--no-new-privs", MEMTRACE, *args[:-1], config],
                           preexec_fn=lambda: install(rules))
     return agent
 
@@ -95,7 +101,9 @@ def agent_under_its_unit():
         os.mkdir(spool)
         for key in ("RuntimeDirectory", "StateDirectory"):
             expect_equal(settings()[key], "memtrace", key)
-        for line, other in (("/var/lib/memtrace\n", f"{spool}\n"), (":9178\n", f":{port}\n"), ("every = 15\n", "every = 1\n"), ("unix:/run/memtrace/", f"unix:{directory}/")):
+        for line, other in (("/var/lib/memtrace\n", f"{spool}\n"), (":9178\n", f":{port}\n"),
+                            ("every = 15\n", "every = 1\n"),
+                            ("unix:/run/memtrace/", f"unix:{directory}/")):
             expect(line in text, "the example has no", line, text)
             text = text.replace(line, other)
         with Endless("leaking", "--rate", "2000", "--leak", "100000") as target, \
@@ -108,16 +116,22 @@ def agent_under_its_unit():
             wanted = {word[4:].lower() for word in settings()["CapabilityBoundingSet"].split()}
             expect_equal(capabilities(agent.process.pid), wanted, "capabilities")
             expect_equal(status(agent.process.pid)["Seccomp"], "2", "seccomp")
-            expect_equal(os.stat(os.path.join(directory, "socket")).st_mode, stat.S_IFSOCK | 0o660, "mode of the unix socket")
+            expect_equal(os.stat(os.path.join(directory, "socket")).st_mode, stat.S_IFSOCK | 0o660,
+                         "mode of the unix socket")
             [leaking] = target.ask("truth")["leaks"]
-            wait_until(lambda: f";{leaking} " in agent.get(f"/pid/{target.pid}/collapsed")[1].decode(), f"{leaking} in the profile")
+            wait_until(
+                lambda: f";{leaking} " in agent.get(f"/pid/{target.pid}/collapsed")[1].decode(),
+                f"{leaking} in the profile")
             agent.process.send_signal(signal.SIGHUP)
             time.sleep(0.5)
             agent.wait_for(target.pid, killed.pid)
             killed.process.kill()
-            wait_until(lambda: [name for name in os.listdir(spool) if name.endswith(f"Z.leaking.{killed.pid}.pb.gz")], "its profile")
+            wait_until(lambda: [name for name in os.listdir(spool)
+                                if name.endswith(f"Z.leaking.{killed.pid}.pb.gz")], "its profile")
             said = agent.stop()
-            expect(not re.search("not permitted|denied|cannot|failed", said, re.I), "it complains:", said)
+            expect(not re.search("not permitted|denied|cannot|failed", said, re.I),
+                   "it complains:", said)
             expect_equal(changed_text(target.pid), [], "code changed after the end")
-            expect_equal(sorted(os.listdir(directory)), ["agent.conf", "spool"], "files that are left")
+            expect_equal(sorted(os.listdir(directory)), ["agent.conf", "spool"],
+                         "files that are left")
             target.stop()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every allocator: figures are exact at -i 1 and unbiased at 64K, and C++ exceptions are still caught. The targets
-count their own blocks: these counts are the truth. redis-server's truth is its INFO."""
+"""Every allocator: figures are exact at -i 1 and unbiased at 64K, and C++ exceptions are still
+caught. The targets count their own blocks: these counts are the truth. redis-server's truth is its
+INFO."""
 import contextlib
 import glob
 import json
@@ -9,8 +10,8 @@ import re
 import subprocess
 
 from harness import (NotRunnable, PROGS, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, kinds, losses, memtrace, need_tool, place, read_line, start, test,
-                     test_each_kind, trace_script, untraced, wait_until)
+                     expect_words, kinds, losses, memtrace, need_tool, place, read_line, start,
+                     test, test_each_kind, trace_script, untraced, wait_until)
 from test_input import compile_c
 from test_sampled import Series
 from test_truth import check_calls, check_exact
@@ -32,8 +33,9 @@ def families(profile):
 
 
 def check_functions(truth, profile):
-    """As check_exact(), except for the number of calls. An allocator's functions may call each other, which changes
-    that number. The only loss allowed is of calls that threw (returns_missing)."""
+    """As check_exact(), except for the number of calls. An allocator's functions may call each
+    other, which changes that number. The only loss allowed is of calls that threw
+    (returns_missing)."""
     held = by_function(profile, truth["functions"])
     expect(None not in held, "stacks of nobody:", held.get(None))
     for name, wanted in truth["functions"].items():
@@ -74,8 +76,8 @@ def alloc_stripped_static():
 
 @test_each_kind(beside=True)
 def alloc_jemalloc_own(kind):
-    """mallocx and its relatives, and resizing in place. The program with a prefixed jemalloc also uses glibc's
-    malloc."""
+    """mallocx and its relatives, and resizing in place. The program with a prefixed jemalloc also
+    uses glibc's malloc."""
     for program in ("truth_alloc_jemalloc", "truth_alloc_rjem"):
         truth, profile, _ = trace_script(kind, program)
         check_exact(truth, profile)
@@ -118,38 +120,44 @@ int main(void)
 
 @test_each_kind(long=True)
 def alloc_without_return_probes(kind):
-    """With --no-return-probes no call returns through a return probe; the target itself checks this. memtrace still
-    knows the values that calls return. glibc's calloc jumps to memset: its return value counts as unknown. A malloc
-    whose return value cannot be found is refused."""
+    """With --no-return-probes no call returns through a return probe; the target itself checks
+    this. memtrace still knows the values that calls return. glibc's calloc jumps to memset: its
+    return value counts as unknown. A malloc whose return value cannot be found is refused."""
     changed, said = {}, {}
     with place() as directory:
         program = compile_c(directory, RETURNS, "-O1")
         for option in ([], ["--no-return-probes"]):
             with Target(program) as target:
-                with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *option,
-                            "--alloc", "exe:my_alloc(size=1)->ret", "--json", "-f", "none") as tracer:
+                with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off",
+                            "--probe-kind", kind, *option, "--alloc", "exe:my_alloc(size=1)->ret",
+                            "--json", "-f", "none") as tracer:
                     target.say("")
                     changed[bool(option)] = int(target.line())
                     result = tracer.stop()
                     profile, said[bool(option)] = result.json(), result.err
                 expect(profile["alloc_calls"] >= 1000, "calls seen:", profile["alloc_calls"])
-                expect_equal((profile["live_bytes"], losses(profile)), (0, {}), "live bytes, and what is lost")
+                expect_equal((profile["live_bytes"], losses(profile)), (0, {}),
+                             "live bytes, and what is lost")
     # where return probes would make the kernel kill the target, memtrace uses none by default
     default = 0 if "no return probes" in said[False] else 1000
     expect_equal(changed, {False: default, True: 0}, "calls that were to return elsewhere")
     options = ("-i", "1", "--no-return-probes")
     for name in LIBRARIES.values() if kind == kinds()[0] else [LIBRARIES["jemalloc"]]:
-        truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name), options=options)
+        truth, profile, _ = trace_script(kind, "truth_basic", "--portable", preload=library(name),
+                                         options=options)
         check_exact(truth, profile)
     truth, profile, _ = trace_script(kind, "truth_basic", "--portable", options=options)
     held, lost = by_function(profile, truth["functions"]), losses(profile)
     for name, wanted in truth["functions"].items():
         if "calloc" not in name:
-            expect_equal(tuple(held.get(name, (0, 0))[:2]), (wanted["live_bytes"], wanted["live_objects"]), name)
+            expect_equal(tuple(held.get(name, (0, 0))[:2]),
+                         (wanted["live_bytes"], wanted["live_objects"]), name)
     expect_equal(set(lost), {"result_unknown"}, "what is lost")
-    expect_equal(lost["result_unknown"], truth["functions"]["keep_calloc"]["alloc_objects"], "calls of calloc")
+    expect_equal(lost["result_unknown"], truth["functions"]["keep_calloc"]["alloc_objects"],
+                 "calls of calloc")
     with Target("truth_basic_musl", "--portable") as target:
-        result = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "--no-return-probes", "-f", "none")
+        result = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "--no-return-probes",
+                          "-f", "none")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "musl", "malloc", "without a return probe", "no unwind information")
 
@@ -162,17 +170,19 @@ def alloc_destroyed_at_once(kind):
     check_functions(truth, profile)
     expect_equal(losses(profile), {}, "losses")
     wanted = truth["functions"]["keep_of_many_heaps"]
-    expect(0 < wanted["live_objects"] < wanted["alloc_objects"] / 10, "blocks of deleted heaps in truth:", wanted)
+    expect(0 < wanted["live_objects"] < wanted["alloc_objects"] / 10,
+           "blocks of deleted heaps in truth:", wanted)
 
 
 @test(beside=True)
 def alloc_destroyed_unseen():
-    """memtrace does not know which blocks belonged to destroyed heaps, so some freed blocks seem to be live. No output
-    may then call its figures exact."""
+    """memtrace does not know which blocks belonged to destroyed heaps, so some freed blocks seem to
+    be live. No output may then call its figures exact."""
     with place() as directory:
         prefix = os.path.join(directory, "destroyed")
         with Target("truth_alloc_mi", "--default") as target:
-            with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "-f", "pprof,svg", "-o", prefix) as tracer:
+            with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "-f", "pprof,svg",
+                        "-o", prefix) as tracer:
                 truth = target.go()
                 table = tracer.stop()
             expect_equal(target.quit(), 0, "status of the target")
@@ -183,11 +193,15 @@ def alloc_destroyed_unseen():
     books = truth["functions"]["keep_of_the_thread"]
     expect_equal((books["live_objects"], books["alloc_objects"]), (0, 16000), "blocks in truth")
     unseen = losses(profile)["freed_unobserved"]
-    expect(unseen > 400 and profile["live_objects"] > 0, "no block was thought to live:", unseen, profile["live_objects"])
-    expect_equal([(c["rule"], c["fact"]) for c in profile["contradictions"]], [("frees_unseen", unseen)], "findings")
-    expect_equal((profile["live_bytes_low"], profile["live_bytes_high"]), (None, profile["live_bytes"]), "interval")
+    expect(unseen > 400 and profile["live_objects"] > 0, "no block was thought to live:", unseen,
+           profile["live_objects"])
+    expect_equal([(c["rule"], c["fact"]) for c in profile["contradictions"]],
+                 [("frees_unseen", unseen)], "findings")
+    expect_equal((profile["live_bytes_low"], profile["live_bytes_high"]),
+                 (None, profile["live_bytes"]), "interval")
     for text in (table.out, report.out, svg):
-        expect_words(text, r"AT MOST [0-9.]+ [KM]iB in [0-9,]+ object", rf"note: {unseen:,} blocks were found dead")
+        expect_words(text, r"AT MOST [0-9.]+ [KM]iB in [0-9,]+ object",
+                     rf"note: {unseen:,} blocks were found dead")
         expect("exact" not in text, "called exact:", text)
 
 
@@ -213,10 +227,11 @@ def alloc_loaded_late():
 
 
 def trace_refused(name, *options):
-    """Traces refusing.c, which loads its allocator while it is traced. Returns the profile, the text on standard error,
-    and the output of `report` for the file."""
+    """Traces refusing.c, which loads its allocator while it is traced. Returns the profile, the
+    text on standard error, and the output of `report` for the file."""
     with place() as directory, Target("refusing", os.path.join(PROGS, name)) as target:
-        with Tracer(*(() if "--comm" in options else ("-p", target.pid)), *options, "-i", "1", "--max-overhead", "off", "--json", "-f", "pprof",
+        with Tracer(*(() if "--comm" in options else ("-p", target.pid)), *options, "-i", "1",
+                    "--max-overhead", "off", "--json", "-f", "pprof",
                     "-o", directory + "/r") as tracer:
             target.say("go")
             expect_equal(target.line(), "loaded\n", "the target's answer")
@@ -225,14 +240,17 @@ def trace_refused(name, *options):
             target.go()
             result = tracer.stop()
         expect_equal(target.quit(), 0, "status of the target")
-        profile, = (one for one in map(json.loads, result.out.splitlines()) if one["pid"] == target.pid)
+        profile, = (one for one in map(json.loads, result.out.splitlines())
+                    if one["pid"] == target.pid)
         return profile, result.err, memtrace("report", profile["files"][0]).out
 
 
 def check_refused(result, function, held, counters):
     profile, err, report = result
-    expect_equal(tuple(by_function(profile, {"give"}).get("give", (0, 0))[:2]), held, "bytes and objects of give()")
-    expect_equal({name: n for name, n in profile["lost"].items() if name.endswith("s_refused") and n}, counters, "lost")
+    expect_equal(tuple(by_function(profile, {"give"}).get("give", (0, 0))[:2]), held,
+                 "bytes and objects of give()")
+    expect_equal({name: n for name, n in profile["lost"].items() if name.endswith("s_refused") and
+                  n}, counters, "lost")
     for text in (err, profile["refused"], report):
         expect_words(text, function, "cannot be probed", "nop")
     expect_equal(err.count("cannot be probed"), 1, "how often that is said")
@@ -240,12 +258,13 @@ def check_refused(result, function, held, counters):
 
 @test_each_kind(beside=True)
 def alloc_refused(kind):
-    """If the kernel refuses the probe on an allocator's free, this allocator gets no probes, and other allocators keep
-    theirs. If the kernel refuses the probe on valloc, only this probe is missing."""
+    """If the kernel refuses the probe on an allocator's free, this allocator gets no probes, and
+    other allocators keep theirs. If the kernel refuses the probe on valloc, only this probe is
+    missing."""
     check_refused(trace_refused("refused_free.so", "--probe-kind", kind), "je_free", (7 * 200, 7),
                   {"allocators_refused": 1})
-    check_refused(trace_refused("refused_valloc.so", "--probe-kind", kind), "je_valloc", (7 * 200 + 3 * 1000, 10),
-                  {"functions_refused": 1})
+    check_refused(trace_refused("refused_valloc.so", "--probe-kind", kind), "je_valloc",
+                  (7 * 200 + 3 * 1000, 10), {"functions_refused": 1})
 
 
 @test(beside="wide")
@@ -270,9 +289,9 @@ def alloc_cxx(kind):
 
 @test_each_kind(beside=True, long=True)
 def alloc_bad_alloc(kind):
-    """A traced program catches the same exceptions as an untraced one, ten thousand times. The kinds of probe differ
-    only at a function's entry, so only the best kind does all rounds. (Debian's mimalloc is C and aborts instead,
-    traced or not.)"""
+    """A traced program catches the same exceptions as an untraced one, ten thousand times. The
+    kinds of probe differ only at a function's entry, so only the best kind does all rounds.
+    (Debian's mimalloc is C and aborts instead, traced or not.)"""
     wanted, rounds = None, "10000" if kind == kinds()[0] else "1000"
     for name in [None, "libjemalloc.so.2", "libtcmalloc_minimal.so.4", "libtcmalloc.so.4"]:
         preload = library(name) if name else None
@@ -288,11 +307,12 @@ def alloc_bad_alloc(kind):
 
 @test_each_kind(beside=True)
 def alloc_all_names(kind):
-    """Functions that the other programs do not call (pvalloc, C23's free_sized ...), with each allocator that has
-    them."""
+    """Functions that the other programs do not call (pvalloc, C23's free_sized ...), with each
+    allocator that has them."""
     truth, profile, _ = trace_script(kind, "truth_alloc_names")
     check_functions(truth, profile)
-    # (removing a perf uprobe takes a tenth of a second, so this kind is tested with one library only)
+    # (removing a perf uprobe takes a tenth of a second, so this kind is tested with one library
+    # only)
     for name in list(LIBRARIES.values())[:1 if kind == "perf" else None]:
         truth, profile, _ = trace_script(kind, "truth_alloc_names", preload=library(name))
         check_functions(truth, profile)
@@ -316,8 +336,9 @@ def alloc_standin(kind):
 
 @test_each_kind(beside=True)
 def alloc_standin_linked(kind):
-    """The stand-in is linked into a program that is stripped of all names but those that it exports to libc, as
-    vendors' servers are. The target's functions have no names then, so only the sum is compared."""
+    """The stand-in is linked into a program that is stripped of all names but those that it exports
+    to libc, as vendors' servers are. The target's functions have no names then, so only the sum is
+    compared."""
     truth, profile, _ = trace_script(kind, "truth_alloc_google")
     check_functions(truth, profile)
     truth, profile, _ = trace_script(kind, "truth_alloc_google_stripped", options=("-i", "1"))
@@ -334,7 +355,8 @@ POOL = ("--alloc", "exe:pool_alloc(size=2,pool=1)->ret", "--alloc", "exe:pool_ge
 
 @test_each_kind(beside=True)
 def alloc_pool(kind):
-    """Blocks of a pool that the user names are counted. Memory that the pool takes from malloc is not."""
+    """Blocks of a pool that the user names are counted. Memory that the pool takes from malloc is
+    not."""
     for options in (POOL, [option.replace(")->", ",throws)->") for option in POOL]):
         truth, profile, _ = trace_script(kind, "truth_alloc_pool", options=("-i", "1", *options))
         check_functions(truth, profile)
@@ -343,7 +365,8 @@ def alloc_pool(kind):
 
 @test(beside=True)
 def alloc_pool_unnamed():
-    """If the user does not name the pool, its memory is one big malloc. This shows that alloc_pool can fail."""
+    """If the user does not name the pool, its memory is one big malloc. This shows that alloc_pool
+    can fail."""
     truth, profile, _ = trace_script(None, "truth_alloc_pool")
     held = by_function(profile, truth["functions"])
     expect(held["keep_pool_alloc"][1] < 100, "a pool's chunks:", held["keep_pool_alloc"][:2])
@@ -351,11 +374,13 @@ def alloc_pool_unnamed():
 
 @test_each_kind(beside=True)
 def alloc_python(kind):
-    """A stand-in for Python's pool. Each block counts once, whether it comes from the pool or from malloc."""
+    """A stand-in for Python's pool. Each block counts once, whether it comes from the pool or from
+    malloc."""
     for script in ((), ("--malloc",)):
         truth, profile, _ = trace_script(kind, "truth_alloc_python", *script)
         check_functions(truth, profile)
-        expect_equal((losses(profile), profile.get("refused")), ({}, None), "losses, and what is not seen")
+        expect_equal((losses(profile), profile.get("refused")), ({}, None),
+                     "losses, and what is not seen")
 
 
 HOLD = """
@@ -379,17 +404,21 @@ input()
 
 @test_each_kind(beside=True)
 def alloc_python_copied(kind):
-    """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many live blocks as
-    sys.getallocatedblocks() says, and none that are freed. Perf uprobes are too slow for so many copies, and memtrace
-    says so. With PYTHONMALLOC=malloc it sees each object with every kind of probe."""
+    """Debian's python3 contains many inlined copies of its pool's functions. memtrace sees as many
+    live blocks as sys.getallocatedblocks() says, and none that are freed. Perf uprobes are too slow
+    for so many copies, and memtrace says so. With PYTHONMALLOC=malloc it sees each object with
+    every kind of probe."""
     python = need_tool("/usr/bin/python3")
     for setting in ("pymalloc", "malloc"):
         with contextlib.ExitStack() as stack:
             target = start([python, "-c", HOLD], env={**os.environ, "PYTHONMALLOC": setting})
             stack.callback(end, target)
-            wait_until(lambda: "python3" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read() and
-                       open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S", "python3 waits")
-            tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f",
+            wait_until(
+                lambda: "python3" in open(f"/proc/{target.pid}/maps", encoding="utf-8").read() and
+                open(f"/proc/{target.pid}/stat", encoding="utf-8").read().split()[2] == "S",
+                "python3 waits")
+            tracer = stack.enter_context(Tracer("-p", target.pid, "-i", "1",
+                                                "--max-overhead", "off", "--json", "-f",
                                                 "none", "--probe-kind", kind))
             print(file=target.stdin, flush=True)
             blocks = int(read_line(target, target.stdout))
@@ -399,10 +428,12 @@ def alloc_python_copied(kind):
             expect_words(result.err, "pymalloc of .*python3.* PYTHONMALLOC=malloc")
             expect_words(profile["refused"], "pymalloc of .*python3.* PYTHONMALLOC=malloc")
             continue
-        expect_equal((losses(profile), profile.get("refused")), ({}, None), "losses, and what is not seen")
+        expect_equal((losses(profile), profile.get("refused")), ({}, None),
+                     "losses, and what is not seen")
         if setting == "pymalloc":
             expect(blocks >= 6000, "blocks of the pool:", blocks)
-            expect(blocks <= profile["live_objects"] <= blocks + 50, "blocks, of", blocks, profile["live_objects"])
+            expect(blocks <= profile["live_objects"] <= blocks + 50, "blocks, of", blocks,
+                   profile["live_objects"])
         else:
             expect_equal(blocks, 0, "blocks of the pool")
             expect(6000 <= profile["live_objects"] < 8100, "objects seen:", profile["live_objects"])
@@ -412,7 +443,8 @@ def alloc_python_copied(kind):
 @test(beside=True)
 def alloc_named_wrongly():
     with Target("truth_alloc_pool") as target:
-        result = memtrace("-p", target.pid, "-d", "1", "--alloc", "exe:no_such_function(size=1)->ret")
+        result = memtrace("-p", target.pid, "-d", "1",
+                          "--alloc", "exe:no_such_function(size=1)->ret")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "truth_alloc_pool has no function no_such_function")
     for option, text, word in (
@@ -429,19 +461,23 @@ def alloc_named_wrongly():
 
 @test(beside=True)
 def alloc_named_checked():
-    """For functions that the user names, `memtrace check` says where they are, or why they are not found."""
+    """For functions that the user names, `memtrace check` says where they are, or why they are not
+    found."""
     with Target("truth_alloc_pool") as target:
         result = memtrace("check", *POOL, target.pid)
         expect_equal((result.status, result.err), (0, ""), result)
         for function in ("pool_alloc", "pool_get", "pool_free", "pool_end"):
-            expect_words(result.out, rf"^ +--(alloc|free|end) exe:{function}: found in .*truth_alloc_pool$",
+            expect_words(result.out,
+                         rf"^ +--(alloc|free|end) exe:{function}: found in .*truth_alloc_pool$",
                          rf"^ +{function} +\+\d+ .* \d+ ns")
         result = memtrace("check", *POOL[:2], "--free", "exe:no_such(ptr=1)", "--alloc",
                           "libnone.so:f(size=1)->ret", target.pid)
         expect_equal(result.status, 1, result)
         expect_words(result.out, "exe:pool_alloc: found", "exe:no_such: NOT FOUND: .* no function",
-                     r"libnone\.so:f: no file libnone\.so is mapped", r"^ +pool_alloc +\+", "^ +malloc ")
-        for args, word in ((("--alloc", "exe:f", target.pid), "size="), (("--free",), "needs a value"),
+                     r"libnone\.so:f: no file libnone\.so is mapped", r"^ +pool_alloc +\+",
+                     "^ +malloc ")
+        for args, word in ((("--alloc", "exe:f", target.pid), "size="),
+                           (("--free",), "needs a value"),
                            (("--free", "exe:f(ptr=1)"), "give its pid")):
             result = memtrace("check", *args)
             expect_equal(result.status, 2, f"{args}: {result}")
@@ -449,8 +485,8 @@ def alloc_named_checked():
 
 
 def sampled_under(program, preload):
-    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the first is out of
-    bounds."""
+    """Tests the allocator as test_sampled does glibc's malloc. A second series runs only if the
+    first is out of bounds."""
     told = []
     for attempt in range(2):
         series = Series()
@@ -499,11 +535,12 @@ def redis_server():
 
 
 def redis_estimate():
-    """Most of the memory is in 10,000 keys whose values fill jemalloc's size class of 5 KiB. So the bytes asked for
-    and the bytes used differ by about 1 %. Returns (used, least, most)."""
+    """Most of the memory is in 10,000 keys whose values fill jemalloc's size class of 5 KiB. So the
+    bytes asked for and the bytes used differ by about 1 %. Returns (used, least, most)."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
-        with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+        with Tracer("-p", server.pid, "-i", "64K", "--max-overhead", "off", "--json",
+                    "-f", "none") as tracer:
             redis_cli(socket, input="".join(f"SET key:{i} {'v' * (5120 - 6)}\n"
                                             for i in range(10000)))
             grown = redis_used(socket) - before
@@ -517,7 +554,8 @@ def redis_estimate():
 
 @test(beside=True)
 def alloc_redis_estimate():
-    """The growth of used_memory is in the printed interval, which may miss it in one run of twenty."""
+    """The growth of used_memory is in the printed interval, which may miss it in one run of
+    twenty."""
     told = []
     for _ in range(2):
         grown, low, high = redis_estimate()
@@ -529,8 +567,9 @@ def alloc_redis_estimate():
 
 @test(beside=True)
 def alloc_redis():
-    """Debian's redis-server on its jemalloc. The server counts the usable sizes of its blocks (used_memory).
-    With jemalloc's size classes these are at most a quarter above the sizes asked for."""
+    """Debian's redis-server on its jemalloc. The server counts the usable sizes of its blocks
+    (used_memory). With jemalloc's size classes these are at most a quarter above the sizes asked
+    for."""
     with redis_server() as (server, socket):
         before = redis_used(socket)
         with Tracer("-p", server.pid, "-i", "1", "--json", "-f", "none") as tracer:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The limit on the cost of tracing is kept for every behaviour of the target, and windows leave nothing behind."""
+"""The limit on the cost of tracing is kept for every behaviour of the target, and windows leave
+nothing behind."""
 import contextlib
 import glob
 import json
@@ -17,8 +18,8 @@ from test_host import renamed
 from test_processes import own_bytes, own_cpu_s
 
 LIMIT = ("--max-overhead", "5", "--json", "-f", "none")
-# On a busy machine the kernel takes hundreds of ms to remove probes. memtrace makes up for this cost later, but a run
-# of some seconds is too short for that.
+# On a busy machine the kernel takes hundreds of ms to remove probes. memtrace makes up for this
+# cost later, but a run of some seconds is too short for that.
 TOLERATED = 12
 SHORT = ("--debug-window-period", "100")  # for tests: many windows in little time
 
@@ -31,7 +32,8 @@ class Restless(Endless):
 
 
 def in_window(pid):
-    """Waits until a new window of the target opens. A window that is already open does not count."""
+    """Waits until a new window of the target opens. A window that is already open does not
+    count."""
     wait_until(lambda: not changed_text(pid), "no window")
     wait_until(lambda: changed_text(pid), "a window")
 
@@ -52,9 +54,9 @@ def live_of(profile, function):
 
 @test(long=True)
 def budget_bursts():
-    """A target runs at full speed for a second, between times of silence. It loses as much speed as memtrace prints,
-    and no more than the limit allows. Its speed is in pairs per CPU time, compared with an untraced loop that runs on
-    the same CPU at the same time."""
+    """A target runs at full speed for a second, between times of silence. It loses as much speed as
+    memtrace prints, and no more than the limit allows. Its speed is in pairs per CPU time, compared
+    with an untraced loop that runs on the same CPU at the same time."""
     def bursts(*targets):
         before = [cpu_ns(target.pid) for target in targets]
         for target in targets:
@@ -63,7 +65,8 @@ def budget_bursts():
         return [n / (cpu_ns(target.pid) - ns) for n, target, ns in zip(pairs, targets, before)]
 
     with Target("churn", "--seconds", "1") as target, Target("churn", "--seconds", "1") as other:
-        for pid in (target.pid, other.pid):  # pin their threads, because another CPU may have another speed
+        # pin their threads, because another CPU may have another speed
+        for pid in (target.pid, other.pid):
             for tid in os.listdir(f"/proc/{pid}/task"):
                 os.sched_setaffinity(int(tid), {min(os.sched_getaffinity(0))})
         bursts(target, other)
@@ -99,8 +102,8 @@ def budget_idle():
 
 @test(long=True)
 def budget_idle_again():
-    """The target runs at full speed for a tenth of a second, then is silent. After some time the cost is within the
-    limit, and the target is traced continuously again."""
+    """The target runs at full speed for a tenth of a second, then is silent. After some time the
+    cost is within the limit, and the target is traced continuously again."""
     with Target("churn", "--seconds", "0.1") as target, Tracer("-p", target.pid, *LIMIT) as tracer:
         time.sleep(0.5)
         target.say("go")
@@ -120,7 +123,8 @@ def budget_idle_again():
 
 @test
 def budget_reacts():
-    """When a silent target begins to run at full speed, its probes are removed within half a second."""
+    """When a silent target begins to run at full speed, its probes are removed within half a
+    second."""
     took = []
     for _ in range(4):
         with Target("churn", "--seconds", "2") as target, Tracer("-p", target.pid, *LIMIT):
@@ -159,7 +163,8 @@ def budget_stopped_target():
 
 
 def exec_in_window(*preload):
-    with Restless("--leak", "2000000", *preload) as target:  # even a short window sees some leaked blocks
+    # even a short window sees some leaked blocks
+    with Restless("--leak", "2000000", *preload) as target:
         with Tracer("-p", target.pid, *LIMIT, "-i", "1K", "--debug-window-period", "200") as tracer:
             in_window(target.pid)
             in_window(target.pid)
@@ -176,11 +181,13 @@ def exec_in_window(*preload):
     expect("exec_untraced" not in lost, lost)
     expect_equal(live_of(profile, "first_life"), 0, "bytes of the first life")
     live = live_of(profile, "second_life")
-    # The estimate comes from a few dozen samples in windows of some milliseconds, in which probes make the target twenty
-    # times slower. (The truth is read when the target stops. It keeps little more after the end of tracing.)
+    # The estimate comes from a few dozen samples in windows of some milliseconds, in which probes
+    # make the target twenty times slower. (The truth is read when the target stops. It keeps little
+    # more after the end of tracing.)
     low, high = profile["live_bytes_low"], profile["live_bytes_high"]
-    expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and 0 < live < 30 * truth["kept_bytes"],
-           live, "live bytes of the second life,", low, "to", high, "which kept", truth["kept_bytes"])
+    expect(low < 3 * truth["kept_bytes"] and high > 0.3 * truth["kept_bytes"] and
+           0 < live < 30 * truth["kept_bytes"], live, "live bytes of the second life,", low, "to",
+           high, "which kept", truth["kept_bytes"])
     expect(profile["windows"]["n"] >= 12, profile["windows"])
     return f"{live} bytes live of {truth['kept_bytes']} kept, {profile['windows']['n']} windows"
 
@@ -201,7 +208,8 @@ def budget_exec_other_allocator():
 
 @test(long=True)
 def budget_forks():
-    """A child that is forked in a window has probes in its code until the window ends, and no longer."""
+    """A child that is forked in a window has probes in its code until the window ends, and no
+    longer."""
     children, inherited = [], 0
     with Restless() as target:
         with Tracer("-p", target.pid, "--max-overhead", "20", *LIMIT[2:]) as tracer:
@@ -250,13 +258,15 @@ def kill_often(times):
 
 @test
 def budget_killed():
-    """memtrace is killed at a random moment, and in a window. Afterwards the target's code is the original again."""
+    """memtrace is killed at a random moment, and in a window. Afterwards the target's code is the
+    original again."""
     return kill_often(2)
 
 
 @test(long=True)
 def budget_killed_often():
-    """As budget_killed, but more often, so that some windows are opening, some open and some closing."""
+    """As budget_killed, but more often, so that some windows are opening, some open and some
+    closing."""
     return kill_often(8)
 
 
@@ -284,7 +294,8 @@ def own_programs(pid):
 
 
 def held(pid, programs):
-    """The smallest numbers within a second: (memtrace's descriptors, links of its programs, helpers)."""
+    """The smallest numbers within a second: (memtrace's descriptors, links of its programs,
+    helpers)."""
     bpftool, seen = need_tool("bpftool"), []
     for _ in range(5):
         links = json.loads(run([bpftool, "-j", "link", "show"]).out or "[]")
@@ -298,8 +309,8 @@ def held(pid, programs):
 
 @test(long=True)
 def budget_nothing_leaks():
-    """memtrace has as many links, maps and descriptors and as much memory after hundreds of windows as after fifty.
-    Five targets run, for MEMTRACE_SOAK_S seconds if set."""
+    """memtrace has as many links, maps and descriptors and as much memory after hundreds of windows
+    as after fifty. Five targets run, for MEMTRACE_SOAK_S seconds if set."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless("--leak", "1000")) for _ in range(5)]
         tracer = stack.enter_context(
@@ -316,7 +327,8 @@ def budget_nothing_leaks():
         for target in targets:
             expect_equal(changed_text(target.pid), [], "code changed after the end")
             target.stop()
-        left = {str(p["id"]) for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
+        left = {str(p["id"])
+                for p in json.loads(run([need_tool("bpftool"), "-j", "prog", "show"]).out)}
         expect_equal(left & programs, set(), "programs after the end")
     n = sum(p["windows"]["n"] for p in profiles)
     # each target may have an open window with two links, and two links that are being removed
@@ -324,14 +336,16 @@ def budget_nothing_leaks():
         expect(a <= b + room, what, "before:", b, "after:", a)
     expect(bytes_after[0] < bytes_before[0] + (8 << 20), "resident:", bytes_before, bytes_after)
     expect(bytes_after[2] <= bytes_before[2] + (4 << 20), "maps:", bytes_before, bytes_after)
-    return f"{n} windows in {seconds:.0f} s: {before} and {after}, RSS {bytes_after[0] - bytes_before[0]:+}"
+    return (f"{n} windows in {seconds:.0f} s: {before} and {after}, RSS "
+            f"{bytes_after[0] - bytes_before[0]:+}")
 
 
 # --- many targets ---
 
 @test(long=True)
 def budget_of_each_of_many():
-    """Eight targets run on all CPUs. Each stays within its limit, and its windows are as long as planned."""
+    """Eight targets run on all CPUs. Each stays within its limit, and its windows are as long as
+    planned."""
     with contextlib.ExitStack() as stack:
         targets = [stack.enter_context(Restless()) for _ in range(8)]
         tracer = stack.enter_context(Tracer("-p", ",".join(str(t.pid) for t in targets), *LIMIT))
@@ -355,13 +369,14 @@ TRAPPED_PCT, VISITED_PCT, RUN_PCT = 21, 6, 14  # docs/overhead.md
 
 
 def check_others(target, expected, *others):
-    """Traces a round of the target while other tracers trace others, each of them a list of targets. Checks what
-    memtrace says of these tracers."""
+    """Traces a round of the target while other tracers trace others, each of them a list of
+    targets. Checks what memtrace says of these tracers."""
     with contextlib.ExitStack() as stack:
         for traced in others:
             pids = [word for other in traced for word in ("-p", str(other.pid))]
             stack.enter_context(Tracer(*pids, "--max-overhead", "off", "-f", "none"))
-        with Tracer("-p", str(target.pid), "-i", "4K", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+        with Tracer("-p", str(target.pid), "-i", "4K", "--max-overhead", "off", "--json",
+                    "-f", "none") as tracer:
             target.go()
             profile = json.loads(tracer.stop().out)
     told = profile.get("others_pct", 0)
@@ -370,8 +385,9 @@ def check_others(target, expected, *others):
 
 @test(beside=True)
 def budget_beside_other_tracers():
-    """Since Linux 6.12, memtrace counts the probes that other tracers have on the same functions, and includes what
-    they add to each call. (The target's copy of malloc is its own, so no other test has probes there.)"""
+    """Since Linux 6.12, memtrace counts the probes that other tracers have on the same functions,
+    and includes what they add to each call. (The target's copy of malloc is its own, so no other
+    test has probes there.)"""
     release = tuple(map(int, re.match(r"(\d+)\.(\d+)", os.uname().release).groups()))
     counts = release >= (6, 12)
     trapped = TRAPPED_PCT if release >= (6, 13) else 0 # before, every return is trapped anyway

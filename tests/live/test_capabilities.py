@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which capabilities memtrace keeps after its start, and what it can do without root. docs/safety.md lists them."""
+"""Which capabilities memtrace keeps after its start, and what it can do without root.
+docs/safety.md lists them."""
 import contextlib
 import json
 import os
 import re
 import shutil
 
-from harness import (MEMTRACE, PROGS, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal, expect_words,
+from harness import (MEMTRACE, PROGS, Failure, NotRunnable, Target, Tracer, end, expect,
+                     expect_equal, expect_words,
                      memtrace, need_tool, place, run, start, test, test_each_kind, wait_until)
 from test_top import Screen
 from test_truth import check_exact
 
 NOBODY = 65534
-BITS = {"dac_override": 1, "dac_read_search": 2, "kill": 5, "setgid": 6, "setuid": 7, "setpcap": 8, "ipc_lock": 14, "sys_ptrace": 19,
+BITS = {"dac_override": 1, "dac_read_search": 2, "kill": 5, "setgid": 6, "setuid": 7, "setpcap": 8,
+        "ipc_lock": 14, "sys_ptrace": 19,
         "sys_admin": 21, "sys_nice": 23, "perfmon": 38, "bpf": 39, "checkpoint_restore": 40}
 WITHOUT_ROOT = ("bpf", "perfmon", "sys_ptrace", "checkpoint_restore", "dac_read_search")
 TRACING = {*WITHOUT_ROOT, "sys_nice"}
@@ -51,8 +54,8 @@ def check_kept(pid, wanted):
 
 
 def children(pid, name):
-    """The children with this name. Others, such as the one that is forked to measure costs, may end during the
-    search."""
+    """The children with this name. Others, such as the one that is forked to measure costs, may end
+    during the search."""
     found = []
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
@@ -88,11 +91,14 @@ class Open:
 
 @test_each_kind(beside=True)
 def capabilities_while_tracing(kind):
-    """memtrace keeps the documented set, continuously and in windows. Probes of the kind perf need CAP_SYS_ADMIN."""
+    """memtrace keeps the documented set, continuously and in windows. Probes of the kind perf need
+    CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         for limit in ("off", "5"):
-            with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", limit, "-f", "none") as tracer:
-                check_kept(tracer.process.pid, TRACING | ROOT | ({"sys_admin"} if kind == "perf" else set()))
+            with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", limit,
+                        "-f", "none") as tracer:
+                check_kept(tracer.process.pid,
+                           TRACING | ROOT | ({"sys_admin"} if kind == "perf" else set()))
                 helpers = keepers(tracer.process.pid)
                 expect_equal(len(helpers), 1, "keepers")
                 expect_equal(capabilities(helpers[0]), set(), "the keeper's")
@@ -109,8 +115,8 @@ def capabilities_of_all():
 
 @test(beside=True)
 def capabilities_of_page_numbers():
-    """--rss recognizes the page of zeros by its number. /proc/PID/pagemap shows page numbers only with
-    CAP_SYS_ADMIN."""
+    """--rss recognizes the page of zeros by its number. /proc/PID/pagemap shows page numbers only
+    with CAP_SYS_ADMIN."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "--rss", "-f", "none") as tracer:
             check_kept(tracer.process.pid, TRACING | ROOT | {"sys_admin"})
@@ -119,7 +125,8 @@ def capabilities_of_page_numbers():
 
 @test(beside=True)
 def capabilities_for_files():
-    """Root needs CAP_DAC_OVERRIDE to write into another user's directory. memtrace keeps it only in this case."""
+    """Root needs CAP_DAC_OVERRIDE to write into another user's directory. memtrace keeps it only in
+    this case."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -131,7 +138,8 @@ def capabilities_for_files():
 
 @test(beside=True)
 def capabilities_for_files_of_top():
-    """As capabilities_for_files, when the key w is pressed in top, also after the target has ended."""
+    """As capabilities_for_files, when the key w is pressed in top, also after the target has
+    ended."""
     with Target("truth_basic") as target, place() as directory:
         os.chown(directory, NOBODY, NOBODY)
         os.chmod(directory, 0o755)
@@ -166,12 +174,14 @@ def without_waiting(pid, path):
 
 @test(beside=True)
 def capabilities_and_terminals():
-    """Under sudo the terminal belongs to the calling user. memtrace can still open it, in non-blocking mode."""
+    """Under sudo the terminal belongs to the calling user. memtrace can still open it, in
+    non-blocking mode."""
     with Target("truth_basic") as target:
         with OthersScreen("-p", target.pid) as screen:
             screen.until_words(rf"pid {target.pid}")
             check_kept(screen.process.pid, TRACING | ROOT)
-            expect(without_waiting(screen.process.pid, os.ttyname(screen.slave)), "top waits for its terminal")
+            expect(without_waiting(screen.process.pid, os.ttyname(screen.slave)),
+                   "top waits for its terminal")
             screen.press("q")
             screen.process.wait(60)
         with OthersScreen("-v", "-p", target.pid, "-f", "none", program=(MEMTRACE,)) as screen:
@@ -182,31 +192,33 @@ def capabilities_and_terminals():
 
 # --- the capabilities of a command that memtrace starts ---
 
-SHOW = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "SigBlk",
-        "SigIgn", "SigCgt")
+SHOW = ("Uid", "Gid", "Groups", "CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs",
+        "Seccomp", "SigBlk", "SigIgn", "SigCgt")
 
 
 @test(beside=True)
 def capabilities_of_a_command():
     """A command has all capabilities that memtrace was started with, and no more."""
-    for prefix in ([], [need_tool("setpriv"), "--bounding-set=-sys_boot,-net_raw"], [need_tool("setpriv"), "--no-new-privs"],
-                   without_root()):
+    for prefix in ([], [need_tool("setpriv"), "--bounding-set=-sys_boot,-net_raw"],
+                   [need_tool("setpriv"), "--no-new-privs"], without_root()):
         with Open() as (program, options):
             plain = run([*prefix, "cat", "/proc/self/status", "/proc/self/limits"])
-            traced = run([*prefix, *program, "-q", "-f", "none", "--", "cat", "/proc/self/status", "/proc/self/limits"],
+            traced = run([*prefix, *program, "-q", "-f", "none", "--", "cat", "/proc/self/status",
+                          "/proc/self/limits"],
                          **options)
         expect_equal((plain.status, traced.status), (0, 0), traced)
         have, wanted = fields(traced.out), fields(plain.out)
         for line in SHOW:
             expect_equal(have[line], wanted[line], f"{line} after {' '.join(prefix)}")
-        expect_equal(*(re.findall("^Max.*", result.out, re.M) for result in (traced, plain)), "limits")
+        expect_equal(*(re.findall("^Max.*", result.out, re.M) for result in (traced, plain)),
+                     "limits")
 
 
 @test(beside=True)
 def capabilities_to_end_a_command():
     """A command that has changed its user still gets the signals that memtrace passes on."""
-    process = start([MEMTRACE, "-v", "-f", "none", "--", need_tool("setpriv"), f"--reuid={NOBODY}", "--clear-groups",
-                     "sleep", "100"])
+    process = start([MEMTRACE, "-v", "-f", "none", "--", need_tool("setpriv"), f"--reuid={NOBODY}",
+                     "--clear-groups", "sleep", "100"])
     wait_until(lambda: children(process.pid, "sleep"), "the command")
     expect_equal(capabilities(children(process.pid, "sleep")[0]), set(), "the command's")
     process.terminate()
@@ -227,7 +239,8 @@ def capabilities_without_root(kind):
     added = ["sys_admin"] if kind == "perf" else []
     with Target("truth_basic") as target, place() as directory, Open() as (program, options):
         os.chown(directory, NOBODY, NOBODY)
-        process = start([*without_root(*added), *program, "-v", "-p", target.pid, "--probe-kind", kind, "-i", "1",
+        process = start([*without_root(*added), *program, "-v", "-p", target.pid,
+                         "--probe-kind", kind, "-i", "1",
                          "--max-overhead", "off", "--json", "-o", directory + "/out"], **options)
         log = ""
         while "; tracing" not in log:
@@ -243,7 +256,8 @@ def capabilities_without_root(kind):
         profile = json.loads(out)
         check_exact(truth, profile)
         expect_equal(len(os.listdir(directory)), 2, "files")
-        expect_equal({os.stat(f"{directory}/{name}").st_uid for name in os.listdir(directory)}, {NOBODY}, "their user")
+        expect_equal({os.stat(f"{directory}/{name}").st_uid for name in os.listdir(directory)},
+                     {NOBODY}, "their user")
 
 
 @test(beside="wide")
@@ -251,15 +265,16 @@ def capabilities_without_root_all():
     with Target("truth_basic") as target:
         result = run_without_root(["-a", "-d", "2", "-q", "--json", "-f", "none"])
         expect_equal(result.status, 0, result)
-        expect(target.pid in [json.loads(line)["pid"] for line in result.out.splitlines()], f"pid {target.pid} is missing")
+        expect(target.pid in [json.loads(line)["pid"] for line in result.out.splitlines()],
+               f"pid {target.pid} is missing")
 
 
 @test(beside=True)
 def capabilities_without_root_command():
     path = os.path.join(PROGS, "truth_basic")
     with open(path, "rb") as file, Open() as (program, options):
-        result = run([*without_root(), *program, "-q", "--json", "-i", "1", "--max-overhead", "off", "-f", "none", "--",
-                      f"/proc/self/fd/{file.fileno()}", "--auto"],
+        result = run([*without_root(), *program, "-q", "--json", "-i", "1", "--max-overhead", "off",
+                      "-f", "none", "--", f"/proc/self/fd/{file.fileno()}", "--auto"],
                      pass_fds=[file.fileno(), *options["pass_fds"]])
     expect_equal(result.status, 0, result)
     check_exact(json.loads(result.out), json.loads(result.err))
@@ -276,16 +291,18 @@ def capabilities_without_root_top():
 
 @test(beside=True, long=True)
 def capabilities_of_the_file():
-    """A program that has capabilities by setcap is not dumpable, and its own /proc belongs to root. memtrace works."""
+    """A program that has capabilities by setcap is not dumpable, and its own /proc belongs to root.
+    memtrace works."""
     with Target("truth_basic") as target, place() as directory:
         os.chmod(directory, 0o755)
         program = shutil.copy(MEMTRACE, directory + "/memtrace")
         given = ",".join("cap_" + name for name in WITHOUT_ROOT) + "+ep"
         if run([need_tool("setcap"), given, program]).status:
             raise NotRunnable("this file system keeps no capabilities")
-        as_nobody = [need_tool("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
-        for args in (["-p", target.pid, "-d", "0.5", "-q", "--rss", "--json", "-f", "none"], ["check", target.pid],
-                     ["-d", "0.5", "-q", "--json", "-f", "none", "-a"],
+        as_nobody = [need_tool("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                     "--clear-groups"]
+        for args in (["-p", target.pid, "-d", "0.5", "-q", "--rss", "--json", "-f", "none"],
+                     ["check", target.pid], ["-d", "0.5", "-q", "--json", "-f", "none", "-a"],
                      ["-q", "--json", "-f", "none", "--", "sleep", "0.2"]):
             result = run([*as_nobody, program, *args])
             expect_equal(result.status, 0, result)
@@ -298,8 +315,9 @@ def capabilities_missing():
     with Target("truth_basic") as target, Open() as (program, options):
         for name in WITHOUT_ROOT[:4]:
             given = ",".join("+" + other for other in WITHOUT_ROOT if other != name)
-            result = run([need_tool("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups",
-                          f"--inh-caps=-all,{given}", f"--ambient-caps={given}", *program, "-p", target.pid], **options)
+            result = run([need_tool("setpriv"), f"--reuid={NOBODY}", f"--regid={NOBODY}",
+                          "--clear-groups", f"--inh-caps=-all,{given}", f"--ambient-caps={given}",
+                          *program, "-p", target.pid], **options)
             expect_equal(result.status, 1, result)
             expect_words(result.err, rf"missing: CAP_{name}\. ", "CAP_DAC_READ_SEARCH")
     result = run_without_root(["check"])

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares profiles of real processes: equal ones, ones that have grown, and replicas of which one is odd."""
+"""Compares profiles of real processes: equal ones, ones that have grown, and replicas of which one
+is odd."""
 import concurrent.futures
 import os
 import subprocess
 import sys
 
-from harness import (PROGS, ROOT, Tracer, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
-                     start, test, trace_script, wait_until)
+from harness import (PROGS, ROOT, Tracer, expect, expect_equal, expect_words, memtrace, need_tool,
+                     place, run, start, test, trace_script, wait_until)
 from test_real import Redis
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "leaks"))
@@ -22,7 +23,8 @@ def diff(*args):
 
 
 def exact_run(directory, name, *args):
-    """Runs every function of the malloc family once. Returns the run's truth and the path of its profile."""
+    """Runs every function of the malloc family once. Returns the run's truth and the path of its
+    profile."""
     prefix = f"{directory}/{name}"
     truth, _, files = trace_script(None, "truth_basic", *args, prefix=prefix,
                                    options=("-i", "1", "-f", "pprof"))
@@ -31,14 +33,17 @@ def exact_run(directory, name, *args):
 
 @test(beside=True)
 def diff_of_equal_runs():
-    """Two processes did the same at different addresses. Both profiles have every stack, with equal figures."""
+    """Two processes did the same at different addresses. Both profiles have every stack, with equal
+    figures."""
     with place() as directory:
         functions, one = exact_run(directory, "one")
         _, other = exact_run(directory, "other")
         compared = diff("--json", one, other).json()
         expect_equal(compared["total"]["change"], 0, "change")
-        expect(compared["exact"] and not compared["one_run"], "exact profiles of two runs", compared)
-        live = {name: books["live_bytes"] for name, books in functions.items() if books["live_bytes"]}
+        expect(compared["exact"] and not compared["one_run"],
+               "exact profiles of two runs", compared)
+        live = {name: books["live_bytes"]
+                for name, books in functions.items() if books["live_bytes"]}
         found = {}
         for stack in compared["stacks"]:
             expect(stack["from"] == stack["to"] and not stack["grows"], "a stack differs:", stack)
@@ -56,8 +61,9 @@ def diff_of_equal_runs():
 
 @test # alone: on a busy machine the runs differ in length, and then diff claims nothing
 def diff_names_the_leaking_replica():
-    """The second of three servers leaks ten times as many sessions a second. diff names this replica and the function
-    that leaks: from all three profiles, from two of them, and in a sentence of its own."""
+    """The second of three servers leaks ten times as many sessions a second. diff names this
+    replica and the function that leaks: from all three profiles, from two of them, and in a
+    sentence of its own."""
     servers, rates = [], (150, 2000, 150)
     with place() as directory:
         for rate in rates:
@@ -67,8 +73,8 @@ def diff_names_the_leaking_replica():
         names = [f"/proc/{pid}/comm" for pid in pids]
         wait_until(lambda: all(open(n, encoding="utf-8").read() == "leaky\n" for n in names),
                    "the servers")
-        traced = memtrace("-p", ",".join(map(str, pids)), "-d", "6", "-i", "16K", "-q", "-f", "pprof",
-                          "--max-overhead", "off", "-o", directory + "/out", timeout=60)
+        traced = memtrace("-p", ",".join(map(str, pids)), "-d", "6", "-i", "16K", "-q", "-f",
+                          "pprof", "--max-overhead", "off", "-o", directory + "/out", timeout=60)
         expect_equal(traced.status, 0, f"status of record: {traced.err}")
         files = [f"{directory}/out.{pid}.pb.gz" for pid in pids]
         for by in ("live", "growth"):
@@ -76,7 +82,8 @@ def diff_names_the_leaking_replica():
             first = odd["replicas"][0]
             expect_equal((first["profile"], first["pid"]), (2, pids[1]), f"odd replica by {by}")
             # six seconds may be too short to call the growth of a stack abnormal
-            expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by, odd["warnings"])
+            expect(odd["abnormal"] or by == "growth", "no stack is abnormal by", by,
+                   odd["warnings"])
             for stack in odd["abnormal"]:
                 expect(stack["profile"] == 2 and LEAK in stack["frames"], "abnormal:", stack)
         grown = diff("--json", files[0], files[1]).json()
@@ -92,15 +99,18 @@ def diff_names_the_leaking_replica():
 
 
 def measure_pairs(programs):
-    """Traces two processes of each program, none of which grows; returns the programs that diff says grow."""
+    """Traces two processes of each program, none of which grows; returns the programs that diff
+    says grow."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        return [program for program, pair in zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))
+        return [program for program, pair in
+                zip(programs, pool.map(lambda p: diffs.measure_still(p, 6), programs))
                 if diffs.claims(pair)]
 
 
 @test(beside=True, long=True)
 def diff_claims_no_growth():
-    """A short version of make diffs: programs that replace their memory all the time do not grow."""
+    """A short version of make diffs: programs that replace their memory all the time do not
+    grow."""
     accused = measure_pairs(list(diffs.STILL))
     if accused:  # chance accuses a few of a hundred pairs, but not the same program twice
         again = measure_pairs(accused)
@@ -110,7 +120,8 @@ def diff_claims_no_growth():
 
 @test(beside=True, long=True)
 def diff_finds_the_leak_between_snapshots():
-    """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth of the time."""
+    """A program leaks beside 50 MB of churn, as in make diffs, but ten times as fast, for a fifth
+    of the time."""
     pairs = diffs.measure_leak(6, pairs=3, leak_rate=10 * diffs.LEAK_RATE, store_rate=20000)
     # the store grows, too, but only until it is full, in the first pair
     expect(all(pair["found"] for pair in pairs), "not found between all snapshots:", pairs)
@@ -118,15 +129,17 @@ def diff_finds_the_leak_between_snapshots():
     expect(len(accused) < 2, "others are said to grow:", accused)
 
 
-# The odd server gets new keys and values of 200 bytes; the others write the same few keys again and again.
+# The odd server gets new keys and values of 200 bytes; the others write the same few keys again and
+# again.
 REPLICAS = {"one": (1000, 100), "odd": (10**9, 200), "other": (1500, 120)}  # keys, bytes of a value
 SETS = 20000
 
 
 @test(beside=True)
 def diff_names_the_growing_redis():
-    """Three real servers are under different load, and one always gets new keys. diff names this replica, and the code
-    that stores the keys. The truth is the memory that each server says it uses."""
+    """Three real servers are under different load, and one always gets new keys. diff names this
+    replica, and the code that stores the keys. The truth is the memory that each server says it
+    uses."""
     benchmark = need_tool("redis-benchmark")
     with place() as directory:
         servers = []
@@ -136,24 +149,25 @@ def diff_names_the_growing_redis():
                 servers.append(Redis(f"{directory}/{name}"))
 
             def load(server, keys, size):
-                result = run([benchmark, "-s", server.path, "-t", "set", "-q", "-P", 4, "-r", keys, "-d", size,
-                              "-n", SETS], timeout=180)
+                result = run([benchmark, "-s", server.path, "-t", "set", "-q", "-P", 4, "-r", keys,
+                              "-d", size, "-n", SETS], timeout=180)
                 expect_equal(result.status, 0, result)
 
             # the first write of each key takes memory, too, so it is done before tracing
             with concurrent.futures.ThreadPoolExecutor(3) as pool:
                 list(pool.map(load, servers, *zip(*REPLICAS.values())))
             before = [server.used_memory() for server in servers]
-            with Tracer("-p", ",".join(str(server.pid) for server in servers), "-i", "16K", "-q", "-f", "pprof",
-                        "--max-overhead", "off", "-o", directory + "/out") as tracer:
+            with Tracer("-p", ",".join(str(server.pid) for server in servers), "-i", "16K", "-q",
+                        "-f", "pprof", "--max-overhead", "off", "-o", directory + "/out") as tracer:
                 with concurrent.futures.ThreadPoolExecutor(3) as pool:
                     list(pool.map(load, servers, *zip(*REPLICAS.values())))
                 # a client's memory is freed a moment after its connection ends
-                wait_until(lambda: all("connected_clients:1\r" in server.ask("INFO", "clients") for server in servers),
-                           "the end of the clients")
+                wait_until(lambda: all("connected_clients:1\r" in server.ask("INFO", "clients")
+                                       for server in servers), "the end of the clients")
                 tracer.stop()
             taken = [server.used_memory() - was for server, was in zip(servers, before)]
-            expect(taken[1] > 5 * max(taken[0], taken[2], 500000), "the odd server has taken", taken)
+            expect(taken[1] > 5 * max(taken[0], taken[2], 500000),
+                   "the odd server has taken", taken)
             files = [f"{directory}/out.{server.pid}.pb.gz" for server in servers]
             odd = diff("--per-process", "--json", *files).json()
             first = odd["replicas"][0]
@@ -162,11 +176,13 @@ def diff_names_the_growing_redis():
             for stack in odd["abnormal"]:
                 expect_equal(stack["profile"], 2, f"replica of {stack}")
                 # a value is allocated when the command is read, a new key when setCommand copies it
-                expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")), "which code:", stack)
+                expect(any(f in stack["frames"] for f in ("setCommand", "readQueryFromClient")),
+                       "which code:", stack)
             excess = sum(stack["value"] - stack["others"] for stack in odd["abnormal"])
-            expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1], "bytes it explains", excess)
-            expect_words(diff("--per-process", *files).out, rf"profile 2: {files[1]}: pid .*\n.*more than ordinary",
-                         "setCommand")
+            expect(0.5 * taken[1] < excess < 1.5 * taken[1], "of", taken[1],
+                   "bytes it explains", excess)
+            expect_words(diff("--per-process", *files).out,
+                         rf"profile 2: {files[1]}: pid .*\n.*more than ordinary", "setCommand")
             return f"{excess / 1e6:.1f} of {taken[1] / 1e6:.1f} MB in {len(odd['abnormal'])} stacks"
         finally:
             for server in servers:

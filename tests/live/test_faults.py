@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The kernel seems to refuse one of the calls by which memtrace loads its programs and places its probes, each in
-turn (tests/progs/faulty.c). Then memtrace ends with an error message, or its figures are true, or it says what is
-missing. The target never notices, and no probe is left."""
+"""The kernel seems to refuse one of the calls by which memtrace loads its programs and places its
+probes, each in turn (tests/progs/faulty.c). Then memtrace ends with an error message, or its
+figures are true, or it says what is missing. The target never notices, and no probe is left."""
 import errno
 import json
 import os
 import re
 import subprocess
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, by_function, end, expect, expect_equal,
-                     expect_words, kinds, place, read_line, start, test)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Failure, NotRunnable, Target, by_function, end,
+                     expect, expect_equal, expect_words, kinds, place, read_line, start, test)
 from test_harmless import wait_unchanged
 
 FAULTY = os.path.join(PROGS, "faulty.so")
-# Of these calls each one is tried: they place probes. Of the calls that load programs, some are enough, because each
-# program is loaded by the same code.
+# Of these calls each one is tried: they place probes. Of the calls that load programs, some are
+# enough, because each program is loaded by the same code.
 ALWAYS = ("link_create", "map_freeze")
 
 
@@ -22,7 +22,8 @@ def begin(target, options, at, error, log=None):
     env = {**os.environ, "LD_PRELOAD": FAULTY, "FAULT_AT": str(at), "FAULT_ERRNO": str(error)}
     if log:
         env["FAULT_LOG"] = log
-    return start([MEMTRACE, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none", *options],
+    return start([MEMTRACE, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json",
+                  "-f", "none", *options],
                  stdin=subprocess.DEVNULL, env=env)
 
 
@@ -38,12 +39,15 @@ def wait_tracing(tracer):
 
 
 def check(profile, truth):
-    """All live memory is in the profile. It is under its functions, or a counter says that stacks are not whole."""
-    expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+    """All live memory is in the profile. It is under its functions, or a counter says that stacks
+    are not whole."""
+    expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()),
+                 "live bytes")
     if profile["stacks_complete_pct"] == 100:
         held = by_function(profile, truth["functions"])
         for name, wanted in truth["functions"].items():
-            expect_equal(tuple(held[name][:2]) if name in held else (0, 0), (wanted["live_bytes"], wanted["live_objects"]),
+            expect_equal(tuple(held[name][:2]) if name in held else (0, 0),
+                         (wanted["live_bytes"], wanted["live_objects"]),
                          f"bytes and objects of {name}")
     else:
         ends = {name: n for name, n in profile["lost"].items() if name.startswith("stacks_") and n}
@@ -96,7 +100,9 @@ def faults_out_of_memory():
 
 @test(beside=True, long=True)
 def faults_of_perf_probes():
-    """Perf uprobes are placed one by one; the other kinds all at once. If one fails, those in place are removed."""
+    """Perf uprobes are placed one by one; the other kinds all at once. If one fails, those in place
+    are removed."""
     if "perf" not in kinds():
         raise NotRunnable("no perf uprobes here")
-    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)  # one of every 8 calls, because links are slow
+    # one of every 8 calls, because links are slow
+    return each_fault(("--probe-kind", "perf"), errno.EMFILE, (), 8)

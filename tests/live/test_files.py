@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""To reach every process, memtrace places probes in files. One program may exist as many files: copies, containers,
-programs that are built and run once. A process is traced whichever file it runs."""
+"""To reach every process, memtrace places probes in files. One program may exist as many files:
+copies, containers, programs that are built and run once. A process is traced whichever file it
+runs."""
 import contextlib
 import os
 import shutil
 import subprocess
 import time
 
-from harness import (PROGS, Target, Tracer, by_function, end, expect, expect_equal, expect_words, memtrace,
-                     need_tool, place, read_line, run, start, test, wait_until)
+from harness import (PROGS, Target, Tracer, by_function, end, expect, expect_equal, expect_words,
+                     memtrace, need_tool, place, read_line, run, start, test, wait_until)
 from test_processes import FAMILY, by_pid, check_selected, leaker, trace_selected
 
 STATIC = os.path.join(PROGS, "family_static")  # glibc's malloc is in the program itself
@@ -27,7 +28,8 @@ def copies(directory, n, distinct=False):
 
 
 def untraced(sizes, profiles):
-    """The processes without a fitting profile. (A static program's first allocations may be missing in it.)"""
+    """The processes without a fitting profile. (A static program's first allocations may be missing
+    in it.)"""
     held = {pid: by_function(profiles[pid], {"keep"}).get("keep", [0])[0] if pid in profiles else 0
             for pid in sizes}
     return [pid for pid, size in sizes.items() if not held[pid] or held[pid] % size]
@@ -53,7 +55,8 @@ def files_with_equal_content():
 
 @contextlib.contextmanager
 def second_libc():
-    """The beginning of a command that runs in a mount namespace where the C library is a copy of the machine's."""
+    """The beginning of a command that runs in a mount namespace where the C library is a copy of
+    the machine's."""
     libc = next(line.split()[2] for line in run(["ldd", FAMILY]).out.splitlines()
                 if "libc.so" in line)
     with place() as directory:
@@ -64,7 +67,8 @@ def second_libc():
 
 @test(beside="wide")
 def files_of_second_libc():
-    """Processes are traced in containers of one distribution, whose equal libraries are separate files."""
+    """Processes are traced in containers of one distribution, whose equal libraries are separate
+    files."""
     with second_libc() as inside, leaker(1000) as ours, leaker(1100, *inside) as there, \
             contextlib.ExitStack() as later:
         profiles, comes = trace_selected("-a", during=lambda: later.enter_context(
@@ -74,7 +78,8 @@ def files_of_second_libc():
 
 @contextlib.contextmanager
 def hidden(n):
-    """A shell in a mount namespace of its own, in a directory with n programs that exist in no other namespace."""
+    """A shell in a mount namespace of its own, in a directory with n programs that exist in no
+    other namespace."""
     with place() as directory:
         inside, stage = directory + "/inside", directory + "/stage"
         os.mkdir(inside)
@@ -95,13 +100,13 @@ def hidden(n):
 
 @test(beside="wide")
 def files_of_short_first_process():
-    """The first process of a program ends before memtrace can open its file, and the path to the file ends with it.
-    Later processes of the program are traced."""
+    """The first process of a program ends before memtrace can open its file, and the path to the
+    file ends with it. Later processes of the program are traced."""
     n, pids = 20, {}
     with hidden(n) as shell:
         with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
-            shell.stdin.write(f"for i in $(seq 0 {n - 1}); do ./copy$i hold 1 100 8 9>/dev/null; done; "
-                              "sleep 0.5; echo over\n")
+            shell.stdin.write(f"for i in $(seq 0 {n - 1}); do ./copy$i hold 1 100 8 9>/dev/null; "
+                              "done; sleep 0.5; echo over\n")
             expect_equal(read_line(shell, shell.stdout), "over\n", "after the first processes")
             for i in range(n):
                 shell.stdin.write(f"setpriv --pdeathsig KILL ./copy{i} leak 100000 {1000 + i} 50 & "
@@ -114,7 +119,8 @@ def files_of_short_first_process():
 
 
 def live_through(paths, steps=15):
-    """Runs all programs to their ends, side by side; each leaks blocks of its own size. Returns pid -> size."""
+    """Runs all programs to their ends, side by side; each leaks blocks of its own size. Returns pid
+    -> size."""
     running = [start([path, "leak", steps, 1000 + i, 20]) for i, path in enumerate(paths)]
     for process in running:
         _, err = process.communicate(timeout=60)
@@ -135,7 +141,8 @@ def files_by_the_hundred():
             paths = copies(directory, n, distinct=True)
             for i in range(0, n, at_once):
                 sizes.update(live_through(paths[i:i + at_once], steps=50))
-                for path in paths[i:i + at_once]:  # delete each program after its run, as a build does
+                # delete each program after its run, as a build does
+                for path in paths[i:i + at_once]:
                     os.unlink(path)
             profiles = by_pid(tracer.stop().out)
     missing = untraced(sizes, profiles)
@@ -149,7 +156,8 @@ def disk_free(path):
 
 @test(long=True)
 def files_are_let_go():
-    """memtrace keeps no program open that was run and deleted, so its file system can be unmounted."""
+    """memtrace keeps no program open that was run and deleted, so its file system can be
+    unmounted."""
     n, size = 30, 20 << 20
     with place() as directory:
         mounted = run(["mount", "-t", "tmpfs", "-o", f"size={(n + 2) * size}", "none", directory])
@@ -159,7 +167,8 @@ def files_are_let_go():
             with Tracer("-a", "-i", "1", "--json", "-f", "none") as tracer:
                 for path in copies(directory, n, distinct=True):
                     os.truncate(path, size)
-                    with open(path, "r+b") as file:  # no holes, so that the file takes space on the disk
+                    # no holes, so that the file takes space on the disk
+                    with open(path, "r+b") as file:
                         file.seek(1 << 20)
                         file.write(bytes(size - (1 << 20)))
                     live_through([path])
@@ -174,8 +183,8 @@ def files_are_let_go():
 
 @test(long=True)
 def files_with_unknown_malloc():
-    """A process with an unknown allocator is reported as such, not as one that holds nothing. So are later processes
-    of the same file."""
+    """A process with an unknown allocator is reported as such, not as one that holds nothing. So
+    are later processes of the same file."""
     with contextlib.ExitStack() as running:
         there = running.enter_context(Target("own_malloc"))
         refused = memtrace("-p", there.pid, "-d", "1", "-f", "none")
@@ -187,7 +196,8 @@ def files_with_unknown_malloc():
             profiles = by_pid(tracer.stop().out)
         for target in (there, comes):
             profile = profiles[target.pid]
-            expect_equal(profile.get("not_traced"), "its malloc is of no known allocator", "the reason")
+            expect_equal(profile.get("not_traced"), "its malloc is of no known allocator",
+                         "the reason")
             expect_equal(profile["lost"]["not_traced"], 1, "its counter")
         with Tracer("-a", "-n", "100000", "-f", "none", "-d", "1") as tracer:
             out = tracer.wait().out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compares every stack with gdb's. Debian's own programs run twice from the same initial state, without
-address randomization: under gdb with breakpoints on the allocator, and under memtrace -i 1. For every
-call both must name the same return addresses, to the last one."""
+"""Compares every stack with gdb's. Debian's own programs run twice from the same initial state,
+without address randomization: under gdb with breakpoints on the allocator, and under memtrace -i 1.
+For every call both must name the same return addresses, to the last one."""
 import collections
 import ctypes
 import functools
@@ -11,8 +11,8 @@ import os
 import re
 import shutil
 
-from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengthy, need_tool, place, run,
-                     sociable, tests)
+from harness import (MEMTRACE, Failure, NotRunnable, expect, expect_equal, lengthy, need_tool,
+                     place, run, sociable, tests)
 
 AGREE_PCT = 99  # of calls, stacks and frames, at least
 LEAST_STACKS = 200  # different stacks of each program, at least
@@ -23,15 +23,16 @@ FUNCTIONS = {"malloc": lambda rdi, rsi: rdi,
              "calloc": lambda rdi, rsi: rdi * rsi,
              "realloc": lambda rdi, rsi: rsi}
 
-# The dynamic linker's first instructions are assembly without unwind information. None of its other functions
-# begins this near to its entry point.
+# The dynamic linker's first instructions are assembly without unwind information. None of its other
+# functions begins this near to its entry point.
 START_BYTES = 64
 
 
 # --- the two views of a run ---
 
 def libc_functions():
-    """libc's path, and its functions' offsets from its first mapping, both taken from this process."""
+    """libc's path, and its functions' offsets from its first mapping, both taken from this
+    process."""
     libc = ctypes.CDLL("libc.so.6")
     with open("/proc/self/maps", encoding="utf-8") as maps:
         base, path = re.search(r"^(\w+)-.* (/\S*/libc\.so\.6)$", maps.read(), re.M).groups()
@@ -83,14 +84,15 @@ def by_memtrace(command, env, directory):
 
 
 def expected(found):
-    """Returns gdb's results in memtrace's form: stack -> [calls, bytes], where a stack is the function's
-    entry + 1 and the return addresses. Also returns the number of calls whose stack gdb could not follow to
-    the end. Three differences are corrected:
+    """Returns gdb's results in memtrace's form: stack -> [calls, bytes], where a stack is the
+    function's entry + 1 and the return addresses. Also returns the number of calls whose stack gdb
+    could not follow to the end. Three differences are corrected:
 
     - realloc(NULL, n) jumps to malloc: gdb stops twice, for one call.
     - heap_v2 files leave out calls for no bytes.
-    - In the dynamic linker's first instructions gdb has no unwind information. It takes argc and argv on the
-      stack for further frames. But the process began there, so these frames are left out."""
+    - In the dynamic linker's first instructions gdb has no unwind information. It takes argc and
+      argv on the stack for further frames. But the process began there, so these frames are left
+      out."""
     stacks, unfollowed, before = {}, 0, None
     for name, rdi, rsi, rsp, pcs, outermost in found["calls"]:
         size = FUNCTIONS[name](rdi, rsi)
@@ -114,13 +116,15 @@ def expected(found):
 # --- the comparison ---
 
 def same_bytes(wanted, got):
-    """Are the sums equal, within the precision of a heap_v2 file's integers at an interval of 1? A sum may be off by a
-    byte for a stack's blocks of one byte, and by a factor of 1.0003 for blocks of 8 bytes."""
+    """Are the sums equal, within the precision of a heap_v2 file's integers at an interval of 1? A
+    sum may be off by a byte for a stack's blocks of one byte, and by a factor of 1.0003 for blocks
+    of 8 bytes."""
     return abs(wanted - got) <= 1 + 0.001 * wanted
 
 
 def nearest(stack, others):
-    """Of memtrace's stacks with the same function, the one with the most equal leading frames, and their number."""
+    """Of memtrace's stacks with the same function, the one with the most equal leading frames, and
+    their number."""
     def agree(other):
         n = 0
         while n < min(len(stack), len(other)) and stack[n] == other[n]:
@@ -142,7 +146,8 @@ def show(stack):
 
 
 def check_agreement(found, got, lost):
-    """gdb and memtrace name the same stacks, with the same bytes, for at least AGREE_PCT of all calls."""
+    """gdb and memtrace name the same stacks, with the same bytes, for at least AGREE_PCT of all
+    calls."""
     wanted, unfollowed = expected(found)
     by_call = collections.defaultdict(list)
     for stack in got:
@@ -183,7 +188,7 @@ def check_agreement(found, got, lost):
     return told
 
 
-# --- programs: each function prepares the directory and the environment, and returns the arguments ---
+# --- programs: each function prepares directory and environment, and returns the arguments ---
 
 SQL = """
 create table t(id integer primary key, a text, b blob);
@@ -199,7 +204,8 @@ select json_extract('{"a":[1,2,{"b":3}]}', '$.a[2].b'), printf('%s %d', 'x', 123
 pragma integrity_check;
 """
 
-# Uses only modules built into Debian's python3: memtrace has the unwind table of a loaded library only after a while.
+# Uses only modules built into Debian's python3: memtrace has the unwind table of a loaded library
+# only after a while.
 PYTHON = """
 import ast, collections, functools, math, re
 Point = collections.namedtuple("Point", "x y")
@@ -228,8 +234,9 @@ def sqlite3(directory, env):
 
 
 def python3(directory, env):
-    """Most blocks come from Python's own pool. gdb can follow the remaining calls in a second. The program gets another
-    name, because in a program called python memtrace replaces native frames by Python's."""
+    """Most blocks come from Python's own pool. gdb can follow the remaining calls in a second. The
+    program gets another name, because in a program called python memtrace replaces native frames by
+    Python's."""
     shutil.copy("/usr/bin/python3", os.path.join(directory, "program"))
     env["PYTHONHOME"] = "/usr"
     write(os.path.join(directory, "in.py"), PYTHON)
@@ -268,7 +275,8 @@ def stacks_as_gdb(path, prepare):
     if run([need_tool("setarch"), "-R", "true"]).status:
         raise NotRunnable("address randomization cannot be turned off here")
     with place() as outside:
-        directory = os.path.join(outside, "run")  # the same for both runs; the results are written beside it
+        # the same for both runs; the results are written beside it
+        directory = os.path.join(outside, "run")
         os.mkdir(directory)
         env = {"PATH": os.environ["PATH"], "HOME": directory, "LC_ALL": "C.UTF-8"}
         command = [need_tool(path), *prepare(directory, env)]

@@ -18,17 +18,19 @@ KILLS_OF = {"session": 5, "multi": 4, "perf": 1}
 # --- the target's code ---
 
 def libc_text(pid):
-    """(start, end, file offset, path) of libc's executable mappings. There are several if the process has changed
-    some of the code."""
+    """(start, end, file offset, path) of libc's executable mappings. There are several if the
+    process has changed some of the code."""
     with open(f"/proc/{pid}/maps", encoding="utf-8") as maps:
-        found = re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$", maps.read(), re.M)
+        found = re.findall(r"^(\w+)-(\w+) r-xp (\w+) \S+ \d+ +(/.*/libc\.so\.6)$",
+                           maps.read(), re.M)
     expect(found, f"pid {pid} has no libc")
-    return [(int(begin, 16), int(stop, 16), int(offset, 16), path) for begin, stop, offset, path in found]
+    return [(int(begin, 16), int(stop, 16), int(offset, 16), path)
+            for begin, stop, offset, path in found]
 
 
 def changed_text(pid):
-    """Offsets where libc's code in pid differs from the file, because of probes. All of the code is compared,
-    so that a probe at an unexpected place is found, too."""
+    """Offsets where libc's code in pid differs from the file, because of probes. All of the code is
+    compared, so that a probe at an unexpected place is found, too."""
     return [place for mapping in libc_text(pid) for place in changed_in(pid, *mapping)]
 
 
@@ -40,8 +42,10 @@ def changed_in(pid, begin, stop, offset, path):
         got = memory.read(len(wanted))
     if got == wanted:
         return []
-    pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]  # comparing byte by byte takes a second
-    # memoryview makes no copies of pages: copies need thousands of calls of malloc and free, which are slow with probes
+    # comparing byte by byte takes a second
+    pages = [slice(i, i + 4096) for i in range(0, len(got), 4096)]
+    # memoryview makes no copies of pages: copies need thousands of calls of malloc and free, which
+    # are slow with probes
     got, wanted = memoryview(got), memoryview(wanted)
     return [hex(offset + page.start + i) for page in pages if got[page] != wanted[page]
             for i, (a, b) in enumerate(zip(got[page], wanted[page])) if a != b]
@@ -62,8 +66,9 @@ def wait_unchanged(pid, timeout=10):
 
 
 def expect_unchanged(pid, when):
-    """Another tracer may change the code of every process (-a). So the failure names other tracers, and says how long
-    the change lasts: a second tracer ends a window, or a process that has outlived memtrace ends."""
+    """Another tracer may change the code of every process (-a). So the failure names other tracers,
+    and says how long the change lasts: a second tracer ends a window, or a process that has
+    outlived memtrace ends."""
     changed = changed_text(pid)
     if not changed:
         return
@@ -72,7 +77,8 @@ def expect_unchanged(pid, when):
         lasts = f"for {wait_unchanged(pid, 5):.3f} s more"
     except Failure:
         lasts = "for 5 s and longer"
-    raise Failure(f"pid {pid}: libc's code is changed {when}, {lasts}, at {changed}; other tracers: {others}")
+    raise Failure(f"pid {pid}: libc's code is changed {when}, {lasts}, at {changed}; other "
+                  f"tracers: {others}")
 
 
 class Busy(Target):
@@ -120,7 +126,8 @@ def harmless_to_exceptions(kind):
 
 @test_each_kind(long=True)  # uses all CPUs, so it would save no time to run it beside another test
 def harmless_attach_and_detach(kind):
-    """Eight threads call the allocator during attach and detach; afterwards the code is the original one."""
+    """Eight threads call the allocator during attach and detach; afterwards the code is the
+    original one."""
     with Busy(8) as target:
         for _ in range(20 if kind == kinds()[0] else 5):
             with Tracer("-p", target.pid, "-q", "-f", "none", "--max-overhead", "off",
@@ -134,8 +141,8 @@ def harmless_attach_and_detach(kind):
 
 
 class Victims:
-    """A process of busy, which runs all the time, and processes of stubborn, one after the other. Each must end as it
-    should."""
+    """A process of busy, which runs all the time, and processes of stubborn, one after the other.
+    Each must end as it should."""
 
     def __init__(self):
         self.busy = Busy(3)
@@ -183,7 +190,8 @@ def harmless_when_killed(kind):
             delay = dice.uniform(0, whole)
             tracer = start([MEMTRACE, "-p", str(pid), *options], start_new_session=True)
             time.sleep(delay)
-            # kill memtrace alone (as kill -9 PID), or its whole process group (as a shell's kill -9 %1)
+            # kill memtrace alone (as kill -9 PID), or its whole process group (as a shell's kill -9
+            # %1)
             with contextlib.suppress(ProcessLookupError):
                 dice.choice((os.kill, os.killpg))(tracer.pid, signal.SIGKILL)
             end(tracer)

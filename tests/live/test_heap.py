@@ -5,8 +5,8 @@ import os
 import re
 import struct
 
-from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
-                     test, wait_until)
+from harness import (PROGS, ROOT, NotRunnable, end, expect, expect_equal, expect_words, memtrace,
+                     need_tool, place, read_line, run, start, test, wait_until)
 from test_json_schema import check
 
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
@@ -38,7 +38,8 @@ def faults(pid):
 
 
 class Held:
-    """A process of the program held, which writes addresses and sizes of all its blocks to a file."""
+    """A process of the program held, which writes addresses and sizes of all its blocks to a
+    file."""
 
     def __init__(self, directory, program, mode, preload=None, loader=()):
         path = program if "/" in program else os.path.join(PROGS, program)
@@ -52,7 +53,8 @@ class Held:
         while (line := read_line(self.process, self.process.stdout)) != "ready\n":
             self.own.update((name, int(value)) for name, value in re.findall(r"(\w+) (\d+)", line))
         with open(file, "rb") as pairs:
-            self.blocks = {addr: size for addr, size in struct.iter_unpack("<QQ", pairs.read()) if addr}
+            self.blocks = {addr: size
+                           for addr, size in struct.iter_unpack("<QQ", pairs.read()) if addr}
 
     def __enter__(self):
         return self
@@ -62,12 +64,14 @@ class Held:
 
 
 def expect_all(held, found, slack=4096):
-    """Each block of the program was found, with a size to which its allocator may have rounded the size asked for.
-    Returns the other blocks."""
+    """Each block of the program was found, with a size to which its allocator may have rounded the
+    size asked for. Returns the other blocks."""
     missing = [addr for addr in held.blocks if addr not in found]
-    expect(not missing, f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
+    expect(not missing,
+           f"{len(missing)} of {len(held.blocks)} blocks are missing, such as {missing[:3]}")
     for addr, size in held.blocks.items():
-        expect(size <= found[addr] <= max(size * 5 / 4 + 24, size + slack), f"block {addr:x} of {size} has {found[addr]}")
+        expect(size <= found[addr] <= max(size * 5 / 4 + 24, size + slack),
+               f"block {addr:x} of {size} has {found[addr]}")
     return [addr for addr in found if addr not in held.blocks]
 
 
@@ -82,33 +86,41 @@ def expect_near(got, wanted, by, what):
 
 
 def check_glibc(held):
-    """In a program that sleeps, sums are exact to the byte, except for the arenas' own structures."""
+    """In a program that sleeps, sums are exact to the byte, except for the arenas' own
+    structures."""
     before = faults(held.pid)
     found = blocks_of(held.pid)
     extra = expect_all(held, found)
     # blocks of the C library itself: thread caches, buffers, threads
-    expect(len(extra) < 12 * (THREADS + 1), f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
+    expect(len(extra) < 12 * (THREADS + 1),
+           f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
     # each thread has freed thousands of blocks of all sizes
-    expect(sums(census(held.pid)["allocators"][0], "thread_cache")[0] > 200 * THREADS, "blocks in thread caches are missing")
+    expect(sums(census(held.pid)["allocators"][0], "thread_cache")[0] > 200 * THREADS,
+           "blocks in thread caches are missing")
     told_json = census(held.pid)
     glibc, = told_json["allocators"]
     quality = glibc["quality"]
     expect_equal(quality["doubt"], 0, "share in doubt")
-    expect_equal(quality["own_bytes"], held.own["arena"], "memory of the arenas, by memtrace and by mallinfo2()")
+    expect_equal(quality["own_bytes"], held.own["arena"],
+                 "memory of the arenas, by memtrace and by mallinfo2()")
     expect_equal(quality["found_bytes"], held.own["arena"], "memory of the arenas that was walked")
     expect_equal(quality["found_large"], held.own["hblkhd"], "bytes in mappings of their own")
-    for what, wanted, kinds in (("in use", "uordblks", ("in_use", "thread_cache")), ("free", "fordblks", ("bins", "top", "fast_bins")),
+    for what, wanted, kinds in (("in use", "uordblks", ("in_use", "thread_cache")),
+                                ("free", "fordblks", ("bins", "top", "fast_bins")),
                                 ("fast bins", "fsmblks", ("fast_bins",))):
         blocks, nbytes = sums(glibc, *kinds)
-        expect_near(nbytes + 8 * blocks, held.own[wanted], 4096 * THREADS if what == "in use" else 0, what)
+        expect_near(nbytes + 8 * blocks, held.own[wanted],
+                    4096 * THREADS if what == "in use" else 0, what)
     pages = glibc["pages"]
-    expect_equal(pages["live"] + pages["whole_free"] + pages["between"], pages["resident"], "sum of the pages")
+    expect_equal(pages["live"] + pages["whole_free"] + pages["between"], pages["resident"],
+                 "sum of the pages")
     expect_equal(faults(held.pid), before, "page faults of the target")
 
 
 @test(beside=True)
 def heap_glibc():
-    """Several arenas, in a dynamic program and in a static, stripped one, asleep and at full speed."""
+    """Several arenas, in a dynamic program and in a static, stripped one, asleep and at full
+    speed."""
     with place() as directory:
         stripped = os.path.join(directory, "stripped")
         run([need_tool("strip"), "-o", stripped, os.path.join(PROGS, "held_static")])
@@ -118,16 +130,16 @@ def heap_glibc():
         with Held(directory, "held", "busy") as held:
             for _ in range(3):
                 extra = expect_all(held, blocks_of(held.pid))
-                # Each thread holds up to 1,000 further blocks at any time. While its memory was walked, its cache (64
-                # lists of 7 blocks) may have been filled again.
+                # Each thread holds up to 1,000 further blocks at any time. While its memory was
+                # walked, its cache (64 lists of 7 blocks) may have been filled again.
                 expect(len(extra) < (1000 + 64 * 7) * THREADS, f"{len(extra)} other blocks in use")
             expect(held.process.poll() is None, "the target has ended")
 
 
 @test(beside=True)
 def heap_jemalloc():
-    """All blocks are found in jemalloc. jemalloc's own statistics count blocks in thread caches as allocated. memtrace
-    finds these caches: main's, and one of each thread."""
+    """All blocks are found in jemalloc. jemalloc's own statistics count blocks in thread caches as
+    allocated. memtrace finds these caches: main's, and one of each thread."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"{JEMALLOC} is missing")
     with place() as directory:
@@ -144,11 +156,14 @@ def check_jemalloc(held, slack=4096, caches=0):
     jemalloc, = census(held.pid)["allocators"]
     expect_equal(jemalloc["quality"]["thread_caches"], caches, "thread caches")
     if caches:
-        expect(len(extra) < 12 * caches, f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
-        expect(sums(jemalloc, "thread_cache")[0] > 200 * THREADS, "blocks in thread caches are missing")
+        expect(len(extra) < 12 * caches,
+               f"{len(extra)} blocks in use that nobody holds, such as {extra[:3]}")
+        expect(sums(jemalloc, "thread_cache")[0] > 200 * THREADS,
+               "blocks in thread caches are missing")
     expect_equal(jemalloc["name"], "jemalloc", "allocator")
     expect_equal(jemalloc["quality"]["broken_slabs"], 0, "slabs that disagree with their own count")
-    expect_equal(sums(jemalloc, "in_use", "large", "thread_cache")[1], held.own["allocated"], "bytes allocated")
+    expect_equal(sums(jemalloc, "in_use", "large", "thread_cache")[1], held.own["allocated"],
+                 "bytes allocated")
 
 
 def library(suite, name):
@@ -168,9 +183,12 @@ def loader(suite):
 def heap_other_glibcs():
     """Works with glibc 2.31, 2.41, and Debian testing's glibc."""
     with place() as directory:
-        old = os.path.join(directory, "held")  # linked with 2.31, because programs linked with a newer one do not run on 2.31
-        libs = [library("bullseye", name) for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
-        run([need_tool("cc"), "-O1", "-D_GNU_SOURCE", os.path.join(ROOT, "tests", "progs", "held.c"), "-nodefaultlibs", "-o", old, *libs,
+        # linked with 2.31, because programs linked with a newer one do not run on 2.31
+        old = os.path.join(directory, "held")
+        libs = [library("bullseye", name)
+                for name in ("libpthread.so.0", "libdl.so.2", "libc.so.6", "ld-2.31.so")]
+        run([need_tool("cc"), "-O1", "-D_GNU_SOURCE",
+             os.path.join(ROOT, "tests", "progs", "held.c"), "-nodefaultlibs", "-o", old, *libs,
              "-lgcc"])
         for suite, program in (("bullseye", old), ("trixie", "held"), ("testing", "held")):
             with Held(directory, program, "quiet", loader=loader(suite)) as held:
@@ -181,11 +199,12 @@ def heap_other_glibcs():
 
 @test(beside=True)
 def heap_other_jemallocs():
-    """Works with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian testing's jemalloc. 5.2 uses
-    16 KiB for aligned blocks."""
+    """Works with jemalloc 5.2.1, with 5.3.0 with a tree of three levels, and with Debian testing's
+    jemalloc. 5.2 uses 16 KiB for aligned blocks."""
     with place() as directory:
         for suite, slack in (("bullseye", 20480), ("trixie", 4096)):
-            with Held(directory, "held", "quiet", preload=library(suite, "libjemalloc.so.2")) as held:
+            with Held(directory, "held", "quiet",
+                      preload=library(suite, "libjemalloc.so.2")) as held:
                 check_jemalloc(held, slack, caches=THREADS + 1)
         preload = ["--preload", library("testing", "libjemalloc.so.2")]
         with Held(directory, "held", "quiet", loader=loader("testing") + preload) as held:
@@ -194,7 +213,8 @@ def heap_other_jemallocs():
 
 @test(beside=True)
 def heap_classes():
-    """Finds objects of C++ classes in dynamic programs, in static stripped ones, and without type_info."""
+    """Finds objects of C++ classes in dynamic programs, in static stripped ones, and without
+    type_info."""
     source = os.path.join(ROOT, "tests", "progs", "typed.cc")
     with place() as directory:
         programs = {"typed": [], "stripped": ["-O2", "-s"], "static": ["-O2", "-s", "-static"],
@@ -208,8 +228,10 @@ def heap_classes():
             while (line := read_line(program, program.stdout)) != "ready\n":
                 what, count = line.rsplit(" ", 1)
                 wanted[what] = int(count)
-            expect_equal({row["class"]: row["blocks"] for row in census(program.pid)["types"]}, wanted, f"objects, {name}")
-            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  shop::Item", r"\d+ +\S+ KiB  4 others")
+            expect_equal({row["class"]: row["blocks"] for row in census(program.pid)["types"]},
+                         wanted, f"objects, {name}")
+            expect_words(told("-p", program.pid, "-n", 2), r"1000 +\S+ KiB  shop::Item",
+                         r"\d+ +\S+ KiB  4 others")
             end(program)
 
 
@@ -235,7 +257,8 @@ def heap_python():
     expect_near(nbytes + 8 * blocks, wanted, wanted / 100, "bytes in use")
     result = memtrace("why", "-p", python.pid, "--json", "--freeze")
     expect_equal(result.status, 0, result)
-    expect_equal(result.json()["lost_blocks"], 0, f"blocks that are called lost: {result.out[:500]}")
+    expect_equal(result.json()["lost_blocks"], 0,
+                 f"blocks that are called lost: {result.out[:500]}")
 
 
 @test(beside=True)
@@ -244,11 +267,13 @@ def heap_redis():
     server, cli = need_tool("redis-server"), need_tool("redis-cli")
     with place() as directory:
         path = os.path.join(directory, "s")
-        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "", "--enable-debug-command", "yes", "--dir", directory])
+        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "",
+                       "--enable-debug-command", "yes", "--dir", directory])
         wait_until(lambda: os.path.exists(path), "redis")
 
         def allocated():
-            return int(re.search(r"^allocator_allocated:(\d+)", run([cli, "-s", path, "info", "memory"]).out, re.M)[1])
+            return int(re.search(r"^allocator_allocated:(\d+)",
+                                 run([cli, "-s", path, "info", "memory"]).out, re.M)[1])
 
         run([cli, "-s", path, "debug", "populate", "200000", "key", "100"])
         jemalloc = next(one for one in census(redis.pid)["allocators"] if one["name"] == "jemalloc")
@@ -267,14 +292,17 @@ def makers_of(stacks):
 
 
 def check_origins(origins, made, nbytes):
-    """At most 5 % of the blocks are reported under a function that did not make them. made, nbytes: the truth, by
-    function."""
+    """At most 5 % of the blocks are reported under a function that did not make them. made, nbytes:
+    the truth, by function."""
     told = makers_of(origins["stacks"])
     wrong = sum(max(0, blocks - made[name]) for name, blocks in told.items())
-    expect(wrong <= 0.05 * sum(told.values()), f"{wrong} of {sum(told.values())} blocks are told wrongly: {told}")
-    expect("make_config" not in told, "blocks that tracing cannot have seen are told of make_config", told)
+    expect(wrong <= 0.05 * sum(told.values()),
+           f"{wrong} of {sum(told.values())} blocks are told wrongly: {told}")
+    expect("make_config" not in told,
+           "blocks that tracing cannot have seen are told of make_config", told)
     whole = sum(size for name, size in nbytes.items() if told.get(name, 0) > 0.9 * made[name])
-    expect(whole > 0.9 * sum(nbytes.values()), f"only {whole} of {sum(nbytes.values())} bytes are told: {told}")
+    expect(whole > 0.9 * sum(nbytes.values()),
+           f"only {whole} of {sum(nbytes.values())} bytes are told: {told}")
     in_use = sum(told.values()) + origins["unknown"]["blocks"]
     expect(in_use >= sum(made.values()), f"{in_use} blocks in use, of {sum(made.values())}")
     return f"{len(told)} of 9 functions, {100 * wrong / sum(told.values()):.2f} % wrong"
@@ -290,19 +318,21 @@ def check_makers(preload):
         made[name], nbytes[name] = int(blocks), int(size)
     result = memtrace("heap", "-p", process.pid, "--stacks", "-d", 12, "--json", timeout=60)
     drawn = memtrace("heap", "-p", process.pid, "--stacks", "-d", 5, "-f", "collapsed", timeout=60)
-    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none", timeout=60)
+    recorded = memtrace("record", "-p", process.pid, "-d", 12, "--heap", "--json", "-f", "none",
+                        timeout=60)
     end(process)
     expect_words(drawn.out, r"^.*main;.*make_buffer;get [1-9]\d+$", r"^unknown \d+$")
     expect_equal(result.status, 0, result.err)
     check("profile", recorded.out)
     said = check_origins(result.json()["origins"], made, nbytes)
-    return f"{said}; record --heap: {check_origins(recorded.json()['heap']['origins'], made, nbytes)}"
+    return (f"{said}; record --heap: "
+            f"{check_origins(recorded.json()['heap']['origins'], made, nbytes)}")
 
 
 @test(beside=True, long=True)
 def heap_names_who_made_old_blocks():
-    """Finds who made blocks that are older than tracing. One block in 40 is of make_config(), which looks like a
-    block of make_entry()."""
+    """Finds who made blocks that are older than tracing. One block in 40 is of make_config(), which
+    looks like a block of make_entry()."""
     said = check_makers(None)
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"{JEMALLOC} is missing")
@@ -311,12 +341,14 @@ def heap_names_who_made_old_blocks():
 
 @test(beside=True, long=True)
 def heap_names_who_made_the_keys_of_redis():
-    """Finds who made the keys that were set before tracing. More keys are set meanwhile. Each has an entry, a key, an
-    object and a value."""
-    server, cli, bench = need_tool("redis-server"), need_tool("redis-cli"), need_tool("redis-benchmark")
+    """Finds who made the keys that were set before tracing. More keys are set meanwhile. Each has
+    an entry, a key, an object and a value."""
+    server, cli, bench = (need_tool("redis-server"), need_tool("redis-cli"),
+                          need_tool("redis-benchmark"))
     with place() as directory:
         path = os.path.join(directory, "s")
-        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "", "--dir", directory])
+        redis = start([server, "--port", "0", "--unixsocket", path, "--save", "",
+                       "--dir", directory])
         wait_until(lambda: os.path.exists(path), "redis")
         options = ["-s", path, "-q", "-r", "10000000", "-d", "100", "-t", "set"]
         run([bench, *options, "-n", "300000", "-P", "16"])
@@ -326,17 +358,20 @@ def heap_names_who_made_the_keys_of_redis():
         end(load)
         keys = int(run([cli, "-s", path, "dbsize"]).out.split()[-1])
         expect_equal(result.status, 0, result.err)
-    told = {row["stack"][0]: row["blocks"] for row in result.json()["origins"]["stacks"] if row["blocks"] > before / 2}
+    told = {row["stack"][0]: row["blocks"]
+            for row in result.json()["origins"]["stacks"] if row["blocks"] > before / 2}
     expect(told, "no row of the keys: ", result.out[-2000:])
     for name, blocks in told.items():
         # the blocks were counted before the last count of keys
-        expect(before <= blocks <= 2 * keys, f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
+        expect(before <= blocks <= 2 * keys,
+               f"{name}: {blocks} blocks, but there were {before} keys before and {keys} after")
     return f"{before} keys before, {keys} after: {told}"
 
 
 @test(beside=True)
 def heap_after_a_run():
-    """The tables of --heap are below those of the run, also with --rss, and say why there are none."""
+    """The tables of --heap are below those of the run, also with --rss, and say why there are
+    none."""
     process = start([os.path.join(PROGS, "makers"), 2000, 30])
     while read_line(process, process.stdout) != "ready\n":
         pass
@@ -344,12 +379,14 @@ def heap_after_a_run():
     end(process)
     expect_equal(result.status, 0, result.err)
     expect(result.out.find("resident set of pid") < result.out.find("census in"), result.out)
-    expect_words(result.out, r"of it \S+: headers", r"blocks in use +\d", "Who probably made the blocks", r" \d+ +\S+ \S+ +unknown$",
-                 "^Known blocks: ")
+    expect_words(result.out, r"of it \S+: headers", r"blocks in use +\d",
+                 "Who probably made the blocks", r" \d+ +\S+ \S+ +unknown$", "^Known blocks: ")
     result = memtrace("record", "--heap", "--json", "-f", "none", "--", "true")
-    expect_equal(json.loads(result.err.splitlines()[0])["heap_failed"], "the process had ended", "failure")
+    expect_equal(json.loads(result.err.splitlines()[0])["heap_failed"], "the process had ended",
+                 "failure")
     for options in (("-a",), ("-p", 1, "--what", "regions"), ("-p", 1, "--on-oom")):
-        expect_equal(memtrace("record", "--heap", "-d", 1, *options).status, 2, f"status of --heap {options}")
+        expect_equal(memtrace("record", "--heap", "-d", 1, *options).status, 2,
+                     f"status of --heap {options}")
 
 
 @test(beside=True)
@@ -357,12 +394,14 @@ def heap_words():
     """The words of the table, and the messages for processes that cannot be read."""
     with place() as directory:
         with Held(directory, "held", "quiet") as held:
-            expect_words(told("-p", held.pid, "-n", 3), r"blocks in use +\d", r"free, in thread caches", r"\d+ others",
+            expect_words(told("-p", held.pid, "-n", 3), r"blocks in use +\d",
+                         r"free, in thread caches", r"\d+ others",
                          r"Pinned pages of glibc", r"0\.000 % in doubt")
     musl = start([os.path.join(PROGS, "truth_basic_musl")])
     read_line(musl, musl.stdout)
     expect_words(told("-p", musl.pid), "Blocks of musl cannot be found from outside")
     gone = start(["true"])
     gone.wait()
-    for args in (["-p", gone.pid], ["-p", "x"], [], ["-p", gone.pid, "-d", 3], ["-p", gone.pid, "-f", "svg"], ["-p", gone.pid, "--stacks"]):
+    for args in (["-p", gone.pid], ["-p", "x"], [], ["-p", gone.pid, "-d", 3],
+                 ["-p", gone.pid, "-f", "svg"], ["-p", gone.pid, "--stacks"]):
         expect(memtrace("heap", *args).status != 0, "heap", args, "succeeded")

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Many processes share one budget of the machine's CPU time. If it suffices, all are traced; if not, they take
-turns."""
+"""Many processes share one budget of the machine's CPU time. If it suffices, all are traced; if
+not, they take turns."""
 import contextlib
 import json
 import os
 import shutil
 import time
 
-from harness import (Endless, PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses,
-                     memtrace, place, start, test)
+from harness import (Endless, PROGS, Target, Tracer, end, expect, expect_equal, expect_words,
+                     losses, memtrace, place, start, test)
 from test_harmless import changed_text
 from test_processes import by_pid, holder, own_cpu_s
 from test_windows import growth_of
@@ -18,7 +18,8 @@ LIMITS = ("--max-overhead", "5", "--max-host-overhead", "2")
 
 @contextlib.contextmanager
 def renamed(program, name):
-    """A copy of a program with a name of its own: selecting it by name selects no other test's process."""
+    """A copy of a program with a name of its own: selecting it by name selects no other test's
+    process."""
     with place() as directory:
         path = os.path.join(directory, name)
         shutil.copy(os.path.join(PROGS, program), path)
@@ -26,7 +27,8 @@ def renamed(program, name):
 
 
 def cpu_ns_per_pair(churn):
-    """Lets churn run one round; returns its CPU time per pair, which other running processes do not change."""
+    """Lets churn run one round; returns its CPU time per pair, which other running processes do not
+    change."""
     before = own_cpu_s(churn.pid)
     pairs = churn.go()["pairs"]
     return (own_cpu_s(churn.pid) - before) * 1e9 / pairs
@@ -46,7 +48,8 @@ def links_of(pid):
 def mode_of(profile):
     windows = profile.get("windows")
     return profile["mode"] + (f" ({windows['n']} of {windows['seconds']:.1f} s in all, "
-                              f"{windows['continuous_seconds']:.1f} s continuous)" if windows else "")
+                              f"{windows['continuous_seconds']:.1f} s continuous)"
+                              if windows else "")
 
 
 def trace_quiet():
@@ -62,26 +65,28 @@ def trace_quiet():
 
 @test
 def host_quiet():
-    """If the budget suffices, all processes are traced continuously and exactly. (Other load may disturb a run, but
-    hardly three runs in a row.)"""
+    """If the budget suffices, all processes are traced continuously and exactly. (Other load may
+    disturb a run, but hardly three runs in a row.)"""
     for _ in range(3):
         profile = trace_quiet()
         if profile and profile["mode"] == "continuous":
             break
     expect(profile, "the machine is too busy: not traced everywhere in three runs")
     expect_equal(profile["mode"], "continuous", "mode")
-    expect_equal((profile["live_bytes"], profile["live_objects"]), (8000000, 20), "live bytes and objects")
+    expect_equal((profile["live_bytes"], profile["live_objects"]), (8000000, 20),
+                 "live bytes and objects")
     lost = losses(profile)
     lost.pop("dropped_by_exec", None) # blocks of the shell that the process was before its exec
     expect_equal(lost, {}, "losses")
-    expect(0 <= profile["memtrace"]["overhead_host_pct"] < 2, "cost to the machine:", profile["memtrace"])
+    expect(0 <= profile["memtrace"]["overhead_host_pct"] < 2, "cost to the machine:",
+           profile["memtrace"])
     return f"{profile['memtrace']['overhead_host_pct']:.3f} % of the machine's CPU time"
 
 
 def trace_storm():
-    """Beside idle and modest processes, two do nothing but allocate: one leaks, and one runs for some seconds only.
-    Returns the profiles, the pid of the process that leaks, the truths of this process and of the modest ones by pid,
-    and how much the other process was slowed down."""
+    """Beside idle and modest processes, two do nothing but allocate: one leaks, and one runs for
+    some seconds only. Returns the profiles, the pid of the process that leaks, the truths of this
+    process and of the modest ones by pid, and how much the other process was slowed down."""
     with contextlib.ExitStack() as stack:
         path = stack.enter_context(renamed("leaking", "stormy"))
         for _ in range(20):
@@ -103,30 +108,36 @@ def trace_storm():
         for target in (leak, churn, *modest):
             expect_equal(changed_text(target.pid), [], "code changed after the end")
         truths = {target.pid: target.stop() for target in (*modest, leak)}
-    expect_equal((profiles[leak.pid]["mode"], profiles[churn.pid]["mode"]), ("windowed", "windowed"), "mode")
+    expect_equal((profiles[leak.pid]["mode"], profiles[churn.pid]["mode"]),
+                 ("windowed", "windowed"), "mode")
     own = profiles[leak.pid]["memtrace"]
     expect(own["overhead_host_pct"] < 3, "cost to the machine:", own)
-    for pid, cpu_s in cpu.items(): # cost relative to CPU time, or to one core's time if that is more
+    # cost relative to CPU time, or to one core's time if that is more
+    for pid, cpu_s in cpu.items():
         pct = profiles[pid]["overhead_pct"] * cpu_s / max(cpu_s, seconds)
         expect(pct < 8, f"cost: {pct:.1f} %, {cpu_s:.1f} s of CPU time in {seconds:.1f} s")
     slower = traced[0] / max(untraced) - 1 # at times the machine's noise alone is a quarter
-    expect(slower < 0.25, f"{100 * slower:.0f} % slower:", untraced, "ns per pair untraced,", traced)
+    expect(slower < 0.25, f"{100 * slower:.0f} % slower:", untraced,
+           "ns per pair untraced,", traced)
     return profiles, leak.pid, truths, slower
 
 
 def check_storm(profiles, leak, truths, slower):
-    """The leaking process grows fastest of all. The small leak of each modest process is measured, too."""
-    grows = {pid: sum(s.get("growth_bytes_per_s") or 0 for s in p["stacks"]) for pid, p in profiles.items()}
+    """The leaking process grows fastest of all. The small leak of each modest process is measured,
+    too."""
+    grows = {pid: sum(s.get("growth_bytes_per_s") or 0 for s in p["stacks"])
+             for pid, p in profiles.items()}
     grows = {pid: grows[pid] for pid in sorted(grows, key=grows.get)[-5:]}
     expect_equal(max(grows, key=grows.get), leak, f"who grows fastest of {grows}")
     growth = growth_of(profiles[leak])
-    expect_equal(max(growth, key=lambda name: growth[name][0]), "forget", f"what grows fastest of {growth}")
+    expect_equal(max(growth, key=lambda name: growth[name][0]), "forget",
+                 f"what grows fastest of {growth}")
     told, n_continuous = [], 0
     for pid, truth in truths.items():
         rate = truth["leaked_bytes"] / truth["seconds"]
         estimate, low, high = growth_of(profiles[pid]).get("forget", (0, 0, 0))
-        told.append(f"{estimate / 1000:.0f} ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f} kB/s, "
-                    f"{mode_of(profiles[pid])}")
+        told.append(f"{estimate / 1000:.0f} ({low / 1000:.0f} - {high / 1000:.0f}) for "
+                    f"{rate / 1000:.0f} kB/s, {mode_of(profiles[pid])}")
         continuous = profiles[pid]["windows"]["continuous_seconds"]
         lasting = continuous > 3  # traced for more than 3 of the 20 s, in turns
         n_continuous += lasting
@@ -134,31 +145,33 @@ def check_storm(profiles, leak, truths, slower):
             expect(low < 1.5 * rate and high > 0.5 * rate, told[-1])
     expect(n_continuous, "none of the modest ones kept its turn:", told)
     own = profiles[leak]["memtrace"]
-    return (f"{own['overhead_host_pct']:.2f} % of the machine, churn {100 * slower:.1f} % slower, memtrace "
-            f"{own['cpu_pct']:.1f} % of a core; growth " + "; ".join(told))
+    return (f"{own['overhead_host_pct']:.2f} % of the machine, churn {100 * slower:.1f} % slower, "
+            f"memtrace {own['cpu_pct']:.1f} % of a core; growth " + "; ".join(told))
 
 
 @test(long=True)
 def host_storm():
-    """The budget is kept, no process is slowed down by more than the limit, the leak is found, and modest processes are
-    measured."""
+    """The budget is kept, no process is slowed down by more than the limit, the leak is found, and
+    modest processes are measured."""
     return check_storm(*trace_storm())
 
 
 @test(long=True)
 def host_crowd():
-    """Five hundred processes do little, and a few do nothing but allocate. One of these few ends, and a new one
-    starts. The budget is kept, memtrace itself uses little CPU time, and nothing is left behind."""
+    """Five hundred processes do little, and a few do nothing but allocate. One of these few ends,
+    and a new one starts. The budget is kept, memtrace itself uses little CPU time, and nothing is
+    left behind."""
     seen, limit = [], 5
     with contextlib.ExitStack() as stack:
         slow = stack.enter_context(renamed("family", "crowded"))
         busy = stack.enter_context(renamed("leaking", "crowding"))
-        crowd = [start([slow, "leak", "100000", "64", "500" if i % 20 else "10"], stdin=None) for i in range(500)]
+        crowd = [start([slow, "leak", "100000", "64", "500" if i % 20 else "10"], stdin=None)
+                 for i in range(500)]
         for process in crowd:
             stack.callback(end, process)
         wild = [stack.enter_context(Endless(busy, *args)) for args in ((), ("--rate", "2000"), ())]
-        with Tracer("--comm", "crowded", "--comm", "crowding", "--max-overhead", "5", "--max-host-overhead",
-                    limit, "--json", "-f", "none") as tracer:
+        with Tracer("--comm", "crowded", "--comm", "crowding", "--max-overhead", "5",
+                    "--max-host-overhead", limit, "--json", "-f", "none") as tracer:
             pid, begin, cpu = tracer.process.pid, time.monotonic(), own_cpu_s(tracer.process.pid)
             for second in range(12):
                 time.sleep(1)
@@ -187,8 +200,8 @@ def host_crowd():
     # as many links again are being removed, each by a helper
     expect(seen[-1][0] <= seen[0][0] + 2 * 8 * 4, "descriptors and links, second by second:", seen)
     expect(own_pct < 40, f"memtrace took {own_pct:.1f} % of a core")
-    return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; memtrace "
-            f"{own_pct:.1f} % of a core")
+    return (f"{own['overhead_host_pct']:.2f} % of the machine, {n} windows, at most {most} links; "
+            f"memtrace {own_pct:.1f} % of a core")
 
 
 @test

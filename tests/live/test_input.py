@@ -11,16 +11,16 @@ import sys
 import time
 
 from harness import (MEMTRACE, Failure, NotRunnable, Target, Tracer, end, expect, expect_equal,
-                     expect_words, found_kinds, memtrace, need_tool, place, promised_kinds, read_line,
-                     run, start, test, wait_until)
+                     expect_words, found_kinds, memtrace, need_tool, place, promised_kinds,
+                     read_line, run, start, test, wait_until)
 from test_harmless import changed_text
 
 QUICK = ("-d", "0.1", "-q", "-f", "none")
 
 
 def refused(result, status, *words):
-    """Checks that memtrace ended with this status, wrote no output, and one line of error with these words. Wrong usage
-    (status 2) adds a line with a hint."""
+    """Checks that memtrace ended with this status, wrote no output, and one line of error with
+    these words. Wrong usage (status 2) adds a line with a hint."""
     expect_equal(result.status, status, result)
     expect_words(result.err, r"^memtrace: ", *words)
     expect_equal(result.out, "", f"output of {result}")
@@ -130,8 +130,8 @@ def input_32_bit():
 
 @test(beside=True, long=True)
 def input_exits_during_attach():
-    """The target ends at a random moment, and memtrace soon writes a profile or a message. The times are chosen so
-    that some targets end in each stage of attaching."""
+    """The target ends at a random moment, and memtrace soon writes a profile or a message. The
+    times are chosen so that some targets end in each stage of attaching."""
     seed = int.from_bytes(os.urandom(4), "little")
     dice = random.Random(seed)
     seen = {0: 0, 1: 0}
@@ -169,11 +169,12 @@ def input_not_root():
 
 @test(beside=True)
 def input_not_root_nor_writable():
-    """A user who is not root cannot write the output. The message advises sudo, not another directory, because root
-    could write the output."""
+    """A user who is not root cannot write the output. The message advises sudo, not another
+    directory, because root could write the output."""
     with Target("truth_basic") as target, place() as directory, open(MEMTRACE, "rb") as program:
         result = run([need_tool("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
-                      f"/proc/self/fd/{program.fileno()}", "-p", target.pid, "-d", "0.1", "-o", directory + "/out"],
+                      f"/proc/self/fd/{program.fileno()}", "-p", target.pid, "-d", "0.1",
+                      "-o", directory + "/out"],
                      pass_fds=[program.fileno()])
         refused(result, 1, "sudo", "missing")
         expect("cannot write" not in result.err, result)
@@ -191,7 +192,8 @@ def input_missing_capability():
 
 
 def in_own_mounts(script, *args):
-    """Runs a shell script in a mount namespace of its own. args: the script's arguments, from $1 on."""
+    """Runs a shell script in a mount namespace of its own. args: the script's arguments, from $1
+    on."""
     return run([need_tool("unshare"), "-m", "--propagation", "private", "sh", "-ec", script, "sh",
                 *args])
 
@@ -222,10 +224,11 @@ def input_missing_kind():
 
 @test(beside=True)
 def input_perf_everywhere():
-    """Perf uprobes in the code of every process cannot keep a limit. They are refused, also where they were chosen on a
-    kernel that has better kinds."""
+    """Perf uprobes in the code of every process cannot keep a limit. They are refused, also where
+    they were chosen on a kernel that has better kinds."""
     if "perf" in found_kinds():
-        refused(memtrace("-a", "--probe-kind", "perf", *QUICK), 1, "memtrace: perf uprobes .*-p.*--max-overhead off")
+        refused(memtrace("-a", "--probe-kind", "perf", *QUICK), 1,
+                "memtrace: perf uprobes .*-p.*--max-overhead off")
 
 
 # --- the command line ---
@@ -288,7 +291,8 @@ def input_help():
         expect_equal((result.status, result.err), (0, ""), result)
         expect_words(result.out, *words)
         lines = result.out.splitlines()
-        expect(len(lines) <= 50 and max(map(len, lines)) <= 80, "more than two screens:", result.out)
+        expect(len(lines) <= 50 and max(map(len, lines)) <= 80, "more than two screens:",
+               result.out)
 
 
 # --- places to write to ---
@@ -297,29 +301,33 @@ UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def check_says(select):
-    """Bytes of kernel memory that `memtrace check` announces, and how many of these depend on the number of CPUs."""
+    """Bytes of kernel memory that `memtrace check` announces, and how many of these depend on the
+    number of CPUs."""
     line = re.search(rf"^ *{select} .*", memtrace("check").out, re.M)
     expect(line, f"check says nothing of {select}")
-    return [float(n) * UNITS[unit] for n, unit in re.findall(r"([\d.]+) (B|KiB|MiB|GiB)\b", line[0])][:2]
+    return [float(n) * UNITS[unit]
+            for n, unit in re.findall(r"([\d.]+) (B|KiB|MiB|GiB)\b", line[0])][:2]
 
 
 def tables_of(pid):
-    """The kernel's count of the bytes of the process's BPF maps: of all, and of those with a part for each CPU. Each
-    map counts once."""
+    """The kernel's count of the bytes of the process's BPF maps: of all, and of those with a part
+    for each CPU. Each map counts once."""
     found = {}
     for fd in os.listdir(f"/proc/{pid}/fdinfo"):
-        with contextlib.suppress(OSError), open(f"/proc/{pid}/fdinfo/{fd}", encoding="utf-8") as file:
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{pid}/fdinfo/{fd}", encoding="utf-8") as file:
             info = dict(line.split(":", 1) for line in file if ":" in line)
             if "map_type" in info:
-                found[info["map_id"]] = int(info["memlock"]), int(info["map_type"]) == 6  # PERCPU_ARRAY
+                # PERCPU_ARRAY
+                found[info["map_id"]] = int(info["memlock"]), int(info["map_type"]) == 6
     return sum(n for n, _ in found.values()), sum(n for n, each_cpu in found.values() if each_cpu)
 
 
 @test
 def check_kernel_memory():
-    """The kernel memory that `memtrace check` announces is what the kernel counts during the run, with two
-    exceptions: samples that are recorded meanwhile, and the buffers for records of mappings. The kernel counts these
-    buffers, half a megabyte for each CPU, elsewhere."""
+    """The kernel memory that `memtrace check` announces is what the kernel counts during the run,
+    with two exceptions: samples that are recorded meanwhile, and the buffers for records of
+    mappings. The kernel counts these buffers, half a megabyte for each CPU, elsewhere."""
     cpus = os.sysconf("SC_NPROCESSORS_CONF")
     with Target("truth_basic") as target:
         for select, args in (("-p", ("-p", target.pid)), ("-a,", ("--comm", "truth_basic"))):
@@ -327,7 +335,8 @@ def check_kernel_memory():
             with Tracer(*args, "--what", "heap,regions", "-q", "-f", "none") as tracer:
                 counted, counted_cpus = tables_of(tracer.process.pid)
             buffers = cpus * 129 * 4096
-            expect(abs(said - buffers - counted) < 0.03 * counted, f"{select} {said} B said, {counted} B counted")
+            expect(abs(said - buffers - counted) < 0.03 * counted,
+                   f"{select} {said} B said, {counted} B counted")
             expect(abs(for_cpus - buffers - counted_cpus) < 0.1 * counted_cpus + (64 << 10) * cpus,
                    f"{select} for CPUs {for_cpus} B said, {counted_cpus} B counted")
     return f"{said / 2**20:.1f} MiB said, {(counted + buffers) / 2**20:.1f} counted"
@@ -339,8 +348,8 @@ def with_descriptors(n, *args):
 
 @test(beside=True)
 def input_few_descriptors():
-    """With too few descriptors memtrace says how many it may have and how many it needs, and does not begin. With as
-    many descriptors as it needs it captures everything and writes everything."""
+    """With too few descriptors memtrace says how many it may have and how many it needs, and does
+    not begin. With as many descriptors as it needs it captures everything and writes everything."""
     with Target("truth_basic") as target:
         for select in (("-p", target.pid), ("--comm", "truth_basic")):
             for n in (6, 12, 64):
@@ -348,11 +357,14 @@ def input_few_descriptors():
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, rf"memtrace: .*may have {n} files open .*raise the limit")
                 expect_equal(changed_text(target.pid), [], "code that is changed")
-    needed = int(re.search(r"needs (\d+) at least", result.err)[1])  # for no pid; one pid needs four more
-    refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1, f"needs {needed + 4} at least")
+    # for no pid; one pid needs four more
+    needed = int(re.search(r"needs (\d+) at least", result.err)[1])
+    refused(run(with_descriptors(needed + 3, "-p", os.getpid(), *QUICK)), 1,
+            f"needs {needed + 4} at least")
     for options in (), ("--what", "heap,regions"):
         with Target("truth_basic") as target, place() as directory:
-            tracer = start(with_descriptors(needed + 4, "-v", "-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-o",
+            tracer = start(with_descriptors(needed + 4, "-v", "-p", target.pid, "-i", "1",
+                                            "--max-overhead", "off", "--json", "-o",
                                             directory + "/out", *options))
             try:
                 while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
@@ -364,17 +376,20 @@ def input_few_descriptors():
                 end(tracer)
             expect_equal(tracer.returncode, 0, err)
             profile = json.loads(out.splitlines()[0])
-            expect_equal(profile["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
-            expect(profile["files"] and all(os.path.getsize(path) for path in profile["files"]), "files", profile["files"])
+            expect_equal(profile["live_bytes"],
+                         sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+            expect(profile["files"] and all(os.path.getsize(path) for path in profile["files"]),
+                   "files", profile["files"])
 
 
 @test(beside="wide")
 def input_few_descriptors_for_many():
-    """With more processes than descriptors, memtrace says which are not traced, and writes the profiles of the
-    others."""
+    """With more processes than descriptors, memtrace says which are not traced, and writes the
+    profiles of the others."""
     with contextlib.ExitStack() as stack, place() as directory:
         targets = [stack.enter_context(Target("truth_basic")) for _ in range(60)]
-        tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1", "--max-overhead", "off", "--json", "-o",
+        tracer = start(with_descriptors(110, "-v", "--comm", "truth_basic", "-i", "1",
+                                        "--max-overhead", "off", "--json", "-o",
                                         directory + "/out"))
         try:
             while "; tracing" not in (line := read_line(tracer, tracer.stderr)):
@@ -393,14 +408,16 @@ def input_few_descriptors_for_many():
             if profiles[pid].get("not_traced"):
                 continue
             whole += 1
-            expect_equal(profiles[pid]["live_bytes"], sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
+            expect_equal(profiles[pid]["live_bytes"],
+                         sum(w["live_bytes"] for w in truth["functions"].values()), "live bytes")
             files = profiles[pid]["files"]
             expect(files and all(os.path.getsize(path) for path in files), "files", files)
     return f"{whole} of {len(truths)} traced"
 
 
 def refused_before_start(target, output, *words, runner=run):
-    """The error is found before tracing begins: a run with -d 30 would take longer than the test allows."""
+    """The error is found before tracing begins: a run with -d 30 would take longer than the test
+    allows."""
     begin = time.monotonic()
     result = runner([MEMTRACE, "-p", target.pid, "-d", "30", "-o", output])
     refused(result, 1, *words)
@@ -457,7 +474,8 @@ def output_disk_is_full():
 
 @test(beside=True)
 def output_disk_fills_meanwhile():
-    """The disk fills during the run. An earlier file stays as it was, and no half-written file is left."""
+    """The disk fills during the run. An earlier file stays as it was, and no half-written file is
+    left."""
     with Target("truth_sampled", "--scale", "20") as target, place() as directory:
         # $1 the pid, $2 memtrace
         script = f"""

@@ -1,24 +1,27 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""jeprof reads from memtrace's .heap file the functions and bytes of memtrace's JSON, table and .collapsed.
+"""jeprof reads from memtrace's .heap file the functions and bytes of memtrace's JSON, table and
+.collapsed.
 
-Both the heap file and jeprof round. The heap file has a pair of integers for a stack, which jeprof multiplies by a
-factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's number of objects is not an integer
-(TOLERANCE in user/encode/heap_v2.c). At an interval of 1, jeprof reads a block of one byte as 1.58. It then cuts off
-the fraction of each line. So a stack may differ by 0.5 % of its bytes or by one byte for each of its entries in the
-heap file, and by one byte for the line."""
+Both the heap file and jeprof round. The heap file has a pair of integers for a stack, which jeprof
+multiplies by a factor. The result is wrong by up to half a byte, or by 0.5 % if a stack's number of
+objects is not an integer (TOLERANCE in user/encode/heap_v2.c). At an interval of 1, jeprof reads a
+block of one byte as 1.58. It then cuts off the fraction of each line. So a stack may differ by
+0.5 % of its bytes or by one byte for each of its entries in the heap file, and by one byte for the
+line."""
 import re
 
 from harness import (expect, expect_equal, memtrace, need_tool, place, run, test, trace_script,
                      PROGS)
 
-# Names of libc's functions. For a function without a symbol jeprof prints the nearest exported symbol, memtrace
-# prints module+0xoffset. Only the program's own functions, and strdup, are compared by name.
+# Names of libc's functions. For a function without a symbol jeprof prints the nearest exported
+# symbol, memtrace prints module+0xoffset. Only the program's own functions, and strdup, are
+# compared by name.
 LIBC_NAMES = ("strdup", "strndup")
 
 
 def plain(name):
-    """malloc@@GLIBC_2.2.5<0000000000099060>, as jeprof writes it -> malloc; __strdup, and its name in libc's debug
-    information, __GI___strdup -> strdup."""
+    """malloc@@GLIBC_2.2.5<0000000000099060>, as jeprof writes it -> malloc; __strdup, and its name
+    in libc's debug information, __GI___strdup -> strdup."""
     name = re.sub(r"<[0-9a-f]{8,}>$", "", name)
     name = name.split("@@")[0].removeprefix("__GI_")
     return name.lstrip("_") if name.lstrip("_") in LIBC_NAMES else name
@@ -66,7 +69,8 @@ def our_stacks(profile, known):
 
 
 def compare(got, wanted, what):
-    """got, wanted: name or stack -> [bytes, ...]. An entry that only one of the two has must have nearly no bytes."""
+    """got, wanted: name or stack -> [bytes, ...]. An entry that only one of the two has must have
+    nearly no bytes."""
     for key in got.keys() | wanted.keys():
         a, n = got.get(key, (0, 0))
         b, m = wanted.get(key, (0, 0))
@@ -138,7 +142,8 @@ def jeprof_sampled():
 @test(beside=True)
 def table_agrees():
     """The table's rows show the truth of truth_basic, in units for people."""
-    result = memtrace("-i", "1", "-f", "none", "-n", "5", "--weight", "live", "-o", "-", "--", f"{PROGS}/truth_basic", "--auto")
+    result = memtrace("-i", "1", "-f", "none", "-n", "5", "--weight", "live", "-o", "-",
+                      "--", f"{PROGS}/truth_basic", "--auto")
     expect_equal(result.status, 0, result)
     rows = [line.split(None, 5) for line in result.out.splitlines()
             if re.match(r" *[\d.]+ (B|KiB|MiB) ", line)]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Every line of JSON fits docs/memtrace.schema.json, and has only keys of the schema. (test_agent.py checks the agent's
-answers against docs/agent.schema.json.)"""
+"""Every line of JSON fits docs/memtrace.schema.json, and has only keys of the schema.
+(test_agent.py checks the agent's answers against docs/agent.schema.json.)"""
 import copy
 import json
 import os
@@ -8,8 +8,8 @@ import re
 import signal
 import time
 
-from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, imported, memtrace, place, test,
-                     wait_until)
+from harness import (Endless, NotRunnable, ROOT, Target, Tracer, expect, expect_equal, imported,
+                     memtrace, place, test, wait_until)
 
 jsonschema = imported("jsonschema")
 
@@ -20,8 +20,8 @@ def read(path):
 
 
 def validator(kind, path="docs/memtrace.schema.json"):
-    """Validators for one kind of document and for the whole schema. The first has better messages than "none of
-    five"."""
+    """Validators for one kind of document and for the whole schema. The first has better messages
+    than "none of five"."""
     if not jsonschema:
         raise NotRunnable("python3-jsonschema is not installed")
     schema = json.loads(read(path))
@@ -38,7 +38,8 @@ def innermost(error):
 
 
 def check(kind, text, *path):
-    """Returns the documents in the text. Each must be of this kind, and of no other kind of the schema."""
+    """Returns the documents in the text. Each must be of this kind, and of no other kind of the
+    schema."""
     one, whole = validator(kind, *path)
     counters = read("docs/numbers.md")
     documents = [json.loads(line) for line in text.splitlines()]
@@ -60,7 +61,8 @@ def keys_of(value):
 
 
 def expect_keys(documents, *keys):
-    """Checks that the documents have these keys. If a key is missing, the run did not test its part of the schema."""
+    """Checks that the documents have these keys. If a key is missing, the run did not test its part
+    of the schema."""
     missing = set(keys) - keys_of(documents)
     expect(not missing, "no document has", *sorted(missing))
 
@@ -68,7 +70,8 @@ def expect_keys(documents, *keys):
 def objects_in(value):
     if isinstance(value, dict):
         yield value
-    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+    for item in (value.values() if isinstance(value, dict) else value
+                 if isinstance(value, list) else ()):
         yield from objects_in(item)
 
 
@@ -79,15 +82,16 @@ def json_schema_of_a_profile():
         with open(rules, "w", encoding="utf-8") as file:
             file.write("all/kept function ^keep_\n")
         with Target("truth_basic") as target:
-            with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--rss", "--modules", rules, "--threads",
-                        "--sites", "--lifetimes", "-d", 60, "-f", "pprof,heap,collapsed", "-o", directory + "/p",
-                        "--json") as tracer:
+            with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--rss",
+                        "--modules", rules, "--threads", "--sites", "--lifetimes", "-d", 60,
+                        "-f", "pprof,heap,collapsed", "-o", directory + "/p", "--json") as tracer:
                 target.go()
                 text = tracer.stop().out
             target.quit()
         documents = check("profile", text)
-        expect_keys(documents, "resident", "rows", "modules", "component", "threads", "transfers", "freed_by_age",
-                    "live_by_age", "high_bytes", "planned_s", "probes", "memtrace", "kinds", "earlier_gone_bytes")
+        expect_keys(documents, "resident", "rows", "modules", "component", "threads", "transfers",
+                    "freed_by_age", "live_by_age", "high_bytes", "planned_s", "probes", "memtrace",
+                    "kinds", "earlier_gone_bytes")
         expect_equal({d["what"] for d in documents}, {"heap", "regions"}, "what")
         one, whole = validator("profile")
         # the schema must refuse an unknown key anywhere, or else this test could not fail
@@ -95,7 +99,8 @@ def json_schema_of_a_profile():
             for name in [None, *(key for key, value in d.items() if any(objects_in(value)))]:
                 spoilt = copy.deepcopy(d)
                 next(objects_in(spoilt[name] if name else spoilt))["not_documented"] = None
-                expect(not one.is_valid(spoilt) and not whole.is_valid(spoilt), "an unknown key passes in", name)
+                expect(not one.is_valid(spoilt) and not whole.is_valid(spoilt),
+                       "an unknown key passes in", name)
         files = [path for document in documents for path in document["files"]]
         expect(len(files) >= 3, "files:", files)
         for path in files:
@@ -117,21 +122,22 @@ def json_schema_of_page_faults():
 @test(beside=True, long=True)
 def json_schema_of_windows():
     with Endless("leaking", "churn") as target:
-        with Tracer("-p", target.pid, "--max-overhead", "2", "--leaks", "--lifetimes", "-f", "none", "--json") as tracer:
+        with Tracer("-p", target.pid, "--max-overhead", "2", "--leaks", "--lifetimes", "-f", "none",
+                    "--json") as tracer:
             time.sleep(20)
             text = tracer.stop().out
         target.stop()
     documents = check("profile", text)
     expect_equal(documents[0]["mode"], "windowed", "mode")
-    expect_keys(documents, "windows", "continuous_seconds", "evidence", "process_growth", "blocks_per_s", "half_life_us",
-                "growth_low", "survival", "alloc_bytes_low")
+    expect_keys(documents, "windows", "continuous_seconds", "evidence", "process_growth",
+                "blocks_per_s", "half_life_us", "growth_low", "survival", "alloc_bytes_low")
 
 
 @test(beside=True)
 def json_schema_of_a_command():
     with place() as directory:
-        result = memtrace("-i", "1", "-f", "none", "--json=" + directory + "/json", "--", "sh", "-c",
-                          "ls -lR /usr/include >/dev/null; true")
+        result = memtrace("-i", "1", "-f", "none", "--json=" + directory + "/json", "--", "sh",
+                          "-c", "ls -lR /usr/include >/dev/null; true")
         expect_equal(result.status, 0, result)
         with open(directory + "/json", encoding="utf-8") as file:
             documents = check("profile", file.read())
@@ -143,8 +149,8 @@ def json_schema_of_comparisons():
     with place() as directory:
         with Endless("leaking", "churn", "--rate", "20000") as target:
             for name in "ab":
-                with Tracer("-p", target.pid, "-i", "16K", "--max-overhead", "off", "-f", "pprof", "-o",
-                            f"{directory}/{name}", "--json") as tracer:
+                with Tracer("-p", target.pid, "-i", "16K", "--max-overhead", "off", "-f", "pprof",
+                            "-o", f"{directory}/{name}", "--json") as tracer:
                     for i in range(1, 5 if name == "a" else 2):
                         time.sleep(1.5)
                         tracer.process.send_signal(signal.SIGUSR1)
@@ -169,14 +175,16 @@ def json_schema_of_comparisons():
 def json_schema_of_replicas():
     """The last of three processes leaks far more than the others."""
     with place() as directory:
-        targets = [Endless("leaking", "churn", "--rate", "5000", "--leak", leak) for leak in (20000, 20000, 400000)]
-        with Tracer("-p", ",".join(str(t.pid) for t in targets), "-i", "16K", "--max-overhead", "off", "-f", "pprof", "-o",
-                    directory + "/r", "-q") as tracer:
+        targets = [Endless("leaking", "churn", "--rate", "5000", "--leak", leak)
+                   for leak in (20000, 20000, 400000)]
+        with Tracer("-p", ",".join(str(t.pid) for t in targets), "-i", "16K",
+                    "--max-overhead", "off", "-f", "pprof", "-o", directory + "/r", "-q") as tracer:
             time.sleep(8)
             tracer.stop()
         for t in targets:
             t.stop()
-        result = memtrace("diff", "--per-process", "--json", *(f"{directory}/r.{t.pid}.pb.gz" for t in targets))
+        result = memtrace("diff", "--per-process", "--json",
+                          *(f"{directory}/r.{t.pid}.pb.gz" for t in targets))
     replicas = check("replicas", result.out)
     expect_keys(replicas, "excess", "p", "per_second")
     expect_equal(replicas[0]["replicas"][0]["profile"], 3, "the odd one")
@@ -186,7 +194,8 @@ def json_schema_of_replicas():
 def json_schema_of_heap():
     with Target("truth_basic") as target:
         check("heap_census", memtrace("heap", "-p", target.pid, "--json").out)
-        told, = check("heap_census", memtrace("heap", "-p", target.pid, "--stacks", "-d", 1, "--json").out)
+        told, = check("heap_census",
+                      memtrace("heap", "-p", target.pid, "--stacks", "-d", 1, "--json").out)
         expect_keys(told["origins"], "stacks", "unknown")
 
 

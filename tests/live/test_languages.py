@@ -7,7 +7,8 @@ from test_stacks import check_complete, trace_command
 
 
 def trace_chain(program, kind=None):
-    """Returns the stacks that the program names, by bytes; the stacks found, by bytes; and the profile."""
+    """Returns the stacks that the program names, by bytes; the stacks found, by bytes; and the
+    profile."""
     with Target(program) as target:
         with Tracer("-p", target.pid, "-i", "1", "--no-inline", "-f", "none", "--json",
                     *(["--probe-kind", kind] if kind else [])) as tracer:
@@ -21,8 +22,8 @@ def trace_chain(program, kind=None):
 
 
 def check_chain(program, kind=None):
-    """Each of the program's own functions is in the stacks that the program names. Every stack is whole, also those of
-    the language's runtime."""
+    """Each of the program's own functions is in the stacks that the program names. Every stack is
+    whole, also those of the language's runtime."""
     truth, found, profile = trace_chain(program, kind)
     own = {name for names in truth.values() for name in names}
     for size, names in truth.items():
@@ -35,8 +36,8 @@ def check_chain(program, kind=None):
 
 @test_each_kind(beside=True)
 def stacks_of_go(kind):
-    """Goroutines, stacks that grow and move, C that calls back, C's threads. Go links one program in its default
-    way and one for any address (PIE)."""
+    """Goroutines, stacks that grow and move, C that calls back, C's threads. Go links one program
+    in its default way and one for any address (PIE)."""
     return ", ".join(check_chain(program, kind) for program in ("go_chain", "go_chain_pie"))
 
 
@@ -59,7 +60,8 @@ def stacks_of_rust(kind):
 
 @test(beside=True)
 def stacks_of_go_and_rust_are_complete():
-    """Stacks of Debian's own stripped binaries: OpenSSL below goroutines, and a Rust program with threads."""
+    """Stacks of Debian's own stripped binaries: OpenSSL below goroutines, and a Rust program with
+    threads."""
     for tool in ("gocryptfs", "rg"):
         need_tool(tool)
     told = [check_complete(trace_command("4K", "gocryptfs", "-speed"), "gocryptfs")]
@@ -67,5 +69,6 @@ def stacks_of_go_and_rust_are_complete():
         for i in range(100):
             with open(os.path.join(directory, f"{i}.c"), "w", encoding="utf-8") as file:
                 file.write("int a;\n" * 300)
-        told.append(check_complete(trace_command("256", "rg", "-c", "[a-c];", directory), "ripgrep"))
+        told.append(check_complete(trace_command("256", "rg", "-c", "[a-c];", directory),
+                                   "ripgrep"))
     return ", ".join(told)

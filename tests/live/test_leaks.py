@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A short version of tests/leaks/leaks.py: leaks of busy programs are found, and stacks that do not leak are not
-reported."""
+"""A short version of tests/leaks/leaks.py: leaks of busy programs are found, and stacks that do not
+leak are not reported."""
 import concurrent.futures
 import os
 import sys
@@ -19,16 +19,16 @@ def measure(program, method, seconds):
 
 
 def found(record):
-    """The leaks are the first rows of the table, in order, each with about its rate (a 95 % interval misses at
-    times). No other stack grows."""
+    """The leaks are the first rows of the table, in order, each with about its rate (a 95 %
+    interval misses at times). No other stack grows."""
     return (record["first"] and not record["innocents"] and
             all(leak["low"] is not None and leak["low"] < 1.5 * leak["truth"] and
                 leak["high"] > 0.5 * leak["truth"] for leak in record["leaks"].values()))
 
 
 def check(runs, seconds):
-    """Measures two programs at a time: there are at least two cores. Returns the records by program, and the runs that
-    did not find their leaks."""
+    """Measures two programs at a time: there are at least two cores. Returns the records by
+    program, and the runs that did not find their leaks."""
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         records = list(pool.map(lambda run: measure(*run, seconds), runs))
     return ({record["program"]: record for record in records},

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that sample their own allocations, and report the samples by USDT probes. The target reporter knows what it
-holds, and how often nobody asked for its reports."""
+"""Programs that sample their own allocations, and report the samples by USDT probes. The target
+reporter knows what it holds, and how often nobody asked for its reports."""
 import json
 import signal
 import time
 
-from harness import (Endless, Tracer, by_function, expect, expect_equal, expect_words, losses, memtrace, test,
-                     test_each_kind, wait_until)
+from harness import (Endless, Tracer, by_function, expect, expect_equal, expect_words, losses,
+                     memtrace, test, test_each_kind, wait_until)
 
 
 class Reporter(Endless):
-    """The target. It has begun to trace when the caller says so: call begin() after memtrace traces."""
+    """The target. It has begun to trace when the caller says so: call begin() after memtrace
+    traces."""
 
     def __init__(self, *args):
         super(Endless, self).__init__("reporter", *args)
@@ -39,8 +40,9 @@ def trace(target, seconds, *options):
 
 
 def check(truth, profile):
-    """The intervals hold the truth. Those of the two functions and of the total are 95 % intervals, so with three of
-    them a test would fail in one of ten runs: each is widened here by its own width at both ends."""
+    """The intervals hold the truth. Those of the two functions and of the total are 95 % intervals,
+    so with three of them a test would fail in one of ten runs: each is widened here by its own
+    width at both ends."""
     expect(set(losses(profile)) <= {"freed_unobserved"}, "losses:", losses(profile))
     expect_equal(profile["sampled_by_target"], True, "sampled_by_target")
     expect_equal(truth["unreported"], 0, "samples that the target could not report")
@@ -48,18 +50,21 @@ def check(truth, profile):
     expect_equal(profile["contradictions"], [], "contradictions")
     held = by_function(profile, truth["functions"])
     expect(None not in held, "stacks of nobody:", held.get(None))
-    rows = [(name, wanted["live_bytes"], held[name][2][0]) for name, wanted in truth["functions"].items()]
+    rows = [(name, wanted["live_bytes"], held[name][2][0])
+            for name, wanted in truth["functions"].items()]
     rows.append(("all", sum(f["live_bytes"] for f in truth["functions"].values()), profile))
     for name, wanted, row in rows:
         low, high = row["live_bytes_low"], row["live_bytes_high"]
         expect(0 < low < high, f"{name}: no interval: {low} - {high}")
-        expect(low - (high - low) <= wanted <= high + (high - low), f"{name}: {wanted} not near {low} - {high}")
+        expect(low - (high - low) <= wanted <= high + (high - low),
+               f"{name}: {wanted} not near {low} - {high}")
 
 
 @test_each_kind
 def markers_at_defaults(kind):
-    """A program's own samples are read at its USDT probes, and its semaphores are 0 before and after. No probe is on
-    malloc, the leaking stack comes first, and the intervals hold the truth."""
+    """A program's own samples are read at its USDT probes, and its semaphores are 0 before and
+    after. No probe is on malloc, the leaking stack comes first, and the intervals hold the
+    truth."""
     with Reporter() as target:
         truth, profile = trace(target, 8, "--probe-kind", kind)
         expect_equal(truth["semaphores"], [1, 1], "semaphores during the run")
@@ -74,8 +79,10 @@ def markers_at_defaults(kind):
 
 @test(beside=True)
 def markers_closer_and_farther():
-    """A program may sample more often than memtrace, or less often. The figures are right at either interval."""
-    for theirs, ours, printed in ((65536, "512K", 524288), (2097152, "64K", 2097152), (65536, "64K", 65536)):
+    """A program may sample more often than memtrace, or less often. The figures are right at either
+    interval."""
+    for theirs, ours, printed in ((65536, "512K", 524288), (2097152, "64K", 2097152),
+                                  (65536, "64K", 65536)):
         with Reporter("--interval", str(theirs), "--leak", "10000") as target:
             truth, profile = trace(target, 5, "-i", ours, "--max-overhead", "off")
             check(truth, profile)
@@ -98,14 +105,15 @@ def markers_after_a_kill():
 
 @test(beside="wide")
 def markers_not_used():
-    """Where every allocation is wanted, or processes are selected, a program is traced by malloc although it has USDT
-    probes. `check` lists the probes and what a report costs."""
+    """Where every allocation is wanted, or processes are selected, a program is traced by malloc
+    although it has USDT probes. `check` lists the probes and what a report costs."""
     with Reporter() as target:
         target.begin()
         result = memtrace("check", target.pid)
         expect_equal(result.status, 0, result)
-        expect_words(result.out, r"takes samples itself.*reporter$", r"otel_memory:alloc +at 0x.* ns, with a semaphore",
-                     r"otel_memory:free +at 0x", r"allocator: glibc", r"not probed: the program reports")
+        expect_words(result.out, r"takes samples itself.*reporter$",
+                     r"otel_memory:alloc +at 0x.* ns, with a semaphore", r"otel_memory:free +at 0x",
+                     r"allocator: glibc", r"not probed: the program reports")
         for options in (("-p", target.pid, "-i", "1"), ("--comm", "reporter")):
             with Tracer(*options, "--json", "-f", "none") as tracer:
                 time.sleep(1)

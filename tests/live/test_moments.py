@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""An event happens at a random moment of attaching, tracing, reading or ending: to memtrace, to its keeper, to its
-target, or to a file or server that memtrace writes to or waits for. No target is harmed and no probe is left. When
-memtrace is stopped or killed, its probes are gone within a second or two (probes of the kind perf take longer).
+"""An event happens at a random moment of attaching, tracing, reading or ending: to memtrace, to its
+keeper, to its target, or to a file or server that memtrace writes to or waits for. No target is
+harmed and no probe is left. When memtrace is stopped or killed, its probes are gone within a second
+or two (probes of the kind perf take longer).
 
 `make moments N=1000` tries 1000 moments; the suite tries a few."""
 import concurrent.futures
@@ -14,7 +15,8 @@ import socket
 import subprocess
 import time
 
-from harness import MEMTRACE, PATIENCE_S, Endless, Failure, end, expect, expect_equal, expect_words, kinds, place, start, test
+from harness import (MEMTRACE, PATIENCE_S, Endless, Failure, end, expect, expect_equal,
+                     expect_words, kinds, place, start, test)
 from test_harmless import changed_text
 from test_stall import BACK_S, keeper_of
 
@@ -32,14 +34,17 @@ class Moment:
         self.kind = dice.choice(kinds())
         self.target = Endless("busy", "--threads", "1")
         self.json = os.path.join(directory, "json")
-        self.options = ["-p", self.target.pid, "--probe-kind", self.kind, f"--json={self.json}", "-d", TRACED_S,
-                        *dice.choice((["-f", "none"], ["--leaks", "-f", "heap", "-o", os.path.join(directory, "heap")],
-                                      ["--every", "0.4", "-f", "pprof", "-o", os.path.join(directory, "every")],
-                                      ["--max-overhead", "50", "-f", "none"]))]
+        self.options = [
+            "-p", self.target.pid, "--probe-kind", self.kind, f"--json={self.json}", "-d", TRACED_S,
+            *dice.choice((["-f", "none"],
+                          ["--leaks", "-f", "heap", "-o", os.path.join(directory, "heap")],
+                          ["--every", "0.4", "-f", "pprof", "-o", os.path.join(directory, "every")],
+                          ["--max-overhead", "50", "-f", "none"]))]
         self.tracer = None
 
     def begin(self, **options):
-        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE, **options}
+        options = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL,
+                   "stderr": subprocess.PIPE, **options}
         self.tracer = start([MEMTRACE, *self.options], **options)
         time.sleep(self.dice.uniform(0, TRACED_S + 0.5))
 
@@ -59,7 +64,8 @@ class Moment:
             expect_equal(json.loads(file.readline())["pid"], self.target.pid, "pid of the profile")
 
     def wait_withdrawn(self):
-        """Waits until the probes are gone. The kernel removes those of the kind perf one after the other."""
+        """Waits until the probes are gone. The kernel removes those of the kind perf one after the
+        other."""
         begin, most = time.monotonic(), (PATIENCE_S if self.kind == "perf" else BACK_S + SLACK_S)
         while changed_text(self.target.pid):
             expect(time.monotonic() - begin < most, f"probes are in place {most} s later")
@@ -152,12 +158,14 @@ def disk_full(m):
     """memtrace reports the full disk, with the path, and ends."""
     full = os.path.join(m.directory, "full")
     os.mkdir(full)
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", full], check=True, stdin=subprocess.DEVNULL)
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=16k", "tmpfs", full], check=True,
+                   stdin=subprocess.DEVNULL)
     try:
         m.json = os.path.join(full, "json")
         m.options = [f"--json={m.json}" if str(o).startswith("--json=") else o for o in m.options]
         m.begin()
-        with contextlib.suppress(OSError), open(os.path.join(full, "filler"), "wb", buffering=0) as file:
+        with contextlib.suppress(OSError), \
+                open(os.path.join(full, "filler"), "wb", buffering=0) as file:
             for _ in range(8):
                 file.write(bytes(4096))
         err = m.expect_end((0, 1))
@@ -197,19 +205,21 @@ def output_unread(m):
 def debuginfod_silent(m):
     """memtrace uses a debuginfod server that accepts each request and answers none."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server:
-        m.begin(env={**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}"})
+        m.begin(env={**os.environ,
+                     "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}"})
         with contextlib.suppress(ProcessLookupError):
             m.tracer.send_signal(signal.SIGINT)
         m.expect_end((0, 1, -signal.SIGINT))
         return m.wait_withdrawn()
 
 
-EVENTS = (stopped, stopped_by_shell, killed, keeper_killed, keeper_stopped, ended_by_signal, target_killed, target_ends, disk_full, output_unread,
-          debuginfod_silent)
+EVENTS = (stopped, stopped_by_shell, killed, keeper_killed, keeper_stopped, ended_by_signal,
+          target_killed, target_ends, disk_full, output_unread, debuginfod_silent)
 
 
 def one(seed):
-    """Returns the event's name, the kind of probe, and how long the target had probes afterwards."""
+    """Returns the event's name, the kind of probe, and how long the target had probes
+    afterwards."""
     dice = random.Random(seed)
     event = dice.choice(EVENTS)
     with place() as directory:
@@ -245,4 +255,5 @@ def moments():
             if kind != "perf" and not name.startswith("target"):
                 longest = max(longest, took)
     expect(not failed, f"{len(failed)} of {MOMENTS}:", *failed[:20])
-    return f"{MOMENTS} moments, probes gone {longest:.2f} s later at most; " + ", ".join(f"{k} {v}" for k, v in sorted(n.items()))
+    return (f"{MOMENTS} moments, probes gone {longest:.2f} s later at most; " +
+            ", ".join(f"{k} {v}" for k, v in sorted(n.items())))

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Names and lines of inlined functions, of a JIT's code and of the kernel's mappings, and names from debug files. Some
-files exist only below the target's root, and some targets give false data."""
+"""Names and lines of inlined functions, of a JIT's code and of the kernel's mappings, and names
+from debug files. Some files exist only below the target's root, and some targets give false
+data."""
 import contextlib
 import http.server
 import json
@@ -13,8 +14,8 @@ import subprocess
 import threading
 import time
 
-from harness import (PROGS, Failure, Target, Tracer, end, expect, expect_equal, expect_words, memtrace,
-                     need_tool, place, run, start, test)
+from harness import (PROGS, Failure, Target, Tracer, end, expect, expect_equal, expect_words,
+                     memtrace, need_tool, place, run, start, test)
 
 INLINED, JIT, TICK = "3001", "3002", "3003"  # the sizes of the blocks of tests/progs/names.c
 
@@ -84,13 +85,15 @@ def other_target(*command, wrapper=()):
 
 
 def strip_into(directory, name="names"):
-    """Makes a copy of the program without symbols, with its debug file in .debug/. Returns both paths."""
+    """Makes a copy of the program without symbols, with its debug file in .debug/. Returns both
+    paths."""
     for tool in ("objcopy", "strip"):
         need_tool(tool)
     path = os.path.join(directory, name)
     os.mkdir(os.path.join(directory, ".debug"))
     debug = os.path.join(directory, ".debug", name + ".debug")
-    subprocess.run(["objcopy", "--only-keep-debug", os.path.join(PROGS, "names"), debug], check=True)
+    subprocess.run(["objcopy", "--only-keep-debug", os.path.join(PROGS, "names"), debug],
+                   check=True)
     subprocess.run(["strip", "-o", path, os.path.join(PROGS, "names")], check=True)
     subprocess.run(["objcopy", "--add-gnu-debuglink", debug, path], check=True)
     return path, debug
@@ -98,7 +101,8 @@ def strip_into(directory, name="names"):
 
 @test(beside=True)
 def names_from_debug_file():
-    """Names come from the debug file beside the program, unless this file belongs to another program."""
+    """Names come from the debug file beside the program, unless this file belongs to another
+    program."""
     with place() as directory:
         path, debug = strip_into(directory)
         with other_target(path) as target:
@@ -113,7 +117,8 @@ def names_from_debug_file():
 
 @test(beside=True)
 def names_from_debug_file_in_container():
-    """The debug file is below the target's root, and exists only in the target's mount namespace."""
+    """The debug file is below the target's root, and exists only in the target's mount
+    namespace."""
     need_tool("unshare")
     with place() as directory:
         inside = os.path.join(directory, "inside")
@@ -131,7 +136,8 @@ def names_from_debug_file_in_container():
 
 @contextlib.contextmanager
 def debuginfod(directory):
-    """A server of the files below directory, on the loopback; yields its address and the list of requested paths."""
+    """A server of the files below directory, on the loopback; yields its address and the list of
+    requested paths."""
     asked = []
 
     class Handler(http.server.SimpleHTTPRequestHandler):
@@ -282,7 +288,8 @@ def names_of_node():
               "process.kill(process.pid, 'SIGKILL')")  # a normal end would free all blocks
     with place() as directory:
         path = os.path.join(directory, "json")
-        result = memtrace("-q", "--max-overhead", "off", "-i", "64K", "-f", "none", "--json=" + path, "--", node,
+        result = memtrace("-q", "--max-overhead", "off", "-i", "64K", "-f", "none",
+                          "--json=" + path, "--", node,
                           "--perf-basic-prof", "--interpreted-frames-native-stack", "--no-opt",
                           "-e", script, cwd=directory)
         expect_equal(result.status, 128 + signal.SIGKILL, result)
@@ -320,8 +327,8 @@ def hostile_symbol_table():
 
 @test(beside=True)
 def names_of_code_that_took_a_place():
-    """Generated code is mapped in place of a library. It does not get the names of the library's functions, and a
-    counter says that the code was replaced."""
+    """Generated code is mapped in place of a library. It does not get the names of the library's
+    functions, and a counter says that the code was replaced."""
     with Target("takeover", os.path.join(PROGS, "library.so")) as target:
         with Tracer("-p", target.pid, "-i", "1", "-f", "none", "--json") as tracer:
             target.go()
@@ -347,10 +354,12 @@ def start_as(pid):
 
 @test(beside=True)
 def names_when_another_has_the_pid():
-    """After a process has ended, another process gets its pid. The profile of the first keeps its names."""
+    """After a process has ended, another process gets its pid. The profile of the first keeps its
+    names."""
     with Target("names") as target, Target("busy") as other:
         pids = f"{target.pid},{other.pid}"
-        with Tracer("-p", pids, "--max-overhead", "off", "-i", "1K", "-f", "none", "--json") as tracer:
+        with Tracer("-p", pids, "--max-overhead", "off", "-i", "1K", "-f", "none",
+                    "--json") as tracer:
             target.go()
             expect_equal(target.quit(), 0, "status of the target")
             successor = start_as(target.pid)

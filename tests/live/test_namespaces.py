@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Traces a process as in a container, from outside. The process has user, pid and mount namespaces of its own. Its
-files exist only there, and its C library is not the machine's."""
+"""Traces a process as in a container, from outside. The process has user, pid and mount namespaces
+of its own. Its files exist only there, and its C library is not the machine's."""
 import contextlib
 import json
 import os
@@ -23,7 +23,8 @@ def only_child(pid):
 
 @contextlib.contextmanager
 def contained():
-    """truth_basic, linked with musl, as pid 1 of its container. It follows the protocol of truth.h."""
+    """truth_basic, linked with musl, as pid 1 of its container. It follows the protocol of
+    truth.h."""
     program = os.path.join(PROGS, "truth_basic_musl")
     if not os.path.exists(program) or not os.path.exists(LOADER):
         raise NotRunnable("there is no musl, or what is built with it")

@@ -16,7 +16,8 @@ LIBRARY = os.path.join(PROGS, "library.so")
 PROCESSES = 100
 ELDER_MS = 200000
 
-# The program's stacks, as its source has them: size of the block -> the stack, in the form of test_stacks.
+# The program's stacks, as its source has them: size of the block -> the stack, in the form of
+# test_stacks.
 STACKS = {
     10001: ["allocate", "main"],
     10003: ["allocate", *["descend"] * 20, "compare", "*", "find_compare", "*", "main"],
@@ -28,7 +29,8 @@ OWN = {f for frames in (*STACKS.values(), *LOADED.values()) for f in frames} - {
 
 @contextlib.contextmanager
 def elder(program, *args):
-    """An older process. It makes the program known to memtrace, and also the library that args may name."""
+    """An older process. It makes the program known to memtrace, and also the library that args may
+    name."""
     process = start([program, ELDER_MS, *args])
     try:
         def is_mapped():
@@ -51,7 +53,8 @@ def live(program, *args, ms=5):
 
 @contextlib.contextmanager
 def asleep(tracer):
-    """Stops memtrace (SIGSTOP). Until it goes on, its BPF programs do not learn of new processes."""
+    """Stops memtrace (SIGSTOP). Until it goes on, its BPF programs do not learn of new
+    processes."""
     tracer.process.send_signal(signal.SIGSTOP)
     try:
         yield
@@ -72,8 +75,9 @@ def by_size(profile):
 
 
 def check_all(profiles, wanted):
-    """Each process has all stacks, whole and named. One process of a hundred may have stacks that end early: the kernel
-    cannot look up a mapping while another tracer that places probes holds the lock of the address space."""
+    """Each process has all stacks, whole and named. One process of a hundred may have stacks that
+    end early: the kernel cannot look up a mapping while another tracer that places probes holds the
+    lock of the address space."""
     early = 0
     for profile in profiles:
         if profile["stacks_complete_pct"] != 100:
@@ -83,8 +87,9 @@ def check_all(profiles, wanted):
         for size, frames in wanted.items():
             expect(size in stacks, f"no block of {size} bytes in", profile["stacks"])
             check_stack(f"block of {size} bytes", stacks[size], frames, OWN)
-    expect(early <= len(profiles) // 100, f"{early} of {len(profiles)} processes have stacks that end "
-           "early:", {k: v for p in profiles for k, v in p["lost"].items() if v})
+    expect(early <= len(profiles) // 100,
+           f"{early} of {len(profiles)} processes have stacks that end early:",
+           {k: v for p in profiles for k, v in p["lost"].items() if v})
     return f"{len(profiles) * len(wanted)} stacks"
 
 
@@ -106,14 +111,15 @@ def newborn_stacks(kind):
 
 @test
 def newborn_libraries():
-    """Stacks through a library that another process has loaded before are whole from the end of dlopen on."""
+    """Stacks through a library that another process has loaded before are whole from the end of
+    dlopen on."""
     return trace_newborns(NEWBORN, {**STACKS, **LOADED}, LIBRARY)
 
 
 @test
 def newborn_in_container():
-    """Stacks are whole if the program's file is on overlayfs, as in containers. There the kernel and /proc have
-    different names for a file."""
+    """Stacks are whole if the program's file is on overlayfs, as in containers. There the kernel
+    and /proc have different names for a file."""
     with place() as directory:
         parts = [os.path.join(directory, name) for name in ("lower", "upper", "work", "merged")]
         for part in parts:
@@ -131,8 +137,8 @@ def newborn_in_container():
 
 @test
 def newborn_of_changed_file():
-    """A program is overwritten in place, and then replaced by another file. No stack is unwound by the table of the
-    earlier contents."""
+    """A program is overwritten in place, and then replaced by another file. No stack is unwound by
+    the table of the earlier contents."""
     with place() as directory:
         program, other = os.path.join(directory, "newborn"), os.path.join(directory, "other")
         contents = []
@@ -148,8 +154,8 @@ def newborn_of_changed_file():
             os.chmod(path, 0o755)
 
         def lives(tracer):
-            """Two short lives while memtrace is stopped, a longer one that makes the program known, another short
-            one."""
+            """Two short lives while memtrace is stopped, a longer one that makes the program known,
+            another short one."""
             with asleep(tracer):
                 pids = [live(program) for _ in range(2)]
             return pids + [live(program, ms=1000), live(program)]
@@ -175,9 +181,9 @@ def newborn_of_changed_file():
 
 @test(long=True)
 def newborn_of_unloaded_table():
-    """There is room for some tables only. Tables of the programs that ended first are removed, and other tables get
-    their room and their numbers. A later process of such a program has no table, but never another program's
-    table."""
+    """There is room for some tables only. Tables of the programs that ended first are removed, and
+    other tables get their room and their numbers. A later process of such a program has no table,
+    but never another program's table."""
     n = 16
     with place() as directory:
         programs = []

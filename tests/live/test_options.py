@@ -6,8 +6,9 @@ import re
 import signal
 import time
 
-from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function, end, expect,
-                     expect_equal, expect_words, memtrace, need_tool, place, run, start, test, test_each_kind, wait_until)
+from harness import (Endless, MEMTRACE, Failure, PATIENCE_S, PROGS, Target, Tracer, by_function,
+                     end, expect, expect_equal, expect_words, memtrace, need_tool, place, run,
+                     start, test, test_each_kind, wait_until)
 
 BASIC = os.path.join(PROGS, "truth_basic")
 KEYS = {"pid", "comm", "duration_s", "mode", "interval_bytes", "alloc_calls", "free_calls",
@@ -24,8 +25,8 @@ def children(pid):
 
 @test(beside=True)
 def options_json_file():
-    """The file has one JSON object per process, each on a line, with the documented keys. Nothing is written to
-    stdout."""
+    """The file has one JSON object per process, each on a line, with the documented keys. Nothing
+    is written to stdout."""
     with place() as directory, Target("truth_basic") as first, Target("exec_chain") as second:
         pids = [first.pid, second.pid]
         with Tracer("-p", f"{first.pid},{second.pid}", "-i", "1", f"--json={directory}/json",
@@ -66,8 +67,8 @@ def forgotten_bytes(path):
 
 @test  # not beside other tests: on two CPUs a snapshot would come a second late
 def options_snapshots():
-    """Snapshots come each second, and on request. Their files are whole and show the state of their time. The tracing
-    goes on."""
+    """Snapshots come each second, and on request. Their files are whole and show the state of their
+    time. The tracing goes on."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "300000") as target:
         prefix, suffix = f"{directory}/out.{target.pid}.", ".collapsed"
         with Tracer("-p", target.pid, "-i", "1", f"--json={directory}/json", "--every", "1", "-o",
@@ -81,17 +82,19 @@ def options_snapshots():
             os.kill(tracer.process.pid, signal.SIGUSR1)
             wait_until(lambda: os.path.exists(f"{prefix}0004{suffix}"), "the one asked for")
             tracer.stop()
-        # The truth is read a little later than the snapshot. So they may differ by half a second's leak.
+        # The truth is read a little later than the snapshot. So they may differ by half a second's
+        # leak.
         for bytes_, then in held:
             leaked = then["leaked_bytes"] - begin["leaked_bytes"]
-            expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,", leaked, "leaked")
+            expect(abs(bytes_ - leaked) < 150000, bytes_, "bytes in the snapshot,",
+                   leaked, "leaked")
         names = sorted(name for name in os.listdir(directory) if name.endswith(".heap"))
         expect(f"out.{target.pid}.heap" in names and f"out.{target.pid}.0003.heap" in names, names)
         with open(directory + "/json", encoding="utf-8") as file:
             told = json.load(file)
         expect_equal(sorted(os.path.basename(path) for path in told["snapshots"]),
-                     sorted(name for name in os.listdir(directory) if re.match(rf"out\.{target.pid}\.\d{{4}}\.", name)),
-                     "snapshots told")
+                     sorted(name for name in os.listdir(directory)
+                            if re.match(rf"out\.{target.pid}\.\d{{4}}\.", name)), "snapshots told")
         expect_equal(told["files"], [prefix + "heap", prefix + "collapsed"], "files told")
         expect(forgotten_bytes(prefix + "collapsed") > held[-1][0], "less at the end than before")
         target.stop()
@@ -99,24 +102,28 @@ def options_snapshots():
 
 @test(beside=True)
 def options_snapshots_by_bytes_and_peaks():
-    """Snapshots by allocated bytes, and at peaks, are numbered without a gap. The last file has no number."""
+    """Snapshots by allocated bytes, and at peaks, are numbered without a gap. The last file has no
+    number."""
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", "4000000") as target:
         for cause in (("--every", "8M"), ("--peak",)):
             prefix, suffix = f"{directory}/{cause[0]}.{target.pid}.", ".collapsed"
-            # traced continuously even on a busy machine, because windows count only the bytes allocated in them
-            with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "collapsed", *cause, "--max-overhead", "off", "-o",
-                        f"{directory}/{cause[0]}") as tracer:
+            # traced continuously even on a busy machine, because windows count only the bytes
+            # allocated in them
+            with Tracer("-p", target.pid, "-i", "4K", "-q", "-f", "collapsed", *cause,
+                        "--max-overhead", "off", "-o", f"{directory}/{cause[0]}") as tracer:
                 begin = time.monotonic()
-                wait_until(lambda p=f"{prefix}0002{suffix}": os.path.exists(p), f"two by {cause[0]}")
+                wait_until(lambda p=f"{prefix}0002{suffix}": os.path.exists(p),
+                           f"two by {cause[0]}")
                 seconds = time.monotonic() - begin
                 tracer.stop()
             files = sorted(name for name in os.listdir(directory) if name.startswith(cause[0]))
             numbered = [f"{prefix}{n:04}{suffix}" for n in range(1, len(files))]
-            expect_equal(files, sorted(map(os.path.basename, [*numbered, prefix + suffix[1:]])), "files")
+            expect_equal(files,
+                         sorted(map(os.path.basename, [*numbered, prefix + suffix[1:]])), "files")
             held = [forgotten_bytes(path) for path in numbered]
             expect(held == sorted(set(held)) and held[0] > 0, "no later ones:", held)
-            # --every: the target leaks 4 MB/s, and other functions allocate, too. --peak: memtrace checks for a peak
-            # every tenth of a second.
+            # --every: the target leaks 4 MB/s, and other functions allocate, too. --peak: memtrace
+            # checks for a peak every tenth of a second.
             most = (3 if cause[0] == "--every" else 10) * seconds + 3
             expect(len(numbered) <= most, len(numbered), "in", seconds, "s:", files)
         target.stop()
@@ -135,7 +142,8 @@ def options_duration():
 def options_ends_before_duration():
     """If a target ends before -d is over, the run ends with it and says so. So does report."""
     with place() as directory, Target("truth_basic") as target:
-        with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof", "-o", directory + "/out") as tracer:
+        with Tracer("-p", target.pid, "-i", "1", "-d", "30", "-f", "pprof",
+                    "-o", directory + "/out") as tracer:
             target.go()
             target.quit()
             result = tracer.wait(PATIENCE_S)
@@ -187,7 +195,8 @@ def options_top():
 
 @test(beside=True)
 def options_max_live():
-    """If the table of live blocks is full, its blocks stay right, and a counter has the number of dropped blocks."""
+    """If the table of live blocks is full, its blocks stay right, and a counter has the number of
+    dropped blocks."""
     result = memtrace("-i", "1", "--max-live", "1000", "--json=-", "-f", "none", "--", BASIC,
                       "--auto")
     truth, profile = map(json.loads, result.out.splitlines())
@@ -228,8 +237,8 @@ def check_shows_a_process():
 
 @test(beside=True)
 def end_by_signal():
-    """SIGINT, SIGTERM and SIGHUP end the run, and nothing is lost. (The tests may run under nohup, which makes programs
-    ignore SIGHUP. Then SIGHUP does not end the run.)"""
+    """SIGINT, SIGTERM and SIGHUP end the run, and nothing is lost. (The tests may run under nohup,
+    which makes programs ignore SIGHUP. Then SIGHUP does not end the run.)"""
     for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         with Target("truth_basic") as target, place() as directory:
             with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
@@ -244,19 +253,21 @@ def end_by_signal():
 
 @test(beside=True)
 def end_by_signal_of_a_background_job():
-    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it still ends the
-    run."""
+    """A shell without job control starts `memtrace ... &` with SIGINT ignored. A SIGINT sent to it
+    still ends the run."""
     with Target("truth_basic") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none",
                     preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN)) as tracer:
             truth = target.go()
             profile = tracer.stop(signal.SIGINT).json()
-        expect_equal(profile["live_bytes"], sum(f["live_bytes"] for f in truth["functions"].values()), "live bytes")
+        expect_equal(profile["live_bytes"],
+                     sum(f["live_bytes"] for f in truth["functions"].values()), "live bytes")
 
 
 @test(beside=True)
 def end_of_the_target():
-    """The target's exit ends the run. The memory that it held at the end is in the profile, with names."""
+    """The target's exit ends the run. The memory that it held at the end is in the profile, with
+    names."""
     with Target("truth_basic") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out") as tracer:
             truth = target.go()
@@ -325,7 +336,8 @@ def command_gets_its_streams_and_arguments():
 
 @test(beside=True)
 def command_has_stdout_for_itself():
-    """A pipe on stdout gets only the command's output. With -o - and --json=- it also gets memtrace's output."""
+    """A pipe on stdout gets only the command's output. With -o - and --json=- it also gets
+    memtrace's output."""
     for option in ((), ("--json",), ("--what", "heap,regions"), ("--max-overhead", "5")):
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.out), (0, "said\n"), option)
@@ -336,29 +348,33 @@ def command_has_stdout_for_itself():
     for option in (("-o", "-"), ("--json=-",), ("-o", "-", "--json")):
         result = memtrace("-i", "1", "-f", "none", *option, "--", "echo", "said")
         expect_equal((result.status, result.err), (0, ""), option)
-        expect_words(result.out, "^said", r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
+        expect_words(result.out, "^said",
+                     r"^\{" if "json" in "".join(option) else r"^memtrace: pid \d+ \(echo\)")
     # "-o -" sets no prefix for files: their prefix is from an earlier -o, or the default
     with place() as directory:
         for option in (("-o", "-"), ("-o", "out", "-o", "-")):
-            expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status, 0, option)
+            expect_equal(memtrace("-f", "heap", *option, "--", "true", cwd=directory).status,
+                         0, option)
         names = sorted(re.sub(r"\d+", "PID", name) for name in os.listdir(directory))
         expect_equal(names, ["memtrace.PID.heap", "out.PID.heap"], "files")
         result = memtrace("-i", "1", "-f", "none", f"--json={directory}/json", "--", "echo", "said")
         expect_equal((result.status, result.out, result.err), (0, "said\n", ""), "JSON in a file")
     with open("/dev/full", "w", encoding="utf-8") as full:
         result = memtrace("-f", "none", "--", "echo", "said", stderr=full)
-        expect_equal((result.status, result.out), (1, "said\n"), "a table that could not be written")
+        expect_equal((result.status, result.out), (1, "said\n"),
+                     "a table that could not be written")
 
 
 @test(beside=True)
 def command_whose_children_work():
-    """A shell, like a compiler's driver, has busy children. The table's head says that they are not traced, unless -F
-    is given."""
+    """A shell, like a compiler's driver, has busy children. The table's head says that they are not
+    traced, unless -F is given."""
     busy = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"
     for script, told in ((f"sh -c '{busy}'; exit 0", True), (busy, False)):
         result = memtrace("-f", "none", "--", "sh", "-c", script)
         expect_equal(result.status, 0, result)
-        expect_equal(bool(re.search(r"^NOT TRACED: its children, which used \d+ % .*-F", result.err, re.M)), told, result.err)
+        expect_equal(bool(re.search(r"^NOT TRACED: its children, which used \d+ % .*-F",
+                                    result.err, re.M)), told, result.err)
     result = memtrace("-f", "none", "-F", "--", "sh", "-c", f"sh -c '{busy}'; exit 0")
     expect_equal((result.status, "NOT TRACED" in result.err), (0, False), result)
 
@@ -377,29 +393,37 @@ int main(int argc, char **argv) { (void)argv; usleep((argc > 1) * 300000); valle
 
 @test_each_kind(beside=True)
 def command_at_its_highest(kind):
-    """A command's table shows the moment when the command held most, to the byte, even if the blocks are freed later.
-    The same is true of a program that a shell executes. (That program waits until memtrace has loaded its unwind
-    table.)"""
+    """A command's table shows the moment when the command held most, to the byte, even if the
+    blocks are freed later. The same is true of a program that a shell executes. (That program waits
+    until memtrace has loaded its unwind table.)"""
     with place() as directory:
         source, program = directory + "/heights.c", directory + "/heights"
         with open(source, "w", encoding="utf-8") as file:
             file.write(HEIGHTS)
         expect_equal(run([need_tool("gcc"), "-O1", source, "-o", program]).status, 0, "gcc")
         for command in ([program], ["sh", "-c", f"exec {program} wait"]):
-            result = memtrace("-i", "1", "--probe-kind", kind, "-f", "pprof", "-o", directory + "/out", "--", *command)
+            result = memtrace("-i", "1", "--probe-kind", kind, "-f", "pprof",
+                              "-o", directory + "/out", "--", *command)
             expect_words(result.err, r"^live heap at its end: 48\.8 KiB in 50 objects, exact$",
-                         r"^at its highest, \d+ ms after the start: 976\.6 KiB in 100 objects, exact$",
-                         r"^ *AT PEAK +OBJECTS +SHARE +AT END +WHERE", r"^976\.6 KiB +100 +100\.0% +0 B +climb < main")
+                         r"^at its highest, \d+ ms after the start: 976\.6 KiB "
+                         r"in 100 objects, exact$", r"^ *AT PEAK +OBJECTS +SHARE +AT END +WHERE",
+                         r"^976\.6 KiB +100 +100\.0% +0 B +climb < main")
             expect("valley" not in result.err and "last" not in result.err, result.err)
             path = re.search(r"^written: (.*)$", result.err, re.M)[1]
             again = memtrace("report", "--weight", "peak", path)
-            expect_equal(again.out, result.err.replace(f"written: {path}\n", ""), "the same by report")
+            expect_equal(again.out, result.err.replace(f"written: {path}\n", ""),
+                         "the same by report")
             folded = memtrace("report", "--weight", "peak", "-f", "collapsed", path).out
-            expect_equal([line.rsplit(" ", 1)[1] for line in folded.splitlines()], ["1000000"], folded)
-        profile = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--json=-", "--", program).json()
-        expect_equal((profile["peak_bytes"], profile["peak_objects"], profile["live_bytes"]), (1000000, 100, 50000), "JSON")
-        expect_equal({stack["frames"][1]: stack["peak_bytes"] for stack in profile["stacks"]}, {"climb": 1000000, "last": 0}, "stacks")
-        live = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--weight", "live", "--", program).err
+            expect_equal([line.rsplit(" ", 1)[1] for line in folded.splitlines()],
+                         ["1000000"], folded)
+        profile = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--json=-",
+                           "--", program).json()
+        expect_equal((profile["peak_bytes"], profile["peak_objects"], profile["live_bytes"]),
+                     (1000000, 100, 50000), "JSON")
+        expect_equal({stack["frames"][1]: stack["peak_bytes"] for stack in profile["stacks"]},
+                     {"climb": 1000000, "last": 0}, "stacks")
+        live = memtrace("-i", "1", "--probe-kind", kind, "-f", "none", "--weight", "live",
+                        "--", program).err
         expect_words(live, r"^ +LIVE +OBJECTS", "last < main")
 
 
@@ -413,26 +437,32 @@ int main(void) { brief(); kept(); return 0; }
 
 @test(beside=True)
 def command_that_churns():
-    """The table shows which stacks allocate most, even if all is freed again, and how long blocks lived. So does
-    report."""
+    """The table shows which stacks allocate most, even if all is freed again, and how long blocks
+    lived. So does report."""
     with place() as directory:
         source, program = directory + "/churn.c", directory + "/churn"
         with open(source, "w", encoding="utf-8") as file:
             file.write(CHURN)
-        expect_equal(run([need_tool("gcc"), "-O1", "-fno-builtin", source, "-o", program]).status, 0, "gcc")
-        result = memtrace("-i", "1", "--churn", "-f", "pprof", "-o", directory + "/out", "--", program)
-        expect_words(result.err, r"^churn: .* in [\d,]+ objects/s, 98 % of the bytes freed again; half of the freed objects lived < 1\w+$",
+        expect_equal(run([need_tool("gcc"), "-O1", "-fno-builtin", source, "-o", program]).status,
+                     0, "gcc")
+        result = memtrace("-i", "1", "--churn", "-f", "pprof", "-o", directory + "/out",
+                          "--", program)
+        expect_words(result.err, r"^churn: .* in [\d,]+ objects/s, 98 % of the bytes freed again; "
+                     r"half of the freed objects lived < 1\w+$",
                      r"^ *BYTES/s +OBJECTS/s +EACH +FREED +HALF LIVED +LIVE +WHERE",
                      r"^ *\S+ [KM]iB +[\d,]+ +1000 B +100% +< 1\w+ +0 B +brief < main",
                      r"^ *\S+ [KM]iB +[\d,]+ +4\.9 KiB +0% +48\.8 KiB +kept < main")
         path = re.search(r"^written: (.*)$", result.err, re.M)[1]
-        expect_equal(memtrace("report", "--churn", path).out, result.err.replace(f"written: {path}\n", ""), "the same by report")
-        for options, status, words in (((path, "--tree"), 2, "different tables"), ((path, "-f", "svg"), 2, "-f writes a file"),
+        expect_equal(memtrace("report", "--churn", path).out,
+                     result.err.replace(f"written: {path}\n", ""), "the same by report")
+        for options, status, words in (((path, "--tree"), 2, "different tables"),
+                                       ((path, "-f", "svg"), 2, "-f writes a file"),
                                        ((path, "--weight", "freed"), 2, "works for the table")):
             refused = memtrace("report", "--churn", *options)
             expect_equal(refused.status, status, refused)
             expect_words(refused.err, words)
-    for options in (("-a",), ("--leaks", "-p", os.getpid()), ("--what", "regions", "-p", os.getpid())):
+    for options in (("-a",), ("--leaks", "-p", os.getpid()),
+                    ("--what", "regions", "-p", os.getpid())):
         expect_equal(memtrace("--churn", "-d", "0.1", *options).status, 2, options)
 
 
@@ -458,8 +488,8 @@ def command_outlives_its_duration():
 
 @test(beside=True, long=True)
 def command_killed_with_memtrace():
-    """memtrace is killed. If the command has not yet started, because memtrace holds it, it must not stay stopped for
-    ever. A command that already runs goes on and ends as always."""
+    """memtrace is killed. If the command has not yet started, because memtrace holds it, it must
+    not stay stopped for ever. A command that already runs goes on and ends as always."""
     for delay in (0.0, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5):
         process = start([MEMTRACE, "-q", "-f", "none", "--", "sleep", "0.7"])
         time.sleep(delay)
@@ -488,9 +518,9 @@ PYTHON_SCRIPT = "import json\nfor i in range(%d): json.loads(json.dumps([i] * 5)
 
 
 def trace_python(budget, *wrapper, rounds=3000):
-    """The profile of a traced command: python3, or a wrapper that in the end executes python3. When many programs
-    start on the machine, records of python3's mappings can get lost. memtrace then cannot distinguish old and new
-    mappings, so the run is repeated."""
+    """The profile of a traced command: python3, or a wrapper that in the end executes python3. When
+    many programs start on the machine, records of python3's mappings can get lost. memtrace then
+    cannot distinguish old and new mappings, so the run is repeated."""
     for _ in range(5):
         profile = trace_python_once(budget, *wrapper, rounds=rounds)
         if not profile["lost"]["map_records_lost"]:
@@ -501,7 +531,8 @@ def trace_python(budget, *wrapper, rounds=3000):
 def trace_python_once(budget, *wrapper, rounds):
     with place() as directory:
         path = directory + "/json"
-        result = memtrace("-q", "--max-overhead", "off", "-i", "16K", "-f", "none", "--json=" + path, "--max-unwind", budget,
+        result = memtrace("-q", "--max-overhead", "off", "-i", "16K", "-f", "none",
+                          "--json=" + path, "--max-unwind", budget,
                           "--", *wrapper, "/usr/bin/python3", "-c", PYTHON_SCRIPT % rounds,
                           env={**os.environ, "PYTHONMALLOC": "malloc"})
         expect_equal(result.status, 0, result)
@@ -511,8 +542,8 @@ def trace_python_once(budget, *wrapper, rounds):
 
 @test(beside=True, long=True)
 def options_max_unwind():
-    """Counters show the tables for which there was no room, and the stacks that needed them. The tables of an ended
-    program make room for the tables of the next program."""
+    """Counters show the tables for which there was no room, and the stacks that needed them. The
+    tables of an ended program make room for the tables of the next program."""
     low, high = 64, 8192  # KiB: too little, enough
     profile = trace_python(f"{low}K")
     expect(profile["lost"]["unwind_tables_refused"] > 0, profile["lost"])
@@ -525,20 +556,21 @@ def options_max_unwind():
     # at most 32 KiB are free; bash's tables take more, so they must make room for python3's
     profile = trace_python(f"{high}K", "bash", "-c", 'exec "$@"', "bash", rounds=20000)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, f"refused within {high} KiB")
-    # less than 100 %, because memtrace does not know the new program for a fraction of a second after the exec
+    # less than 100 %, because memtrace does not know the new program for a fraction of a second
+    # after the exec
     expect(profile["stacks_complete_pct"] > 80, profile["stacks_complete_pct"])
     return f"python3 needs {high} KiB"
 
 
 @test(beside=True)
 def options_snapshot_signals():
-    """The signal for a snapshot is for memtrace only: a command that still runs after the end of tracing does not get
-    it. If there is nothing to write, memtrace says so."""
+    """The signal for a snapshot is for memtrace only: a command that still runs after the end of
+    tracing does not get it. If there is nothing to write, memtrace says so."""
     with place() as directory:
         process = start([MEMTRACE, "-d", "1", "-f", "heap", "-o", directory + "/out", "--",
                          "sh", "-c", "sleep 3; exit 7"])
-        wait_until(lambda: any("0001" not in name and name.endswith(".heap") for name in os.listdir(directory)),
-                   "the end of the tracing")
+        wait_until(lambda: any("0001" not in name and name.endswith(".heap")
+                               for name in os.listdir(directory)), "the end of the tracing")
         time.sleep(0.3)
         os.kill(process.pid, signal.SIGUSR1)
         expect_equal(process.wait(PATIENCE_S), 7, "the command's status")

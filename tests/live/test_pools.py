@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR, PHP's pool of a request. The truth
-is the memory that the test makes the programs hold, and what PostgreSQL and PHP themselves say of it."""
+"""Pools that memtrace knows: memory contexts of PostgreSQL, pools of nginx and of APR, PHP's pool
+of a request. The truth is the memory that the test makes the programs hold, and what PostgreSQL and
+PHP themselves say of it."""
 import contextlib
 import glob
 import http.client
@@ -10,8 +11,8 @@ import shutil
 import socket
 import subprocess
 
-from harness import (NotRunnable, PATIENCE_S, ROOT, Tracer, by_function, end, expect, expect_equal, expect_words, losses,
-                     memtrace, place, read_line, start, test, wait_until)
+from harness import (NotRunnable, PATIENCE_S, ROOT, Tracer, by_function, end, expect, expect_equal,
+                     expect_words, losses, memtrace, place, read_line, start, test, wait_until)
 from test_input import compile_c
 from test_servers import POSTGRES, Psql, UnixHTTP, children, nginx, postgres
 
@@ -36,8 +37,8 @@ def probes_of(pid):
 
 @test(beside=True)
 def pools_nginx():
-    """Pools of open connections are live. Pools of ended requests and connections are not. Memory that a pool takes
-    from malloc does not count in addition to the pool's blocks."""
+    """Pools of open connections are live. Pools of ended requests and connections are not. Memory
+    that a pool takes from malloc does not count in addition to the pool's blocks."""
     n = 20
     with nginx(1, {"a.txt": TEXT}) as (server, _, _, path), contextlib.ExitStack() as kept:
         wait_until(lambda: children(server.pid), "nginx has a worker")
@@ -51,7 +52,8 @@ def pools_nginx():
             for _ in range(times):
                 client.ask("GET", "/files/a.txt", Accept_Encoding="gzip")
             client.close()
-            wait_until(lambda: len(os.listdir(f"/proc/{worker}/fd")) == sockets + others, "the connection has ended")
+            wait_until(lambda: len(os.listdir(f"/proc/{worker}/fd")) == sockets + others,
+                       "the connection has ended")
 
         with Tracer("-p", worker, *EXACT) as tracer:
             ask(20, 0)
@@ -68,19 +70,23 @@ def pools_nginx():
         with Tracer("-p", worker, *EXACT) as tracer:
             ask(20, n)
             ends = tracer.stop().json()
-    expect(set(losses(stays)) <= BEGUN and set(losses(ends)) <= BEGUN, "losses:", losses(stays), losses(ends))
+    expect(set(losses(stays)) <= BEGUN and set(losses(ends)) <= BEGUN, "losses:", losses(stays),
+           losses(ends))
     nbytes, objects = stays["live_bytes"], stays["live_objects"]
-    expect_equal((nbytes % n, objects % n), (0, 0), f"what is left of {nbytes} bytes in {objects} blocks by {n} connections")
+    expect_equal((nbytes % n, objects % n), (0, 0),
+                 f"what is left of {nbytes} bytes in {objects} blocks by {n} connections")
     # each connection has at least its pool and the block for which the pool was made
-    expect(80 * n < held(stays, "ngx_event_accept")[0] <= nbytes < 4096 * n, f"{nbytes} bytes of {n} connections")
+    expect(80 * n < held(stays, "ngx_event_accept")[0] <= nbytes < 4096 * n,
+           f"{nbytes} bytes of {n} connections")
     expect_equal(ends["live_bytes"], 0, "live bytes when all connections have ended")
     return f"{nbytes // n} bytes in {objects // n} blocks of each connection"
 
 
-DEBIAN_13 = os.path.join(ROOT, "build", "libcs", "trixie", "postgres")  # a root directory: scripts/fetch-libcs
+# a root directory: scripts/fetch-libcs
+DEBIAN_13 = os.path.join(ROOT, "build", "libcs", "trixie", "postgres")
 
-# A function that a server might have. Blocks that it leaks stay as long as the session. The declarations are those of
-# PostgreSQL 15, 16 and 17.
+# A function that a server might have. Blocks that it leaks stay as long as the session. The
+# declarations are those of PostgreSQL 15, 16 and 17.
 FORGET = r"""
 extern void *MemoryContextAlloc(void *, unsigned long), *palloc(unsigned long);
 extern void *CacheMemoryContext;
@@ -108,7 +114,8 @@ USED = "select sum(used_bytes) from pg_backend_memory_contexts;"
 
 @contextlib.contextmanager
 def forgetful_postgres(version=15, root=""):
-    """Yields the server's directory and a session. The server has the leaking function forget_row()."""
+    """Yields the server's directory and a session. The server has the leaking function
+    forget_row()."""
     if root and not os.path.exists(root):
         raise NotRunnable(f"{root} is not there: scripts/fetch-libcs build/libcs")
     with postgres(root) as (_, directory):
@@ -118,17 +125,23 @@ def forgetful_postgres(version=15, root=""):
         with Psql(directory) as session:
             if session.ask("show server_version_num;")[:2] != str(version):
                 raise NotRunnable(f"PostgreSQL is not {version}")
-            session.ask(f"create function forget_row() returns bigint as '{library[len(root):]}' language c volatile; "
-                        "create table t as select i, md5(i::text) s from generate_series(1, 1000) i;")
+            session.ask(f"create function forget_row() returns bigint as '{library[len(root):]}' "
+                        "language c volatile; create table t as select i, md5(i::text) s from "
+                        "generate_series(1, 1000) i;")
             yield directory, session
 
 
 def check_forgotten(chunk, probes, **server):
-    """chunk: the bytes that a block of 200 bytes takes, with its header. probes: two functions that must be probed."""
-    queries = ("select count(*) from t a join t b using (s);", "select md5(string_agg(s, '' order by s)) from t;",
-               "select jsonb_agg(to_jsonb(t)) is null from t;", "prepare p as select * from t; execute p; deallocate p;",
-               "with x as materialized (select * from t) select count(*) from x a join x b using (i);",
-               "do $$ begin perform 1 / (i - 7) from t; exception when division_by_zero then null; end $$;")
+    """chunk: the bytes that a block of 200 bytes takes, with its header. probes: two functions that
+    must be probed."""
+    queries = ("select count(*) from t a join t b using (s);",
+               "select md5(string_agg(s, '' order by s)) from t;",
+               "select jsonb_agg(to_jsonb(t)) is null from t;",
+               "prepare p as select * from t; execute p; deallocate p;",
+               "with x as materialized (select * from t) "
+               "select count(*) from x a join x b using (i);",
+               "do $$ begin perform 1 / (i - 7) from t; "
+               "exception when division_by_zero then null; end $$;")
     with forgetful_postgres(**server) as (_, session):
         for query in (*queries, "select forget_row();", USED):
             session.ask(query)
@@ -145,27 +158,33 @@ def check_forgotten(chunk, probes, **server):
         empty = int(session.ask("select min(used_bytes) from pg_backend_memory_contexts;"))
         expect_words(probes_of(session.pid), *(f"^ +{name} " for name in probes))
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
-    expect_equal(held(profile, "forget"), (200 * 1000, 1000), "bytes and blocks that were forgotten")
-    contexts = [s for s in profile["stacks"] if s["frames"][0] == "AllocSetContextCreateInternal" and s["live_objects"]]
+    expect_equal(held(profile, "forget"), (200 * 1000, 1000),
+                 "bytes and blocks that were forgotten")
+    contexts = [s for s in profile["stacks"]
+                if s["frames"][0] == "AllocSetContextCreateInternal" and s["live_objects"]]
     expect(contexts, "no context is live")
-    expect_equal({s["live_bytes"] / s["live_objects"] for s in contexts}, {empty}, "bytes of a context")
+    expect_equal({s["live_bytes"] / s["live_objects"] for s in contexts}, {empty},
+                 "bytes of a context")
     rest = profile["live_bytes"] - 200 * 1000
     expect(0 <= rest < 20000, "bytes that are live otherwise:", rest)
-    expect(abs(used - chunk * 1000 - rest) < 20000, f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")
+    expect(abs(used - chunk * 1000 - rest) < 20000,
+           f"PostgreSQL uses {used} bytes more; {rest} beside those forgotten")
     return f"{used} bytes used, {rest} beside those forgotten"
 
 
 @test(beside=True)
 def pools_postgres():
-    """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in contexts that are reset or
-    deleted are not. The total is what PostgreSQL says its contexts use, without its headers and rounding."""
+    """Blocks that a function leaks in a context that stays are live, to the byte. Blocks in
+    contexts that are reset or deleted are not. The total is what PostgreSQL says its contexts use,
+    without its headers and rounding."""
     # 200 bytes are rounded to 256, and a header has 16
     return check_forgotten(272, ("palloc", "MemoryContextDelete"))
 
 
 @test(beside=True, long=True)
 def pools_postgres_17():
-    """The same in Debian 13's PostgreSQL, whose contexts have other functions and smaller headers."""
+    """The same in Debian 13's PostgreSQL, whose contexts have other functions and smaller
+    headers."""
     return check_forgotten(264, ("AllocSetAlloc", "AllocSetDelete"), version=17, root=DEBIAN_13)
 
 
@@ -173,15 +192,17 @@ def check_leak(**server):
     with forgetful_postgres(**server) as (directory, session):
         with open(directory + "/load.sql", "w", encoding="utf-8") as file:
             file.write("select s from t where i = 7;\nselect forget_row();\n")
-        load = start([f"{POSTGRES}/pgbench", "-n", "-c", 1, "-T", 60, "-f", directory + "/load.sql", "-h", directory,
-                      "-U", "postgres", "postgres"], env={**os.environ, "PGAPPNAME": "load"}, stdin=subprocess.DEVNULL,
+        load = start([f"{POSTGRES}/pgbench", "-n", "-c", 1, "-T", 60, "-f", directory + "/load.sql",
+                      "-h", directory, "-U", "postgres", "postgres"],
+                     env={**os.environ, "PGAPPNAME": "load"}, stdin=subprocess.DEVNULL,
                      stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             pids = []  # pgbench's first session only reads the tables
-            wait_until(lambda: pids.append(session.ask("select max(pid) from pg_stat_activity where application_name = "
-                                                       "'load' and query like '%forget%';")) or pids[-1],
-                       "the load has a backend")
-            result = memtrace("-p", pids[-1], "-d", 12, "--max-overhead", "off", "--leaks", f"--json={directory}/json", "-f", "none")
+            wait_until(lambda: pids.append(session.ask(
+                "select max(pid) from pg_stat_activity where application_name = 'load' "
+                "and query like '%forget%';")) or pids[-1], "the load has a backend")
+            result = memtrace("-p", pids[-1], "-d", 12, "--max-overhead", "off", "--leaks",
+                              f"--json={directory}/json", "-f", "none")
             with open(directory + "/json", encoding="utf-8") as file:
                 profile = json.loads(file.readline())
         finally:
@@ -198,7 +219,8 @@ def check_leak(**server):
 
 @test(long=True)
 def pools_postgres_leak():
-    """Under load, and without a limit, the leaking function comes first, and no other stack surely grows."""
+    """Under load, and without a limit, the leaking function comes first, and no other stack surely
+    grows."""
     return check_leak()
 
 
@@ -208,7 +230,8 @@ def pools_postgres_17_leak():
     return check_leak(version=17, root=DEBIAN_13)
 
 
-# The truth: 1000 blocks of 100 to 109 bytes by keep(), 10 of 50 bytes by again(), and nothing by brief(). Three pools stay.
+# The truth: 1000 blocks of 100 to 109 bytes by keep(), 10 of 50 bytes by again(), and nothing by
+# brief(). Three pools stay.
 APR = r"""
 #include <stdio.h>
 #include <string.h>
@@ -249,7 +272,8 @@ int main(void)
 
 @test(beside=True)
 def pools_apr():
-    """Blocks of pools and their children in Debian's APR are exact, also after pools are cleared or destroyed."""
+    """Blocks of pools and their children in Debian's APR are exact, also after pools are cleared or
+    destroyed."""
     found = glob.glob("/usr/lib/*/libapr-1.so.0")
     if not found:
         raise NotRunnable("libapr-1 is not installed")
@@ -272,9 +296,10 @@ def pools_apr():
     expect_equal(profile["live_objects"], 1010 + 3, "blocks, and pools")
 
 
-# The truth: PHP's own count. In the second round these stay: 500 strings that fill a block of 1280 bytes each, 400 objects
-# of 72 bytes, whose class of size is 80, one string of 3 MB, and one that grew to 30,000 bytes. Nothing stays of brief().
-# PHP's tables have room for all this since the first round.
+# The truth: PHP's own count. In the second round these stay: 500 strings that fill a block of 1280
+# bytes each, 400 objects of 72 bytes, whose class of size is 80, one string of 3 MB, and one that
+# grew to 30,000 bytes. Nothing stays of brief(). PHP's tables have room for all this since the
+# first round.
 PHP = r"""<?php
 class Order { public $a; public $b; }
 $kept = [];
@@ -335,8 +360,8 @@ def php_blocks(profile):
 
 @test(beside=True)
 def pools_php():
-    """What a script of PHP keeps is what memory_get_usage() says, but for the rounding of sizes. Blocks of each kind are
-    seen: of a class of size, large, huge, grown by realloc."""
+    """What a script of PHP keeps is what memory_get_usage() says, but for the rounding of sizes.
+    Blocks of each kind are seen: of a class of size, large, huge, grown by realloc."""
     with php_script(PHP) as target:
         expect_equal(said(target), "ready", "the script")
         said(target, "\n")
@@ -347,7 +372,8 @@ def pools_php():
     expect(set(losses(profile)) <= BEGUN, "losses:", losses(profile))
     nbytes, objects = php_blocks(profile)
     # PHP counts 80 bytes of an object of 72 bytes, and whole pages of the two large blocks
-    expect(8 * 400 <= used - nbytes < 8 * 400 + 2 * 4096, f"PHP counts {used} bytes, memtrace {nbytes}")
+    expect(8 * 400 <= used - nbytes < 8 * 400 + 2 * 4096,
+           f"PHP counts {used} bytes, memtrace {nbytes}")
     expect_equal(objects, 500 + 400 + 2, "blocks")
     return f"PHP counts {used} bytes, memtrace {nbytes} in {objects} blocks"
 
@@ -362,16 +388,16 @@ echo memory_get_usage();
 
 @test(beside=True)
 def pools_php_requests():
-    """All blocks of a request of a PHP server end with the request. Blocks of a request that runs are live. In a run with
-    a limit this pool is not probed, and this is told."""
+    """All blocks of a request of a PHP server end with the request. Blocks of a request that runs
+    are live. In a run with a limit this pool is not probed, and this is told."""
     with place() as directory:
         with open(f"{directory}/index.php", "w", encoding="utf-8") as file:
             file.write(PHP_SERVER)
         with socket.socket() as s:
             s.bind(("127.0.0.1", 0))
             port = s.getsockname()[1]
-        target = start([php_cli(), "-S", f"127.0.0.1:{port}", "index.php"], cwd=directory, stdout=subprocess.DEVNULL,
-                       stderr=subprocess.DEVNULL)
+        target = start([php_cli(), "-S", f"127.0.0.1:{port}", "index.php"], cwd=directory,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
         def ask(path):
             client = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
@@ -400,10 +426,12 @@ def pools_php_requests():
             limited = memtrace("-p", target.pid, "-d", 1, "--json", "-f", "none")
         finally:
             end(target)
-    expect(set(losses(ends)) <= BEGUN and set(losses(stays)) <= BEGUN, "losses:", losses(ends), losses(stays))
+    expect(set(losses(ends)) <= BEGUN and set(losses(stays)) <= BEGUN, "losses:", losses(ends),
+           losses(stays))
     expect_equal(php_blocks(ends), (0, 0), "live bytes and blocks when all requests have ended")
     nbytes, objects = php_blocks(stays)
-    expect(500 * 1280 <= nbytes < used and objects >= 500, f"{nbytes} bytes in {objects} blocks of a request; PHP: {used}")
+    expect(500 * 1280 <= nbytes < used and objects >= 500,
+           f"{nbytes} bytes in {objects} blocks of a request; PHP: {used}")
     expect_equal(limited.status, 0, limited)
     refused = json.loads(limited.out.splitlines()[0])["refused"]
     expect_words(str(refused), "zend_mm", "--max-overhead off")
@@ -422,16 +450,16 @@ for ($i = 0; $i < 200000000; $i++) { work($i); if ($i % 200 == 0) remember($i); 
 
 @test(beside=True)
 def pools_php_limited():
-    """At the defaults, the pool of PHP's command line is probed, in windows if need be. If the pool is switched off, it is
-    not mentioned."""
+    """At the defaults, the pool of PHP's command line is probed, in windows if need be. If the pool
+    is switched off, it is not mentioned."""
     with php_script(PHP_LEAK) as target:
         expect_equal(said(target), "ready", "the script")
         result = memtrace("-p", target.pid, "-d", 8, "--json", "-f", "none")
     expect_equal(result.status, 0, result)
     profile = json.loads(result.out.splitlines()[0])
     expect(not profile.get("refused"), "refused:", profile.get("refused"))
-    expect(any(s["frames"] and s["frames"][0].startswith("_emalloc") for s in profile["stacks"]), "no block of PHP's pool:",
-           profile["stacks"][:3])
+    expect(any(s["frames"] and s["frames"][0].startswith("_emalloc") for s in profile["stacks"]),
+           "no block of PHP's pool:", profile["stacks"][:3])
     with php_script(PHP_LEAK, USE_ZEND_ALLOC="0") as target:
         expect_equal(said(target), "ready", "the script")
         expect("zend_mm" not in probes_of(target.pid), "the pool is probed, but not used")

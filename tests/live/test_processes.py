@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""More than one process: families, and processes selected by name, user or cgroup, or all of the machine."""
+"""More than one process: families, and processes selected by name, user or cgroup, or all of the
+machine."""
 import contextlib
 import glob
 import json
@@ -46,7 +47,8 @@ def processes_follow(kind):
 
 @test(beside="wide")
 def processes_follow_those_there():
-    """Children and grandchildren are traced, if they exist before the attach or are forked afterwards."""
+    """Children and grandchildren are traced, if they exist before the attach or are forked
+    afterwards."""
     die = "setpriv --pdeathsig KILL"  # the process dies with its parent
     one, two = (f"{die} {FAMILY} leak 100000 {size} 50" for size in (1000, 1100))
     shell = start(["sh", "-c", f'exec 5<&0; {die} sh -c "{one} & read x <&5; {two} & wait" & wait'])
@@ -76,14 +78,16 @@ def processes_follow_those_there():
 
 @test(beside=True)
 def processes_not_followed():
-    """Without -F the children have no profiles, and the parent's blocks that a child frees stay live."""
+    """Without -F the children have no profiles, and the parent's blocks that a child frees stay
+    live."""
     with Target("family") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             truth = target.go()
             profiles = by_pid(tracer.stop().out)
         expect_equal(target.quit(), 0, "status of family")
     expect_equal(set(profiles), {target.pid}, "processes with a profile")
-    expect_equal(profiles[target.pid]["live_bytes"], truth["processes"][str(target.pid)][0], "bytes")
+    expect_equal(profiles[target.pid]["live_bytes"],
+                 truth["processes"][str(target.pid)][0], "bytes")
 
 
 @contextlib.contextmanager
@@ -102,8 +106,8 @@ def holder(n, size, ms):
 
 
 def trace_selected(*selection, seconds=2.5, during=None):
-    """Traces a selection of processes and calls during() meanwhile. Returns the profiles by pid, and during()'s
-    result."""
+    """Traces a selection of processes and calls during() meanwhile. Returns the profiles by pid,
+    and during()'s result."""
     with Tracer(*selection, "-i", "1", "--json", "-f", "none") as tracer:
         told = during() if during else None
         time.sleep(seconds)
@@ -152,7 +156,8 @@ def processes_by_program():
 
 @test(beside="wide")
 def processes_by_program_of_a_used_inode():
-    """With --exe, memtrace checks a program again if its file gets another name or its inode becomes another file's."""
+    """With --exe, memtrace checks a program again if its file gets another name or its inode
+    becomes another file's."""
     def make(path):
         with open(FAMILY, "rb") as source, open(path, "wb") as copy:
             copy.write(source.read())
@@ -174,7 +179,8 @@ def processes_by_program_of_a_used_inode():
             renamed = later.enter_context(leaker(1100, program=wanted))
             inode = make(other)
             judge_other(later)
-            for _ in range(20):  # until the inode's number is used again, which not all file systems do
+            # until the inode's number is used again, which not all file systems do
+            for _ in range(20):
                 os.unlink(other)
                 if make(other) == inode:
                     os.rename(other, wanted + "_again")
@@ -182,7 +188,8 @@ def processes_by_program_of_a_used_inode():
             return renamed, None
 
         with contextlib.ExitStack() as later:
-            profiles, (renamed, again) = trace_selected("--exe", directory + "/w*", during=lambda: run_others(later))
+            profiles, (renamed, again) = trace_selected("--exe", directory + "/w*",
+                                                        during=lambda: run_others(later))
             check_selected(profiles, [(renamed, 1100)] + ([(again, 1200)] if again else []), [])
 
 
@@ -257,7 +264,8 @@ def own_cpu_s(pid):
 
 
 def own_bytes(pid):
-    """Resident set, its peak, and the kernel's memory for the BPF maps that the process has open."""
+    """Resident set, its peak, and the kernel's memory for the BPF maps that the process has
+    open."""
     with open(f"/proc/{pid}/status", encoding="utf-8") as file:
         status = dict(line.split(":", 1) for line in file)
     maps = {}
@@ -284,7 +292,8 @@ class Crowd:
         self.running.append((holder(n, size, ms), n, size, ms))
 
     def reap(self, wait=False):
-        """Checks that each process that has ended did so without an error, and printed the bytes that it held."""
+        """Checks that each process that has ended did so without an error, and printed the bytes
+        that it held."""
         left = []
         for process, n, size, ms in self.running:
             if not wait and process.poll() is None:
@@ -298,7 +307,8 @@ class Crowd:
         self.running = left
 
     def storm(self, seconds, per_s, make, each=lambda: None):
-        """Starts per_s processes a second. make(i): (blocks, bytes of each, ms to live) of the i-th process."""
+        """Starts per_s processes a second. make(i): (blocks, bytes of each, ms to live) of the i-th
+        process."""
         begin, n = time.monotonic(), 0
         while n < seconds * per_s:
             due = begin + n / per_s - time.monotonic()
@@ -321,8 +331,9 @@ class Crowd:
 
 @test(long=True)
 def processes_all():
-    """Two hundred processes run, one of which leaks, and fifty a second begin and end. None is harmed, and each that
-    lives longer than half a second has an exact profile. memtrace's own memory is bounded and printed."""
+    """Two hundred processes run, one of which leaks, and fifty a second begin and end. None is
+    harmed, and each that lives longer than half a second has an exact profile. memtrace's own
+    memory is bounded and printed."""
     # a block is 24 times as large as the interval, so it is always sampled and has a weight of 1
     block, interval = 400000, "16K"
     crowd, taken = Crowd(), {}
@@ -342,7 +353,8 @@ def processes_all():
             cpu = own_cpu_s(pid)
             time.sleep(4)
             idle_pct = 100 * (own_cpu_s(pid) - cpu) / (time.monotonic() - begin)
-            crowd.storm(30, 50, lambda i: (1 + i % 7, block, 50 if i % 5 == 4 else 600), note_memory)
+            crowd.storm(30, 50, lambda i: (1 + i % 7, block, 50 if i % 5 == 4 else 600),
+                        note_memory)
             note_memory()
             last = own_bytes(pid)
             all_pct = 100 * (own_cpu_s(pid) - cpu) / (time.monotonic() - begin)
@@ -364,32 +376,36 @@ def processes_all():
     # memtrace prints about itself what is measured from outside: no less, and little more.
     expect(last[1] <= own["user_bytes"] < last[1] + (64 << 20), "own memory:", own, last)
     kernel = own.get("kernel_bytes", own.get("kernel_bytes_at_most"))
-    # last[2] has only BPF maps that memtrace holds open: unwind tables, 96 MiB at most, and programs are not in it
+    # last[2] has only BPF maps that memtrace holds open: unwind tables, 96 MiB at most, and
+    # programs are not in it
     expect(0.9 * last[2] < kernel < 1.2 * last[2] + (110 << 20), "kernel memory:", own, last)
     expect(0.5 * all_pct - 1 < own["cpu_pct"] < 2 * all_pct + 1, "own CPU:", own, all_pct)
-    # -a also traces the machine's own programs. So memtrace's memory may grow to its own limits: 64 MiB for profiles of
-    # ended processes, 256 for symbols, 32 for lines. In the kernel a table may fill up. (The next test is stricter.)
+    # -a also traces the machine's own programs. So memtrace's memory may grow to its own limits: 64
+    # MiB for profiles of ended processes, 256 for symbols, 32 for lines. In the kernel a table may
+    # fill up. (The next test is stricter.)
     (few, _, few_kernel), (many, _, many_kernel) = taken[300], taken[1500]
     expect(many - few < 352 << 20, "grew from", mib(few), "to", mib(many), "with the ended ones")
     expect(many_kernel - few_kernel < 130 << 20, "the kernel's tables grew from", mib(few_kernel),
            "to", mib(many_kernel), "with the ended ones")
     expect(idle_pct < 80, f"{idle_pct:.1f} % of a core at idle load: does it spin?")
     return (f"{len(crowd.ended)} short-lived ones; memtrace: {idle_pct:.1f} % of a core idle, "
-            f"{all_pct:.1f} % in all; {mib(few)} and {mib(few_kernel)} in the kernel after 300, {mib(many)} and "
-            f"{mib(many_kernel)} after 1,500")
+            f"{all_pct:.1f} % in all; {mib(few)} and {mib(few_kernel)} in the kernel after 300, "
+            f"{mib(many)} and {mib(many_kernel)} after 1,500")
 
 
 @test(long=True)
 def processes_short_lived():
-    """Each profile is exact, and the stacks of ended processes make room for later ones. The table has room for a third
-    of all stacks. memtrace's memory does not grow with the number of processes."""
+    """Each profile is exact, and the stacks of ended processes make room for later ones. The table
+    has room for a third of all stacks. memtrace's memory does not grow with the number of
+    processes."""
     crowd, taken = Crowd(), []
 
     def note_memory():
         if not taken and len(crowd.ended) >= 100:
             taken.append(own_bytes(tracer.process.pid))
 
-    with Tracer("--comm", "family", "-i", "1", "--json", "-f", "none", "--max-stacks", "500") as tracer:
+    with Tracer("--comm", "family", "-i", "1", "--json", "-f", "none",
+                "--max-stacks", "500") as tracer:
         crowd.storm(12, 50, lambda i: (20 + i % 150, 1000, 600), note_memory)
         taken.append(own_bytes(tracer.process.pid))
         profiles = by_pid(tracer.stop().out)
@@ -398,8 +414,8 @@ def processes_short_lived():
         expect_equal(losses(profiles[pid]), {}, f"pid {pid}: losses")
     (few, _, few_kernel), (many, _, many_kernel) = taken
     # memtrace keeps the profiles of 500 ended processes: 16 KiB each, and malloc's own overhead
-    expect(many - few < 10 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few), "and",
-           mib(few_kernel), "in the kernel to", mib(many), "and", mib(many_kernel))
+    expect(many - few < 10 << 20 and many_kernel - few_kernel < 2 << 20, "grew from", mib(few),
+           "and", mib(few_kernel), "in the kernel to", mib(many), "and", mib(many_kernel))
     return (f"{mib(few)} and {mib(few_kernel)} in the kernel after 100, {mib(many)} and "
             f"{mib(many_kernel)} after {len(crowd.ended)}")
 
@@ -408,7 +424,8 @@ def processes_short_lived():
 def processes_own_cost():
     """The CPU time of a traced command, memtrace's child, does not count as memtrace's own."""
     spin = "import time\nwhile time.process_time() < 1: pass"
-    profile = memtrace("--max-overhead", "off", "-i", "64K", "--json=-", "-f", "none", "--", "python3", "-c", spin).json()
+    profile = memtrace("--max-overhead", "off", "-i", "64K", "--json=-", "-f", "none",
+                       "--", "python3", "-c", spin).json()
     expect(profile["duration_s"] > 0.9, "it took", profile["duration_s"], "s")
     own = profile["memtrace"]
     expect(0 <= own["cpu_pct"] * profile["duration_s"] < 50, own, profile["duration_s"])

@@ -5,7 +5,8 @@ import json
 import os
 import urllib.request
 
-from harness import PROGS, ROOT, Endless, end, expect, expect_equal, need_tool, place, start, test, wait_until
+from harness import (PROGS, ROOT, Endless, end, expect, expect_equal, need_tool, place, start, test,
+                     wait_until)
 from test_agent import Agent, free_port
 
 
@@ -19,21 +20,24 @@ def example(name, *changes):
 
 
 class Prometheus:
-    """Runs Prometheus with a copy of the example in a directory. quick: minutes in its files become seconds.
-    change(directory) may change the files."""
+    """Runs Prometheus with a copy of the example in a directory. quick: minutes in its files become
+    seconds. change(directory) may change the files."""
 
     def __init__(self, directory, agent_port, quick=True, change=None):
         self.port = free_port()
         pace = (("interval: 15s", "interval: 1s"),) if quick else ()
         rules, config = (os.path.join(directory, name) for name in ("rules.yml", "prometheus.yml"))
         with open(rules, "w", encoding="utf-8") as file:
-            file.write(example("prometheus-rules.yml", *((("for: 2m", "for: 4s"), ("interval: 15s", "interval: 1s"),) if quick else ())))
+            file.write(example("prometheus-rules.yml", *(
+                (("for: 2m", "for: 4s"), ("interval: 15s", "interval: 1s"),) if quick else ())))
         with open(config, "w", encoding="utf-8") as file:
             file.write(("global:\n  evaluation_interval: 1s\n" if quick else "") +
-                       example("prometheus.yml", (":9178", f":{agent_port}"), ("/etc/prometheus/memtrace-rules.yml", rules), *pace))
+                       example("prometheus.yml", (":9178", f":{agent_port}"),
+                               ("/etc/prometheus/memtrace-rules.yml", rules), *pace))
         if change:
             change(directory)
-        self.process = start([need_tool("prometheus"), f"--config.file={config}", f"--storage.tsdb.path={directory}/data",
+        self.process = start([need_tool("prometheus"), f"--config.file={config}",
+                              f"--storage.tsdb.path={directory}/data",
                               f"--web.listen-address=127.0.0.1:{self.port}", "--log.level=error"])
 
     def __enter__(self):
@@ -45,7 +49,8 @@ class Prometheus:
     def ask(self, path):
         """The answer of /api/v1/PATH, or {} if there is none yet."""
         expect(self.process.poll() is None, "prometheus ended:", self.process.poll())
-        with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=20) as reply:
+        with contextlib.suppress(OSError), urllib.request.urlopen(
+                f"http://127.0.0.1:{self.port}/api/v1/{path}", timeout=20) as reply:
             return json.load(reply)["data"]
         return {}
 
@@ -58,23 +63,26 @@ class Prometheus:
 
 @test(beside=True, long=True)
 def agent_and_prometheus():
-    """Prometheus finds each process by http_sd and scrapes it. The example alert fires only for the process that
-    leaks."""
+    """Prometheus finds each process by http_sd and scrapes it. The example alert fires only for the
+    process that leaks."""
     with place() as directory, contextlib.ExitStack() as stack:
         steady = os.path.join(directory, "steady")
         os.symlink(os.path.join(PROGS, "leaking"), steady)
         leaking = stack.enter_context(Endless("leaking", "--rate", "2000", "--leak", "200000"))
         innocent = stack.enter_context(Endless(steady, "--rate", "2000", "--leak", "0"))
-        agent = stack.enter_context(Agent("-p", f"{leaking.pid},{innocent.pid}", "--interval", "4096"))
+        agent = stack.enter_context(Agent("-p", f"{leaking.pid},{innocent.pid}",
+                                          "--interval", "4096"))
         agent.wait_for(leaking.pid, innocent.pid)
         prometheus = stack.enter_context(Prometheus(directory, agent.port))
 
         def found():
-            return {target["labels"].get("pid"): target for target in prometheus.targets() if target["health"] == "up"}
+            return {target["labels"].get("pid"): target
+                    for target in prometheus.targets() if target["health"] == "up"}
 
         wait_until(lambda: len(found()) == 3, "three targets that are up")
         expect_equal({pid: target["labels"].get("comm") for pid, target in found().items()},
-                     {None: None, str(leaking.pid): "leaking", str(innocent.pid): "steady"}, "targets")
+                     {None: None, str(leaking.pid): "leaking", str(innocent.pid): "steady"},
+                     "targets")
 
         [function] = leaking.ask("truth")["leaks"]
 
@@ -90,9 +98,12 @@ def agent_and_prometheus():
         expect(f"({leaking.pid}): " in frames and function in frames, frames)
         # at first the steady process grows, too, until it has all memory that it needs
         wait_until(lambda: {alert["labels"].get("group") for alert in prometheus.alerts()
-                            if alert["state"] == "firing"} == {"leaking"}, "an alert for the leaking group alone", 60)
-        [sample] = [result for result in prometheus.ask(f"query?query=memtrace_live_bytes%7Bpid=%22{innocent.pid}%22%7D")["result"]]
-        expect_equal((sample["metric"]["group"], sample["metric"]["job"]), ("steady", "memtrace-processes"), "series of a process")
+                            if alert["state"] == "firing"} == {"leaking"},
+                   "an alert for the leaking group alone", 60)
+        [sample] = [result for result in prometheus.ask(
+            f"query?query=memtrace_live_bytes%7Bpid=%22{innocent.pid}%22%7D")["result"]]
+        expect_equal((sample["metric"]["group"], sample["metric"]["job"]),
+                     ("steady", "memtrace-processes"), "series of a process")
         expect_equal(agent.ask("/metrics?pid=x")[0], 400, "status of no number")
         expect_equal(agent.ask("/metrics?pid=2147483647")[0], 404, "status of no process")
         agent.stop()

@@ -8,19 +8,21 @@ import os
 import re
 import subprocess
 
-from harness import (ROOT, NotRunnable, Tracer, end, expect, losses, memtrace, place, read_line, start, test,
-                     wait_until)
+from harness import (ROOT, NotRunnable, Tracer, end, expect, losses, memtrace, place, read_line,
+                     start, test, wait_until)
 
 PYTHON = "/usr/bin/python3"
-DEBIAN_11 = os.path.join(ROOT, "build", "libcs", "bullseye", "python")  # a root directory: scripts/fetch-libcs
+# a root directory: scripts/fetch-libcs
+DEBIAN_11 = os.path.join(ROOT, "build", "libcs", "bullseye", "python")
 READ = ("3.9", "3.10", "3.11", "3.12", "3.13")  # versions whose frames are read
 
 
 def need_python(command):
     """Raises NotRunnable unless memtrace reads the frames of the interpreter's version."""
     try:
-        version = subprocess.run([*command, "-c", "import sys; print(*sys.version_info[:2], sep='.')"], check=True,
-                                 text=True, stdout=subprocess.PIPE).stdout.strip()
+        version = subprocess.run([*command,
+                                  "-c", "import sys; print(*sys.version_info[:2], sep='.')"],
+                                 check=True, text=True, stdout=subprocess.PIPE).stdout.strip()
     except OSError:
         raise NotRunnable(f"no {command[-1]}") from None
     if version not in READ:
@@ -29,8 +31,9 @@ def need_python(command):
 
 @contextlib.contextmanager
 def running(script, python=PYTHON, root="", allocator="malloc"):
-    """A Python that waits for a line before it does anything. All its blocks come from malloc, or from the allocator
-    with this name (PYTHONMALLOC). root: its root directory. Yields the process, and the script's path below root."""
+    """A Python that waits for a line before it does anything. All its blocks come from malloc, or
+    from the allocator with this name (PYTHONMALLOC). root: its root directory. Yields the process,
+    and the script's path below root."""
     command = ["chroot", root, python] if root else [python]
     need_python(command)
     with place(root + "/tmp" if root else None) as directory:
@@ -130,11 +133,12 @@ input()
 
 
 def check_stacks(**interpreter):
-    """Compares Python's frames in the stacks of known blocks with traceback.extract_stack() at the same places:
-    recursion, methods, comprehensions, generators, coroutines, exceptions that are thrown into the last two,
-    callbacks from C, code without a file, and threads."""
+    """Compares Python's frames in the stacks of known blocks with traceback.extract_stack() at the
+    same places: recursion, methods, comprehensions, generators, coroutines, exceptions that are
+    thrown into the last two, callbacks from C, code without a file, and threads."""
     with running(STACKS, **interpreter) as (target, path):
-        with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+        with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--json",
+                    "-f", "none") as tracer:
             print(file=target.stdin, flush=True)
             notes = json.loads(read_line(target, target.stdout))
             profile = tracer.stop().json()
@@ -145,14 +149,16 @@ def check_stacks(**interpreter):
     for stack in profile["stacks"]:
         if "PyByteArray_Resize" in stack["frames"][:3]:
             lines = [source.match(line or "") for line in stack["lines"]]
-            key = tuple((name.rpartition(".")[2], int(line.group(2))) for name, line in zip(stack["frames"], lines) if line)
+            key = tuple((name.rpartition(".")[2], int(line.group(2)))
+                        for name, line in zip(stack["frames"], lines) if line)
             found[key][0] += stack["live_bytes"]
             found[key][1] += stack["live_objects"]
     equal = {stack for stack, sizes in truth.items() if found[stack] == [sum(sizes), len(sizes)]}
-    wrong = next(((stack, truth[stack], found[stack]) for stack in truth if stack not in equal), None)
+    wrong = next(((stack, truth[stack], found[stack]) for stack in truth if stack not in equal),
+                 None)
     expect(len(truth) > 60, "different stacks:", len(truth))
-    expect(len(equal) >= 0.995 * len(truth), f"{len(equal)} of {len(truth)} stacks are equal, not", wrong,
-           list(found)[:3])
+    expect(len(equal) >= 0.995 * len(truth), f"{len(equal)} of {len(truth)} stacks are equal, not",
+           wrong, list(found)[:3])
     return f"{len(equal)} of {len(truth)} stacks equal, {sum(map(len, truth))} frames"
 
 
@@ -163,7 +169,8 @@ def python_stacks():
 
 @test(beside=True)
 def python_stacks_debian_11():
-    """Python 3.9, whose frames are objects on the heap, is traced from outside of its root directory."""
+    """Python 3.9, whose frames are objects on the heap, is traced from outside of its root
+    directory."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     return check_stacks(python="/usr/bin/python3.9", root=DEBIAN_11)
@@ -198,47 +205,53 @@ input()
 
 @test(beside=True)
 def python_arenas_debian_11():
-    """Memory that an unseen pool maps is the allocator's own. It does not seem to be held by the code that happened to
-    need it: this may be any code."""
+    """Memory that an unseen pool maps is the allocator's own. It does not seem to be held by the
+    code that happened to need it: this may be any code."""
     if not os.path.exists(DEBIAN_11):
         raise NotRunnable(f"{DEBIAN_11} is not there: scripts/fetch-libcs build/libcs")
     with running(ARENAS, "/usr/bin/python3.9", DEBIAN_11, allocator="pymalloc") as (target, _):
-        with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json", "-f",
-                    "none") as tracer:
+        with Tracer("-p", target.pid, "--what", "heap,regions", "--max-overhead", "off", "--json",
+                    "-f", "none") as tracer:
             print(file=target.stdin, flush=True)
             arenas = int(read_line(target, target.stdout))
             profiles = [json.loads(line) for line in tracer.stop().out.splitlines()]
     profile = next(p for p in profiles if p["what"] == "regions")
-    mapped = {own: sum(s["alloc_objects"] for s in profile["stacks"] if s.get("allocators_own", False) == own and
-                       s["alloc_bytes"] == (256 << 10) * s["alloc_objects"]) for own in (True, False)}
-    expect(arenas > 10 and mapped == {True: arenas, False: 0}, f"{arenas} arenas, and what was seen is", mapped)
+    mapped = {own: sum(s["alloc_objects"]
+                       for s in profile["stacks"] if s.get("allocators_own", False) == own and
+                       s["alloc_bytes"] == (256 << 10) * s["alloc_objects"])
+              for own in (True, False)}
+    expect(arenas > 10 and mapped == {True: arenas, False: 0},
+           f"{arenas} arenas, and what was seen is", mapped)
     return f"{arenas} arenas"
 
 
 def other_pythons():
     """version -> path, for this machine's interpreters that are not Debian's."""
     places = ("/usr/local/bin", os.path.expanduser("~/.pyenv/versions/*/bin"))
-    found = {os.path.basename(path)[6:]: path for place in places for path in glob.glob(place + "/python3.*")}
+    found = {os.path.basename(path)[6:]: path for place in places
+             for path in glob.glob(place + "/python3.*")}
     return {version: path for version, path in found.items() if version in READ}
 
 
 @test(beside=True, long=True)
 def python_stacks_others():
-    said = [f"{version}: {check_stacks(python=path)}" for version, path in sorted(other_pythons().items())]
+    said = [f"{version}: {check_stacks(python=path)}"
+            for version, path in sorted(other_pythons().items())]
     return "; ".join(said) or "no other Python is here"
 
 
 @test(beside=True, long=True)
 def python_stacks_from_start():
-    """A command with an old Python is traced from its first instruction on, when the types that show Python's version
-    do not exist yet: the loader must run first. The imports at Python's start are the first functions with a name."""
+    """A command with an old Python is traced from its first instruction on, when the types that
+    show Python's version do not exist yet: the loader must run first. The imports at Python's start
+    are the first functions with a name."""
     said = []
     for version in sorted({"3.9", "3.10"} & set(other_pythons())):
-        result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none", "--", other_pythons()[version], "-c",
-                          "import time; time.sleep(2)")
+        result = memtrace("--max-overhead", "off", "-i", "1", "--json", "-f", "none",
+                          "--", other_pythons()[version], "-c", "import time; time.sleep(2)")
         profile = json.loads(result.err.splitlines()[-1])  # standard output is the command's
-        named = sum(stack["alloc_objects"] for stack in profile["stacks"]
-                    if any("<frozen importlib._bootstrap>:" in (line or "") for line in stack["lines"]))
+        named = sum(stack["alloc_objects"] for stack in profile["stacks"] if any(
+            "<frozen importlib._bootstrap>:" in (line or "") for line in stack["lines"]))
         expect(named > profile["samples"] / 4, version, "named:", named, "of", profile["samples"])
         said.append(f"{version}: {named} of {profile['samples']}")
     return "; ".join(said) or "no old Python is here"
@@ -270,18 +283,22 @@ while time.monotonic() < end:
 
 @test(beside=True)
 def python_leak():
-    """A service leaks small objects beside work that leaks nothing. Only the function that leaks surely grows, and
-    its file and line are shown. The service is traced continuously: on a machine with slow traps, windows would take
-    minutes."""
+    """A service leaks small objects beside work that leaks nothing. Only the function that leaks
+    surely grows, and its file and line are shown. The service is traced continuously: on a machine
+    with slow traps, windows would take minutes."""
     with running(LEAK) as (target, path):
         print(file=target.stdin, flush=True)
-        result = memtrace("-p", target.pid, "-d", "6", "-i", "32K", "--max-overhead", "off", "--json", "-f", "none")
+        result = memtrace("-p", target.pid, "-d", "6", "-i", "32K", "--max-overhead", "off",
+                          "--json", "-f", "none")
     profile = result.json()
-    growing = [stack for stack in profile["stacks"] if stack["growth_low"] and stack["growth_low"] > 0]
+    growing = [stack for stack in profile["stacks"] if stack["growth_low"] and
+               stack["growth_low"] > 0]
     growing.sort(key=lambda stack: -stack["growth_bytes_per_s"])
-    expect(growing, "nothing surely grows:", [(s["frames"][:8], s["growth_bytes_per_s"]) for s in profile["stacks"][:3]])
+    expect(growing, "nothing surely grows:",
+           [(s["frames"][:8], s["growth_bytes_per_s"]) for s in profile["stacks"][:3]])
     first = LEAK.splitlines().index("def remember(i):") + 2
     for stack in growing:
         expect("remember" in stack["frames"], "grows:", stack["frames"])
-        expect({f"{path}:{first}", f"{path}:{first + 1}"} & set(stack["lines"]), "lines:", stack["lines"])
+        expect({f"{path}:{first}", f"{path}:{first + 1}"} & set(stack["lines"]), "lines:",
+               stack["lines"])
     return f"{len(growing)} stacks, {growing[0]['growth_bytes_per_s']:.0f} B/s"

@@ -28,8 +28,8 @@ class Redis:
         self.socket = socket.socket(socket.AF_UNIX)
         self.socket.settimeout(PATIENCE_S)
         # the socket's file exists before the server listens
-        wait_until(lambda: self.socket.connect_ex(self.path) == 0 or self.process.poll() is not None,
-                   "redis-server listens")
+        wait_until(lambda: self.socket.connect_ex(self.path) == 0 or
+                   self.process.poll() is not None, "redis-server listens")
         self.answers = self.socket.makefile("rb")
 
     def __enter__(self):
@@ -74,7 +74,8 @@ def libc_path():
 def real_redis():
     with place() as directory, Redis(directory, libc_path()) as redis:
         used_before = redis.used_memory()
-        with Tracer("-p", redis.pid, "--max-overhead", "off", "-i", "64K", "--json", "-o", directory + "/out") as tracer:
+        with Tracer("-p", redis.pid, "--max-overhead", "off", "-i", "64K", "--json",
+                    "-o", directory + "/out") as tracer:
             redis.load()
             grown = redis.used_memory() - used_before
             profile = tracer.stop().json()
@@ -87,11 +88,11 @@ def real_redis():
             expect(os.path.getsize(path), path, "is empty")
         expect_equal(len(profile["files"]), 2, "files")
 
-        # grown counts usable sizes, live counts the sizes asked for. A block of n bytes from glibc has 24 usable
-        # bytes if n is less than 24, else n to n + 15. A block of 128 KiB or more (a few tables) is a mapping, usable to
-        # the end of its last page. grown falls when blocks from before the attach are freed, but by no more than
-        # used_before. So grown is at least live - used_before, and at most live + 24 for each block + a page for each
-        # mapping.
+        # grown counts usable sizes, live counts the sizes asked for. A block of n bytes from glibc
+        # has 24 usable bytes if n is less than 24, else n to n + 15. A block of 128 KiB or more (a
+        # few tables) is a mapping, usable to the end of its last page. grown falls when blocks from
+        # before the attach are freed, but by no more than used_before. So grown is at least live -
+        # used_before, and at most live + 24 for each block + a page for each mapping.
         rounding = 24 * profile["live_objects"] + 64 * 4096
         low, high = profile["live_bytes_low"], profile["live_bytes_high"]
         expect(grown > 40 << 20, f"the load is too small: {grown}")
@@ -103,11 +104,12 @@ def real_redis():
 # --- programs that run and end ---
 
 def trace_command(command, *options, env=None):
-    """Runs the command untraced and traced, with the same status and output. Returns the profile and the output."""
+    """Runs the command untraced and traced, with the same status and output. Returns the profile
+    and the output."""
     plain = run(command, env=env)
     with place() as directory:
-        result = memtrace("-q", "--max-overhead", "off", "--json=" + directory + "/json", "-o", directory + "/out",
-                          *options, "--", *command, env=env, timeout=120)
+        result = memtrace("-q", "--max-overhead", "off", "--json=" + directory + "/json",
+                          "-o", directory + "/out", *options, "--", *command, env=env, timeout=120)
         expect_equal((result.status, result.out), (plain.status, plain.out), result)
         with open(directory + "/json", encoding="utf-8") as file:
             profile = json.load(file)
@@ -127,8 +129,8 @@ os._exit(0)
 
 @test(beside=True)
 def real_python():
-    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size, and the size of the
-    list that holds them."""
+    """20,000 bytes objects of 1000 bytes (and a header of 33 bytes each) add exactly their size,
+    and the size of the list that holds them."""
     live, n = [], 20000
     env = {**os.environ, "PYTHONMALLOC": "malloc", "PYTHONHASHSEED": "0"}
     for count in (0, n):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Memory that is mapped from the kernel is exact by stack, and its sum is that of /proc/PID/smaps. Also tests which
-of its pages become resident."""
+"""Memory that is mapped from the kernel is exact by stack, and its sum is that of /proc/PID/smaps.
+Also tests which of its pages become resident."""
 import json
 import os
 import re
@@ -21,7 +21,8 @@ def smaps_bytes(pid):
 
 
 def check_regions(truth, profile):
-    """Checks that each function has its bytes, that every region has a function, and that nothing is lost."""
+    """Checks that each function has its bytes, that every region has a function, and that nothing
+    is lost."""
     expect_equal(profile["what"], "regions", "what was profiled")
     held = by_function(profile, truth["functions"])
     expect(None not in held, "regions of nobody:", held.get(None))
@@ -34,7 +35,8 @@ def check_regions(truth, profile):
 
 
 def trace(program, *options, prefix=None, arguments=(), limit=("--max-overhead", "off")):
-    """Returns the truth, the profiles by their kind ("heap" ...), the change in smaps, and memtrace's log."""
+    """Returns the truth, the profiles by their kind ("heap" ...), the change in smaps, and
+    memtrace's log."""
     with Target(program, *arguments) as target:
         with Tracer("-p", target.pid, "--json", *limit, *options,
                     *(("-o", prefix) if prefix else ("-f", "none"))) as tracer:
@@ -50,7 +52,8 @@ def trace(program, *options, prefix=None, arguments=(), limit=("--max-overhead",
 def check_all(truth, profiles, change):
     regions = profiles["regions"]
     check_regions(truth, regions)
-    expect_equal(regions["earlier_gone_bytes"], truth["earlier_gone"], "bytes from before given back")
+    expect_equal(regions["earlier_gone_bytes"], truth["earlier_gone"],
+                 "bytes from before given back")
     expect_equal(change, regions["live_bytes"] - regions["earlier_gone_bytes"], "change in smaps")
 
 
@@ -87,17 +90,20 @@ def regions_of_static():
     check_all(truth, profiles, change)
     with Target("truth_regions_static") as target:
         expect_words(memtrace("check", target.pid).out, "regions .*system calls.*static")
-        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions", "--debug-regions-at", "libc")
+        result = memtrace("-p", target.pid, "-d", "1", "--what", "regions",
+                          "--debug-regions-at", "libc")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "static")
-        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions", "--debug-regions-at", "libc")
+        result = memtrace("-F", "-p", target.pid, "-d", "1", "--what", "regions",
+                          "--debug-regions-at", "libc")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "libc")
 
 
 @test(beside=True)
 def regions_beside_heap():
-    """Heap and regions in one run have two JSON objects and four files, each with its own figures."""
+    """Heap and regions in one run have two JSON objects and four files, each with its own
+    figures."""
     with place() as directory:
         truth, profiles, change, _ = trace("truth_regions", "--what", "heap,regions", "-i", "1",
                                            prefix=directory + "/out")
@@ -121,8 +127,8 @@ def regions_of_command():
     """A command's regions are exact from its first instruction to its end, also in the table."""
     program = os.path.join(PROGS, "truth_regions")
     for options in ((), ("--debug-regions-at", "syscalls")):
-        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-", "--max-overhead", "off",
-                      *options, "--", program, "--auto"])
+        result = run([MEMTRACE, "--what", "regions", "-f", "none", "--json=-",
+                      "--max-overhead", "off", *options, "--", program, "--auto"])
         expect_equal(result.status, 0, result)
         truth, profile = (json.loads(line) for line in result.out.splitlines())
         held = by_function(profile, truth["functions"])
@@ -136,7 +142,8 @@ def regions_of_command():
 
 @test(beside=True)
 def regions_of_go():
-    """Go makes system calls itself, not through libc. So only probes at the system calls see its heap."""
+    """Go makes system calls itself, not through libc. So only probes at the system calls see its
+    heap."""
     truth, profiles, change, log = trace("go_regions", "--what", "regions")
     expect_words(log, "regions: at the system calls .*Go")
     profile = profiles["regions"]
@@ -149,8 +156,9 @@ def regions_of_go():
 
 
 def trace_shell(commands, n, *options):
-    """Traces a shell that runs n programs, one after the other. Returns their truths, and all profiles. Each program
-    begins its script a moment after its exec, when the unwind tables of its code must be loaded."""
+    """Traces a shell that runs n programs, one after the other. Returns their truths, and all
+    profiles. Each program begins its script a moment after its exec, when the unwind tables of its
+    code must be loaded."""
     shell = start(["/bin/sh", "-c", "read go; " + commands])
     truths = []
     with Tracer("-p", shell.pid, "--what", "regions", "-f", "none", "--json",
@@ -187,7 +195,8 @@ def regions_after_exec():
 
 @test(beside="wide")
 def regions_of_children():
-    """With -F a child has a profile of its own, which begins empty. Its parent's profile does not change."""
+    """With -F a child has a profile of its own, which begins empty. Its parent's profile does not
+    change."""
     program = os.path.join(PROGS, "truth_regions")
     truths, profiles = trace_shell(f"(exec {program}); (exec {program} --threads 0); :", 2, "-F")
     children = [p for p in profiles if p["comm"] == "truth_regions"]
@@ -201,14 +210,15 @@ def regions_of_children():
         expect_equal(mapped, profile in children, f"map_plain in the profile of {profile['comm']}")
 
 
-# Bytes that may be added by faults in the program's other pages, such as its data and its stack. These faults are sampled,
-# too, because a fault does not say to which mapping its page belongs.
+# Bytes that may be added by faults in the program's other pages, such as its data and its stack.
+# These faults are sampled, too, because a fault does not say to which mapping its page belongs.
 FEW = 40 * 4096
 
 
 @test(beside=True)
 def page_faults_truth():
-    """If every fault is sampled, the profile has each resident page at the function that touched the page first."""
+    """If every fault is sampled, the profile has each resident page at the function that touched
+    the page first."""
     truth, profiles, _, _ = trace("truth_faults", "--what", "faults", "-i", "1")
     profile = profiles["faults"]
     held = by_function(profile, truth["functions"])
@@ -224,7 +234,8 @@ def page_faults_truth():
 
 @test(beside=True)
 def page_faults_sampled():
-    """One page in 16 is sampled: the largest function is right within a fifth (3,000 pages: 194 samples)."""
+    """One page in 16 is sampled: the largest function is right within a fifth (3,000 pages: 194
+    samples)."""
     # once with regions, too; both runs have the default limit of overhead
     for what in ("faults", "faults,regions"):
         truth, profiles, _, _ = trace("truth_faults", "--what", what, "-i", "64K", limit=())
@@ -232,19 +243,20 @@ def page_faults_sampled():
         got = by_function(profile, truth["functions"])["touch"][0]
         wanted = truth["functions"]["touch"]
         expect(abs(got - wanted) < 0.35 * wanted, f"{got} instead of {wanted}")
-        expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"], profile)
+        expect(profile["live_bytes_low"] < profile["live_bytes"] < profile["live_bytes_high"],
+               profile)
 
 
 @test(beside=True)
 def page_faults_with_regions():
     """A command's faults and regions can be traced together. Faults and the heap cannot."""
     with place() as directory:
-        result = run([MEMTRACE, "--what", "faults,regions", "-i", "1", "-o", directory + "/out", "--",
-                      os.path.join(PROGS, "truth_faults"), "--auto"])
+        result = run([MEMTRACE, "--what", "faults,regions", "-i", "1", "-o", directory + "/out",
+                      "--", os.path.join(PROGS, "truth_faults"), "--auto"])
         expect_equal(result.status, 0, result)
         files = sorted(name.split(".", 2)[2] for name in os.listdir(directory))
-        expect_equal(files, ["faults.collapsed", "faults.heap", "regions.collapsed", "regions.heap"],
-                     "files")
+        expect_equal(files, ["faults.collapsed", "faults.heap", "regions.collapsed",
+                             "regions.heap"], "files")
         collapsed = next(f for f in os.listdir(directory) if f.endswith("faults.collapsed"))
         with open(os.path.join(directory, collapsed), encoding="utf-8") as file:
             # the function that touched the page is the leaf, and stays in the stack
@@ -255,7 +267,8 @@ def page_faults_with_regions():
 
 @test(beside=True)
 def regions_of_python():
-    """In a program that was not written for these tests, the sum of all regions changes as smaps does."""
+    """In a program that was not written for these tests, the sum of all regions changes as smaps
+    does."""
     script = ("import sys, threading\n"
               "print('up', flush=True); sys.stdin.readline()\n"
               "def work(): global kept; kept = [bytes(300000 + i) for i in range(200)]; "

@@ -11,9 +11,9 @@ samples by the kernel's random numbers, independently of every other draw. A ser
    errors. For an unbiased estimate this has a probability of 3e-3. A function without a sample
    counts as an estimate of 0: to leave the function out would bias the test.
 
-These probabilities are too high for a test that runs every day. So a series that fails is followed by a second,
-independent one, and the test fails only if both fail. By chance this has a probability of 1e-5. An error of the
-implementation is in both series."""
+These probabilities are too high for a test that runs every day. So a series that fails is followed
+by a second, independent one, and the test fails only if both fail. By chance this has a probability
+of 1e-5. An error of the implementation is in both series."""
 import math
 
 from harness import by_function, expect, kinds, losses, test_each_kind, trace_script
@@ -36,7 +36,8 @@ class Series:
         for name, wanted in functions.items():
             estimate, _, stacks = held.get(name, (0, 0, []))
             self.errors.append(estimate / wanted["live_bytes"] - 1)
-            # hold_11 is called from two places, and the truth does not say how much each of them holds
+            # hold_11 is called from two places, and the truth does not say how much each of them
+            # holds
             if len(stacks) == 1 and name != "hold_11":
                 self.printed += 1
                 self.inside += (stacks[0]["live_bytes_low"] <= wanted["live_bytes"]
@@ -63,9 +64,9 @@ class Series:
 
 @test_each_kind(beside=True, long=True)
 def sampled(kind):
-    """The best kind gets 300 draws, for a standard error under 1 %. Each other kind gets 100 draws of a smaller
-    program, and 85 % of the intervals must contain the truth: if each does in 95 of 100 cases, this fails with a
-    probability of 7e-05."""
+    """The best kind gets 300 draws, for a standard error under 1 %. Each other kind gets 100 draws
+    of a smaller program, and 85 % of the intervals must contain the truth: if each does in 95 of
+    100 cases, this fails with a probability of 7e-05."""
     best = kind == kinds()[0]
     runs, scale, coverage = (15, 100, 0.9) if best else (5, 40, 0.85)
     told = []

@@ -3,13 +3,13 @@
 
 Each server runs in a directory of its own, on sockets there or on 127.0.0.1. It is given the same
 load before, while and after it is traced. Every answer is checked, and at last the server must end
-normally when it gets its signal. Debian's servers use glibc's malloc, mariadbd too. Only redis-server
-does not: it gets glibc's malloc by preload.
+normally when it gets its signal. Debian's servers use glibc's malloc, mariadbd too. Only
+redis-server does not: it gets glibc's malloc by preload.
 
-The tests do not trust the tracer about where stacks end: they read the code at the last address of each
-stack. A stack may start at two places only: in _start, whose call is followed by a halt, and at the
-start of a thread, whose call is followed by the system call that ends the thread. And each frame must be
-a return address, so the instruction before it must be a call."""
+The tests do not trust the tracer about where stacks end: they read the code at the last address of
+each stack. A stack may start at two places only: in _start, whose call is followed by a halt, and
+at the start of a thread, whose call is followed by the system call that ends the thread. And each
+frame must be a return address, so the instruction before it must be a call."""
 import contextlib
 import glob
 import gzip
@@ -55,8 +55,8 @@ def as_user(user):
 
 
 class Server:
-    """A process that serves from its directory, where its log is, until a signal asks it to end. SIGKILL
-    would leave its children running."""
+    """A process that serves from its directory, where its log is, until a signal asks it to end.
+    SIGKILL would leave its children running."""
 
     def __init__(self, directory, args, stop_by=signal.SIGTERM, **options):
         self.stop_by = stop_by
@@ -129,15 +129,15 @@ class UnixHTTP(http.client.HTTPConnection):
 
 # --- stacks, and where they end ---
 
-# The code after the call in _start: hlt. The code after the call in clone and clone3: mov %rax,%rdi;
-# mov $SYS_exit,%eax; syscall.
+# The code after the call in _start: hlt. The code after the call in clone and clone3: mov
+# %rax,%rdi; mov $SYS_exit,%eax; syscall.
 STARTS = {b"\xf4": "process", b"\x48\x89\xc7\xb8\x3c\x00\x00\x00\x0f\x05": "thread"}
 
 
 class Stacks:
-    """The stacks of a .heap file: [addresses, samples]. samples is the number of objects that the file has for the
-    stack. This is the number of samples if the interval is 1 or all blocks have one size. Otherwise it is nearly this
-    number."""
+    """The stacks of a .heap file: [addresses, samples]. samples is the number of objects that the
+    file has for the stack. This is the number of samples if the interval is 1 or all blocks have
+    one size. Otherwise it is nearly this number."""
 
     def __init__(self, path):
         with open(path, encoding="utf-8", errors="replace") as file:
@@ -167,8 +167,8 @@ class Stacks:
         return next((what for after, what in STARTS.items() if code.startswith(after)), None)
 
     def returns_to(self, addr):
-        """Is the instruction before addr a call (e8 and a distance, or ff /2 in one of its lengths)? Also true
-        for code that is in no file, because nothing is known of it."""
+        """Is the instruction before addr a call (e8 and a distance, or ff /2 in one of its
+        lengths)? Also true for code that is in no file, because nothing is known of it."""
         code = self.code(addr)
         return not code or code[3] == 0xe8 or any(
             code[8 - n] == 0xff and code[9 - n] >> 3 & 7 == 2 for n in (2, 3, 4, 6, 7))
@@ -184,8 +184,8 @@ class Stacks:
 
 
 def check_whole(profile, names, starts=("process", "thread")):
-    """names: patterns, each of which must match a frame of some stack that holds memory. starts: the
-    kinds of start ("process", "thread") that must be found."""
+    """names: patterns, each of which must match a frame of some stack that holds memory. starts:
+    the kinds of start ("process", "thread") that must be found."""
     lost = {name: n for name, n in profile["lost"].items() if n}
     expect_equal(losses(profile), {}, "losses")
     expect(profile["samples"] >= SAMPLES, "only", profile["samples"], "samples")
@@ -213,7 +213,8 @@ def check_whole(profile, names, starts=("process", "thread")):
 def trace_load(directory, pid, interval, load):
     """Runs the load untraced, traced, and untraced again. Returns the profile."""
     load()
-    with Tracer("-p", pid, "--max-overhead", "off", "-i", interval, "--json", "-o", directory + "/out") as tracer:
+    with Tracer("-p", pid, "--max-overhead", "off", "-i", interval, "--json",
+                "-o", directory + "/out") as tracer:
         load()
         profile = tracer.stop().json()
     load()
@@ -244,8 +245,10 @@ http {
 
 @contextlib.contextmanager
 def nginx(workers, files):
-    """Yields the master process, its directory, its port and socket. files: name below /files -> contents."""
-    # The test binds a port, and nginx inherits it, as a new nginx does from the one that it replaces.
+    """Yields the master process, its directory, its port and socket. files: name below /files ->
+    contents."""
+    # The test binds a port, and nginx inherits it, as a new nginx does from the one that it
+    # replaces.
     with place_of("www-data") as directory, socket.create_server(("127.0.0.1", 0)) as bound:
         os.chmod(directory, 0o755)
         os.mkdir(directory + "/files", 0o755)
@@ -320,13 +323,15 @@ def holds(profile, *names):
 
 def nginx_workers(*selection):
     """One of two workers is killed, and another takes its place. Each worker has its own profile.
-    The truth is the number of connections that each has accepted, because every connection has a pool."""
+    The truth is the number of connections that each has accepted, because every connection has a
+    pool."""
     with nginx(2, {}) as (server, _, _, sock), contextlib.ExitStack() as kept:
         wait_until(lambda: len(children(server.pid)) == 2, "two workers")
         first, second = children(server.pid)
 
         def connect(worker, others, n):
-            """Opens n connections to a worker. The other workers are stopped meanwhile, so that they accept none."""
+            """Opens n connections to a worker. The other workers are stopped meanwhile, so that
+            they accept none."""
             for pid in others:
                 stop_it(pid)
             for _ in range(n):
@@ -431,13 +436,15 @@ def postgres(root=""):
             with open(root + "/etc/passwd", "w", encoding="utf-8") as file:
                 file.write(f"postgres:x:{entry.pw_uid}:{entry.pw_gid}::/:/bin/sh\n")
             programs = max(glob.glob(root + "/usr/lib/postgresql/*/bin"))[len(root):]
-            prefix, user = ["chroot", f"--userspec={entry.pw_uid}:{entry.pw_gid}", "--groups=", root], {}
-        result = run([*prefix, f"{programs}/initdb", "-D", inside + "/data", "-U", "postgres", "-A", "trust", "-N",
-                      "--locale=C"], cwd=directory, **user)
+            prefix, user = ["chroot", f"--userspec={entry.pw_uid}:{entry.pw_gid}",
+                            "--groups=", root], {}
+        result = run([*prefix, f"{programs}/initdb", "-D", inside + "/data", "-U", "postgres",
+                      "-A", "trust", "-N", "--locale=C"],
+                     cwd=directory, **user)
         expect_equal(result.status, 0, result)
-        with Server(directory, [*prefix, f"{programs}/postgres", "-D", inside + "/data", "-k", inside, "-c",
-                                "listen_addresses=", "-c", "fsync=off"], stop_by=signal.SIGINT,
-                    **user) as server:
+        with Server(directory, [*prefix, f"{programs}/postgres", "-D", inside + "/data",
+                                "-k", inside, "-c", "listen_addresses=", "-c", "fsync=off"],
+                    stop_by=signal.SIGINT, **user) as server:
             server.wait_for(lambda: run([f"{POSTGRES}/pg_isready", "-q", "-h",
                                          directory]).status == 0)
             yield server, directory
@@ -469,8 +476,9 @@ KEPT = 3_000_000  # bytes of the row of the smaller cursors
 
 
 def postgres_sessions(*selection):
-    """A session that begins before the run, one that begins during the run, and one that ends during the run each
-    have their own profile. The truth is the size of the row that each session's cursor holds."""
+    """A session that begins before the run, one that begins during the run, and one that ends
+    during the run each have their own profile. The truth is the size of the row that each session's
+    cursor holds."""
     with postgres() as (server, directory), contextlib.ExitStack() as sessions:
         def keep(session, size):
             session.ask("set work_mem = '64MB'; begin; declare kept cursor with hold for "
@@ -555,12 +563,14 @@ def servers_memcached():
                 for wave in range(4):
                     clients = [Memcache(path) for _ in range(40)]
                     for i in range(400):
-                        set_get_delete(clients[i % 40], f"key{wave}.{i}", (i * 7919 + wave) % 20000 + 1)
+                        set_get_delete(clients[i % 40], f"key{wave}.{i}",
+                                       (i * 7919 + wave) % 20000 + 1)
                     for client in clients:
                         expect(len(client.block("stats")) > 20, "stats")
                         client.block("stats items")
                         client.block("stats slabs")
-                    kept.append(clients.pop())  # so that the thread keeps its memory for this client
+                    # so that the thread keeps its memory for this client
+                    kept.append(clients.pop())
                     for client in clients:
                         client.close()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""speedscope opens memtrace's files in a real browser, and shows for every function the total that the target
-reports."""
+"""speedscope opens memtrace's files in a real browser, and shows for every function the total that
+the target reports."""
 import os
 import re
 import urllib.parse
@@ -21,7 +21,8 @@ return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells
 def shown(browser, url):
     """function -> the total that the page shows, without the percentage."""
     browser.go(url)
-    browser.until("return document.body.innerText.includes('Sandwich');", what="the profile in speedscope")
+    browser.until("return document.body.innerText.includes('Sandwich');",
+                  what="the profile in speedscope")
     browser.type("3")
     rows = browser.until(ROWS, what="the sandwich view")
     return {name: re.sub(r" \(.*\)$", "", total) for total, _, name in rows}
@@ -37,8 +38,8 @@ def in_bytes(n):
 
 @test(beside=True, long=True)
 def speedscope_shows_the_truth():
-    """speedscope shows each function's total and the sum in both formats: pprof in bytes, collapsed stacks in plain
-    numbers."""
+    """speedscope shows each function's total and the sum in both formats: pprof in bytes, collapsed
+    stacks in plain numbers."""
     if not os.path.exists(SPEEDSCOPE + "/index.html"):
         raise NotRunnable("speedscope is not there: scripts/fetch-speedscope build/speedscope")
     with place() as directory:

@@ -7,8 +7,8 @@ import os
 import re
 import subprocess
 
-from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses, memtrace,
-                     need_tool, place, read_line, run, start, test, test_each_kind)
+from harness import (PROGS, Target, Tracer, end, expect, expect_equal, expect_words, losses,
+                     memtrace, need_tool, place, read_line, run, start, test, test_each_kind)
 
 COMPLETE_PCT = 99  # of the stacks, at least
 
@@ -28,14 +28,14 @@ CHAINS = {
 }
 # The same programs, linked by other linkers and with other layouts.
 LINKED = {f"chains_{how}": [] if "static" in how else [os.path.join(PROGS, "library.so")] for how in
-          ("bfd_shared", "gold", "lld", "lld_one", "lld_separate", "lld_huge", "lld_norelro", "lld_static_pie", "mold",
-           "mold_shared")}
+          ("bfd_shared", "gold", "lld", "lld_one", "lld_separate", "lld_huge", "lld_norelro",
+           "lld_static_pie", "mold", "mold_shared")}
 
 
 def check_stack(what, stack, wanted, own):
-    """Checks that the stack goes from malloc through the declared frames to the start, with no other frames of the
-    program. Frames that are not the program's own become one "*" for each row of them. A "*" in wanted matches this,
-    or nothing."""
+    """Checks that the stack goes from malloc through the declared frames to the start, with no
+    other frames of the program. Frames that are not the program's own become one "*" for each row
+    of them. A "*" in wanted matches this, or nothing."""
     frames = stack["frames"]
     # __malloc is malloc's only global name in a static PIE
     expect(frames[0] in ("malloc", "__malloc"), f"{what}: leaf {frames[0]}")
@@ -73,7 +73,8 @@ def check_stacks(program, truth, profile):
 
 @test(beside=True)
 def chains_are_built_as_said():
-    """Checks which functions have unwind tables, and how each program is linked. The next test needs this."""
+    """Checks which functions have unwind tables, and how each program is linked. The next test
+    needs this."""
     def ask(*command):
         result = run(command)
         expect_equal((result.status, result.err), (0, ""), result)
@@ -102,23 +103,25 @@ def chains_are_built_as_said():
 
 @test_each_kind(beside=True)
 def stacks_as_declared(kind):
-    """Each block's stack is the one that the program declares: deep chains, callbacks of C and C++, signal
-    handlers, variable frames, tail calls, coroutines, exceptions, threads, a library that is loaded while
-    traced. Functions have unwind tables, or frame pointers, or one and the other in turn."""
+    """Each block's stack is the one that the program declares: deep chains, callbacks of C and C++,
+    signal handlers, variable frames, tail calls, coroutines, exceptions, threads, a library that is
+    loaded while traced. Functions have unwind tables, or frame pointers, or one and the other in
+    turn."""
     return trace_chains(CHAINS, "--probe-kind", kind)
 
 
 @test(beside=True)
 def stacks_by_any_linker():
-    """Stacks are right with LLD, whose segments share pages of the file: a mapping may begin with bytes of the segment
-    before."""
+    """Stacks are right with LLD, whose segments share pages of the file: a mapping may begin with
+    bytes of the segment before."""
     shared = 0
     for program in LINKED:
         result = run(["readelf", "-lW", os.path.join(PROGS, program)])
         loads = re.findall(r"LOAD +0x(\w+) 0x\w+ 0x\w+ 0x(\w+) 0x\w+ ([RWE ]{3})", result.out)
         ends = [int(off, 16) + int(size, 16) for off, size, _ in loads]
         begins = [int(off, 16) for off, _, mode in loads if "E" in mode]
-        shared += any(begin % 4096 and any(begin - begin % 4096 < end <= begin for end in ends) for begin in begins)
+        shared += any(begin % 4096 and any(begin - begin % 4096 < end <= begin for end in ends)
+                      for begin in begins)
     expect(shared >= 3, f"only {shared} programs in which code shares a page with another segment")
     return trace_chains(LINKED)
 
@@ -126,7 +129,8 @@ def stacks_by_any_linker():
 def trace_chains(programs, *options):
     n = 0
     with contextlib.ExitStack() as ends:
-        targets = {program: ends.enter_context(Target(program, *args)) for program, args in programs.items()}
+        targets = {program: ends.enter_context(Target(program, *args))
+                   for program, args in programs.items()}
         pids = ",".join(str(t.pid) for t in targets.values())
         tracer = ends.enter_context(Tracer("-p", pids, "-i", "1", "-f", "none", "--json", *options))
         truths = {program: target.go() for program, target in targets.items()}
@@ -149,8 +153,8 @@ def check_complete(profile, what, at_least=100):
 def trace_command(interval, *command, **options):
     with place() as directory:
         path = os.path.join(directory, "profile.json")
-        result = memtrace("-q", "--max-overhead", "off", "-f", "none", "-i", interval, f"--json={path}", "--", *command,
-                          **options)
+        result = memtrace("-q", "--max-overhead", "off", "-f", "none", "-i", interval,
+                          f"--json={path}", "--", *command, **options)
         expect_equal(result.status, 0, result)
         with open(path, encoding="utf-8") as file:
             return json.load(file)
@@ -162,10 +166,9 @@ def stacks_are_complete():
     for tool in ("sqlite3", "git"):
         need_tool(tool)
     told = []
-    profile = trace_command("4K", "sqlite3", ":memory:",
-                            "create table t(a,b); with recursive c(i) as (select 1 union all select "
-                            "i+1 from c where i<50000) insert into t select i, hex(randomblob(20)) "
-                            "from c; select count(*) from t;")
+    profile = trace_command("4K", "sqlite3", ":memory:", "create table t(a,b); with recursive c(i) "
+                            "as (select 1 union all select i+1 from c where i<50000) insert into t "
+                            "select i, hex(randomblob(20)) from c; select count(*) from t;")
     told.append(check_complete(profile, "sqlite3"))
     environment = {**os.environ, "PYTHONMALLOC": "malloc"}
     profile = trace_command("16K", "/usr/bin/python3", "-c",
@@ -184,15 +187,16 @@ def stacks_are_complete():
 
 @test(long=True)
 def stacks_of_clang_are_complete():
-    """Stacks of clang are whole. It takes half a second to make libLLVM's table, and until then stacks end in
-    libLLVM. So clang gets much to compile."""
+    """Stacks of clang are whole. It takes half a second to make libLLVM's table, and until then
+    stacks end in libLLVM. So clang gets much to compile."""
     need_tool("clang")
     with place() as directory:
         path = os.path.join(directory, "functions.c")
         with open(path, "w", encoding="utf-8") as file:
-            file.writelines(f"int f{i}(int *a, int n) {{ int s = {i}; for (int k = 0; k < n; k++) s += a[k] * (k ^ s); return s; }}\n"
-                            for i in range(1000))
-        profile = trace_command("256K", "clang", "-fintegrated-cc1", "-O2", "-c", "-o", "/dev/null", path)
+            file.writelines(f"int f{i}(int *a, int n) {{ int s = {i}; for (int k = 0; k < n; k++) "
+                            f"s += a[k] * (k ^ s); return s; }}\n" for i in range(1000))
+        profile = trace_command("256K", "clang", "-fintegrated-cc1", "-O2", "-c",
+                                "-o", "/dev/null", path)
     return check_complete(profile, "clang")
 
 
@@ -240,7 +244,8 @@ input()
 
 @test(beside=True)
 def stacks_through_many_libraries():
-    """A process loads more libraries at once than one call can put tables into the kernel. Its stacks are whole."""
+    """A process loads more libraries at once than one call can put tables into the kernel. Its
+    stacks are whole."""
     n = 150
     with place() as directory:
         paths = [os.path.join(directory, f"library{i}.so") for i in range(n)]

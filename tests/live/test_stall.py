@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""If memtrace hangs, for any reason, its targets have their full speed again within a second. A counter says that
-calls were not seen meanwhile."""
+"""If memtrace hangs, for any reason, its targets have their full speed again within a second. A
+counter says that calls were not seen meanwhile."""
 import contextlib
 import fcntl
 import json
@@ -16,32 +16,36 @@ import subprocess
 import termios
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, NotRunnable, Target, Tracer, end, expect, expect_equal,
-                     expect_words, memtrace, need_tool, place, read_line, run, start, test, test_each_kind, wait_until)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, NotRunnable, Target, Tracer, end, expect,
+                     expect_equal, expect_words, memtrace, need_tool, place, read_line, run, start,
+                     test, test_each_kind, wait_until)
 from test_budget import Restless, in_window
 from test_harmless import changed_text
 from test_top import Screen
 from test_truth import check_exact
 
 BACK_S = 1.0
-SPEED = 0.5  # of the untraced speed, which varies by a third from round to round. With a probe, speed is a hundredth
+# of the untraced speed, which varies by a third from round to round. With a probe, speed is a
+# hundredth
+SPEED = 0.5
 JSON = ("--json", "-f", "none")
 
 
 class Busy(Target):
-    """A target that only allocates, for a fifth of a second in each round. Between rounds it sleeps, so that its probes
-    stay in place."""
+    """A target that only allocates, for a fifth of a second in each round. Between rounds it
+    sleeps, so that its probes stay in place."""
 
     def __init__(self):
         super().__init__("churn", "--seconds", "0.2")
         self.untraced = [self.go()["ns_per_pair"] for _ in range(2)]
 
     def check_speed(self):
-        """Checks the speed of the best of three rounds, because other load on the machine slows the target, too.
-        (With a probe a pair takes a hundred times as long.)"""
+        """Checks the speed of the best of three rounds, because other load on the machine slows the
+        target, too. (With a probe a pair takes a hundred times as long.)"""
         took = [self.go()["ns_per_pair"] for _ in range(3)]
         self.untraced.append(self.go()["ns_per_pair"])
-        expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:", self.untraced)
+        expect(min(took) <= max(self.untraced) / SPEED, "ns per pair:", took, "untraced:",
+               self.untraced)
 
 
 @contextlib.contextmanager
@@ -67,8 +71,8 @@ def wait_withdrawn(pid, timeout=BACK_S):
 
 
 def wait_in_place(pid, kind=None):
-    """Waits until the process is traced continuously, that is, until its probes stay for a second. Probes of
-    the kind perf must stay for four seconds, because their removal alone takes two."""
+    """Waits until the process is traced continuously, that is, until its probes stay for a second.
+    Probes of the kind perf must stay for four seconds, because their removal alone takes two."""
     begin = since = time.monotonic()
     while time.monotonic() - since < (4 if kind == "perf" else 1):
         expect(time.monotonic() - begin < PATIENCE_S, f"pid {pid} is not traced all the time")
@@ -80,7 +84,8 @@ def wait_in_place(pid, kind=None):
 def keeper_of(pid):
     with open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
-            with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="utf-8") as name:
+            with contextlib.suppress(OSError), \
+                    open(f"/proc/{child}/comm", encoding="utf-8") as name:
                 if name.read() == "mt-keeper\n":
                     return int(child)
     raise AssertionError(f"no keeper among the children of {pid}")
@@ -97,7 +102,8 @@ def check_told(tracer, times=1):
 
 @test_each_kind
 def stall_stopped(kind):
-    """memtrace gets SIGSTOP twice while the target is traced continuously, and then the target becomes busy."""
+    """memtrace gets SIGSTOP twice while the target is traced continuously, and then the target
+    becomes busy."""
     with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
         took = []
         for _ in range(2):
@@ -112,7 +118,8 @@ def stall_stopped(kind):
 
 @test_each_kind(long=True)
 def stall_stopped_in_window(kind):
-    """As stall_stopped, while a window is open. (If the window is about to close, a stop withdraws no probes.)"""
+    """As stall_stopped, while a window is open. (If the window is about to close, a stop withdraws
+    no probes.)"""
     took, times = [], 3 if kind == "perf" else 5
     with Restless() as target:
         with Tracer("-p", target.pid, "--probe-kind", kind, "--max-overhead", "5", *JSON) as tracer:
@@ -129,13 +136,14 @@ def stall_stopped_in_window(kind):
     profile = result.json()
     expect(1 <= profile["lost"]["probes_withdrawn"] <= times, profile["lost"])
     expect_equal(profile["mode"], "windowed", "mode")
-    return ", ".join(f"{t:.2f}" for t in took) + f" s, {profile['lost']['probes_withdrawn']} of {times} windows"
+    return (", ".join(f"{t:.2f}" for t in took) +
+            f" s, {profile['lost']['probes_withdrawn']} of {times} windows")
 
 
 @test(long=True)
 def stall_without_limit():
-    """Without a limit memtrace must hang longer before its probes are removed. The figures are then not called
-    exact."""
+    """Without a limit memtrace must hang longer before its probes are removed. The figures are then
+    not called exact."""
     with Busy() as target:
         with Tracer("-p", target.pid, "-i", "1", *JSON) as tracer:
             with stopped(tracer):
@@ -155,7 +163,8 @@ def stall_without_limit():
 
 @test(long=True)
 def stall_everywhere():
-    """Probes in the code of every process are removed while memtrace hangs, and put back afterwards."""
+    """Probes in the code of every process are removed while memtrace hangs, and put back
+    afterwards."""
     with Busy() as target, Tracer("-a", *JSON) as tracer:
         wait_until(lambda: changed_text(target.pid), "there are probes in its code")
         with stopped(tracer):
@@ -184,7 +193,8 @@ def stall_regions():
 
 @test_each_kind(long=True)
 def stall_killed(kind):
-    """Probes are removed after a SIGKILL of memtrace, of its keeper, or of one right after the other."""
+    """Probes are removed after a SIGKILL of memtrace, of its keeper, or of one right after the
+    other."""
     for victims in ("memtrace",), ("keeper",), ("memtrace", "keeper"), ("keeper", "memtrace"):
         with Busy() as target, Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
             wait_in_place(target.pid)
@@ -192,9 +202,11 @@ def stall_killed(kind):
             for victim in victims:
                 os.kill(pids[victim], signal.SIGKILL)
             result = tracer.wait()
-            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S) # perf uprobes are removed one by one
+            # perf uprobes are removed one by one
+            wait_withdrawn(target.pid, PATIENCE_S if kind == "perf" else BACK_S)
             target.check_speed()
-            wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"), "the keeper has ended")
+            wait_until(lambda: not os.path.exists(f"/proc/{pids['keeper']}"),
+                       "the keeper has ended")
             if victims == ("keeper",):
                 expect_equal(result.status, 1, result)
                 expect_words(result.err, "mt-keeper.* was killed")
@@ -214,8 +226,9 @@ def traces_of(target):
 
 @test_each_kind(long=True)
 def stall_killed_one_by_one(kind):
-    """memtrace is killed as at the end of a container: first itself, then all its other processes a moment later. A
-    process that is killed while it removes a probe must not leave the breakpoint in place."""
+    """memtrace is killed as at the end of a container: first itself, then all its other processes a
+    moment later. A process that is killed while it removes a probe must not leave the breakpoint in
+    place."""
     with Busy() as target:
         for moment_s in (0.005, 0.03, 0.1, 0.3):
             with Tracer("-p", target.pid, "--probe-kind", kind, *JSON) as tracer:
@@ -235,8 +248,8 @@ def terminal(*args, program=MEMTRACE):
     """memtrace on a terminal of its own; yields the process and the master descriptor."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 160, 0, 0))
-    process = start([program, *args], stdin=slave, stdout=slave, stderr=slave, env={**os.environ, "TERM": "rxvt"},
-                    preexec_fn=Screen.own_terminal)
+    process = start([program, *args], stdin=slave, stdout=slave, stderr=slave,
+                    env={**os.environ, "TERM": "rxvt"}, preexec_fn=Screen.own_terminal)
     os.close(slave)
     try:
         yield process, master
@@ -265,8 +278,8 @@ def check_end(process, signals):
 
 @test(long=True)
 def stall_ctrl_s():
-    """On a stopped terminal (Ctrl-S) memtrace goes on. It ends by a signal; or, after -d, by a signal while it writes
-    the table that nobody reads."""
+    """On a stopped terminal (Ctrl-S) memtrace goes on. It ends by a signal; or, after -d, by a
+    signal while it writes the table that nobody reads."""
     with Busy() as target:
         for options, signals in ((), 2), (("-d", "4"), 1):
             with terminal("-p", target.pid, "-f", "none", *options) as (process, master):
@@ -306,7 +319,8 @@ def stall_ctrl_z():
 
 def fill(slave):
     """Fills the buffer of a terminal that nobody reads."""
-    with open(f"/proc/self/fd/{slave}", "wb", 0, opener=lambda path, _: os.open(path, os.O_WRONLY | os.O_NONBLOCK)) as file:
+    with open(f"/proc/self/fd/{slave}", "wb", 0,
+              opener=lambda path, _: os.open(path, os.O_WRONLY | os.O_NONBLOCK)) as file:
         while file.write(b"." * 500):
             pass
 
@@ -335,15 +349,18 @@ def stall_top_unread():
 
 @test(long=True)
 def stall_unfilled_memory():
-    """A target's list of libraries leads into memory that no one provides. The helper that reads this memory hangs.
-    memtrace leaves this helper behind, goes on, ends on a signal, and counts the read that it gave up."""
+    """A target's list of libraries leads into memory that no one provides. The helper that reads
+    this memory hangs. memtrace leaves this helper behind, goes on, ends on a signal, and counts the
+    read that it gave up."""
     for released in True, False:
         with place() as directory:
-            library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
+            # a file that memtrace does not know yet
+            library = os.path.join(directory, "library.so")
             shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
             report = os.path.join(directory, "json")
             with Busy() as target, Target("trap", "--file", library) as trap, \
-                    Tracer("--comm", "churn", "--comm", "trap", f"--json={report}", "-f", "none") as tracer:
+                    Tracer("--comm", "churn", "--comm", "trap", f"--json={report}",
+                           "-f", "none") as tracer:
                 wait_in_place(target.pid)
                 expect_equal(trap.go(), {"trapped": 1}, "the trap")
                 left = lambda: hang(tracer.process.pid, "handle_userfault")
@@ -359,7 +376,8 @@ def stall_unfilled_memory():
                 expect(took < 5, f"memtrace took {took:.1f} s to end")
                 with open(report, encoding="utf-8") as file:
                     lost = [json.loads(line)["lost"] for line in file]
-                expect_equal({n["memory_unanswered"] for n in lost}, {1}, "reads that were given up")
+                expect_equal({n["memory_unanswered"] for n in lost}, {1},
+                             "reads that were given up")
                 expect_equal(changed_text(target.pid), [], "code changed after the end")
     return f"ended after {took:.2f} s"
 
@@ -378,9 +396,9 @@ def unread_pipe():
 
 @test(long=True)
 def stall_unread_output():
-    """Nobody reads standard output, or standard error either, or nobody opens a FIFO. memtrace captures until -d or a
-    signal ends the run, removes its probes and writes its files. Then it waits for the reader until it gets a
-    signal."""
+    """Nobody reads standard output, or standard error either, or nobody opens a FIFO. memtrace
+    captures until -d or a signal ends the run, removes its probes and writes its files. Then it
+    waits for the reader until it gets a signal."""
     for what in "duration", "SIGINT", "errors", "fifo":
         reader, writer = unread_pipe()
         with place() as directory, Busy() as target:
@@ -388,7 +406,8 @@ def stall_unread_output():
             if what == "fifo":
                 os.mkfifo(directory + "/fifo")
                 options = [f"--json={directory}/fifo"]
-            process = start([MEMTRACE, "-p", target.pid, "-o", directory + "/out", *options], stdin=subprocess.DEVNULL,
+            process = start([MEMTRACE, "-p", target.pid, "-o", directory + "/out", *options],
+                            stdin=subprocess.DEVNULL,
                             stdout=subprocess.DEVNULL if what == "fifo" else writer,
                             stderr=writer if what == "errors" else subprocess.DEVNULL)
             try:
@@ -396,7 +415,8 @@ def stall_unread_output():
                 target.check_speed() # the target becomes busy, and the limit is kept
                 if what != "duration":
                     process.send_signal(signal.SIGINT)
-                files = lambda: [name for name in os.listdir(directory) if name.endswith((".heap", ".collapsed"))]
+                files = lambda: [name for name in os.listdir(directory)
+                                 if name.endswith((".heap", ".collapsed"))]
                 wait_until(lambda: len(files()) == 2, "its files are written", 20)
                 wait_withdrawn(target.pid)
                 time.sleep(0.5)
@@ -415,9 +435,11 @@ def stall_unread_output():
 def of_name(pid, name):
     """The process's children with this name."""
     found = []
-    with contextlib.suppress(OSError), open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
+    with contextlib.suppress(OSError), \
+            open(f"/proc/{pid}/task/{pid}/children", encoding="utf-8") as file:
         for child in file.read().split():
-            with contextlib.suppress(OSError), open(f"/proc/{child}/comm", encoding="utf-8") as comm:
+            with contextlib.suppress(OSError), \
+                    open(f"/proc/{child}/comm", encoding="utf-8") as comm:
                 if comm.read() == name + "\n":
                     found.append(int(child))
     return found
@@ -430,8 +452,8 @@ def wait_channel(pid):
 
 
 def hang(pid, where="request_wait_answer"):
-    """The helpers (mt-files) that wait in this function of the kernel. By default, the one that waits for FUSE: no
-    signal ends this wait."""
+    """The helpers (mt-files) that wait in this function of the kernel. By default, the one that
+    waits for FUSE: no signal ends this wait."""
     return [child for forker in of_name(pid, "mt-files") for child in of_name(forker, "mt-files")
             if wait_channel(child) == where]
 
@@ -448,7 +470,8 @@ def trace_silent(directory, answers, select, released):
     with Busy() as target, silent(directory, "--answers", answers) as mute:
         with Tracer(*select(target, mute), f"--json={report}", "-f", "none") as tracer:
             expect_equal(mute.go(), {"silent": 1}, "the file system")
-            wait_until(lambda: hang(tracer.process.pid), "a process of memtrace's waits for the file")
+            wait_until(lambda: hang(tracer.process.pid),
+                       "a process of memtrace's waits for the file")
             target.check_speed()
             hung = hang(tracer.process.pid)
             if released:
@@ -463,7 +486,8 @@ def trace_silent(directory, answers, select, released):
         expect(mute.alive(), "the target of the silent file is dead")
         if not released:
             mute.go()
-        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in hung), "who was left behind has ended")
+        wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in hung),
+                   "who was left behind has ended")
         expect_equal(mute.quit(), 0, "status of silent")
     with open(report, encoding="utf-8") as file:
         lost = {p["pid"]: p["lost"] for p in map(json.loads, file)}
@@ -473,11 +497,13 @@ def trace_silent(directory, answers, select, released):
 
 @test(long=True)
 def stall_silent_file():
-    """A target maps a file on FUSE whose server stops answering, at once or after some answers. A process that reads
-    the file hangs, and not even SIGKILL ends it. So memtrace lets a helper read the file, goes on, and ends."""
+    """A target maps a file on FUSE whose server stops answering, at once or after some answers. A
+    process that reads the file hangs, and not even SIGKILL ends it. So memtrace lets a helper read
+    the file, goes on, and ends."""
     for answers, released in ("0", False), ("1", True), ("3", False):
         with place() as directory:
-            took = trace_silent(directory, answers, lambda *_: ("--comm", "churn", "--comm", "silent"), released)
+            took = trace_silent(directory, answers,
+                                lambda *_: ("--comm", "churn", "--comm", "silent"), released)
     return f"ended after {took:.2f} s"
 
 
@@ -485,13 +511,15 @@ def stall_silent_file():
 def stall_silent_file_of_pid():
     """As stall_silent_file, with processes selected by pid."""
     with place() as directory:
-        return f"ended after {trace_silent(directory, '0', lambda a, b: ('-p', a.pid, '-p', b.pid), False):.2f} s"
+        return (
+            "ended after "
+            f"{trace_silent(directory, '0', lambda a, b: ('-p', a.pid, '-p', b.pid), False):.2f} s")
 
 
 @test
 def stall_silent_before():
-    """The server stops answering before memtrace starts. memtrace traces the files that it can read, and check ends,
-    too."""
+    """The server stops answering before memtrace starts. memtrace traces the files that it can
+    read, and check ends, too."""
     with place() as directory, silent(directory) as mute:
         expect_equal(mute.go(), {"silent": 1}, "the file system")
         began = time.monotonic()
@@ -509,18 +537,22 @@ def stall_silent_before():
 
 @test(long=True)
 def stall_silent_descriptor():
-    """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops answering. When memtrace
-    writes a profile, a child that reads symbols hangs, because it closes this file. It holds no probe then. And the
-    probes are removed as soon as usual if memtrace is stopped at this moment."""
-    with place() as directory, Endless("leaking", "--rate", "50") as target, silent(directory) as mute:
+    """memtrace itself has inherited a file on FUSE, here as standard input, whose server stops
+    answering. When memtrace writes a profile, a child that reads symbols hangs, because it closes
+    this file. It holds no probe then. And the probes are removed as soon as usual if memtrace is
+    stopped at this moment."""
+    with place() as directory, Endless("leaking", "--rate", "50") as target, \
+            silent(directory) as mute:
         own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
-        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--every", "5", "-f", "pprof", "-o",
-                        directory + "/out"], stdin=own, stderr=subprocess.DEVNULL)
+        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--every", "5",
+                        "-f", "pprof", "-o", directory + "/out"],
+                       stdin=own, stderr=subprocess.DEVNULL)
         os.close(own)
         try:
             wait_in_place(target.pid)
             expect_equal(mute.go(), {"silent": 1}, "the file system")
-            wait_until(lambda: any(wait_channel(child) == "request_wait_answer" for child in of_name(tracer.pid, "memtrace")),
+            wait_until(lambda: any(wait_channel(child) == "request_wait_answer"
+                                   for child in of_name(tracer.pid, "memtrace")),
                        "a child of memtrace waits for the file")
             expect(changed_text(target.pid), "there are no probes")
             with stopped_process(tracer):
@@ -537,12 +569,14 @@ def stall_silent_descriptor():
 
 @test_each_kind(long=True)
 def stall_silent_descriptor_killed(kind):
-    """As stall_silent_descriptor, but memtrace is killed. mt-keeper, whose exit removes the probes, hangs in closing
-    memtrace's standard input."""
-    with place() as directory, Endless("leaking", "--rate", "50") as target, silent(directory) as mute:
+    """As stall_silent_descriptor, but memtrace is killed. mt-keeper, whose exit removes the probes,
+    hangs in closing memtrace's standard input."""
+    with place() as directory, Endless("leaking", "--rate", "50") as target, \
+            silent(directory) as mute:
         own = os.open(f"/proc/{mute.pid}/root{directory}/mount/file", os.O_RDONLY)
-        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--probe-kind", kind, "-f", "none"], stdin=own,
-                       stderr=subprocess.DEVNULL)
+        tracer = start([MEMTRACE, "-p", target.pid, "--max-overhead", "50", "--probe-kind", kind,
+                        "-f", "none"],
+                       stdin=own, stderr=subprocess.DEVNULL)
         os.close(own)
         try:
             wait_in_place(target.pid, kind)
@@ -558,14 +592,15 @@ def stall_silent_descriptor_killed(kind):
 
 @test(long=True)
 def stall_silent_memory():
-    """A target's list of libraries leads into a page of a file whose server does not answer. A process that reads
-    this page cannot be killed. So memtrace lets a helper read it, and ends."""
+    """A target's list of libraries leads into a page of a file whose server does not answer. A
+    process that reads this page cannot be killed. So memtrace lets a helper read it, and ends."""
     with place() as directory, Busy() as target:
         library = os.path.join(directory, "library.so")  # a file that memtrace does not know yet
         shutil.copy(os.path.join(PROGS, "leaking_plugin.so"), library)
         report = os.path.join(directory, "json")
         mute = silent(directory, "--list", file=library)
-        with Tracer("--comm", "churn", "--comm", "silent", f"--json={report}", "-f", "none") as tracer:
+        with Tracer("--comm", "churn", "--comm", "silent", f"--json={report}",
+                    "-f", "none") as tracer:
             expect_equal(mute.go(), {"silent": 1}, "the file system")
             wait_until(lambda: hang(tracer.process.pid), "a process of memtrace's waits")
             target.check_speed()
@@ -584,9 +619,12 @@ def stall_silent_memory():
 
 @test_each_kind(long=True)
 def stall_program_of_fuse(kind):
-    """If a program's file is on FUSE and the server answers, the profile is as exact as any other."""
-    with place() as directory, silent(directory, "--run", file=os.path.join(PROGS, "truth_basic_static")) as target:
-        with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind, *JSON) as tracer:
+    """If a program's file is on FUSE and the server answers, the profile is as exact as any
+    other."""
+    with place() as directory, \
+            silent(directory, "--run", file=os.path.join(PROGS, "truth_basic_static")) as target:
+        with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "off", "--probe-kind", kind,
+                    *JSON) as tracer:
             truth = target.go()
             profile = tracer.stop().json()
         expect_equal(profile["lost"]["files_unanswered"], 0, "files_unanswered")
@@ -596,7 +634,8 @@ def stall_program_of_fuse(kind):
 
 # --- files that take long to read ---
 
-HOSTILE = "void *mi_malloc(unsigned long n) { return (void *)(n * 0); }\nvoid mi_free(void *p) { (void)p; }\n"
+HOSTILE = ("void *mi_malloc(unsigned long n) { return (void *)(n * 0); }\n"
+           "void mi_free(void *p) { (void)p; }\n")
 MAPPER = r"""
 #include <fcntl.h>
 #include <stdio.h>
@@ -632,7 +671,8 @@ def sparse_library(directory):
     library = hostile_library(directory)
     with open(library, "r+b") as file:
         header = file.read(64)
-        table, (size, n) = struct.unpack_from("<Q", header, 32)[0], struct.unpack_from("<HH", header, 54)
+        table, (size, n) = (struct.unpack_from("<Q", header, 32)[0],
+                            struct.unpack_from("<HH", header, 54))
         for entry in range(table, table + n * size, size):
             file.seek(entry)
             kind, flags, offset = struct.unpack("<IIQ", file.read(16))
@@ -664,20 +704,22 @@ int main(void)
 
 @test(long=True)
 def stall_silent_debuginfod():
-    """For a profile during the run memtrace asks a debuginfod server, which does not answer. The probes are removed
-    meanwhile, and are put back."""
+    """For a profile during the run memtrace asks a debuginfod server, which does not answer. The
+    probes are removed meanwhile, and are put back."""
     with socket.create_server(("127.0.0.1", 0), backlog=64) as server, place() as directory:
         server.settimeout(PATIENCE_S)
         program = compiled(directory, "steady", STEADY, "-s", "-Wl,--build-id=sha1")
-        env = {**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}", "DEBUGINFOD_TIMEOUT": "4",
-               "DEBUGINFOD_CACHE_PATH": directory}
+        env = {**os.environ, "DEBUGINFOD_URLS": f"http://127.0.0.1:{server.getsockname()[1]}",
+               "DEBUGINFOD_TIMEOUT": "4", "DEBUGINFOD_CACHE_PATH": directory}
         target = start([program])
-        with Tracer("-p", target.pid, "-i", "4096", "--max-overhead", "50", "--every", "2", "-f", "pprof", "-o",
+        with Tracer("-p", target.pid, "-i", "4096", "--max-overhead", "50", "--every", "2",
+                    "-f", "pprof", "-o",
                     directory + "/out", f"--json={directory}/json", wait=False, env=env) as tracer:
             try:
                 connection, _ = server.accept()
             except TimeoutError:
-                raise NotRunnable("memtrace asks no server: libdebuginfod is not installed") from None
+                raise NotRunnable(
+                    "memtrace asks no server: libdebuginfod is not installed") from None
             with connection:
                 expect(changed_text(target.pid), "there are no probes")
                 took = wait_withdrawn(target.pid)
@@ -692,14 +734,16 @@ def stall_silent_debuginfod():
 
 @test(long=True)
 def stall_huge_code():
-    """An allocator has a GiB of code that is a hole in the file, or code that consists of calls only. It takes
-    seconds to read all of this code. Meanwhile another target keeps its speed, and memtrace ends on a signal."""
+    """An allocator has a GiB of code that is a hole in the file, or code that consists of calls
+    only. It takes seconds to read all of this code. Meanwhile another target keeps its speed, and
+    memtrace ends on a signal."""
     took = []
     for library_in in sparse_library, library_of_calls:
         with place() as directory:
             library, mapper = library_in(directory), compiled(directory, "mapper", MAPPER)
             report = os.path.join(directory, "json")
-            with Busy() as target, Tracer("--comm", "churn", "--comm", "mapper", f"--json={report}", "-f", "none") as tracer:
+            with Busy() as target, Tracer("--comm", "churn", "--comm", "mapper", f"--json={report}",
+                                          "-f", "none") as tracer:
                 process = start([mapper, library])
                 try:
                     wait_in_place(target.pid)

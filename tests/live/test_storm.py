@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fifty programs a second start and end, a third of them from files that never ran before, while memtrace -a traces the
-machine. memtrace's use of resources does not grow, and each program has a profile or is counted.
+"""Fifty programs a second start and end, a third of them from files that never ran before, while
+memtrace -a traces the machine. memtrace's use of resources does not grow, and each program has a
+profile or is counted.
 
 `make storm MINUTES=30` runs for 30 minutes; the suite for some seconds."""
 import contextlib
@@ -25,14 +26,15 @@ def family_of(pid):
     found, todo = [], [pid]
     while todo:
         found.append(todo.pop())
-        with contextlib.suppress(OSError), open(f"/proc/{found[-1]}/task/{found[-1]}/children", encoding="ascii") as file:
+        with contextlib.suppress(OSError), \
+                open(f"/proc/{found[-1]}/task/{found[-1]}/children", encoding="ascii") as file:
             todo += map(int, file.read().split())
     return found
 
 
 def held_by(pid):
-    """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF maps (each map
-    once)."""
+    """Resources of memtrace and its helpers: descriptors, BPF links, resident bytes, bytes of BPF
+    maps (each map once)."""
     held, maps = {"descriptors": 0, "links": 0, "resident": 0}, {}
     for one in family_of(pid):
         with contextlib.suppress(OSError):
@@ -51,8 +53,8 @@ def held_by(pid):
 
 
 class Storm:
-    """Starts programs, a third of them static. One of `each` programs is a new file, which is removed when the
-    program has ended."""
+    """Starts programs, a third of them static. One of `each` programs is a new file, which is
+    removed when the program has ended."""
 
     def __init__(self, directory, each=3):
         self.directory, self.each, self.running, self.pids, self.fresh = directory, each, [], [], 0
@@ -61,9 +63,11 @@ class Storm:
         n, new = len(self.pids), None
         path = FAMILY if n % 3 else STATIC
         if n % self.each == 2:
-            new = shutil.copy(STATIC if n % 2 else FAMILY, os.path.join(self.directory, f"fresh{n}"))
+            new = shutil.copy(STATIC if n % 2 else FAMILY,
+                              os.path.join(self.directory, f"fresh{n}"))
             path, self.fresh = new, self.fresh + 1
-        process = subprocess.Popen([path, "leak", "2", "5000", "20"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        process = subprocess.Popen([path, "leak", "2", "5000", "20"], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL)
         self.running.append((process, new, time.monotonic()))
         self.pids.append(process.pid)
 
@@ -81,7 +85,8 @@ class Storm:
         self.running = left
 
     def run_until(self, due, rate):
-        """Starts programs at this rate until the time `due`. If a start is late, the next ones do not catch up."""
+        """Starts programs at this rate until the time `due`. If a start is late, the next ones do
+        not catch up."""
         next_at = time.monotonic()
         while time.monotonic() < due:
             self.start_one()
@@ -96,15 +101,17 @@ def middle(looks, key):
 
 
 def check_flat(looks):
-    """Compares the medians of the last and the first third of the figures. A single one may be larger, because a
-    window was open or memtrace had other work."""
+    """Compares the medians of the last and the first third of the figures. A single one may be
+    larger, because a window was open or memtrace had other work."""
     third = max(len(looks) // 3, 1)
     first, last = looks[:third], looks[-third:]
     said = {}
-    for key, least in ("descriptors", 64), ("links", 16), ("resident", 24 << 20), ("kernel", 8 << 20):
+    for key, least in (("descriptors", 64), ("links", 16), ("resident", 24 << 20),
+                       ("kernel", 8 << 20)):
         before, after = middle(first, key), middle(last, key)
         said[key] = (before, after)
-        expect(after <= before * 1.2 + least, f"{key} grew from {before} to {after}, of {[look[key] for look in looks]}")
+        expect(after <= before * 1.2 + least,
+               f"{key} grew from {before} to {after}, of {[look[key] for look in looks]}")
     return said
 
 
@@ -130,9 +137,12 @@ def storm_everywhere():
     profiles = by_pid(result.out)
     told = len(set(storm.pids) & set(profiles))
     lost = next(iter(profiles.values()))["lost"]
-    counted = sum(lost[name] for name in ("profiles_forgotten", "processes_unseen", "process_events_lost"))
-    expect(told + counted >= len(storm.pids), f"of {len(storm.pids)} programs {told} have a profile, and {counted} are counted:",
+    counted = sum(lost[name]
+                  for name in ("profiles_forgotten", "processes_unseen", "process_events_lost"))
+    expect(told + counted >= len(storm.pids),
+           f"of {len(storm.pids)} programs {told} have a profile, and {counted} are counted:",
            {name: count for name, count in lost.items() if count})
     own = next(iter(profiles.values()))["memtrace"]
-    return (f"{len(storm.pids) / took:.0f} programs a second, {storm.fresh} new files; {told} of {len(storm.pids)} have a profile, "
-            f"{counted} counted; first and last: {check_flat(looks)}; memtrace {own}")
+    return (f"{len(storm.pids) / took:.0f} programs a second, {storm.fresh} new files; "
+            f"{told} of {len(storm.pids)} have a profile, {counted} counted; first and last: "
+            f"{check_flat(looks)}; memtrace {own}")

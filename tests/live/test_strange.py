@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes in rare states, and rare events. The profile is still exact, or says that it is not. The processes go on
-as if they were not traced."""
+"""Processes in rare states, and rare events. The profile is still exact, or says that it is not.
+The processes go on as if they were not traced."""
 import json
 import os
 import re
@@ -10,8 +10,8 @@ import subprocess
 import time
 
 from harness import (PROGS, Failure, Target, Tracer, by_function, end, expect, expect_equal,
-                     expect_words, losses, memtrace, need_tool, place, read_line, start, test, test_each_kind, trace_script,
-                     wait_until)
+                     expect_words, losses, memtrace, need_tool, place, read_line, start, test,
+                     test_each_kind, trace_script, wait_until)
 from test_harmless import Busy, changed_text
 from test_input import refused_pid
 from test_processes import by_pid
@@ -35,8 +35,8 @@ def status_of(pid, key):
 
 
 def wait_restored(pid):
-    """Waits until the process's code is the original. Changes that are in this test's process, too, do not count:
-    they are another tracer's."""
+    """Waits until the process's code is the original. Changes that are in this test's process, too,
+    do not count: they are another tracer's."""
     wait_until(lambda: set(changed_text(pid)) <= set(changed_text(os.getpid())),
                f"libc's code in pid {pid} is restored", 10)
 
@@ -63,32 +63,40 @@ def strange_main_thread_ends(kind):
 
 @test(beside=True, long=True)
 def strange_main_thread_ends_between_windows():
-    """A window that begins after the main thread's end sees nothing, because its probes are in no code. A counter
-    says so. Gaps between windows may be several seconds, so the program goes on long enough for a window to begin."""
-    _, profile, _ = trace_script(None, "strange", "headless", "--busy", options=("--max-overhead", "1"))
-    expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1), "mode and loss")
-    expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]], profile["contradictions"])
+    """A window that begins after the main thread's end sees nothing, because its probes are in no
+    code. A counter says so. Gaps between windows may be several seconds, so the program goes on
+    long enough for a window to begin."""
+    _, profile, _ = trace_script(None, "strange", "headless", "--busy",
+                                 options=("--max-overhead", "1"))
+    expect_equal((profile["mode"], losses(profile).get("main_thread_ended")), ("windowed", 1),
+                 "mode and loss")
+    expect("probes_silent" in [doubt["rule"] for doubt in profile["contradictions"]],
+           profile["contradictions"])
 
 
 @test(beside="wide")
 def strange_main_thread_has_ended():
-    """After the main thread's end -p is refused, because the kernel finds a single process by its main thread. Probes
-    in the code of all processes see the process. Its heap is read through the /proc directory of another thread."""
+    """After the main thread's end -p is refused, because the kernel finds a single process by its
+    main thread. Probes in the code of all processes see the process. Its heap is read through the
+    /proc directory of another thread."""
     with Target("strange", "headless", "--early") as target:
         refused_pid(target.pid, "main thread has ended while others run", "--comm strange")
-        with Tracer("--comm", "strange", "--max-overhead", "off", "-i", "1", "--json", "-f", "none") as tracer:
+        with Tracer("--comm", "strange", "--max-overhead", "off", "-i", "1", "--json",
+                    "-f", "none") as tracer:
             truth = target.go()
             profile = by_pid(tracer.stop().out)[target.pid]
         check_functions(truth, profile)
         [glibc] = memtrace("heap", "-p", target.pid, "--json").json()["allocators"]
-        expect(sum(arena["in_use"]["blocks"] for arena in glibc["arenas"]) >= truth["functions"]["script"]["live_objects"], glibc)
+        expect(sum(arena["in_use"]["blocks"] for arena in glibc["arenas"]) >=
+               truth["functions"]["script"]["live_objects"], glibc)
         expect_equal(target.quit(), 0, "status of the target")
 
 
 @test(beside="wide")
 def strange_exec_by_thread():
-    """A thread executes another program, and the old program's memory is gone. The new program is traced if probes
-    are in all processes. Probes in the old program alone do not see the new one, and a counter says so."""
+    """A thread executes another program, and the old program's memory is gone. The new program is
+    traced if probes are in all processes. Probes in the old program alone do not see the new one,
+    and a counter says so."""
     for options, traced in (((), False), (("-F",), True), (("--comm", "strange"), True)):
         with Target("strange", "exec") as target:
             named = () if "--comm" in options else ("-p", target.pid)
@@ -102,8 +110,8 @@ def strange_exec_by_thread():
         expect(gone < dropped < gone + 5, "dropped_by_exec:", dropped, "instead of", gone)
         expect_equal(lost, {} if traced else {"exec_untraced": 1}, "losses")
         script = truth["functions"]["script"]
-        # memtrace sees no blocks of a program that it does not trace, with one exception: its BPF programs run where another
-        # tracer has probes.
+        # memtrace sees no blocks of a program that it does not trace, with one exception: its BPF
+        # programs run where another tracer has probes.
         if traced:
             expect_equal(profile["live_bytes"], script["live_bytes"], "live bytes")
         else:  # no blocks, or some with another tracer's probes
@@ -112,7 +120,8 @@ def strange_exec_by_thread():
 
 @test(beside="wide")
 def strange_daemon():
-    """A daemon leaves its session, and all its ancestors end. The daemon has a profile of its own."""
+    """A daemon leaves its session, and all its ancestors end. The daemon has a profile of its
+    own."""
     with Target("strange", "daemon", "--exit", "3") as target:
         with Tracer("-p", target.pid, "-F", "-i", "1", "--json", "-f", "none") as tracer:
             truth = target.go()
@@ -136,8 +145,8 @@ def strange_undumpable():
 
 @test(beside=True)
 def strange_seccomp():
-    """Processes under seccomp, strict or with a filter that kills, are not harmed. seccomp begins before the attach
-    or just after it."""
+    """Processes under seccomp, strict or with a filter that kills, are not harmed. seccomp begins
+    before the attach or just after it."""
     for args in (["strict"], ["filter"], ["filter", "--early"]):
         try:
             truth, profile, _ = trace_script(None, "strange", *args)
@@ -155,7 +164,8 @@ def size_of(pid):
 
 @test(beside=True)
 def strange_dlopen_cycles():
-    """A library that is loaded at 400 addresses, one after the other, is one file with one table."""
+    """A library that is loaded at 400 addresses, one after the other, is one file with one
+    table."""
     with Target("strange", "dlopen", LIBRARY, "400") as target:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
             target.say("go")
@@ -175,8 +185,8 @@ def strange_dlopen_cycles():
 
 @test(beside=True)
 def strange_dlopen_copies():
-    """A process loads 400 files, and memtrace may have fewer than a hundred open. Functions of the other files have no
-    names, but the run ends without an error."""
+    """A process loads 400 files, and memtrace may have fewer than a hundred open. Functions of the
+    other files have no names, but the run ends without an error."""
     with Target("strange", "dlopen", LIBRARY, "400", "--copies") as target, place() as directory:
         with Tracer("-p", target.pid, "-i", "1", "--json", "-o", directory + "/out",
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
@@ -222,7 +232,8 @@ def strange_stopped():
 
 @test(beside=True)
 def strange_stopped_anywhere():
-    """The process is stopped at random places, such as in traps and in calls that return through a probe."""
+    """The process is stopped at random places, such as in traps and in calls that return through a
+    probe."""
     target = Busy(2)
     try:
         for _ in range(3):
@@ -281,8 +292,8 @@ class Debugger:
 
 
 def look_around(gdb):
-    """Sets breakpoints beside probes and away from them. Passes some of them and stops at others. Steps over, into
-    and out of an allocator's function."""
+    """Sets breakpoints beside probes and away from them. Passes some of them and stops at others.
+    Steps over, into and out of an allocator's function."""
     gdb.ask("break alloc_by_3")
     gdb.ask("break *free")
     gdb.ask("ignore 1 20")
@@ -300,8 +311,8 @@ def look_around(gdb):
 
 @test(beside=True)
 def strange_debugged():
-    """The target runs under a debugger all the time. memtrace attaches and detaches while the debugger has stopped the
-    target."""
+    """The target runs under a debugger all the time. memtrace attaches and detaches while the
+    debugger has stopped the target."""
     with Target("truth_threads", "--blocks", "500") as target:
         with Debugger(target.pid) as gdb, \
                 Tracer("-p", target.pid, "-i", "1", "--json", "-f", "none") as tracer:
@@ -335,13 +346,14 @@ def strange_debugger_comes():
     check_exact(truth, profile)
 
 
-OWN = {"calls": 2000, "own": 2000}  # patched.c's answer if each call has reached patched.c's own functions
+# patched.c's answer if each call has reached patched.c's own functions
+OWN = {"calls": 2000, "own": 2000}
 
 
 @test_each_kind(beside=True)
 def strange_patched(kind):
-    """A process has patched its own copy of malloc. It gets no probe there, because to remove a probe puts back the
-    file's code."""
+    """A process has patched its own copy of malloc. It gets no probe there, because to remove a
+    probe puts back the file's code."""
     with Target("patched") as target:
         expect_equal(target.go(), OWN, "calls before")
         refused = memtrace("-p", target.pid, "-d", "1", "--probe-kind", kind, "-f", "none")
@@ -353,13 +365,15 @@ def strange_patched(kind):
 
 @test(long=True)
 def strange_patched_everywhere():
-    """Probes in the code of every process would also be placed in the patched code. So this malloc gets no probes,
-    and the output says why other processes that use it are not traced."""
+    """Probes in the code of every process would also be placed in the patched code. So this malloc
+    gets no probes, and the output says why other processes that use it are not traced."""
     with Target("patched") as target, Target("churn") as other, \
-            Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json", "-f", "none") as tracer:
+            Tracer("--comm", "churn", "-i", "1", "--max-overhead", "off", "--json",
+                   "-f", "none") as tracer:
         expect_equal(target.go(), OWN, "calls while others are traced")
         result = tracer.stop()
-        expect_words(result.err, rf"malloc of .* cannot be probed: pid {target.pid} \(patched\) has patched")
+        expect_words(result.err,
+                     rf"malloc of .* cannot be probed: pid {target.pid} \(patched\) has patched")
         profile = by_pid(result.out)[other.pid]
         expect_equal(profile.get("not_traced"), "its allocator cannot be probed", "the reason")
         expect_words(profile["refused"], f"pid {target.pid}")
@@ -369,7 +383,8 @@ def strange_patched_everywhere():
 def check_patches_later(*options):
     """Withdrawn probes are put back, but not where the process has patched its code meanwhile."""
     with Target("patched", "--later") as target, \
-            Tracer(*(options if "--comm" in options else ("-p", target.pid, *options)), "--json", "-f", "none") as tracer:
+            Tracer(*(options if "--comm" in options else ("-p", target.pid, *options)), "--json",
+                   "-f", "none") as tracer:
         wait_until(lambda: changed_text(target.pid), "its probes are there")
         expect_equal(target.go(), {"calls": 2000, "own": 0}, "calls before")
         target.say("patch")
@@ -402,8 +417,8 @@ def strange_patched_later_everywhere():
 
 @test(beside=True, long=True)
 def strange_patched_while_withdrawn():
-    """A process patches its code while memtrace is stopped and its probes are withdrawn. No probe must be put back
-    there."""
+    """A process patches its code while memtrace is stopped and its probes are withdrawn. No probe
+    must be put back there."""
     for flag, options in ([], ["--max-overhead", "off"]), (["--mmap"], ["--what", "regions"]):
         with Target("patched", *flag, "--later") as target, \
                 Tracer("-p", target.pid, *options, "--json", "-f", "none") as tracer:
@@ -426,7 +441,8 @@ def strange_patched_mmap():
         expect_equal(target.go(), OWN, "calls before")
         with Tracer("-p", target.pid, "--what", "regions", "-f", "none") as tracer:
             expect_equal(target.go(), OWN, "calls while traced")
-            expect_words(tracer.stop().err, f"system calls of all processes .mmap of the C library was patched in pid {target.pid}")
+            expect_words(tracer.stop().err, "system calls of all processes .mmap of the C library "
+                         f"was patched in pid {target.pid}")
         expect_equal(target.go(), OWN, "calls after")
         expect_equal(target.quit(), 0, "status of the target")
 

@@ -13,14 +13,15 @@ import threading
 import xml.etree.ElementTree as ElementTree
 
 from browser import BACKSPACE, DOWN, ENTER, ESCAPE, RIGHT, Browser
-from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memtrace, place, run, test,
-                     trace_script)
+from harness import (ROOT, NotRunnable, expect, expect_equal, expect_words, memtrace, place, run,
+                     test, trace_script)
 
 EMIT = os.path.join(ROOT, "build", "check", "golden", "emit_svg")
 SVG = "{http://www.w3.org/2000/svg}"
 
-# Runs in the page. Returns the visible boxes with this name, in screen coordinates. Line i of the element "boxes" has the
-# figures of the i-th rectangle. The second figure is the number of the line of "names" that has the box's name.
+# Runs in the page. Returns the visible boxes with this name, in screen coordinates. Line i of the
+# element "boxes" has the figures of the i-th rectangle. The second figure is the number of the line
+# of "names" that has the box's name.
 BOXES = """
 const lines = (id) => document.getElementById(id).textContent.split("\\n").filter((line) => line);
 const names = lines("names").map((line) => line.split("\\t")[0]);
@@ -53,7 +54,8 @@ class Page:
     def __init__(self, browser, url):
         self.browser = browser
         browser.go(url)
-        browser.until("return document.documentElement.classList.contains('live');", what="the script")
+        browser.until("return document.documentElement.classList.contains('live');",
+                      what="the script")
 
     def boxes(self, name):
         return self.browser.run(BOXES, name)
@@ -87,7 +89,8 @@ class Page:
         return self.browser.run(TIP)
 
     def text(self, selector):
-        return self.browser.run("return document.querySelector(arguments[0]).textContent;", selector)
+        return self.browser.run("return document.querySelector(arguments[0]).textContent;",
+                                selector)
 
     def shot(self, name):
         kept = os.environ.get("MEMTRACE_SCREENSHOTS")
@@ -97,13 +100,15 @@ class Page:
             expect(os.path.getsize(path) > 10000, "an empty screenshot:", os.path.getsize(path))
 
     def check(self):
-        """Checks what every page must fulfil: labels are within their boxes, and the console has no messages."""
+        """Checks what every page must fulfil: labels are within their boxes, and the console has no
+        messages."""
         boxes = self.browser.run("""
             return Array.from(document.querySelectorAll("#rows rect"), (rect) => rect.getBoundingClientRect())
                 .filter((r) => r.width > 0).map((r) => [r.x, r.x + r.width, r.y]);""")
         for label in self.browser.run(LABELS):
-            expect(any(x <= label["x"] and label["x"] + label["width"] <= end + 0.5 and y <= label["y"] <= y + 18
-                       for x, end, y in boxes), "a label outside its box:", label)
+            expect(any(x <= label["x"] and label["x"] + label["width"] <= end + 0.5 and
+                       y <= label["y"] <= y + 18 for x, end, y in boxes),
+                   "a label outside its box:", label)
         expect_equal(self.browser.log(), [], "what the console says")
 
 
@@ -124,7 +129,8 @@ def served(directory, policy):
         def log_message(self, *_):
             pass
 
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=directory))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0),
+                                             functools.partial(Handler, directory=directory))
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     try:
@@ -138,7 +144,8 @@ def served(directory, policy):
 def policy_for(path):
     """A policy that allows only the file's script and style, whatever else the file contains."""
     root = ElementTree.parse(path).getroot()
-    script, style = ("'sha256-" + base64.b64encode(hashlib.sha256(root.find(SVG + tag).text.encode()).digest())
+    script, style = ("'sha256-" +
+                     base64.b64encode(hashlib.sha256(root.find(SVG + tag).text.encode()).digest())
                      .decode() + "'" for tag in ("script", "style"))
     return f"default-src 'none'; script-src {script}; style-src {style}"
 
@@ -164,7 +171,8 @@ def svg_of_a_process():
         total = sum(f["live_bytes"] for f in functions.values())
         with Browser(directory) as browser:
             page = Page(browser, "file://" + files["svg"])
-            expect_words(page.text("#title"), rf"^truth_basic \(pid {profile['pid']}\): live heap: ")
+            expect_words(page.text("#title"),
+                         rf"^truth_basic \(pid {profile['pid']}\): live heap: ")
             whole = page.box("all")
             near(whole["width"], browser.run("return innerWidth;") - 20, "width of all", 20)
             expect_equal(whole["bytes"], total, "bytes of all")
@@ -174,12 +182,14 @@ def svg_of_a_process():
                     continue
                 found = page.boxes(name)
                 near(sum(box["width"] for box in found), share * whole["width"], f"width of {name}")
-                expect_equal(sum(box["bytes"] for box in found), held["live_bytes"], f"bytes of {name}")
+                expect_equal(sum(box["bytes"] for box in found), held["live_bytes"],
+                             f"bytes of {name}")
 
             largest = max(functions, key=lambda name: functions[name]["live_bytes"])
             held = functions[largest]
             tip = page.point(largest)
-            expect_words(tip, f"^{largest}$", "^truth_basic$", f"^live: {held['live_bytes'] / 2**20:.1f} MiB in "
+            expect_words(tip, f"^{largest}$",
+                         "^truth_basic$", f"^live: {held['live_bytes'] / 2**20:.1f} MiB in "
                          f"{held['live_objects']:,} objects$",
                          f"^{100 * held['live_bytes'] / total:.1f} % of all$")
             page.check()
@@ -195,9 +205,11 @@ def svg_of_a_process():
             browser.run("history.back();")
             browser.until("return !location.hash;", what="back")
             page.settle()
-            near(page.box(largest)["width"], held["live_bytes"] / total * whole["width"], "zoomed out")
+            near(page.box(largest)["width"], held["live_bytes"] / total * whole["width"],
+                 "zoomed out")
 
-            wanted = sum(f["live_bytes"] for name, f in functions.items() if re.search("^keep_m", name))
+            wanted = sum(f["live_bytes"]
+                         for name, f in functions.items() if re.search("^keep_m", name))
             page.press("/", *"^keep_m|^malloc$")
             share = browser.run("return document.getElementById('matched').textContent;")
             expect_words(page.box("keep_malloc")["classes"], "hit")
@@ -217,21 +229,26 @@ def svg_of_a_process():
 def svg_of_other_weights():
     """Widths, sums and tooltips are right in objects, and in freed bytes."""
     with place() as directory:
-        truth, _, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "pprof"), prefix=directory + "/out")
+        truth, _, files = trace_script(None, "truth_basic", options=("-i", "1", "-f", "pprof"),
+                                       prefix=directory + "/out")
         functions = truth["functions"]
         with Browser(directory) as browser:
-            for weight, key, what in (("objects", "live_objects", "live: {:,} objects"),
-                                      ("freed", "freed_bytes", r"freed: [\d.]+ .?i?B in [\d,]+ objects?")):
+            for weight, key, what in (
+                    ("objects", "live_objects", "live: {:,} objects"),
+                    ("freed", "freed_bytes", r"freed: [\d.]+ .?i?B in [\d,]+ objects?")):
                 path = f"{directory}/{weight}.svg"
-                expect_equal(memtrace("report", "-f", "svg", "--weight", weight, "--by", "process", "-o", path,
-                                      files["gz"]).status, 0, "report")
+                expect_equal(memtrace("report", "-f", "svg", "--weight", weight, "--by", "process",
+                                      "-o", path, files["gz"]).status, 0, "report")
                 page = Page(browser, "file://" + path)
                 whole = page.box("all")
                 largest = max(functions, key=lambda name, k=key: functions[name][k])
                 number, total = functions[largest][key], sum(f[key] for f in functions.values())
-                expect_equal((whole["bytes"], sum(box["bytes"] for box in page.boxes(largest))), (total, number), key)
-                near(sum(box["width"] for box in page.boxes(largest)), number / total * whole["width"], largest)
-                expect_words(page.point(f"truth_basic ({files['gz'].split('.')[-3]})"), f"^{what.format(total)}$")
+                expect_equal((whole["bytes"], sum(box["bytes"] for box in page.boxes(largest))),
+                             (total, number), key)
+                near(sum(box["width"] for box in page.boxes(largest)),
+                     number / total * whole["width"], largest)
+                expect_words(page.point(f"truth_basic ({files['gz'].split('.')[-3]})"),
+                             f"^{what.format(total)}$")
                 page.press("/", *f"^{largest}$")
                 expect_words(page.text("#matched"), rf"^{100 * number / total:.1f} % \(" +
                              (f"{number:,} objects" if weight == "objects" else ".*B") + r"\) in ")
@@ -240,7 +257,8 @@ def svg_of_other_weights():
 
 @test(beside=True)
 def svg_by_keyboard_and_diff():
-    """In a comparison each box has its colour, and the keyboard switches widths between the two profiles."""
+    """In a comparison each box has its colour, and the keyboard switches widths between the two
+    profiles."""
     with place() as directory, Browser(directory) as browser:
         path = emit(directory, "diff")
         with served(directory, policy_for(path)) as url:
@@ -255,7 +273,8 @@ def svg_by_keyboard_and_diff():
                 r, g, b = map(int, re.findall(r"\d+", page.box(name)["fill"])[:3])
                 got = "red" if r > b + 20 else "blue" if b > r + 20 else "grey"
                 expect_equal(got, hue, f"colour of {name}, {r} {g} {b}")
-            expect_words(page.point("session_new"), r"^\+16\.0 MiB .*since 8\.0 MiB: more than sampling error$")
+            expect_words(page.point("session_new"),
+                         r"^\+16\.0 MiB .*since 8\.0 MiB: more than sampling error$")
             expect_words(page.point("load_config"), r"^\+0 B .*since 6\.0 MiB$")
             expect_words(page.point("parse_headers"),
                          r"^\+128\.\d KiB \(95 %: -.* to \+.*\) since .*: within sampling error$")
@@ -264,12 +283,14 @@ def svg_by_keyboard_and_diff():
 
             page.press("b")
             expect_words(page.text("#by"), "base")
-            near(page.box("load_index")["width"] / page.box("all")["width"], 10 / 44.57, "load_index", 0.01)
+            near(page.box("load_index")["width"] / page.box("all")["width"], 10 / 44.57,
+                 "load_index", 0.01)
             expect_equal(page.boxes("journal"), [], "what is new")
             page.press("b")
             near(page.box("journal")["width"], 26 * mib, "journal, again")
 
-            # each key goes down to the first child: start_thread, worker, then handle_request and journal
+            # each key goes down to the first child: start_thread, worker, then handle_request and
+            # journal
             page.press(DOWN, DOWN, DOWN, DOWN)
             expect_words(browser.run(TIP), "^handle_request$")
             page.press(RIGHT, ENTER)
@@ -284,7 +305,8 @@ def svg_by_keyboard_and_diff():
             # open the link to this view in a narrower window, which the policy allows
             browser.ask("POST", "/window/rect", {"width": 1000, "height": 600})
             page = Page(browser, url + "/diff.svg#zoom=1&search=journal")
-            near(page.box("all")["width"], browser.run("return innerWidth;") - 20, "width of a small window", 20)
+            near(page.box("all")["width"], browser.run("return innerWidth;") - 20,
+                 "width of a small window", 20)
             expect_words(page.text("#matched"), r"^\d+\.\d % \(26\.0 MiB\) in 2 frames$")
             page.check()
 
@@ -295,9 +317,11 @@ def svg_of_hostile_names():
     with place() as directory, Browser(directory, dark=True) as browser:
         page = Page(browser, "file://" + emit(directory, "hostile"))
         expect_equal(browser.run("return typeof fail;"), "undefined", "fail")
-        expect_equal(browser.run("return document.querySelectorAll('script').length;"), 1, "scripts")
+        expect_equal(browser.run("return document.querySelectorAll('script').length;"), 1,
+                     "scripts")
         for name in ("</text><script>fail()</script>", "]]></script><script>fail()</script>",
-                     "\"'`${fail()}&#0;&lt;\\u0022???", "</metadata><image href=\"x\" onerror=\"fail()\"/>"):
+                     "\"'`${fail()}&#0;&lt;\\u0022???",
+                     "</metadata><image href=\"x\" onerror=\"fail()\"/>"):
             expect_equal(page.point(name).split("\n")[0], name, "the tooltip's first line")
         labels = [label["text"] for label in browser.run(LABELS)]
         expect("</text><script>fail()</script>" in labels, labels)
@@ -308,9 +332,9 @@ def svg_of_hostile_names():
 
 @test(beside=True)
 def svg_labels():
-    """Without its script, the picture has a fixed width and shortened names. In a window of this width the script
-    shortens names in the same way. One more letter is allowed, because the font's letters may be a little narrower
-    than assumed."""
+    """Without its script, the picture has a fixed width and shortened names. In a window of this
+    width the script shortens names in the same way. One more letter is allowed, because the font's
+    letters may be a little narrower than assumed."""
     with place() as directory, Browser(directory, width=1200) as browser:
         path = emit(directory, "names")
         page = Page(browser, "file://" + path)
@@ -319,7 +343,8 @@ def svg_labels():
         shown = browser.run("""
             return Array.from(document.querySelectorAll("#labels text"), (text) =>
                 [parseFloat(text.getAttribute("x")), text.getAttribute("y"), text.textContent]);""")
-        expect(len(shown) >= 80 and sum(".." in text for _, _, text in shown) >= 50, len(shown), "labels")
+        expect(len(shown) >= 80 and sum(".." in text for _, _, text in shown) >= 50,
+               len(shown), "labels")
         pairs = [(text, static.get((x, y))) for x, y, text in shown]
         differ = [(text, other) for text, other in pairs if text != other]
         expect(len(differ) <= len(shown) / 10, "labels in the browser and in the file:", differ)

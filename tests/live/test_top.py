@@ -14,14 +14,17 @@ import struct
 import termios
 import time
 
-from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS, ROOT, Target, by_function, end,
+from harness import (Endless, MEMTRACE, Failure, NotRunnable, PATIENCE_S, PROGS, ROOT, Target,
+                     by_function, end,
                      expect, expect_equal, expect_words, imported, memtrace, place, start, test)
 
 pyte = imported("pyte")
 
-KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~", "ctrl-c": b"\x03"}
-# rxvt's and xterm's sequences for the alternate screen. (xterm has two sequences that pyte does not know: to scroll by
-# several lines, and to repeat a character. rxvt does not have them, so the tests use rxvt.)
+KEYS = {"enter": b"\r", "left": b"\x7f", "up": b"\x1b[A", "end": b"\x1b[8~", "home": b"\x1b[7~",
+        "ctrl-c": b"\x03"}
+# rxvt's and xterm's sequences for the alternate screen. (xterm has two sequences that pyte does not
+# know: to scroll by several lines, and to repeat a character. rxvt does not have them, so the tests
+# use rxvt.)
 ENTERS, LEAVES = (b"\x1b[?47h", b"\x1b[?1049h"), (b"\x1b[?47l", b"\x1b[?1049l")
 
 
@@ -46,8 +49,8 @@ class Screen:
         env = {**os.environ, "TERM": term, "LC_ALL": "C.UTF-8"}
         if term is None:
             del env["TERM"]
-        self.process = start([*program, *args], stdin=self.slave, stdout=self.slave, stderr=self.slave, env=env,
-                             preexec_fn=self.own_terminal)
+        self.process = start([*program, *args], stdin=self.slave, stdout=self.slave,
+                             stderr=self.slave, env=env, preexec_fn=self.own_terminal)
 
     @staticmethod
     def own_terminal():
@@ -102,7 +105,8 @@ class Screen:
         return True
 
     def until_words(self, *words):
-        return self.until(lambda s: all(re.search(word, s.text(), re.M) for word in words), f"no {words}")
+        return self.until(lambda s: all(re.search(word, s.text(), re.M) for word in words),
+                          f"no {words}")
 
     def top_row(self):
         """The first row below the titles."""
@@ -125,9 +129,10 @@ class Screen:
     def expect_restored(self, what):
         """Checks that the terminal is in its earlier state, and was in another state meanwhile."""
         expect(last(ENTERS, self.raw) >= 0, what, "there was no screen")
-        expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what, "the alternate screen is still there")
-        expect(self.raw.rfind(b"\x1b[?25h") < 0 or self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"),
-               what, "no cursor")
+        expect(last(LEAVES, self.raw) > last(ENTERS, self.raw), what,
+               "the alternate screen is still there")
+        expect(self.raw.rfind(b"\x1b[?25h") < 0 or
+               self.raw.rfind(b"\x1b[?25h") > self.raw.rfind(b"\x1b[?25l"), what, "no cursor")
         expect_equal(termios.tcgetattr(self.slave), self.before, what + ": the terminal's modes")
 
 
@@ -150,30 +155,35 @@ def by_live(truth):
 def traced(*args, columns=110, lines=30, **options):
     """Traces a target while it runs its script. Yields the screen, the target and its truth."""
     with Target("truth_basic") as target:
-        with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", *args, columns=columns, lines=lines,
-                    **options) as screen:
+        with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", *args, columns=columns,
+                    lines=lines, **options) as screen:
             screen.until_words(r"nothing was sampled yet|^ +\d")
             truth = target.go()
             name, nbytes = by_live(truth)[0]
-            screen.until(lambda s: re.match(rf" *{re.escape(shown(nbytes))} .* {name} ", s.top_row()), "the truth on top")
+            screen.until(lambda s: re.match(rf" *{re.escape(shown(nbytes))} .* {name} ",
+                                            s.top_row()), "the truth on top")
             yield screen, target, truth
 
 
 @test(beside=True)
 def top_shows_the_truth():
-    """The screen shows each function's bytes and objects, as the target counts them, the largest first."""
+    """The screen shows each function's bytes and objects, as the target counts them, the largest
+    first."""
     with traced(lines=60) as (screen, target, truth):
         rows = screen.rows()
         titles = next(i for i, row in enumerate(rows) if "leaf first)" in row)
         wanted = by_live(truth)
         for row, (name, nbytes) in zip(rows[titles + 1:], wanted):
             objects = truth["functions"][name]["live_objects"]
-            expect(re.match(rf" +{re.escape(shown(nbytes))} ", row), name, "holds", nbytes, "not:", row)
+            expect(re.match(rf" +{re.escape(shown(nbytes))} ", row), name, "holds", nbytes,
+                   "not:", row)
         for name, nbytes in wanted:
             objects = truth["functions"][name]["live_objects"]
             row = next((r for r in rows if re.search(rf"\b{name} < ", r)), "")
-            expect(f" {shown(nbytes)} " in row and f" {objects:,} " in row, name, nbytes, objects, "not:", row)
-        expect_words(screen.text(), r"^\d+ s  live ~", r"continuous", r"alloc \d+/s +free \d+/s|alloc \d+/s$",
+            expect(f" {shown(nbytes)} " in row and f" {objects:,} " in row, name, nbytes, objects,
+                   "not:", row)
+        expect_words(screen.text(), r"^\d+ s  live ~", r"continuous",
+                     r"alloc \d+/s +free \d+/s|alloc \d+/s$",
                      rf"^pid {target.pid} \(truth_basic\) > stacks 1 of \d+ by live bytes")
         screen.press("q")
         expect_equal(screen.wait(), 0, "status")
@@ -192,8 +202,10 @@ def top_of_one_stack():
         screen.press("enter")
         screen.until_words(r"^live: ", rf"^  {name}  truth_basic  \S*truth_basic\.c:\d+$")
         text = screen.text()
-        expect_words(text, rf"^live: +{re.escape(shown(nbytes))}  in {truth['functions'][name]['live_objects']:,} obj",
-                     r"^growth: ", r"^alloc: ", r"^stack: +leaf first$", r"^  main  truth_basic  \S*truth_basic\.c:\d+$",
+        expect_words(text, rf"^live: +{re.escape(shown(nbytes))}  in "
+                     rf"{truth['functions'][name]['live_objects']:,} obj",
+                     r"^growth: ", r"^alloc: ", r"^stack: +leaf first$",
+                     r"^  main  truth_basic  \S*truth_basic\.c:\d+$",
                      r"libc\.so\.6", r"^  _start  truth_basic$")
         line = int(re.search(rf"^  {name}  truth_basic  \S*truth_basic\.c:(\d+)$", text, re.M)[1])
         function = next(s for s in reversed(source[:line]) if s.startswith("NOINLINE"))
@@ -206,7 +218,8 @@ def top_of_one_stack():
         screen.press("?", "end")
         screen.until(lambda s: re.search(r"stacks (\d+) of \1 by", s.text()), "the last stack")
         screen.press("home", "/", *by_live(truth)[1][0], "enter")
-        screen.until(lambda s: by_live(truth)[1][0] in s.top_row() and " with " in s.text(), "the filtered one")
+        screen.until(lambda s: by_live(truth)[1][0] in s.top_row() and " with " in s.text(),
+                     "the filtered one")
         screen.press("ctrl-c")
         expect_equal(screen.wait(), 0, "status")
         screen.expect_restored("after Ctrl-C")
@@ -214,13 +227,15 @@ def top_of_one_stack():
 
 @test(beside=True, long=True)
 def top_sorts():
-    """By growth, the leak comes first, with about its rate. By allocated bytes, a busy function that holds nothing
-    does."""
+    """By growth, the leak comes first, with about its rate. By allocated bytes, a busy function
+    that holds nothing does."""
     with Endless("leaking", "--rate", "5000", "--leak", "60000") as target:
-        with Screen("-p", target.pid, "-i", "1", "--delay", "0.2", "--max-overhead", "off") as screen:
+        with Screen("-p", target.pid, "-i", "1", "--delay", "0.2",
+                    "--max-overhead", "off") as screen:
             screen.until(lambda s: re.search(r"\bparse_request < ", s.text()), "stacks")
             screen.press("a")
-            screen.until(lambda s: "parse_request < " in s.top_row() and "by allocation rate" in s.text(), "the busy one")
+            screen.until(lambda s: "parse_request < " in s.top_row() and
+                         "by allocation rate" in s.text(), "the busy one")
             busy = re.match(r" +\d+ B .* \d+\.\d [KM]iB +\d +parse_request", screen.top_row())
             busy_row = screen.top_row()
             truth = target.ask("truth")
@@ -247,9 +262,11 @@ def top_sorts():
             screen.until_words("^PAUSED", r"shown: ([2-9]|\d\d+) s ago")
             paused = [r for r in screen.rows() if " < " in r]
             screen.until_words(r"shown: ([5-9]|\d\d+) s ago")
-            expect_equal([r for r in screen.rows() if " < " in r], paused, "what is shown while paused")
+            expect_equal([r for r in screen.rows() if " < " in r], paused,
+                         "what is shown while paused")
             screen.press("p")
-            screen.until(lambda s: [r for r in s.rows() if " < " in r] != paused and "PAUSED" not in s.text(), "news")
+            screen.until(lambda s: [r for r in s.rows() if " < " in r] != paused and
+                         "PAUSED" not in s.text(), "news")
             screen.process.send_signal(signal.SIGTERM)
             expect_equal(screen.wait(), 0, "status")
             screen.expect_restored("after SIGTERM")
@@ -258,9 +275,10 @@ def top_sorts():
 
 @test(beside=True, long=True)
 def top_writes_snapshots():
-    """w and SIGUSR1 write the files that record would write. The screen names them, and report finds the truth in
-    them."""
-    with place() as directory, traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
+    """w and SIGUSR1 write the files that record would write. The screen names them, and report
+    finds the truth in them."""
+    with place() as directory, \
+            traced("-o", directory + "/out", "-f", "pprof,collapsed") as (screen, target, truth):
         prefix = f"{directory}/out.{target.pid}."
         screen.press("w")
         screen.until_words(f"^written: {re.escape(prefix)}0001.collapsed")
@@ -293,9 +311,11 @@ def top_resizes():
             screen.set_size(columns, lines)
             if columns >= 20:
                 screen.until(lambda s: f"{shown(nbytes)} " in s.top_row() + " " and
-                             re.match(r"q quit|/", s.rows()[-1]), f"the top row in {columns}x{lines}")
+                             re.match(r"q quit|/", s.rows()[-1]),
+                             f"the top row in {columns}x{lines}")
             if columns >= 40:
-                screen.until(lambda s: name in s.top_row() and f"{name} <" in s.top_row() or columns < 80 and
+                screen.until(lambda s: name in s.top_row() and f"{name} <" in s.top_row() or
+                             columns < 80 and
                              name[:6] in s.top_row(), f"{name} in {columns}x{lines}")
             expect_equal(len(screen.rows()), lines, "rows")
         screen.press("enter")
@@ -311,11 +331,14 @@ def top_resizes():
 @test(beside=True, long=True)
 def top_leaves_the_terminal_as_it_was():
     """The terminal is restored if top ends by a signal that asks for its end, and if it crashes."""
-    for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0), (signal.SIGSEGV, -signal.SIGSEGV),
+    for sig, status in ((signal.SIGINT, 0), (signal.SIGHUP, 0), (signal.SIGQUIT, 0),
+                        (signal.SIGSEGV, -signal.SIGSEGV),
                         (signal.SIGABRT, -signal.SIGABRT), (signal.SIGALRM, -signal.SIGALRM)):
-        with Target("truth_basic") as target, Screen("-p", target.pid, term="xterm-256color") as screen:
+        with Target("truth_basic") as target, \
+                Screen("-p", target.pid, term="xterm-256color") as screen:
             screen.until(lambda s: last(ENTERS, s.raw) >= 0 and "quit" in s.text(), "a screen")
-            expect(termios.tcgetattr(screen.slave) != screen.before, "the terminal's modes are the same")
+            expect(termios.tcgetattr(screen.slave) != screen.before,
+                   "the terminal's modes are the same")
             screen.process.send_signal(sig)
             expect_equal(screen.wait(), status, f"status after {sig.name}")
             screen.expect_restored(f"after {sig.name}")
@@ -325,12 +348,14 @@ def top_leaves_the_terminal_as_it_was():
 @test(beside=True)
 def top_can_be_stopped():
     """Ctrl-Z gives the terminal back to the shell. After fg the screen is shown again."""
-    with Target("truth_basic") as target, Screen("--norc", "--noprofile", "-i", program=["bash"]) as screen:
+    with Target("truth_basic") as target, \
+            Screen("--norc", "--noprofile", "-i", program=["bash"]) as screen:
         screen.press(f"PS1='ready: '; {MEMTRACE} top -p {target.pid}\r")
         screen.until_words("^q quit", f"^pid {target.pid} ")
         screen.press("\x1a")
         screen.until_words("Stopped +.*memtrace top", "^ready:")
-        expect(last(LEAVES, screen.raw) > last(ENTERS, screen.raw), "the alternate screen is still there")
+        expect(last(LEAVES, screen.raw) > last(ENTERS, screen.raw),
+               "the alternate screen is still there")
         screen.press("fg\r")
         screen.until(lambda s: last(ENTERS, s.raw) > last(LEAVES, s.raw), "the screen again")
         screen.until_words("^q quit", f"^pid {target.pid} ")
@@ -342,12 +367,14 @@ def top_can_be_stopped():
 
 @test(beside=True, long=True)
 def top_outlives_its_target():
-    """After the target's end the last state stays on the screen, marked as the last, until q is pressed."""
+    """After the target's end the last state stays on the screen, marked as the last, until q is
+    pressed."""
     with traced() as (screen, target, truth):
         name, nbytes = by_live(truth)[0]
         expect_equal(target.quit(), 0, "status of the target")
         screen.until_words("^ENDED ", rf"^pid {target.pid} \(truth_basic\), ENDED >")
-        expect(shown(nbytes) in screen.top_row() and name in screen.top_row(), "the last state:", screen.text())
+        expect(shown(nbytes) in screen.top_row() and name in screen.top_row(), "the last state:",
+               screen.text())
         screen.press("enter")
         screen.until_words(rf"^  {name}  truth_basic ")
         expect(screen.process.poll() is None, "it ended")
@@ -362,14 +389,17 @@ def top_outlives_its_target():
 
 @test(beside=True, long=True)
 def top_of_two_processes():
-    """Each process has its own figures. Keys open a process and go back. A process that ends stays in the list."""
+    """Each process has its own figures. Keys open a process and go back. A process that ends stays
+    in the list."""
     with Target("truth_basic") as first, Target("truth_basic") as second:
         with Screen("-p", f"{first.pid},{second.pid}", "-i", "1", "--delay", "0.2") as screen:
             screen.until_words(rf"^ *{first.pid} +truth_basic ", rf"^ *{second.pid} ")
             truth = first.go()
             live = shown(sum(nbytes for _, nbytes in by_live(truth)))
-            screen.until_words(rf"^ *{first.pid} +truth_basic +{re.escape(live)} ", "processes 1 of 2 by live bytes")
-            expect(str(first.pid) in screen.top_row() and by_live(truth)[0][0] in screen.top_row(), screen.text())
+            screen.until_words(rf"^ *{first.pid} +truth_basic +{re.escape(live)} ",
+                               "processes 1 of 2 by live bytes")
+            expect(str(first.pid) in screen.top_row() and by_live(truth)[0][0] in screen.top_row(),
+                   screen.text())
             screen.press("enter")
             screen.until_words(rf"^pid {first.pid} \(truth_basic\) > stacks")
             screen.until(lambda s: by_live(truth)[0][0] in s.top_row(), "its stacks")
@@ -388,21 +418,23 @@ def top_of_all_of_a_name():
     name = f"top{os.getpid()}"
     with place() as directory:
         program = shutil.copy(os.path.join(PROGS, "truth_basic"), os.path.join(directory, name))
-        with Target(program) as first, Screen("--comm", name, "-i", "1", "--delay", "0.2") as screen:
+        with Target(program) as first, \
+                Screen("--comm", name, "-i", "1", "--delay", "0.2") as screen:
             screen.until_words(rf"^ *{first.pid} +{name} ")
             with Target(program) as second:
                 screen.until_words(rf"^ *{second.pid} +{name} ")
                 truth = second.go()
                 live = shown(sum(nbytes for _, nbytes in by_live(truth)))
-                screen.until(lambda s: re.search(rf"^ *{second.pid} +{name} +{re.escape(live)} ", s.top_row()),
-                             "the second on top")
+                screen.until(lambda s: re.search(rf"^ *{second.pid} +{name} +{re.escape(live)} ",
+                                                 s.top_row()), "the second on top")
                 screen.press("enter")
                 screen.until_words(rf"^pid {second.pid} ")
                 expect_equal(second.quit(), 0, "status of the second")
                 screen.until_words(rf"^pid {second.pid} \({name}\), ENDED")
                 expect(by_live(truth)[0][0] in screen.top_row(), "what it held:", screen.text())
             screen.press("left")
-            screen.until(lambda s: str(second.pid) not in s.text() and str(first.pid) in s.text(), "the first alone")
+            screen.until(lambda s: str(second.pid) not in s.text() and str(first.pid) in s.text(),
+                         "the first alone")
             screen.press("q")
             expect_equal(screen.wait(), 0, "status")
             screen.expect_restored("after a name")
@@ -423,19 +455,20 @@ def top_prints_no_foreign_escapes():
                 screen.until_words(r"^  main  e\?\[31mv\?\?i\?l")
                 screen.press("q")
                 expect_equal(screen.wait(), 0, "status")
-                expect(b"\033[31m" not in screen.raw and b"\x9b" not in screen.raw, "an escape of the target's")
+                expect(b"\033[31m" not in screen.raw and b"\x9b" not in screen.raw,
+                       "an escape of the target's")
 
 
 @test(beside=True)
 def top_needs_a_terminal():
-    """If top cannot run, it says why, ends with status 1, and does not change the terminal. Wrong usage has status
-    2."""
+    """If top cannot run, it says why, ends with status 1, and does not change the terminal. Wrong
+    usage has status 2."""
     with Target("truth_basic") as target:
         result = memtrace("top", "-p", target.pid)
         expect_equal((result.status, result.out), (1, ""), result)
         expect_words(result.err, "^memtrace: top needs a terminal")
-        for term, words in (("no-such-terminal", "no-such-terminal"), ("dumb", "'dumb'.* cannot be moved"),
-                            (None, "TERM is not set")):
+        for term, words in (("no-such-terminal", "no-such-terminal"),
+                            ("dumb", "'dumb'.* cannot be moved"), (None, "TERM is not set")):
             with Screen("-p", target.pid, term=term) as screen:
                 expect_equal(screen.wait(), 1, f"status with TERM={term}")
                 expect_words(screen.text(), "^memtrace: ", words)

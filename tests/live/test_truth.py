@@ -34,8 +34,8 @@ def check_calls(truth, profile):
 
 
 def read_heap_v2(path):
-    """Reads a file as a reader of heap_v2 does, independently of memtrace. Returns [bytes, objects] by
-    stack and by thread, and the threads' names."""
+    """Reads a file as a reader of heap_v2 does, independently of memtrace. Returns [bytes, objects]
+    by stack and by thread, and the threads' names."""
     scaled = {"stacks": {}, "threads": {}, "names": {}}
     stack = None
     with open(path, encoding="utf-8") as file:
@@ -50,7 +50,8 @@ def read_heap_v2(path):
             m = re.fullmatch(r"  t(\*|\d+): (\d+): (\d+) \[(\d+): (\d+)\](?: (.*))?\n", line)
             expect(m, "not a line of heap_v2:", line)
             who, n, s = m[1], int(m[2]), int(m[3])
-            if stack is None:  # the file's head: readers skip this line, but it has the threads' names
+            # the file's head: readers skip this line, but it has the threads' names
+            if stack is None:
                 scaled["names"][who] = m[6]
                 continue
             factor = 1 / (1 - math.exp(-(s / n) / interval)) if n else 0
@@ -64,10 +65,10 @@ def read_heap_v2(path):
 
 
 def check_heap(path, profile):
-    """The file has the figures of the JSON, after a reader has multiplied its numbers. At an interval of 1 a pair of
-    integers for n blocks of x bytes is multiplied by 1/(1-e^-x): by 1.58 for a block of one byte (which a reader
-    shows as 2 bytes at most, 1 too many), by 1.0003 for 8 bytes. Blocks of no bytes are left out, because readers
-    divide by the size."""
+    """The file has the figures of the JSON, after a reader has multiplied its numbers. At an
+    interval of 1 a pair of integers for n blocks of x bytes is multiplied by 1/(1-e^-x): by 1.58
+    for a block of one byte (which a reader shows as 2 bytes at most, 1 too many), by 1.0003 for 8
+    bytes. Blocks of no bytes are left out, because readers divide by the size."""
     heap = read_heap_v2(path)
     for i, (key, what) in enumerate((("live_bytes", "bytes"), ("live_objects", "objects"))):
         got = sum(sums[i] for sums in heap["stacks"].values())
@@ -98,14 +99,16 @@ def truth_basic(kind):
 
 @test_each_kind(beside=True)
 def truth_threads(kind):
-    """Eight threads free each other's blocks. Each thread has a line of its own in the heap file."""
+    """Eight threads free each other's blocks. Each thread has a line of its own in the heap
+    file."""
     with place() as directory:
         truth, profile, files = trace_script(kind, "truth_threads", prefix=directory + "/out")
         check_exact(truth, profile)
         heap = check_heap(files["heap"], profile)
     held = {heap["names"][tid]: sums for tid, sums in heap["threads"].items()}
     for name, wanted in truth["threads"].items():
-        # blocks have 16 to 1039 bytes: at an interval of 1 the factor of such blocks is nearly 1 (to 7 digits)
+        # blocks have 16 to 1039 bytes: at an interval of 1 the factor of such blocks is nearly 1
+        # (to 7 digits)
         expect_equal(tuple(round(x) for x in held.get(name, (0, 0))),
                      (wanted["live_bytes"], wanted["live_objects"]), f"lines of {name}")
 
@@ -155,8 +158,9 @@ def truth_two_tracers(kind):
 
 @test(beside=True)
 def truth_beside_another_tracer():
-    """Another tracer has return probes on the same libc. So return addresses in this process are replaced by an
-    address of the kernel. memtrace must still recognize calls of an allocator to itself."""
+    """Another tracer has return probes on the same libc. So return addresses in this process are
+    replaced by an address of the kernel. memtrace must still recognize calls of an allocator to
+    itself."""
     other_kind = "multi" if "multi" in kinds() else "perf"
     with Target("churn") as other:
         with Tracer("-p", other.pid, "-q", "-f", "none", "--probe-kind", other_kind):

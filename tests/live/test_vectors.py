@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Leaks that malloc and free alone do not show: vectors that realloc grows, and memory from mmap. The targets
-also call malloc and free so often that they are traced in windows."""
+"""Leaks that malloc and free alone do not show: vectors that realloc grows, and memory from mmap.
+The targets also call malloc and free so often that they are traced in windows."""
 import json
 import time
 
@@ -29,7 +29,8 @@ def trace(seconds, arguments, options=()):
 
 
 def growth_of(profile):
-    """function -> growth per second and its interval. Regions that allocators map for themselves are left out."""
+    """function -> growth per second and its interval. Regions that allocators map for themselves
+    are left out."""
     growth = {}
     for stack in profile["stacks"]:
         if stack.get("growth_low") is None or stack.get("allocators_own"):
@@ -50,8 +51,8 @@ def evidence(growth):
 
 
 def check_leak(profile, function, rate, sure=True):
-    """The function's growth is found and comes first, and no other function surely grows. (For intervals see
-    test_windows.)"""
+    """The function's growth is found and comes first, and no other function surely grows. (For
+    intervals see test_windows.)"""
     growth = growth_of(profile)
     first = max(growth, key=lambda name: evidence(growth[name]), default=None)
     expect_equal(first, function, f"what comes first of {growth}")
@@ -60,14 +61,16 @@ def check_leak(profile, function, rate, sure=True):
     expect(low > 0 if sure else rate / 2 < estimate < 2 * rate, growth[function], "for", rate)
     for name in INNOCENT:
         expect(name not in growth or growth[name][1] <= 0, name, "grows:", growth)
-    return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
+    return (f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for "
+            f"{rate / 1000:.0f}")
 
 
 def find_vector(seconds, function, truth_key, arguments):
-    """Probes make a target that mostly calls malloc and free a hundred times slower, and its net CPU time is not
-    known. The growth of the process shows how fast its vectors grow, but not always that they surely do. The vectors'
-    live bytes follow from the growth of the process. These bytes were once printed as 100 to 270 MB instead of 7:
-    they were computed from net CPU time, but the vectors grow by the wall clock."""
+    """Probes make a target that mostly calls malloc and free a hundred times slower, and its net
+    CPU time is not known. The growth of the process shows how fast its vectors grow, but not always
+    that they surely do. The vectors' live bytes follow from the growth of the process. These bytes
+    were once printed as 100 to 270 MB instead of 7: they were computed from net CPU time, but the
+    vectors grow by the wall clock."""
     profiles, truth = trace(seconds, arguments)
     heap = profiles["heap"]
     expect_equal(heap["mode"], "windowed", "mode")
@@ -77,7 +80,8 @@ def find_vector(seconds, function, truth_key, arguments):
             for key in ("live_bytes", "live_bytes_low", "live_bytes_high")]
     true = truth[truth_key] # since the target's start, which was just before tracing began
     expect(live[1] < true < live[2] or true / 2 < live[0] < 2 * true, "live:", live, "for", true)
-    return f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of {true / 1e6:.1f}"
+    return (f"{said}; holds {live[0] / 1e6:.1f} MB ({live[1] / 1e6:.1f} - {live[2] / 1e6:.1f}) of "
+            f"{true / 1e6:.1f}")
 
 
 @test(beside=True, long=True)
@@ -115,8 +119,10 @@ def find_map(seconds, arguments):
 
 @test(beside=True, long=True)
 def vectors_and_maps():
-    """Finds a leak of buffers from mmap beside pairs of mmap and munmap, and a vector that realloc moves by mremap."""
-    return find_map(20, ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step", "4000"))
+    """Finds a leak of buffers from mmap beside pairs of mmap and munmap, and a vector that realloc
+    moves by mremap."""
+    return find_map(20,
+                    ("--maps", "300000", "--pairs", "50", "--vector", "100000", "--step", "4000"))
 
 
 @test(long=True)
@@ -131,7 +137,8 @@ def vectors_regions_alone():
 
 @test(long=True)
 def vectors_too_many_maps():
-    """If there are so many calls that even to see them costs too much, memtrace stops tracing regions, and says so."""
+    """If there are so many calls that even to see them costs too much, memtrace stops tracing
+    regions, and says so."""
     with Vectors("--maps", "300000", "--pairs", "50000") as target:
         result = memtrace("-p", target.pid, "-d", "6", "--what", "regions", "--max-overhead", "2",
                           "--json", "-f", "none")
@@ -141,9 +148,11 @@ def vectors_too_many_maps():
     profile = result.json()
     expect_equal(profile["lost"]["regions_stopped"], 1, "regions stopped")
     expect(0 < profile["regions_followed_s"] < 4, profile["regions_followed_s"], "s")
-    # more than the limit, because memtrace needs some tenths of a second on a busy machine to remove the probes
+    # more than the limit, because memtrace needs some tenths of a second on a busy machine to
+    # remove the probes
     expect(profile["overhead_pct"] < 25, "overhead, %:", profile["overhead_pct"])
     # regions that were mapped for a short time are gone
     for stack in profile["stacks"]:
         expect("map_briefly" not in stack["frames"] or stack["live_objects"] < 5, stack)
-    expect_words(table.out, "AT LEAST", r"followed for the first [0-9.]+ s only", "regions_stopped 1")
+    expect_words(table.out, "AT LEAST", r"followed for the first [0-9.]+ s only",
+                 "regions_stopped 1")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Stacks by other weights than live bytes, by thread, process or module, and by age. Targets print the truth."""
+"""Stacks by other weights than live bytes, by thread, process or module, and by age. Targets print
+the truth."""
 import json
 import os
 import re
@@ -7,8 +8,8 @@ import shutil
 import sys
 import time
 
-from harness import (ROOT, Endless, Tracer, expect, expect_equal, expect_words, memtrace, need_tool, owner, place,
-                     run, test, trace_script)
+from harness import (ROOT, Endless, Tracer, expect, expect_equal, expect_words, memtrace, need_tool,
+                     owner, place, run, test, trace_script)
 from test_jeprof import compare, inclusive, our_stacks, plain, program_functions
 
 sys.path.insert(0, os.path.join(ROOT, "tests", "golden"))
@@ -49,48 +50,58 @@ def by_function(text, functions):
 def views_by_weight():
     """The bytes and objects that each function allocated, freed and holds are right."""
     with place() as directory:
-        truth, _, files = trace_script(None, "truth_basic", prefix=directory + "/out",
-                                       options=("-i", "1", "-f", "collapsed,svg,pprof", "--weight", "freed"))
+        truth, _, files = trace_script(None, "truth_basic", prefix=directory + "/out", options=(
+            "-i", "1", "-f", "collapsed,svg,pprof", "--weight", "freed"))
         functions = truth["functions"]
 
         def wanted(key):
             return {name: f[key] for name, f in functions.items() if f[key]}
 
         with open(files["collapsed"], encoding="utf-8") as file:
-            expect_equal(by_function(file.read(), functions), wanted("freed_bytes"), "the run's own, freed")
+            expect_equal(by_function(file.read(), functions), wanted("freed_bytes"),
+                         "the run's own, freed")
         head, boxes = read_svg.read(files["svg"])
         expect_words(head[0], "allocated during the run and freed again")
-        expect_equal(boxes[0]["figures"][0], sum(wanted("freed_bytes").values()), "freed, in the picture")
-        for weight, key in (("live", "live_bytes"), ("objects", "live_objects"), ("allocated", "alloc_bytes"),
-                            ("freed", "freed_bytes")):
+        expect_equal(boxes[0]["figures"][0], sum(wanted("freed_bytes").values()),
+                     "freed, in the picture")
+        for weight, key in (("live", "live_bytes"), ("objects", "live_objects"),
+                            ("allocated", "alloc_bytes"), ("freed", "freed_bytes")):
             out = report("-f", "collapsed", "--weight", weight, files["gz"])
             expect_equal(by_function(out, functions), wanted(key), weight)
-        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth", files["collapsed"])
-        refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects", files["collapsed"])
-        refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed", files["collapsed"])
+        refused(1, "says nothing of growth", "report", "-f", "collapsed", "--weight", "growth",
+                files["collapsed"])
+        refused(1, "nothing of objects", "report", "-f", "svg", "--weight", "objects",
+                files["collapsed"])
+        refused(1, "only of what is live", "report", "-f", "svg", "--weight", "freed",
+                files["collapsed"])
         refused(2, "not by 'size'", "report", "-f", "svg", "--weight", "size", files["gz"])
-        expect_words(report("--weight", "freed", files["gz"]), "^freed of what was allocated", "^ *FREED +OBJECTS")
+        expect_words(report("--weight", "freed", files["gz"]), "^freed of what was allocated",
+                     "^ *FREED +OBJECTS")
         refused(1, "only of what is live", "report", "--weight", "freed", files["collapsed"])
-        refused(2, "works for the table of stacks", "report", "--weight", "freed", "--tree", files["gz"])
+        refused(2, "works for the table of stacks", "report", "--weight", "freed",
+                "--tree", files["gz"])
         refused(2, "either that or --weight", "-p", os.getpid(), "--leaks", "--weight", "freed")
 
 
 @test(beside=True)
 def views_by_root():
-    """Eight threads of a pool are one root, a process's root has its pid, and roots of modules are the files of the
-    code."""
+    """Eight threads of a pool are one root, a process's root has its pid, and roots of modules are
+    the files of the code."""
     with place() as directory:
         truth, profile, files = trace_script(None, "truth_threads", prefix=directory + "/out",
-                                             options=("-i", "1", "-f", "collapsed,pprof", "--by", "thread"))
+                                             options=("-i", "1", "-f", "collapsed,pprof",
+                                                      "--by", "thread"))
         functions = truth["functions"]
         held = {name: f["live_bytes"] for name, f in functions.items()}
         pool = {("thr-#", name): n for name, n in held.items()}
         with open(files["collapsed"], encoding="utf-8") as file:
-            expect_equal(by_root_and_function(file.read(), functions), pool, "the run's own, by thread")
+            expect_equal(by_root_and_function(file.read(), functions), pool,
+                         "the run's own, by thread")
         for root, name in (("thread", "thr-#"), ("process", f"truth_threads ({profile['pid']})"),
                            ("module", "truth_threads")):
             out = report("-f", "collapsed", "--by", root, files["gz"])
-            expect_equal(by_root_and_function(out, functions), {(name, f): n for f, n in held.items()}, root)
+            expect_equal(by_root_and_function(out, functions),
+                         {(name, f): n for f, n in held.items()}, root)
             tree = report("--tree", "--by", root, files["gz"])
             expect_equal(tree.count(f" < {name}\n"), len(held), f"the tree by {root}: {tree}")
             report("-f", "svg", "--by", root, "-o", directory + "/svg", files["gz"])
@@ -101,7 +112,8 @@ def views_by_root():
         rules = directory + "/rules"
         with open(rules, "w", encoding="utf-8") as file:
             file.write("even function ^alloc_by_[0246]$\nodd/one function ^alloc_by_1$\n")
-        out = report("-f", "collapsed", "--by", "module", "--modules", rules, "--weight", "objects", files["gz"])
+        out = report("-f", "collapsed", "--by", "module", "--modules", rules, "--weight", "objects",
+                     files["gz"])
         for (root, function), number in by_root_and_function(out, functions).items():
             n = int(function[-1])
             expect_equal(root, "odd/one" if n == 1 else "(no rule)" if n % 2 else "even", function)
@@ -116,17 +128,18 @@ def views_by_root():
         expect_equal(total("--thread", "^thr-[0-3]$"), sum(threads[f"thr-{i}"] for i in range(4)),
                      "--thread, an expression")
         refused(1, "no thread called 'thr-\\('", "report", "--thread", "thr-(", files["gz"])
-        refused(2, "only what is live is known by thread", "report", "-f", "svg", "--by", "thread", "--weight",
-                "freed", files["gz"])
+        refused(2, "only what is live is known by thread", "report", "-f", "svg", "--by", "thread",
+                "--weight", "freed", files["gz"])
         refused(2, "not by 'core'", "report", "--tree", "--by", "core", files["gz"])
         refused(2, "works for --tree", "report", "--by", "thread", files["gz"])
-        refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread", files["collapsed"])
+        refused(1, "nothing of threads", "report", "-f", "svg", "--by", "thread",
+                files["collapsed"])
 
 
 @test(long=True)
 def views_by_age_and_growth():
-    """A program leaks evenly. The live bytes that are older than an age are those that were leaked before that time.
-    The growth is the leak's rate."""
+    """A program leaks evenly. The live bytes that are older than an age are those that were leaked
+    before that time. The growth is the leak's rate."""
     rate, seconds = 300000, 8
     with place() as directory, Endless("leaking", "--rate", "2000", "--leak", str(rate)) as target:
         with Tracer("-p", target.pid, "-i", "1", "-q", "-f", "pprof", "-o", directory + "/out",
@@ -149,18 +162,23 @@ def views_by_age_and_growth():
         shares = []
         for age in ages:
             old, young = held("--age", age), held("--age", f"-{age}")
-            expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young, "of", whole)
+            expect(abs(old + young - whole) <= 4 * len(stacks), age, "s:", old, "and", young,
+                   "of", whole)
             wanted = whole * (1 - age / duration)
-            # The two numbers may differ by half a second's leak: the leak comes in bursts, and the run ends only when
-            # memtrace has handled its last event.
-            expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old, "instead of", wanted)
+            # The two numbers may differ by half a second's leak: the leak comes in bursts, and the
+            # run ends only when memtrace has handled its last event.
+            expect(abs(old - wanted) <= rate / 2, "older than", age, "s:", old,
+                   "instead of", wanted)
             shares.append(f"{old / whole:.2f}")
-        refused(1, "choose one of the ages that it stores, .*, .* s$", "report", "--age", "1000", path)
-        refused(2, "cannot be combined with --thread", "report", "--age", ages[0], "--thread", "leaking", path)
+        refused(1, "choose one of the ages that it stores, .*, .* s$", "report",
+                "--age", "1000", path)
+        refused(2, "cannot be combined with --thread", "report", "--age", ages[0],
+                "--thread", "leaking", path)
         result = memtrace("report", "--age", ages[3], path)
         expect_words(result.err, f"older than {ages[3]:.2f} s \\(estimated\\)")
 
-        grows = by_function(report("-f", "collapsed", "--weight", "growth", path), {"forget"})["forget"]
+        grows = by_function(report("-f", "collapsed", "--weight", "growth", path),
+                            {"forget"})["forget"]
         expect(abs(grows - rate) < rate / 4, "growth:", grows, "bytes/s instead of", rate)
         # a heap file has no ages
         report("-f", "heap", "-o", directory + "/heap", path)
@@ -187,19 +205,21 @@ def check_symbolized(program, options):
         ours = inclusive(our_stacks(profile, known))
         expect(len(ours) >= 10, "too few functions:", ours)
         for reader in ("jeprof", "google-pprof"):
-            theirs = {name: n for name, n in rows(reader, files["symbolized"]).items() if name in known and n[0]}
+            theirs = {name: n for name, n in rows(reader, files["symbolized"]).items()
+                      if name in known and n[0]}
             compare(theirs, ours, f"{reader}, function")
         again = json.loads(report("-f", "json", files["symbolized"]))
         compare(inclusive(our_stacks(again, known)), ours, "memtrace report, function")
         report("-f", "symbolized", "-o", directory + "/later", files["gz"])
-        compare({name: n for name, n in rows("jeprof", directory + "/later").items() if name in known and n[0]},
+        compare({name: n for name, n in rows("jeprof", directory + "/later").items()
+                 if name in known and n[0]},
                 ours, "jeprof, of what report wrote, function")
 
 
 @test(beside=True)
 def symbolized_exact():
-    """jeprof and google-pprof show the same bytes by function as memtrace, even after the program has ended and its
-    file was deleted."""
+    """jeprof and google-pprof show the same bytes by function as memtrace, even after the program
+    has ended and its file was deleted."""
     check_symbolized("truth_basic", ("-i", "1"))
 
 

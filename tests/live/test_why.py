@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which blocks are lost and which are held. The truth comes from the target, from LeakSanitizer, or from redis."""
+"""Which blocks are lost and which are held. The truth comes from the target, from LeakSanitizer, or
+from redis."""
 import json
 import os
 import re
 import time
 
-from harness import (MEMTRACE, PROGS, NotRunnable, Target, end, expect, expect_equal, expect_words, memtrace, place, read_line, run,
-                     start, test, wait_until)
+from harness import (MEMTRACE, PROGS, NotRunnable, Target, end, expect, expect_equal, expect_words,
+                     memtrace, place, read_line, run, start, test, wait_until)
 from test_json_schema import check
 from test_real import Redis, libc_path
 
@@ -29,10 +30,12 @@ def ask(pid, ways):
 
 
 def is_held(pid, ways):
-    """Checks that none of the blocks is called lost, and that at most one for each running thread is in doubt."""
+    """Checks that none of the blocks is called lost, and that at most one for each running thread
+    is in doubt."""
     document, asked, n = ask(pid, ways)
     expect_equal(asked["lost_blocks"], 0, f"held blocks that are called lost: {document}")
-    expect(asked["held_blocks"] >= n - document["running_threads"], f"held blocks in doubt: {document}")
+    expect(asked["held_blocks"] >= n - document["running_threads"],
+           f"held blocks in doubt: {document}")
     return document
 
 
@@ -55,28 +58,39 @@ def why_held_and_lost():
         expect_equal(document["doubt"], "", "doubt")
         expect(document["registers"], "registers were read")
         for wanted in ("array", "list", "tree", "table", "tagged", "interior"):
-            expect(("global", f"global_{wanted}") in roots(document), f"no path from global_{wanted}: {document}")
-        expect({kind for kind, _ in roots(document)} == {"global", "memory", "stack", "register"}, document)
-        table = [p for p in document["asked"]["paths"] if p["root"].startswith("global_table") and len(p["steps"]) == 2]
+            expect(("global", f"global_{wanted}") in roots(document),
+                   f"no path from global_{wanted}: {document}")
+        expect({kind for kind, _ in roots(document)} == {"global", "memory", "stack", "register"},
+               document)
+        table = [p for p in document["asked"]["paths"] if p["root"].startswith("global_table") and
+                 len(p["steps"]) == 2]
         expect_equal(table[0]["blocks"], len(truth["held"]["table"]) - 1, "blocks behind the table")
 
         document = is_lost(target.pid, truth["lost"])
-        # a list is one leak; so is a tree, and so is a circle with the blocks that only it points to
-        leaks = sum(len(truth["lost"][way]) for way in ("single", "itself", "upwards", "hidden")) + 3
+        # a list is one leak; so is a tree, and so is a circle with the blocks that only it points
+        # to
+        leaks = sum(len(truth["lost"][way])
+                    for way in ("single", "itself", "upwards", "hidden")) + 3
         expect_equal(sum(row["heads"] for row in document["leaks"]), leaks, "leaks")
         expect_equal(sum(row["circles"] for row in document["leaks"]), 1, "circles")
 
         size, text = why(target.pid, "--size", 72)
         check("why", text)
-        expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"], "lost blocks of the size")
-        held = sum(len(way) for way in truth["held"].values()) - 1  # the table itself has another size
+        expect_equal(size["asked"]["lost_blocks"], document["lost_blocks"],
+                     "lost blocks of the size")
+        # the table itself has another size
+        held = sum(len(way) for way in truth["held"].values()) - 1
         expect_equal(size["asked"]["held_blocks"], held, "held blocks of the size")
         lines = memtrace("why", "-p", target.pid, "--size", 72, "-f", "collapsed").out.splitlines()
         paths = {path: int(number) for path, number in (line.rsplit(" ", 1) for line in lines)}
-        expect_equal(paths["lost: no pointer is left;[72-byte block]"], 72 * document["lost_blocks"], "lost bytes")
-        expect_equal(paths["global global_tagged (holders);[72-byte block]"], 72 * len(truth["held"]["tagged"]), paths)
-        expect_equal(sum(paths.values()), 72 * (held + document["lost_blocks"]), "bytes of all paths")
-        expect_equal(memtrace("why", "-p", target.pid, "--exit-code").status, 3, "status if something is lost")
+        expect_equal(paths["lost: no pointer is left;[72-byte block]"],
+                     72 * document["lost_blocks"], "lost bytes")
+        expect_equal(paths["global global_tagged (holders);[72-byte block]"],
+                     72 * len(truth["held"]["tagged"]), paths)
+        expect_equal(sum(paths.values()), 72 * (held + document["lost_blocks"]),
+                     "bytes of all paths")
+        expect_equal(memtrace("why", "-p", target.pid, "--exit-code").status, 3,
+                     "status if something is lost")
         words = memtrace("why", "-p", target.pid, "--size", 72).out
         expect("-> chain of [72-byte block]" in words and "LOST: " in words, words)
 
@@ -92,8 +106,8 @@ def why_at_full_speed():
 
 @test(beside=True)
 def why_a_list_grows_meanwhile():
-    """A list grows at its head during a scan, which does not know the new head. The rest of the list must not be called
-    lost."""
+    """A list grows at its head during a scan, which does not know the new head. The rest of the
+    list must not be called lost."""
     with Target("holders", "--push", 50000) as target:
         truth = target.go()
         for _ in range(LOOKS):
@@ -103,11 +117,12 @@ def why_a_list_grows_meanwhile():
 
 @test(beside=True)
 def why_jemalloc():
-    """jemalloc's records of slabs point to the first block of each slab. So these blocks are called held, with what
-    they lead to."""
+    """jemalloc's records of slabs point to the first block of each slab. So these blocks are called
+    held, with what they lead to."""
     if not os.path.exists(JEMALLOC):
         raise NotRunnable(f"no {JEMALLOC}")
-    with Target("holders", "--busy", 2, preload=JEMALLOC) as target:  # few blocks: none begins a slab
+    # few blocks: none begins a slab
+    with Target("holders", "--busy", 2, preload=JEMALLOC) as target:
         truth = target.go()
         for _ in range(LOOKS):
             is_lost(target.pid, truth["lost"])
@@ -119,7 +134,8 @@ def why_jemalloc():
         lost, asked, n = ask(target.pid, truth["lost"])
         # one of these blocks may lead to a whole list or tree
         expect(asked["lost_blocks"] > n / 2, f"{asked['lost_blocks']} of {n} lost blocks found")
-        expect_equal(lost["lost_blocks"], asked["lost_blocks"], f"blocks that are called lost: {lost}")
+        expect_equal(lost["lost_blocks"], asked["lost_blocks"],
+                     f"blocks that are called lost: {lost}")
 
 
 @test(beside=True)
@@ -130,8 +146,10 @@ def why_says_what_leaksanitizer_says():
     with Target("holders") as target:
         target.go()
         document, _ = why(target.pid)
-        expect_equal(document["lost_blocks"], int(found[2]), f"blocks; LeakSanitizer: {result.err[-300:]}")
-        expect_equal(document["lost_bytes"], int(found[1]), "bytes")  # malloc_usable_size() of 72 is 72
+        expect_equal(document["lost_blocks"], int(found[2]),
+                     f"blocks; LeakSanitizer: {result.err[-300:]}")
+        # malloc_usable_size() of 72 is 72
+        expect_equal(document["lost_bytes"], int(found[1]), "bytes")
 
 
 def lost_by_leaksanitizer(way):
@@ -142,8 +160,8 @@ def lost_by_leaksanitizer(way):
 
 @test(beside=True)
 def why_small_programs_as_leaksanitizer():
-    """Programs lose or hold blocks in one way each. memtrace finds as many lost blocks and bytes as LeakSanitizer,
-    which is in another build."""
+    """Programs lose or hold blocks in one way each. memtrace finds as many lost blocks and bytes as
+    LeakSanitizer, which is in another build."""
     program = os.path.join(PROGS, "lost_ways")
     if not os.path.exists(program):
         raise NotRunnable(f"{program} is not built")
@@ -151,11 +169,13 @@ def why_small_programs_as_leaksanitizer():
     expect(len(ways) > 20, f"ways: {ways}")
     for way in ways:
         wanted = lost_by_leaksanitizer(way)
-        expect_equal(wanted != (0, 0), way.endswith("_lost") or way == "shared_held", f"LeakSanitizer finds something in {way}")
+        expect_equal(wanted != (0, 0), way.endswith("_lost") or way == "shared_held",
+                     f"LeakSanitizer finds something in {way}")
         target = start([program, way])
         expect_equal(read_line(target, target.stdout), "ready\n", way)
         document, _ = why(target.pid, "--freeze")
-        expect_equal((document["lost_blocks"], document["lost_bytes"]), wanted, f"blocks and bytes lost in {way}")
+        expect_equal((document["lost_blocks"], document["lost_bytes"]), wanted,
+                     f"blocks and bytes lost in {way}")
         end(target)
 
 
@@ -166,25 +186,26 @@ def why_redis_loses_nothing():
             redis.load()
             document, _ = why(redis.pid)
             expect_equal(document["doubt"], "", "doubt")
-            expect_equal(document["lost_blocks"], 0, f"blocks of redis that are called lost: {document}")
+            expect_equal(document["lost_blocks"], 0,
+                         f"blocks of redis that are called lost: {document}")
             expect(document["blocks"] > 10000, document)
 
 
 def search(pid, seconds, *args):
-    """Traces with --leaks --why. Returns the run's JSON, its answer for each function that allocates, and the output of
-    `memtrace leaks` for the run's file."""
+    """Traces with --leaks --why. Returns the run's JSON, its answer for each function that
+    allocates, and the output of `memtrace leaks` for the run's file."""
     with place() as directory:
         prefix = os.path.join(directory, "run")
-        result = memtrace("record", "-p", pid, "-d", seconds, "--leaks", "--why", "--json", "-o", prefix, "-f", "pprof",
-                          *args)
+        result = memtrace("record", "-p", pid, "-d", seconds, "--leaks", "--why", "--json",
+                          "-o", prefix, "-f", "pprof", *args)
         expect_equal(result.status, 0, result)
         document = check("profile", result.out)[0]
         file = f"{prefix}.{pid}.pb.gz"
         again = check("leaks", memtrace("leaks", "--json", file).out)[0]
         told = {stack["frames"][1]: stack["why"] for stack in document["stacks"] if "why" in stack}
         expect_equal(again["why_search"], document["why_search"], "search, as the file tells it")
-        expect_equal({stack["frames"][1]: stack["why"] for stack in again["stacks"] if "why" in stack}, told,
-                     "answers, as the file tells them")
+        expect_equal({stack["frames"][1]: stack["why"] for stack in again["stacks"]
+                      if "why" in stack}, told, "answers, as the file tells them")
         return document, told, memtrace("leaks", file).out
 
 
@@ -196,8 +217,10 @@ def why_of_growing_stacks():
     try:
         document, told, words = search(target.pid, 6, *options)
         leak = told["session_new"]
-        expect(document["why_search"]["doubt"] == "" and document["why_search"]["registers"], document["why_search"])
-        expect(leak["asked_blocks"] > 100 and leak["lost_blocks"] > 0.8 * leak["asked_blocks"], leak)
+        expect(document["why_search"]["doubt"] == "" and document["why_search"]["registers"],
+               document["why_search"])
+        expect(leak["asked_blocks"] > 100 and
+               leak["lost_blocks"] > 0.8 * leak["asked_blocks"], leak)
         expect(leak["held_blocks"] < 0.2 * leak["asked_blocks"], leak)
         expect("Lost: " in words and "who drops the last pointer" in words, words)
     finally:
@@ -212,8 +235,8 @@ def why_of_growing_stacks():
 
 @test(beside=True, long=True)
 def why_by_the_name_of_a_function():
-    """--stack traces at the defaults, and asks only for blocks of the functions that it names. Sessions are leaked,
-    pages are freed."""
+    """--stack traces at the defaults, and asks only for blocks of the functions that it names.
+    Sessions are leaked, pages are freed."""
     target = start([os.path.join(PROGS, "leaky"), "--rate", "2000"])
     try:
         result = memtrace("why", "-p", target.pid, "--stack", "^session_new$", "-d", 15, "--json")
@@ -221,7 +244,8 @@ def why_by_the_name_of_a_function():
         asked = result.json()["asked"]
         # memtrace searches for at most WHY_MAX_ADDRS of these blocks
         n = min(4096, int(re.search(r"match '\^session_new\$': (\d+)", result.err).group(1)))
-        expect(n >= 5 and asked["lost_blocks"] > 0.7 * n and asked["held_blocks"] < 0.3 * n, (n, asked))
+        expect(n >= 5 and asked["lost_blocks"] > 0.7 * n and asked["held_blocks"] < 0.3 * n,
+               (n, asked))
         result = memtrace("why", "-p", target.pid, "--stack", "no_such_function", "-d", 0.5)
         expect_equal((result.status, result.out), (1, ""), result)
         expect("no_such_function" in result.err, result.err)
@@ -237,14 +261,18 @@ def why_by_class():
     while read_line(program, program.stdout) != "ready\n":
         pass
     try:
-        for pattern, n in (("^shop::Item$", 1000), ("^shop::(Item|Shelf<double>)$", 1070), ("Hidden", 30)):
+        for pattern, n in (("^shop::Item$", 1000), ("^shop::(Item|Shelf<double>)$", 1070),
+                           ("Hidden", 30)):
             result = memtrace("why", "-p", program.pid, "--type", pattern, "--json")
             expect_equal(result.status, 0, result)
             asked = result.json()["asked"]
-            expect_equal((asked["held_blocks"], asked["lost_blocks"], asked["missing"]), (n, 0, 0), asked)
+            expect_equal((asked["held_blocks"], asked["lost_blocks"], asked["missing"]),
+                         (n, 0, 0), asked)
             expect(all(path["root"].startswith("held") for path in asked["paths"]), asked["paths"])
-            expect(all(re.search(pattern, path["steps"][-1]["class"]) for path in asked["paths"]), asked["paths"])
-        expect_words(memtrace("why", "-p", program.pid, "--type", "^shop::Book$").out, r"-> \[shop::Book, \d+ bytes\]$")
+            expect(all(re.search(pattern, path["steps"][-1]["class"]) for path in asked["paths"]),
+                   asked["paths"])
+        expect_words(memtrace("why", "-p", program.pid, "--type", "^shop::Book$").out,
+                     r"-> \[shop::Book, \d+ bytes\]$")
         result = memtrace("why", "-p", program.pid, "--type", "Plain")  # it has no virtual function
         expect_equal((result.status, result.out), (1, ""), result)
     finally:
@@ -255,8 +283,8 @@ def why_by_class():
 def why_after_the_end():
     """A process that has ended cannot be searched. The profile says so."""
     with place() as directory:
-        result = memtrace("record", "--leaks", "--why", "-i", "4K", "--max-overhead", "off", "--json", "-f", "none",
-                          "-o", os.path.join(directory, "run"), "--",
+        result = memtrace("record", "--leaks", "--why", "-i", "4K", "--max-overhead", "off",
+                          "--json", "-f", "none", "-o", os.path.join(directory, "run"), "--",
                           os.path.join(PROGS, "leaky"), "--rate", "2000", "--seconds", "4")
         lines = [json.loads(line) for line in result.err.splitlines() if line.startswith("{")]
         document = next(line for line in lines if line["what"] == "heap")
@@ -274,8 +302,8 @@ def why_refuses():
 
 @test(beside=True)
 def why_freeze():
-    """With --freeze one scan of a target at full speed is exact. The target goes on afterwards, even if memtrace is
-    killed while the target is stopped."""
+    """With --freeze one scan of a target at full speed is exact. The target goes on afterwards,
+    even if memtrace is killed while the target is stopped."""
     def runs():
         states = []
         for tid in os.listdir(f"/proc/{target.pid}/task"):

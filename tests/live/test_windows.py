@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""With a limit on its cost memtrace may trace in windows. Tests when it does so, and what it finds in windows."""
+"""With a limit on its cost memtrace may trace in windows. Tests when it does so, and what it finds
+in windows."""
 import contextlib
 import json
 import math
@@ -8,8 +9,8 @@ import pty
 import re
 import time
 
-from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, Target, Tracer, by_function, expect, expect_equal,
-                     expect_words, losses, memtrace, place, start, test)
+from harness import (MEMTRACE, PATIENCE_S, PROGS, Endless, Target, Tracer, by_function, expect,
+                     expect_equal, expect_words, losses, memtrace, place, start, test)
 from test_allocators import LIBRARIES, library
 from test_harmless import changed_text
 
@@ -44,7 +45,8 @@ def growth_of(profile):
 
 
 def check_leak(profile, truth):
-    """Checks that only the leak is found. (A 95 % interval misses at times, so here half the truth is enough.)"""
+    """Checks that only the leak is found. (A 95 % interval misses at times, so here half the truth
+    is enough.)"""
     growth = growth_of(profile)
     rate = truth["leaked_bytes"] / truth["seconds"]
     first = max(growth, key=lambda name: growth[name][0], default=None)
@@ -52,12 +54,13 @@ def check_leak(profile, truth):
     estimate, low, high = growth["forget"]
     expect(low > 0, "the leak may be chance:", growth)
     expect(low < 1.5 * rate and high > 0.5 * rate, growth["forget"], "for", rate)
-    return f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for {rate / 1000:.0f}"
+    return (f"{estimate / 1000:.0f} kB/s ({low / 1000:.0f} - {high / 1000:.0f}) for "
+            f"{rate / 1000:.0f}")
 
 
 def trace_in_windows(seconds):
-    """Traces a program that runs at full speed for a twentieth of its time. Returns the profile and the
-    truth."""
+    """Traces a program that runs at full speed for a twentieth of its time. Returns the profile and
+    the truth."""
     with Leaking() as target:
         time.sleep(0.5)
         with Tracer("-p", target.pid, "--max-overhead", "5", "--json", "-f", "none") as tracer:
@@ -66,7 +69,8 @@ def trace_in_windows(seconds):
             profile = tracer.stop().json()
         expect_equal(changed_text(target.pid), [], "code changed after the end")
         truth = target.stop()
-    # up to 80 while no window is open, and 16 links that are being closed (MAX_PAUSING in user/session/budget.c)
+    # up to 80 while no window is open, and 16 links that are being closed (MAX_PAUSING in
+    # user/session/budget.c)
     expect(descriptors <= 96, descriptors, "descriptors")
     return profile, truth
 
@@ -88,9 +92,11 @@ def status_and_table(pid, *options, meanwhile=lambda: None):
 
 @test(long=True)
 def windows_status_line():
-    """In a continuous run the status line shows the table's live bytes. In windows it says which figure it shows."""
+    """In a continuous run the status line shows the table's live bytes. In windows it says which
+    figure it shows."""
     with Target("truth_basic") as target:
-        said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off", meanwhile=target.go)
+        said, table = status_and_table(target.pid, "-i", "1", "--max-overhead", "off",
+                                       meanwhile=target.go)
     last = re.findall(r"  live ~([0-9.]+ [KM]?i?B) ", said)[-1]
     expect_words(table, f"live heap: {re.escape(last)} in ")
     expect("anonymous" not in said, said)
@@ -110,7 +116,8 @@ def windows_find_a_leak():
     expect(profile["windows"]["n"] >= 8, "only", profile["windows"])
     expect(2 < profile["overhead_pct"] < 8, "overhead, %:", profile["overhead_pct"])
     lost = losses(profile)
-    for name in ("blocks_changed", "freed_unobserved", "returns_missing"): # losses that the ends of windows cause
+    # losses that the ends of windows cause
+    for name in ("blocks_changed", "freed_unobserved", "returns_missing"):
         lost.pop(name, None)
     expect_equal(lost, {}, "losses")
     return check_leak(profile, truth)
@@ -119,7 +126,8 @@ def windows_find_a_leak():
 @test(beside=True, long=True)
 def windows_are_not_needed():
     """A program that allocates little is traced continuously, and each of its blocks is sampled."""
-    with Leaking("--rate", "200", "--size", "3000") as target:  # some 600 calls a second: half a percent of a core
+    # some 600 calls a second: half a percent of a core
+    with Leaking("--rate", "200", "--size", "3000") as target:
         time.sleep(1)
         with Tracer("-p", target.pid, "-i", "1", "--max-overhead", "5", "--json", "-f",
                     "none") as tracer:
@@ -136,8 +144,10 @@ def windows_are_not_needed():
 
 def images(*options, rate, seconds, event_s=None):
     """Traces a program that allocates large blocks at this rate, from event_s seconds of tracing on
-    (None: from the beginning). Returns its profile and the bytes that it leaked, by its own count."""
-    with Leaking("images", "--rate", str(rate), "--size", "5000") as target:  # few calls of the leak's own
+    (None: from the beginning). Returns its profile and the bytes that it leaked, by its own
+    count."""
+    # few calls of the leak's own
+    with Leaking("images", "--rate", str(rate), "--size", "5000") as target:
         if event_s is None:
             target.say("event")
         time.sleep(0.5)
@@ -150,21 +160,24 @@ def images(*options, rate, seconds, event_s=None):
             after = target.ask("truth")["leaked_bytes"]
             result = tracer.stop()
         target.stop()
-    return json.loads(result.out.splitlines()[0]), after - before  # a second line may be the regions' profile
+    # a second line may be the regions' profile
+    return json.loads(result.out.splitlines()[0]), after - before
 
 
 def rate_of_images():
-    """A rate at which tracing costs less than 4.4 % at the default interval and, by the same factor, more than 5 % at
-    64K. (0.6 of the limit of 5 % is reserved for samples: user/pace/thinning.c.) Both costs are measured first,
-    because the samples' share of the cost depends on the cost of a trap."""
+    """A rate at which tracing costs less than 4.4 % at the default interval and, by the same
+    factor, more than 5 % at 64K. (0.6 of the limit of 5 % is reserved for samples:
+    user/pace/thinning.c.) Both costs are measured first, because the samples' share of the cost
+    depends on the cost of a trap."""
     costs = [images(*options, "--max-overhead", "off", rate=2000, seconds=4)[0]["overhead_pct"]
              for options in ((), ("--leaks",))]
     return int(min(max(2000 * math.sqrt(4.4 * 5 / costs[0] / costs[1]), 300), 6000))
 
 
 def check_images(profile, leaked):
-    """Checks that the sampling interval was made coarser and the profile says so, that the leak is named, and that the
-    interval of live bytes contains the truth. (A 95 % interval misses at times, so here twice its width is allowed.)"""
+    """Checks that the sampling interval was made coarser and the profile says so, that the leak is
+    named, and that the interval of live bytes contains the truth. (A 95 % interval misses at times,
+    so here twice its width is allowed.)"""
     interval = profile["interval_bytes"]
     expect_equal(profile["mode"], "continuous", "mode")
     expect_equal(profile.get("asked_interval_bytes"), 65536, f"asked for, of {interval}")
@@ -182,8 +195,8 @@ def check_images(profile, leaked):
 
 @test(long=True)
 def windows_come_after_coarser_samples():
-    """A program can be traced continuously without --leaks, but not with all samples of the finer interval of
-    --leaks. So with --leaks it is traced continuously, at a coarser interval."""
+    """A program can be traced continuously without --leaks, but not with all samples of the finer
+    interval of --leaks. So with --leaks it is traced continuously, at a coarser interval."""
     rate = rate_of_images()
     profile, _ = images(rate=rate, seconds=3)
     expect_equal(profile["mode"], "continuous", "mode without --leaks")
@@ -195,7 +208,8 @@ def windows_come_after_coarser_samples():
 
 @test(long=True)
 def windows_do_not_come_when_samples_become_dear():
-    """Blocks that were sampled before the interval became coarser count with the interval of their time."""
+    """Blocks that were sampled before the interval became coarser count with the interval of their
+    time."""
     return check_images(*images("--leaks", rate=rate_of_images(), seconds=14, event_s=7))
 
 
@@ -203,7 +217,8 @@ def windows_do_not_come_when_samples_become_dear():
 def windows_leaks_without_limit():
     """In a run without a limit --leaks finds the same leak."""
     with Leaking("--rate", "20000") as target:
-        result = memtrace("-p", target.pid, "-d", "10", "--leaks", "-f", "none", "-i", "16K", "--max-overhead", "off")
+        result = memtrace("-p", target.pid, "-d", "10", "--leaks", "-f", "none", "-i", "16K",
+                          "--max-overhead", "off")
         expect_equal(result.status, 0, result)
         truth = target.stop()
     expect_words(result.out, r"GROWTH/s +95 % INTERVAL +LIVE +OBJECTS +WHERE")
@@ -213,8 +228,8 @@ def windows_leaks_without_limit():
 
 @test(long=True)
 def windows_not_of_a_command():
-    """A command that memtrace starts is traced continuously, unless a limit is given. A running process has a limit by
-    default."""
+    """A command that memtrace starts is traced continuously, unless a limit is given. A running
+    process has a limit by default."""
     options = ("--json", "-f", "none", "-d", "1.5")
     with contextlib.ExitStack() as stack:
         directory = stack.enter_context(place())
@@ -242,10 +257,12 @@ def windows_wrong_limits():
         result = memtrace(*options, "--max-overhead", "5", "-d", "1")
         expect_equal(result.status, 1, result)
         expect_words(result.err, "--max-overhead (works for the heap|off)")
-    result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5", "-d", "1")
+    result = memtrace("-p", str(os.getpid()), "--probe-kind", "perf", "--max-overhead", "0.5",
+                      "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "perf uprobes", "--max-overhead 3", "off")
-    # without --max-overhead memtrace refuses, too, because it would have to trace without the default limit
+    # without --max-overhead memtrace refuses, too, because it would have to trace without the
+    # default limit
     result = memtrace("-a", "--probe-kind", "perf", "-d", "1")
     expect_equal(result.status, 1, result)
     expect_words(result.err, "--max-overhead off")
@@ -253,10 +270,11 @@ def windows_wrong_limits():
 
 @test(long=True)
 def windows_of_perf_uprobes():
-    """perf uprobes need one event per probe, and the kernel closes events one by one. So there are fewer and longer
-    windows, within the limit."""
+    """perf uprobes need one event per probe, and the kernel closes events one by one. So there are
+    fewer and longer windows, within the limit."""
     with Leaking() as target:
-        with Tracer("-p", target.pid, "--probe-kind", "perf", "--max-overhead", "10", "--json", "-f", "none") as tracer:
+        with Tracer("-p", target.pid, "--probe-kind", "perf", "--max-overhead", "10", "--json",
+                    "-f", "none") as tracer:
             time.sleep(25)
             profile = tracer.stop().json()
         expect_equal(changed_text(target.pid), [], "code changed after the end")

@@ -4,15 +4,18 @@ import threading
 
 from harness import PATIENCE_S, Failure
 
-# The longest time allowed between the start of tracing and the mark. Blocks born in this time are not new in the account.
+# The longest time allowed between the start of tracing and the mark. Blocks born in this time are
+# not new in the account.
 MOST_GAP_S = 1
 
 
 class Watch:
-    """Asks all subjects for their accounts in turn, again and again, until it is stopped. Makes a series for each."""
+    """Asks all subjects for their accounts in turn, again and again, until it is stopped. Makes a
+    series for each."""
 
     def __init__(self, subjects, every_s):
-        self.subjects, self.every_s, self.series, self.error = subjects, every_s, [[] for _ in subjects], None
+        self.subjects, self.every_s, self.series, self.error = (
+            subjects, every_s, [[] for _ in subjects], None)
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.go, daemon=True)
 

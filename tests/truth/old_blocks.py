@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""How often `memtrace heap --stacks` is right about blocks older than its run. Needs root, and `make all progs` before.
+"""How often `memtrace heap --stacks` is right about blocks older than its run. Needs root, and
+`make all progs` before.
 
 usage: tests/truth/old_blocks.py [PROGRAM...]
 
-Each program fills its heap while every allocation is traced (-i 1). The live blocks by stack are the truth. Then the
-program replaces some of the blocks, and --stacks traces at the defaults. A row is compared with the number of blocks in
-the truth whose stacks have the row's two innermost functions: blocks beyond this number are wrong. (The program makers
-prints its own truth.) Prints a table in Markdown."""
+Each program fills its heap while every allocation is traced (-i 1). The live blocks by stack are
+the truth. Then the program replaces some of the blocks, and --stacks traces at the defaults. A row
+is compared with the number of blocks in the truth whose stacks have the row's two innermost
+functions: blocks beyond this number are wrong. (The program makers prints its own truth.) Prints a
+table in Markdown."""
 import collections
 import contextlib
 import json
@@ -18,7 +20,8 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.join(HERE, "..", "live"))
 import harness  # noqa: E402
-from harness import PROGS, Tracer, end, expect_equal, memtrace, place, read_line, start  # noqa: E402
+from harness import (PROGS, Tracer, end, expect_equal, memtrace, place,  # noqa: E402
+                     read_line, start)
 from test_real import Redis  # noqa: E402
 
 SECONDS = 30
@@ -51,23 +54,27 @@ SQL_FILL = """create table t(id integer primary key, name text, n int); create i
 with recursive c(i) as (select 1 union all select i + 1 from c where i < 200000) insert into t select i, 'name ' || i, i from c;
 .print filled
 """
-SQL_REPLACE = "update t set n = n + 1, name = 'name ' || abs(random() % 200000) where id between {0} and {0} + 50;\n"
+SQL_REPLACE = ("update t set n = n + 1, name = 'name ' || abs(random() % 200000) where id between "
+               "{0} and {0} + 50;\n")
 
 
 class Traced:
     """A program whose truth is a profile with -i 1 of the time in which it fills its heap."""
 
     def truth(self):
-        """Returns a function that returns how many blocks were made by stacks that begin as the given one."""
+        """Returns a function that returns how many blocks were made by stacks that begin as the
+        given one."""
         with Tracer("-p", self.pid, "-i", 1, "--json", "-q", "-f", "none") as tracer:
             self.fill()
             result = tracer.stop()
         stacks = json.loads(result.out)["stacks"]
-        return lambda stack: sum(s["live_objects"] for s in stacks if begins(s["frames"], stack[:2]))
+        return lambda stack: sum(s["live_objects"]
+                                 for s in stacks if begins(s["frames"], stack[:2]))
 
 
 class Told(Traced):
-    """A program that fills its heap at the line "fill", and replaces blocks at the line "replace"."""
+    """A program that fills its heap at the line "fill", and replaces blocks at the line
+    "replace"."""
 
     def __init__(self, *args, **env):
         self.process = start(args, env={**os.environ, **env})
@@ -84,7 +91,8 @@ class Told(Traced):
         self.wait()
 
     def wait(self):
-        while (line := read_line(self.process, self.process.stdout, 300)) not in ("filled\n", "ready\n"):
+        while ((line := read_line(self.process, self.process.stdout, 300))
+               not in ("filled\n", "ready\n")):
             harness.expect(line, "it ended")
 
     def replace(self):
@@ -92,7 +100,8 @@ class Told(Traced):
 
 
 class Makers(Told):
-    """The program makers. It fills its heap at its start, and prints how many blocks each of its functions has made."""
+    """The program makers. It fills its heap at its start, and prints how many blocks each of its
+    functions has made."""
 
     def __init__(self, **env):
         super().__init__(os.path.join(PROGS, "makers"), 20000, 120, **env)
@@ -132,7 +141,8 @@ class Keys(Traced):
         self.stack.close()
 
     def load(self, n):
-        return start(["redis-benchmark", "-s", self.redis.path, "-q", "-t", "set,hset,zadd", "-r", "50000", "-d", "100", "-n", n],
+        return start(["redis-benchmark", "-s", self.redis.path, "-q", "-t", "set,hset,zadd",
+                      "-r", "50000", "-d", "100", "-n", n],
                      stdout=harness.subprocess.DEVNULL, stderr=harness.subprocess.DEVNULL)
 
     def fill(self):
@@ -161,7 +171,8 @@ def judge(program):
     with program() as target:
         truth = target.truth()
         target.replace()
-        result = memtrace("heap", "-p", target.pid, "--stacks", "-d", SECONDS, "--json", timeout=SECONDS + 90)
+        result = memtrace("heap", "-p", target.pid, "--stacks", "-d", SECONDS,
+                          "--json", timeout=SECONDS + 90)
     expect_equal(result.status, 0, result.err)
     origins = result.json()["origins"]
     # rows that differ only in callers further out have the same truth
@@ -181,14 +192,16 @@ def judge(program):
             print(f"{' < '.join(key)}: {blocks} told, {true:.0f} in truth", file=sys.stderr)
     told, told_bytes, unknown = sum(said.values()), sum(nbytes.values()), origins["unknown"]
     return [str(told + unknown["blocks"]), f"{100 * told / max(1, told + unknown['blocks']):.0f} %",
-            f"{100 * told_bytes / max(1, told_bytes + unknown['bytes']):.0f} %", f"{100 * wrong / max(1, told):.1f} %",
+            f"{100 * told_bytes / max(1, told_bytes + unknown['bytes']):.0f} %",
+            f"{100 * wrong / max(1, told):.1f} %",
             f"{100 * wrong_bytes / max(1, told_bytes):.1f} %", str(origins["known_blocks"]),
             f"{origins['told_rightly']['blocks']} of {origins['told']['blocks']}"]
 
 
 def main():
-    print("| program | blocks in use | told, of the blocks | of the bytes | of these wrong, blocks | bytes | known blocks | "
-          "of one half, told rightly by the other |\n|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
+    print("| program | blocks in use | told, of the blocks | of the bytes | of these wrong, blocks "
+          "| bytes | known blocks | of one half, told rightly by the other |\n"
+          "|---|---:|---:|---:|---:|---:|---:|---:|", flush=True)
     for name in sys.argv[1:] or PROGRAMS:
         print(f"| {name} |", " | ".join(judge(PROGRAMS[name])), "|", flush=True)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""How much each part of the model of windows improves its results: the same windows are judged with all parts, and with
-one part left out. Pure arithmetic on the records of truth.py, as in judge.py."""
+"""How much each part of the model of windows improves its results: the same windows are judged with
+all parts, and with one part left out. Pure arithmetic on the records of truth.py, as in
+judge.py."""
 import math
 import statistics
 
@@ -12,8 +13,8 @@ FLOOR = 0.01  # share of the true live bytes: an estimate below it is as bad as 
 
 def brief(record):
     """The fields that are stored of the judge's record for a model with one part left out."""
-    rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width", "growth", "growth_truth",
-                                             "growth_in", "growth_width")}
+    rows = {name: {key: row[key] for key in ("live", "live_truth", "live_in", "live_width",
+                                             "growth", "growth_truth", "growth_in", "growth_width")}
             for name, row in record["stacks"].items() if row["counts"]}
     return {"stacks": rows, "first_right": record["first_right"], "accused": record["accused"]}
 
@@ -25,7 +26,8 @@ def differs(a, b):
 
 
 def pairs(records, part):
-    """Yields (with, without) for each row that the part changes. Only rows that count with all parts are used."""
+    """Yields (with, without) for each row that the part changes. Only rows that count with all
+    parts are used."""
     for record in records:
         without = record.get("without", {}).get(part)
         for name, row in (without or {"stacks": {}})["stacks"].items():
@@ -42,9 +44,10 @@ def error(row):
 
 
 def score(row, key):
-    """Score of an interval, in units of the truth: its width, plus 2 / 5 % = 40 times the distance by which it misses
-    the truth (Gneiting and Raftery, Journal of the American Statistical Association 102, 2007, section 6.2). For
-    growth the unit is the live bytes a second. Less is better; None: not known."""
+    """Score of an interval, in units of the truth: its width, plus 2 / 5 % = 40 times the distance
+    by which it misses the truth (Gneiting and Raftery, Journal of the American Statistical
+    Association 102, 2007, section 6.2). For growth the unit is the live bytes a second. Less is
+    better; None: not known."""
     figure, truth, unit = row[key], row[key + "_truth"], row["live_truth"]
     if truth is None or not unit or None in figure[1:]:
         return None
@@ -72,7 +75,8 @@ def rows(records):
         found = list(pairs(records, part))
         runs = [r for r in records if part in r.get("without", {})]
         # only accusations at the end of the run: they are known with the part and without it
-        accused = [sum(bool(r["accused_at_end"]) for r in runs), sum(bool(r["without"][part]["accused"]) for r in runs)]
+        accused = [sum(bool(r["accused_at_end"]) for r in runs),
+                   sum(bool(r["without"][part]["accused"]) for r in runs)]
         first = [[side["first_right"] for side in sides if side["first_right"] is not None]
                  for sides in (runs, [r["without"][part] for r in runs])]
         if not found:
@@ -85,8 +89,8 @@ def rows(records):
                " / ".join(map(str, accused)), " / ".join(share(side) for side in first)]
 
 
-HEADER = ["left out", "rows that change", "live held", "error of live", "score of live", "growth held",
-          "score of growth", "runs that accuse", "first"]
+HEADER = ["left out", "rows that change", "live held", "error of live", "score of live",
+          "growth held", "score of growth", "runs that accuse", "first"]
 TEXT = """The same windows with all parts / without one of them, of the rows that change by it. *Error*: median of
 |log(printed / truth)|. *Score*: median of the interval's width and 40 times what it misses by, in units of the live
 bytes; less is better.

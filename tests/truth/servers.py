@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Cases of real servers, judged by the servers' own statistics of their memory ("accounts").
 
-An account counts the bytes that the server's allocator gives, which are more than the server asks for. It is one sum
-over all functions. If a case needs the requested bytes by function, they come from a *twin*: the same load for some
-seconds with continuous tracing of each allocation (-i 1). The twin shows the ratio of requested bytes to bytes in the
-account, and the share of each group of stacks. It does not depend on the windows that are judged.
+An account counts the bytes that the server's allocator gives, which are more than the server asks
+for. It is one sum over all functions. If a case needs the requested bytes by function, they come
+from a *twin*: the same load for some seconds with continuous tracing of each allocation (-i 1). The
+twin shows the ratio of requested bytes to bytes in the account, and the share of each group of
+stacks. It does not depend on the windows that are judged.
 
 The bytes that are live at the end and were allocated since tracing began are, by case,
   delta     the growth of the account since tracing began, because nothing older is freed
-  above     the difference between the account and that of the server at rest, because everything older is freed
+  above     the difference between the account and that of the server at rest, because everything
+            older is freed
   none      unknown: only growth has a truth
-  constant  the values replaced since tracing began, of `slots` values that are replaced at random: all of them
-            except a share of exp(-operations / slots)"""
+  constant  the values replaced since tracing began, of `slots` values that are replaced at random:
+            all of them except a share of exp(-operations / slots)"""
 import contextlib
 import json
 import math
@@ -26,7 +28,8 @@ import tempfile
 import threading
 import time
 
-from harness import PATIENCE_S, ROOT, Failure, NotRunnable, end, need_tool, read_line, start, wait_until
+from harness import (PATIENCE_S, ROOT, Failure, NotRunnable, end, need_tool, read_line, start,
+                     wait_until)
 from judge import at
 from test_real import Redis
 import test_servers
@@ -38,13 +41,14 @@ ENVIRONMENT_LOCK = threading.Lock()
 
 
 def replaced_of(slots, ops):
-    """How many of the slots are replaced by ops operations, each of which replaces a random slot."""
+    """How many of the slots are replaced by ops operations, each of which replaces a random
+    slot."""
     return slots * -math.expm1(-max(ops, 0) / slots)
 
 
 class Subject:
-    """A server in a directory of its own, and its load. raw() returns the live bytes by the server's account, and the
-    number of its operations so far."""
+    """A server in a directory of its own, and its load. raw() returns the live bytes by the
+    server's account, and the number of its operations so far."""
     every_s = 0.25
     warm_s = 3
 
@@ -83,8 +87,8 @@ class Subject:
         os.chmod(path, 0o666)
         with open(path, "r+b") as file:
             self.shim = mmap.mmap(file.fileno(), 4096)
-        self.shim_env = {"LD_PRELOAD": library, "SHIM_ACCOUNT": path, "SHIM_EVERY": str(self.case["shim"]),
-                         "SHIM_SIZE": "200"}
+        self.shim_env = {"LD_PRELOAD": library, "SHIM_ACCOUNT": path,
+                         "SHIM_EVERY": str(self.case["shim"]), "SHIM_SIZE": "200"}
 
     @contextlib.contextmanager
     def environment(self):
@@ -98,10 +102,12 @@ class Subject:
                     del os.environ[name]
 
     def client(self, *args, **options):
-        """Starts a process that makes load until the end of the case. If the test is killed, nobody ends this
-        process. So the process also has a limit of CPU time."""
-        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = start([need_tool("prlimit"), f"--cpu={CLIENT_CPU_S}", *args], **{**quiet, **options})
+        """Starts a process that makes load until the end of the case. If the test is killed, nobody
+        ends this process. So the process also has a limit of CPU time."""
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL,
+                 "stderr": subprocess.DEVNULL}
+        process = start([need_tool("prlimit"), f"--cpu={CLIENT_CPU_S}", *args],
+                        **{**quiet, **options})
         self.clients.append(process)
         self.stack.callback(end, process)
         return process
@@ -133,13 +139,15 @@ class Subject:
         self.expect_load()
 
     def account(self, series, begin, twin):
-        """The truth since tracing began, from the accounts of the server and the shim. The account at the beginning is
-        interpolated between the last one before and the first one after. If the server were asked at the beginning, its
-        answer would come some tenths of a second late, after megabytes of further allocations."""
+        """The truth since tracing began, from the accounts of the server and the shim. The account
+        at the beginning is interpolated between the last one before and the first one after. If the
+        server were asked at the beginning, its answer would come some tenths of a second late,
+        after megabytes of further allocations."""
         mark = {key: at(series, begin, lambda sample, key=key: sample[key]) for key in series[0]}
         self.by_server(series, mark, twin)
         for sample in series if self.shim else ():
-            for key, n in (("live", sample["shim"]), ("since", max(sample["shim"] - mark["shim"], 0))):
+            for key, n in (("live", sample["shim"]),
+                           ("since", max(sample["shim"] - mark["shim"], 0))):
                 sample.setdefault(key, {})["shim_forget"] = n
         return series
 
@@ -166,16 +174,18 @@ class Subject:
                 continue
             base = mark["raw"] if how == "delta" else self.rest["raw"]
             sample["total_since"] = max(ratio * (raw - base), 0)
-            sample["since"] = {name: share * sample["total_since"] for name, share in shares.items()}
+            sample["since"] = {name: share * sample["total_since"]
+                               for name, share in shares.items()}
 
     def by_operations(self, sample, mark, twin):
-        """Each operation leaves as many bytes as in the twin. The account grows by more: the rest is the growth of a
-        hash table, which doubles at times. This rest is not scaled by the ratio, because no allocator rounds it
-        up."""
+        """Each operation leaves as many bytes as in the twin. The account grows by more: the rest
+        is the growth of a hash table, which doubles at times. This rest is not scaled by the ratio,
+        because no allocator rounds it up."""
         done, grown = sample["ops"] - mark["ops"], sample["raw"] - mark["raw"]
         left = {name: n * done for name, n in twin["per_op"].items() if name != self.case["rest"]}
         left[self.case["rest"]] = grown - sum(left.values()) / twin["ratio"]
-        sample["live"], sample["total_live"] = left, sum(left.values())  # without the bytes that were live at the mark
+        # without the bytes that were live at the mark
+        sample["live"], sample["total_live"] = left, sum(left.values())
         sample["since"] = {name: max(n, 0) for name, n in left.items()}
         sample["total_since"] = max(sample["total_live"], 0)
 
@@ -223,15 +233,17 @@ class RedisSubscribers(RedisSubject):
         super().begin_load()
 
 
-REDIS_GROUPS = {"buffers": r"_?addReply(Proto|Bulk|StringTo)\w*ToList|_addReplyProtoToList",
-                "entries": r"dictAddRaw.*", "table": r"_?dictExpand.*|_?dictResize.*",
-                "values": r"create\w*StringObject\w*|tryObjectEncoding\w*|createObject|processMultibulkBuffer",
-                "keys": r"dbAdd"}
+REDIS_GROUPS = {
+    "buffers": r"_?addReply(Proto|Bulk|StringTo)\w*ToList|_addReplyProtoToList",
+    "entries": r"dictAddRaw.*", "table": r"_?dictExpand.*|_?dictResize.*",
+    "values": r"create\w*StringObject\w*|tryObjectEncoding\w*|createObject|processMultibulkBuffer",
+    "keys": r"dbAdd"}
 NEW = "1000000000"  # keys to choose from: hardly any key is drawn twice
 
 
 def redis(what, *load, truth, grows=(), subject=RedisSubject, **more):
-    return {"what": "redis: " + what, "subject": subject, "load": load, "groups": REDIS_GROUPS, "grows": list(grows),
+    return {"what": "redis: " + what, "subject": subject, "load": load, "groups": REDIS_GROUPS,
+            "grows": list(grows),
             "any": True, "zero": [], "options": ["--leaks"], "truth": truth, "twin": True, **more}
 
 
@@ -242,24 +254,28 @@ DISTINCT = ("SET", "key:__rand_int__", "__rand_int__" + "x" * 80)
 GROWS = ("values", "entries", "keys")
 
 DEVELOP = {
-    "redis_new": redis("new keys, as fast as it can", "-r", NEW, "SET", "key:__rand_int__", "x" * 200, truth="delta",
-                       rest="table", may=["table"], grows=GROWS),
-    "redis_new_pipelined": redis("new keys in pipelines of 16", "-r", NEW, "-P", 16, "SET", "key:__rand_int__",
-                                 "x" * 200, truth="delta", rest="table", may=["table"], grows=GROWS),
-    "redis_same_equal": redis(f"the same {KEYS} keys, equal values", "-r", KEYS, *EQUAL, truth="constant",
-                              slots=KEYS, prime=(*SAME, *EQUAL)),
-    "redis_same_equal_pipelined": redis(f"the same {KEYS} keys, equal values, in pipelines of 16", "-r", KEYS, "-P", 16,
-                                        *EQUAL, truth="constant", slots=KEYS, prime=(*SAME, *EQUAL)),
-    "redis_same_distinct": redis(f"the same {KEYS} keys, distinct values, in pipelines of 16", "-r", KEYS, "-P", 16,
+    "redis_new": redis("new keys, as fast as it can", "-r", NEW, "SET", "key:__rand_int__",
+                       "x" * 200, truth="delta", rest="table", may=["table"], grows=GROWS),
+    "redis_new_pipelined": redis("new keys in pipelines of 16", "-r", NEW, "-P", 16, "SET",
+                                 "key:__rand_int__", "x" * 200, truth="delta", rest="table",
+                                 may=["table"], grows=GROWS),
+    "redis_same_equal": redis(f"the same {KEYS} keys, equal values", "-r", KEYS, *EQUAL,
+                              truth="constant", slots=KEYS, prime=(*SAME, *EQUAL)),
+    "redis_same_equal_pipelined": redis(f"the same {KEYS} keys, equal values, in pipelines of 16",
+                                        "-r", KEYS, "-P", 16, *EQUAL, truth="constant", slots=KEYS,
+                                        prime=(*SAME, *EQUAL)),
+    "redis_same_distinct": redis(f"the same {KEYS} keys, distinct values, in pipelines of 16",
+                                 "-r", KEYS, "-P", 16,
                                  *DISTINCT, truth="constant", slots=KEYS, prime=(*SAME, *DISTINCT)),
-    "redis_expire": redis("new keys that expire after 2 s", "-r", NEW, "SET", "key:__rand_int__", "x" * 100, "EX", 2,
-                          truth="above"),
-    "redis_subscribers": redis("a leak: clients that subscribe and never read", "-c", 4, "-r", NEW, "PUBLISH",
-                               "news", "__rand_int__" + "x" * 100, truth="delta", grows=("buffers",),
-                               subject=RedisSubscribers),
-    "redis_shim_leak": redis(f"the same {KEYS} keys, distinct values; a leak by a preloaded library", "-r", KEYS,
-                             *DISTINCT, truth="none", prime=(*SAME, *DISTINCT), grows=("shim_forget",), shim=10,
-                             twin=False),
+    "redis_expire": redis("new keys that expire after 2 s", "-r", NEW, "SET", "key:__rand_int__",
+                          "x" * 100, "EX", 2, truth="above"),
+    "redis_subscribers": redis("a leak: clients that subscribe and never read", "-c", 4, "-r", NEW,
+                               "PUBLISH", "news", "__rand_int__" + "x" * 100, truth="delta",
+                               grows=("buffers",), subject=RedisSubscribers),
+    "redis_shim_leak": redis(
+        f"the same {KEYS} keys, distinct values; a leak by a preloaded library", "-r", KEYS,
+        *DISTINCT, truth="none", prime=(*SAME, *DISTINCT), grows=("shim_forget",), shim=10,
+        twin=False),
 }
 DEVELOP["redis_shim_leak"]["groups"] = {"shim_forget": "shim_forget"}
 
@@ -288,12 +304,14 @@ class Memcached(Subject):
         with contextlib.ExitStack() as stack:
             directory = stack.enter_context(place_of("memcache"))
             self.path = directory + "/sock"
-            server = stack.enter_context(Server(directory, [need_tool("memcached"), "-s", self.path, "-t", 2, "-m", 2048],
+            server = stack.enter_context(Server(directory, [need_tool("memcached"), "-s", self.path,
+                                                            "-t", 2, "-m", 2048],
                                                 **as_user("memcache")))
             server.wait_for(lambda: listens(self.path))
             self.stack.push(stack.pop_all())
         self.pid = server.pid
-        self.client_of_ours = self.stack.enter_context(contextlib.closing(test_servers.Memcache(self.path)))
+        self.client_of_ours = self.stack.enter_context(
+            contextlib.closing(test_servers.Memcache(self.path)))
 
     def begin_load(self):
         for _ in range(4):
@@ -321,7 +339,8 @@ class Memcached(Subject):
 class Nginx(Subject):
     def set_up(self):
         files = {"5.txt": "".join(f"{k * k} some text\n" for k in range(1000))}
-        server, self.directory_, self.port, self.sock = self.stack.enter_context(test_servers.nginx(1, files))
+        server, self.directory_, self.port, self.sock = self.stack.enter_context(
+            test_servers.nginx(1, files))
         wait_until(lambda: children(server.pid), "nginx has a worker")
         self.pid, = children(server.pid)
 
@@ -342,25 +361,28 @@ class Postgres(Subject):
     def set_up(self):
         self.server, self.pg = self.stack.enter_context(test_servers.postgres())
         self.admin = self.stack.enter_context(Psql(self.pg))
-        result = subprocess.run([f"{POSTGRES}/pgbench", "-i", "-q", "-h", self.pg, "-U", "postgres", "postgres"],
-                                stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False)
+        result = subprocess.run(
+            [f"{POSTGRES}/pgbench", "-i", "-q", "-h", self.pg, "-U", "postgres", "postgres"],
+            stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S, check=False)
         if result.returncode:
             raise Failure(f"pgbench: {result.stderr[-300:]}")
         self.pid = None
         self.begin_client()
         deadline = time.monotonic() + PATIENCE_S
-        while not self.pid or self.pid != self.backend():  # pgbench's first session only reads the tables
+        # pgbench's first session only reads the tables
+        while not self.pid or self.pid != self.backend():
             time.sleep(0.5)
             self.pid = self.backend()
             if time.monotonic() > deadline:
                 raise Failure("postgres has no backend for the load")
 
     def backend(self):
-        return int(self.admin.ask("select max(pid) from pg_stat_activity where application_name = 'truth';") or 0)
+        return int(self.admin.ask("select max(pid) from pg_stat_activity "
+                                  "where application_name = 'truth';") or 0)
 
     def begin_client(self):
-        self.client(f"{POSTGRES}/pgbench", *self.case["load"], "-n", "-c", 1, "-T", 3600, "-h", self.pg, "-U",
-                    "postgres", "postgres", env={**os.environ, "PGAPPNAME": "truth"})
+        self.client(f"{POSTGRES}/pgbench", *self.case["load"], "-n", "-c", 1, "-T", 3600, "-h",
+                    self.pg, "-U", "postgres", "postgres", env={**os.environ, "PGAPPNAME": "truth"})
 
     def begin_load(self):
         pass
@@ -369,7 +391,8 @@ class Postgres(Subject):
         said = re.compile(r"Grand total: (\d+) bytes in")
         before = len(said.findall(self.server.log()))
         self.admin.ask(f"select pg_log_backend_memory_contexts({self.pid});")
-        wait_until(lambda: len(said.findall(self.server.log())) > before, "the backend tells its memory contexts")
+        wait_until(lambda: len(said.findall(self.server.log())) > before,
+                   "the backend tells its memory contexts")
         ops = self.admin.ask("select xact_commit from pg_stat_database where datname = 'postgres';")
         return int(said.findall(self.server.log())[-1]), int(ops)
 
@@ -392,8 +415,8 @@ class PostgresPrepares(Postgres):
 
     def begin_client(self):
         source = self.client("python3", "-c", PREPARE, stdout=subprocess.PIPE)
-        self.client(f"{POSTGRES}/psql", "-XqAt", "-h", self.pg, "-U", "postgres", "postgres", stdin=source.stdout,
-                    env={**os.environ, "PGAPPNAME": "truth"})
+        self.client(f"{POSTGRES}/psql", "-XqAt", "-h", self.pg, "-U", "postgres", "postgres",
+                    stdin=source.stdout, env={**os.environ, "PGAPPNAME": "truth"})
 
 
 # --- mariadb: Memory_used ---
@@ -409,14 +432,15 @@ class Mariadb(Subject):
             os.mkdir(directory + "/data")
             shutil.chown(directory + "/data", "mysql", "mysql")
             server = stack.enter_context(Server(directory, [
-                need_tool("mariadbd"), "--no-defaults", "--datadir=" + directory + "/data", "--socket=" + self.sock,
-                "--skip-networking", "--skip-grant-tables", "--innodb-flush-log-at-trx-commit=0",
-                "--max-prepared-stmt-count=1048576"], **as_user("mysql")))
+                need_tool("mariadbd"), "--no-defaults", "--datadir=" + directory + "/data",
+                "--socket=" + self.sock, "--skip-networking", "--skip-grant-tables",
+                "--innodb-flush-log-at-trx-commit=0", "--max-prepared-stmt-count=1048576"],
+                **as_user("mysql")))
             server.wait_for(lambda: listens(self.sock))
             self.stack.push(stack.pop_all())
         self.pid = server.pid
-        self.admin = self.client(need_tool("mariadb"), "--no-defaults", "-S", self.sock, "-N", "-B", "-n",
-                                 stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self.admin = self.client(need_tool("mariadb"), "--no-defaults", "-S", self.sock, "-N", "-B",
+                                 "-n", stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def ask(self, sql):
         self.admin.stdin.write(sql + "\n")
@@ -426,11 +450,12 @@ class Mariadb(Subject):
     def begin_load(self):
         if self.case["grows"]:
             source = self.client("python3", "-c", MARIA_PREPARE, stdout=subprocess.PIPE)
-            self.client("mariadb", "--no-defaults", "-S", self.sock, "-N", "-B", "-n", stdin=source.stdout)
+            self.client("mariadb", "--no-defaults", "-S", self.sock, "-N", "-B",
+                        "-n", stdin=source.stdout)
             return
         self.client("mariadb-slap", "--no-defaults", "-S", self.sock, "--auto-generate-sql",
-                    "--auto-generate-sql-load-type=mixed", "--concurrency=4", "--auto-generate-sql-write-number=50",
-                    "--number-of-queries=100000000")
+                    "--auto-generate-sql-load-type=mixed", "--concurrency=4",
+                    "--auto-generate-sql-write-number=50", "--number-of-queries=100000000")
 
     def raw(self):
         return (int(self.ask("show global status like 'Memory_used';")),
@@ -452,14 +477,16 @@ while True:
 # --- programs written for the test: python and node ---
 
 class Scripted(Subject):
-    """A program that prints its account, {"live", "since": {group: bytes}, "ops"}, when it reads a line."""
+    """A program that prints its account, {"live", "since": {group: bytes}, "ops"}, when it reads a
+    line."""
 
     def set_up(self):
         path = self.directory + "/program"
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.case["program"])
-        self.process = self.client(*self.case["command"], path, *self.case["args"], stdin=subprocess.PIPE,
-                                   stdout=subprocess.PIPE, env={**os.environ, **self.case.get("env", {})})
+        self.process = self.client(*self.case["command"], path, *self.case["args"],
+                                   stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                   env={**os.environ, **self.case.get("env", {})})
         self.pid = self.process.pid
 
     def begin_load(self):
@@ -471,7 +498,8 @@ class Scripted(Subject):
             self.process.stdin.flush()
             said = json.loads(read_line(self.process, self.process.stdout))
         said["t"] = time.monotonic()
-        return {**said, "total_live": sum(said["live"].values()), "total_since": sum(said["since"].values())}
+        return {**said, "total_live": sum(said["live"].values()),
+                "total_since": sum(said["since"].values())}
 
     def mark(self):
         return self.sample("mark")
@@ -543,22 +571,25 @@ turn();
 
 
 def server(what, subject, groups, *load, grows=(), truth="none", **more):
-    return {"what": what, "subject": subject, "load": load, "groups": groups, "grows": list(grows), "any": True,
-            "zero": [], "options": ["--leaks"], "truth": truth, **more}
+    return {"what": what, "subject": subject, "load": load, "groups": groups, "grows": list(grows),
+            "any": True, "zero": [], "options": ["--leaks"], "truth": truth, **more}
 
 
 def python(grows):
     return {**server("python3, PYTHONMALLOC=malloc: " + ("a list is appended to" if grows else
                                                          "50,000 objects, replaced at random"),
-                     Scripted, {"kept": "keep|_PyEval_EvalFrameDefault"},  # the frame's own name, if it is known
+                     # the frame's own name, if it is known
+                     Scripted, {"kept": "keep|_PyEval_EvalFrameDefault"},
                      grows=["kept"] if grows else []),
-            "program": PYTHON, "command": ["/usr/bin/python3"], "args": ["grows" if grows else "steady"],
-            "env": {"PYTHONMALLOC": "malloc"}}
+            "program": PYTHON, "command": ["/usr/bin/python3"],
+            "args": ["grows" if grows else "steady"], "env": {"PYTHONMALLOC": "malloc"}}
 
 
 def node(grows):
-    return {**server("node: " + ("Buffers are kept" if grows else "4,000 Buffers, first in, first out"), Scripted,
-                     {"buffers": r".*(ArrayBuffer|BackingStore).*", "javascript": r"v8::base::OS::Allocate.*"},
+    return {**server("node: " + ("Buffers are kept" if grows else
+                                 "4,000 Buffers, first in, first out"), Scripted,
+                     {"buffers": r".*(ArrayBuffer|BackingStore).*",
+                      "javascript": r"v8::base::OS::Allocate.*"},
                      grows=["buffers"] if grows else [], may=["javascript"]),
             "zero": [] if grows else ["buffers"],
             "program": NODE, "command": ["/usr/bin/node"], "args": ["grows" if grows else "steady"]}
@@ -569,34 +600,37 @@ CONTEXTS = {"contexts": ".*"}  # nearly everything that a backend allocates
 SLABS = {"slabs": ".*"}
 
 DEVELOP.update({
-    "python_grows": python(True),
-    "python_steady": python(False),
+    "python_grows": python(True), "python_steady": python(False),
     "mariadb_steady": server("mariadb: inserts and selects by mariadb-slap", Mariadb, {}),
-    "mariadb_prepares": server("mariadb: a leak: statements that are prepared and never deallocated", Mariadb,
-                               {"arena": r"my_malloc|alloc_root\w*|my_realloc"}, grows=["arena"], truth="delta",
-                               shares={"arena": 1}),
-    "nginx_shim_leak": server("nginx: connections of ab that are kept; a leak by a preloaded library", Nginx,
-                              SHIM, "-k", grows=["shim_forget"], shim=20),
-    "memcached_shim_leak": server("memcached: 10,000 keys; a leak by a preloaded library", Memcached, SHIM,
-                                  grows=["shim_forget"], keys=10000, shim=10),
+    "mariadb_prepares": server(
+        "mariadb: a leak: statements that are prepared and never deallocated", Mariadb,
+        {"arena": r"my_malloc|alloc_root\w*|my_realloc"}, grows=["arena"], truth="delta",
+        shares={"arena": 1}),
+    "nginx_shim_leak": server("nginx: connections of ab that are kept; a leak by a "
+                              "preloaded library", Nginx, SHIM, "-k", grows=["shim_forget"],
+                              shim=20),
+    "memcached_shim_leak": server("memcached: 10,000 keys; a leak by a preloaded library",
+                                  Memcached, SHIM, grows=["shim_forget"], keys=10000, shim=10),
 })
 
 JUDGE = {
-    "memcached_steady": server("memcached: 10,000 keys are set again and again", Memcached,
-                               SLABS, truth="delta", keys=10000, shares={"slabs": 1}, grain=SLAB_PAGE),
+    "memcached_steady": server("memcached: 10,000 keys are set again and again", Memcached, SLABS,
+                               truth="delta", keys=10000, shares={"slabs": 1}, grain=SLAB_PAGE),
     "memcached_grows": server("memcached: new keys", Memcached, SLABS, truth="delta", keys=10**9,
                               grows=["slabs"], shares={"slabs": 1}, grain=SLAB_PAGE),
-    "memcached_few_shim_leak": server("memcached: 100 keys; a leak by a preloaded library", Memcached, SHIM,
-                                      grows=["shim_forget"], keys=100, shim=40),
-    "postgres_steady": server("postgres: a backend of pgbench, selects", Postgres, CONTEXTS, "-S", shares={"contexts": 1}),
-    "postgres_update": server("postgres: a backend of pgbench, its mixed transactions", Postgres, CONTEXTS,
-                              shares={"contexts": 1}),
-    "postgres_prepares": server("postgres: a leak: statements that are prepared and never deallocated",
-                                PostgresPrepares, CONTEXTS, grows=["contexts"], truth="delta", shares={"contexts": 1}),
+    "memcached_few_shim_leak": server("memcached: 100 keys; a leak by a preloaded library",
+                                      Memcached, SHIM, grows=["shim_forget"], keys=100, shim=40),
+    "postgres_steady": server("postgres: a backend of pgbench, selects", Postgres, CONTEXTS,
+                              "-S", shares={"contexts": 1}),
+    "postgres_update": server("postgres: a backend of pgbench, its mixed transactions", Postgres,
+                              CONTEXTS, shares={"contexts": 1}),
+    "postgres_prepares": server("postgres: a leak: statements that are prepared and "
+                                "never deallocated", PostgresPrepares, CONTEXTS, grows=["contexts"],
+                                truth="delta", shares={"contexts": 1}),
     "nginx_steady": server("nginx: connections of ab, one for each request, gzip", Nginx, {}, "-H",
                            "Accept-Encoding: gzip"),
-    "nginx_gzip_shim_leak": server("nginx: the same, and a leak by a preloaded library", Nginx, SHIM, "-H",
-                                   "Accept-Encoding: gzip", grows=["shim_forget"], shim=20),
-    "node_steady": node(False),
-    "node_grows": node(True),
+    "nginx_gzip_shim_leak": server("nginx: the same, and a leak by a preloaded library", Nginx,
+                                   SHIM, "-H", "Accept-Encoding: gzip", grows=["shim_forget"],
+                                   shim=20),
+    "node_steady": node(False), "node_grows": node(True),
 }

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Makes the tables of docs/windows.md from the records of truth.py. The text above the page's mark is written by
-hand."""
+"""Makes the tables of docs/windows.md from the records of truth.py. The text above the page's mark
+is written by hand."""
 import collections
 import statistics
 
@@ -36,7 +36,8 @@ def mb(value):
 
 def rows_that_count(records):
     """(record, name, row) of the rows that count."""
-    return [(record, name, row) for record in records for name, row in record["stacks"].items() if row["counts"]]
+    return [(record, name, row) for record in records
+            for name, row in record["stacks"].items() if row["counts"]]
 
 
 def held(rows, key):
@@ -59,20 +60,28 @@ def summary(records):
     def line(what, bar, value):
         return [what, bar, value]
 
-    yield line("runs", "", f"{len(records)}: " + ", ".join(f"{n} {mode}" for mode, n in sorted(modes.items())))
+    yield line("runs", "",
+               f"{len(records)}: " + ", ".join(f"{n} {mode}" for mode, n in sorted(modes.items())))
     yield line("steady: looks in which a stack is said to grow surely", "2 %",
                f"{100 * blamed / looks:.0f} % ({blamed}/{looks})" if looks else "-")
     yield line("growing: looks in which a stack that does not grow is said to grow surely", "2 %",
-               f"{100 * others / others_looks:.0f} % ({others}/{others_looks})" if others_looks else "-")
-    yield line("growing: what grows comes first", "95 %", percent(r["first_right"] for r in growing))
-    yield line("growing: it is said to grow surely", "", percent(any(r["grows_surely"].values()) for r in growing))
-    yield line("interval of live bytes holds the truth", "93 - 97 %", percent(held(rows, "live_in")))
+               f"{100 * others / others_looks:.0f} % ({others}/{others_looks})"
+               if others_looks else "-")
+    yield line("growing: what grows comes first", "95 %",
+               percent(r["first_right"] for r in growing))
+    yield line("growing: it is said to grow surely", "",
+               percent(any(r["grows_surely"].values()) for r in growing))
+    yield line("interval of live bytes holds the truth", "93 - 97 %",
+               percent(held(rows, "live_in")))
     yield line("interval of the total holds the truth", "93 - 97 %",
                percent(r["total"]["in"] for r in records if r["total"]["in"] is not None))
     yield line("interval of growth holds the truth", "93 - 97 %", percent(held(rows, "growth_in")))
-    yield line("estimate of live bytes / truth", "", of(ratio(row["live"], row["live_truth"]) for _, _, row in rows))
-    yield line("width of the interval of live bytes / truth", "", of(row["live_width"] for _, _, row in rows))
-    yield line("width of the interval of growth / truth", "", of(row["growth_width"] for _, _, row in rows))
+    yield line("estimate of live bytes / truth", "",
+               of(ratio(row["live"], row["live_truth"]) for _, _, row in rows))
+    yield line("width of the interval of live bytes / truth", "",
+               of(row["live_width"] for _, _, row in rows))
+    yield line("width of the interval of growth / truth", "",
+               of(row["growth_width"] for _, _, row in rows))
     yield line("more said to be live than the heap's mappings hold", "none",
                share(r["live_above_heap"] for r in records))
 
@@ -90,12 +99,14 @@ def case_rows(cases, by_case):
             yield [case if not i else "", name or "-", str(len(records)) if not i else "",
                    of((r["n_windows"] for r in records), "{:.0f}") if not i else "",
                    of((r["overhead_pct"] for r in records), "{:.1f}") if not i else "",
-                   mb(statistics.median(live)) if live else "", of(ratio(r["live"], r["live_truth"]) for r in rows),
+                   mb(statistics.median(live)) if live else "",
+                   of(ratio(r["live"], r["live_truth"]) for r in rows),
                    share(r["live_in"] for r in rows if r["live_in"] is not None),
                    mb(statistics.median(grew)) if grew else "",
                    of((r["growth"][0] / 1e6 for r in rows), "{:.2g}"),
                    share(r["growth_in"] for r in rows if r["growth_in"] is not None),
-                   share(r["first_right"] for r in records if r["first_right"] is not None) if not i else "",
+                   share(r["first_right"] for r in records if r["first_right"] is not None)
+                   if not i else "",
                    "/".join(map(str, accused(records))) if not i else "",
                    share(r["live_above_heap"] for r in records) if not i else ""]
 
@@ -127,8 +138,10 @@ which more is said to be live than the heap's mappings hold.
         by_case = collections.defaultdict(list)
         for record in ours:
             by_case[record["case"]].append(record)
-        yield from markdown(["case", "stacks", "runs", "windows", "cost, %", "live", "printed / truth", "in", "growth",
-                             "printed", "in", "first", "accused", "above"], case_rows(cases if by_case.keys() <= cases.keys() else by_case, by_case))
+        yield from markdown(
+            ["case", "stacks", "runs", "windows", "cost, %", "live", "printed / truth",
+             "in", "growth", "printed", "in", "first", "accused", "above"],
+            case_rows(cases if by_case.keys() <= cases.keys() else by_case, by_case))
         windowed = [r for r in ours if r.get("without")]
         if windowed:
             yield f"#### What each part is worth: {name}\n"

@@ -1,20 +1,23 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Are the figures right that memtrace prints at its defaults? Runs memtrace on live programs that count their own
-memory. Writes each run as one line of JSON to build/truth/results.jsonl. A run that this file already has for this
-binary is not run again. docs/windows.md says where the truth comes from. Needs root, and `make all progs` before.
+"""Are the figures right that memtrace prints at its defaults? Runs memtrace on live programs that
+count their own memory. Writes each run as one line of JSON to build/truth/results.jsonl. A run that
+this file already has for this binary is not run again. docs/windows.md says where the truth comes
+from. Needs root, and `make all progs` before.
 
-usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]    make truth NAME=VALUE...
-       tests/truth/truth.py list                                 the cases
-       tests/truth/truth.py tables [FILE]                        make truth-tables: into FILE (docs/windows.md)
+usage: tests/truth/truth.py [NAME=VALUE...] [--memtrace PATH]  make truth NAME=VALUE...
+       tests/truth/truth.py list                               the cases
+       tests/truth/truth.py tables [FILE]                      make truth-tables: into FILE
+                                                               (docs/windows.md)
 
   SET=develop,judge,crowd  sets of cases     ONLY=redis_new,cache_*  cases (shell patterns)
   RUNS=4 of each     SECONDS=40 of tracing     JOBS=1 runs at a time: programs take a core each
-  RESULTS=FILE       another file of results   COMMIT=ID (tables) runs of that commit (default: the last run's)
+  RESULTS=FILE       another file of results
+  COMMIT=ID          (tables) runs of that commit (default: the last run's)
 
-memtrace gets -p, -d, --json=FILE, -f pprof, -o, -v (to say when tracing begins) and the options of the case:
---leaks as a rule, never a limit, an interval or evidence. Each process is started and ended here, by pid. Every
-wait is bounded."""
+memtrace gets -p, -d, --json=FILE, -f pprof, -o, -v (to say when tracing begins) and the options of
+the case: --leaks as a rule, never a limit, an interval or evidence. Each process is started and
+ended here, by pid. Every wait is bounded."""
 import fnmatch
 import gzip
 import hashlib
@@ -34,7 +37,8 @@ for room in ("live", "leaks"):
     sys.path.insert(0, os.path.join(HERE, "..", room))
 sys.path.insert(0, HERE)
 import harness  # noqa: E402
-from harness import ROOT, Failure, NotRunnable, end, end_all, place, run, start, wait_until  # noqa: E402
+from harness import (ROOT, Failure, NotRunnable, end, end_all, place, run,  # noqa: E402
+                     start, wait_until)
 from leaks import keep_all, read_results  # noqa: E402
 from judge import growth_between, judge, rows_of  # noqa: E402,F401
 from account import MOST_GAP_S, Watch  # noqa: E402
@@ -46,15 +50,15 @@ import synthetic  # noqa: E402
 RESULTS = os.path.join(ROOT, "build", "truth", "results.jsonl")
 TWINS = os.path.join(ROOT, "build", "truth", "twins.json")
 MOST_LOST = 1e-4  # events that a twin may lose, per operation
-SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP}, "judge": {**synthetic.JUDGE, **servers.JUDGE},
-        "crowd": crowd.CASES}
+SETS = {"develop": {**synthetic.DEVELOP, **servers.DEVELOP},
+        "judge": {**synthetic.JUDGE, **servers.JUDGE}, "crowd": crowd.CASES}
 
 
 # --- one run ---
 
 def heap_mappings(pid):
-    """Bytes of the mappings that may hold the heap: [heap] and writable private anonymous memory. size: mapped;
-    rss: resident."""
+    """Bytes of the mappings that may hold the heap: [heap] and writable private anonymous memory.
+    size: mapped; rss: resident."""
     sizes = {"size": 0, "rss": 0}
     with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="replace") as file:
         ours = False
@@ -77,10 +81,11 @@ class Tracing:
         self.json_path, self.err_path = directory + "/json", directory + "/err"
         self.seconds = seconds
         with open(self.err_path, "w", encoding="utf-8") as err:
-            self.process = start([memtrace, "-v", *who, "-d", seconds, "--json=" + self.json_path, "-f", "pprof",
-                                  "-o", directory + "/out", *options], stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.DEVNULL, stderr=err)
-        wait_until(lambda: "; tracing\n" in self.log() or self.process.poll() is not None, "memtrace came to trace")
+            self.process = start([memtrace, "-v", *who, "-d", seconds, "--json=" + self.json_path,
+                                  "-f", "pprof", "-o", directory + "/out", *options],
+                                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=err)
+        wait_until(lambda: "; tracing\n" in self.log() or self.process.poll() is not None,
+                   "memtrace came to trace")
         self.begin = time.monotonic()
         if self.process.poll() is not None:
             raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
@@ -90,7 +95,8 @@ class Tracing:
             return file.read()
 
     def wait(self):
-        wait_until(lambda: self.process.poll() is not None, "memtrace ended", self.seconds + 2 * harness.PATIENCE_S)
+        wait_until(lambda: self.process.poll() is not None, "memtrace ended",
+                   self.seconds + 2 * harness.PATIENCE_S)
         if self.process.returncode:
             raise Failure(f"memtrace: status {self.process.returncode}, {self.log()[-300:]}")
         with open(self.json_path, encoding="utf-8") as file:
@@ -138,8 +144,9 @@ def begin_of(path):
 
 
 def measure_twin(case, memtrace):
-    """Traces each allocation continuously under the same load. Returns the bytes that are live at the end, by group,
-    and the growth of the server's account (or its difference to the account of the server at rest)."""
+    """Traces each allocation continuously under the same load. Returns the bytes that are live at
+    the end, by group, and the growth of the server's account (or its difference to the account of
+    the server at rest)."""
     with place() as directory, case["subject"](case, servers.TWIN_S) as subject:
         os.chmod(directory, 0o755)
         subject.load()
@@ -154,7 +161,8 @@ def measure_twin(case, memtrace):
             end(tracing.process)
     if profile["mode"] != "continuous":
         raise Failure(f"the twin was traced {profile['mode']}")
-    groups = {group: row["live"][0] for group, row in rows_of(profile, case["groups"]).items() if group in case["groups"]}
+    groups = {group: row["live"][0] for group, row in rows_of(profile, case["groups"]).items()
+              if group in case["groups"]}
     base = subject.rest["raw"] if case["truth"] == "above" else before["raw"]
     live, rest = profile["live_bytes"], groups.get(case.get("rest"), 0)
     grown = after["raw"] - base - rest
@@ -163,10 +171,11 @@ def measure_twin(case, memtrace):
     if sum(lost.values()) > MOST_LOST * ops:  # would be missing in the truth of all runs
         raise Failure(f"the twin has lost too much: {lost}")
     return {"live": live, "groups": groups, "ops": ops,
-            "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()} if slots else {},
+            "per_slot": {group: n / servers.replaced_of(slots, ops) for group, n in groups.items()}
+            if slots else {},
             "shares": {group: n / max(live, 1) for group, n in groups.items()},
-            "per_op": {group: n / max(ops, 1) for group, n in groups.items()},
-            "grown": grown, "ratio": (live - rest) / grown if grown > 1e6 and case["truth"] != "constant" else 1}
+            "per_op": {group: n / max(ops, 1) for group, n in groups.items()}, "grown": grown,
+            "ratio": (live - rest) / grown if grown > 1e6 and case["truth"] != "constant" else 1}
 
 
 def twin_of(name, case, memtrace):
@@ -179,7 +188,8 @@ def twin_of(name, case, memtrace):
             with open(TWINS, encoding="utf-8") as file:
                 kept = json.load(file)
         key = hashlib.sha1(repr((name, case.get("load"), case.get("prime"), case["groups"],
-                                 case["truth"], case.get("rest"), case.get("slots"), servers.TWIN_S)).encode()).hexdigest()[:12]
+                                 case["truth"], case.get("rest"), case.get("slots"),
+                                 servers.TWIN_S)).encode()).hexdigest()[:12]
         if key not in kept:
             kept[key] = {"case": name, **measure_twin(case, memtrace)}
             os.makedirs(os.path.dirname(TWINS), exist_ok=True)
@@ -195,9 +205,11 @@ TWIN_LOCK = threading.Lock()
 def measure(name, case, seconds, memtrace, twin=None):
     """One run; returns its record."""
     if "members" in case:
-        return crowd.measure(case, seconds, lambda directory, *more: Tracing(directory, memtrace, ["-a"], *more),
+        return crowd.measure(case, seconds,
+                             lambda directory, *more: Tracing(directory, memtrace, ["-a"], *more),
                              heap_mappings, begin_of)
-    case = {**case, "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
+    case = {**case,
+            "args": [str(a).replace("{half}", str(seconds / 2)) for a in case.get("args", [])]}
     twin = twin or twin_of(name, case, memtrace)
     with place() as directory, case["subject"](case, seconds) as subject:
         os.chmod(directory, 0o755)
@@ -225,14 +237,16 @@ def measure(name, case, seconds, memtrace, twin=None):
         raise Failure("memtrace wrote no profile")
     gap_s = mark["t"] - begin
     if gap_s > MOST_GAP_S:  # blocks that are allocated in the gap are not new in the account
-        raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine is too busy")
+        raise Failure(f"{name}: memtrace said {gap_s:.1f} s late that it traces: the machine "
+                      "is too busy")
     series = subject.account(watch.series[0], begin, twin)
     record = judge(case, profiles[0], log, series, begin, heap)
     if record["mode"] == "windowed":
         record["without"] = {part: parts.brief(judge(case, profile, "", series, begin, heap))
                              for part, profile in without.items()}
         record["accused_at_end"] = judge(case, profiles[0], "", series, begin, heap)["accused"]
-    return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s, "twin": twin, **record}
+    return {"case": name, "options": case["options"], "wall_s": wall_s, "gap_s": gap_s,
+            "twin": twin, **record}
 
 
 # --- all runs ---
@@ -258,18 +272,21 @@ def interval(figure):
 def describe(record):
     if "processes" in record:
         return "\n".join(map(describe, crowd.flat([record])))
-    lines = [f"{record['case']} {record['run']}: {record['mode']}, {record['n_windows']} windows, cost "
-             f"{record['overhead_pct']} %; live {interval(record['total']['live'])} for "
+    lines = [f"{record['case']} {record['run']}: {record['mode']}, {record['n_windows']} windows, "
+             f"cost {record['overhead_pct']} %; live {interval(record['total']['live'])} for "
              f"{number(record['total']['truth'])}; heap's mappings {number(record['heap']['size'])}"
              + ("; LIVE ABOVE HEAP" if record["live_above_heap"] else "")]
     for name, row in record["stacks"].items():
         if not row["counts"] and not row["sure"]:
             continue
         mark = {True: "", False: " MISSED", None: " ?"}
-        lines.append(f"    {name}: live {interval(row['live'])} for {number(row['live_truth'])}{mark[row['live_in']]}; "
-                     f"growth/s {interval(row['growth'])} for {number(row['growth_truth'])}{mark[row['growth_in']]}")
+        lines.append(f"    {name}: live {interval(row['live'])} "
+                     f"for {number(row['live_truth'])}{mark[row['live_in']]}; "
+                     f"growth/s {interval(row['growth'])} for "
+                     f"{number(row['growth_truth'])}{mark[row['growth_in']]}")
     if record["first_right"] is not None:
-        lines.append(f"    first: {', '.join(record['first'][:2])}: {'right' if record['first_right'] else 'WRONG'}")
+        lines.append(f"    first: {', '.join(record['first'][:2])}: "
+                     f"{'right' if record['first_right'] else 'WRONG'}")
     if record["accused"]:
         lines.append(f"    FALSELY ACCUSED in {len(record['accused'])} of {record['looks']} looks: "
                      f"{sorted({n for names in record['accused'] for n in names})}")
@@ -305,7 +322,8 @@ def run_all(settings, memtrace):
         sys.exit("truth.py: no case is called so; `truth.py list` names them")
     if "crowd" in cases and settings["JOBS"] != "1":
         sys.exit("truth.py: -a traces what runs beside it: JOBS=1, or other sets")
-    keys = [(name, float(settings["SECONDS"]), i + 1) for i in range(int(settings["RUNS"])) for name in cases]
+    keys = [(name, float(settings["SECONDS"]), i + 1) for i in range(int(settings["RUNS"]))
+            for name in cases]
 
     def one(key):
         name, seconds, i = key
@@ -316,14 +334,16 @@ def run_all(settings, memtrace):
         except (OSError, LookupError, ValueError, ArithmeticError) as error:  # other runs go on
             traceback.print_exc()
             raise Failure(repr(error)) from None
-        return {**record, "set": cases[name], "asked_s": seconds, "run": i, "unix_s": time.time(), **who}
+        return {**record, "set": cases[name], "asked_s": seconds, "run": i,
+                "unix_s": time.time(), **who}
 
-    return keep_all(path, int(settings["JOBS"]), [k for k in keys if (*k, who["binary"]) not in have], one, describe)
+    return keep_all(path, int(settings["JOBS"]),
+                    [k for k in keys if (*k, who["binary"]) not in have], one, describe)
 
 
 def main():
-    settings = {"SET": "develop,judge,crowd", "ONLY": "*", "RUNS": "4", "SECONDS": "40", "JOBS": "1", "RESULTS": RESULTS,
-                "COMMIT": ""}
+    settings = {"SET": "develop,judge,crowd", "ONLY": "*", "RUNS": "4", "SECONDS": "40",
+                "JOBS": "1", "RESULTS": RESULTS, "COMMIT": ""}
     words, memtrace = sys.argv[1:], harness.MEMTRACE
     if "--memtrace" in words:
         i = words.index("--memtrace")
@@ -341,7 +361,8 @@ def main():
         return 0
     if words and words[0] == "tables":
         import tables
-        return tables.write(settings, words[1] if len(words) > 1 else os.path.join(ROOT, "docs", "windows.md"), SETS)
+        return tables.write(settings, words[1] if len(words) > 1
+                            else os.path.join(ROOT, "docs", "windows.md"), SETS)
     if words:
         sys.exit(__doc__)
     others = harness.other_tracers()
