@@ -1736,7 +1736,8 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer
 db = sqlite3.connect(":memory:")
 db.execute("create table item (id integer primary key, name text, price real, tags text)")
 db.executemany("insert into item (name, price, tags) values (?, ?, ?)",
-               [(f"item <{i}>", i * 1.25, json.dumps([f"tag{i % 7}", f"tag{i % 11}"])) for i in range(500)])
+               [(f"item <{i}>", i * 1.25, json.dumps([f"tag{i % 7}", f"tag{i % 11}"]))
+                for i in range(500)])
 ROW = string.Template("<tr><td>$id</td><td>$name</td><td>$price</td><td>$tags</td></tr>")
 PAGE = string.Template("<html><title>$title</title><body>$user<table>$rows</table></body></html>")
 sessions = collections.OrderedDict()
@@ -1749,7 +1750,8 @@ class Item:
 
 
 def show(request, first):
-    items = [Item(row) for row in db.execute("select * from item where id >= ? limit 50", (int(first),))]
+    items = [Item(row) for row in db.execute("select * from item where id >= ? limit 50",
+                                             (int(first),))]
     rows = [ROW.substitute(id=i.id, name=html.escape(i.name), price=f"{i.price:.2f}",
                            tags=", ".join(html.escape(t) for t in i.tags)) for i in items]
     return PAGE.substitute(title="items", user=html.escape(request["user"]), rows="".join(rows))
@@ -1757,12 +1759,14 @@ def show(request, first):
 
 def store(request, number):
     item = json.loads(json.dumps({"name": number * 30, "tags": ["a", "b"], "by": request["user"]}))
-    db.execute("update item set name = ?, tags = ? where id = ?", (item["name"], json.dumps(item["tags"]), int(number)))
+    db.execute("update item set name = ?, tags = ? where id = ?",
+               (item["name"], json.dumps(item["tags"]), int(number)))
     return json.dumps({"stored": item, "id": number})
 
 
-ROUTES = [(re.compile(p), view) for p, view in ((r"^/about/$", None), (r"^/user/(\w+)/$", None),
-                                                (r"^/items/(\d+)/$", show), (r"^/store/(\d+)/$", store))]
+ROUTES = [(re.compile(p), view) for p, view in (
+    (r"^/about/$", None), (r"^/user/(\w+)/$", None), (r"^/items/(\d+)/$", show),
+    (r"^/store/(\d+)/$", store))]
 
 
 def app(environ, start_response):
@@ -1776,7 +1780,8 @@ def app(environ, start_response):
     for pattern, view in ROUTES:
         if match := pattern.match(environ["PATH_INFO"]):
             body = view(request, *match.groups()).encode()
-            start_response("200 OK", [("Content-Type", "text/html"), ("Set-Cookie", f"session={key}"),
+            start_response("200 OK", [("Content-Type", "text/html"),
+                                      ("Set-Cookie", f"session={key}"),
                                       ("Content-Length", str(len(body)))])
             return [body]
     start_response("404 Not Found", [])

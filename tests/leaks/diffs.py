@@ -169,17 +169,19 @@ def tables(results):
     pairs = [pair for record in groups[LEAK] for pair in record["pairs"]]
     yield f"""# What grows: how often memtrace diff is right
 
-`make diffs-tables` made this page from what `make diffs` has measured. The programs shared {os.cpu_count()} cores,
-at a load average of {spread(r["load"] for r in results)}. The sampling interval is the default, 512 KiB. What tracing
-costs is not limited. The programs are those of `tests/progs/leaking.c`, at
-{RATE:,} pairs of malloc and free a second ({STORE_RATE:,} in the program that leaks).
+`make diffs-tables` made this page from what `make diffs` has measured. The programs shared
+{os.cpu_count()} cores, at a load average of {spread(r["load"] for r in results)}. The sampling
+interval is the default, 512 KiB. What tracing costs is not limited. The programs are those of
+`tests/progs/leaking.c`, at {RATE:,} pairs of malloc and free a second ({STORE_RATE:,} in the
+program that leaks).
 
 ## What does not grow
 
-A pair is two runs of the same program: two processes, each traced from before its first allocation for
-{spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is the statement of `memtrace diff` that any stack, or the total,
-surely grows. There are two tests, each at a level of 2.5 %: one for all stacks together, one for the total. Together
-they may make a claim by chance in 5 of 100 pairs. The bar is 7 of 100 pairs.
+A pair is two runs of the same program: two processes, each traced from before its first allocation
+for {spread((r["asked_s"] for r in still), "{:.0f}")} s. A claim is the statement of `memtrace diff`
+that any stack, or the total, surely grows. There are two tests, each at a level of 2.5 %: one for
+all stacks together, one for the total. Together they may make a claim by chance in 5 of 100 pairs.
+The bar is 7 of 100 pairs.
 """
     rows = [[program, what, spread((r["to"] / 1e6 for r in groups[program])),
              percent(claims(r) for r in groups[program]),
@@ -192,11 +194,12 @@ they may make a claim by chance in 5 of 100 pairs. The bar is 7 of 100 pairs.
     yield from markdown(["program", "", "live, MB", "claims", "by a stack", "by the total"], rows)
     yield f"""## What leaks
 
-The program leaks {LEAK_RATE // 1000} kB/s. Beside that it holds 50 MB, of which it replaces {STORE_RATE:,} blocks a second
-at random. A pair is two consecutive snapshots (`--every`), {spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart,
-of one of {len(groups[LEAK])} traced runs. The time between the snapshots of one pair does not overlap that of
-another pair. `memtrace diff` judges a pair by what came and went in that time. *Found*: the function that leaks is
-said to grow, which should be so in 95 of 100 pairs. *Others*: anything else is said to grow.
+The program leaks {LEAK_RATE // 1000} kB/s. Beside that it holds 50 MB, of which it replaces
+{STORE_RATE:,} blocks a second at random. A pair is two consecutive snapshots (`--every`),
+{spread((r["asked_s"] for r in groups[LEAK]), "{:.0f}")} s apart, of one of {len(groups[LEAK])}
+traced runs. The time between the snapshots of one pair does not overlap that of another pair.
+`memtrace diff` judges a pair by what came and went in that time. *Found*: the function that leaks
+is said to grow, which should be so in 95 of 100 pairs. *Others*: anything else is said to grow.
 """
     yield from markdown(["pairs", "found", "others", "live, MB"], [
         [str(len(pairs)), percent(p["found"] for p in pairs),

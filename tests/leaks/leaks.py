@@ -424,11 +424,12 @@ def tables(results):
     timed = [m for m in methods if m != "faults"]
     yield f"""# Finding leaks
 
-`make leaks-tables` made this page from what `make leaks` has measured. Each run took {seconds:.0f} s. The machine has
-{os.cpu_count()} cores and had a load average of {spread(r["load"] for r in results)}, the programs included.
-Figures are medians and, in parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as
-much as they can: tens of millions of pairs of malloc and free a second on one core. One function in each
-program leaks, or two where the table says so.
+`make leaks-tables` made this page from what `make leaks` has measured. Each run took
+{seconds:.0f} s. The machine has {os.cpu_count()} cores and had a load average of
+{spread(r["load"] for r in results)}, the programs included. Figures are medians and, in
+parentheses, the range over all runs. The programs (`tests/progs/leaking.c`) do as much as they can:
+tens of millions of pairs of malloc and free a second on one core. One function in each program
+leaks, or two where the table says so.
 
 | program | |
 |---|---|"""
@@ -441,10 +442,13 @@ program leaks, or two where the table says so.
 
 - *Duty*: the share of time with probes in place.
 - *Said*: the cost that memtrace prints.
-- *Slower*: how much less the program got done per second than in the untraced seconds before and after.
-- *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one first.
+- *Slower*: how much less the program got done per second than in the untraced seconds before and
+  after.
+- *First*: runs in which the leak heads the table. Two leaks must both head it, the faster one
+  first.
 - *Grows*: leaks that are said to grow surely: 0 is below their interval.
-- *After*: seconds until the leak is said to grow for the first time, in a line that is printed every 10 s.
+- *After*: seconds until the leak is said to grow for the first time, in a line that is printed
+  every 10 s.
 - *Estimate*: the estimated rate of the leak, divided by the true rate.
 - *Innocents*: runs in which any other stack is said to grow surely.
 """
@@ -460,10 +464,10 @@ How often the printed 95 % interval of growth contains the truth.
     if "faults" in methods:
         yield """## Page faults instead of probes
 
-Do the stacks of `--what faults` name the leak, and what does that cost? *Slower*: how much slower the program
-is, in per cent. *Own*: memtrace's own CPU time, s. Where the leak is not first, the leaked blocks lie in memory
-that other stacks have used and freed. A page counts for the stack that wrote to it first, so it counts for
-these other stacks.
+Do the stacks of `--what faults` name the leak, and what does that cost? *Slower*: how much slower
+the program is, in per cent. *Own*: memtrace's own CPU time, s. Where the leak is not first, the
+leaked blocks lie in memory that other stacks have used and freed. A page counts for the stack that
+wrote to it first, so it counts for these other stacks.
 """
         yield from markdown(["program", *(f"{m}: {what}" for m in methods
                                           for what in ("first", "rank", "slower", "own")),

@@ -384,10 +384,27 @@ HEIGHTS = """
 #include <unistd.h>
 static void *held[100];
 __attribute__((noipa)) static void valley(void) { held[0] = malloc(70000); free(held[0]); }
-__attribute__((noipa)) static void climb(void) { for (int i = 0; i < 100; i++) held[i] = malloc(10000); }
+__attribute__((noipa)) static void climb(void)
+{
+    for (int i = 0; i < 100; i++)
+        held[i] = malloc(10000);
+}
 __attribute__((noipa)) static void descend(void) { for (int i = 0; i < 100; i++) free(held[i]); }
-__attribute__((noipa)) static void last(void) { for (int i = 0; i < 50; i++) held[i] = malloc(1000); }
-int main(int argc, char **argv) { (void)argv; usleep((argc > 1) * 300000); valley(); climb(); descend(); last(); return 0; }
+__attribute__((noipa)) static void last(void)
+{
+    for (int i = 0; i < 50; i++)
+        held[i] = malloc(1000);
+}
+int main(int argc, char **argv)
+{
+    (void)argv;
+    usleep((argc > 1) * 300000);
+    valley();
+    climb();
+    descend();
+    last();
+    return 0;
+}
 """
 
 
@@ -429,7 +446,11 @@ def command_at_its_highest(kind):
 
 CHURN = """
 #include <stdlib.h>
-__attribute__((noipa)) static void brief(void) { for (int i = 0; i < 2000; i++) free(malloc(1000)); }
+__attribute__((noipa)) static void brief(void)
+{
+    for (int i = 0; i < 2000; i++)
+        free(malloc(1000));
+}
 __attribute__((noipa)) static void kept(void) { for (int i = 0; i < 10; i++) malloc(5000); }
 int main(void) { brief(); kept(); return 0; }
 """

@@ -241,10 +241,27 @@ int apr_initialize(void), apr_pool_create_ex(apr_pool_t **, apr_pool_t *, void *
 void *apr_palloc(apr_pool_t *, size_t), *apr_pcalloc(apr_pool_t *, size_t);
 void apr_pool_clear(apr_pool_t *), apr_pool_destroy(apr_pool_t *);
 #define NOINLINE __attribute__((noipa)) static
-static apr_pool_t *make(apr_pool_t *parent) { apr_pool_t *p; apr_pool_create_ex(&p, parent, NULL, NULL); return p; }
-NOINLINE void keep(apr_pool_t *p) { for (int i = 0; i < 1000; i++) memset(apr_palloc(p, 100 + i % 10), 1, 100); }
-NOINLINE void again(apr_pool_t *p) { for (int i = 0; i < 10; i++) memset(apr_pcalloc(p, 50), 1, 50); }
-NOINLINE void brief(apr_pool_t *p) { for (int i = 0; i < 3000; i++) memset(apr_palloc(p, 200), 1, 200); }
+static apr_pool_t *make(apr_pool_t *parent)
+{
+    apr_pool_t *p;
+    apr_pool_create_ex(&p, parent, NULL, NULL);
+    return p;
+}
+NOINLINE void keep(apr_pool_t *p)
+{
+    for (int i = 0; i < 1000; i++)
+        memset(apr_palloc(p, 100 + i % 10), 1, 100);
+}
+NOINLINE void again(apr_pool_t *p)
+{
+    for (int i = 0; i < 10; i++)
+        memset(apr_pcalloc(p, 50), 1, 50);
+}
+NOINLINE void brief(apr_pool_t *p)
+{
+    for (int i = 0; i < 3000; i++)
+        memset(apr_palloc(p, 200), 1, 200);
+}
 int main(void)
 {
     apr_initialize();
@@ -303,10 +320,18 @@ def pools_apr():
 PHP = r"""<?php
 class Order { public $a; public $b; }
 $kept = [];
-function keep_strings($n) { global $kept; for ($i = 0; $i < $n; $i++) $kept[] = str_repeat("x", 1248); }
+function keep_strings($n) {
+    global $kept;
+    for ($i = 0; $i < $n; $i++) $kept[] = str_repeat("x", 1248);
+}
 function keep_objects($n) { global $kept; for ($i = 0; $i < $n; $i++) $kept[] = new Order; }
 function keep_large() { global $kept; $kept[] = str_repeat("q", 3000000); }
-function grow() { global $kept; $s = ""; for ($i = 0; $i < 300; $i++) $s .= str_repeat("z", 100); $kept[] = $s; }
+function grow() {
+    global $kept;
+    $s = "";
+    for ($i = 0; $i < 300; $i++) $s .= str_repeat("z", 100);
+    $kept[] = $s;
+}
 function brief() { for ($i = 0; $i < 3000; $i++) $s = strrev(str_repeat("y", 700 + $i % 100)); }
 echo "ready\n";
 foreach ([2, 1] as $times) {
@@ -444,7 +469,11 @@ $kept = [];
 function remember($i) { global $kept; $kept[] = str_repeat("o", 900); }
 function work($i) { return strlen(strrev(str_repeat("x", 100 + $i % 900))); }
 echo "ready\n";
-for ($i = 0; $i < 200000000; $i++) { work($i); if ($i % 200 == 0) remember($i); if ($i % 2000 == 0) usleep(1000); }
+for ($i = 0; $i < 200000000; $i++) {
+    work($i);
+    if ($i % 200 == 0) remember($i);
+    if ($i % 2000 == 0) usleep(1000);
+}
 """
 
 

@@ -187,7 +187,8 @@ def total():
         sys._debugmallocstats()
         os.dup2(errors, 2)
         file.seek(0)
-        return int(re.search(rb"arenas allocated total += +([0-9,]+)", file.read())[1].replace(b",", b""))
+        return int(re.search(rb"arenas allocated total += +([0-9,]+)",
+                             file.read())[1].replace(b",", b""))
 def keep():
     kept.append([str(i) + "x" * 200 for i in range(1000)])
 def bystander():
@@ -260,7 +261,8 @@ def python_stacks_from_start():
 LEAK = """
 import json, time
 kept = []
-class Record: # Python keeps no free list of these: a dict may be a block that another function allocated
+# Python keeps no free list of these: a dict may be a block that another function allocated
+class Record:
     __slots__ = "key", "text"
 def remember(i):
     kept.append(Record())

@@ -13,7 +13,8 @@ SPEEDSCOPE = os.path.join(ROOT, "build", "speedscope")  # scripts/fetch-speedsco
 ANYTHING = "default-src * blob: data: 'unsafe-inline' 'unsafe-eval'"
 # Rows of the sandwich view: a function's total with its callees, its own total, and its name.
 ROWS = """
-return Array.from(document.querySelectorAll("tr"), (row) => Array.from(row.cells, (cell) => cell.textContent.trim()))
+return Array.from(document.querySelectorAll("tr"),
+                  (row) => Array.from(row.cells, (cell) => cell.textContent.trim()))
     .filter((cells) => cells.length === 3 && /\\d/.test(cells[0]));
 """
 

@@ -646,7 +646,9 @@ int main(int argc, char **argv)
 	char line[8];
 
 	(void)argc;
-	if (!fgets(line, sizeof(line), stdin) || mmap(NULL, 1UL << 30, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(argv[1], O_RDONLY), 0) == MAP_FAILED)
+	if (!fgets(line, sizeof(line), stdin) ||
+	    mmap(NULL, 1UL << 30, PROT_READ | PROT_EXEC, MAP_PRIVATE, open(argv[1], O_RDONLY), 0) ==
+		    MAP_FAILED)
 		return 1;
 	puts("mapped");
 	fflush(stdout);

@@ -27,12 +27,14 @@ const lines = (id) => document.getElementById(id).textContent.split("\\n").filte
 const names = lines("names").map((line) => line.split("\\t")[0]);
 const figures = lines("boxes").map((line) => line.split(" ").map(Number));
 const rects = document.querySelectorAll("#rows rect");
-return figures.map((f, i) => [i ? f[1] < 0 ? `(${-f[1]} smaller)` : names[f[1]] : "all", rects[i], f])
+return figures.map((f, i) =>
+        [i ? f[1] < 0 ? `(${-f[1]} smaller)` : names[f[1]] : "all", rects[i], f])
     .filter(([name, rect]) => name === arguments[0] && rect.getBoundingClientRect().width > 0)
     .map(([, rect, f]) => {
         const r = rect.getBoundingClientRect();
-        return {x: r.x, y: r.y, width: r.width, height: r.height, classes: rect.getAttribute("class") || "",
-            fill: getComputedStyle(rect).fill, bytes: f[2]};
+        return {x: r.x, y: r.y, width: r.width, height: r.height,
+            classes: rect.getAttribute("class") || "", fill: getComputedStyle(rect).fill,
+            bytes: f[2]};
     });
 """
 LABELS = """
@@ -103,7 +105,8 @@ class Page:
         """Checks what every page must fulfil: labels are within their boxes, and the console has no
         messages."""
         boxes = self.browser.run("""
-            return Array.from(document.querySelectorAll("#rows rect"), (rect) => rect.getBoundingClientRect())
+            return Array.from(document.querySelectorAll("#rows rect"),
+                              (rect) => rect.getBoundingClientRect())
                 .filter((r) => r.width > 0).map((r) => [r.x, r.x + r.width, r.y]);""")
         for label in self.browser.run(LABELS):
             expect(any(x <= label["x"] and label["x"] + label["width"] <= end + 0.5 and

@@ -29,16 +29,26 @@ DRIFT = 1.02  # allows for blocks that are added while the program is traced aga
 JEMALLOC = "/usr/lib/x86_64-linux-gnu/libjemalloc.so.2"
 
 PERL = """$| = 1; <STDIN>;
-sub order { my $i = shift; return {id => $i, name => "customer number $i", lines => [map {[$_, $_ * 1.5, "item $_"]} 1 .. 3]} }
+sub order {
+    my $i = shift;
+    return {id => $i, name => "customer number $i",
+            lines => [map {[$_, $_ * 1.5, "item $_"]} 1 .. 3]}
+}
 sub visit { my $i = shift; return join ":", "visit", $i, "x" x (20 + $i % 40) }
 for my $i (0 .. 29999) { $orders[$i] = order($i); $visits[$i] = visit($i); }
 print "filled\\n"; <STDIN>;
-for (1 .. 60000) { my $i = int rand 30000; $orders[$i] = order($i); $visits[$i] = visit($i); select undef, undef, undef, 0.001 }
+for (1 .. 60000) {
+    my $i = int rand 30000;
+    $orders[$i] = order($i);
+    $visits[$i] = visit($i);
+    select undef, undef, undef, 0.001
+}
 """
 PYTHON = """import random, sys, time
 class Order:
     def __init__(self, i):
-        self.id, self.name, self.lines = i, f"customer number {i}", [(n, n * 1.5, f"item {n}") for n in range(3)]
+        self.id, self.name, self.lines = i, f"customer number {i}", [
+            (n, n * 1.5, f"item {n}") for n in range(3)]
 def visit(i):
     return {"at": i * 1.5, "page": "/page/" + "x" * (i % 40), "seen": {i, i + 1}}
 sys.stdin.readline()
@@ -50,8 +60,10 @@ for _ in range(60000):
     orders[i], visits[i] = Order(i), visit(i)
     time.sleep(0.001)
 """
-SQL_FILL = """create table t(id integer primary key, name text, n int); create index by_name on t(name);
-with recursive c(i) as (select 1 union all select i + 1 from c where i < 200000) insert into t select i, 'name ' || i, i from c;
+SQL_FILL = """create table t(id integer primary key, name text, n int);
+create index by_name on t(name);
+with recursive c(i) as (select 1 union all select i + 1 from c where i < 200000)
+insert into t select i, 'name ' || i, i from c;
 .print filled
 """
 SQL_REPLACE = ("update t set n = n + 1, name = 'name ' || abs(random() % 200000) where id between "

@@ -403,8 +403,8 @@ i = 0
 while True:
     for _ in range(20):
         i += 1
-        print(f"prepare s{i} as select a.abalance + {i}, b.bbalance from pgbench_accounts a join pgbench_branches b "
-              f"on a.bid = b.bid where a.aid = $1 + {i};")
+        print(f"prepare s{i} as select a.abalance + {i}, b.bbalance from pgbench_accounts a "
+              f"join pgbench_branches b on a.bid = b.bid where a.aid = $1 + {i};")
     print("select count(*) from pgbench_branches;", flush=True)
     time.sleep(0.02)
 """
@@ -541,7 +541,8 @@ while True:
     if select.select([sys.stdin], [], [], 0)[0]:
         if sys.stdin.readline().strip() == "mark":
             marked = True
-        print(json.dumps({"ops": ops, "live": {"kept": len(kept) * SIZE}, "since": {"kept": n_since * SIZE}}), flush=True)
+        print(json.dumps({"ops": ops, "live": {"kept": len(kept) * SIZE},
+                          "since": {"kept": n_since * SIZE}}), flush=True)
 """
 
 NODE = """
@@ -550,8 +551,8 @@ let ops = 0, base = 0, marked = false, born = 0;
 require('readline').createInterface({input: process.stdin}).on('line', line => {
     const live = process.memoryUsage().arrayBuffers;
     if (line == 'mark') { marked = true; base = live; }
-    console.log(JSON.stringify({ops, live: {buffers: live}, since: {buffers: grows ? Math.max(live - base, 0) :
-        Math.min(live, born * 5000)}}));
+    console.log(JSON.stringify({ops, live: {buffers: live}, since: {buffers:
+        grows ? Math.max(live - base, 0) : Math.min(live, born * 5000)}}));
 });
 function turn() {
     for (let i = 0; i < 20; i++) {

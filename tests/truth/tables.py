@@ -119,10 +119,10 @@ def tables(records, sets):
     load = [r["load"] for r in records]
     yield f"""## Measured
 
-memtrace's code of commit {records[0]["built_at"]}; runs of {between(seconds)} s on 2 cores, at a load average
-of {of(load, "{:.1f}")}, which programs, their clients and other work share. Figures are medians and, in parentheses,
-the range. A row of a table is judged if its stack leaks. It is also judged if it holds, in truth or as printed,
-{100 * COUNTS:.0f} % of the live bytes or more.
+memtrace's code of commit {records[0]["built_at"]}; runs of {between(seconds)} s on 2 cores, at a
+load average of {of(load, "{:.1f}")}, which programs, their clients and other work share. Figures
+are medians and, in parentheses, the range. A row of a table is judged if its stack leaks. It is
+also judged if it holds, in truth or as printed, {100 * COUNTS:.0f} % of the live bytes or more.
 """
     for name, cases in sets.items():
         ours = list(flat(r for r in records if r["set"] == name and r["case"] in cases))
@@ -131,9 +131,9 @@ the range. A row of a table is judged if its stack leaks. It is also judged if i
             yield "Not measured.\n"
             continue
         yield from markdown(["", "bar", "measured"], summary(ours))
-        yield """Live bytes are in MB, growth in MB/s. *In*: intervals that hold the truth. *First*: runs in which what
-grows comes first. *Accused*: looks in which a stack that does not grow is said to grow surely. *Above*: runs in
-which more is said to be live than the heap's mappings hold.
+        yield """Live bytes are in MB, growth in MB/s. *In*: intervals that hold the truth. *First*:
+runs in which what grows comes first. *Accused*: looks in which a stack that does not grow is said
+to grow surely. *Above*: runs in which more is said to be live than the heap's mappings hold.
 """
         by_case = collections.defaultdict(list)
         for record in ours:
