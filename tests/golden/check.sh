@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 # usage: tests/golden/check.sh EMIT
 #
-# Two profiles are made by hand. Their encoded forms are compared with texts written by hand, and other programs read
-# them: python3 the JSON, jeprof the heap profiles, Go's pprof the pprof profiles. EMIT is the program built from
-# emit.c. Needs python3, jeprof and go (Debian: python3, libjemalloc-dev, golang-go).
+# Two profiles are made by hand. Their encoded forms are compared with texts written by hand, and
+# other programs read them: python3 the JSON, jeprof the heap profiles, Go's pprof the pprof
+# profiles. EMIT is the program built from emit.c. Needs python3, jeprof and go (Debian: python3,
+# libjemalloc-dev, golang-go).
 #
 # The numbers, with R = 524288 and, for small z, 1/p = R/z + 1/2 and z/p = R + z/2:
 #   exact    cache_insert 4 x 4096 = 16384, parse 10 x 100 = 1000 live of 25, scratch 0 live of 5
@@ -14,8 +15,8 @@
 #            together     103284776 = 197.0 R in 163845.5
 # Intervals in sampled.table: parse is Garwood's for 4 events, [1.0899, 10.2416] R; the others have
 # variances of R^2 (scratch) and 5 R^2 (all), so 65 + 1 + 1.96 sqrt(2) = 68.8 R = 34.4 MiB,
-# 197 - 1.96 sqrt(5) = 192.6 R = 96.3 MiB and 197 + 1 + 1.96 sqrt(6) = 202.8 R = 101.4 MiB; scratch has
-# its sampled 32 MiB for a lower bound.
+# 197 - 1.96 sqrt(5) = 192.6 R = 96.3 MiB and 197 + 1 + 1.96 sqrt(6) = 202.8 R = 101.4 MiB; scratch
+# has its sampled 32 MiB for a lower bound.
 set -eu
 
 if [ $# -ne 1 ]; then
@@ -40,8 +41,9 @@ temp=$(mktemp -d)
 trap 'rm -rf "$temp"' EXIT
 export JEPROF_TMPDIR="$temp"
 
-for golden in exact.heap exact.symbolized exact.collapsed exact.objects exact.allocated exact.freed exact.growth \
-	exact.thread exact.process exact.module exact.table sampled.collapsed sampled.table; do
+for golden in exact.heap exact.symbolized exact.collapsed exact.objects exact.allocated \
+	exact.freed exact.growth exact.thread exact.process exact.module exact.table \
+	sampled.collapsed sampled.table; do
 	"$emit" "${golden%.*}" "${golden#*.}" >"$temp/$golden"
 	if ! diff -u "$here/$golden" "$temp/$golden"; then
 		echo "golden: $golden differs from what was written by hand" >&2
@@ -69,8 +71,9 @@ def near(value, expected, relative):
     assert abs(value - expected) <= relative * expected, (value, expected)
 
 
-keys = """version what pid comm duration_s mode interval_bytes alloc_calls free_calls samples live_bytes live_bytes_low
-live_bytes_high live_objects contradictions overhead_pct stacks_complete_pct stacks lost probes files""".split()
+keys = """version what pid comm duration_s mode interval_bytes alloc_calls free_calls samples
+live_bytes live_bytes_low live_bytes_high live_objects contradictions overhead_pct
+stacks_complete_pct stacks lost probes files""".split()
 stack_keys = """live_bytes live_bytes_low live_bytes_high live_objects alloc_bytes alloc_objects
 frames""".split()
 
@@ -105,8 +108,8 @@ told = read(sys.argv[3])
 assert list(told) == keys[:-1] + ["snapshots", "modules", "files"], list(told)
 assert told["snapshots"] == ["memtrace.4711.heap"] and told["files"] == ["caf\ufffd \"1\"\n"]
 components = [(m["component"], m["live_bytes"], m["stacks"]) for m in told["modules"]]
-assert components == [("cache", 67108864, 1), ('cache/"entries"', 67108864, 1), ("rest", 34078728, 1),
-                      (None, 2097184, 1)], components
+assert components == [("cache", 67108864, 1), ('cache/"entries"', 67108864, 1),
+                      ("rest", 34078728, 1), (None, 2097184, 1)], components
 for m in told["modules"]:
     assert m["live_bytes_low"] <= m["live_bytes"] <= m["live_bytes_high"], m
 assert told["modules"][3]["live_bytes_high"] == parse["live_bytes_high"]
@@ -115,7 +118,8 @@ PYTHON
 # jeprof_total PROFILE OPTION: the total that jeprof makes of the heap profile.
 jeprof_total() {
 	{ "$emit" "$1" symbols && "$emit" "$1" heap; } >"$temp/$1.symbolized"
-	if ! jeprof --text --show_bytes "$2" "$temp/$1.symbolized" >"$temp/text" 2>"$temp/errors"; then
+	if ! jeprof --text --show_bytes "$2" "$temp/$1.symbolized" >"$temp/text" \
+		2>"$temp/errors"; then
 		cat "$temp/errors" >&2
 		exit 1
 	fi
@@ -139,19 +143,22 @@ expect sampled --inuse_space 103284776 5
 expect sampled --inuse_objects 163845 5
 expect sampled --alloc_space 103284776 5
 
-# The same for heap profiles that contain names, with both tools that read them. The binary /usr/bin/leaky does not
-# exist, so the names must come from the profile.
+# The same for heap profiles that contain names, with both tools that read them. The binary
+# /usr/bin/leaky does not exist, so the names must come from the profile.
 for profile in exact sampled; do
 	"$emit" "$profile" symbolized >"$temp/$profile.own"
 	for reader in jeprof google-pprof; do
 		for option in --inuse_space --inuse_objects --alloc_space; do
-			"$reader" --text --show_bytes "$option" "$temp/$profile.own" 2>"$temp/errors" \
-				>"$temp/$reader$option" || true # a failure shows in the comparison below
-			jeprof --text --show_bytes "$option" "$temp/$profile.symbolized" 2>/dev/null >"$temp/wanted"
+			# a failure shows in the comparison below
+			"$reader" --text --show_bytes "$option" "$temp/$profile.own" \
+				2>"$temp/errors" >"$temp/$reader$option" || true
+			jeprof --text --show_bytes "$option" "$temp/$profile.symbolized" \
+				2>/dev/null >"$temp/wanted"
 			grep -q 'cache_insert$' "$temp/wanted"
 			if ! diff -u "$temp/wanted" "$temp/$reader$option"; then
 				cat "$temp/errors" >&2
-				echo "golden: $reader $option reads the symbolized form of $profile otherwise" >&2
+				echo "golden: $reader $option reads the symbolized form of" \
+					"$profile otherwise" >&2
 				exit 1
 			fi
 		done
@@ -160,11 +167,13 @@ done
 
 # The collapsed stacks of other weights are the same as jeprof's.
 for weight in objects:--inuse_objects allocated:--alloc_space; do
-	jeprof --collapsed "${weight#*:}" "$temp/exact.own" 2>"$temp/errors" | grep -v ' 0$' | LC_ALL=C sort >"$temp/theirs"
+	jeprof --collapsed "${weight#*:}" "$temp/exact.own" 2>"$temp/errors" | grep -v ' 0$' |
+		LC_ALL=C sort >"$temp/theirs"
 	diff -u "$here/exact.${weight%:*}" "$temp/theirs"
 done
 
-# jeprof's collapsed stacks are the same as ours, except that jeprof also lists stacks that hold nothing.
+# jeprof's collapsed stacks are the same as ours, except that jeprof also lists stacks that hold
+# nothing.
 for profile in exact sampled; do
 	jeprof --collapsed "$temp/$profile.symbolized" 2>"$temp/errors" | grep -v ' 0$' |
 		LC_ALL=C sort >"$temp/theirs"
@@ -184,7 +193,8 @@ for names, number in ours.items():
     assert abs(number - theirs[names]) <= 0.005 * number, (names, number, theirs[names])
 PYTHON
 done
-# pprof shows the same totals and the same functions. The allocator's own frames are left out, as jeprof does.
+# pprof shows the same totals and the same functions. The allocator's own frames are left out, as
+# jeprof does.
 export PPROF_TMPDIR="$temp" HOME="$temp"
 pprof() {
 	go tool pprof -symbolize=none "$@" 2>"$temp/errors" || {
@@ -195,7 +205,8 @@ pprof() {
 # expect_pprof PROFILE INDEX NUMBER ROW...: NUMBER is the total, each ROW is "BYTES FUNCTION".
 expect_pprof() {
 	pprof -top -unit=B -sample_index="$2" "$temp/$1.pb.gz" >"$temp/top"
-	total=$(sed -n 's/^Showing nodes accounting for .* of \([0-9]*\)B\{0,1\} total$/\1/p' "$temp/top")
+	total=$(sed -n 's/^Showing nodes accounting for .* of \([0-9]*\)B\{0,1\} total$/\1/p' \
+		"$temp/top")
 	if [ "$total" != "$3" ]; then
 		echo "golden: pprof reads $1 $2 as ${total:-nothing}, not $3" >&2
 		exit 1
@@ -233,7 +244,8 @@ expect_pprof exact inuse_space 17384 '16384B cache_insert' '1000B parse'
 expect_pprof exact inuse_objects 14
 expect_pprof exact alloc_space 19204 '2500B parse' '320B scratch'
 expect_pprof exact alloc_objects 34
-expect_pprof sampled inuse_space 103284776 '67108864B cache_insert' '34078728B scratch' '2097184B parse'
+expect_pprof sampled inuse_space 103284776 '67108864B cache_insert' '34078728B scratch' \
+	'2097184B parse'
 expect_pprof sampled inuse_objects 163846 # the exact number is 163845.5 and a little
 expect_pprof sampled inuse_samples 8
 echo "golden: formats read back as written"

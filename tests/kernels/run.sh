@@ -3,8 +3,10 @@
 # emulation, no KVM, no root): two of Debian 12, and the newest, of Debian testing. The initramfs
 # holds busybox, Python, build/memtrace, the target programs and the live tests. guest.py runs the
 # core of the live tests.
-# Usage: tests/kernels/run.sh [6.1|6.12|newest]...     (default: the first two, at once; docs/kernels.md says why)
-#        tests/kernels/run.sh --list    prints each one's package and kinds of probe (scripts/kernels-table)
+# Usage: tests/kernels/run.sh [6.1|6.12|newest]...  (default: the first two, at once;
+#                                                   docs/kernels.md says why)
+#        tests/kernels/run.sh --list  prints each one's package and kinds of probe
+#                                     (scripts/kernels-table)
 # Needs: make all progs; packages qemu-system-x86, busybox-static, cpio, python3, and once, to fetch
 # the kernels into build/kernels/, apt-get with a network.
 # Exit status: 0, 1 (wrong), 2 (cannot run). BOOT_TIMEOUT_S (280) is the limit for each guest.
@@ -29,8 +31,8 @@ cannot() {
     exit 2
 }
 
-# The meta package that names the newest kernel of a series, the release that has it, and the kinds of probe that
-# must work on this kernel. It must refuse all other kinds.
+# The meta package that names the newest kernel of a series, the release that has it, and the kinds
+# of probe that must work on this kernel. It must refuse all other kinds.
 kernel_meta() {
     case $1 in
     6.1) echo linux-image-cloud-amd64 ;;
@@ -63,16 +65,18 @@ newest_package() {
         sed -n 's/^ *Depends: \(linux-image-6[^ ]*\)$/\1/p' | head -n 1
 }
 
-# The same for another release than this machine's. Its meta package is fetched to see which kernel it names. The image
-# is in a package of its own.
+# The same for another release than this machine's. Its meta package is fetched to see which kernel
+# it names. The image is in a package of its own.
 download_foreign_kernel() {
     mkdir "$work/meta"
     scripts/fetch-debs "$work/meta" "$2" "$(kernel_meta "$1")" >"$work/apt.log" 2>&1 || return 1
-    package=$(dpkg-deb -f "$work"/meta/*.deb Depends | sed -n 's/.*linux-image-\([^ ,]*\).*/linux-binary-\1/p')
+    package=$(dpkg-deb -f "$work"/meta/*.deb Depends |
+        sed -n 's/.*linux-image-\([^ ,]*\).*/linux-binary-\1/p')
     rm -r "$work/meta"
     mkdir "$work/debs"
     echo "kernels: fetching $package"
-    scripts/fetch-debs "$work/debs" "$2" "$package" >>"$work/apt.log" 2>&1 && mv "$work"/debs/*.deb "$work/"
+    scripts/fetch-debs "$work/debs" "$2" "$package" >>"$work/apt.log" 2>&1 &&
+        mv "$work"/debs/*.deb "$work/"
 }
 
 download_kernel() {
@@ -97,14 +101,16 @@ fetch_kernel() {
     need dpkg-deb dpkg
     work=$(mktemp -d)
     chmod 755 "$work" # apt downloads as a user of its own
-    # A fresh machine may have no lists; the lists of an old one may name packages that no longer exist.
+    # A fresh machine may have no lists; the lists of an old one may name packages that no longer
+    # exist.
     download_kernel "$1" || {
-        [ "$(id -u)" -ne 0 ] || timeout --foreground 180 apt-get update -q >"$work/update.log" 2>&1 ||
+        [ "$(id -u)" -ne 0 ] ||
+            timeout --foreground 180 apt-get update -q >"$work/update.log" 2>&1 ||
             true # the second try below shows if this failed
         download_kernel "$1" || {
             cat "$work"/*.log >&2
-            cannot "cannot fetch a kernel $1 of $(kernel_suite "$1"): no network, no bookworm-security among" \
-                "apt's sources, or old lists (apt-get update)"
+            cannot "cannot fetch a kernel $1 of $(kernel_suite "$1"): no network, no" \
+                "bookworm-security among apt's sources, or old lists (apt-get update)"
         }
     }
     dpkg-deb -x "$work"/*.deb "$work/root"
@@ -123,7 +129,8 @@ copy_in() {
     done
 }
 
-# Builds the initramfs, the same for all kernels: a root file system with only the files that are used.
+# Builds the initramfs, the same for all kernels: a root file system with only the files that are
+# used.
 build_initrd() {
     root=$work/root
     mkdir -p "$root/bin" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/memtrace/build"
@@ -147,7 +154,8 @@ build_initrd() {
     (cd "$root" && find . | cpio -o -H newc -R 0:0 --quiet) | gzip -1 >"$work/initrd"
 }
 
-# Boots the series' kernel, waits until it powers off, and judges its results. Runs in a process of its own.
+# Boots the series' kernel, waits until it powers off, and judges its results. Runs in a process of
+# its own.
 run_kernel() {
     series=$1 results=$work/results-$1
     # ttyS0 is the guest's console, ttyS1 takes the results.
@@ -166,9 +174,10 @@ run_kernel() {
     # the firmware's screen control and greeting are left out
     [ ! -e "$work/console-$series" ] || tr -d '\r' <"$work/console-$series" |
         sed "s/\x1b[[?0-9;]*[a-zA-Z]//g; s/\x1bc//g; /^\$\|SeaBIOS\|^Booting/d; s/^/$series| /"
-    # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is patching. The
-    # kernel then dies while it boots, before the tests begin. Only in this case it is booted again.
-    if ! grep -q -e '--- ' "$work/console-$series" && [ "${2:-1}" -lt 3 ]; then # the firmware's codes may precede it
+    # qemu's TCG emulates two CPUs, and now and then lets one run an instruction that the other is
+    # patching. The kernel then dies while it boots, before the tests begin. Only in this case it is
+    # booted again. (The firmware's codes may precede the test's '--- '.)
+    if ! grep -q -e '--- ' "$work/console-$series" && [ "${2:-1}" -lt 3 ]; then
         echo "kernels: $series: the kernel did not come up; once more"
         run_kernel "$series" $((${2:-1} + 1))
         return
