@@ -8,8 +8,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VERSION := 0.1.0
 PREFIX  ?= /usr/local
 DESTDIR ?=
-# The directory of the agent's systemd unit, and the configuration file that the unit names. With UNITDIR=, no unit
-# is installed.
+# The directory of the agent's systemd unit, and the configuration file that the unit names. With
+# UNITDIR=, no unit is installed.
 UNITDIR ?= $(PREFIX)/lib/systemd/system
 CONFIG  := /etc/memtrace/agent.conf
 B       := build
@@ -19,7 +19,8 @@ CC      := gcc
 endif
 CLANG   ?= clang
 CLANG_TIDY ?= clang-tidy
-LLVM_STRIP ?= $(or $(shell command -v llvm-strip),$(firstword $(wildcard /usr/bin/llvm-strip-*)),llvm-strip)
+LLVM_STRIP ?= $(or $(shell command -v llvm-strip),\
+	$(firstword $(wildcard /usr/bin/llvm-strip-*)),llvm-strip)
 BPFTOOL ?= $(or $(shell command -v bpftool),$(wildcard /usr/sbin/bpftool),bpftool)
 PKG_CONFIG ?= pkg-config
 
@@ -54,17 +55,20 @@ COVFLAGS := $(if $(filter 1,$(COV)),--coverage)
 NCURSES_LIBS := $(or $(shell $(PKG_CONFIG) --libs ncursesw 2>/dev/null),-lncursesw)
 CAPSTONE_LIBS ?= -lcapstone
 LIBS := -lbpf -ldw -lelf -llzma -lz $(CAPSTONE_LIBS) -liberty $(NCURSES_LIBS) -lm
-# STATIC=1: the program neither needs nor uses libraries of the system on which it runs. Names of users come from
-# /etc/passwd alone, and nothing is fetched from debuginfod.
+# STATIC=1: the program neither needs nor uses libraries of the system on which it runs. Names of
+# users come from /etc/passwd alone, and nothing is fetched from debuginfod.
 ifeq ($(STATIC),1)
 CPPFLAGS += -DMEMTRACE_STATIC
 LDFLAGS += -static
-LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -liberty -llzma -lbz2 -lz -lm
+LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -liberty -llzma \
+	-lbz2 -lz -lm
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 
-.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table check-layers check-format format check-static check-unused check-scripts check-manual check-install uninstall test test-long bench leaks \
-	leaks-tables diffs diffs-tables fleet-hour fleet-storm truth truth-tables help clean
+.PHONY: all install deps demo check check-tidy check-live check-kernels kernels-table \
+	check-layers check-format format check-static check-unused check-scripts check-manual \
+	check-install uninstall test test-long bench leaks leaks-tables diffs diffs-tables \
+	fleet-hour fleet-storm truth truth-tables help clean
 all: $(B)/memtrace $(if $(STATIC),,$(B)/memtrace-web)
 
 # --- kernel side -------------------------------------------------------------------------------
@@ -75,8 +79,8 @@ BPF_HDR  := $(wildcard bpf/*.h vmlinux/$(ARCH)/*.h)
 # Debian and its relatives have asm/types.h here; other distributions have it in /usr/include.
 MULTIARCH := $(wildcard /usr/include/$(shell uname -m)-linux-gnu)
 BPF_CFLAGS := -target bpf -mcpu=v3 -g -O2 -Wall -Wextra -Wno-unused-parameter \
-	-fdebug-compilation-dir=. $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) -Ivmlinux/$(ARCH) -Ibpf \
-	$(if $(MULTIARCH),-idirafter $(MULTIARCH))
+	-fdebug-compilation-dir=. $(if $(WERROR),-Werror) -D__TARGET_ARCH_$(ARCH) \
+	-Ivmlinux/$(ARCH) -Ibpf $(if $(MULTIARCH),-idirafter $(MULTIARCH))
 
 $(B)/bpf/%.bpf.o: bpf/%.bpf.c $(BPF_HDR) $(B)/flags | tools
 	$(say) BPF $@
@@ -102,12 +106,14 @@ $(B)/registers.skel.h: $(B)/registers.bpf.o
 .PHONY: tools
 tools:
 	@for tool in $(CC) $(CLANG) $(BPFTOOL); do command -v $$tool >/dev/null || \
-		{ echo "memtrace: $$tool is missing; 'sudo make deps' installs it" >&2; exit 1; }; done
+		{ echo "memtrace: $$tool is missing; 'sudo make deps' installs it" >&2; \
+		exit 1; }; done
 
 # --- user side ---------------------------------------------------------------------------------
-# Rooms from the ground up. Each may use the rooms before it, but proc and elf do not use each other. decode reads
-# what encode writes, and is tested with encode.
-ROOMS    := base sandbox proc elf python profile encode decode symbolize heap capture ledger pace session agent cli
+# Rooms from the ground up. Each may use the rooms before it, but proc and elf do not use each
+# other. decode reads what encode writes, and is tested with encode.
+ROOMS    := base sandbox proc elf python profile encode decode symbolize heap capture ledger pace \
+	session agent cli
 room_src  = $(wildcard user/$(1)/*.c)
 USER_SRC := $(foreach r,$(ROOMS),$(call room_src,$(r))) user/main.c
 USER_OBJ := $(USER_SRC:%.c=$(B)/%.o)
@@ -134,14 +140,17 @@ $(B)/encode/svg_parts.h: user/encode/svg.css user/encode/svg.js
 		echo "static const char svg_$${part%:*}[] ="; \
 		sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' "user/encode/svg.$${part#*:}"; \
 		echo ';'; done >$@.tmp && mv $@.tmp $@
-$(foreach dir,$(B) $(B)/check $(B)/coverage $(B)/fuzz,$(dir)/user/encode/svg.o): $(B)/encode/svg_parts.h
+$(foreach dir,$(B) $(B)/check $(B)/coverage $(B)/fuzz,$(dir)/user/encode/svg.o): \
+	$(B)/encode/svg_parts.h
 
 $(B)/memtrace: $(USER_OBJ)
 	$(say) LD $@
 	$(Q)$(CC) $(CFLAGS) $(SANFLAGS) $(COVFLAGS) $(LDFLAGS) $^ -o $@ $(LIBS)
 
-# The agent's server is a separate program: it has no privileges, and memtrace contains no HTTP server.
-WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) user/agent/feed.c user/agent/guard.c user/agent/loopback.c user/agent/packet.c
+# The agent's server is a separate program: it has no privileges, and memtrace contains no HTTP
+# server.
+WEB_SRC := $(foreach r,base proc elf profile encode decode web,$(call room_src,$(r))) \
+	user/agent/feed.c user/agent/guard.c user/agent/loopback.c user/agent/packet.c
 WEB_OBJ := $(WEB_SRC:%.c=$(B)/%.o)
 $(B)/memtrace-web: $(WEB_OBJ)
 	$(say) LD $@
@@ -169,35 +178,44 @@ install: all $(B)/share/man1/memtrace.1
 define install_agent
 install -D -m 755 $(B)/memtrace-web '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web'
 	[ -e '$(DESTDIR)$(CONFIG)' ] || install -D -m 644 systemd/agent.conf '$(DESTDIR)$(CONFIG)'
-	$(if $(UNITDIR),sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' systemd/memtrace-agent.service >$(B)/memtrace-agent.service
+	$(if $(UNITDIR),sed 's|^ExecStart=/usr/bin/|ExecStart=$(PREFIX)/bin/|' \
+		systemd/memtrace-agent.service >$(B)/memtrace-agent.service
 	install -D -m 644 $(B)/memtrace-agent.service '$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
 endef
 
 # A configuration that somebody has changed stays.
 uninstall:
-	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' '$(SHARE)/man/man1/'memtrace-*.1 \
-		'$(SHARE)/bash-completion/completions/memtrace' '$(SHARE)/zsh/vendor-completions/_memtrace' \
-		'$(SHARE)/fish/vendor_completions.d/memtrace.fish' '$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web' \
+	rm -f '$(DESTDIR)$(PREFIX)/bin/memtrace' '$(SHARE)/man/man1/memtrace.1' \
+		'$(SHARE)/man/man1/'memtrace-*.1 '$(SHARE)/bash-completion/completions/memtrace' \
+		'$(SHARE)/zsh/vendor-completions/_memtrace' \
+		'$(SHARE)/fish/vendor_completions.d/memtrace.fish' \
+		'$(DESTDIR)$(PREFIX)/libexec/memtrace/memtrace-web' \
 		$(if $(UNITDIR),'$(DESTDIR)$(UNITDIR)/memtrace-agent.service')
 	! cmp -s systemd/agent.conf '$(DESTDIR)$(CONFIG)' || rm '$(DESTDIR)$(CONFIG)'
 	for dir in '$(DESTDIR)$(PREFIX)/libexec/memtrace' '$(DESTDIR)$(dir $(CONFIG))'; do \
 		[ ! -d "$$dir" ] || rmdir --ignore-fail-on-non-empty "$$dir"; done
 
-# `make install` installs all files that the unit needs. `make uninstall` leaves only a changed configuration.
+# `make install` installs all files that the unit needs. `make uninstall` leaves only a changed
+# configuration.
 INSTALLED := $(abspath $(B))/installed
 check-install: all $(B)/share/man1/memtrace.1
 	$(Q)rm -rf '$(INSTALLED)'
 	$(Q)$(MAKE) -s install DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null
-	$(Q)set -- $$(sed -n 's/^ExecStart=//p' '$(INSTALLED)/usr/local/lib/systemd/system/memtrace-agent.service') && \
+	$(Q)set -- $$(sed -n 's/^ExecStart=//p' \
+		'$(INSTALLED)/usr/local/lib/systemd/system/memtrace-agent.service') && \
 		'$(INSTALLED)'"$$1" agent --help >/dev/null && [ -e '$(INSTALLED)'"$$4" ] && \
 		[ -x '$(INSTALLED)/usr/local/libexec/memtrace/memtrace-web' ] || \
 		{ echo "make install: what the unit starts is not there: $$*" >&2; exit 1; }
 	$(Q)echo '# mine' >>'$(INSTALLED)$(CONFIG)'
-	$(Q)for do in install uninstall; do $(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
-	$(Q)[ "$$(find '$(INSTALLED)' ! -type d)" = '$(INSTALLED)$(CONFIG)' ] && grep -qx '# mine' '$(INSTALLED)$(CONFIG)' || \
-		{ find '$(INSTALLED)' ! -type d >&2; echo "make uninstall: only the changed agent.conf is to be left" >&2; exit 1; }
+	$(Q)for do in install uninstall; do \
+		$(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
+	$(Q)[ "$$(find '$(INSTALLED)' ! -type d)" = '$(INSTALLED)$(CONFIG)' ] && \
+		grep -qx '# mine' '$(INSTALLED)$(CONFIG)' || \
+		{ find '$(INSTALLED)' ! -type d >&2; \
+		echo "make uninstall: only the changed agent.conf is to be left" >&2; exit 1; }
 	$(Q)rm '$(INSTALLED)$(CONFIG)'
-	$(Q)for do in install uninstall; do $(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
+	$(Q)for do in install uninstall; do \
+		$(MAKE) -s $$do DESTDIR='$(INSTALLED)' PREFIX=/usr/local >/dev/null || exit 1; done
 	$(Q)left=$$(find '$(INSTALLED)' ! -type d -o -name '*memtrace*') && [ -z "$$left" ] || \
 		{ echo "make uninstall: left: $$left" >&2; exit 1; }
 
@@ -227,15 +245,16 @@ dist:
 	$(Q)$(MAKE) install STATIC=1 B=$(B)/static DESTDIR=$(B)/dist/$(DIST) PREFIX=
 	$(Q)strip $(B)/dist/$(DIST)/bin/memtrace
 	$(Q)cp -r README.md LICENSE LICENSES docs $(B)/dist/$(DIST)/
-	$(Q)cd $(B)/dist && tar --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 --numeric-owner \
-		--mode=u+rw,go+r,go-w -c $(DIST) | gzip -n9 >$(DIST).tar.gz && \
+	$(Q)cd $(B)/dist && tar --sort=name --mtime=@$(SOURCE_DATE_EPOCH) --owner=0 --group=0 \
+		--numeric-owner --mode=u+rw,go+r,go-w -c $(DIST) | gzip -n9 >$(DIST).tar.gz && \
 		sha256sum $(DIST).tar.gz >$(DIST).tar.gz.sha256 && cat $(DIST).tar.gz.sha256
 
 # Tries both packages in systems where nothing else is installed.
 .PHONY: check-packages
 check-packages: deb dist
 	$(Q)for suite in bookworm trixie; do scripts/check-packages deb $$suite || exit 1; done
-	$(Q)for suite in bullseye bookworm trixie musl; do scripts/check-packages dist $$suite || exit 1; done
+	$(Q)for suite in bullseye bookworm trixie musl; do \
+		scripts/check-packages dist $$suite || exit 1; done
 
 # docs/agent.png: the agent's page as a browser shows it, with a program that leaks
 .PHONY: agent-picture
@@ -243,24 +262,29 @@ agent-picture: all progs
 	$(Q)scripts/draw-agent
 
 # --- tests -------------------------------------------------------------------------------------
-PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c %/faulty.c,$(wildcard tests/progs/*.c))
+PROG_C   := $(filter-out %/library.c %/refused.c %/leaking_plugin.c %/chains_step.c %/faulty.c,\
+	$(wildcard tests/progs/*.c))
 PROG_CC  := $(filter-out %/standin.cc,$(wildcard tests/progs/*.cc))
 CHAINS   := $(foreach p,chains chains_frames chains_mixed,$p $p_static $p_static_pie) \
-	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro lld_static_pie mold mold_shared)
+	$(addprefix chains_,bfd_shared gold lld lld_one lld_separate lld_huge lld_norelro \
+	lld_static_pie mold mold_shared)
 ALLOC_PROGS := $(foreach v,static musl musl_static,truth_basic_$v truth_sampled_$v churn_$v) \
 	truth_alloc_rjem truth_alloc_google truth_alloc_google_stripped standin_google.so \
 	standin_glibc.so churn_new churn_pool churn_rjem held_static holders_lsan lost_ways_lsan
 PROGS    := $(PROG_C:tests/progs/%.c=$(B)/progs/%) $(PROG_CC:tests/progs/%.cc=$(B)/progs/%) \
-	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large $(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
-	$(B)/progs/refused_free.so $(B)/progs/refused_valloc.so $(B)/progs/chains_step.so $(CHAINS:%=$(B)/progs/%) \
-	$(ALLOC_PROGS:%=$(B)/progs/%) \
-	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain rust_chain_v0)
+	$(B)/progs/truth_regions_static $(B)/progs/family_static $(B)/progs/newborn_large \
+	$(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so \
+	$(B)/progs/refused_free.so $(B)/progs/refused_valloc.so $(B)/progs/chains_step.so \
+	$(CHAINS:%=$(B)/progs/%) $(ALLOC_PROGS:%=$(B)/progs/%) \
+	$(addprefix $(B)/progs/,go_chain go_chain_pie go_chain_stripped go_regions rust_chain \
+	rust_chain_v0)
 PROG_CFLAGS := -O1 -g -Wall -Wextra $(if $(WERROR),-Werror) -fno-omit-frame-pointer \
 	-fno-optimize-sibling-calls -D_GNU_SOURCE -pthread
 .PHONY: progs
 progs: $(PROGS)
 
-# WITH_TABLES: as distributions build, with unwind tables and without frame pointers. WITH_FRAMES: the opposite.
+# WITH_TABLES: as distributions build, with unwind tables and without frame pointers. WITH_FRAMES:
+# the opposite.
 CHAINS_CFLAGS := -O2 -g -Wall -Wextra $(if $(WERROR),-Werror) -D_GNU_SOURCE -pthread
 WITH_TABLES := $(CHAINS_CFLAGS) -fomit-frame-pointer -fasynchronous-unwind-tables
 WITH_FRAMES := $(CHAINS_CFLAGS) -fno-omit-frame-pointer -fno-asynchronous-unwind-tables \
@@ -274,7 +298,8 @@ $(B)/progs/newborn_large: tests/progs/newborn.c
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DFRAME=2000 $< -o $@
 
-$(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so: $(B)/progs/%.so: tests/progs/%.c
+$(B)/progs/library.so $(B)/progs/leaking_plugin.so $(B)/progs/faulty.so: \
+		$(B)/progs/%.so: tests/progs/%.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -shared -fPIC $< -o $@
@@ -313,8 +338,8 @@ $(eval $(call chains_rules,,,))
 $(eval $(call chains_rules,_static,-DSTATIC -fno-pie,-static))
 $(eval $(call chains_rules,_static_pie,-DSTATIC -fPIE,-static-pie))
 comma := ,
-# Linkers lay out segments in several ways: with pages of their own or shared ones, with read-only data beside the
-# code or in a separate segment.
+# Linkers lay out segments in several ways: with pages of their own or shared ones, with read-only
+# data beside the code or in a separate segment.
 $(eval $(call chains_rules,_bfd_shared,,-Wl$(comma)-z$(comma)noseparate-code))
 $(eval $(call chains_rules,_gold,,-fuse-ld=gold))
 $(eval $(call chains_rules,_lld,,-fuse-ld=lld))
@@ -362,14 +387,15 @@ $(B)/progs/truth_alloc_google_stripped: $(B)/progs/truth_alloc_google
 	$(Q)strip -o $@ $<
 
 # A copy of jemalloc whose functions have other names, as in Rust's programs.
-RJEM := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc malloc_usable_size mallocx \
-	rallocx xallocx sallocx dallocx sdallocx nallocx mallctl
+RJEM := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc \
+	malloc_usable_size mallocx rallocx xallocx sallocx dallocx sdallocx nallocx mallctl
 $(B)/progs/rjem.a: $(wildcard /usr/lib/$(shell uname -m)-linux-gnu/libjemalloc_pic.a)
 	$(say) OBJCOPY $@
 	$(Q)mkdir -p $(@D)
 	$(Q)objcopy $(foreach f,$(RJEM),--redefine-sym $f=_rjem_$f) $< $@
 
-$(B)/progs/truth_alloc_rjem: tests/progs/truth_alloc_jemalloc.c $(B)/progs/rjem.a $(wildcard tests/progs/*.h)
+$(B)/progs/truth_alloc_rjem: tests/progs/truth_alloc_jemalloc.c $(B)/progs/rjem.a \
+		$(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) -DPREFIX=_rjem_ $< $(B)/progs/rjem.a -lm -ldl -o $@
 
@@ -378,10 +404,12 @@ $(B)/progs/churn_new: CHURN_FLAGS := -DALLOC=_Znwm -DFREE=_ZdlPv
 $(B)/progs/churn_pool: CHURN_FLAGS := -DPOOL
 $(B)/progs/churn_rjem: CHURN_FLAGS := -DALLOC=_rjem_malloc -DFREE=_rjem_free
 $(B)/progs/churn_rjem: $(B)/progs/rjem.a
-$(B)/progs/churn_new $(B)/progs/churn_pool $(B)/progs/churn_rjem: tests/progs/churn.c $(wildcard tests/progs/*.h)
+$(B)/progs/churn_new $(B)/progs/churn_pool $(B)/progs/churn_rjem: tests/progs/churn.c \
+		$(wildcard tests/progs/*.h)
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $(CHURN_FLAGS) $(filter %.c %.a,$^) -o $@ -lstdc++ -lm -ldl
+	$(Q)$(CC) -std=gnu11 $(PROG_CFLAGS) $(CHURN_FLAGS) $(filter %.c %.a,$^) -o $@ \
+		-lstdc++ -lm -ldl
 
 # LeakSanitizer reports lost blocks when the program ends.
 $(B)/progs/%_lsan: tests/progs/%.c $(wildcard tests/progs/*.h)
@@ -401,7 +429,8 @@ $(B)/progs/%: tests/progs/%.cc $(wildcard tests/progs/*.h)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) $(PROG_CFLAGS) $< -o $@
 
-# Debian's compilers, even if others are installed. Nothing is fetched, and no file is left outside of $(B).
+# Debian's compilers, even if others are installed. Nothing is fetched, and no file is left outside
+# of $(B).
 GO    := /usr/bin/go
 RUSTC := /usr/bin/rustc
 $(B)/progs/go_chain_pie: GO_FLAGS := -buildmode=pie
@@ -412,7 +441,8 @@ $(B)/progs/go_chain $(B)/progs/go_chain_pie $(B)/progs/go_chain_stripped $(B)/pr
 	$(say) GO $@
 	$(Q)mkdir -p $(@D)
 	$(Q)CC=gcc CGO_ENABLED=1 GO111MODULE=off GOFLAGS= GOPROXY=off GOENV=off GOTOOLCHAIN=local \
-		GOPATH='$(abspath $(B))/go' GOCACHE='$(abspath $(B))/go/cache' $(GO) build $(GO_FLAGS) -o $@ $<
+		GOPATH='$(abspath $(B))/go' GOCACHE='$(abspath $(B))/go/cache' \
+		$(GO) build $(GO_FLAGS) -o $@ $<
 
 $(B)/progs/rust_chain_v0: RUST_FLAGS := -C symbol-mangling-version=v0 --cfg v0
 $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
@@ -420,31 +450,35 @@ $(B)/progs/rust_chain $(B)/progs/rust_chain_v0: tests/progs/rust_chain.rs
 	$(Q)mkdir -p $(@D)
 	$(Q)$(RUSTC) --edition 2021 --crate-name rust_chain -O -g $(RUST_FLAGS) -o $@ $<
 
-# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it only. So a room that needs a
-# room above it fails to link. Sanitizers are always on.
+# Unit tests: tests/unit/ROOM/test_*.c is linked with its room and the rooms below it only. So a
+# room that needs a room above it fails to link. Sanitizers are always on.
 CHECK_B   := $(B)/$(if $(COVFLAGS),coverage,check)
-# -O0 halves the time to compile. Tests of rooms that compute much run in half the time at -O1. Even there nothing
-# is inlined, because scripts/check-unused needs every function.
+# -O0 halves the time to compile. Tests of rooms that compute much run in half the time at -O1. Even
+# there nothing is inlined, because scripts/check-unused needs every function.
 CHECK_OPT := -O0
-CHECK_CFLAGS = -std=gnu11 $(CHECK_OPT) -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
-	-fno-omit-frame-pointer -ffunction-sections $(COVFLAGS)
+CHECK_CFLAGS = -std=gnu11 $(CHECK_OPT) -g $(WARN) -fsanitize=address,undefined \
+	-fno-sanitize-recover=all -fno-omit-frame-pointer -ffunction-sections $(COVFLAGS)
 CHECK_LD  := $(if $(shell command -v mold),-fuse-ld=mold)
 UNIT_SRC  := $(wildcard tests/unit/*/test_*.c tests/bpf/test_*.c)
 UNIT_BIN  := $(UNIT_SRC:tests/%.c=$(CHECK_B)/%)
 
 # Objects of the rooms from the ground up to and including $(1); proc and elf do not see each other.
-upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) $(call upto,$(1),$(wordlist 2,99,$(2))))
-rooms_for = $(filter-out $(if $(filter proc,$(1)),elf) $(if $(filter elf,$(1)),proc),$(call upto,$(1),$(ROOMS)))
+upto      = $(if $(filter $(1),$(firstword $(2))),$(1),$(firstword $(2)) \
+	$(call upto,$(1),$(wordlist 2,99,$(2))))
+rooms_for = $(filter-out $(if $(filter proc,$(1)),elf) $(if $(filter elf,$(1)),proc),\
+	$(call upto,$(1),$(ROOMS)))
 check_obj = $(foreach r,$(call rooms_for,$(1)),$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r))))
 
-$(foreach r,base elf profile encode,$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r)))): CHECK_OPT := -O1 -fno-inline
+$(foreach r,base elf profile encode,$(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,$(r)))): \
+	CHECK_OPT := -O1 -fno-inline
 
 $(CHECK_B)/user/%.o: user/%.c | tools
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) -MMD -MP -c $< -o $@
 
-# gcc writes the counts of lines before each execvp(). In a sandbox this fails, and the error looks like curl's.
+# gcc writes the counts of lines before each execvp(). In a sandbox this fails, and the error looks
+# like curl's.
 $(CHECK_B)/user/cli/fetch.o: CHECK_OPT := -O0 $(if $(COVFLAGS),-fno-builtin-execvp)
 
 $(patsubst %.c,$(CHECK_B)/%.o,$(call room_src,capture)): $(B)/memtrace.skel.h $(B)/registers.skel.h
@@ -453,7 +487,8 @@ define unit_rules
 $(CHECK_B)/unit/$(1)/%: tests/unit/$(1)/%.c $$(wildcard tests/unit/$(1)/*.h) $$(call check_obj,$(1))
 	$$(say) LD $$@
 	$$(Q)mkdir -p $$(@D)
-	$$(Q)$$(CC) $$(CPPFLAGS) $$(CHECK_CFLAGS) $$(CHECK_LD) $$(UNIT_FLAGS) $$< $$(call check_obj,$(1)) -o $$@ $$(CHECK_LIBS)
+	$$(Q)$$(CC) $$(CPPFLAGS) $$(CHECK_CFLAGS) $$(CHECK_LD) $$(UNIT_FLAGS) $$< \
+		$$(call check_obj,$(1)) -o $$@ $$(CHECK_LIBS)
 
 # tests/unit/failing.h: allocations that fail
 $(CHECK_B)/unit/$(1)/test_no_memory: tests/unit/failing.h
@@ -466,21 +501,24 @@ WEB_CHECK_OBJ := $(patsubst %.c,$(CHECK_B)/%.o,$(filter-out user/web/main.c,$(WE
 $(CHECK_B)/unit/web/%: tests/unit/web/%.c $(wildcard tests/unit/encode/*.h) $(WEB_CHECK_OBJ)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) -lcurl
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(WEB_CHECK_OBJ) -o $@ $(CHECK_LIBS) \
+		-lcurl
 
 # The test replaces the disk by one that may hang.
 $(CHECK_B)/unit/agent/test_spool: UNIT_FLAGS := -Wl,--wrap=spool_dir__open
 # The test replaces functions of the room capture.
 $(CHECK_B)/unit/session/test_targets: UNIT_FLAGS := $(foreach f,allocators__find capture__attach \
-	capture__probes capture__probes_file capture__set_mappings capture__put_tables capture__forget_mappings \
-	capture__drop_process capture__counters capture__events,-Wl,--wrap=$(f))
+	capture__probes capture__probes_file capture__set_mappings capture__put_tables \
+	capture__forget_mappings capture__drop_process capture__counters capture__events,\
+	-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_borrowers: UNIT_FLAGS := $(foreach f,capture__borrowers \
 	capture__borrowers_changes capture__kind,-Wl,--wrap=$(f))
 $(CHECK_B)/unit/session/test_selection: UNIT_FLAGS := $(foreach f,capture__judge_program \
 	capture__add_process targets__welcome,-Wl,--wrap=$(f))
 
 # The test replaces the child of each scan.
-$(CHECK_B)/unit/heap/test_search: UNIT_FLAGS := $(foreach f,scan__start scan__stream scan__end,-Wl,--wrap=$(f))
+$(CHECK_B)/unit/heap/test_search: UNIT_FLAGS := $(foreach f,scan__start scan__stream \
+	scan__end,-Wl,--wrap=$(f))
 
 # Headers of the kernel side (bpf/*.bpf.h), compiled for the host.
 $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)
@@ -491,10 +529,11 @@ $(CHECK_B)/bpf/%: tests/bpf/%.c $(wildcard tests/bpf/*.h) $(BPF_HDR)
 $(CHECK_B)/golden/%: tests/golden/%.c $(wildcard tests/unit/encode/*.h) $(call check_obj,encode)
 	$(say) LD $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(call check_obj,encode) -o $@ $(CHECK_LIBS)
+	$(Q)$(CC) $(CPPFLAGS) $(CHECK_CFLAGS) $(CHECK_LD) $< $(call check_obj,encode) -o $@ \
+		$(CHECK_LIBS)
 
-# Fuzz targets: each is one file tests/fuzz/fuzz_NAME.c with a corpus in tests/fuzz/corpus/NAME. `make check` runs
-# each target on its corpus; `make fuzz` looks for more inputs.
+# Fuzz targets: each is one file tests/fuzz/fuzz_NAME.c with a corpus in tests/fuzz/corpus/NAME.
+# `make check` runs each target on its corpus; `make fuzz` looks for more inputs.
 FUZZ_B     := $(B)/fuzz
 FUZZ_S     ?= 20
 FUZZ_NAMES := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -502,8 +541,9 @@ FUZZ_RUN   := $(or $(FUZZ),$(FUZZ_NAMES))
 FUZZ_DEPS  := $(wildcard tests/fuzz/*.h) $(BPF_HDR)
 FUZZ_CFLAGS := -std=gnu11 -O1 -g $(WARN) -fsanitize=address,undefined -fno-sanitize-recover=all \
 	-fno-omit-frame-pointer
-fuzz_src   := $(foreach r,$(call rooms_for,heap),$(call room_src,$(r))) user/agent/feed.c user/agent/packet.c \
-	$(filter-out user/web/main.c,$(call room_src,web)) user/cli/agent_config.c user/cli/cli.c
+fuzz_src   := $(foreach r,$(call rooms_for,heap),$(call room_src,$(r))) user/agent/feed.c \
+	user/agent/packet.c $(filter-out user/web/main.c,$(call room_src,web)) \
+	user/cli/agent_config.c user/cli/cli.c
 fuzz_obj   := $(fuzz_src:%.c=$(FUZZ_B)/%.o)
 
 %/fuzz/rooms.a:
@@ -515,7 +555,8 @@ $(FUZZ_B)/rooms.a: $(fuzz_obj)
 
 $(CHECK_B)/fuzz/fuzz_%: tests/fuzz/fuzz_%.c tests/fuzz/replay.c $(CHECK_B)/fuzz/rooms.a $(FUZZ_DEPS)
 	$(say) LD $@
-	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $(CHECK_LD) $(filter %.c %.a,$^) -o $@ $(LIBS) -lcurl
+	$(Q)$(CC) $(CPPFLAGS) -Ibpf $(CHECK_CFLAGS) $(CHECK_LD) $(filter %.c %.a,$^) -o $@ \
+		$(LIBS) -lcurl
 
 $(FUZZ_B)/user/%.o: user/%.c | tools
 	$(say) CC $@
@@ -524,14 +565,17 @@ $(FUZZ_B)/user/%.o: user/%.c | tools
 
 $(FUZZ_B)/fuzz_%: tests/fuzz/fuzz_%.c $(FUZZ_B)/rooms.a $(FUZZ_DEPS)
 	$(say) LD $@
-	$(Q)$(CLANG) $(CPPFLAGS) -Ibpf $(FUZZ_CFLAGS) -fsanitize=fuzzer $(filter %.c %.a,$^) -o $@ $(LIBS) -lcurl
+	$(Q)$(CLANG) $(CPPFLAGS) -Ibpf $(FUZZ_CFLAGS) -fsanitize=fuzzer $(filter %.c %.a,$^) -o $@ \
+		$(LIBS) -lcurl
 
 .PHONY: fuzz
 fuzz: $(FUZZ_RUN:%=$(FUZZ_B)/fuzz_%)
 	$(Q)tests/fuzz/run.sh $(FUZZ_B) $(FUZZ_S) $(FUZZ_RUN)
 
 BENCH_BIN := $(patsubst tests/%.c,$(B)/%,$(wildcard tests/bench/*.c))
-check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) check-layers check-format check-static check-unused check-scripts check-manual check-install
+check: $(UNIT_BIN) $(BENCH_BIN) $(CHECK_B)/golden/emit $(FUZZ_NAMES:%=$(CHECK_B)/fuzz/fuzz_%) \
+		check-layers check-format check-static check-unused check-scripts check-manual \
+		check-install
 	$(Q)scripts/run-tests $(UNIT_BIN) 'tests/golden/check.sh $(CHECK_B)/golden/emit' \
 		'python3 tests/truth/check_judge.py' \
 		$(foreach n,$(FUZZ_NAMES),'$(CHECK_B)/fuzz/fuzz_$(n) tests/fuzz/corpus/$(n)')
@@ -548,19 +592,21 @@ format:
 
 # Finds faults of which compilers do not warn. .cppcheck lists the checks that are off, and why.
 check-static:
-	$(Q)cppcheck --enable=warning,performance,portability --std=c11 -D__x86_64__ -Iuser -Ibpf -q \
-		'-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' --suppressions-list=.cppcheck \
-		--error-exitcode=1 user
+	$(Q)cppcheck --enable=warning,performance,portability --std=c11 -D__x86_64__ -Iuser -Ibpf \
+		-q '-DLIBBPF_OPTS(type,name,...)=struct type name = {0}' \
+		--suppressions-list=.cppcheck --error-exitcode=1 user
 
 check-unused: $(patsubst %.c,$(CHECK_B)/%.o,$(USER_SRC) $(WEB_SRC))
 	$(Q)scripts/check-unused $(CHECK_B)
 
 # Finds faults that neither compilers nor cppcheck report. .clang-tidy lists the checks.
 check-tidy: $(B)/memtrace
-	$(Q)printf '%s\n' $(USER_SRC) | xargs -P $$(nproc) -n 8 $(CLANG_TIDY) --quiet 2>$(B)/tidy.err
+	$(Q)printf '%s\n' $(USER_SRC) | \
+		xargs -P $$(nproc) -n 8 $(CLANG_TIDY) --quiet 2>$(B)/tidy.err
 
 check-scripts:
-	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run 2>/dev/null)
+	$(Q)shellcheck -x $(shell grep -lE '^#!.*\b(sh|bash)$$' scripts/* tests/*/* .ci/run \
+		2>/dev/null)
 	$(Q)scripts/check-docs
 	$(Q)scripts/check-service
 	$(Q)scripts/kernels-table --check
@@ -571,8 +617,8 @@ check-live: $(B)/memtrace progs $(CHECK_B)/golden/emit_svg
 	$(Q)scripts/fetch-libcs $(B)/libcs || true
 	$(Q)python3 tests/live/run.py $(LIVE)
 
-# Runs the most important live tests in virtual machines with Debian 12's kernels 6.1 and 6.12. Needs no root, but a
-# network to fetch the kernels once. Fails if something is missing.
+# Runs the most important live tests in virtual machines with Debian 12's kernels 6.1 and 6.12.
+# Needs no root, but a network to fetch the kernels once. Fails if something is missing.
 check-kernels: $(B)/memtrace progs
 	$(Q)tests/kernels/run.sh
 
@@ -581,12 +627,14 @@ moments: $(B)/memtrace progs
 	$(Q)MEMTRACE_MOMENTS=$(or $(N),1000) python3 tests/live/run.py moments
 
 storm: $(B)/memtrace progs
-	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) python3 tests/live/run.py storm_everywhere
+	$(Q)MEMTRACE_STORM_S=$$((60 * $(or $(MINUTES),30))) \
+		python3 tests/live/run.py storm_everywhere
 
-# Long tests of the agent (root). fleet-hour: with a Prometheus and the example's alerts. fleet-storm: while tens of
-# thousands of programs start and end.
+# Long tests of the agent (root). fleet-hour: with a Prometheus and the example's alerts.
+# fleet-storm: while tens of thousands of programs start and end.
 fleet-hour fleet-storm: $(B)/memtrace $(B)/memtrace-web progs
-	$(Q)python3 tests/fleet/$(@:fleet-%=%).py $(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))
+	$(Q)python3 tests/fleet/$(@:fleet-%=%).py \
+		$(foreach o,MINUTES QUIET_MINUTES LEAK PROGRAMS BATCHES RATE,$(if $($o),'$o=$($o)'))
 
 # Which test runs on which kernel: the table of docs/kernels-tests.md.
 kernels-table:
@@ -604,7 +652,8 @@ test-long: deps
 	$(Q)$(MAKE) check-packages
 
 bench: $(B)/memtrace progs $(BENCH_BIN)
-	$(Q)python3 tests/bench/bench.py $(if $(ONLY),--only $(ONLY)) $(if $(MARKDOWN),--markdown $(MARKDOWN))
+	$(Q)python3 tests/bench/bench.py $(if $(ONLY),--only $(ONLY)) \
+		$(if $(MARKDOWN),--markdown $(MARKDOWN))
 
 $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_obj,$(r)))
 	$(say) LD $@
@@ -613,11 +662,13 @@ $(B)/bench/%: tests/bench/%.c $(foreach r,$(call rooms_for,capture),$(call room_
 
 # Takes hours. Cases that build/leaks/results.jsonl already has are not run again.
 leaks: $(B)/memtrace $(B)/progs/leaking $(B)/progs/leaking_plugin.so
-	$(Q)python3 tests/leaks/leaks.py $(foreach o,ONLY METHODS RUNS SECONDS JOBS RESULTS,$(if $($o),$o=$($o)))
+	$(Q)python3 tests/leaks/leaks.py \
+		$(foreach o,ONLY METHODS RUNS SECONDS JOBS RESULTS,$(if $($o),$o=$($o)))
 
 # The same for comparisons of profiles; their results are in build/leaks/diffs.jsonl.
 diffs: $(B)/memtrace $(B)/progs/leaking
-	$(Q)python3 tests/leaks/diffs.py $(foreach o,ONLY PAIRS SECONDS EVERY JOBS RESULTS,$(if $($o),$o=$($o)))
+	$(Q)python3 tests/leaks/diffs.py \
+		$(foreach o,ONLY PAIRS SECONDS EVERY JOBS RESULTS,$(if $($o),$o=$($o)))
 
 diffs-tables:
 	$(Q)python3 tests/leaks/diffs.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
@@ -625,12 +676,14 @@ diffs-tables:
 leaks-tables:
 	$(Q)python3 tests/leaks/leaks.py $(if $(RESULTS),RESULTS=$(RESULTS)) tables
 
-# Compares what memtrace prints at the defaults with the truth. Takes hours; results are in build/truth/results.jsonl.
+# Compares what memtrace prints at the defaults with the truth. Takes hours; results are in
+# build/truth/results.jsonl.
 LIVES := $(B)/truth/lives $(B)/truth/lives_musl_static
 $(LIVES): tests/truth/lives.c tests/progs/truth.h
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
-	$(Q)$(if $(findstring musl,$@),$(MUSL_GCC) -static,$(CC)) -std=gnu11 $(PROG_CFLAGS) -Itests/progs $< -o $@
+	$(Q)$(if $(findstring musl,$@),$(MUSL_GCC) -static,$(CC)) -std=gnu11 $(PROG_CFLAGS) \
+		-Itests/progs $< -o $@
 $(B)/truth/shim.so: tests/truth/shim.c
 	$(say) CC $@
 	$(Q)mkdir -p $(@D)
@@ -638,7 +691,8 @@ $(B)/truth/shim.so: tests/truth/shim.c
 progs: $(LIVES) $(B)/truth/shim.so
 
 truth: $(B)/memtrace $(LIVES) $(B)/truth/shim.so
-	$(Q)python3 tests/truth/truth.py $(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)')) \
+	$(Q)python3 tests/truth/truth.py \
+		$(foreach o,SET ONLY RUNS SECONDS JOBS RESULTS,$(if $($o),'$o=$($o)')) \
 		$(if $(MEMTRACE),--memtrace '$(MEMTRACE)')
 
 truth-tables:
@@ -656,40 +710,49 @@ help:
 	@printf '%s\n' \
 	'make              build/memtrace, one binary with the BPF programs inside' \
 	'make install      into PREFIX (/usr/local), below DESTDIR' \
-	'make deb          build/deb/memtrace_$(VERSION)_amd64.deb, for the distribution it is built on' \
+	'make deb          build/deb/memtrace_$(VERSION)_amd64.deb, for the distribution it is' \
+	'                  built on' \
 	'make dist         build/dist/$(DIST).tar.gz: a static binary, for any' \
 	'make check-packages  both in fresh Debians and beside musl (root)' \
 	'make deps         install the Debian packages that building and testing need (root)' \
 	'make demo         deps, build, and profile a leaking program (root)' \
-	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no root)' \
+	'make check        unit tests and the corpora of the fuzzers with ASan and UBSan (no' \
+	'                  root)' \
 	'make fuzz         each parser by libFuzzer for FUZZ_S seconds (20); FUZZ=name: that one' \
 	'make format       C, C++ and headers as .clang-format says' \
 	'make check-tidy   what clang-tidy says of user/' \
-	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of them' \
+	'make check-live   tests with real probes in real processes (root); LIVE="-v PATTERN" of' \
+	'                  them' \
 	'make check-kernels  the core on Debian 12 kernels 6.1 and 6.12, in qemu' \
-	'make moments      something happens to memtrace or its target at each of N (1000) random moments (root)' \
+	'make moments      something happens to memtrace or its target at each of N (1000) random' \
+	'                  moments (root)' \
 	'make storm        -a for MINUTES (30) among fifty programs a second (root)' \
 	'make kernels-table  docs/kernels-tests.md: which of these tests runs on which kernel' \
 	'make test         deps, build, check, and the short ones of check-live (root)' \
-	'make test-long    the others, which repeat much or take long, check-kernels and check-packages (root)' \
+	'make test-long    the others, which repeat much or take long, check-kernels and' \
+	'                  check-packages (root)' \
 	'make agent-picture  draw docs/agent.png anew (root, needs chromium)' \
-	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts of it,' \
-	'                  MARKDOWN=FILE the tables there, too' \
-	'make leaks        does it find them, how surely, at what cost: hours (root); ONLY=churn,... RUNS=20' \
-	'                  SECONDS=60 METHODS=windowed,continuous,faults JOBS=1' \
+	'make bench        what tracing costs, beside other tools (root); ONLY=tables,... parts' \
+	'                  of it, MARKDOWN=FILE the tables there, too' \
+	'make leaks        does it find them, how surely, at what cost: hours (root);' \
+	'                  ONLY=churn,... RUNS=20 SECONDS=60 METHODS=windowed,continuous,faults' \
+	'                  JOBS=1' \
 	'make leaks-tables docs/leaks.md from what make leaks has measured' \
-	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge ONLY=redis_*,...' \
-	'                  RUNS=4 SECONDS=40 JOBS=1 MEMTRACE=PATH of another binary' \
+	'make truth        are the numbers of the defaults right: hours (root); SET=develop,judge' \
+	'                  ONLY=redis_*,... RUNS=4 SECONDS=40 JOBS=1 MEMTRACE=PATH of another' \
+	'                  binary' \
 	'make truth-tables the tables of docs/windows.md from what make truth has measured' \
-	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots: an hour or two' \
-	'                  (root); ONLY=store,cache,connections,leak PAIRS=100 SECONDS=8 EVERY=30 JOBS=1' \
+	'make diffs        how often memtrace diff is right, of pairs of runs and of snapshots:' \
+	'                  an hour or two (root); ONLY=store,cache,connections,leak PAIRS=100' \
+	'                  SECONDS=8 EVERY=30 JOBS=1' \
 	'make diffs-tables docs/diff.md from what make diffs has measured' \
 	'make clean' \
 	'' \
-	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts lines: make COV=1 check' \
-	'lines, WERROR=1 makes warnings errors, CC=clang compiles with clang.'
+	'V=1 shows commands, DEBUG=1 builds -O0, SAN=address,undefined instruments, COV=1 counts' \
+	'lines: make COV=1 check, WERROR=1 makes warnings errors, CC=clang compiles with clang.'
 
 clean:
 	rm -rf $(B)
 
--include $(sort $(USER_OBJ:.o=.d) $(WEB_OBJ:.o=.d) $(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC) $(WEB_SRC)) $(fuzz_obj:.o=.d))
+-include $(sort $(USER_OBJ:.o=.d) $(WEB_OBJ:.o=.d) \
+	$(patsubst %.c,$(CHECK_B)/%.d,$(USER_SRC) $(WEB_SRC)) $(fuzz_obj:.o=.d))
