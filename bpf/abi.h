@@ -197,8 +197,8 @@ enum abi_stack_end {
 };
 
 /* A flag beside the reason in abi_stack.end: the walk has crossed code without unwind information
- * by frame pointers. Code that keeps no frame pointers (LLVM's JIT) looks the same there as code
- * that keeps them (V8's), so a caller may be missing. */
+ * by frame pointers. It cannot tell code that keeps no frame pointers (LLVM's JIT) from code that
+ * keeps them (V8's), so a caller may be missing. */
 #define STACK_BRIDGED 0x100
 
 struct abi_stack {
@@ -466,7 +466,7 @@ struct abi_pooled {
  * ledger needs each event with its time (user/ledger/survivors.h). */
 enum abi_end_kind {
 	END_FREED = 1, /* the block was freed */
-	END_MOVED,     /* realloc has replaced it by another block, anywhere */
+	END_MOVED,     /* realloc has replaced it by another block, there or elsewhere */
 	END_UNSEEN,    /* a new sampled block stands at its address: the old one's free was not
 			* seen */
 	END_AGAIN,     /* a later block at its address was freed: reported once per window */

@@ -26,8 +26,7 @@ static __always_inline void fault(__u64 address, const struct pt_regs *regs, __u
 
 	if (!active || (error & FAULT_PRESENT) || !(error & FAULT_WRITE) || address >> 63)
 		return;
-	/* A tracer, such as this one, has read memory that is not there. Such a fault brings no
-	 * page. */
+	/* Somebody, such as a tracer, only tries the access. Such a fault brings no page. */
 	if (task->pagefault_disabled)
 		return;
 	process = process_of(task);

@@ -109,7 +109,7 @@ struct alloc_how {
 	/* many probes come and go quickly. Where the compiler has put copies of a pool's functions
 	 * into their callers, the copies are searched for; there may be hundreds */
 	bool copies;
-	/* the end of a pool can end all its blocks; else pools that end in this way are not
+	/* the ends of pools are followed; else pools whose blocks all end with the pool are not
 	 * searched for */
 	bool pools;
 	/* processes may report samples of their own by markers; else these are not searched for */

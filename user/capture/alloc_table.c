@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The table of allocators. A new allocator needs new rows only. */
+/* The table of allocators. docs/architecture.md says what a new one needs. */
 #include "capture/alloc_table.h"
 
 #include <stdlib.h>

@@ -468,8 +468,8 @@ static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 	return NULL;
 }
 
-/* Like read_file(). If the search may do without a file that cannot be used, counts the file in
- * n_refused instead of failing. */
+/* Like read_file(). If the file cannot be used and the search can go on without it, this is no
+ * failure: the file is counted in n_refused. */
 static int try_file(struct search *s, const struct map_entry *entry, struct error *err)
 {
 	int rc = read_file(s, entry, err);

@@ -348,7 +348,7 @@ void capture_drain__free(struct capture_drain *drain);
 
 /* Average cost of one call with this capture's probe, in nanoseconds, by the class of the probed
  * instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Includes the
- * BPF programs at this capture's interval. */
+ * time of the BPF programs; that of samples is apart. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
 	/* additional cost of a sampled allocation and its free (the trap at the return, the writing

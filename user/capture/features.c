@@ -330,7 +330,7 @@ bool features__seccomp_kills(void)
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 
-/* Has one of the file's lines the text? */
+/* Does one of the file's lines contain the text? */
 static bool file_has(const char *path, const char *text)
 {
 	_cleanup_fclose_ FILE *f = fopen(path, "re");

@@ -20,8 +20,8 @@
  * keeper's exit closes them. A SIGKILL that is pending while a probe is taken out would leave the
  * breakpoint in the target (shield.c). And something may kill all of memtrace's processes one after
  * the other (the end of a container does). But no SIGKILL reaches a process that is exiting
- * already. So the keeper begins no helper that takes out probes, and at its parent's death it gets
- * a signal that does not kill it: it exits by itself.
+ * already. So the keeper itself starts no helper that takes out probes. When its parent dies, it
+ * gets a signal that it survives, and exits by itself.
  *
  * An exit closes descriptors in the order of their numbers, memtrace's standard input and output
  * first. If one is a file on FUSE or on a network file system, its close may take for ever, and the

@@ -30,7 +30,7 @@ static const struct self_stub stubs[INSN_CLASSES][2] = {
 	[INSN_STEP] = {{memtrace_alloc_step, 0}, {memtrace_free_step, 0}},
 };
 
-/* 16 KiB of code, half of a CPU's first cache for code. Each line of the cache holds one
+/* 16 KiB of code, half of an L1 instruction cache. Each line of the cache holds one
  * function. */
 #define OTHER_FUNCTIONS 256
 #define OTHER_LINE	64

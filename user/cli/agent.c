@@ -29,7 +29,7 @@
 /* Less than the limit of continuous tracing, and three times that of windows. */
 #define RISE_OVERHEAD 0.03
 #define ROUND_SHARE   0.1 /* largest share of memtrace's time for reading all tables */
-#define ASKED_EVERY_S 1.0 /* least time between rounds that the server asks for */
+#define ASKED_EVERY_S 1.0 /* least time between two rounds, if the server asks for rounds */
 #define WISH_EVERY_S  0.2 /* least time between its other wishes; placing probes takes some 10 ms */
 
 struct agent_config {

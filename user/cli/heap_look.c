@@ -16,7 +16,8 @@
 
 #define TRIES 3 /* censuses: a heap that changes too fast for one may be quieter at the next */
 
-/* Finds the labels of the census: the blocks whose makers are known. *ret: owned by the caller. */
+/* Makes the labels of the census: one for each block whose maker is known. *ret: owned by the
+ * caller. */
 static int label_blocks(const struct heap_look_options *options, struct heap_look *look,
 			struct census_options *census, struct shape_label **ret)
 {

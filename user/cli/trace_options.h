@@ -29,7 +29,7 @@ struct trace_config {
 	bool overhead_given, host_overhead_given;
 	uint64_t window_period_ms;
 	bool leaks, what_given, interval_given, no_returns;
-	bool heap;   /* option of record: many blocks must be known by their stacks */
+	bool heap;   /* option of record: a census at the end, which needs many sampled blocks */
 	bool on_oom; /* option of record: only processes killed for want of memory leave profiles */
 	const char *output;
 	bool output_given, format_given;

@@ -112,8 +112,8 @@ bool decoder__decode(struct decoder *decoder, const uint8_t *code, size_t len, s
 	if (opcode == end || decode__is_legacy_prefix(*opcode) || decode__is_rex(*opcode))
 		return false;
 	decoder->opcode_off = opcode - code;
-	/* Zeroes behind the end, so that decode__branch() also recognizes a branch that is too
-	 * short. */
+	/* Zeroes behind the end, so that decode__branch() also recognizes a branch whose
+	 * bytes are cut off. */
 	memcpy(padded, opcode, end - opcode);
 	branch_len = decode__branch(padded, sizeof(padded), &target);
 	return !branch_len || (branch_len == (size_t)(end - opcode) && (!operand_size || rex_w));

@@ -9,7 +9,7 @@
  *
  * The bytes are the target's and are not trusted. Each read goes through a cursor (elf/cursor.h)
  * that refuses to pass the end of its entry. Work and memory stay proportional to the section's
- * size. Entries do not overlap, so each byte of an FDE is run once. The bytes of a CIE are also run
+ * size. Entries do not overlap, so each byte of an FDE is interpreted once. The bytes of a CIE are also interpreted
  * once, however many FDEs name it, because the resulting state is kept. Each row costs at least one
  * byte of instructions, and each FDE adds at most two more rows.
  *

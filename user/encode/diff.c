@@ -427,7 +427,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	for (size_t i = 0; !err && i < replicas->n; i++)
 		err = put_replica(replicas, &replicas->ranks[i], sink);
 	if (!replicas->n_abnormal && replicas->n < FEW && !(replicas->warnings & DIFF_UNSURE))
-		sink__puts(sink, "So few replicas show little of how much replicas usually differ: "
+		sink__puts(sink, "So few replicas do not show how much replicas usually differ: "
 				 "give more, or compare two of them by memtrace diff.\n");
 	if (err || !replicas->n_abnormal)
 		return err ? err

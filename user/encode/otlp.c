@@ -17,7 +17,7 @@
 #define KIND	  "memory"
 #define KIND_UNIT "bytes"
 
-/* the most samples by thread, of all stacks together */
+/* with more samples than this in all stacks together, they are not divided by thread */
 #define MOST_THREAD_SAMPLES 16000
 
 enum request_field { REQUEST_RESOURCE_PROFILES = 1, REQUEST_DICTIONARY };

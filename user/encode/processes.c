@@ -94,9 +94,9 @@ static bool is_by_blocks(const struct profile *profile)
 	return profile__is_windowed(profile) && profile->has_growth;
 }
 
-/* There are too few windows to tell growth. The process has grown by its live memory of the run,
- * less the older memory that it freed. The freed memory is not known, so LIVE divided by the time
- * is an upper bound. */
+/* Are there too few windows to tell growth? A process grows by the memory that it allocated during
+ * the run and still holds, minus the memory from before the run that it freed. How much it freed is
+ * not known, so LIVE divided by the time is an upper bound. */
 static bool is_unknown(const struct profile *profile)
 {
 	return profile__is_windowed(profile) && !profile->has_growth;

@@ -106,8 +106,8 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-/* The row's bytes, rounded to whole KiB, as measured figures are. The heap's two rows are rounded
- * so that their sum stays right. */
+/* The row's bytes. Measured figures are whole KiB. The heap's two rows are rounded so that their
+ * sum stays right. */
 static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
 {
 	if (row->kind == RESIDENT_HEAP && r->heap_split)
@@ -338,14 +338,15 @@ static void put_sums(const struct profile *profile, const struct resident *r,
 			format_kib((double)r->rows[0].bytes, live));
 	} else if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
-		sink__printf(sink,
-			     "heap: %s KiB are resident in its mappings; %s of them are taken by "
-			     "blocks of the run that "
-			     "are not freed (as they were asked for,\ntouched or not), the rest by "
-			     "%sfree chunks, headers "
-			     "and rounding\n",
-			     format_kib((double)r->heap_bytes, number), live,
-			     r->from_start ? "" : "what was held from before the run, ");
+		sink__printf(
+			sink,
+			"heap: %s KiB are resident in its mappings; %s of them are taken by "
+			"blocks of the run that "
+			"are not freed (counted by the size\nasked for, touched or not), the rest by "
+			"%sfree chunks, headers "
+			"and rounding\n",
+			format_kib((double)r->heap_bytes, number), live,
+			r->from_start ? "" : "what was held from before the run, ");
 	}
 	put_census(r, sink);
 	if (r->huge_bytes)

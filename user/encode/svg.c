@@ -41,7 +41,7 @@ struct svg {
 	const struct profile *profile, *base;
 	struct tree tree;
 	double *left;	     /* left edge of each node, as a share of the whole width */
-	uint32_t *name_line; /* by frame: its line among the names */
+	uint32_t *name_line; /* by frame: number of its line in the element "names" */
 	double most_change;  /* the largest change of a node, bytes */
 	struct sink *sink;
 };

@@ -11,7 +11,7 @@
  * these took no block off the list. With fewer scans, a block whose pointer moves may be called
  * lost. */
 #define ROUNDS_LEAST 3
-#define ROUNDS_MORE  9 /* most scans beyond the least number */
+#define ROUNDS_MORE  9 /* at most so many scans more than that */
 #define ROUNDS_CALM  2
 
 struct rounds {

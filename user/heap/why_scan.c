@@ -116,7 +116,7 @@ static int compare_numbers(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* The block that the i-th address means, and its number; NO_NUMBER: there is none. */
+/* Finds the block at the i-th address. Returns its number; NO_NUMBER: there is none. */
 static uint32_t find_addr(const struct scanned *s, size_t i, struct block *ret)
 {
 	const struct why_choice *choice = s->work->choice;

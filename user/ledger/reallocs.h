@@ -24,8 +24,8 @@
  *
  * A vector that grows all the time never stays: s = 0 and S = 0, though it is never freed. But such
  * a vector becomes larger and larger, which is not possible in balance. So S = 1 on two conditions:
- * F = 0, and the mean size of the blocks that reallocs make rises during the run (by a line through
- * the slices whose slope is above zero with 95 % confidence).
+ * F = 0, and the mean size of the blocks that reallocs make rises during the run (a line fitted to
+ * the mean sizes in slices of the run has a slope above zero, with 95 % confidence).
  *
  * Two things are not included. One is the first block of a vector, which counts like any other
  * block: it is not followed after realloc has moved it. The other is reallocs of blocks whose old

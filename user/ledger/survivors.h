@@ -35,7 +35,7 @@
 #define SURVIVORS_FILL_NS 2000000ULL
 
 struct survivors_window {
-	uint64_t start_ns, end_ns; /* monotonic: probes were in place all that time */
+	uint64_t start_ns, end_ns; /* CLOCK_MONOTONIC. Probes were in place all that time. */
 	uint64_t interval;	   /* the sampling interval, mean bytes */
 	uint64_t allocs;	   /* calls in it that allocated */
 	/* blocks allocated less blocks freed: capture__net_blocks() */

@@ -22,7 +22,7 @@
 #define REST	       4
 #define RETURN_LOOK_NS (500 * MS)
 #define CALM_LOOK_NS   (2000 * MS) /* how often processes that cost little are looked at */
-/* after samples that came closer than asked for cost the host too much */
+/* after finer samples than asked for cost the host too much, none are tried for so long */
 #define FINE_REST_NS  (60000 * MS)
 #define LATE_NS	      (10 * MS)	   /* probes that were removed so long ago were removed by others */
 #define PIECE_NS      (2000 * MS)  /* a piece of a long window */

@@ -14,7 +14,7 @@
 #define FIRST_NS  (15 * MS)
 #define MIN_NS	  (6 * MS) /* mean lengths */
 #define MAX_NS	  (400 * MS)
-#define LONGEST	  1.5	      /* longest window / mean length; the shortest is 1 less */
+#define LONGEST	  1.5	      /* longest window / mean length; LONGEST - 1 is the shortest / mean */
 #define EDGES	  0.2	      /* least length / time that opening and closing take */
 #define PERIOD_NS (1000 * MS) /* from window to window, if the budget allows that */
 #define LOOK_NS	  (50 * MS)   /* between steps while tracing is continuous */
@@ -34,7 +34,7 @@
 #define PATIENCE_NS (250 * MS)
 #define CHEAP	    2	 /* cheap windows in a row before tracing is continuous */
 #define NOTICED	    0.25 /* cost / CPU time above which users of the process notice a window */
-#define LIGHT	    10.0 /* upper limit of time that pays for windows / CPU time: "Light work" */
+#define LIGHT	    10.0 /* upper limit of (time that pays) / (CPU time): windows.h, "Light work" */
 #define MIN_CPU	    1e-3 /* CPU time per wall time: less counts as idle */
 /* A process that used no CPU counts as idle only if at least this share of a core was free for it.
  * With less, the process may be waiting for a core. */
@@ -208,7 +208,8 @@ static double book(struct windows *w, bool window, uint64_t now_ns, double cost_
 {
 	double cost = cost_ns - w->cost_ns, cpu = cpu_ns - w->cpu_ns, dear = felt(w, cost);
 	double wall = (double)(now_ns - w->since_ns), at_least = fmax(cpu, w->spare * wall);
-	/* not while probes are placed or removed, because few are in place for most of that time */
+	/* The time in which probes are placed or removed is not charged as a window: few are in
+	 * place for most of it. */
 	bool in_window = window && !w->continuous && wall > 0;
 
 	w->windows_cost_ns += w->continuous ? 0 : cost;

@@ -221,7 +221,7 @@ static void find_chances(int n, double (*weight)(const void *ctx, unsigned which
 
 /* --- doubts --- */
 
-/* The stacks whose doubt matters most: their two answers differ by most. */
+/* The stacks whose doubt matters most: those whose two answers differ most. */
 struct doubts {
 	size_t stack[ONE_BY_ONE];
 	/* bytes of the process's memory per second: growth by the evidence that was believed,

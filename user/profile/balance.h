@@ -19,8 +19,8 @@
  * its memory grows by more than all other stacks explain, the blocks of such a stack have not
  * ended: the program has only written to them. Each way to decide for the ONE_BY_ONE stacks that
  * matter most gives one G, the growth of all stacks together. Its weight is the density of log(A /
- * G), as above. For each stack, both kinds of evidence have the same prior chance. If one of them
- * then has a chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold
+ * G), as above. For each stack, contents and frees have the same prior chance to be right. If one of
+ * them then has a chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold
  * both answers.
  *
  * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
@@ -68,8 +68,8 @@
  * So the least certain figures change most. The errors stay as they were, because the limit is on
  * one side only.
  *
- * The growth of all stacks is limited in the same way to the upper end of the process's growth, by
- * each stack's own error alone. No stack is lowered below the lower end of its interval, nor below
+ * In the same way the growth of all stacks together may not exceed the upper end of the process's
+ * growth. What is too much is shared out by each stack's own error alone. No stack is lowered below the lower end of its interval, nor below
  * 0. Intervals stay as they are: in a heap with free room stacks may grow while the process does
  * not.
  *

@@ -29,8 +29,9 @@ static int by_stack(const void *a, const void *b)
 	return (x->n_locations > y->n_locations) - (x->n_locations < y->n_locations);
 }
 
-/* Adds site b to the site at index `to`, and empties b. The threads go through the build state,
- * which adds each in constant time: thousands of sites may merge into one. */
+/* Adds site b to the site at index `to`, and empties b. The shares of b's threads are added through
+ * the build state, which takes constant time for each, because thousands of sites may merge into
+ * one. */
 static int merge_site(struct profile *profile, size_t to, struct profile_site *b)
 {
 	struct profile_site *a = &profile->sites[to];

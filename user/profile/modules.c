@@ -126,7 +126,7 @@ static int add_rule(struct modules *m, enum rule_kind kind, const char *pattern,
 	return 0;
 }
 
-/* Parses one line without its end. */
+/* Parses one line, without its newline. */
 static int parse_line(struct modules *m, const char *name, size_t line, const char *text,
 		      size_t len, struct error *err)
 {

@@ -48,7 +48,7 @@ struct origin {
 	size_t n_functions;
 	struct heap_count count;
 	uint64_t pinned;      /* as in struct census_shape */
-	uint64_t plain_bytes; /* bytes of count in blocks of SHAPE_PLAIN: weak evidence */
+	uint64_t plain_bytes; /* of count.bytes, those in blocks of SHAPE_PLAIN: weak evidence */
 };
 
 struct origins {

@@ -124,8 +124,8 @@ static const char *const go_packages[] = {
 	"syscall",  "testing", "text",	  "time",     "unicode",  "unique",    "unsafe",  "vendor",
 };
 
-/* Functions that run before main, which a static program contains. Reserved names only:
- * start_thread may be a function of the program. */
+/* Functions that run before main, which a static program contains. start_thread is left out: it may
+ * be a function of the program. */
 static const char *const starts[] = {
 	"_start",
 	"__libc_start_main",

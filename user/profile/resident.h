@@ -131,8 +131,8 @@ struct resident {
 	/* the heap's mappings, ascending, for the census; not in files */
 	struct heap_range *ranges;
 	size_t n_ranges;
-	/* What a census after the run found in them; owned. NULL: no census was made, or it failed,
-	 * for the reason census_failed: owned; NULL: none */
+	/* What a census after the run found in them; owned. NULL: no census was made, or it failed
+	 * (census_failed) */
 	struct heap_slack *census;
 	char *census_failed;
 };

@@ -590,8 +590,9 @@ static void weigh(const struct survival_ages *groups, size_t n, int without,
 /* --- the lower bound --- */
 
 /* Finds a lower bound of S at the upper bounds of the classes, from the number of events seen. It
- * is the larger of two bounds. The first assumes one rate of events in windows of birth, and one in
- * later windows up to the age: the highest rates that these numbers allow. The other comes from the
+ * is the larger of two bounds. The first assumes two rates of events: one in the window in which a
+ * block was born, and one in later windows up to the age. Both are the highest rates that the
+ * numbers of events allow. The other comes from the
  * contents of blocks of that age or older. */
 static void find_sure(const struct evidence *e, double sample, double ret[SURVIVAL_CLASSES])
 {
@@ -620,8 +621,8 @@ static void find_sure(const struct evidence *e, double sample, double ret[SURVIV
 	}
 }
 
-/* Finds a lower bound of S for each class: the least of find_sure()'s bound and of S by ends, at
- * this age and all younger ages. contents: S by contents counts as well, if contents were
+/* Finds a lower bound of S for each class: the lowest value that find_sure()'s bound and S by ends
+ * have in this class or a younger one. contents: S by contents counts as well, if contents were
  * compared. */
 static void find_lowest(const struct evidence *e, double sample, bool contents,
 			double ret[SURVIVAL_CLASSES])

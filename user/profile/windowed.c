@@ -168,8 +168,8 @@ static double older_part(const struct context *c, const struct stratum *h, doubl
 }
 
 /* Bytes of a continuous stratum, born until to_s, that live at time t. share: held_share() at t.
- * How many live within a stretch follows from S. If S is not known, as many as at its end. But they
- * are no more than were born. */
+ * Within the stretch, S tells how many live. If S is not known, as many live as at its end. In both
+ * cases no more live than were born. */
 static double live_of_stretch(const struct context *c, size_t i, double t, double to_s,
 			      double share)
 {

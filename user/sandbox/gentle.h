@@ -11,8 +11,8 @@
  * So the child leaves the CPU by itself. After each GENTLE_BURST_NS it offers the CPU to processes
  * that wait (sched_yield()). An offer does not reach other cgroups, so now and then it sleeps for a
  * moment. If it had to wait for the CPU meanwhile, others need this CPU. From then on it sleeps
- * after each burst, and so takes one part in GENTLE_SHARE of the time of a CPU at most, until it
- * did not wait in GENTLE_CALM bursts. So others wait for little more than a burst at a time. On
+ * after each burst, so that it takes at most 1/GENTLE_SHARE of a CPU. This ends when it has not had
+ * to wait in GENTLE_CALM bursts in a row. So others wait for little more than a burst at a time. On
  * idle CPUs the child runs at nearly full speed. */
 #ifndef MEMTRACE_SANDBOX_GENTLE_H
 #define MEMTRACE_SANDBOX_GENTLE_H

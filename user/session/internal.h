@@ -306,8 +306,8 @@ int region_calls__attach_again(struct session *session, struct target *target, s
  * system calls, these are the probes for all targets. */
 void region_calls__stop(struct session *session, struct target *target);
 
-/* Removes regions that are no longer mapped from the book of a target whose calls are no longer
- * seen. */
+/* For a target whose calls are no longer seen: takes out of its book the regions that are no longer
+ * mapped. */
 void region_calls__compare(struct target *target);
 
 /* Takes snapshots of what stacks hold, when they are due. */

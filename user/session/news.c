@@ -9,7 +9,7 @@
  * a CPU without regular ticks (nohz_full). So if the clock has stood still for that long, it was
  * right when it was first seen to stand there. */
 #define TICK_NS 1100000000
-/* A process that rests gets a new profile when its run is longer by one part in STALE. */
+/* A process that rests gets a new profile when its run is 1/STALE longer than at its last one. */
 #define STALE 4
 /* The longest time in which no process has a new profile. Each profile also has the losses of the
  * whole run. (Before a profile is made, all tables are read, which takes some 40 ms.) */

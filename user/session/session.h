@@ -116,7 +116,7 @@ struct session_options {
 	/* Did the user give the limit? If so, session__open fails when the limit cannot be kept. If
 	 * not, the run then goes on without a limit; with perf uprobes it fails all the same. */
 	bool overhead_given;
-	/* Where probes are in all processes (a selection, more than SESSION_SEPARATE pids): share
+	/* Where probes are in all processes (with a selection, or with more than SESSION_SEPARATE pids): share
 	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
 	 * max_overhead. */
 	double max_host_overhead;
@@ -144,8 +144,9 @@ int session__start(struct session *session, struct error *err);
 /* Readable when session__dispatch has something to do. Owned by the session. */
 int session__fd(const struct session *session);
 
-/* Call it right before waiting for session__fd(). Until session__dispatch() has done what must not
- * be late, memtrace gets a CPU before others (base/priority.h), if there is a limit of overhead. */
+/* Call it right before waiting for session__fd(). Raises memtrace's priority (base/priority.h)
+ * until session__dispatch() has done its urgent work. Without a limit of overhead it does nothing.
+ * */
 void session__hurry(struct session *session);
 
 /* Takes in news (mapped files, ended processes), and reports that all is well. If nothing reports
@@ -257,9 +258,10 @@ struct session_news {
 };
 
 /* Like session__peek(), but calls only news->same for a process that has done nothing since its
- * last profile. Even such a process has a new profile once its run is a quarter longer, because
- * growth is per time of the run, and young blocks grow old. At least one process has a new profile
- * each minute, because a profile also has the losses of the whole run. */
+ * last profile. Even such a process has a new profile when its run is a quarter longer than at its
+ * last profile: growth is divided by the length of the run, and blocks have become older. At least
+ * one process has a new profile each minute, because a profile also has the losses of the whole
+ * run. */
 int session__news(struct session *session, const struct session_news *news);
 
 /* With options->victims: calls fn for the profile of each target that has ended as a victim since

@@ -159,7 +159,7 @@ static void seek_python(struct session *s, struct target *t)
 	if (t->python)
 		return;
 	rc = python_names__new(s->python_files, t->info.pid, &t->maps, &t->python, &how);
-	if (rc != -ENOENT) /* else nothing was asked of the process */
+	if (rc != -ENOENT) /* else no memory of the process was read, and no time was lost */
 		capture__beat(s->capture);
 	if (!rc)
 		capture__set_python(s->capture, t->process, &how);

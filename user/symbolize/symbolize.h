@@ -26,7 +26,7 @@ struct symbolize_options {
 			     * The table in use stays, however large */
 };
 
-/* Names frames that are not addresses of code. fn returns 0, with *ret->name NULL if the name is
+/* Names frames that are not addresses of code. fn returns 0, with ret->name NULL if the name is
  * not known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the texts. */
 struct frame_namer {
 	int (*fn)(void *ctx, uint64_t addr, struct profile_frame *ret);

@@ -152,8 +152,8 @@ static const char *query(void *connection, const char *name)
 }
 
 /* Does the client call us by a name that always means this host? Another site's page in a browser
- * on this host can make the browser call us by another name that resolves to this host. Nobody else
- * calls a loopback address by such a name. */
+ * on this host can make the browser call us by another name that resolves to this host. No
+ * honest client calls a loopback address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;

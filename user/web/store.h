@@ -34,7 +34,7 @@ struct snapshot {
 /* Sites whose frames have the same names: a function may allocate in several lines. */
 struct stack {
 	uint64_t id; /* the same for the same names, whatever process and run */
-	size_t site; /* the first of them, in the process's newest profile */
+	size_t site; /* index of the first of these sites in the process's newest profile */
 	double live_bytes;
 	struct growth growth;
 };
@@ -147,7 +147,8 @@ void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
 void store__leave(struct store *store, pid_t pid, const char *why);
 
-/* Every process that is traced has had its profile: the others have ended. */
+/* Call it when each traced process has had its profile of this round. Marks the other processes as
+ * ended. */
 void store__end_round(struct store *store);
 
 /* Tells whether the process has more windows than others at present. Call it each round for each
