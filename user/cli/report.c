@@ -551,7 +551,8 @@ static const struct option_row view_rows[] = {
 	 .man = "Below the table. In powers of ten from 10 us on. Of windows they are estimated."},
 	{"rss", .flag = offsetof(struct report_config, more.resident),
 	 .help = "what the resident set is made of",
-	 .man = "Printed below the table, as it was at the end of the run. Only files of record --rss have it."},
+	 .man = "Printed below the table, as it was at the end of the run. Only files of record "
+		"--rss have it."},
 	{"modules", .arg = "FILE", .take = take_modules,
 	 .help = "live memory by component, by that file's rules; also -f json",
 	 .man = "The rules are as of --modules in memtrace(1)."},

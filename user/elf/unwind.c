@@ -9,9 +9,9 @@
  *
  * The bytes are the target's and are not trusted. Each read goes through a cursor (elf/cursor.h)
  * that refuses to pass the end of its entry. Work and memory stay proportional to the section's
- * size. Entries do not overlap, so each byte of an FDE is interpreted once. The bytes of a CIE are also interpreted
- * once, however many FDEs name it, because the resulting state is kept. Each row costs at least one
- * byte of instructions, and each FDE adds at most two more rows.
+ * size. Entries do not overlap, so each byte of an FDE is interpreted once. The bytes of a CIE are
+ * also interpreted once, however many FDEs name it, because the resulting state is kept. Each row
+ * costs at least one byte of instructions, and each FDE adds at most two more rows.
  *
  * If a program is broken, the rest of its function gets UNWIND_BAD. */
 #include "elf/unwind.h"

@@ -338,15 +338,13 @@ static void put_sums(const struct profile *profile, const struct resident *r,
 			format_kib((double)r->rows[0].bytes, live));
 	} else if (r->heap_split) {
 		format_kib((double)r->rows[0].bytes, live);
-		sink__printf(
-			sink,
-			"heap: %s KiB are resident in its mappings; %s of them are taken by "
-			"blocks of the run that "
-			"are not freed (counted by the size\nasked for, touched or not), the rest by "
-			"%sfree chunks, headers "
-			"and rounding\n",
-			format_kib((double)r->heap_bytes, number), live,
-			r->from_start ? "" : "what was held from before the run, ");
+		sink__printf(sink,
+			     "heap: %s KiB are resident in its mappings; %s of them are taken by "
+			     "blocks of the run that are not freed (counted by the size\n"
+			     "asked for, touched or not), the rest by %sfree chunks, headers "
+			     "and rounding\n",
+			     format_kib((double)r->heap_bytes, number), live,
+			     r->from_start ? "" : "what was held from before the run, ");
 	}
 	put_census(r, sink);
 	if (r->huge_bytes)

@@ -19,8 +19,8 @@ struct image;
 #define LOOK_WORDS 8
 #define LOOK_LARGE 1024 /* bytes: a block of this size or more may be SHAPE_LARGE */
 
-/* In each of struct look's words, the kind is the top byte. The other bytes are the target for FILE, the offset
- * for SELF, and the distance for HEAP. */
+/* In each of struct look's words, the kind is the top byte. The other bytes are the target for
+ * FILE, the offset for SELF, and the distance for HEAP. */
 enum look_kind {
 	LOOK_NONE, /* behind the block's end */
 	LOOK_ZERO,

@@ -37,9 +37,9 @@ bool first_words__read(struct first_words *words, const struct block *block, uin
  * as in struct census_type. */
 bool types__is_object(struct image *image, uint64_t word, char name[CENSUS_TYPE_NAME]);
 
-/* Counts the blocks in use, by their C++ class. Blocks must be finished. A class without type_info gets no name:
- * it may also be a table of functions in C. *ret_untold: the number of objects of classes beyond
- * TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
+/* Counts the blocks in use, by their C++ class. Blocks must be finished. A class without type_info
+ * gets no name: it may also be a table of functions in C. *ret_untold: the number of objects of
+ * classes beyond TYPES_MAX. 0 or -ENOMEM. The caller frees *ret. */
 int types__count(struct image *image, const struct blocks *blocks, struct census_type **ret,
 		 size_t *ret_n, uint64_t *ret_untold);
 

@@ -326,8 +326,9 @@ static double density_of_miss(double miss, double error)
 }
 
 /* Finds F and its error from two facts. The first is the earlier knowledge of F: `before` +-
- * `error`. The second is that the net time of windows is above zero. (Net time = CPU time - F * cost.) Bayes' rule is applied over x = net time / cost. With r = CPU time / cost, F is r -
- * x. By the first fact, F is normal with mean `before` and error `error` or, with the chance
+ * `error`. The second is that the net time of windows is above zero. (Net time = CPU time - F *
+ * cost.) Bayes' rule is applied over x = net time / cost. With r = CPU time / cost, F is r - x. By
+ * the first fact, F is normal with mean `before` and error `error` or, with the chance
  * NET_CLOCK_FELT_OFF, with a wider error. By the second, x is at least least_net(). Without the
  * first fact, every order of magnitude of x above least_net() is equally likely. */
 static void weigh_net(struct net_clock *c, double before, double error)

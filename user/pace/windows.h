@@ -176,9 +176,9 @@ void windows__begin(struct windows *windows, double budget, double steady, uint6
 void windows__set_period(struct windows *windows, uint64_t period_ns);
 
 /* From now on windows may cost the share `budget`, and continuous tracing the share `steady`. A
- * `steady` below `budget` counts as `budget`. Windows are as long as before, and come more often, or less
- * often, by the ratio of the two budgets. The debt stays the same. Nothing changes where there is
- * no limit. budget: more than 0. */
+ * `steady` below `budget` counts as `budget`. Windows are as long as before, and come more often,
+ * or less often, by the ratio of the two budgets. The debt stays the same. Nothing changes where
+ * there is no limit. budget: more than 0. */
 void windows__favour(struct windows *windows, double budget, double steady);
 
 /* Call at next_ns or later, with the totals at now. Returns what is to be done; after it is done,

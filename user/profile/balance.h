@@ -19,9 +19,9 @@
  * its memory grows by more than all other stacks explain, the blocks of such a stack have not
  * ended: the program has only written to them. Each way to decide for the ONE_BY_ONE stacks that
  * matter most gives one G, the growth of all stacks together. Its weight is the density of log(A /
- * G), as above. For each stack, contents and frees have the same prior chance to be right. If one of
- * them then has a chance of SETTLED or more, it is believed. Else the doubt remains, and intervals hold
- * both answers.
+ * G), as above. For each stack, contents and frees have the same prior chance to be right. If one
+ * of them then has a chance of SETTLED or more, it is believed. Else the doubt remains, and
+ * intervals hold both answers.
  *
  * RESIDENT. A block is small if it has no more than a page. Each page that small blocks fill holds
  * the beginning of at least one of them. The allocator or the owner has written to that beginning,
@@ -69,9 +69,9 @@
  * one side only.
  *
  * In the same way the growth of all stacks together may not exceed the upper end of the process's
- * growth. What is too much is shared out by each stack's own error alone. No stack is lowered below the lower end of its interval, nor below
- * 0. Intervals stay as they are: in a heap with free room stacks may grow while the process does
- * not.
+ * growth. What is too much is shared out by each stack's own error alone. No stack is lowered below
+ * the lower end of its interval, nor below 0.
+ * Intervals stay as they are: in a heap with free room stacks may grow while the process does not.
  *
  * WHAT SURELY GROWS makes the process grow, too. If a program frees its memory all at once, every
  * few seconds, neither windows nor their counts of calls may show it. So if the survival of blocks

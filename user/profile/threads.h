@@ -11,8 +11,8 @@
 #define POOLS_PAIRED 12
 
 /* Threads whose names differ in their numbers only ("worker-#"), or a single thread. A pool of
- * threads owns the blocks that its threads allocated, wherever the blocks are used. Figures are estimates, in
- * bytes. */
+ * threads owns the blocks that its threads allocated, wherever the blocks are used. Figures are
+ * estimates, in bytes. */
 struct pool {
 	char name[POOL_NAME];
 	size_t n_threads;

@@ -116,9 +116,9 @@ struct session_options {
 	/* Did the user give the limit? If so, session__open fails when the limit cannot be kept. If
 	 * not, the run then goes on without a limit; with perf uprobes it fails all the same. */
 	bool overhead_given;
-	/* Where probes are in all processes (with a selection, or with more than SESSION_SEPARATE pids): share
-	 * of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only beside
-	 * max_overhead. */
+	/* Where probes are in all processes (with a selection, or with more than SESSION_SEPARATE
+	 * pids): share of the machine's CPU time that tracing may cost, 0..1; 0: no limit. Only
+	 * beside max_overhead. */
 	double max_host_overhead;
 	/* Tracing in windows may cost a favoured process this share of its CPU time: as
 	 * max_overhead, which counts if it is larger. 0: session__favour() favours no process. */
