@@ -60,7 +60,26 @@ static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp,
 	u->max_frames = max_frames;
 }
 
-/* Goes on by frame pointers alone, to the end. */
+/* Goes on by frame pointers alone, one frame. 0; 1: the walk is over. For bpf_loop(). */
+static long __attribute__((unused)) stack_frame_pointer_step(__u32 i, struct unwind *u)
+{
+	__u32 n = u->stack.n;
+	__u64 ret;
+
+	(void)i;
+	u->stack.end = STACK_END_FRAME_POINTERS;
+	if (step_by_frame_pointer(u, &ret) || !ret)
+		return 1;
+	if (n >= ABI_STACK_FRAMES || n >= u->max_frames) {
+		u->stack.end = STACK_END_TRUNCATED;
+		return 1;
+	}
+	u->stack.ip[n] = ret;
+	u->stack.n = n + 1;
+	return 0;
+}
+
+/* Goes on by frame pointers alone, to the end, where there is no bpf_loop(). */
 static __always_inline void stack_walk_frame_pointers(struct unwind *u)
 {
 	__u64 ret;

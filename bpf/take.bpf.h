@@ -17,7 +17,7 @@ struct stack_from {
 		     * false: the thread is about to execute the instruction at pc */
 };
 
-/* The beginning at a probe that stands delta bytes after a function's entry. */
+/* Where the walk of a stack begins, if the probe stands delta bytes after a function's entry. */
 static __always_inline struct stack_from stack_from_entry(struct pt_regs *ctx, __u32 delta)
 {
 	return (struct stack_from){
@@ -94,12 +94,13 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 	walk.python = any_python ? bpf_map_lookup_elem(&pythons, &process->id) : NULL;
 	if (walk.python && python_runs_at(walk.python, unwind->pc))
 		python_enter(unwind, walk.python);
-	if (use_tables &&
-	    (walk.mappings || unwind->may_ask)) /* twice: a step to each native frame, and one that
-						 * replaces it */
+	if (!use_tables)
+		stack_walk_frame_pointers(unwind);
+	else if (walk.mappings || unwind->may_ask)
+		/* twice: a step to each native frame, and one that replaces it */
 		bpf_loop(2 * ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
-		stack_walk_frame_pointers(unwind);
+		bpf_loop(ABI_STACK_FRAMES, stack_frame_pointer_step, unwind, 0);
 	if (unwind->guessed && unwind->stack.end == STACK_END_COMPLETE)
 		unwind->stack.end = STACK_END_NO_TABLE;
 	if (unwind->stack.end == STACK_END_TRUNCATED)

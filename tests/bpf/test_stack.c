@@ -22,15 +22,22 @@ __u32 random_u32(void)
 	return 0;
 }
 
-/* Walks by frame pointers, as the BPF programs do where there are no tables. */
+/* Walks by frame pointers, as the BPF programs do where there are no tables: with bpf_loop(), and
+ * without it. Both have to find the same. */
 static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint64_t bp,
 		      uint32_t max_frames)
 {
-	static struct unwind u;
+	static struct unwind u, by_steps;
 
 	if (stack_begin(&u, entry, sp, bp, max_frames))
 		return -1;
+	by_steps = u;
 	stack_walk_frame_pointers(&u);
+	for (__u32 i = 0; i < ABI_STACK_FRAMES && !stack_frame_pointer_step(i, &by_steps); i++)
+		;
+	assert_int_equal(by_steps.stack.n, u.stack.n);
+	assert_int_equal(by_steps.stack.end, u.stack.end);
+	assert_memory_equal(by_steps.stack.ip, u.stack.ip, u.stack.n * sizeof(u.stack.ip[0]));
 	*stack = u.stack;
 	return 0;
 }

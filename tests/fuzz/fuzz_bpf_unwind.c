@@ -268,6 +268,14 @@ static void walk(struct unwind *u, bool sorted, uint32_t limit)
 	require(!"it ends");
 }
 
+static void walk_by_steps(struct unwind *u)
+{
+	__u32 i = 0;
+
+	while (i < ABI_STACK_FRAMES && !stack_frame_pointer_step(i, u))
+		i++;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const __u64 seed[2] = {3, 5};
@@ -299,6 +307,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		u->may_ask = flags & 16;
 		if (tables)
 			walk(u, sorted, limit);
+		else if (flags & 32)
+			walk_by_steps(u);
 		else
 			stack_walk_frame_pointers(u);
 		require(reads <= 4 * ABI_STACK_FRAMES || tables);
