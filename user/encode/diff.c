@@ -14,12 +14,9 @@
 #include "encode/json.h"
 #include "encode/table.h"
 #include "encode/text.h"
-#include "encode/where.h"
 
-#define DEFAULT_TOP   20
-#define DEFAULT_WIDTH 100
-#define MIN_ROOM      24 /* fewest columns for frames, also on a narrower terminal */
-#define FEW	      5	 /* replicas */
+#define DEFAULT_TOP 20
+#define FEW	    5 /* replicas */
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
 					     {"PER SECOND", false}, {"FROM", false},
@@ -158,29 +155,6 @@ static void add_row(struct grid *grid, const struct diff *diff, const struct dif
 		grid__add(grid, "%s", verdict(diff, stack));
 }
 
-static void put_titles(const struct grid *grid, const struct table_options *options,
-		       struct sink *sink)
-{
-	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	grid__put_titles(grid, sink);
-	sink__puts(sink, options->color ? "  " WHERE_TITLE RESET "\n" : "  " WHERE_TITLE "\n");
-}
-
-/* Puts a row, followed by as much of a stack as fits. */
-static int put_row(const struct grid *grid, size_t i, const struct profile *profile,
-		   const struct profile_site *site, const struct table_options *options,
-		   struct sink *sink)
-{
-	size_t width = options->width ? options->width : DEFAULT_WIDTH,
-	       used = grid__put_row(grid, i, sink) + 2;
-	int err;
-
-	sink__puts(sink, "  ");
-	err = put_where(profile, site, width > used + MIN_ROOM ? width - used : MIN_ROOM,
-			options->show_runtime, sink);
-	return err ? err : sink__puts(sink, "\n");
-}
-
 static int put_rows(const struct diff *diff, const struct table_options *options, struct sink *sink)
 {
 	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
@@ -194,10 +168,10 @@ static int put_rows(const struct diff *diff, const struct table_options *options
 		add_row(&grid, diff, &diff->stacks[i]);
 	err = grid__fit(&grid);
 	if (!err)
-		put_titles(&grid, options, sink);
+		put_stack_titles(&grid, options, sink);
 	for (size_t i = 0; !err && i < n; i++)
-		err = put_row(&grid, i, diff->stacks[i].profile, diff->stacks[i].site, options,
-			      sink);
+		err = put_stack_row(&grid, i, diff->stacks[i].profile, diff->stacks[i].site,
+				    options, sink);
 	if (err)
 		return err;
 	for (size_t i = n; i < diff->n_stacks; i++)
@@ -417,7 +391,7 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 						   .n_columns = N_REPLICA_COLUMNS};
 	size_t top = options->top ? options->top : DEFAULT_TOP, n;
 	const char *unit = replica_unit(replicas);
-	char a[16];
+	char a[16], b[16];
 	int err = 0;
 
 	sink__printf(sink, "memtrace: %zu replicas, by %s%s\n", replicas->n,
@@ -436,17 +410,17 @@ int encode_replicas(const struct replicas *replicas, const struct table_options 
 	for (size_t i = 0; i < n; i++) {
 		const struct replica_excess *excess = &replicas->list[i];
 
-		grid__add(&grid, "%u", excess->replica + 1);
-		grid__add(&grid, "%s%s", format_bytes(excess->value, a), unit);
-		grid__add(&grid, "%s%s", format_bytes(excess->median, a), unit);
+		grid__add_row(&grid, "%u\t%s%s\t%s%s", excess->replica + 1,
+			      format_bytes(excess->value, a), unit, format_bytes(excess->median, b),
+			      unit);
 	}
 	err = grid__fit(&grid);
 	if (!err)
-		put_titles(&grid, options, sink);
+		put_stack_titles(&grid, options, sink);
 	for (size_t i = 0; !err && i < n; i++) {
 		const struct replica_stack *stack = &replicas->stacks[replicas->list[i].stack];
 
-		err = put_row(&grid, i, stack->profile, stack->site, options, sink);
+		err = put_stack_row(&grid, i, stack->profile, stack->site, options, sink);
 	}
 	if (n < replicas->n_abnormal)
 		sink__printf(sink, "(%zu more)\n", replicas->n_abnormal - n);

@@ -5,40 +5,67 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "base/vector.h"
 #include "encode/text.h"
 
+#define GAP	 2  /* blanks between columns */
+#define MIN_ROOM 40 /* columns for the last cell of a row that is cut, also on a narrow terminal */
+
+static char *format(struct grid *grid, const char *fmt, va_list ap)
+{
+	char *text;
+
+	if (!grid->error && vasprintf(&text, fmt, ap) >= 0)
+		return text;
+	grid->error = -ENOMEM;
+	return NULL;
+}
+
+static void add(struct grid *grid, const char *text)
+{
+	if (!grid->error)
+		grid->error = VECTOR_ADD_ROOM(grid->cells, grid->n);
+	if (grid->error)
+		return;
+	grid->cells[grid->n] = text ? text_printable(text) : NULL;
+	if (text && !grid->cells[grid->n])
+		grid->error = -ENOMEM;
+	else
+		grid->n++;
+}
+
 void grid__add(struct grid *grid, const char *fmt, ...)
 {
 	_cleanup_free_ char *text = NULL;
 	va_list ap;
-	int len;
 
-	if (grid->error)
-		return;
 	va_start(ap, fmt);
-	len = vasprintf(&text, fmt, ap);
+	text = format(grid, fmt, ap);
 	va_end(ap);
-	if (len < 0) {
-		text = NULL; /* glibc leaves it undefined */
-		grid->error = -ENOMEM;
-		return;
-	}
-	grid->error = VECTOR_ADD_ROOM(grid->cells, grid->n);
-	if (grid->error)
-		return;
-	grid->cells[grid->n] = text_printable(text);
-	if (grid->cells[grid->n])
-		grid->n++;
-	else
-		grid->error = -ENOMEM;
+	add(grid, text);
 }
 
-static int larger(int a, int b)
+void grid__add_row(struct grid *grid, const char *fmt, ...)
 {
-	return a > b ? a : b;
+	_cleanup_free_ char *text = NULL;
+	char *rest;
+	va_list ap;
+
+	va_start(ap, fmt);
+	text = rest = format(grid, fmt, ap);
+	va_end(ap);
+	for (size_t c = 1; c < grid->n_columns; c++)
+		add(grid, strsep(&rest, "\t"));
+	add(grid, rest);
+}
+
+/* Does a cell, of the row that begins at cells, fill the rest of the row? */
+static bool is_rest(const struct grid *grid, char *const *cells, size_t column)
+{
+	return column + 1 < grid->n_columns && !cells[column + 1];
 }
 
 int grid__fit(struct grid *grid)
@@ -47,77 +74,116 @@ int grid__fit(struct grid *grid)
 	if (!grid->width)
 		grid->error = -ENOMEM;
 	for (size_t i = 0; i < grid->n && !grid->error; i++) {
-		int *width = &grid->width[i % grid->n_columns];
+		size_t c = i % grid->n_columns;
+		const char *cell = grid->cells[i];
 
-		*width = larger(*width, (int)text_columns(grid->cells[i]));
+		if (cell && *cell && !is_rest(grid, grid->cells + i - c, c))
+			grid__widen(grid, c, text_columns(cell));
 	}
-	for (size_t c = 0; c < grid->n_columns && !grid->error; c++)
-		if (grid->width[c])
-			grid->width[c] =
-				larger(grid->width[c], (int)text_columns(grid->columns[c].title));
 	return grid->error;
 }
 
-static size_t put_cell(const struct grid *grid, size_t column, const char *text, bool first,
+static size_t larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+void grid__widen(struct grid *grid, size_t column, size_t width)
+{
+	size_t *now = &grid->width[column];
+
+	*now = larger(*now, larger(width, text_columns(grid->columns[column].title)));
+}
+
+/* The columns of the terminal before this column. */
+static size_t before(const struct grid *grid, size_t column)
+{
+	size_t columns = 0;
+
+	for (size_t c = 0; c < column; c++)
+		columns += grid->width[c] ? grid->width[c] + GAP : 0;
+	return columns;
+}
+
+size_t grid__columns(const struct grid *grid)
+{
+	return before(grid, grid->n_columns);
+}
+
+/* Puts the last cell of a row, cut to grid->line. */
+static void put_last(const struct grid *grid, size_t column, const char *text, struct sink *sink)
+{
+	size_t line = larger(grid->line, before(grid, grid->n_columns - 1) + MIN_ROOM);
+	_cleanup_free_ char *shorter = text_shorten(text, line - before(grid, column));
+
+	if (shorter)
+		sink__puts(sink, shorter);
+	else if (!sink->error)
+		sink->error = -ENOMEM;
+}
+
+/* Puts a row's cells, or the titles if there are none. Returns the blanks that have to follow
+ * before another text. */
+static size_t put_cells(const struct grid *grid, char *const *cells, struct sink *sink)
+{
+	size_t blanks = 0;
+
+	for (size_t c = 0; c < grid->n_columns; c++) {
+		const char *text = cells ? cells[c] : grid->columns[c].title;
+		bool rest = cells && is_rest(grid, cells, c);
+		size_t padding;
+
+		if (!text || (!rest && !grid->width[c]))
+			continue;
+		padding = rest ? 0 : grid->width[c] - text_columns(text);
+		blanks += grid->columns[c].left ? 0 : padding;
+		if (*text) {
+			sink__printf(sink, "%*s", (int)blanks, "");
+			if (grid->line && (rest || c + 1 == grid->n_columns))
+				put_last(grid, c, text, sink);
+			else
+				sink__puts(sink, text);
+			blanks = 0;
+		}
+		blanks += GAP + (grid->columns[c].left ? padding : 0);
+	}
+	return blanks;
+}
+
+static size_t put_line(const struct grid *grid, char *const *cells, const char *text,
 		       struct sink *sink)
 {
-	int blanks = grid->width[column] - (int)text_columns(text);
-	bool left = grid->columns[column].left;
+	size_t blanks = put_cells(grid, cells, sink);
 
-	sink__printf(sink, "%s%*s%s%*s", first ? "" : "  ", left ? 0 : blanks, "", text,
-		     left ? blanks : 0, "");
-	return (size_t)grid->width[column] + (first ? 0 : 2);
+	if (!text || *text)
+		sink__printf(sink, "%*s%s", (int)blanks, "", text ? text : "");
+	return grid__columns(grid);
 }
 
-size_t grid__put_titles(const struct grid *grid, struct sink *sink)
+size_t grid__put_titles(const struct grid *grid, const char *text, struct sink *sink)
 {
-	size_t used = 0;
-
-	for (size_t c = 0; c < grid->n_columns; c++)
-		if (grid->width[c])
-			used += put_cell(grid, c, grid->columns[c].title, !used, sink);
-	return used;
+	return put_line(grid, NULL, text, sink);
 }
 
-size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink)
+size_t grid__put_row(const struct grid *grid, size_t row, const char *text, struct sink *sink)
 {
-	size_t used = 0;
-
-	for (size_t c = 0; c < grid->n_columns; c++)
-		if (grid->width[c])
-			used += put_cell(grid, c, grid->cells[row * grid->n_columns + c], !used,
-					 sink);
-	return used;
-}
-
-/* Puts a row without trailing blanks. Nothing may follow on its line. */
-static void put_last_row(const struct grid *grid, size_t row, struct sink *sink)
-{
-	char *const *cells = grid->cells + row * grid->n_columns;
-	size_t n = grid->n_columns;
-	bool first = true;
-
-	while (n && !*cells[n - 1])
-		n--;
-	for (size_t c = 0; c < n; c++) {
-		if (!grid->width[c])
-			continue;
-		put_cell(grid, c, cells[c], first, sink);
-		first = false;
-	}
-	sink__puts(sink, "\n");
+	return put_line(grid, grid->cells + row * grid->n_columns, text, sink);
 }
 
 int grid__put(struct grid *grid, struct sink *sink)
 {
-	int err = grid__fit(grid);
+	int err = grid->width ? 0 : grid__fit(grid);
 
-	if (err)
-		return err;
-	grid__put_titles(grid, sink);
+	if (err) {
+		sink->error = sink->error ? sink->error : err;
+		return sink->error;
+	}
+	put_cells(grid, NULL, sink);
 	sink__puts(sink, "\n");
-	for (size_t i = 0; i < grid->n / grid->n_columns; i++)
-		put_last_row(grid, i, sink);
+	for (size_t i = 0; i < grid->n; i += grid->n_columns) {
+		put_cells(grid, grid->cells + i, sink);
+		sink__puts(sink, "\n");
+	}
 	return sink->error;
 }
 

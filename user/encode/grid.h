@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Private to the room: a table for people, each column as wide as its widest cell. */
+/* A table for people, each column as wide as its widest cell. Widths are columns of the terminal,
+ * not bytes. */
 #ifndef MEMTRACE_ENCODE_GRID_H
 #define MEMTRACE_ENCODE_GRID_H
 
@@ -17,26 +18,47 @@ struct grid_column {
 struct grid {
 	const struct grid_column *columns;
 	size_t n_columns;
-	char **cells; /* row by row; owned */
+	char **cells; /* row by row; owned. NULL: the text before it takes its place */
 	size_t n;
-	int *width; /* width of each column, set by grid__fit(); 0: the column is left out */
-	int error;  /* 0, or -ENOMEM from the first failure on */
+	/* Width of each column, set by grid__fit(); 0: the column is left out. The caller may then
+	 * leave out more. */
+	size_t *width;
+	size_t line; /* rows are cut to so many columns if possible; 0: they are not cut */
+	int error;   /* 0, or -ENOMEM from the first failure on */
 };
+
+/* A grid of the given columns. They live as long as the block in which this is written. */
+#define GRID(...)                                                                                  \
+	((struct grid){.columns = (const struct grid_column[]){__VA_ARGS__},                       \
+		       .n_columns = sizeof((const struct grid_column[]){__VA_ARGS__}) /            \
+				    sizeof(struct grid_column)})
 
 /* Adds the next cell, row by row. Unprintable characters are replaced (encode/text.h). */
 void grid__add(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Adds a row. Tabs separate its cells; only the last column's cell may contain some. If there are
+ * fewer cells than columns, the last one fills the row: it is aligned to the left, and no column
+ * becomes wider for it. */
+void grid__add_row(struct grid *grid, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Call when all cells are added: sets the widths of columns. A column with only empty cells is left
  * out. 0 or -ENOMEM. */
 int grid__fit(struct grid *grid);
 
-/* Put the titles, or a row, padded to full width, so that text can follow on the line. Columns are
- * two blanks apart. Both return how many columns of the terminal they take. */
-size_t grid__put_titles(const struct grid *grid, struct sink *sink);
-size_t grid__put_row(const struct grid *grid, size_t row, struct sink *sink);
+/* After grid__fit(): shows a column even if all its cells are empty, and gives it at least this
+ * width. */
+void grid__widen(struct grid *grid, size_t column, size_t width);
 
-/* Fits the grid and puts all rows, one line each, without trailing blanks. 0, -ENOMEM or the sink's
- * error. */
+/* After grid__fit(): how many columns of the terminal a row takes before a text behind it. */
+size_t grid__columns(const struct grid *grid);
+
+/* Put the titles, or a row, and a text behind them, without the end of the line. NULL: the caller
+ * puts the text. Columns and text are two blanks apart. Both return grid__columns(). */
+size_t grid__put_titles(const struct grid *grid, const char *text, struct sink *sink);
+size_t grid__put_row(const struct grid *grid, size_t row, const char *text, struct sink *sink);
+
+/* Puts titles and rows, one line each, without trailing blanks. Fits the grid if the caller has not
+ * done so. 0 or the sink's error, which is -ENOMEM if memory was out. */
 int grid__put(struct grid *grid, struct sink *sink);
 
 void grid__clear(struct grid *grid);

@@ -85,6 +85,7 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	size_t top = options->top ? options->top : 20, n;
 	struct group *groups;
 	unsigned width = 0;
+	bool beside = false;
 	int rc;
 
 	if (!profile->has_life)
@@ -105,12 +106,14 @@ int encode_sites(const struct profile *profile, const struct table_options *opti
 	}
 	rc = grid__fit(&grid);
 	if (!rc) {
-		width = (unsigned)grid__put_titles(&grid, sink) + 2;
-		sink__puts(sink, is_beside(options, width) ? "  STACK\n" : "\n    STACK\n");
+		width = (unsigned)grid__columns(&grid);
+		beside = is_beside(options, width);
+		grid__put_titles(&grid, beside ? "STACK" : "", sink);
+		sink__puts(sink, beside ? "\n" : "\n    STACK\n");
 	}
 	for (size_t i = 0; i < n && i < top && !rc; i++) {
-		grid__put_row(&grid, i, sink);
-		sink__puts(sink, is_beside(options, width) ? "  " : "\n");
+		grid__put_row(&grid, i, beside ? NULL : "", sink);
+		sink__puts(sink, beside ? "" : "\n");
 		rc = put_stack(profile, &groups[i], options, width, sink);
 	}
 	free_groups(groups, n);

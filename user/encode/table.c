@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/vector.h"
+#include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
 #include "encode/where.h"
@@ -20,103 +21,69 @@
 #define DEFAULT_WIDTH 100
 #define MIN_ROOM      24 /* fewest columns for frames, also on a narrower terminal */
 
-struct row {
-	const struct profile_site *site;      /* NULL for the sum of the rest */
-	char growth[16], growth_interval[48]; /* for leaks, instead of interval and share */
-	char live[16], interval[48], objects[32], share[16];
+static size_t width_of(const struct table_options *options)
+{
+	return options->width ? options->width : DEFAULT_WIDTH;
+}
+
+enum column {
+	GROWTH,
+	GROWTH_INTERVAL,
+	LIVE,
+	INTERVAL,
+	OBJECTS,
+	SHARE,
+	N_COLUMNS,
 };
 
-struct columns {
-	bool leaks, exact;
-	bool no_objects, no_last; /* left out to save room; no_last: SHARE, or LIVE with leaks */
-	int growth, growth_interval, live, interval, objects, share;
+static const struct grid_column columns[N_COLUMNS] = {
+	[GROWTH] = {"GROWTH/s", false}, [GROWTH_INTERVAL] = {"95 % INTERVAL", false},
+	[LIVE] = {"LIVE", false},	[INTERVAL] = {"95 % INTERVAL", false},
+	[OBJECTS] = {"OBJECTS", false}, [SHARE] = {"SHARE", false},
 };
 
-static void widen(int *width, const char *cell)
+/* Adds the row of a group of stacks, or of the sum of the rest without one. Readers first want to
+ * know whether a stack grows at all. If its growth may be 0, the cell says so. */
+static void add_row(struct grid *grid, const struct group *group, const struct estimate *live,
+		    double total, bool with_interval)
 {
-	int n = (int)strlen(cell);
+	char growth[16] = "", growth_interval[CELL_SIZE] = "", bytes[16], interval[CELL_SIZE] = "",
+	     objects[32] = "";
 
-	if (n > *width)
-		*width = n;
-}
-
-static void fill_row(struct row *row, const struct profile_site *site, const struct estimate *live,
-		     double total, bool exact, bool dropped)
-{
-	row->site = site;
-	format_bytes(live->bytes, row->live);
-	snprintf(row->share, sizeof(row->share), "%.1f%%",
-		 total > 0 ? 100 * live->bytes / total : 0.0);
-	if (!site)
-		return;
-	if (live->objects > 0)
-		with_commas(to_integer(live->objects), row->objects);
-	else
-		strcpy(row->objects, "?"); /* the profile's file does not say */
-	if (!exact && !dropped)
-		format_interval(estimate__interval(live), row->interval, sizeof(row->interval));
-}
-
-/* Readers first want to know whether a stack grows at all. If its growth may be 0, the cell says
- * so. */
-static void fill_growth(struct row *row, const struct growth *growth)
-{
-	struct interval interval = {growth->low, growth->high};
-
-	if (!isfinite(growth->low))
-		return;
-	format_bytes(growth->bytes_per_s, row->growth);
-	if (growth->low == growth->high)
-		return;
-	if (growth__is_significant(growth))
-		format_interval(interval, row->growth_interval, sizeof(row->growth_interval));
-	else
-		snprintf(row->growth_interval, sizeof(row->growth_interval), "may be 0");
-}
-
-/* One of the cells before the frames; returns how many columns it takes. */
-static int put_cell(const char *text, int width, struct sink *sink)
-{
-	sink__printf(sink, "%*s  ", width, text);
-	return width + 2;
-}
-
-/* The cells before the frames; returns how many columns they take. */
-static int put_cells(const struct row *row, const struct columns *columns, struct sink *sink)
-{
-	int width = 0;
-
-	if (columns->leaks) {
-		width += put_cell(row->growth, columns->growth, sink);
-		width += put_cell(row->growth_interval, columns->growth_interval, sink);
+	if (group && isfinite(group->growth.low)) {
+		format_bytes(group->growth.bytes_per_s, growth);
+		if (group->growth.low != group->growth.high)
+			format_interval((struct interval){group->growth.low, group->growth.high},
+					growth_interval, sizeof(growth_interval));
+		if (*growth_interval && !growth__is_significant(&group->growth))
+			strcpy(growth_interval, "may be 0");
 	}
-	if (!columns->leaks || !columns->no_last)
-		width += put_cell(row->live, columns->live, sink);
-	if (!columns->leaks && !columns->exact)
-		width += put_cell(row->interval, columns->interval, sink);
-	if (!columns->no_objects)
-		width += put_cell(row->objects, columns->objects, sink);
-	if (!columns->leaks && !columns->no_last)
-		width += put_cell(row->share, columns->share, sink);
-	return width;
+	if (group && live->objects > 0)
+		with_commas(to_integer(live->objects), objects);
+	else if (group)
+		strcpy(objects, "?"); /* the profile's file does not say */
+	if (group && with_interval)
+		format_interval(estimate__interval(live), interval, sizeof(interval));
+	grid__add_row(grid, "%s\t%s\t%s\t%s\t%s\t%.1f%%", growth, growth_interval,
+		      format_bytes(live->bytes, bytes), interval, objects,
+		      total > 0 ? 100 * live->bytes / total : 0.0);
 }
 
 /* Leaves out OBJECTS, then SHARE (with leaks, LIVE), until the frames have room. A row must fit one
  * line of the terminal. The interval of an estimate always stays. */
-static void make_room(struct columns *columns, int width, struct sink *sink)
+static void make_room(struct grid *grid, bool leaks, const struct table_options *options,
+		      struct sink *sink)
 {
-	int numbers = columns->leaks
-			      ? columns->growth + columns->growth_interval + columns->live + 6
-			      : columns->live + columns->share + 4 +
-					(columns->exact ? 0 : columns->interval + 2);
+	const enum column order[] = {OBJECTS, leaks ? LIVE : SHARE};
+	const char *before = "left out for want of room: ";
 
-	columns->no_objects = numbers + columns->objects + 2 + MIN_ROOM > width;
-	columns->no_last = numbers + MIN_ROOM > width;
-	if (columns->no_objects)
-		sink__printf(sink, "left out for want of room: OBJECTS%s\n",
-			     !columns->no_last ? ""
-			     : columns->leaks  ? ", LIVE"
-					       : ", SHARE");
+	for (int i = 0; i < 2 && grid__columns(grid) + MIN_ROOM > width_of(options); i++) {
+		grid->width[order[i]] = 0;
+		sink__printf(sink, "%s%s", before, columns[order[i]].title);
+		before = ", ";
+	}
+	if (*before == ',')
+		sink__puts(sink, "\n");
 }
 
 static int compare_keys(const void *a, const void *b)
@@ -284,80 +251,67 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 	return 0;
 }
 
+void put_stack_titles(const struct grid *grid, const struct table_options *options,
+		      struct sink *sink)
+{
+	sink__puts(sink, options->color ? "\n" BOLD : "\n");
+	grid__put_titles(grid, options->color ? WHERE_TITLE RESET "\n" : WHERE_TITLE "\n", sink);
+}
+
+int put_stack_row(const struct grid *grid, size_t row, const struct profile *profile,
+		  const struct profile_site *site, const struct table_options *options,
+		  struct sink *sink)
+{
+	size_t width = width_of(options), used = grid__put_row(grid, row, NULL, sink);
+	int err = put_where(profile, site, width > used + MIN_ROOM ? width - used : MIN_ROOM,
+			    options->show_runtime, sink);
+
+	return err ? err : sink__puts(sink, "\n");
+}
+
 static int put_rows(const struct profile *profile, const struct table_options *options,
 		    const struct estimate *live, struct sink *sink)
 {
-	static const struct row titles = {.growth = "GROWTH/s",
-					  .growth_interval = "95 % INTERVAL",
-					  .live = "LIVE",
-					  .interval = "95 % INTERVAL",
-					  .objects = "OBJECTS",
-					  .share = "SHARE"};
-	size_t top = options->top ? options->top : DEFAULT_TOP, n = 0, n_rest = 0;
-	int width = (int)(options->width ? options->width : DEFAULT_WIDTH);
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
+	size_t top = options->top ? options->top : DEFAULT_TOP, n;
+	bool leaks = options->leaks && profile->has_growth;
 	/* exact, or no interval is known */
 	bool exact = profile__is_exact(profile) || !profile->interval_bytes;
-	_cleanup_free_ struct row *rows = NULL;
-	struct columns columns = {
-		.leaks = options->leaks && profile->has_growth, .exact = exact, .live = 10};
+	bool interval = !exact && !profile->dropped;
 	struct estimate rest = {};
 	struct group *groups;
-	size_t n_groups;
 	int err;
 
-	err = group_sites(profile, &groups, &n_groups,
-			  columns.leaks ? GROUPS_BY_GROWTH : GROUPS_BY_LIVE);
+	err = group_sites(profile, &groups, &n, leaks ? GROUPS_BY_GROWTH : GROUPS_BY_LIVE);
 	if (err)
 		return err;
-	rows = calloc((top < n_groups ? top : n_groups) + 1, sizeof(*rows));
-	if (!rows) {
-		free_groups(groups, n_groups);
-		return -ENOMEM;
-	}
-	for (size_t i = 0; i < n_groups; i++) {
-		if (n < top) {
-			fill_growth(&rows[n], &groups[i].growth);
-			fill_row(&rows[n++], groups[i].site, &groups[i].live, live->bytes, exact,
-				 profile->dropped != 0);
-		} else {
+	for (size_t i = 0; i < n; i++)
+		if (i < top)
+			add_row(&grid, &groups[i], &groups[i].live, live->bytes, interval);
+		else
 			estimate__merge(&rest, &groups[i].live);
-			n_rest++;
-		}
+	if (n > top)
+		add_row(&grid, NULL, &rest, live->bytes, false);
+	err = grid__fit(&grid);
+	/* a title shows what was asked for, also where no stack has a figure */
+	for (int c = 0; c < N_COLUMNS && !err; c++)
+		if (c == LIVE || c == OBJECTS ||
+		    (c < LIVE ? leaks : !leaks && (c == SHARE || !exact)))
+			grid__widen(&grid, c, c == LIVE ? 10 : 0);
+		else
+			grid.width[c] = 0;
+	if (!err) {
+		make_room(&grid, leaks, options, sink);
+		put_stack_titles(&grid, options, sink);
 	}
-	free_groups(groups, n_groups);
-	if (n_rest)
-		fill_row(&rows[n++], NULL, &rest, live->bytes, exact, profile->dropped != 0);
-	for (size_t i = 0; i <= n; i++) {
-		const struct row *row = i < n ? &rows[i] : &titles;
-
-		widen(&columns.growth, row->growth);
-		widen(&columns.growth_interval, row->growth_interval);
-		widen(&columns.live, row->live);
-		widen(&columns.interval, row->interval);
-		widen(&columns.objects, row->objects);
-		widen(&columns.share, row->share);
+	for (size_t i = 0; i < n && i < top && !err; i++)
+		err = put_stack_row(&grid, i, profile, groups[i].site, options, sink);
+	if (n > top && !err) {
+		grid__put_row(&grid, top, NULL, sink);
+		sink__printf(sink, "(%zu more stack%s)\n", n - top, plural(n - top));
 	}
-
-	make_room(&columns, width, sink);
-	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	put_cells(&titles, &columns, sink);
-	sink__puts(sink, options->color ? WHERE_TITLE RESET "\n" : WHERE_TITLE "\n");
-	for (size_t i = 0; i < n; i++) {
-		int left = width - put_cells(&rows[i], &columns, sink);
-
-		if (rows[i].site) {
-			err = put_where(profile, rows[i].site,
-					left > MIN_ROOM ? (size_t)left : MIN_ROOM,
-					options->show_runtime, sink);
-
-			if (err)
-				return err;
-		} else {
-			sink__printf(sink, "(%zu more stack%s)", n_rest, n_rest == 1 ? "" : "s");
-		}
-		sink__puts(sink, "\n");
-	}
-	return sink->error;
+	free_groups(groups, n);
+	return err ? err : sink->error;
 }
 
 static int put_path(const struct profile *profile, size_t i, const char *before, struct sink *sink)
@@ -468,7 +422,7 @@ int encode_fastest(const struct profile *profile, const struct table_options *op
 		snprintf(head, sizeof(head), "fastest growth %s/s (%s) ",
 			 format_bytes(first->bytes_per_s, growth), interval);
 		sink__puts(sink, head);
-		width = options->width ? options->width : DEFAULT_WIDTH;
+		width = width_of(options);
 		rc = put_where(profile, groups[0].site,
 			       width > strlen(head) + MIN_ROOM ? width - strlen(head) : MIN_ROOM,
 			       options->show_runtime, sink);

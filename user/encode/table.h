@@ -9,6 +9,7 @@
 
 #include "base/sink.h"
 #include "encode/encode.h"
+#include "encode/grid.h"
 #include "profile/contradictions.h"
 #include "profile/profile.h"
 
@@ -43,6 +44,15 @@ enum groups {
 int group_sites(const struct profile *profile, struct group **ret_groups, size_t *ret_n,
 		enum groups by);
 void free_groups(struct group *groups, size_t n);
+
+/* For a table with a stack in each row, behind the columns of a grid that fits (encode/grid.h). Put
+ * the titles, and a row with as much of its stack as options->width allows. put_stack_row() returns
+ * 0, -ENOMEM or the sink's error. */
+void put_stack_titles(const struct grid *grid, const struct table_options *options,
+		      struct sink *sink);
+int put_stack_row(const struct grid *grid, size_t row, const struct profile *profile,
+		  const struct profile_site *site, const struct table_options *options,
+		  struct sink *sink);
 
 /* Puts the rows sorted by options->weight, and above them the total of this weight. The weight must
  * not be WEIGHT_LIVE, and the profile must have it. 0 or negative errno. */

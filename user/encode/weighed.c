@@ -13,11 +13,8 @@
 #include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
-#include "encode/where.h"
 
-#define DEFAULT_TOP   20
-#define DEFAULT_WIDTH 100
-#define MIN_ROOM      24
+#define DEFAULT_TOP 20
 
 /* A group and its weight. */
 struct weighed {
@@ -195,24 +192,15 @@ static int put_grid(const struct profile *profile, const struct table_options *o
 		    struct grid *grid, const struct weighed *weighed, size_t n, size_t n_rest,
 		    struct sink *sink)
 {
-	size_t width = options->width ? options->width : DEFAULT_WIDTH, left;
 	int rc = grid__fit(grid);
 
-	if (rc)
-		return rc;
-	sink__puts(sink, options->color ? "\n" BOLD : "\n");
-	grid__put_titles(grid, sink);
-	sink__printf(sink, "  " WHERE_TITLE "%s\n", options->color ? RESET : "");
-	for (size_t i = 0; i < n && !rc; i++) {
-		left = grid__put_row(grid, i, sink) + 2;
-		left = width > left + MIN_ROOM ? width - left : MIN_ROOM;
-		sink__puts(sink, "  ");
-		rc = put_where(profile, weighed[i].group->site, left, options->show_runtime, sink);
-		sink__puts(sink, "\n");
-	}
+	if (!rc)
+		put_stack_titles(grid, options, sink);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = put_stack_row(grid, i, profile, weighed[i].group->site, options, sink);
 	if (n_rest && !rc) {
-		grid__put_row(grid, n, sink);
-		sink__printf(sink, "  (%zu more stack%s)\n", n_rest, plural(n_rest));
+		grid__put_row(grid, n, NULL, sink);
+		sink__printf(sink, "(%zu more stack%s)\n", n_rest, plural(n_rest));
 	}
 	return rc ? rc : sink->error;
 }
