@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "encode/grid.h"
 #include "encode/table.h"
 #include "encode/text.h"
 #include "encode/where.h"
@@ -38,9 +39,14 @@ enum column {
 	N_COLUMNS,
 };
 
-static const char *const titles[N_COLUMNS] = {"PID",  "COMMAND",       "LIVE",	   "95 % INTERVAL",
-					      "PEAK", "95 % INTERVAL", "GROWTH/s", "95 % INTERVAL",
-					      "RSS",  "CHANGE",	       "THREADS",  "COST"};
+static const struct grid_column columns[N_COLUMNS] = {
+	[PID] = {"PID", false},		[COMMAND] = {"COMMAND", true},
+	[LIVE] = {"LIVE", false},	[LIVE_INTERVAL] = {"95 % INTERVAL", false},
+	[PEAK] = {"PEAK", false},	[PEAK_INTERVAL] = {"95 % INTERVAL", false},
+	[GROWTH] = {"GROWTH/s", false}, [GROWTH_INTERVAL] = {"95 % INTERVAL", false},
+	[RSS] = {"RSS", false},		[CHANGE] = {"CHANGE", false},
+	[THREADS] = {"THREADS", false}, [COST] = {"COST", false},
+};
 
 const char *process_sort__name(enum process_sort sort)
 {
@@ -85,7 +91,6 @@ struct run {
 	bool peaks;		   /* some process's peak is known and above its live bytes */
 	struct process *processes; /* processes in the order of the table */
 	size_t n;
-	bool hidden[N_COLUMNS]; /* columns hidden to save room, or because they are empty */
 };
 
 /* Is GROWTH/s the estimated growth of the stacks? Otherwise it is LIVE divided by the time. */
@@ -292,113 +297,67 @@ static int fill_rest(struct row *row, const struct run *run, const struct proces
 
 /* --- columns --- */
 
-static void measure(const struct row *rows, size_t n, size_t *width)
+/* Leaves out columns until the function has room, and says which. An estimate is never shown
+ * without its interval, and the column sorted by stays. */
+static void make_room(struct grid *grid, const struct process_table_options *options, size_t width,
+		      struct sink *sink)
 {
-	for (int c = 0; c < N_COLUMNS; c++) {
-		width[c] = strlen(titles[c]);
-		for (size_t i = 0; i < n; i++) {
-			size_t columns = text_columns(rows[i].cells[c]);
-
-			if (columns > width[c])
-				width[c] = columns;
-		}
-	}
-}
-
-/* The width of all columns before the last one, with the blanks between them. */
-static size_t width_used(const struct run *run, const size_t *width)
-{
-	size_t used = 0;
-
-	for (int c = 0; c < N_COLUMNS; c++)
-		used += run->hidden[c] ? 0 : width[c] + 2;
-	return used;
-}
-
-/* Hides columns until the function has room, and says which are hidden. An estimate is never shown
- * without its interval, and the column sorted by stays. Returns the room of the function. */
-static size_t make_room(struct run *run, const size_t *width, struct sink *sink)
-{
-	enum process_sort sort = run->options->sort;
-	const enum column order[] = {THREADS, COST, sort == SORT_LIVE ? GROWTH : LIVE,
+	const enum column order[] = {THREADS, COST, options->sort == SORT_LIVE ? GROWTH : LIVE,
 				     CHANGE,  RSS,  PEAK};
-	size_t total = run->options->width ? run->options->width : DEFAULT_WIDTH, used;
 	const char *before = "left out for want of room: ";
 
-	run->hidden[LIVE_INTERVAL] = run->hidden[PEAK_INTERVAL] = run->hidden[GROWTH_INTERVAL] =
-		run->exact;
-	run->hidden[PEAK] = !run->peaks;
-	run->hidden[PEAK_INTERVAL] |= !run->peaks;
-	for (size_t i = 0; (used = width_used(run, width)) + MIN_ROOM > total; i++) {
-		enum column c;
+	for (size_t i = 0;
+	     i < sizeof(order) / sizeof(order[0]) && grid__columns(grid) + MIN_ROOM > width; i++) {
+		enum column c = order[i];
 
-		if (i == sizeof(order) / sizeof(order[0]))
-			break;
-		c = order[i];
-		if (c == RSS && sort == SORT_RSS)
+		if (!grid->width[c] || (c == RSS && options->sort == SORT_RSS))
 			continue;
-		if (run->hidden[c])
-			continue;
-		run->hidden[c] = true;
+		grid->width[c] = 0;
 		if (c == LIVE || c == GROWTH || c == PEAK)
-			run->hidden[c + 1] = true;
-		sink__printf(sink, "%s%s", before, titles[c]);
+			grid->width[c + 1] = 0;
+		sink__printf(sink, "%s%s", before, columns[c].title);
 		before = ", ";
 	}
 	if (*before == ',')
 		sink__puts(sink, "\n");
-	return used + MIN_ROOM > total ? MIN_ROOM : total - used;
 }
 
-/* Puts no trailing blanks: blanks are put only before the next cell that is not empty. */
-static void put_cells(const struct run *run, const size_t *width, const char *const *cells,
-		      const char *last, struct sink *sink)
+static int put_table(const struct run *run, const struct row *rows, size_t n, struct sink *sink)
 {
-	size_t blanks = 0;
-
-	for (int c = 0; c < N_COLUMNS; c++) {
-		size_t padding = width[c] - text_columns(cells[c]);
-
-		if (run->hidden[c])
-			continue;
-		/* other columns are numbers, aligned to the right */
-		blanks += c == COMMAND ? 0 : padding;
-		if (*cells[c]) {
-			sink__printf(sink, "%*s%s", (int)blanks, "", cells[c]);
-			blanks = 0;
-		}
-		blanks += 2 + (c == COMMAND ? padding : 0);
-	}
-	if (*last)
-		sink__printf(sink, "%*s%s", (int)blanks, "", last);
-}
-
-static int put_table(struct run *run, const struct row *rows, size_t n, struct sink *sink)
-{
+	_cleanup_(grid__clear) struct grid grid = {.columns = columns, .n_columns = N_COLUMNS};
+	size_t width = run->options->width ? run->options->width : DEFAULT_WIDTH;
 	bool color = run->options->color;
-	size_t width[N_COLUMNS], room;
+	size_t used, room;
 
-	measure(rows, n, width);
-	room = make_room(run, width, sink);
+	for (size_t i = 0; i < n * N_COLUMNS; i++)
+		grid__add(&grid, "%s", rows[i / N_COLUMNS].cells[i % N_COLUMNS]);
+	if (grid__fit(&grid))
+		return -ENOMEM;
+	for (int c = 0; c < N_COLUMNS; c++)
+		if (((c == PEAK || c == PEAK_INTERVAL) && !run->peaks) ||
+		    (run->exact &&
+		     (c == LIVE_INTERVAL || c == PEAK_INTERVAL || c == GROWTH_INTERVAL)))
+			grid.width[c] = 0;
+		else
+			grid__widen(&grid, c, 0);
+	make_room(&grid, run->options, width, sink);
+	used = grid__columns(&grid);
+	room = used + MIN_ROOM > width ? MIN_ROOM : width - used;
 	sink__puts(sink, color ? "\n" BOLD : "\n");
-	put_cells(run, width, titles, "TOP SITE", sink);
-	sink__puts(sink, color ? RESET "\n" : "\n");
+	grid__put_titles(&grid, color ? "TOP SITE" RESET "\n" : "TOP SITE\n", sink);
 	for (size_t i = 0; i < n; i++) {
 		bool process = *rows[i].cells[PID]; /* else it is the line of the rest */
 		_cleanup_free_ char *site = text_shorten(rows[i].site, process ? room : SIZE_MAX);
-		const char *cells[N_COLUMNS];
 
 		if (!site)
 			return -ENOMEM;
-		for (int c = 0; c < N_COLUMNS; c++)
-			cells[c] = rows[i].cells[c];
-		put_cells(run, width, cells, site, sink);
+		grid__put_row(&grid, i, site, sink);
 		sink__puts(sink, "\n");
 	}
 	return sink->error;
 }
 
-static int put_rows(struct run *run, struct sink *sink)
+static int put_rows(const struct run *run, struct sink *sink)
 {
 	size_t top = run->options->top ? run->options->top : DEFAULT_TOP;
 	size_t shown = run->n < top ? run->n : top, n = 0;
