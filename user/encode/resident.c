@@ -13,9 +13,9 @@
 #include "base/cleanup.h"
 #include "encode/json.h"
 #include "encode/fold.h"
+#include "encode/grid.h"
 #include "encode/text.h"
 
-#define MIN_ROOM 40 /* fewest columns for a row's text, also on a narrower terminal */
 /* Each kind shows at most ROWS_OF_KIND rows, each at least 1/LEAST_PART of the whole. One row sums
  * up the rest of the kind. */
 #define ROWS_OF_KIND  10
@@ -115,77 +115,19 @@ static int64_t shown_bytes(const struct resident *r, const struct resident_row *
 	return row->bytes;
 }
 
-struct cells {
-	char resident[40], interval[88], anonymous[40], swap[40];
-};
-
-static void format_row(const struct resident *r, const struct resident_row *row,
-		       struct cells *cells)
+static void add_row(struct grid *grid, const struct resident *r, const struct resident_row *row,
+		    const char *text)
 {
-	*cells = (struct cells){};
-	format_kib((double)shown_bytes(r, row), cells->resident);
-	format_row_interval(r, row, cells->interval, sizeof(cells->interval));
+	char resident[40], interval[88], anonymous[40] = "", swap[40] = "";
+
+	format_kib((double)shown_bytes(r, row), resident);
+	format_row_interval(r, row, interval, sizeof(interval));
 	/* the heap's other row shows anonymous memory and swap of the whole heap */
-	if (row->kind == RESIDENT_HEAP_LIVE)
-		return;
-	format_kib((double)row->anonymous, cells->anonymous);
-	format_kib((double)row->swap, cells->swap);
-}
-
-/* Columns are as wide as their widest cell. */
-struct widths {
-	int resident, interval, anonymous, swap;
-	size_t room; /* columns for the row's text */
-};
-
-static void widen(int *width, const char *cell)
-{
-	*width = (int)strlen(cell) > *width ? (int)strlen(cell) : *width;
-}
-
-static const struct cells titles = {"RESIDENT", "95 % INTERVAL", "ANONYMOUS", "SWAPPED"};
-
-static struct widths find_widths(const struct resident *r, unsigned columns)
-{
-	struct resident_row sum = {.kind = RESIDENT_N_KINDS, .bytes = r->smaps_bytes};
-	struct widths w = {};
-	struct cells cells;
-	size_t before;
-
-	for (size_t i = 0; i < r->n + 2; i++) {
-		if (i < r->n)
-			format_row(r, &r->rows[i], &cells);
-		else if (i == r->n)
-			format_row(r, &sum, &cells);
-		else
-			cells = titles;
-		widen(&w.resident, cells.resident);
-		widen(&w.interval, cells.interval);
-		widen(&w.anonymous, cells.anonymous);
-		widen(&w.swap, cells.swap);
+	if (row->kind != RESIDENT_HEAP_LIVE) {
+		format_kib((double)row->anonymous, anonymous);
+		format_kib((double)row->swap, swap);
 	}
-	before = 8 + (size_t)w.resident + (size_t)w.interval + (size_t)w.anonymous + (size_t)w.swap;
-	w.room = columns > before + MIN_ROOM ? columns - before : MIN_ROOM;
-	return w;
-}
-
-static void put_cells(const struct widths *w, const struct cells *cells, struct sink *sink)
-{
-	sink__printf(sink, "%*s  %*s  %*s  %*s  ", w->resident, cells->resident, w->interval,
-		     cells->interval, w->anonymous, cells->anonymous, w->swap, cells->swap);
-}
-
-static int put_row(const struct resident *r, const struct resident_row *row, const char *text,
-		   const struct widths *w, struct sink *sink)
-{
-	_cleanup_free_ char *shown = text_shorten(text, w->room);
-	struct cells cells;
-
-	if (!shown)
-		return -ENOMEM;
-	format_row(r, row, &cells);
-	put_cells(w, &cells, sink);
-	return sink__printf(sink, "%s\n", shown);
+	grid__add_row(grid, "%s\t%s\t%s\t%s\t%s", resident, interval, anonymous, swap, text);
 }
 
 static const char *part_text(const struct resident *r, enum resident_part part)
@@ -219,39 +161,29 @@ static void round_parts(const struct resident *r, const struct resident_row *row
 	}
 }
 
-/* Puts the parts of the row HEAP below it. They begin at the second column: their numbers are no
+/* Adds the parts of the row HEAP below it. They begin at the second column: their numbers are no
  * rows, and their texts are long. */
-static int put_parts(const struct resident *r, const struct resident_row *row,
-		     const struct widths *w, struct sink *sink)
+static void add_parts(struct grid *grid, const struct resident *r, const struct resident_row *row)
 {
-	size_t room = w->room + 6 + (size_t)w->interval + (size_t)w->anonymous + (size_t)w->swap;
 	int64_t parts[RESIDENT_PARTS];
-	char number[40], text[160], trim[40];
+	char number[40], trim[40];
 
 	if (!r->census || row->kind != RESIDENT_HEAP)
-		return 0;
+		return;
 	round_parts(r, row, parts);
 	for (enum resident_part i = 0; i < RESIDENT_PARTS; i++) {
-		_cleanup_free_ char *shown = NULL;
+		bool trims = i == RESIDENT_PART_WHOLE_FREE && r->census->trimmable;
 
-		if (!parts[i])
-			continue;
-		snprintf(text, sizeof(text), "of it %s: %s", format_kib((double)parts[i], number),
-			 part_text(r, i));
-		if (i == RESIDENT_PART_WHOLE_FREE && r->census->trimmable)
-			snprintf(text + strlen(text), sizeof(text) - strlen(text),
-				 "; malloc_trim(0) returns up to %s",
-				 format_kib((double)r->census->trimmable, trim));
-		shown = text_shorten(text, room);
-		if (!shown)
-			return -ENOMEM;
-		sink__printf(sink, "%*s  %s\n", w->resident, "", shown);
+		if (parts[i])
+			grid__add_row(grid, "\tof it %s: %s%s%s",
+				      format_kib((double)parts[i], number), part_text(r, i),
+				      trims ? "; malloc_trim(0) returns up to " : "",
+				      trims ? format_kib((double)r->census->trimmable, trim) : "");
 	}
-	return 0;
 }
 
-static int put_named_row(const struct resident *r, const struct resident_row *row,
-			 const struct widths *w, struct sink *sink)
+static int add_named_row(struct grid *grid, const struct resident *r,
+			 const struct resident_row *row)
 {
 	_cleanup_free_ char *printable = text_printable(row->name), *name = NULL, *text = NULL;
 
@@ -262,13 +194,14 @@ static int put_named_row(const struct resident *r, const struct resident_row *ro
 	text = name ? row_text(r, row, name) : NULL;
 	if (!text)
 		return -ENOMEM;
-	return put_row(r, row, text, w, sink) ?: put_parts(r, row, w, sink);
+	add_row(grid, r, row, text);
+	add_parts(grid, r, row);
+	return 0;
 }
 
-/* Puts the rows of one kind from i on: the largest, then the others as one row. *ret_next: the
+/* Adds the rows of one kind from i on: the largest, then the others as one row. *ret_next: the
  * first row of the next kind. */
-static int put_kind(const struct resident *r, size_t i, const struct widths *w, struct sink *sink,
-		    size_t *ret_next)
+static int add_kind(struct grid *grid, const struct resident *r, size_t i, size_t *ret_next)
 {
 	struct resident_row others = {.kind = r->rows[i].kind};
 	size_t n = 0, shown = 0;
@@ -281,7 +214,7 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 	while (!rc && shown < n &&
 	       (n - shown == 1 ||
 		(shown < ROWS_OF_KIND && r->rows[i + shown].bytes >= r->smaps_bytes / LEAST_PART)))
-		rc = put_named_row(r, &r->rows[i + shown++], w, sink);
+		rc = add_named_row(grid, r, &r->rows[i + shown++]);
 	if (shown == n || rc)
 		return rc;
 	for (size_t k = shown; k < n; k++) {
@@ -298,7 +231,8 @@ static int put_kind(const struct resident *r, size_t i, const struct widths *w, 
 		 : others.kind == RESIDENT_SHARED ? "shared memory of %zu %snames"
 						  : "anonymous, of %zu %snames",
 		 n - shown, shown ? "other " : "");
-	return put_row(r, &others, text, w, sink);
+	add_row(grid, r, &others, text);
+	return 0;
 }
 
 /* What the parts do not say, or why there are none. */
@@ -316,17 +250,22 @@ static void put_census(const struct resident *r, struct sink *sink)
 		sink__printf(sink, "heap: its free memory is not told apart: %s\n", why);
 }
 
-static void put_sums(const struct profile *profile, const struct resident *r,
-		     const struct widths *w, struct sink *sink)
+static void add_sums(struct grid *grid, const struct profile *profile, const struct resident *r)
+{
+	char number[40];
+
+	grid__add_row(grid, "%s\tsum: Rss in /proc/%d/smaps",
+		      format_kib((double)r->smaps_bytes, number), (int)profile->pid);
+	grid__add_row(grid, "%s\tby which VmRSS differs, read a moment later",
+		      format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
+	grid__add_row(grid, "%s\tVmRSS in /proc/%d/status",
+		      format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
+}
+
+static void put_below(const struct resident *r, struct sink *sink)
 {
 	char number[40], live[40];
 
-	sink__printf(sink, "%*s  sum: Rss in /proc/%d/smaps\n", w->resident,
-		     format_kib((double)r->smaps_bytes, number), (int)profile->pid);
-	sink__printf(sink, "%*s  by which VmRSS differs, read a moment later\n", w->resident,
-		     format_kib((double)(r->vmrss_bytes - r->smaps_bytes), number));
-	sink__printf(sink, "%*s  VmRSS in /proc/%d/status\n", w->resident,
-		     format_kib((double)r->vmrss_bytes, number), (int)profile->pid);
 	if (r->heap_split && r->rows[0].bytes > r->heap_bytes) {
 		sink__printf(
 			sink,
@@ -374,7 +313,9 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 {
 	const struct resident *r = profile->resident;
 	_cleanup_free_ char *comm = text_printable(profile->comm);
-	struct widths w;
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"RESIDENT", false}, {"95 % INTERVAL", false}, {"ANONYMOUS", false},
+		     {"SWAPPED", false}, {"WHAT", true});
 	int rc = 0;
 
 	if (!comm)
@@ -384,15 +325,19 @@ int encode_resident(const struct profile *profile, const struct table_options *o
 				    (int)profile->pid, comm,
 				    profile->ended ? "it ended before it could be looked at"
 						   : "/proc could not be read");
-	w = find_widths(r, options && options->width ? options->width : DEFAULT_WIDTH);
-	sink__printf(sink, "resident set of pid %d (%s), KiB:\n\n", (int)profile->pid, comm);
-	put_cells(&w, &titles, sink);
-	sink__puts(sink, "WHAT\n");
 	for (size_t i = 0; i < r->n && !rc;)
-		rc = put_kind(r, i, &w, sink, &i);
-	if (!rc)
-		put_sums(profile, r, &w, sink);
-	return rc ? rc : sink->error;
+		rc = add_kind(&grid, r, i, &i);
+	add_sums(&grid, profile, r);
+	rc = rc ?: grid__fit(&grid);
+	if (rc)
+		return rc;
+	for (size_t c = 0; c < grid.n_columns; c++)
+		grid__widen(&grid, c, 0);
+	grid.line = options && options->width ? options->width : DEFAULT_WIDTH;
+	sink__printf(sink, "resident set of pid %d (%s), KiB:\n\n", (int)profile->pid, comm);
+	grid__put(&grid, sink);
+	put_below(r, sink);
+	return sink->error;
 }
 
 static void put_json_census(struct json *object, const struct resident *r)
