@@ -380,7 +380,7 @@ def heap_after_a_run():
     expect_equal(result.status, 0, result.err)
     expect(result.out.find("resident set of pid") < result.out.find("census in"), result.out)
     expect_words(result.out, r"of it \S+: headers", r"blocks in use +\d",
-                 "Who probably made the blocks", r" \d+ +\S+ \S+ +unknown$", "^Known blocks: ")
+                 "Who probably made the blocks", r"^ *\d+ +\S+ \S+ +unknown$", "^Known blocks: ")
     result = memtrace("record", "--heap", "--json", "-f", "none", "--", "true")
     expect_equal(json.loads(result.err.splitlines()[0])["heap_failed"], "the process had ended",
                  "failure")

@@ -6,6 +6,7 @@
 
 #include "base/cleanup.h"
 #include "encode/encode.h"
+#include "encode/grid.h"
 #include "encode/json.h"
 #include "encode/text.h"
 #include "profile/origins.h"
@@ -54,39 +55,52 @@ static const char *bytes(uint64_t n, char *buf)
 	return format_bytes((double)n, buf);
 }
 
+/* Puts a table after an empty line, or nothing if it has no rows. */
+static void put_below(struct grid *grid, struct sink *sink)
+{
+	if (!grid->n && !grid->error)
+		return;
+	sink__puts(sink, "\n");
+	grid__put(grid, sink);
+}
+
 static void put_memory(const struct heap_report *report, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"MEMORY", true}, {"RESIDENT", false}, {"", true});
 	const struct census *census = report->census;
 	uint64_t swapped = 0;
 	char a[20], b[20];
 
 	for (int i = 0; i < IMAGE_KINDS; i++)
 		swapped += census->memory[i].swapped;
-	sink__printf(sink, "%-34s %12s\n", "MEMORY", "RESIDENT");
 	for (int i = 0; i < HEAP_ALLOCATORS; i++) {
 		const struct census_pages *pages = &census->pages[i];
 
 		if (!pages->mapped)
 			continue;
-		sink__printf(sink, "%-34s %12s\n", allocator_names[i], bytes(pages->pages, a));
-		sink__printf(sink, "  %-32s %12s\n", "blocks in use", bytes(pages->live, a));
-		sink__printf(sink, "  %-32s %12s  %s of it in free blocks%s\n", "free, whole pages",
-			     bytes(pages->whole_free, a), bytes(pages->trimmable, b),
-			     i == HEAP_GLIBC ? ": malloc_trim(0) returns most such pages" : "");
-		sink__printf(sink, "  %-32s %12s  free bytes and headers on pages with blocks\n",
-			     "free, between blocks", bytes(pages->between, a));
+		grid__add_row(&grid, "%s\t%s\t", allocator_names[i], bytes(pages->pages, a));
+		grid__add_row(&grid, "  blocks in use\t%s\t", bytes(pages->live, a));
+		grid__add_row(&grid, "  free, whole pages\t%s\t%s of it in free blocks%s",
+			      bytes(pages->whole_free, a), bytes(pages->trimmable, b),
+			      i == HEAP_GLIBC ? ": malloc_trim(0) returns most such pages" : "");
+		grid__add_row(&grid,
+			      "  free, between blocks\t%s\tfree bytes and headers on pages with "
+			      "blocks",
+			      bytes(pages->between, a));
 	}
-	sink__printf(sink, "%-34s %12s  %s\n", "other anonymous memory",
-		     bytes(census->unknown_anon, a),
-		     "threads' stacks, mappings, pools, allocators that cannot be read");
-	sink__printf(
-		sink, "%-34s %12s\n", "data of files",
+	grid__add_row(&grid,
+		      "other anonymous memory\t%s\tthreads' stacks, mappings, pools, allocators "
+		      "that cannot be read",
+		      bytes(census->unknown_anon, a));
+	grid__add_row(
+		&grid, "data of files\t%s\t",
 		bytes(census->memory[IMAGE_DATA].resident + census->memory[IMAGE_BSS].resident, a));
-	sink__printf(sink, "%-34s %12s\n", "main thread's stack",
-		     bytes(census->memory[IMAGE_STACK].resident, a));
+	grid__add_row(&grid, "main thread's stack\t%s\t",
+		      bytes(census->memory[IMAGE_STACK].resident, a));
 	if (swapped)
-		sink__printf(sink, "%-34s %12s  swapped out, so not read\n", "swapped",
-			     bytes(swapped, a));
+		grid__add_row(&grid, "swapped\t%s\tswapped out, so not read", bytes(swapped, a));
+	grid__put(&grid, sink);
 	if (report->unread)
 		sink__printf(sink,
 			     "Blocks of %s cannot be found from outside: they are not counted. Its "
@@ -110,21 +124,22 @@ static int by_bytes(const void *a, const void *b)
 	return (x->addr > y->addr) - (x->addr < y->addr);
 }
 
-static void put_arena(const char *allocator, const char *name, const struct heap_count *counts,
-		      struct sink *sink)
+static void add_arena(struct grid *grid, const char *allocator, const char *name,
+		      const struct heap_count *counts)
 {
 	char a[20];
 
-	for (int i = 0; i < HEAP_PLACES; i++) {
-		if (!counts[i].blocks)
-			continue;
-		sink__printf(sink, "%-10s %-16s %-32s %12" PRIu64 " %12s\n", allocator, name,
-			     places[i].text, counts[i].blocks, bytes(counts[i].bytes, a));
-	}
+	for (int i = 0; i < HEAP_PLACES; i++)
+		if (counts[i].blocks)
+			grid__add_row(grid, "%s\t%s\t%s\t%" PRIu64 "\t%s", allocator, name,
+				      places[i].text, counts[i].blocks, bytes(counts[i].bytes, a));
 }
 
 static int put_arenas(const struct census *census, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"ALLOCATOR", true}, {"ARENA", true}, {"WHERE", true}, {"BLOCKS", false},
+		     {"BYTES", false});
 	size_t n = (size_t)census->n_arenas, shown = n > MAX_ARENAS ? MAX_ARENAS - 1 : n;
 	_cleanup_free_ struct census_arena *arenas = malloc((n + 1) * sizeof(*arenas));
 	struct heap_count others[HEAP_PLACES] = {};
@@ -136,13 +151,11 @@ static int put_arenas(const struct census *census, struct sink *sink)
 		return 0;
 	memcpy(arenas, census->arenas, n * sizeof(*arenas));
 	qsort(arenas, n, sizeof(*arenas), by_bytes);
-	sink__printf(sink, "\n%-10s %-16s %-32s %12s %12s\n", "ALLOCATOR", "ARENA", "WHERE",
-		     "BLOCKS", "BYTES");
 	for (size_t i = 0; i < shown; i++) {
 		snprintf(name, sizeof(name),
 			 arenas[i].allocator == HEAP_GLIBC ? "0x%" PRIx64 : "%" PRIu64,
 			 arenas[i].addr);
-		put_arena(allocator_names[arenas[i].allocator], name, arenas[i].places, sink);
+		add_arena(&grid, allocator_names[arenas[i].allocator], name, arenas[i].places);
 	}
 	for (size_t i = shown; i < n; i++)
 		for (int k = 0; k < HEAP_PLACES; k++) {
@@ -151,8 +164,9 @@ static int put_arenas(const struct census *census, struct sink *sink)
 		}
 	if (shown < n) {
 		snprintf(name, sizeof(name), "%zu others", n - shown);
-		put_arena("", name, others, sink);
+		add_arena(&grid, "", name, others);
 	}
+	put_below(&grid, sink);
 	return 0;
 }
 
@@ -188,15 +202,6 @@ static size_t sort_sizes(const struct census *census, int allocator, bool by_pin
 	return n;
 }
 
-static void put_size(const char *name, const struct census_size *size, struct sink *sink)
-{
-	char a[20], b[20], c[20];
-
-	sink__printf(sink, "%-24s %12" PRIu64 " %12s %12s %12s\n", name, size->in_use.blocks,
-		     bytes(size->in_use.bytes, a), bytes(size->cached.bytes, b),
-		     bytes(size->free.bytes, c));
-}
-
 static void add_size(struct census_size *sum, const struct census_size *size)
 {
 	sum->in_use.blocks += size->in_use.blocks;
@@ -207,68 +212,85 @@ static void add_size(struct census_size *sum, const struct census_size *size)
 	sum->pinned += size->pinned;
 }
 
-static void put_sizes(const struct census *census, int allocator, unsigned top, struct sink *sink)
+static void add_size_row(struct grid *grid, int allocator, const char *name,
+			 const struct census_size *size, bool pinned)
+{
+	char a[20], b[20], c[20];
+
+	if (pinned)
+		grid__add_row(grid, "%s\t%" PRIu64 "\t%s", name, size->holders,
+			      bytes(size->pinned, a));
+	else
+		grid__add_row(grid, "%s %s\t%" PRIu64 "\t%s\t%s\t%s", allocator_names[allocator],
+			      name, size->in_use.blocks, bytes(size->in_use.bytes, a),
+			      bytes(size->cached.bytes, b), bytes(size->free.bytes, c));
+}
+
+/* Adds the rows of the first sizes, and one that sums up the others. */
+static void add_sizes(struct grid *grid, const struct census *census, int allocator, unsigned top,
+		      bool pinned)
 {
 	struct size_row rows[HEAP_SIZES];
-	size_t n = sort_sizes(census, allocator, false, rows);
+	size_t n = sort_sizes(census, allocator, pinned, rows);
 	struct census_size others = {};
-	char name[40], a[20];
+	char name[40];
 
-	if (!n)
-		return;
-	sink__printf(sink, "\n%-24s %12s %12s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS",
-		     "BYTES", "CACHED", "FREE");
-	for (size_t i = 0; i < n; i++) {
-		if (i < top) {
-			snprintf(name, sizeof(name), "%-10s %s", allocator_names[allocator],
-				 bytes(rows[i].max, a));
-			put_size(name, rows[i].size, sink);
-		} else {
+	for (size_t i = 0; i < n; i++)
+		if (i < top)
+			add_size_row(grid, allocator, bytes(rows[i].max, name), rows[i].size,
+				     pinned);
+		else
 			add_size(&others, rows[i].size);
-		}
-	}
 	if (n > top) {
-		snprintf(name, sizeof(name), "%-10s %zu others", allocator_names[allocator],
-			 n - top);
-		put_size(name, &others, sink);
+		snprintf(name, sizeof(name), "%zu others", n - top);
+		add_size_row(grid, allocator, name, &others, pinned);
 	}
+}
+
+static void put_sizes(const struct census *census, int allocator, unsigned top, struct sink *sink)
+{
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"SIZE (usable, up to)", true}, {"BLOCKS", false}, {"BYTES", false},
+		     {"CACHED", false}, {"FREE", false});
+
+	add_sizes(&grid, census, allocator, top, false);
+	put_below(&grid, sink);
 }
 
 static void put_types(const struct heap_report *report, unsigned top, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid = GRID(
+		{"BLOCKS", false}, {"BYTES", false}, {"C++ CLASS (with virtual functions)", true});
 	struct heap_count others = {};
-	char name[40], a[20];
+	char a[20];
 
 	if (!report->n_types)
 		return;
-	sink__printf(sink, "\n%12s %12s  %s\n", "BLOCKS", "BYTES",
-		     "C++ CLASS (with virtual functions)");
 	for (size_t i = 0; i < report->n_types; i++) {
 		const struct heap_type *type = &report->types[i];
 
 		if (i < top) {
-			sink__printf(sink, "%12" PRIu64 " %12s  %s\n", type->count.blocks,
-				     bytes(type->count.bytes, a), type->name);
+			grid__add_row(&grid, "%" PRIu64 "\t%s\t%s", type->count.blocks,
+				      bytes(type->count.bytes, a), type->name);
 			continue;
 		}
 		others.blocks += type->count.blocks;
 		others.bytes += type->count.bytes;
 	}
-	if (report->n_types > top) {
-		snprintf(name, sizeof(name), "%zu others", report->n_types - top);
-		sink__printf(sink, "%12" PRIu64 " %12s  %s\n", others.blocks,
-			     bytes(others.bytes, a), name);
-	}
+	if (report->n_types > top)
+		grid__add_row(&grid, "%" PRIu64 "\t%s\t%zu others", others.blocks,
+			      bytes(others.bytes, a), report->n_types - top);
 	if (report->census->untold_types)
-		sink__printf(sink, "%12" PRIu64 " %12s  of further classes, not told apart\n",
-			     report->census->untold_types, "");
+		grid__add_row(&grid, "%" PRIu64 "\t\tof further classes, not told apart",
+			      report->census->untold_types);
+	put_below(&grid, sink);
 }
 
 static void put_pinned(const struct census *census, int allocator, unsigned top, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"SIZE (usable, up to)", true}, {"BLOCKS", false}, {"THEY PIN", false});
 	const struct census_pages *pages = &census->pages[allocator];
-	struct size_row rows[HEAP_SIZES];
-	size_t n = sort_sizes(census, allocator, true, rows);
 	char a[20], b[20];
 
 	if (!pages->sparse)
@@ -277,20 +299,8 @@ static void put_pinned(const struct census *census, int allocator, unsigned top,
 		     "\nPinned pages of %s: %s of pages are less than half in use. %s on them are "
 		     "free, but\nblocks in use keep these pages:\n",
 		     allocator_names[allocator], bytes(pages->sparse, a), bytes(pages->pinned, b));
-	sink__printf(sink, "%-24s %12s %12s\n", "SIZE (usable, up to)", "BLOCKS", "THEY PIN");
-	for (size_t i = 0; i < n && i < top; i++)
-		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", bytes(rows[i].max, a),
-			     rows[i].size->holders, bytes(rows[i].size->pinned, b));
-	if (n > top) {
-		struct census_size others = {};
-		char name[40];
-
-		for (size_t i = top; i < n; i++)
-			add_size(&others, rows[i].size);
-		snprintf(name, sizeof(name), "%zu others", n - top);
-		sink__printf(sink, "%-24s %12" PRIu64 " %12s\n", name, others.holders,
-			     bytes(others.pinned, a));
-	}
+	add_sizes(&grid, census, allocator, top, true);
+	grid__put(&grid, sink);
 }
 
 #define SHOWN_FUNCTIONS	 4
@@ -319,12 +329,12 @@ static int put_functions(const struct origin *origin, struct sink *sink)
 	return 0;
 }
 
-static void put_origin(const struct heap_count *count, uint64_t pinned, struct sink *sink)
+static void add_origin(struct grid *grid, const struct heap_count *count, uint64_t pinned)
 {
 	char a[20], b[20];
 
-	sink__printf(sink, "%12" PRIu64 " %12s %12s  ", count->blocks, bytes(count->bytes, a),
-		     pinned ? bytes(pinned, b) : "");
+	grid__add_row(grid, "%" PRIu64 "\t%s\t%s", count->blocks, bytes(count->bytes, a),
+		      pinned ? bytes(pinned, b) : "");
 }
 
 /* How many known blocks got the right function when half of them were used to guess the others. */
@@ -345,6 +355,9 @@ static void put_held_back(const struct origins *o, struct sink *sink)
 
 static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"BLOCKS", false}, {"BYTES", false}, {"THEY PIN", false});
+	size_t n = o->n_rows < top ? o->n_rows : top;
 	struct heap_count others = {};
 	uint64_t pinned = 0;
 	bool plain = false;
@@ -359,28 +372,34 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 			sink,
 			"Nothing can be told: too few blocks are known (a longer -d gives more), "
 			"or blocks of\nseveral functions are too similar.\n");
-	sink__printf(sink, "%12s %12s %12s  %s\n", "BLOCKS", "BYTES", "THEY PIN",
-		     "LOOK LIKE THOSE OF");
 	for (size_t i = 0; i < o->n_rows; i++) {
 		const struct origin *row = &o->rows[i];
 
-		if (i < top) {
+		if (i < n) {
 			plain |= is_plain(row);
-			put_origin(&row->count, row->pinned, sink);
-			if (put_functions(row, sink))
-				return -ENOMEM;
+			add_origin(&grid, &row->count, row->pinned);
 			continue;
 		}
 		others.blocks += row->count.blocks;
 		others.bytes += row->count.bytes;
 		pinned += row->pinned;
 	}
-	if (o->n_rows > top) {
-		put_origin(&others, pinned, sink);
-		sink__printf(sink, "%zu others\n", o->n_rows - top);
+	add_origin(&grid, &others, pinned); /* not shown if there are none */
+	add_origin(&grid, &o->unknown, 0);
+	if (grid__fit(&grid))
+		return -ENOMEM;
+	grid__widen(&grid, 2, 0);
+	grid__put_titles(&grid, "LOOK LIKE THOSE OF\n", sink);
+	for (size_t i = 0; i < n; i++) {
+		grid__put_row(&grid, i, NULL, sink);
+		if (put_functions(&o->rows[i], sink))
+			return -ENOMEM;
 	}
-	put_origin(&o->unknown, 0, sink);
-	sink__puts(sink, "unknown\n");
+	if (o->n_rows > n) {
+		grid__put_row(&grid, n, NULL, sink);
+		sink__printf(sink, "%zu others\n", o->n_rows - n);
+	}
+	grid__put_row(&grid, n + 1, "unknown\n", sink);
 	if (plain)
 		sink__puts(sink,
 			   "(plain): numbers and text in the same places, to which the same kind "

@@ -50,12 +50,10 @@ static void put_losses(const struct why_report *r, struct sink *sink)
 
 static int put_leaks(const struct why_report *r, unsigned int top, struct sink *sink)
 {
-	static const struct grid_column columns[] = {
-		{"BYTES", false}, {"BLOCKS", false}, {"LEAKS", false}, {"LED BY", true}};
-	struct grid grid = {.columns = columns, .n_columns = 4};
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"BYTES", false}, {"BLOCKS", false}, {"LEAKS", false}, {"LED BY", true});
 	size_t n = r->n_leaks < top ? r->n_leaks : top;
 	uint64_t leaks = 0;
-	int err;
 
 	if (r->doubt[0]) {
 		sink__printf(sink, "\nNothing is called lost: %s.\n", r->doubt);
@@ -83,21 +81,18 @@ static int put_leaks(const struct why_report *r, unsigned int top, struct sink *
 	for (size_t i = 0; i < n; i++) {
 		const struct why_leak *leak = &r->leaks[i];
 
-		grid__add(&grid, "%s", BYTES(leak->bytes));
-		grid__add(&grid, "%s", COUNT(leak->blocks));
-		grid__add(&grid, "%s", COUNT(leak->leaks));
-		grid__add(&grid, "block%s of %s bytes%s, such as 0x%" PRIx64, plural(leak->leaks),
-			  COUNT(leak->size),
-			  leak->circles == leak->leaks ? " in a circle"
-			  : leak->circles	       ? ", some in circles"
-						       : "",
-			  leak->example);
+		grid__add_row(&grid, "%s\t%s\t%s\tblock%s of %s bytes%s, such as 0x%" PRIx64,
+			      BYTES(leak->bytes), COUNT(leak->blocks), COUNT(leak->leaks),
+			      plural(leak->leaks), COUNT(leak->size),
+			      leak->circles == leak->leaks ? " in a circle"
+			      : leak->circles		   ? ", some in circles"
+							   : "",
+			      leak->example);
 	}
-	err = grid__put(&grid, sink);
-	grid__clear(&grid);
+	grid__put(&grid, sink);
 	if (r->n_leaks > n)
 		sink__printf(sink, "and %zu more sizes\n", r->n_leaks - n);
-	return err;
+	return sink->error;
 }
 
 static void put_asked(const struct why_report *r, struct sink *sink)
@@ -126,25 +121,26 @@ static void put_asked(const struct why_report *r, struct sink *sink)
 
 static int put_rows(const struct why_report *r, unsigned int top, struct sink *sink)
 {
+	_cleanup_(grid__clear) struct grid grid =
+		GRID({"SHARE", false}, {"BLOCKS", false}, {"HELD BY", true});
 	size_t n = r->n_rows < top ? r->n_rows : top;
 
 	if (!n)
 		return 0;
-	sink__puts(sink, " SHARE   BLOCKS  HELD BY\n");
 	for (size_t i = 0; i < n; i++) {
 		const struct why_row *row = &r->rows[i];
-		_cleanup_free_ char *text = why_row__text(row);
-		_cleanup_free_ char *way = text ? text_printable(text) : NULL;
+		_cleanup_free_ char *way = why_row__text(row);
 
 		if (!way)
 			return -ENOMEM;
-		sink__printf(sink, "%5.1f%%  %7s  %s\n",
-			     100.0 * (double)row->blocks / (double)r->followed, COUNT(row->blocks),
-			     way);
+		grid__add_row(&grid, "%.1f%%\t%s\t%s",
+			      100.0 * (double)row->blocks / (double)r->followed, COUNT(row->blocks),
+			      way);
 	}
+	grid__put(&grid, sink);
 	if (r->n_rows > n)
 		sink__printf(sink, "and %zu more ways\n", r->n_rows - n);
-	return 0;
+	return sink->error;
 }
 
 int encode_why(const struct why_report *r, unsigned int top, struct sink *sink)

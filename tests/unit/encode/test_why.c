@@ -97,9 +97,9 @@ static void test_text(void **state)
 		   "ASKED FOR: 2,067 blocks of 72 bytes, 145.3 KiB: 2,000 held, 66 lost, 1 in "
 		   "doubt (not reached in the last full scan, but not surely lost)");
 	assert_has(text, "Shares are those of 4 blocks");
-	assert_has(text, " 75.0%        3  global cache? (leaky) +0x8 -> [168-byte block] +0x10 -> "
+	assert_has(text, "\n75.0%       3  global cache? (leaky) +0x8 -> [168-byte block] +0x10 -> "
 			 "chain of [a::B, 72 bytes]\n");
-	assert_has(text, " 25.0%        1  stack of thread worker (7) -> [168-byte block] +0x10 -> "
+	assert_has(text, "\n25.0%       1  stack of thread worker (7) -> [168-byte block] +0x10 -> "
 			 "... -> chain of [a::B, 72 bytes]\n");
 	assert_has(text, "LOST: 4.7 KiB in 68 blocks, 27 leaks.");
 	assert_has(text, "blocks of 72 bytes, some in circles, such as 0xabc");
