@@ -13,6 +13,7 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 #include "encode/encode.h"
+#include "encode/grid.h"
 #include "encode/text.h"
 #include "encode/where.h"
 
@@ -109,28 +110,6 @@ static int text__wrap(struct text *text, enum top_style style, const char *words
 	return rc;
 }
 
-/* Writes the stack into memory, through the stream that an encoder's sink needs. */
-static int write_where(const struct profile *profile, const struct profile_site *site, size_t room,
-		       bool show_runtime, char **ret)
-{
-	size_t size;
-	FILE *stream = open_memstream(ret, &size);
-	struct sink sink;
-	int rc;
-
-	if (!stream)
-		return -ENOMEM;
-	sink = sink__to_stream(stream);
-	rc = put_where(profile, site, room > MIN_WHERE ? room : MIN_WHERE, show_runtime, &sink);
-	if (fclose(stream) && !rc)
-		rc = -ENOMEM;
-	if (rc) {
-		free(*ret);
-		*ret = NULL;
-	}
-	return rc;
-}
-
 /* --- cells --- */
 
 enum column {
@@ -152,9 +131,14 @@ struct cells {
 	char at[COLUMNS][CELL_BYTES];
 };
 
-static const struct cells titles = {{"PID", "COMMAND", "LIVE", "95 % INTERVAL", "GROWTH/s",
-				     "95 % INTERVAL", "ALLOC/s", "95 % INTERVAL", "OBJECTS", "COST",
-				     "RSS"}};
+static const struct grid_column list_columns[COLUMNS] = {
+	[PID] = {"PID", false},		[COMMAND] = {"COMMAND", true},
+	[LIVE] = {"LIVE", false},	[LIVE_INTERVAL] = {"95 % INTERVAL", false},
+	[GROWTH] = {"GROWTH/s", false}, [GROWTH_INTERVAL] = {"95 % INTERVAL", false},
+	[RATE] = {"ALLOC/s", false},	[RATE_INTERVAL] = {"95 % INTERVAL", false},
+	[OBJECTS] = {"OBJECTS", false}, [COST] = {"COST", false},
+	[RSS] = {"RSS", false},
+};
 
 static void format_known(struct interval interval, char *cell)
 {
@@ -242,48 +226,28 @@ static const enum column sort_columns[TOP_SORTS] = {LIVE, GROWTH, RATE};
 /* Chooses the columns that fit. The column that rows are sorted by is always shown. Its interval is
  * shown if part of the names can be read beside it. Other columns are shown while the names have a
  * third of the line. */
-static void choose_columns(const struct top_view *view, const size_t *widths, size_t width,
-			   bool *shown)
+static void choose_columns(const struct top_view *view, struct grid *grid, size_t width)
 {
 	enum column sort = sort_columns[view->sort];
 	const enum column order[] = {
 		sort,	 PID,  COMMAND,	      sort + 1,	       LIVE,	     GROWTH, RATE, RSS,
 		OBJECTS, COST, LIVE_INTERVAL, GROWTH_INTERVAL, RATE_INTERVAL};
 	size_t names = width / 3 < 60 ? width / 3 : 60, used = 0;
+	bool shown[COLUMNS] = {};
 
 	for (size_t i = 0; i < sizeof(order) / sizeof(*order); i++) {
 		enum column c = order[i];
 
 		size_t room = c == PID || c == COMMAND ? 0 : c == sort + 1 ? MIN_NAMES : names;
 
-		if (shown[c] || !widths[c] || (i && used + widths[c] + 2 + room > width))
+		if (shown[c] || !grid->width[c] || (i && used + grid->width[c] + 2 + room > width))
 			continue;
 		shown[c] = true;
-		used += widths[c] + 2;
+		used += grid->width[c] + 2;
 	}
-}
-
-static int put_row(struct text *text, enum top_style style, const struct cells *cells,
-		   const size_t *widths, const bool *shown, const char *last, size_t width)
-{
-	char line[COLUMNS * (CELL_BYTES + 2) + 1], *to = line;
-	_cleanup_free_ char *whole = NULL;
-
-	for (int c = 0; c < COLUMNS; c++) {
-		int padding;
-
+	for (int c = 0; c < COLUMNS; c++)
 		if (!shown[c])
-			continue;
-		padding = (int)(widths[c] - text_columns(cells->at[c]));
-		to += c == COMMAND ? sprintf(to, "%s%*s  ", cells->at[c], padding, "")
-				   : sprintf(to, "%*s%s  ", padding, "", cells->at[c]);
-	}
-	*to = '\0';
-	if (asprintf(&whole, "%s%s", line, last) < 0) {
-		whole = NULL;
-		return -ENOMEM;
-	}
-	return text__put(text, style, whole, width);
+			grid->width[c] = 0;
 }
 
 /* The most important stack of a process: the first in the order of sorting. */
@@ -303,13 +267,58 @@ static const struct group *top_stack(const struct process *process, enum top_sor
 
 /* --- the parts of the screen --- */
 
+/* Puts the row at `i` of the page and what stands behind it. */
+static int put_row(const struct top_view *view, const struct grid *grid, size_t i, size_t width,
+		   struct sink *sink)
+{
+	const struct row *row = &view->rows[view->first + i];
+	const struct profile *profile = row->process->profile;
+	const struct group *group = row->group ? row->group : top_stack(row->process, view->sort);
+	size_t used = grid__put_row(grid, i, NULL, sink);
+	int rc = 0;
+
+	if (group)
+		rc = put_where(profile, group->site,
+			       width > used + MIN_WHERE ? width - used : MIN_WHERE,
+			       view->show_runtime, sink);
+	else if (profile->not_traced)
+		rc = sink__printf(sink, "(not traced: %s)", profile->not_traced);
+	return rc ? rc : sink__puts(sink, "\n");
+}
+
+/* Puts titles and rows, or why there are no rows. */
+static int put_list(const struct top_view *view, const struct grid *grid, size_t n,
+		    bool with_titles, size_t width, struct sink *sink)
+{
+	int rc = 0;
+
+	if (with_titles)
+		grid__put_titles(grid,
+				 view->level == PROCESSES ? "TOP STACK (leaf first)\n"
+							  : WHERE_TITLE "\n",
+				 sink);
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = put_row(view, grid, i, width, sink);
+	if (!n)
+		sink__printf(sink, "(%s)\n",
+			     !view->known		? "no state yet"
+			     : *view->filter		? "nothing matches the filter"
+			     : view->level == PROCESSES ? "no processes"
+							: "nothing was sampled yet");
+	return rc ? rc : sink->error;
+}
+
 /* Draws titles and rows on `height` lines. */
 static int draw_list(struct top_view *view, size_t width, size_t height, struct text *text)
 {
-	bool with_titles = height > 1, shown[COLUMNS] = {};
-	size_t page = height - with_titles, widths[COLUMNS] = {}, used = 0, n;
-	_cleanup_free_ struct cells *cells = NULL;
-	int rc;
+	_cleanup_(grid__clear) struct grid grid = {.columns = list_columns, .n_columns = COLUMNS};
+	bool with_titles = height > 1;
+	size_t page = height - with_titles, n, size;
+	_cleanup_free_ char *lines = NULL;
+	struct cells cells;
+	struct sink sink;
+	FILE *stream;
+	int rc = 0;
 
 	view->page = page;
 	if (view->selected < view->first)
@@ -319,57 +328,34 @@ static int draw_list(struct top_view *view, size_t width, size_t height, struct 
 	if (view->first + page > view->n_rows)
 		view->first = view->n_rows > page ? view->n_rows - page : 0;
 	n = view->n_rows - view->first < page ? view->n_rows - view->first : page;
-	cells = calloc(n + 1, sizeof(*cells));
-	rc = cells ? 0 : -ENOMEM;
-	for (size_t i = 0; i < n && !rc; i++)
-		rc = fill_cells(&cells[i], &view->rows[view->first + i]);
-	if (rc)
-		return rc;
-	for (int c = 0; c < COLUMNS; c++) {
-		for (size_t i = 0; i < n; i++)
-			if (text_columns(cells[i].at[c]) > widths[c])
-				widths[c] = text_columns(cells[i].at[c]);
-		if (widths[c] && widths[c] < strlen(titles.at[c]))
-			widths[c] = strlen(titles.at[c]);
-	}
-	/* with a least width, columns do not shift with every number */
-	for (int i = 0; i < TOP_SORTS && n; i++)
-		widths[sort_columns[i]] =
-			widths[sort_columns[i]] < 10 ? 10 : widths[sort_columns[i]];
-	choose_columns(view, widths, width, shown);
-	for (int c = 0; c < COLUMNS; c++)
-		used += shown[c] ? widths[c] + 2 : 0;
-	if (with_titles)
-		rc = put_row(text, TOP_TITLES, &titles, widths, shown,
-			     view->level == PROCESSES ? "TOP STACK (leaf first)" : WHERE_TITLE,
-			     width);
-	if (!rc && !n)
-		rc = text__put(text, TOP_PLAIN,
-			       !view->known		  ? "(no state yet)"
-			       : *view->filter		  ? "(nothing matches the filter)"
-			       : view->level == PROCESSES ? "(no processes)"
-							  : "(nothing was sampled yet)",
-			       width);
 	for (size_t i = 0; i < n && !rc; i++) {
-		const struct row *row = &view->rows[view->first + i];
-		const struct group *group =
-			row->group ? row->group : top_stack(row->process, view->sort);
-		_cleanup_free_ char *where = NULL;
+		rc = fill_cells(&cells, &view->rows[view->first + i]);
+		for (int c = 0; c < COLUMNS && !rc; c++)
+			grid__add(&grid, "%s", cells.at[c]);
+	}
+	rc = rc ? rc : grid__fit(&grid);
+	/* with a least width, columns do not shift with every number */
+	for (int i = 0; i < TOP_SORTS && n && !rc; i++)
+		grid__widen(&grid, sort_columns[i], 10);
+	stream = rc ? NULL : open_memstream(&lines, &size);
+	if (!stream)
+		return -ENOMEM;
+	sink = sink__to_stream(stream);
+	choose_columns(view, &grid, width);
+	rc = put_list(view, &grid, n, with_titles, width, &sink);
+	if (fclose(stream) && !rc)
+		rc = -ENOMEM;
+	for (size_t i = 0, at = 0; !rc && lines[at]; i++) {
+		size_t len = strcspn(lines + at, "\n");
+		bool selected = n && view->first + i == view->selected + with_titles;
 
-		if (group)
-			rc = write_where(row->process->profile, group->site,
-					 width > used ? width - used : 0, view->show_runtime,
-					 &where);
-		else if (row->process->profile->not_traced &&
-			 asprintf(&where, "(not traced: %s)", row->process->profile->not_traced) <
-				 0) {
-			where = NULL;
-			return -ENOMEM;
-		}
-		if (!rc)
-			rc = put_row(text,
-				     view->first + i == view->selected ? TOP_SELECTED : TOP_PLAIN,
-				     &cells[i], widths, shown, where ? where : "", width);
+		lines[at + len] = '\0';
+		rc = text__put(text,
+			       with_titles && !i ? TOP_TITLES
+			       : selected	 ? TOP_SELECTED
+						 : TOP_PLAIN,
+			       lines + at, width);
+		at += len + 1;
 	}
 	return rc;
 }
