@@ -19,13 +19,21 @@
 #define MAX_OTHERS   128 /* probes that are counted at most */
 #define OTHERS_EVERY 16	 /* samples of a CPU from one count to the next; a power of two */
 
+/* The walk along the list of probes. */
+struct others_walk {
+	struct abi_process_cpu *cpu, *machine; /* machine: NULL if its counters are not wanted */
+	const struct bpf_uprobe *own;	       /* the probe that runs */
+	const struct list_head *head, *node;
+	bool trapped; /* some other probe has the call's return trapped */
+};
+
 /* Counts a probe. The programs of a run are attached to many processes, so a probe with the same
- * program is the run's own. The counters are summed in place: the verifier then follows one path
- * only. True: because of this probe the call's return is trapped. */
-static __always_inline bool others_add(struct abi_process_cpu *cpu, struct abi_process_cpu *machine,
-				       const struct bpf_uprobe *own,
+ * program is the run's own. True: because of this probe the call's return is trapped. */
+static __always_inline bool others_add(struct others_walk *walk,
 				       const struct uprobe_consumer *consumer)
 {
+	struct abi_process_cpu *cpu = walk->cpu, *machine = walk->machine;
+	const struct bpf_uprobe *own = walk->own;
 	struct task_struct *task = (void *)bpf_get_current_task(), *of;
 	const void *handler = BPF_CORE_READ(consumer, handler);
 	const struct bpf_uprobe_multi_link *link;
@@ -48,16 +56,27 @@ static __always_inline bool others_add(struct abi_process_cpu *cpu, struct abi_p
 	return !runs && BPF_CORE_READ(consumer, ret_handler);
 }
 
-/* At some samples: counts the other tracers' probes. */
+static long others_step(__u32 i, struct others_walk *walk)
+{
+	const struct list_head *node = walk->node;
+
+	node = BPF_CORE_READ(node, next);
+	if (!node || node == walk->head)
+		return 1;
+	walk->node = node;
+	walk->trapped |=
+		others_add(walk, (const void *)node -
+					 bpf_core_field_offset(struct uprobe_consumer, cons_node));
+	return 0;
+}
+
+/* At some samples: counts the other tracers' probes. Kernels that have the list have bpf_loop(). */
 CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 {
 	const struct bpf_uprobe_multi_run_ctx *run;
-	const struct bpf_uprobe *own;
-	const struct list_head *head, *node;
-	struct abi_process_cpu *machine = machine_cpu();
 	struct task_struct *task = (void *)bpf_get_current_task();
-	bool trapped = false;
-	__u32 i;
+	const struct bpf_uprobe *own;
+	struct others_walk walk = {.cpu = cpu, .machine = machine_cpu()};
 
 	if (!counts_others || !cpu || cpu->samples % OTHERS_EVERY ||
 	    !bpf_core_field_exists(struct uprobe_consumer, cons_node) ||
@@ -67,25 +86,18 @@ CHECKED_ONCE int others_look(struct abi_process_cpu *cpu)
 		return 0;
 	run = (const void *)BPF_CORE_READ(task, bpf_ctx);
 	own = BPF_CORE_READ(run, uprobe);
-	node = head = (const void *)BPF_CORE_READ(own, uprobe) +
-		      bpf_core_field_offset(struct uprobe, consumers);
+	walk.own = own;
+	walk.node = walk.head = (const void *)BPF_CORE_READ(own, uprobe) +
+				bpf_core_field_offset(struct uprobe, consumers);
 	count(&cpu->other_looks, 1);
-	if (machine)
-		count(&machine->other_looks, 1);
-	for (i = 0; i < MAX_OTHERS; i++) {
-		node = BPF_CORE_READ(node, next);
-		if (!node || node == head)
-			break;
-		if (others_add(cpu, machine, own,
-			       (const void *)node -
-				       bpf_core_field_offset(struct uprobe_consumer, cons_node)))
-			trapped = true;
-	}
-	if (!trapped || returns_always) /* every return is trapped anyway */
+	if (walk.machine)
+		count(&walk.machine->other_looks, 1);
+	bpf_loop(MAX_OTHERS, others_step, &walk, 0);
+	if (!walk.trapped || returns_always) /* every return is trapped anyway */
 		return 0;
 	count(&cpu->others_trapped, 1);
-	if (machine)
-		count(&machine->others_trapped, 1);
+	if (walk.machine)
+		count(&walk.machine->others_trapped, 1);
 	return 0;
 }
 

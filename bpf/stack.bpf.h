@@ -60,13 +60,12 @@ static __always_inline void stack_begin_at(struct unwind *u, __u64 pc, __u64 sp,
 	u->max_frames = max_frames;
 }
 
-/* Goes on by frame pointers alone, one frame. 0; 1: the walk is over. For bpf_loop(). */
-static long __attribute__((unused)) stack_frame_pointer_step(__u32 i, struct unwind *u)
+/* Goes on by frame pointers alone, one frame. 0; 1: the walk is over. */
+static __always_inline int stack_frame_pointer_step(struct unwind *u)
 {
 	__u32 n = u->stack.n;
 	__u64 ret;
 
-	(void)i;
 	u->stack.end = STACK_END_FRAME_POINTERS;
 	if (step_by_frame_pointer(u, &ret) || !ret)
 		return 1;

@@ -55,6 +55,11 @@ static long walk_step(__u32 i, struct walk *walk)
 	return 0;
 }
 
+static long walk_frame_pointer(__u32 i, struct walk *walk)
+{
+	return stack_frame_pointer_step(walk->unwind);
+}
+
 /* Records a stack in the store. 0, or -1: there is no stack, so its sample must be dropped
  * (counted). */
 static __always_inline int take_stack(const struct stack_from *from, struct abi_process_cpu *cpu,
@@ -100,7 +105,7 @@ static __always_inline int take_stack(const struct stack_from *from, struct abi_
 		/* twice: a step to each native frame, and one that replaces it */
 		bpf_loop(2 * ABI_STACK_FRAMES, walk_step, &walk, 0);
 	else
-		bpf_loop(ABI_STACK_FRAMES, stack_frame_pointer_step, unwind, 0);
+		bpf_loop(ABI_STACK_FRAMES, walk_frame_pointer, &walk, 0);
 	if (unwind->guessed && unwind->stack.end == STACK_END_COMPLETE)
 		unwind->stack.end = STACK_END_NO_TABLE;
 	if (unwind->stack.end == STACK_END_TRUNCATED)

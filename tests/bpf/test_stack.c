@@ -33,7 +33,7 @@ static int stack_walk(struct abi_stack *stack, uint64_t entry, uint64_t sp, uint
 		return -1;
 	by_steps = u;
 	stack_walk_frame_pointers(&u);
-	for (__u32 i = 0; i < ABI_STACK_FRAMES && !stack_frame_pointer_step(i, &by_steps); i++)
+	for (__u32 i = 0; i < ABI_STACK_FRAMES && !stack_frame_pointer_step(&by_steps); i++)
 		;
 	assert_int_equal(by_steps.stack.n, u.stack.n);
 	assert_int_equal(by_steps.stack.end, u.stack.end);

@@ -272,7 +272,7 @@ static void walk_by_steps(struct unwind *u)
 {
 	__u32 i = 0;
 
-	while (i < ABI_STACK_FRAMES && !stack_frame_pointer_step(i, u))
+	while (i < ABI_STACK_FRAMES && !stack_frame_pointer_step(u))
 		i++;
 }
 
