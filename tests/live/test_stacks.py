@@ -270,3 +270,4 @@ def stacks_through_many_libraries():
         expect_equal((frames[:3], frames[-1]), (["malloc", "lib_middle", "lib_leaf"], "_start"),
                      frames)
     expect_equal(profile["lost"]["unwind_tables_refused"], 0, "unwind_tables_refused")
+    expect_equal(profile["lost"]["unwinding_refused"], 0, "unwinding_refused")

@@ -241,7 +241,10 @@ static int load_best(struct capture *c, enum probe_kind kind, const struct captu
 {
 	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;
 
-	return rc && !is_out_of_room(rc) ? load_kind(c, kind, false, o) : rc;
+	if (!rc || is_out_of_room(rc))
+		return rc;
+	c->unwinding_refused = features__tables();
+	return load_kind(c, kind, false, o);
 }
 
 int capture__new(const struct capture_options *options, struct capture **ret, struct error *err)

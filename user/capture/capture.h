@@ -132,6 +132,9 @@ void capture__forget_mappings(struct capture *capture, uint32_t process);
 
 /* Number of files for whose unwind tables max_unwind had no room at least once. */
 uint32_t capture__tables_refused(const struct capture *capture);
+/* Has the kernel refused the programs that unwind by tables, although it has all that they need?
+ * Then stacks come from frame pointers only. */
+bool capture__unwinding_refused(const struct capture *capture);
 
 /* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
  * 0, in all present and future processes. (With pid 0, probes in single processes do not count.)

@@ -97,6 +97,7 @@ struct capture {
 	struct keeper *keeper;
 	unsigned patience_ms; /* the keeper's usual patience */
 	enum probe_kind kind;
+	bool unwinding_refused; /* capture__unwinding_refused() */
 	struct known_object objects[ABI_MAX_OBJECTS];
 	uint32_t n_objects, n_funcs; /* entries that were ever in use; a function's entry with role
 				      * 0 is free */

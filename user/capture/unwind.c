@@ -432,6 +432,11 @@ void capture__forget_mappings(struct capture *c, uint32_t process)
 	*user = c->unwind.users[--c->unwind.n_users];
 }
 
+bool capture__unwinding_refused(const struct capture *c)
+{
+	return c->unwinding_refused;
+}
+
 uint32_t capture__tables_refused(const struct capture *c)
 {
 	return c->unwind.refused;

@@ -60,6 +60,7 @@ static int note_lost(struct session *s)
 		{"memory_unanswered", memory__given_up()},
 		{"files_unanswered", far__given_up()},
 		{"unwind_tables_refused", capture__tables_refused(s->capture)},
+		{"unwinding_refused", capture__unwinding_refused(s->capture)},
 		{"victims_unannounced", s->victims && capture__victims_unseen(s->capture)},
 	};
 	int rc = 0;
