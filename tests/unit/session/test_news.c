@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -32,6 +33,26 @@ static pid_t child(bool runs)
 	return pid;
 }
 
+/* Until the process waits. Before, it may still use CPU time, if it is late on a busy machine. */
+static void wait_until_it_waits(pid_t pid)
+{
+	char path[64], line[256];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	for (int i = 0; i < 1000; i++, usleep(10000)) {
+		FILE *file = fopen(path, "r");
+		const char *state;
+
+		assert_non_null(file);
+		state = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+		fclose(file);
+		assert_non_null(state);
+		if (state[2] == 'S')
+			return;
+	}
+	fail_msg("a process that is to wait has run for 10 s");
+}
+
 static int begin(void **state)
 {
 	(void)state;
@@ -39,7 +60,8 @@ static int begin(void **state)
 	memset(targets, 0, sizeof(targets));
 	for (int i = 0; i < 3; i++)
 		targets[i].info.pid = child(i == 2);
-	usleep(20000); /* so that the first two wait */
+	wait_until_it_waits(targets[0].info.pid);
+	wait_until_it_waits(targets[1].info.pid);
 	return 0;
 }
 
