@@ -61,7 +61,7 @@ ifeq ($(STATIC),1)
 CPPFLAGS += -DMEMTRACE_STATIC
 LDFLAGS += -static
 LIBS := $(shell $(PKG_CONFIG) --static --libs libbpf libdw capstone ncursesw) -liberty -llzma \
-	-lbz2 -lz -lm
+	-lz -lm
 endif
 CHECK_LIBS := -lcmocka $(LIBS)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* There are two processes. The child runs libdwfl and liblzma (symtab_child.h) and sends the
+/* There are two processes. The child runs libelf and liblzma (symtab_child.h) and sends the
  * finished table. The parent, in this file, finds the debug file, reads the child's stream within
  * bounds, and checks each byte of it once. After that a look-up is one binary search and trusts the
  * table. */

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libdwfl finds the symbol tables (the file's own, the separate debug file's, .gnu_debugdata). This
- * file turns them into disjoint ranges of addresses, each with the name of its innermost function.
+/* Finds the symbol tables: the file's own, the separate debug file's, and the one that is packed in
+ * .gnu_debugdata. Turns them into disjoint ranges of addresses, each with the name of its innermost
+ * function.
  *
  * No claim of the file is used as a bound. The number of symbols is bounded by the size of the
  * files that hold them. The size of the names is bounded by the size of the string tables, because
- * names that share a tail in a string table share it here, too. */
+ * names that share a tail in a string table share it here, too. libelf maps the files. If a file is
+ * cut short meanwhile, SIGBUS ends this process, and the parent goes on without the file. */
 #include "symbolize/symtab_child.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include <elfutils/libdwfl.h>
 #include <gelf.h>
 #include <lzma.h>
 
@@ -23,11 +23,16 @@
 #include "elf/headers.h"
 #include "symbolize/clean.h"
 
-#define MAX_LOADS	 256 /* PT_LOADs; real files have a dozen */
-#define MIN_SYMBOL_BYTES 16  /* sizeof(Elf32_Sym), the smaller one */
+#define MAX_LOADS	  256	     /* PT_LOADs; real files have a dozen */
+#define UNPACK_BYTES	  65536	     /* first size of the buffer for .gnu_debugdata */
+#define MAX_DECODER_BYTES (1u << 30) /* memory for liblzma's dictionary; xz -9 needs 65 MiB */
 
-struct load { /* PT_LOAD */
-	uint64_t vaddr, memsz;
+/* A symbol table. */
+struct table {
+	Elf *elf;
+	Elf_Data *symbols;
+	Elf_Data *indexes; /* for each symbol its section, if that is SHN_XINDEX; or NULL */
+	Elf_Data *names;
 };
 
 /* A symbol while it is collected. */
@@ -35,7 +40,7 @@ struct raw {
 	uint64_t start;
 	uint64_t end;	    /* 0: no size given */
 	uint64_t limit;	    /* end of its section */
-	const char *source; /* in libdwfl's memory; source_len bytes, up to its NUL or the limit */
+	const char *source; /* in a string table; source_len bytes, up to its NUL or the limit */
 	size_t source_len;
 	const char *name; /* the copy of the name, once it is made */
 	size_t name_len;
@@ -54,8 +59,9 @@ struct content {
 	size_t n_ranges;
 	char *names; /* all of them, each ended by a NUL */
 	size_t names_bytes;
-	struct load loads[MAX_LOADS];
+	Elf64_Phdr loads[MAX_LOADS];
 	size_t n_loads;
+	Elf64_Phdr dynamic; /* PT_DYNAMIC, or all zero */
 };
 
 static void cleanup_content(struct content *content)
@@ -64,120 +70,179 @@ static void cleanup_content(struct content *content)
 	free(content->names);
 }
 
-DEFINE_CLEANUP(Dwfl *, cleanup_dwfl, dwfl_end)
+DEFINE_CLEANUP(Elf *, cleanup_elf, elf_end)
 
 static void cleanup_raws(struct raws *raws)
 {
 	free(raws->items);
 }
 
-/* --- libdwfl's callbacks --- */
+/* --- finding the tables --- */
 
-/* Returns the debug file's descriptor, which libdwfl then owns, or -1 for none. The parent has
- * already searched for the debug file, with more care than libdwfl takes. */
-static int find_debuginfo(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
-			  const char *path, const char *link, GElf_Word crc, char **debug_path)
+static void read_segments(struct content *content, const struct elf_headers *headers)
 {
-	int *debug_fd = *userdata;
+	struct elf_walk walk;
+	Elf64_Phdr segment;
 
-	(void)mod, (void)modname, (void)base, (void)path, (void)link, (void)crc;
-	if (*debug_fd >= 0)
-		*debug_path = strdup("debug file");
-	return take_fd(debug_fd);
-}
-
-/* Never needed, because the module is reported with its file. */
-static int find_no_elf(Dwfl_Module *mod, void **userdata, const char *modname, Dwarf_Addr base,
-		       char **path, Elf **elf)
-{
-	(void)mod, (void)userdata, (void)modname, (void)base, (void)path, (void)elf;
-	return -1;
-}
-
-/* --- reading the file itself --- */
-
-static int read_loads(struct content *content, Elf *elf)
-{
-	size_t n;
-
-	if (elf_getphdrnum(elf, &n))
-		return -ENOEXEC;
-	if (n > INT_MAX)
-		n = INT_MAX;
-	for (size_t i = 0; i < n && content->n_loads < MAX_LOADS; i++) {
-		GElf_Phdr phdr;
-
-		if (gelf_getphdr(elf, (int)i, &phdr) && phdr.p_type == PT_LOAD &&
-		    phdr.p_vaddr + phdr.p_memsz >= phdr.p_vaddr &&
-		    phdr.p_offset + phdr.p_filesz >= phdr.p_offset)
-			content->loads[content->n_loads++] =
-				(struct load){phdr.p_vaddr, phdr.p_memsz};
+	elf_headers__walk_segments(headers, &walk);
+	while (elf_walk__next(&walk, &segment)) {
+		if (segment.p_type == PT_DYNAMIC)
+			content->dynamic = segment;
+		else if (segment.p_type == PT_LOAD && content->n_loads < MAX_LOADS &&
+			 segment.p_vaddr + segment.p_memsz >= segment.p_vaddr)
+			content->loads[content->n_loads++] = segment;
 	}
+}
+
+/* The bytes of a section. NULL: the file does not have them, or has them compressed. */
+static Elf_Data *section_data(Elf_Scn *scn)
+{
+	GElf_Shdr shdr;
+	Elf_Data *data;
+
+	if (!gelf_getshdr(scn, &shdr) || (shdr.sh_flags & SHF_COMPRESSED))
+		return NULL;
+	data = elf_getdata(scn, NULL);
+	return data && data->d_buf ? data : NULL;
+}
+
+/* The bytes of the section of this type, and the index of the section that belongs to it. Only the
+ * first section of a type counts: a thousand could claim the same bytes. */
+static Elf_Data *find_section(Elf *elf, GElf_Word type, size_t *ret_link)
+{
+	Elf_Scn *scn = NULL;
+	GElf_Shdr shdr;
+
+	while ((scn = elf_nextscn(elf, scn)))
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type == type) {
+			*ret_link = shdr.sh_link;
+			return section_data(scn);
+		}
+	return NULL;
+}
+
+/* Finds the table of this type (SHT_SYMTAB, SHT_DYNSYM). False: elf (may be NULL) has none that is
+ * sound. */
+static bool find_table(Elf *elf, GElf_Word type, struct table *ret)
+{
+	size_t names, owner;
+
+	if (elf_kind(elf) != ELF_K_ELF)
+		return false;
+	*ret = (struct table){.elf = elf, .symbols = find_section(elf, type, &names)};
+	if (!ret->symbols)
+		return false;
+	ret->names = section_data(elf_getscn(elf, names));
+	if (type == SHT_SYMTAB)
+		ret->indexes = find_section(elf, SHT_SYMTAB_SHNDX, &owner);
+	return ret->names;
+}
+
+/* The bytes at vaddr, if they are in one segment and in the file, or NULL. */
+static Elf_Data *data_at(const struct content *content, Elf *elf, uint64_t vaddr, uint64_t size,
+			 Elf_Type type)
+{
+	for (size_t i = 0; i < content->n_loads; i++) {
+		const Elf64_Phdr *load = &content->loads[i];
+		uint64_t skip = vaddr - load->p_vaddr;
+
+		if (skip < load->p_filesz && size <= load->p_filesz - skip)
+			return elf_getdata_rawchunk(elf, (int64_t)(load->p_offset + skip), size,
+						    type);
+	}
+	return NULL;
+}
+
+/* The first value with this tag in PT_DYNAMIC; 0: there is none. */
+static uint64_t dynamic_value(Elf_Data *dynamic, int64_t tag)
+{
+	GElf_Dyn dyn;
+
+	for (int i = 0; gelf_getdyn(dynamic, i, &dyn) && dyn.d_tag != DT_NULL; i++)
+		if (dyn.d_tag == tag)
+			return dyn.d_un.d_val;
 	return 0;
 }
 
-/* Does .gnu_debugdata unpack to a size that libdwfl can handle? libdwfl unpacks everything into
- * memory, and the sizes in the data's own index are as hostile as the rest. So this function counts
- * the unpacked bytes. */
-static bool debugdata_is_small(const void *data, size_t len)
+/* Finds .dynsym in a file without section headers. No field holds the table's size. But ld, gold,
+ * lld and mold put one of the others behind it, and it ends where that one begins. */
+static bool find_dynamic(const struct content *content, Elf *elf, struct table *ret)
 {
-	lzma_stream stream = LZMA_STREAM_INIT;
-	unsigned char out[65536];
-	lzma_ret ret;
+	static const int64_t others[] = {DT_STRTAB, DT_VERSYM, DT_GNU_HASH, DT_HASH};
+	Elf_Data *dynamic = data_at(content, elf, content->dynamic.p_vaddr,
+				    content->dynamic.p_filesz, ELF_T_DYN);
+	uint64_t start = dynamic_value(dynamic, DT_SYMTAB), end = UINT64_MAX;
 
-	if (lzma_auto_decoder(&stream, 1u << 30, 0) != LZMA_OK)
-		return false;
-	stream.next_in = data;
-	stream.avail_in = len;
-	do {
-		stream.next_out = out;
-		stream.avail_out = sizeof(out);
-		ret = lzma_code(&stream, LZMA_FINISH);
-	} while (ret == LZMA_OK && stream.total_out <= SYMTAB_MAX_UNPACKED);
-	lzma_end(&stream);
-	return stream.total_out <= SYMTAB_MAX_UNPACKED;
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		uint64_t other = dynamic_value(dynamic, others[i]);
+
+		if (other > start && other < end)
+			end = other;
+	}
+	*ret = (struct table){
+		.elf = elf,
+		.symbols = data_at(content, elf, start, end - start, ELF_T_SYM),
+		.names = data_at(content, elf, dynamic_value(dynamic, DT_STRTAB),
+				 dynamic_value(dynamic, DT_STRSZ), ELF_T_BYTE),
+	};
+	return start && ret->symbols && ret->names;
 }
 
-static bool debugdata_is_sound(Elf *elf)
+/* Unpacks the ELF image in .gnu_debugdata. The buffer grows with the bytes that come out, because
+ * the sizes in the data are as hostile as the rest. *ret_elf is NULL if the section is missing or
+ * broken, else the caller ends it and then frees *ret_bytes. 0; -ENOEXEC: the image has more than
+ * SYMTAB_MAX_UNPACKED bytes; -ENOMEM. */
+static int open_debugdata(const struct elf_headers *headers, Elf *elf, unsigned char **ret_bytes,
+			  Elf **ret_elf)
 {
-	size_t names;
-	Elf_Scn *scn = NULL;
+	_cleanup_free_ unsigned char *bytes = NULL;
+	_cleanup_(lzma_end) lzma_stream stream = LZMA_STREAM_INIT;
+	lzma_ret ret = LZMA_OK;
+	Elf64_Shdr shdr;
+	Elf_Data *packed;
+	size_t room = 0;
 
-	if (elf_getshdrstrndx(elf, &names))
-		return true;
-	while ((scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr shdr;
-		const char *name;
-		Elf_Data *data;
-
-		if (!gelf_getshdr(scn, &shdr))
-			continue;
-		name = elf_strptr(elf, names, shdr.sh_name);
-		if (!name || strcmp(name, ".gnu_debugdata") != 0)
-			continue;
-		data = elf_rawdata(scn, NULL);
-		if (data && data->d_buf && !debugdata_is_small(data->d_buf, data->d_size))
-			return false;
+	if (!elf_headers__find_section(headers, ".gnu_debugdata", 0, &shdr))
+		return 0;
+	packed = elf_getdata_rawchunk(elf, (int64_t)shdr.sh_offset, shdr.sh_size, ELF_T_BYTE);
+	if (!packed)
+		return 0;
+	if (lzma_auto_decoder(&stream, MAX_DECODER_BYTES, 0) != LZMA_OK)
+		return -ENOMEM;
+	stream.next_in = packed->d_buf;
+	stream.avail_in = packed->d_size;
+	while (ret == LZMA_OK && stream.total_out <= SYMTAB_MAX_UNPACKED) {
+		if (VECTOR_RESERVE(bytes, room, stream.total_out + UNPACK_BYTES))
+			return -ENOMEM;
+		stream.next_out = bytes + stream.total_out;
+		stream.avail_out = room - stream.total_out;
+		ret = lzma_code(&stream, LZMA_FINISH);
 	}
-	return true;
+	if (stream.total_out > SYMTAB_MAX_UNPACKED)
+		return -ENOEXEC;
+	if (ret != LZMA_STREAM_END)
+		return 0;
+	*ret_elf = elf_memory((char *)bytes, stream.total_out);
+	*ret_bytes = bytes;
+	bytes = NULL;
+	return 0;
 }
 
 /* --- collecting symbols --- */
 
 /* The highest end of a symbol at vaddr: the end of its section, or else of its segment. 0 when
- * vaddr lies in neither. bias: what is added to a section's address to give our vaddr. */
-static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t shndx, uint64_t bias,
+ * vaddr lies in neither. */
+static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t section,
 			     uint64_t vaddr)
 {
-	Elf_Scn *scn = shndx && shndx < SHN_LORESERVE ? elf_getscn(elf, shndx) : NULL;
 	GElf_Shdr shdr;
 
-	if (scn && gelf_getshdr(scn, &shdr) && (shdr.sh_flags & SHF_ALLOC) &&
-	    vaddr - (shdr.sh_addr + bias) < shdr.sh_size)
-		return shdr.sh_addr + bias + shdr.sh_size;
+	if (gelf_getshdr(elf_getscn(elf, section), &shdr) && (shdr.sh_flags & SHF_ALLOC) &&
+	    vaddr - shdr.sh_addr < shdr.sh_size)
+		return shdr.sh_addr + shdr.sh_size;
 	for (size_t i = 0; i < content->n_loads; i++)
-		if (vaddr - content->loads[i].vaddr < content->loads[i].memsz)
-			return content->loads[i].vaddr + content->loads[i].memsz;
+		if (vaddr - content->loads[i].p_vaddr < content->loads[i].p_memsz)
+			return content->loads[i].p_vaddr + content->loads[i].p_memsz;
 	return 0;
 }
 
@@ -187,27 +252,26 @@ static bool is_wanted(enum symtab_kind kind, unsigned int type)
 					: type == STT_FUNC || type == STT_GNU_IFUNC;
 }
 
-/* Adds a symbol if it is of the kind that is wanted and has a name. name lies in elf's image. The
- * name ends at the image's end at the latest, because libdwfl does not check that there is a
- * NUL. */
-static int collect(const struct content *content, struct raws *raws, Elf *elf, const GElf_Sym *sym,
-		   size_t shndx, uint64_t vaddr, uint64_t bias, const char *name)
+/* Adds a symbol if it is of the kind that is wanted and has a name. index: the symbol's entry in
+ * table->indexes. */
+static int add_symbol(const struct content *content, struct raws *raws, const struct table *table,
+		      const GElf_Sym *sym, GElf_Word index)
 {
 	unsigned int type = GELF_ST_TYPE(sym->st_info), bind = GELF_ST_BIND(sym->st_info);
-	uint64_t limit;
+	uint64_t vaddr = sym->st_value, limit;
+	const char *name;
 	struct raw *raw;
-	size_t size, len;
-	const char *image;
+	size_t len;
 
-	if (!is_wanted(content->kind, type) || sym->st_shndx == SHN_UNDEF || !name ||
-	    raws->n == SYMTAB_MAX_SYMBOLS)
+	if (!is_wanted(content->kind, type) || sym->st_shndx == SHN_UNDEF ||
+	    sym->st_name >= table->names->d_size || raws->n == SYMTAB_MAX_SYMBOLS)
 		return 0;
-	image = elf_rawfile(elf, &size);
-	if (!image || name < image || name >= image + size)
-		return 0;
-	size -= (size_t)(name - image);
-	len = strnlen(name, size < NAME_MAX_BYTES ? size : NAME_MAX_BYTES);
-	limit = symbol_limit(content, elf, shndx, bias, vaddr);
+	name = (const char *)table->names->d_buf + sym->st_name;
+	len = table->names->d_size - sym->st_name;
+	len = strnlen(name, len < NAME_MAX_BYTES ? len : NAME_MAX_BYTES);
+	if (sym->st_shndx != SHN_XINDEX)
+		index = sym->st_shndx < SHN_LORESERVE ? sym->st_shndx : SHN_UNDEF;
+	limit = symbol_limit(content, table->elf, index, vaddr);
 	if (!len || limit <= vaddr)
 		return 0;
 
@@ -228,78 +292,17 @@ static int collect(const struct content *content, struct raws *raws, Elf *elf, c
 	return 0;
 }
 
-/* Collects the symbols that libdwfl found: .symtab of the file or of its debug file, else .dynsym,
- * and .gnu_debugdata. */
-static int collect_found(const struct content *content, struct raws *raws, Dwfl_Module *mod,
-			 Elf *own)
+static int collect(const struct content *content, struct raws *raws, const struct table *table)
 {
-	Elf *seen[4] = {own};
-	size_t n_seen = 1, bytes = 0;
-	int n = dwfl_module_getsymtab(mod);
+	GElf_Word index;
+	GElf_Sym sym;
+	int err = 0;
 
-	elf_rawfile(own, &bytes);
-	/* n may be anything, so no more symbols are tried than fit into the files seen so far. */
-	if (n > SYMTAB_MAX_SYMBOLS)
-		n = SYMTAB_MAX_SYMBOLS;
-	for (int i = 1; i < n && (size_t)i <= bytes / MIN_SYMBOL_BYTES; i++) {
-		GElf_Addr vaddr;
-		GElf_Word shndx;
-		GElf_Sym sym;
-		Dwarf_Addr bias;
-		Elf *elf = NULL;
-		const char *name;
-		size_t k = 0;
-		int err;
-
-		name = dwfl_module_getsym_info(mod, i, &sym, &vaddr, &shndx, &elf, &bias);
-		if (!name || !elf)
-			continue;
-		while (k < n_seen && seen[k] != elf)
-			k++;
-		if (k == n_seen && n_seen < sizeof(seen) / sizeof(*seen)) {
-			size_t more = 0;
-
-			elf_rawfile(elf, &more);
-			bytes += more;
-			seen[n_seen++] = elf;
-		}
-		err = collect(content, raws, elf, &sym, shndx, vaddr, bias, name);
-		if (err)
-			return err;
-	}
-	return 0;
-}
-
-/* Collects the file's .dynsym. libdwfl ignores it when there is a .symtab, even one with few
- * symbols. */
-static int collect_dynamic(const struct content *content, struct raws *raws, Elf *elf)
-{
-	Elf_Scn *scn = NULL;
-
-	while ((scn = elf_nextscn(elf, scn))) {
-		GElf_Shdr shdr;
-		Elf_Data *data;
-
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type != SHT_DYNSYM)
-			continue;
-		data = elf_getdata(scn, NULL);
-		for (int i = 1;
-		     data && i < SYMTAB_MAX_SYMBOLS && (size_t)i < data->d_size / sizeof(Elf64_Sym);
-		     i++) {
-			GElf_Sym sym;
-			int err;
-
-			if (!gelf_getsym(data, i, &sym))
-				break;
-			err = collect(content, raws, elf, &sym, sym.st_shndx, sym.st_value, 0,
-				      elf_strptr(elf, shdr.sh_link, sym.st_name));
-			if (err)
-				return err;
-		}
-		return 0; /* only the first .dynsym: a thousand sections could claim the same
-			   * bytes */
-	}
-	return 0;
+	for (int i = 1; !err && i < SYMTAB_MAX_SYMBOLS &&
+			gelf_getsymshndx(table->symbols, table->indexes, i, &sym, &index);
+	     i++)
+		err = add_symbol(content, raws, table, &sym, index);
+	return err;
 }
 
 /* --- copying names --- */
@@ -435,56 +438,47 @@ static int build_ranges(struct content *content, struct raws *raws)
 
 /* --- the whole --- */
 
-/* Collects the symbols and builds the table. 0, -ENOEXEC or -ENOMEM. */
-static int read_symbols(struct content *content, Dwfl_Module *mod, Elf *elf)
+/* Reads .symtab, or else the debug file's .symtab, or else that in .gnu_debugdata. Then adds
+ * .dynsym, because a .symtab may have few symbols. Builds the table from all of them. debug: NULL
+ * for none. 0, -ENOEXEC or -ENOMEM. */
+static int read_symbols(struct content *content, const struct elf_headers *headers, Elf *elf,
+			Elf *debug)
 {
 	_cleanup_(cleanup_raws) struct raws raws = {0};
-	int err;
+	_cleanup_free_ unsigned char *unpacked = NULL;
+	_cleanup_(cleanup_elf) Elf *mini = NULL;
+	struct table table;
+	bool found;
+	int err = 0;
 
-	if (!debugdata_is_sound(elf))
-		return -ENOEXEC;
-	err = collect_found(content, &raws, mod, elf);
-	if (!err)
-		err = collect_dynamic(content, &raws, elf);
+	found = find_table(elf, SHT_SYMTAB, &table) || find_table(debug, SHT_SYMTAB, &table);
+	if (!found) {
+		err = open_debugdata(headers, elf, &unpacked, &mini);
+		found = find_table(mini, SHT_SYMTAB, &table);
+	}
+	if (found)
+		err = collect(content, &raws, &table);
+	if (!err && (find_table(elf, SHT_DYNSYM, &table) || find_dynamic(content, elf, &table)))
+		err = collect(content, &raws, &table);
 	if (err || !raws.n)
 		return err;
 	err = copy_names(content, &raws);
 	return err ? err : build_ranges(content, &raws);
 }
 
-static int read_file(struct content *content, int *fd, int *debug_fd)
+static int read_files(struct content *content, int fd, int debug_fd)
 {
-	static const Dwfl_Callbacks callbacks = {
-		.find_elf = find_no_elf,
-		.find_debuginfo = find_debuginfo,
-	};
-	_cleanup_(cleanup_dwfl) Dwfl *dwfl = NULL;
+	_cleanup_(cleanup_elf) Elf *elf = NULL, *debug = NULL;
 	struct elf_headers headers;
-	Dwfl_Module *mod;
-	GElf_Addr bias;
-	void **userdata;
-	Elf *elf;
-	int err;
 
-	/* This check also rejects files that libdwfl would try to unpack (gzip, bzip2, xz
-	 * images). */
-	if (elf_headers__read(*fd, "", &headers, NULL))
+	if (elf_headers__read(fd, "", &headers, NULL))
 		return -ENOEXEC;
-	dwfl = dwfl_begin(&callbacks);
-	if (!dwfl)
-		return -ENOMEM;
-	dwfl_report_begin(dwfl);
-	mod = dwfl_report_elf(dwfl, "file", "file", *fd, 0, true);
-	if (!mod)
-		return -ENOEXEC;
-	take_fd(fd); /* libdwfl owns the descriptor now */
-	dwfl_module_info(mod, &userdata, NULL, NULL, NULL, NULL, NULL, NULL);
-	*userdata = debug_fd;
-	elf = dwfl_module_getelf(mod, &bias);
-	if (!elf || bias || dwfl_report_end(dwfl, NULL, NULL))
-		return -ENOEXEC;
-	err = read_loads(content, elf);
-	return err ? err : read_symbols(content, mod, elf);
+	read_segments(content, &headers);
+	elf_version(EV_CURRENT);
+	elf = elf_begin(fd, ELF_C_READ_MMAP, NULL);
+	if (debug_fd >= 0)
+		debug = elf_begin(debug_fd, ELF_C_READ_MMAP, NULL);
+	return elf ? read_symbols(content, &headers, elf, debug) : -ENOEXEC;
 }
 
 static bool send(FILE *out, const void *data, size_t n, size_t size)
@@ -499,7 +493,7 @@ enum child_exit symtab_child__read(FILE *out, int file_fd, int debug_fd, void *c
 	struct symtab_wire wire;
 	int err;
 
-	err = read_file(&content, &own_fd, &own_debug_fd);
+	err = read_files(&content, own_fd, own_debug_fd);
 	if (err)
 		return err == -ENOEXEC ? CHILD_NO_DATA : CHILD_FAILED;
 	wire = (struct symtab_wire){content.n_ranges, content.names_bytes};

@@ -95,6 +95,32 @@ static void assert_found(const struct symtab *tab, uint64_t vaddr, const char *e
 	assert_string_equal(name, expected);
 }
 
+/* The name at vaddr in the table of a fixture must be the expected one (NULL: none). */
+static void assert_found_in(const char *file, uint64_t vaddr, const char *expected)
+{
+	struct symtab *tab = open_fixture(file);
+
+	assert_found(tab, vaddr, expected);
+	symtab__free(tab);
+}
+
+static char *read_fixture(const char *name, size_t *ret_len)
+{
+	char path[512], *data;
+	struct stat st;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
+	f = fopen(path, "r");
+	assert_non_null(f);
+	assert_int_equal(fstat(fileno(f), &st), 0);
+	data = malloc((size_t)st.st_size);
+	assert_int_equal(fread(data, 1, (size_t)st.st_size, f), st.st_size);
+	fclose(f);
+	*ret_len = (size_t)st.st_size;
+	return data;
+}
+
 /* --- this very program --- */
 
 static void test_own_functions(void **state)
@@ -237,6 +263,61 @@ static void test_rules(void **state)
 	assert_found(tab, text + 0xbf, "last");
 	assert_found(tab, text + 0xc0, NULL); /* the next section */
 	symtab__free(tab);
+}
+
+/* In a file with very many sections, the index of a symbol's section may be in a table of its own.
+ * Here the symbol "last" gets such an index. */
+static void test_section_index_elsewhere(void **state)
+{
+	static const char spare[] = ".section .spare, \"\"\n.long 0\n"
+				    ".section .note.GNU-stack, \"\"\n";
+	Elf64_Shdr symtab, strings, *sections;
+	size_t len, i_symtab = 0, i_spare = 0;
+	Elf64_Word *indexes;
+	Elf64_Ehdr *header;
+	Elf64_Sym *symbols;
+	uint64_t text;
+	char *data;
+
+	(void)state;
+	assert_true(fixture_write("rules.s", rules_source, strlen(rules_source)));
+	assert_true(fixture_write("spare.s", spare, strlen(spare)));
+	assert_true(fixture_run("gcc -nostdlib -shared -Wl,-z,norelro -Wl,--unique=.text.other "
+				"-o many rules.s spare.s"));
+	text = nm("many", "xglobal") - 0x10;
+	data = read_fixture("many", &len);
+	len = (len + 7) / 8 * 8;
+	data = realloc(data, 2 * len);
+	header = (Elf64_Ehdr *)data;
+	sections = (Elf64_Shdr *)(data + header->e_shoff);
+	for (size_t i = 1; i < header->e_shnum; i++) {
+		if (sections[i].sh_type == SHT_SYMTAB)
+			i_symtab = i;
+		if (!strcmp(data + sections[header->e_shstrndx].sh_offset + sections[i].sh_name,
+			    ".spare"))
+			i_spare = i;
+	}
+	assert_true(i_symtab && i_spare);
+	symtab = sections[i_symtab];
+	strings = sections[symtab.sh_link];
+	symbols = (Elf64_Sym *)(data + symtab.sh_offset);
+	indexes = (Elf64_Word *)(data + len);
+	sections[i_spare].sh_type = SHT_SYMTAB_SHNDX;
+	sections[i_spare].sh_link = (Elf64_Word)i_symtab;
+	sections[i_spare].sh_offset = len;
+	sections[i_spare].sh_size = symtab.sh_size / sizeof(*symbols) * sizeof(*indexes);
+	memset(indexes, 0, sections[i_spare].sh_size);
+	for (size_t i = 1; i < symtab.sh_size / sizeof(*symbols); i++)
+		if (!strcmp(data + strings.sh_offset + symbols[i].st_name, "last")) {
+			indexes[i] = symbols[i].st_shndx;
+			symbols[i].st_shndx = SHN_XINDEX;
+		}
+	assert_true(fixture_write("many", data, len + sections[i_spare].sh_size));
+	free(data);
+	assert_found_in("many", text + 0xb0, "last");
+	assert_found_in("many", text + 0xbf, "last");
+	assert_found_in("many", text + 0xc0, NULL); /* the next section */
+	assert_found_in("many", text + 0x70, "unsized");
 }
 
 /* The linker writes symbol versions into the names in .symtab. A version is not part of the
@@ -414,6 +495,87 @@ static void test_debugdata(void **state)
 	}
 }
 
+/* Each source of symbols has another name for the function "hidden", so that the name tells the
+ * source. */
+static void test_order_of_sources(void **state)
+{
+	uint64_t hidden, shown;
+
+	(void)state;
+	split_program("order", "-shared -fPIC -Wl,--build-id");
+	hidden = nm("order.full", "hidden");
+	shown = nm("order.full", "shown");
+	assert_true(fixture_run(
+		"objcopy --redefine-sym hidden=of_debug_file order.debug && "
+		"objcopy -S --keep-symbol=of_debugdata --redefine-sym hidden=of_debugdata "
+		"order.full order.syms && xz -k order.syms && "
+		"for file in order order.full; do objcopy --add-gnu-debuglink=order.debug "
+		"--add-section .gnu_debugdata=order.syms.xz $file || exit 1; done"));
+	assert_found_in("order.full", hidden, "hidden");
+	assert_found_in("order", hidden, "of_debug_file");
+
+	/* A debug file with a .symtab that lacks the function: .dynsym is added, .gnu_debugdata is
+	 * not. */
+	assert_true(fixture_run("cp order.debug all.debug && "
+				"objcopy -S --keep-symbol=_init order.debug"));
+	assert_found_in("order", nm("order.debug", "_init"), "_init");
+	assert_found_in("order", hidden, NULL);
+	assert_found_in("order", shown, "shown");
+
+	/* a debug file without .symtab */
+	assert_true(fixture_run("strip -o order.debug all.debug"));
+	assert_found_in("order", hidden, "of_debugdata");
+	assert_true(fixture_run("rm order.debug"));
+	assert_found_in("order", hidden, "of_debugdata");
+	assert_found_in("order", shown, "shown");
+
+	/* broken .gnu_debugdata */
+	assert_true(fixture_run("truncate -s -20 order.syms.xz && "
+				"objcopy --update-section .gnu_debugdata=order.syms.xz order"));
+	assert_found_in("order", hidden, NULL);
+	assert_found_in("order", shown, "shown");
+}
+
+/* The addresses in a debug file are those of the program, whatever its program headers say. */
+static void test_headers_of_debug_file(void **state)
+{
+	static const unsigned char zeros[8];
+	char path[512];
+	uint64_t hidden;
+	int fd;
+
+	(void)state;
+	split_program("headless", "-Wl,--build-id");
+	hidden = nm("headless.full", "hidden");
+	assert_true(fixture_run("objcopy --add-gnu-debuglink=headless.debug headless"));
+	snprintf(path, sizeof(path), "%s/headless.debug", fixture_dir);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, zeros, 8, offsetof(Elf64_Ehdr, e_phoff)), 8);
+	assert_int_equal(pwrite(fd, zeros, 2, offsetof(Elf64_Ehdr, e_phnum)), 2);
+	close(fd);
+	assert_found_in("headless", hidden, "hidden");
+}
+
+/* The largest .gnu_debugdata that is read, and one with a byte more. */
+static void test_debugdata_limit(void **state)
+{
+	char path[512];
+	struct symtab *tab;
+
+	(void)state;
+	split_program("limit", "-Wl,--build-id");
+	assert_true(fixture_run("strip --keep-symbol=hidden -o limit.syms limit.full && "
+				"truncate -s %u limit.syms && xz -T1 -0 -k limit.syms && "
+				"cp limit more && "
+				"objcopy --add-section .gnu_debugdata=limit.syms.xz limit && "
+				"printf x >> limit.syms && xz -T1 -0 -f limit.syms && "
+				"objcopy --add-section .gnu_debugdata=limit.syms.xz more",
+				SYMTAB_MAX_UNPACKED));
+	assert_found_in("limit", nm("limit.full", "hidden"), "hidden");
+	snprintf(path, sizeof(path), "%s/more", fixture_dir);
+	assert_int_equal(open_path(path, &tab), -ENOEXEC);
+}
+
 static void test_static_and_dynamic(void **state)
 {
 	struct symtab *tab;
@@ -499,23 +661,6 @@ static void test_not_elf(void **state)
 }
 
 /* --- hostile files --- */
-
-static char *read_fixture(const char *name, size_t *ret_len)
-{
-	char path[512], *data;
-	struct stat st;
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", fixture_dir, name);
-	f = fopen(path, "r");
-	assert_non_null(f);
-	assert_int_equal(fstat(fileno(f), &st), 0);
-	data = malloc((size_t)st.st_size);
-	assert_int_equal(fread(data, 1, (size_t)st.st_size, f), st.st_size);
-	fclose(f);
-	*ret_len = (size_t)st.st_size;
-	return data;
-}
 
 /* Reads the file through a child, as usual. */
 static void use(const char *name)
@@ -639,7 +784,7 @@ static void test_cut_short_meanwhile(void **state)
 	for (int i = 0; i < 300; i++) {
 		int err = open_path(path, &tab);
 
-		/* libdwfl maps files. To read a part that was cut off raises SIGBUS, but only in
+		/* libelf maps files. To read a part that was cut off raises SIGBUS, but only in
 		 * the child. */
 		assert_true(!err || err == -ENOEXEC || err == -ECHILD);
 		n_died += err == -ECHILD;
@@ -703,12 +848,16 @@ int main(void)
 		cmocka_unit_test(test_own_functions),
 		cmocka_unit_test(test_libc),
 		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_section_index_elsewhere),
 		cmocka_unit_test(test_versions),
 		cmocka_unit_test(test_stripped),
 		cmocka_unit_test(test_debuglink),
 		cmocka_unit_test(test_debuglink_by_crc),
 		cmocka_unit_test(test_hostile_debuglink),
 		cmocka_unit_test(test_debugdata),
+		cmocka_unit_test(test_order_of_sources),
+		cmocka_unit_test(test_headers_of_debug_file),
+		cmocka_unit_test(test_debugdata_limit),
 		cmocka_unit_test(test_static_and_dynamic),
 		cmocka_unit_test(test_cxx),
 		cmocka_unit_test(test_not_elf),
