@@ -393,8 +393,8 @@ static void add_range(struct content *content, uint64_t start, uint64_t end, con
 
 /* Functions may nest and overlap; ranges may not. The loop sweeps over the starts and keeps the
  * functions that are still open on a stack. Each stretch of addresses goes to the open function
- * that began last. Every function makes at most two ranges: one that ends where the next function
- * begins, and one behind the functions that are nested in it. */
+ * that began last. The start and the end of a function each add one range at most, so there are at
+ * most two for each function. */
 static int build_ranges(struct content *content, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;
