@@ -35,9 +35,9 @@ void symtab__free(struct symtab *symtab);
 /* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a size
  * covers up to the next symbol, within its section. Of several symbols at one address, the order of
  * preference is: with a size, not local, without leading underscores, global over weak, the
- * shortest, the first in strcmp order. The name has 1 to NAME_MAX_BYTES printable bytes and is
- * owned by the symtab. *ret_start (may be NULL): where the function or variable begins, at most
- * vaddr. */
+ * shortest, the first in strcmp order, the one that ends first. The name has 1 to NAME_MAX_BYTES
+ * printable bytes and is owned by the symtab. *ret_start (may be NULL): where the function or
+ * variable begins, at most vaddr. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
 /* True when the file has no such symbols at all. */

@@ -366,6 +366,7 @@ static int copy_names(struct content *content, struct raws *raws)
 static int by_start(const void *a, const void *b)
 {
 	const struct raw *x = a, *y = b;
+	int order;
 
 	if (x->start != y->start)
 		return x->start < y->start ? -1 : 1;
@@ -381,7 +382,13 @@ static int by_start(const void *a, const void *b)
 		return x->bind_rank < y->bind_rank ? -1 : 1;
 	if (x->name_len != y->name_len)
 		return x->name_len < y->name_len ? -1 : 1;
-	return x->name == y->name ? 0 : strcmp(x->name, y->name);
+	order = x->name == y->name ? 0 : strcmp(x->name, y->name);
+	if (order)
+		return order;
+	/* The same name from two tables. The one that claims less is more likely to be right. */
+	if (x->end != y->end)
+		return x->end < y->end ? -1 : 1;
+	return (x->limit > y->limit) - (x->limit < y->limit);
 }
 
 static void add_range(struct content *content, uint64_t start, uint64_t end, const struct raw *raw)

@@ -641,6 +641,40 @@ static void test_cxx(void **state)
 	symtab__free(tab);
 }
 
+/* Two tables give one function two sizes. */
+static void test_sizes_differ(void **state)
+{
+	Elf64_Shdr *sections;
+	Elf64_Ehdr *header;
+	uint64_t shown;
+	size_t len;
+	char *data;
+
+	(void)state;
+	make_program("sizes", "-shared -fPIC");
+	shown = nm("sizes", "shown");
+	for (unsigned int small = SHT_SYMTAB;; small = SHT_DYNSYM) {
+		data = read_fixture("sizes", &len);
+		header = (Elf64_Ehdr *)data;
+		sections = (Elf64_Shdr *)(data + header->e_shoff);
+		for (size_t i = 1; i < header->e_shnum; i++) {
+			Elf64_Sym *symbols = (Elf64_Sym *)(data + sections[i].sh_offset);
+
+			if (sections[i].sh_type != SHT_SYMTAB && sections[i].sh_type != SHT_DYNSYM)
+				continue;
+			for (size_t k = 1; k < sections[i].sh_size / sizeof(*symbols); k++)
+				if (symbols[k].st_value == shown)
+					symbols[k].st_size = sections[i].sh_type == small ? 2 : 4;
+		}
+		assert_true(fixture_write("sizes", data, len));
+		free(data);
+		assert_found_in("sizes", shown + 1, "shown");
+		assert_found_in("sizes", shown + 2, NULL);
+		if (small == SHT_DYNSYM)
+			break;
+	}
+}
+
 static void test_not_elf(void **state)
 {
 	static const char *const names[] = {"empty", "text", "gz", "object.o"};
@@ -859,6 +893,7 @@ int main(void)
 		cmocka_unit_test(test_headers_of_debug_file),
 		cmocka_unit_test(test_debugdata_limit),
 		cmocka_unit_test(test_static_and_dynamic),
+		cmocka_unit_test(test_sizes_differ),
 		cmocka_unit_test(test_cxx),
 		cmocka_unit_test(test_not_elf),
 		cmocka_unit_test(test_mutated),
