@@ -318,6 +318,23 @@ static void an_estimate_has_its_interval(void **state)
 	free(text);
 }
 
+/* Losses of the whole run are in each profile, and count once. */
+static void losses_are_added_up(void **state)
+{
+	(void)state;
+	for (pid_t pid = 7; pid < 9; pid++) {
+		struct profile *profile = new_profile(1);
+
+		STACK(profile, 1, 100, 3, "malloc", "keep<T>", "main");
+		assert_int_equal(profile__add_lost(profile, "live_full", 2), 0);
+		assert_int_equal(profile_run__note_lost(profile->run, "probes_withdrawn", 5), 0);
+		come_with(profile, pid, "leaky", START_NS, 3);
+	}
+	store__end_round(&site.store);
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_losses{cause=\"live_full\"} 4\n");
+	assert_says("/metrics", NULL, NULL, 200, "memtrace_losses{cause=\"probes_withdrawn\"} 5\n");
+}
+
 static void each_path_has_its_answer(void **state)
 {
 	(void)state;
@@ -852,6 +869,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(processes_that_end_stay_for_a_while, begin, end),
 		cmocka_unit_test_setup_teardown(deaths_are_listed, begin, end),
 		cmocka_unit_test_setup_teardown(an_estimate_has_its_interval, begin, end),
+		cmocka_unit_test_setup_teardown(losses_are_added_up, begin, end),
 		cmocka_unit_test_setup_teardown(each_path_has_its_answer, begin, end),
 		cmocka_unit_test_setup_teardown(wrong_requests_are_told_so, begin, end),
 		cmocka_unit_test_setup_teardown(names_of_addresses, begin, end),
