@@ -16,11 +16,11 @@
 
 #define DEFAULT_WIDTH	  100
 #define DEFAULT_SHARE_PCT 1
-#define MAX_DEPTH	  40 /* most levels of branches */
+#define MAX_DEPTH	  40 /* at most this many levels of branches */
 #define MIN_ROOM	  40
 #define INDENT		  2
 
-/* One stack: its frames are names[first ...]. */
+/* The frames of one stack that are shown, leaf first, and the bytes that the stack holds. */
 struct tree_stack {
 	const uint32_t *frames; /* numbers of names */
 	uint32_t n;
@@ -71,7 +71,7 @@ static int by_bytes(const void *a, const void *b)
 	return (x->from > y->from) - (x->from < y->from);
 }
 
-/* Gives each distinct name a number, and writes the number of each frame's name. */
+/* Gives each distinct name a number. numbers[] receives the number of each frame's name. */
 static int number_names(struct tree *tree, const struct profile *profile,
 			const struct frame_slots *slots, uint32_t *numbers)
 {
@@ -95,7 +95,8 @@ static int number_names(struct tree *tree, const struct profile *profile,
 }
 
 /* Fills the stacks with the same frames that the table shows. A stack begins with its first own
- * frame, which also names the function that it called. The allocator's frames are left out. */
+ * frame. The name of this frame includes the function that it called. The allocator's frames are
+ * left out. */
 static int tree__fill(struct tree *tree, const struct profile *profile, bool show_runtime)
 {
 	_cleanup_(frame_slots__clear) struct frame_slots slots = {};
@@ -206,7 +207,7 @@ static int put_node(const struct tree *tree, const struct node *node, uint32_t d
 	return rc ? rc : put_children(tree, node, depth, level + 1);
 }
 
-/* Puts the callers at depth, largest first. The smallest callers share one line. */
+/* Puts the node's callers at `depth`, largest first. The smallest callers share one line. */
 static int put_children(const struct tree *tree, const struct node *node, uint32_t depth,
 			unsigned level)
 {

@@ -78,7 +78,7 @@ char *collapsed_names(const struct profile *profile, const struct profile_site *
 		if (i > first)
 			fputc(';', stream);
 	}
-	/* names is final only once the stream is closed. */
+	/* `names` is final only once the stream is closed. */
 	failed = ferror(stream);
 	if (fclose(stream) || failed) {
 		free(names);

@@ -16,7 +16,7 @@ static bool is_split(const struct profile *profile)
 	return profile->resident && profile->resident->heap_split;
 }
 
-/* The harmless reasons for which live may be more than the resident memory. */
+/* Returns the harmless reasons why live memory may be more than the resident memory. */
 static const char *why_not_resident(const struct profile *profile, const struct contradiction *c)
 {
 	struct estimate live = profile__live(profile);

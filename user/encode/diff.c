@@ -16,7 +16,7 @@
 #include "encode/text.h"
 
 #define DEFAULT_TOP 20
-#define FEW	    5 /* replicas */
+#define FEW	    5 /* with fewer replicas, the reader is told that they are few */
 
 static const struct grid_column columns[] = {{"CHANGE", false},	    {"95 % INTERVAL", false},
 					     {"PER SECOND", false}, {"FROM", false},
@@ -40,7 +40,7 @@ static const char *unit_of(const struct diff *diff)
 	return is_live(diff) ? "" : "/s";
 }
 
-/* Bytes per second; NaN: not known. */
+/* Returns the change in bytes per second; NaN: not known. */
 static double rate_of(const struct diff *diff, const struct diff_stack *stack)
 {
 	if (!is_live(diff))
@@ -228,7 +228,7 @@ int encode_diff(const struct diff *diff, const struct table_options *options, st
 
 /* --- JSON --- */
 
-/* Four significant digits: small probabilities would be 0 with three decimals. */
+/* Puts a probability with four significant digits. With three decimals, small ones would be 0. */
 static void put_probability(struct json *json, const char *key, double p, bool known)
 {
 	json__key(json, key);
@@ -247,7 +247,7 @@ static void put_values(struct json *json, const double *values, size_t n)
 	sink__puts(json->sink, "]");
 }
 
-/* The members of the total, or of a stack. */
+/* Puts the members of the total, or of a stack. */
 static void put_change(struct json *json, const struct diff *diff, const struct diff_stack *stack)
 {
 	const struct change *change = &stack->change;

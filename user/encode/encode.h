@@ -14,31 +14,31 @@
 #include "profile/replicas.h"
 #include "profile/why.h"
 
-/* jemalloc's threaded heap profile, "heap_v2/R". Every reader multiplies the numbers of each line
- * by 1 / (1 - exp(-(s/n)/R)) with the line's own average size s/n. The file therefore does not hold
- * the estimate, but the integers that this arithmetic turns into the estimate. With S bytes and C
- * objects estimated: x = S/C, bytes = S (1 - exp(-x/R)), objects = bytes / x (jemalloc's
- * prof_unbias). If a stack has few samples of mixed sizes, rounding would change its bytes. Such a
- * stack is written as two entries, which readers add up. Sites with nothing live are written too
- * (their accumulated numbers count). The file ends with MAPPED_LIBRARIES in the form of
- * /proc/PID/maps. */
+/* jemalloc's threaded heap profile, "heap_v2/R". R is the sampling interval. Every reader
+ * multiplies the numbers of each line by 1 / (1 - exp(-(s/n)/R)), where s/n is the line's own
+ * average size. The file therefore does not hold the estimate, but the integers that this
+ * arithmetic turns into the estimate. For an estimate of S bytes and C objects, with x = S/C, they
+ * are bytes = S (1 - exp(-x/R)) and objects = bytes / x (jemalloc's prof_unbias). If a stack has
+ * few samples of mixed sizes, rounding would change its bytes. Such a stack is written as two
+ * entries, which readers add up. Sites with nothing live are written too, for their accumulated
+ * numbers. The file ends with MAPPED_LIBRARIES in the form of /proc/PID/maps. */
 int encode_heap_v2(const struct profile *profile, struct sink *sink);
 
 /* A heap profile with names, for readers that have neither the program nor its debug information. A
  * section of symbols, "0xADDR outer--inlined", comes first. The stacks follow in gperftools' form,
- * one line for each, which all readers of such files know. There is no line "--- heap" between the
- * two sections: jeprof accepts its absence, google-pprof would stop at it. Threads are left out.
- * Two dashes end a name, so two dashes within a name get a blank between them. Controls and bytes
- * that are not UTF-8 become '?'. */
+ * which all readers of such files know: one line for each stack. There is no line "--- heap"
+ * between the two sections, because google-pprof would stop at it; jeprof accepts its absence.
+ * Threads are left out. Two dashes end a name, so two dashes within a name get a blank between
+ * them. Controls and bytes that are not UTF-8 become '?'. */
 int encode_symbolized(const struct profile *profile, struct sink *sink);
 
-/* Lines "root;caller;leaf BYTES\n", where BYTES is live bytes, rounded. Lines of the same names are
- * merged, and lines are sorted by name. Lines that round to 0 are left out. As in `jeprof
- * --collapsed`, the allocator function itself is left out, and so is an operator new that called
- * it. A stack that has only such frames keeps one. ';' in names becomes ':', control characters and
- * bytes that are not UTF-8 become '?'; blanks within a name stay (consumers split at the last
- * blank). For a view (profile/view.h) the number is the weight of the view, and the first frame is
- * the view's root. */
+/* Lines "root;caller;leaf BYTES\n", where BYTES is live bytes, rounded. Lines with the same names
+ * are merged, and lines are sorted by their names. Lines that round to 0 are left out. As in
+ * `jeprof --collapsed`, the allocator function itself is left out, and so is an operator new that
+ * called it. A stack that consists only of such frames keeps the outermost one. ';' in names
+ * becomes ':', control characters and bytes that are not UTF-8 become '?'; blanks within a name
+ * stay (consumers split at the last blank). For a view (profile/view.h) the number is the weight of
+ * the view, and the first frame is the view's root. */
 int encode_collapsed(const struct profile *profile, struct sink *sink);
 
 /* profile.proto, gzipped, for pprof, for other readers of this format, and for memtrace itself.
@@ -64,17 +64,18 @@ struct encode_interval {
 	size_t most_sites; /* at most this many sites are written: the profile's first */
 };
 
-/* The values to write for a site, in the order of enum pprof_value. */
+/* Computes the values to write for a site, in the order of enum pprof_value. */
 void encode_interval__values(const struct encode_interval *interval,
 			     const struct profile_site *site, size_t index,
 			     double values[STANDARD_VALUES]);
 
-/* The number of sites that are written. */
+/* Returns the number of sites that are written. */
 size_t encode_interval__n_sites(const struct encode_interval *interval,
 				const struct profile *profile);
 
-/* Like encode_pprof(), with the four values that every reader knows and nothing that only memtrace
- * reads: one sample for each stack, without labels. Receivers make a series of each label. */
+/* Like encode_pprof(), but with only the four values that every reader knows, and with nothing that
+ * only memtrace reads. Each stack has one sample. Samples have no labels, because receivers make a
+ * series of each label. */
 int encode_pprof_interval(const struct profile *profile, const struct encode_interval *interval,
 			  struct sink *sink);
 
@@ -91,9 +92,9 @@ struct otlp_options {
 };
 
 /* A request of opentelemetry.proto.collector.profiles.v1development.ProfilesService/Export, as in
- * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles over
- * one dictionary, one for each standard value. Each thread that holds memory of a stack has its own
- * sample there, with the thread's name and id. */
+ * opentelemetry-proto 1.9 to 1.11 (alpha: later versions may differ). It holds four profiles, one
+ * for each standard value, which share one dictionary. In the profiles of memory in use, each
+ * thread that holds memory of a stack has its own sample, with the thread's name and id. */
 int encode_otlp(const struct profile *profile, const struct otlp_options *options,
 		struct sink *sink);
 struct pyroscope_label {
@@ -120,12 +121,12 @@ struct svg_options {
  * complete where scripts do not run. Width is live bytes, or the weight of a view (profile/view.h).
  * Frames of one name and module below the same callers are one box, largest first. Inlined
  * functions and allocation functions are boxes, too. With a base, colours show by how much each
- * frame has grown or shrunk since, and whether the change exceeds the sampling error. The script
- * can switch to the base's widths, where frames that only the base has are visible. Below each
- * parent, all boxes narrower than a quarter of a pixel are folded into one ("(n smaller)"). If more
- * than 20,000 boxes would be left, larger ones are folded, too. Frames deeper than 1,024 are folded
- * into their caller. Names longer than 400 characters are shortened; controls and bytes that are
- * not UTF-8 become '?'. The same profile gives the same bytes. options may be NULL. */
+ * frame has grown or shrunk since the base, and whether the change exceeds the sampling error. The
+ * script can switch to the base's widths. Frames that only the base has are visible then. Below
+ * each parent, all boxes narrower than a quarter of a pixel are folded into one ("(n smaller)"). If
+ * more than 20,000 boxes would be left, larger ones are folded, too. Frames deeper than 1,024 are
+ * folded into their caller. Names longer than 400 characters are shortened; controls and bytes that
+ * are not UTF-8 become '?'. The same profile gives the same bytes. options may be NULL. */
 int encode_svg(const struct profile *profile, const struct svg_options *options, struct sink *sink);
 
 /* More columns than any table needs: nothing is shortened or left out to save room. */
@@ -136,33 +137,33 @@ struct table_options {
 	unsigned width; /* columns of the terminal; 0 = 100; TABLE_UNCUT: no limit */
 	bool color;	/* ANSI escapes */
 	bool leaks;	/* rows show growth and are sorted by it, if known */
-	/* Rows are sorted by this weight, and show live bytes beside it. The profile must know it
-	 * (profile/view.h). */
+	/* Rows are sorted by this weight, and show live bytes beside it. The profile must have this
+	 * weight (profile/view.h). */
 	enum profile_weight weight;
 	bool churn; /* rows show allocation per second and lifetime instead of live memory */
 	bool tree;  /* a tree instead of rows: functions that hold memory, and below each its
 		     * callers */
-	/* Stacks begin at the leaf, and all frames but the allocator's are named. Otherwise they
-	 * begin with the program's own code (encode/where.h). Neither changes a figure. */
+	/* True: stacks begin at the leaf, and all frames but the allocator's are named. False:
+	 * stacks begin with the program's own code (encode/where.h). The figures are the same. */
 	bool show_runtime;
-	double min_share_pct; /* share of live bytes; smaller callers share one line; 0 = 1 */
+	double min_share_pct; /* per cent of live bytes; callers with less are summed up on one
+			       * line; 0 = 1 */
 };
 
-/* Which threads allocated, which freed whose memory, and which own the memory that is left. Threads
- * whose names differ only in numbers form one pool. A matrix of the first pools follows. For a
- * windowed run: which pools own the live memory, with its interval. The output is for people, and
- * so is that of the next two functions. */
+/* For people: how much memory each pool of threads allocated, freed and still owns. A pool is the
+ * threads whose names differ only in numbers. A matrix of the first pools follows: who freed whose
+ * memory. For a windowed run, only the owners of the live memory are written, with its interval. */
 int encode_threads(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
 
-/* For each stack: bytes allocated, bytes freed, and the least, present and most bytes that it held.
- * Descending by allocated bytes. */
+/* For people: for each stack the bytes that it allocated, the bytes freed, and the least, the
+ * present and the most bytes that it held. Rows descend by allocated bytes. */
 int encode_sites(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* For each stack: the age of its objects when they were freed, and the age of those still live. For
- * a windowed run, survival gives the ages. Rows descend by objects allocated per second, because
- * calls are the cost of short-lived objects. */
+/* For people: for each stack the ages of its objects when they were freed, and the ages of the
+ * objects that still live. For a windowed run, the ages are estimated from survival. Rows descend
+ * by objects allocated per second, because calls are the cost of short-lived objects. */
 int encode_lifetimes(const struct profile *profile, const struct table_options *options,
 		     struct sink *sink);
 
@@ -170,14 +171,14 @@ int encode_lifetimes(const struct profile *profile, const struct table_options *
  * share, the most telling frames); contradictions between figures, or with what is known of the
  * process (profile/contradictions.h); files written; losses that are not zero. All names are
  * printed with control characters replaced: they come from the target. If frames lack room, OBJECTS
- * is left out; if that is not enough, also SHARE, or in a table of leaks LIVE. A line says so. If
- * the profile comes from a file that does not say how it was made, the head line has only the
- * known facts. */
+ * is left out; if that is not enough, also SHARE, or in a table of leaks LIVE. A line says which
+ * columns are left out. If the profile comes from a file that does not say how it was made, the
+ * head line has only the known facts. */
 int encode_table(const struct profile *profile, const struct table_options *options,
 		 struct sink *sink);
 
-/* Puts a part of a line. If any stack surely grows, this part names the fastest one, with the
- * interval of its growth. The profile's contradictions come first. Of options, width and
+/* Puts a part of a line. It names the profile's contradictions first. If any stack surely grows, it
+ * then names the one that grows fastest, with the interval of its growth. Of options, width and
  * show_runtime are used. 0 or -errno. */
 int encode_fastest(const struct profile *profile, const struct table_options *options,
 		   struct sink *sink);
@@ -195,11 +196,11 @@ int encode_leader(const struct profile *profile, const struct table_options *opt
 int encode_modules(const struct profile *profile, const struct modules *modules, bool alone,
 		   struct sink *sink);
 
-/* For people: the parts of the process's resident set (profile/resident.h), in KiB. There are rows
- * that add up to the Rss of smaps, the difference to VmRSS, and memory that is in neither. Each
- * kind shows its largest rows and sums up the others in one. Only estimated figures have intervals.
- * Of options, which may be NULL, only width is used. All names are printed with control characters
- * replaced. */
+/* For people: the parts of the process's resident set (profile/resident.h), in KiB. The first rows
+ * add up to the Rss of smaps. The difference between Rss and VmRSS follows, and memory that is in
+ * neither of them. Each kind shows its largest rows and sums up the others in one. Only estimated
+ * figures have intervals. Of options, which may be NULL, only width is used. All names are printed
+ * with control characters replaced. */
 int encode_resident(const struct profile *profile, const struct table_options *options,
 		    struct sink *sink);
 
@@ -217,9 +218,9 @@ const char *process_sort__name(enum process_sort sort);
 struct process_table_options {
 	enum process_sort sort;
 	unsigned top;	   /* rows; 0 = 20 */
-	unsigned width;	   /* as above */
+	unsigned width;	   /* as in struct table_options */
 	bool color;	   /* ANSI escapes */
-	bool show_runtime; /* as above */
+	bool show_runtime; /* as in struct table_options */
 };
 
 /* For people: which process of a run leaks, and where. A head line of the run; a row for each
@@ -229,15 +230,16 @@ struct process_table_options {
  * LIVE is memory that a process allocated during the run and has not freed. GROWTH/s is LIVE
  * divided by the length of the run, because all LIVE memory was allocated during the run. The
  * length is the longest duration_s. (A process that began later held nothing before.) The interval
- * is LIVE's, divided by the same length. For a process traced in windows LIVE is estimated, and
- * GROWTH/s is the growth of its stacks (profile/growth.h). Memory from before the run that the
- * process freed is not subtracted, because it is not seen. If no live block was sampled, the
- * interval ends at -ln(0.025) R. If more memory were live, at least one of its blocks would have
- * been sampled with a probability of 97.5 %. ">=" means that samples were dropped. PEAK is the most
- * that the process held; "-": not known, as in windows. The column PEAK is present if some process
- * held more than it does at its end. RSS is the resident memory at the end, CHANGE its change over
- * the run. TOP SITE is the function that holds most. Ended processes are ordered by their peak.
- * Sums cover the processes that still exist; their RSS counts shared pages once for each process.
+ * of GROWTH/s is the interval of LIVE, divided by the same length. For a process traced in windows
+ * LIVE is estimated, and GROWTH/s is the growth of its stacks (profile/growth.h). Memory from
+ * before the run that the process freed is not subtracted, because it is not seen. If no live block
+ * was sampled, the interval ends at -ln(0.025) R. If more memory were live, at least one of its
+ * blocks would have been sampled with a probability of 97.5 %. ">=" means that samples were
+ * dropped. PEAK is the most that the process held at any time; "-": not known, as in windows. The
+ * column PEAK is present if the PEAK of some process is larger than its LIVE. RSS is the resident
+ * memory at the end, CHANGE its change over the run. TOP SITE is the function that holds most
+ * memory. Ended processes are ordered by their peak. Sums cover the processes that still exist;
+ * their RSS counts shared pages once for each process.
  *
  * If width leaves no room for the function, columns are left out, THREADS and COST first, and a
  * line says which. Names are printed with control characters replaced. */
@@ -248,8 +250,8 @@ int encode_processes(const struct profile *const *profiles, size_t n,
  * docs/memtrace.schema.json where each key occurs. Bytes are integers. In names that are not UTF-8,
  * U+FFFD replaces each invalid byte.
  *
- * ENCODE_JSON_VERSION is the key "version". It grows when a key is removed or changes its meaning,
- * not when one is added. */
+ * ENCODE_JSON_VERSION is the value of the key "version". It grows when a key is removed or changes
+ * its meaning, not when one is added. */
 #define ENCODE_JSON_VERSION 1
 int encode_json(const struct profile *profile, struct sink *sink);
 
@@ -258,7 +260,8 @@ struct json_options {
 	bool all_stacks;	       /* "stacks" also has stacks with nothing live */
 	/* "stacks" also has stacks that held memory at the process's peak */
 	bool peak_stacks;
-	/* "heap": what a census has found; "heap_failed": why there is none. NULL: no such key */
+	/* "heap": what a census has found; "heap_failed": why there is no census. NULL: the key is
+	 * left out */
 	const struct heap_report *heap;
 	const char *heap_failed;
 };
@@ -267,14 +270,14 @@ int encode_json_with(const struct profile *profile, const struct json_options *o
 
 /* --- several profiles: profile/diff.h, profile/replicas.h --- */
 
-/* For people: what was compared, warnings, the total change; a row for each stack (those that
- * surely grow, those that surely shrink, the rest by change); how many changes may be chance, and
- * the least growth that would have been found; losses by profile. The columns of a row: the change
- * with its 95 % interval; the change per second where known; from and to; whether it is more than
- * chance; the most telling frames. With more than two profiles EVIDENCE says in how many steps the
- * stack grew, and PER SECOND is the trend where there is one. A difference of a few blocks "may be
- * chance" even if every byte is certain (profile/diff.h). Of options, top, width and color are
- * used. */
+/* For people: what was compared, warnings, the total change; a row for each stack (first those that
+ * surely grow, then those that surely shrink, then the rest by change); how many changes may be
+ * chance, and the least growth that would have been found; losses by profile. The columns of a row:
+ * the change with its 95 % interval; the change per second where known; from and to; whether it is
+ * more than chance; the most telling frames. With more than two profiles EVIDENCE says in how many
+ * steps the stack grew, and PER SECOND is the trend where there is one. A difference of a few
+ * blocks "may be chance" even if every byte is certain (profile/diff.h). Of options, top, width and
+ * color are used. */
 int encode_diff(const struct diff *diff, const struct table_options *options, struct sink *sink);
 
 /* JSON of a diff, as encode_json() writes it. */
@@ -300,41 +303,42 @@ int encode_leaks(const struct profile *profile, const struct table_options *opti
 int encode_diff_leaks(const struct diff *diff, const struct table_options *options,
 		      struct sink *sink);
 
-/* JSON of all stacks that grow, surely or perhaps, ranked by the same evidence. Written as
- * encode_json() writes it. */
+/* JSON, as encode_json() writes it, of all stacks that surely or perhaps grow. They are ranked by
+ * evidence as in encode_leaks(). */
 int encode_leaks_json(const struct profile *profile, struct sink *sink);
 int encode_diff_leaks_json(const struct diff *diff, struct sink *sink);
 
-/* Why leaks cannot be judged, in words for people (static); NULL: they can. */
+/* Returns why leaks cannot be judged, in words for people (static); NULL: they can be judged. */
 const char *leaks__refusal(const struct profile *profile);
 const char *diff_leaks__refusal(const struct diff *diff);
 
-/* For people: the scans, the losses, the lost blocks, what became of the blocks that were asked
- * for, and who holds those. Each table has at most `top` rows. */
+/* For people: the scans and what they missed; what became of the blocks that were asked for, and
+ * who holds them; the lost blocks. Each table has at most `top` rows. */
 int encode_why(const struct why_report *report, unsigned int top, struct sink *sink);
 
-/* JSON of all of it, as encode_json() writes it. */
+/* JSON of the whole report, as encode_json() writes it. */
 int encode_why_json(const struct why_report *report, struct sink *sink);
 
-/* True: the figures of an allocator are too doubtful to be printed, and text says why. */
+/* Are the figures of an allocator too doubtful to be printed? If they are, `text` receives the
+ * reason. */
 bool heap_report__refusal(const struct census *census, char *text, size_t size);
 
 /* A census for people, with at most `top` rows of sizes. */
 int encode_heap_report(const struct heap_report *report, unsigned top, struct sink *sink);
 
-/* JSON of all of it, as encode_json() writes it. */
+/* JSON of the whole report, as encode_json() writes it. */
 int encode_heap_report_json(const struct heap_report *report, struct sink *sink);
 
 /* 1536 -> "1.5 KiB" into buf (>= 16 bytes); returns buf. */
 const char *format_bytes(double bytes, char *buf);
 
-/* The cost of tracing: "12 %" of the CPU time of the traced processes. If they use little of a
- * core, a share of their CPU time says nothing about the effect. The text is then "0.4 % of a
- * core", and true is returned. overhead_pct: of their CPU time; cpu_cores: their average use, 0:
- * not known. */
+/* Formats the cost of tracing: "12 %" of the CPU time of the traced processes. If they use little
+ * of a core, a share of their CPU time says nothing about the effect. The text is then "0.4 % of a
+ * core", and true is returned. overhead_pct: the cost in per cent of their CPU time. cpu_cores: how
+ * many cores they use on average; 0: not known. */
 bool format_cost(double overhead_pct, double cpu_cores, char buf[32]);
 
-/* The cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not
+/* Formats the cost of tracing a profile's process, for a column: "12.5%" or "0.42% core"; "" if not
  * known. */
 void format_cost_cell(const struct profile *profile, char buf[32]);
 

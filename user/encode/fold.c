@@ -68,7 +68,8 @@ static bool ends_with(const struct folded *to, const char *text)
 	return to->len >= len && !memcmp(to->text + to->len - len, text, len);
 }
 
-/* std::basic_string<char, ...> is std::string, std::basic_ostream<wchar_t> is std::wostream. */
+/* Replaces the end of the written text if it is a type with a standard short name:
+ * std::basic_string<char, ...> is std::string, std::basic_ostream<wchar_t> is std::wostream. */
 static bool put_typedef(struct folded *to, const char *arguments)
 {
 	static const struct {
@@ -158,8 +159,8 @@ static void put_impl(struct folded *to, size_t path, const char *type, const cha
 	to->text[to->len] = '\0';
 }
 
-/* name points to '['. If arguments of Go begin there, as [go.shape.int_0,go.shape.[]uint8_1], the
- * text after them, else NULL. */
+/* name points to '['. Returns the text after Go's arguments, such as
+ * [go.shape.int_0,go.shape.[]uint8_1], if these begin at name, else NULL. */
 static const char *behind_shapes(const char *name, const char *end)
 {
 	size_t depth = 0;
@@ -227,7 +228,8 @@ static void put_path(struct folded *to, const char *name, const char *end)
 	}
 }
 
-/* Where the last part of a path begins, after "::"; the text itself if it has only one part. */
+/* Returns where the last part of a path begins, after "::". If the path has only one part, returns
+ * the text itself. */
 static char *last_part(char *text)
 {
 	size_t depth = 0;
@@ -243,7 +245,8 @@ static char *last_part(char *text)
 	return text;
 }
 
-/* std::vector<>::vector and std::string::basic_string<> are constructors. */
+/* Removes the last part of the name if the name is a constructor's, as std::vector<..>::vector and
+ * std::string::basic_string<..> are. */
 static void drop_constructor(char *text)
 {
 	char *last = last_part(text), *type, *end = strchr(last, '<');

@@ -21,10 +21,9 @@
  *					->  alloc::string::ToString::to_string
  *   and hashes			      app::main::h0123456789abcdef  ->  app::main
  *
- * Arguments of any length are folded: --tree adds up the stacks that begin with the same folded
- * name, so f<int> and f<long> are one function there. A name whose brackets do not match is no
- * template's and comes out whole.
- * Other names are copied unchanged. */
+ * Short arguments are folded, too: --tree adds up the stacks that begin with the same folded name,
+ * so f<int> and f<long> are one function in its output. A name whose brackets do not match is not a
+ * template's. This name and all other names are copied unchanged. */
 char *fold_name(const char *name);
 
 #endif

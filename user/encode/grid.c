@@ -12,7 +12,7 @@
 #include "encode/text.h"
 
 #define GAP	 2  /* blanks between columns */
-#define MIN_ROOM 40 /* columns for the last cell of a row that is cut, also on a narrow terminal */
+#define MIN_ROOM 40 /* least columns for the last cell of a cut row, also on a narrow terminal */
 
 static char *format(struct grid *grid, const char *fmt, va_list ap)
 {
@@ -62,7 +62,7 @@ void grid__add_row(struct grid *grid, const char *fmt, ...)
 	add(grid, rest);
 }
 
-/* Does a cell, of the row that begins at cells, fill the rest of the row? */
+/* Does the cell in this column fill the rest of its row? The row begins at cells. */
 static bool is_rest(const struct grid *grid, char *const *cells, size_t column)
 {
 	return column + 1 < grid->n_columns && !cells[column + 1];
@@ -95,7 +95,7 @@ void grid__widen(struct grid *grid, size_t column, size_t width)
 	*now = larger(*now, larger(width, text_columns(grid->columns[column].title)));
 }
 
-/* The columns of the terminal before this column. */
+/* Returns how many columns of the terminal are before this column. */
 static size_t before(const struct grid *grid, size_t column)
 {
 	size_t columns = 0;
@@ -122,7 +122,7 @@ static void put_last(const struct grid *grid, size_t column, const char *text, s
 		sink->error = -ENOMEM;
 }
 
-/* Puts a row's cells, or the titles if there are none. Returns the blanks that have to follow
+/* Puts a row's cells, or the titles if `cells` is NULL. Returns how many blanks have to follow
  * before another text. */
 static size_t put_cells(const struct grid *grid, char *const *cells, struct sink *sink)
 {

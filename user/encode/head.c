@@ -15,7 +15,7 @@
 #include "profile/windowed.h"
 
 #define MOSTLY		0.5 /* share of the run; if more was traced, few windows do no harm */
-#define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line tells */
+#define OTHERS_TOLD_PCT 10  /* per cent of a call's cost; if other tracers add more, a line warns */
 #define MOST_BROKEN_PCT 50  /* per cent of the stacks; if fewer are complete, a line warns */
 
 double cpu_cores(const struct profile *profile)
@@ -67,8 +67,8 @@ static void put_quality(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "\n");
 }
 
-/* Says that calls cost more because of other tracers' probes: the user can do something about
- * it. */
+/* Says that calls cost more because of other tracers' probes, because the user can do something
+ * about it. */
 static void put_others(const struct profile *profile, struct sink *sink)
 {
 	if (profile->others_pct >= OTHERS_TOLD_PCT)
@@ -78,7 +78,8 @@ static void put_others(const struct profile *profile, struct sink *sink)
 			     1 + profile->others_pct / 100);
 }
 
-/* The most frequent reason why stacks end early, by their counters (stacks_end_...). */
+/* Returns the most frequent reason why stacks end early, by the counters stacks_end_... of the
+ * profile. */
 static const char *why_they_end(const struct profile *profile)
 {
 	static const struct {
@@ -125,8 +126,8 @@ static void put_broken(const struct profile *profile, struct sink *sink)
 	sink__puts(sink, "\n");
 }
 
-/* Warns if children of the command do the work, as with compilers, make and shells. The user then
- * wants to know about the children's memory. */
+/* Warns if children of the command do most of the work, as with compilers, make and shells. The
+ * user then wants to know about the children's memory. */
 static void put_children(const struct profile *profile, struct sink *sink)
 {
 	double children = (double)profile->children_cpu_ns,
@@ -162,7 +163,7 @@ static int put_refused(const struct profile *profile, struct sink *sink)
 	return refused ? sink__printf(sink, "NOT PROBED: %s\n", refused) : 0;
 }
 
-/* The head of a profile of page faults, instead of allocations. */
+/* Puts the head of a profile of page faults, instead of allocations. */
 static void put_faults_head(const struct profile *profile, const struct estimate *live,
 			    struct sink *sink, const char *comm)
 {
@@ -199,7 +200,7 @@ void put_foreign_sampling(const struct profile *profile, struct sink *sink)
 		sink__puts(sink, "the file does not say how it was sampled");
 }
 
-/* The head of a profile from another program's file. */
+/* Puts the head of a profile from another program's file. */
 static void put_foreign_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {
@@ -222,13 +223,13 @@ static void put_foreign_head(const struct profile *profile, const struct estimat
 	sink__puts(sink, estimated ? ", estimated\n" : "\n");
 }
 
-/* A profile is not called exact if one of its counters shows that something was missed. */
+/* Returns "exact", or "not sampled" if a counter of the profile shows that something was missed. */
 static const char *exact_word(const struct profile *profile)
 {
 	return profile__is_surely_exact(profile) ? "exact" : "not sampled";
 }
 
-/* "windowed (20 windows of 25 ms, 1.2 s continuous)" */
+/* Puts "windowed (20 windows of 25 ms, 1.2 s continuous)". */
 static void put_mode(const struct profile *profile, struct sink *sink)
 {
 	sink__puts(sink, profile_mode__name(profile->mode));
@@ -398,9 +399,10 @@ static void put_process_growth(const struct profile *profile, struct sink *sink)
 /* bytes per second: if a process grows by less, nothing is advised */
 #define GROWS (16 << 10)
 
-/* If the stacks do not explain the process's growth, or none of them surely grows, a pool may have
- * it. A pool takes a few large blocks from malloc. Its functions are probed only in processes that
- * are named by pid, and only without a limit. */
+/* Says that memory pools are not probed, if the stacks do not explain the process's growth or none
+ * of them surely grows. A pool may then have grown. A pool takes a few large blocks from malloc.
+ * Its functions are probed only in processes that are named by pid, and only without a limit of the
+ * cost. */
 static void put_pool(const struct profile *profile, struct sink *sink)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -422,7 +424,7 @@ static void put_pool(const struct profile *profile, struct sink *sink)
 			     pool);
 }
 
-/* The head of a profile of regions. */
+/* Puts the head of a profile of regions. */
 static void put_regions_head(const struct profile *profile, const struct estimate *live,
 			     struct sink *sink, const char *comm)
 {

@@ -18,7 +18,7 @@ static const char *const allocator_names[HEAP_ALLOCATORS] = {
 	[HEAP_JEMALLOC] = "jemalloc",
 };
 
-/* For people, and as keys. */
+/* The places of blocks, in words for people and as keys of JSON. */
 static const struct {
 	const char *text, *key;
 } places[HEAP_PLACES] = {
@@ -185,7 +185,7 @@ static int by_key(const void *a, const void *b)
 	return (x->max > y->max) - (x->max < y->max);
 }
 
-/* The groups that are not empty, descending by key. */
+/* Finds the groups that are not empty, descending by key. Returns their number. */
 static size_t sort_sizes(const struct census *census, int allocator, bool by_pinned,
 			 struct size_row rows[HEAP_SIZES])
 {
@@ -337,7 +337,8 @@ static void add_origin(struct grid *grid, const struct heap_count *count, uint64
 		      pinned ? bytes(pinned, b) : "");
 }
 
-/* How many known blocks got the right function when half of them were used to guess the others. */
+/* Puts how many known blocks got the right function when half of the known blocks were used to
+ * guess the functions of the other half. */
 static void put_held_back(const struct origins *o, struct sink *sink)
 {
 	sink__printf(sink, "Known blocks: %zu that tracing sampled and that live.", o->known);
@@ -384,7 +385,7 @@ static int put_origins(const struct origins *o, unsigned top, struct sink *sink)
 		others.bytes += row->count.bytes;
 		pinned += row->pinned;
 	}
-	add_origin(&grid, &others, pinned); /* not shown if there are none */
+	add_origin(&grid, &others, pinned); /* not shown if there are no others */
 	add_origin(&grid, &o->unknown, 0);
 	if (grid__fit(&grid))
 		return -ENOMEM;

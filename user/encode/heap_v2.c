@@ -1,27 +1,28 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The estimate of a stack is S bytes in C objects. A reader is given integers s bytes in n objects
- * and computes, with f(x) = 1 / (1 - exp(-x/R)) and x = s/n,
+/* The estimate of a stack is S bytes in C objects. The file gives readers two integers, s bytes in
+ * n objects. With f(x) = 1 / (1 - exp(-x/R)) and x = s/n, a reader computes
  *
  *	bytes = s f(x)		objects = n f(x).
  *
- * Both are multiplied by the same f, so x must be S/C, and then s = S / f(x) and n = s/x. For a
+ * Both are multiplied by the same f(x), so x must be S/C. Then s = S / f(x) and n = s/x. For a
  * stack whose samples are all of one size, n is the number of samples: an integer. Only the
  * rounding of s is lost. For mixed sizes n is not an integer. Rounding it shifts the bytes by up to
- * R/2, which is 10 % of a stack of three samples. For the same mix the shift has always the same
- * direction, so the error does not average out over many stacks.
+ * R/2, which is 10 % of a stack of three samples. For the same mix of sizes the shift always has
+ * the same direction, so the error does not average out over many stacks.
  *
  * Readers add up the entries of equal stacks. So a stack is written as two entries if its rounded
- * pair misses its bytes by more than TOLERANCE. The first has n1 = floor(n) - 1 objects of s1
- * bytes, which carry the average. The second has one object of s2 bytes, which takes the rest. The
- * rest has as many bytes as one to two average objects stand for. No object stands for less than R,
- * so the rest is not below R either. Then s2 f(s2) = rest can be solved. s1 is first moved so that
- * the objects add up to C. If this leaves a rest below R, the stack is not split.
+ * pair (n, s) misses S by more than TOLERANCE * S. The first entry has n1 = floor(n) - 1 objects of
+ * s1 bytes in total. The second entry has one object of s2 bytes, which stands for the rest of the
+ * stack's bytes. At the average size, the rest is what one to two objects stand for. No object
+ * stands for less than R bytes, so the rest is not below R either. Then s2 f(s2) = rest can be
+ * solved. s1 is chosen so that the objects of both entries add up to C. If this choice leaves a
+ * rest below R, the stack is not split.
  *
  * No pair can express less than R bytes. No sample at the file's interval stands for less, but a
  * sample of windows, or the part of a stack that a filter leaves, may stand for less. Not every
- * such stack is written: bytes that are too few for an object are carried to the next stack. So the
- * sum of all stacks is right to half an object. Objects of no bytes are left out, because readers
- * divide by the size. */
+ * such stack is written: if its bytes are too few for an object, they are carried to the next
+ * stack. So the sum of all stacks is right to half an object. Objects of no bytes are left out,
+ * because readers divide by the size. */
 #include "encode/encode.h"
 
 #include <errno.h>
@@ -34,7 +35,8 @@
 #include "encode/text.h"
 
 #define TOLERANCE 0.005
-/* An average block of more than 2^50 bytes is nonsense; doubles are exact up to 2^53. */
+/* Limit for the integers of a pair. An average block of more than 2^50 bytes is nonsense; doubles
+ * are exact up to 2^53. */
 #define MAX_COUNT 0x1p53
 
 struct pair {
@@ -46,16 +48,16 @@ struct pairs {
 	int n; /* number of pairs in use */
 };
 
-/* The factor f that a reader multiplies by. */
+/* Returns the factor f that a reader multiplies by. */
 static double scale(double size, double interval)
 {
 	return 1 / -expm1(-size / interval);
 }
 
-/* The total size s of n objects that a reader turns into bytes: s f(s/n) = bytes. With t = s/(nR)
- * and v = bytes/(nR), this equation becomes t / (1 - exp(-t)) = v. It has a solution for v > 1. The
- * left side is convex and at least max(t, 1 + t/2), so Newton's method comes down from min(v,
- * 2(v - 1)) without overshooting. */
+/* Returns the total size s of n objects that a reader turns into `bytes`: s f(s/n) = bytes. Let t =
+ * s/(nR) and v = bytes/(nR). The equation is then t / (1 - exp(-t)) = v, and has a solution if v >
+ * 1. The left side is convex and at least max(t, 1 + t/2), so Newton's method comes down from
+ * min(v, 2(v - 1)) without overshooting. */
 static double size_for_bytes(double bytes, double n, double interval)
 {
 	double v = bytes / (n * interval), t = fmin(v, 2 * (v - 1));
@@ -84,7 +86,7 @@ static double pair_bytes(struct pair pair, double interval)
 	return (double)pair.bytes * scale((double)pair.bytes / (double)pair.objects, interval);
 }
 
-/* The nearest single pair. */
+/* Returns the single pair that comes nearest to the objects and bytes. */
 static struct pair invert(double objects, double bytes, double interval)
 {
 	double x = bytes / objects, n;
@@ -95,7 +97,7 @@ static struct pair invert(double objects, double bytes, double interval)
 	return whole(n, n * x);
 }
 
-/* Finds two pairs that stand for the objects and bytes together. False: there are none. */
+/* Finds two pairs that together stand for the objects and bytes. False: no such pairs exist. */
 static bool invert_split(double objects, double bytes, double interval, struct pairs *ret_pairs)
 {
 	double x = bytes / objects, n = floor(objects / scale(x, interval)) - 1;
@@ -136,8 +138,8 @@ static struct pairs invert_exactly(double objects, double bytes, double interval
 	return pairs;
 }
 
-/* The pairs of one stack. *left_over adds up the bytes of small stacks. A small stack gets a pair
- * if they suffice for one object, and no pair otherwise. */
+/* Returns the pairs of one stack. *left_over adds up the bytes of small stacks. A small stack gets
+ * a pair if *left_over is at least half of what an object stands for, and no pair otherwise. */
 static struct pairs invert_carrying(double objects, double bytes, double interval,
 				    double *left_over)
 {
@@ -170,7 +172,8 @@ static void put_thread(struct sink *sink, const struct profile_thread *thread, s
 	put_counts(sink, tid, live, (struct pair){}, end);
 }
 
-/* The head: totals of the process and of each thread. Programs skip the head; people read it. */
+/* Puts the head: totals of the process and of each thread. Programs skip the head; people read
+ * it. */
 static int put_head(const struct profile *profile, double interval, struct sink *sink)
 {
 	_cleanup_free_ struct profile_site_thread *held =
@@ -276,9 +279,9 @@ static void put_site(const struct profile *profile, const struct profile_site *s
  * a blank. */
 #define PATH_COLUMN 73
 
-/* One line of /proc/PID/maps. The kernel writes a newline in a path as \012; all control characters
- * are written like that here. So are bytes that are not UTF-8, because readers in Rust give up on
- * them. */
+/* Puts one line of /proc/PID/maps. The kernel writes a newline in a path as \012; all control
+ * characters are written like that here. Bytes that are not UTF-8 are written in this way, too,
+ * because readers in Rust give up on them. */
 static void put_mapping(const struct profile_mapping *mapping, struct sink *sink)
 {
 	bool vdso = file_id__equal(&mapping->file, &FILE_ID_VDSO);
@@ -316,9 +319,9 @@ static void put_mappings(const struct profile *profile, struct sink *sink)
 		put_mapping(&profile->mappings[i], sink);
 }
 
-/* The interval that the file states. In a windowed run the interval differs from window to window,
- * and samples also stand for the time between windows. In a continuous run the interval may have
- * changed. In both cases no single interval holds for all samples. So the file states the
+/* Returns the interval that the file states. In a windowed run the interval differs from window to
+ * window, and samples also stand for the time between windows. In a continuous run the interval may
+ * have changed. In both cases no single interval holds for all samples. So the file states the
  * interval that gives the whole profile its variance: at an interval R, the variance of `bytes` is
  * R times bytes. */
 static double interval_of(const struct profile *profile)
@@ -368,8 +371,8 @@ static int put_joined(const char *name, bool last, struct sink *sink)
 	return sink->error;
 }
 
-/* Puts the names of one address, outermost first. Addresses and empty names are left out: readers
- * make such names themselves. */
+/* Puts the names of one address, outermost first. Names that are addresses, and empty names, are
+ * left out: readers make such names themselves. */
 static int put_symbol(const struct profile_location *location, uint64_t addr, struct sink *sink)
 {
 	size_t n = location->n_frames, last = 0;
@@ -391,8 +394,8 @@ static int put_symbol(const struct profile_location *location, uint64_t addr, st
 	return rc;
 }
 
-/* jeprof looks up a caller by its address minus one, google-pprof by its address. Both look up the
- * leaf by its address. */
+/* Puts the names of all addresses that readers look up. jeprof looks up a caller by its address
+ * minus one, google-pprof by its address. Both look up the leaf by its address. */
 static int put_symbols(const struct profile *profile, struct sink *sink)
 {
 	_cleanup_free_ char *binary = text_printable(profile->exe ? profile->exe : "");

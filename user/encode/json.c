@@ -50,7 +50,7 @@ void json__text(struct json *json, const char *text)
 	sink__puts(json->sink, "\"");
 }
 
-/* "file:line" */
+/* Writes "file:line". */
 static void json__line(struct json *json, const struct profile_frame *frame)
 {
 	sink__puts(json->sink, "\"");
@@ -141,8 +141,8 @@ static void put_integer(struct json *json, const char *key, double value)
 		json__put_real(json, key, NAN);
 }
 
-/* A lower bound has no known high end, an upper bound no known low end. If the profile does not say
- * how it was sampled, neither end is known. */
+/* Puts live bytes with their interval. A lower bound has no known high end, an upper bound no known
+ * low end. If the profile does not say how it was sampled, neither end is known. */
 static void put_live(struct json *json, const struct estimate *live, const struct profile *profile)
 {
 	struct interval interval = estimate__interval(live);
@@ -255,7 +255,7 @@ void json__put_frames(struct json *stack, const struct profile *profile,
 	sink__puts(stack->sink, "]");
 }
 
-/* [[age in seconds, share], ...] */
+/* Puts [[age in seconds, share], ...]. */
 static void put_shares(struct json *stack, const char *key, const struct profile *profile,
 		       const double shares[PROFILE_SURVIVAL_AGES])
 {
@@ -281,7 +281,7 @@ static void put_growth(struct json *json, const struct growth *growth)
 	json__put_real(json, "growth_high", growth->high);
 }
 
-/* The growth of the process's memory, and how much of this growth the stacks explain. */
+/* Puts the growth of the process's memory, and how much of this growth the stacks explain. */
 static void put_process_growth(struct json *json, const struct profile *profile)
 {
 	const struct process_growth *growth = &profile->growth;
@@ -315,7 +315,7 @@ static void put_ages(struct json *stack, const char *key, const double of[PROFIL
 	sink__puts(stack->sink, "]");
 }
 
-/* null: the half-life is longer than the run could measure, or not known at all. */
+/* Puts a half-life. null: it is longer than the run could measure, or not known at all. */
 static void put_half_life(struct json *stack, const struct half_life *h)
 {
 	bool known = h->s > 0;
@@ -345,8 +345,8 @@ static void put_heights(struct json *stack, const struct profile_site *site)
 	json__put_uint(stack, "high_objects", to_integer(site->life.high_objects));
 }
 
-/* Thread names by tid, and which thread freed whose memory. An entry with freer 0 has the sum of
- * all that the owner allocated. */
+/* Puts the names of threads by tid, and which thread freed whose memory. An entry with freer 0 has
+ * the sum of all that the owner allocated. */
 static void put_transfers(struct json *json, const struct profile *profile)
 {
 	struct json list = json__open(json, "threads", "[");
@@ -374,8 +374,9 @@ static void put_transfers(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* Only the sum of the samples at the peak is known. So the interval assumes the largest variance
- * (estimate__of_bytes()) and is not narrower than that of the same number of live bytes. */
+/* Puts the peak with its interval. Only the sum of the samples at the peak is known. So the
+ * interval assumes the largest variance (estimate__of_bytes()) and is not narrower than that of the
+ * same number of live bytes. */
 static void put_peak(struct json *json, const struct profile *profile, double objects, double bytes)
 {
 	struct estimate peak = estimate__of_bytes(bytes, profile->interval_bytes);
@@ -390,8 +391,8 @@ static void put_peak(struct json *json, const struct profile *profile, double ob
 	json__put_uint(json, "peak_objects", to_integer(objects));
 }
 
-/* Only for windowed runs, where the error of each stack is stored. In continuous runs the error
- * follows from the sampling interval. */
+/* Puts the interval of the allocated bytes. It is put only for windowed runs, where the error of
+ * each stack is stored. In continuous runs the error follows from the sampling interval. */
 static void put_alloc_interval(struct json *json, const struct profile_site *site)
 {
 	const struct estimate allocated = {
@@ -470,7 +471,7 @@ static void put_probes(struct json *json, const struct profile *profile)
 	sink__puts(json->sink, "]");
 }
 
-/* The members that only a profile of regions has. */
+/* Puts the members that only a profile of regions has. */
 static void put_kinds(struct json *json, const struct profile *profile)
 {
 	struct json kinds = json__open(json, "kinds", "{");
@@ -488,7 +489,7 @@ static void put_kinds(struct json *json, const struct profile *profile)
 		json__put_real(json, "regions_followed_s", profile->regions.followed_s);
 }
 
-/* What became of the blocks of windows. */
+/* Puts what became of the blocks of windows. */
 static void put_evidence(struct json *json, const struct profile_evidence *evidence)
 {
 	struct json counts = json__open(json, "evidence", "{");
@@ -502,7 +503,7 @@ static void put_evidence(struct json *json, const struct profile_evidence *evide
 	sink__puts(json->sink, "}");
 }
 
-/* What the run has cost memtrace itself. */
+/* Puts what the run has cost memtrace itself. */
 static void put_own(struct json *json, const struct run_cost *cost)
 {
 	struct json own;

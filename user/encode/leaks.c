@@ -20,7 +20,8 @@
 #define DEFAULT_TOP   10
 #define DEFAULT_WIDTH 100
 #define HOLDER_MAX    60 /* columns of a function's name in a sentence */
-/* share of the blocks searched for: if more are lost, the stack loses its blocks */
+/* share of the blocks that were searched for; if more of them are lost, the stack is said to lose
+ * its blocks */
 #define LOST_SHARE 0.5
 #define HOLDERS	   2 /* at most this many holders of a stack's blocks are printed */
 #define MAYBE	   3 /* at most this many of the stacks that only may grow are printed */
@@ -50,13 +51,14 @@ struct suspect {
 	double live;
 	size_t index; /* index in the given order */
 	bool sure;
-	/* The next four fields are known. young is the share of the memory allocated more than
-	 * young_s ago that is still live; old and old_s likewise. */
+	/* The next four fields are known. `young` is a share of the memory that was allocated more
+	 * than `young_s` ago: the part that is still live. `old` and `old_s` are the same for a
+	 * higher age. */
 	bool aged;
 	double young_s, young, old_s, old;
-	double oldest_s;   /* some of the stack's memory is older; 0: not known */
-	struct growth now; /* growth by the last profile alone, which judges the end of its run; low
-			    * is NaN: not known */
+	double oldest_s;   /* some of the stack's memory is older than this; 0: not known */
+	struct growth now; /* growth as the last profile alone shows it; it is that of the end of
+			    * the run; low is NaN: not known */
 	bool replaces;	   /* as in struct profile_site */
 	const struct site_why *why; /* who holds its blocks; NULL: not asked */
 	unsigned rises;		    /* the stack grew in this many of `steps`; 0: not known */
@@ -73,21 +75,21 @@ static bool is_steep(const struct suspect *s)
 	return s->aged && s->old <= STEEP * s->young;
 }
 
-/* The stack has grown from the first profile to the last, but by the last profile alone it may not
- * grow any more. */
+/* Has the stack grown from the first profile to the last, while by the last profile alone it may
+ * not grow any more? */
 static bool is_over(const struct suspect *s)
 {
 	return s->sure && isfinite(s->now.low) && s->now.low <= 0 && s->now.high < s->rate;
 }
 
-/* The growth is too small to be mentioned, although its interval may reach far above. */
+/* Is the growth too small to be mentioned? Its interval may still reach far above. */
 static bool is_none(const struct suspect *s)
 {
 	return s->rate < LEAST_RATE;
 }
 
-/* Rank of the evidence. Stacks that surely grow come first: of these, flat ones lead, and steep
- * ones or those whose growth may be over are last. Stacks that may grow follow. Ties by
+/* Returns the rank of the evidence. Stacks that surely grow come first: of these, flat ones lead,
+ * and steep ones or those whose growth may be over are last. Stacks that may grow follow. Ties by
  * growth__compare(). */
 static int evidence(const struct suspect *s)
 {
@@ -106,7 +108,7 @@ static int by_evidence(const void *a, const void *b)
 	return order ? order : (x->index > y->index) - (x->index < y->index);
 }
 
-/* " (95 %: 1.0 - 1.5 MiB)", if the figure has an error. */
+/* Puts " (95 %: 1.0 - 1.5 MiB)", if the figure has an error. */
 static void put_interval(double low, double high, struct sink *sink)
 {
 	char interval[48];
@@ -121,7 +123,7 @@ static void put_interval(double low, double high, struct sink *sink)
 	}
 }
 
-/* Are the stack's blocks freed as they get older? */
+/* Says whether the stack's blocks are freed as they get older. */
 static void put_ages(const struct suspect *s, struct sink *sink)
 {
 	if (!s->aged)
@@ -193,7 +195,7 @@ static int put_advice(const struct suspect *s, struct sink *sink)
 struct finding {
 	struct suspect *suspects; /* by_evidence() */
 	size_t n, n_sure;
-	bool judged;	  /* whether growth is sure is known */
+	bool judged;	  /* it is known which growth is sure */
 	double whole;	  /* all growth, bytes per second; a stack's growth is printed as a share of
 			   * whole. 0 or less: not known */
 	const char *what; /* the words for whole */
@@ -202,7 +204,7 @@ struct finding {
 			   * known */
 	double least;	  /* growth that would have been found in 95 of 100 cases; NaN: not known */
 	bool limited;	  /* is_limited() */
-	bool somebody;	  /* the process has more and more blocks; of which stack is not known */
+	bool somebody;	  /* the process has more and more blocks, but not known of which stack */
 };
 
 static void finding__clear(struct finding *finding)
@@ -217,14 +219,14 @@ static void finding__sort(struct finding *finding)
 		finding->n_sure += finding->suspects[i].sure;
 }
 
-/* "60 of 100 sampled blocks (60 %)" */
+/* Puts "60 of 100 sampled blocks (60 %)". */
 static void put_count(uint64_t n, const struct site_why *why, struct sink *sink)
 {
 	sink__printf(sink, "%" PRIu64 " of %" PRIu64 " sampled block%s (%.0f %%)", n, why->asked,
 		     plural(why->asked), 100.0 * (double)n / (double)why->asked);
 }
 
-/* Who holds the stack's blocks, or are they lost? */
+/* Says who holds the stack's blocks, or that they are lost. */
 static int put_why(const struct site_why *why, struct sink *sink)
 {
 	uint64_t told = 0;
@@ -339,7 +341,7 @@ static int put_suspect(const struct suspect *s, size_t number, const struct find
 	return err ? err : put_advice(s, sink);
 }
 
-/* The end of the head line. */
+/* Puts the end of the head line. */
 static void put_verdict(const struct finding *finding, struct sink *sink)
 {
 	size_t sure = finding->n_sure;
@@ -397,7 +399,7 @@ static int put_suspects(const struct finding *finding, const struct table_option
 	return err ? err : sink->error;
 }
 
-/* The members that all findings have, and the stacks. */
+/* Puts the members that all findings have, and the stacks. */
 static void put_finding_json(struct json *json, const struct finding *finding)
 {
 	struct json list;
@@ -444,8 +446,9 @@ static void put_finding_json(struct json *json, const struct finding *finding)
 
 /* --- of one profile --- */
 
-/* Survival is known for single stacks only. A group of stacks that are printed the same gets the
- * ages of one stack, if that stack holds at least half of the group's memory. */
+/* Adds the ages of a stack or group. Survival is known for single stacks only. A group of stacks
+ * that are printed the same gets the ages of one stack, if that stack holds at least half of the
+ * group's memory. */
 static void add_ages(struct suspect *s, const struct profile *profile,
 		     const struct profile_site *site, double live)
 {
@@ -469,8 +472,8 @@ static void add_ages(struct suspect *s, const struct profile *profile,
 	s->old = site->survival[last];
 }
 
-/* The bytes that one sample in windows stands for, including the time between windows. They are the
- * variance of the allocated bytes divided by the allocated bytes. 0: not known. */
+/* Returns how many bytes one sample in windows stands for, including the time between windows. This
+ * is the variance of the allocated bytes divided by the allocated bytes. 0: not known. */
 static double windows_sample(const struct profile *profile)
 {
 	double share = profile__watched_s(profile) / profile->duration_s, variance = 0, bytes = 0;
@@ -485,9 +488,9 @@ static double windows_sample(const struct profile *profile)
 	return share > 0 ? (double)profile->interval_bytes / share : 0;
 }
 
-/* How fast a stack must have grown to be found; NaN: not known. In windows only blocks from the
- * middle half of the run count. In a continuous run, or in windows that missed little, the last two
- * thirds count. */
+/* Returns how fast a stack must have grown to be found; NaN: not known. In windows only blocks from
+ * the middle half of the run count. In a continuous run, or in windows that missed little, the last
+ * two thirds count. */
 static double least_growth(const struct profile *profile)
 {
 	bool windowed = mostly_windows(profile);
@@ -497,11 +500,11 @@ static double least_growth(const struct profile *profile)
 	return stands_for > 1 && watched > 0 ? SAMPLES_FOUND * stands_for / watched : NAN;
 }
 
-/* How much growth could be missed follows from the number of samples only if all samples have
- * similar weights. In windows the weights differ: a second of continuous tracing may bring most
- * samples, and tells little about the rest of the run. Two kinds of growth that was not found raise
- * the bound. One is growth that a stack may have without being sure. The other is growth of the
- * process that no stack explains. */
+/* Raises finding->least in a run of windows. How much growth could be missed follows from the
+ * number of samples only if all samples have similar weights. In windows the weights differ: a
+ * second of continuous tracing may bring most samples, and tells little about the rest of the run.
+ * Two kinds of growth that was not found raise the bound. One is growth that a stack may have
+ * without being sure. The other is growth of the process that no stack explains. */
 static void raise_least(const struct profile *profile, struct finding *finding)
 {
 	const struct process_growth *growth = &profile->growth;

@@ -108,7 +108,7 @@ static void put_any_value(struct message *to, int field, struct message *scratch
 	message__bytes(to, field, scratch->bytes, scratch->len);
 }
 
-/* The number of an attribute in its table. */
+/* Returns the number of an attribute in its table. */
 static uint64_t attribute(struct otlp *o, const char *key, const char *text, int64_t number)
 {
 	_cleanup_free_ char *printable = text ? text_printable(text) : NULL;
@@ -226,7 +226,7 @@ static void put_functions(struct otlp *o)
 	}
 }
 
-/* Stacks are leaf first, as in the profile. */
+/* Puts the stacks, leaf first as in the profile. */
 static void put_stacks(struct otlp *o, size_t n)
 {
 	put_entry(o, DICTIONARY_STACK);
@@ -253,7 +253,7 @@ static void put_table(struct otlp *o, enum dictionary_field table, const struct 
 
 /* --- the profiles --- */
 
-/* One sample, unless it rounds to 0. */
+/* Puts one sample, unless it rounds to 0. */
 static void put_sample(struct otlp *o, struct message *to, size_t site, double value,
 		       struct carry *carry, const struct profile_thread *thread)
 {
@@ -273,7 +273,7 @@ static void put_sample(struct otlp *o, struct message *to, size_t site, double v
 	o->part.len = 0;
 }
 
-/* The samples of one kind of value. Memory in use has samples for each thread. */
+/* Puts the samples of one kind of value. Memory in use has a sample for each thread. */
 static void put_samples(struct otlp *o, struct message *to, int kind, size_t n)
 {
 	struct carry carry = {};
@@ -354,7 +354,7 @@ static void put_resource_profiles(struct otlp *o, struct message *to, size_t n)
 	message__bytes(&o->part, SCOPE_NAME, KIND, strlen(KIND));
 	message__bytes(&o->part, SCOPE_VERSION, MEMTRACE_VERSION, strlen(MEMTRACE_VERSION));
 	message__bytes(&scope, SCOPE_PROFILES_SCOPE, o->part.bytes, o->part.len);
-	/* the first profile, which readers show first: bytes in use */
+	/* bytes in use come first, because readers show the first profile first */
 	put_profile(o, &scope, VALUE_INUSE_SPACE, n);
 	for (int kind = 0; kind < VALUE_INUSE_SPACE; kind++)
 		put_profile(o, &scope, kind, n);

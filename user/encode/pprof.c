@@ -24,10 +24,10 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-#define MAX_DROP       16  /* the most allocator functions that drop_frames names */
-#define MAX_DROP_BYTES 100 /* longest of these names */
-/* LABEL_SQUARES is written if its value is more than this many times the value that readers
- * compute */
+#define MAX_DROP       16  /* drop_frames names at most this many allocator functions */
+#define MAX_DROP_BYTES 100 /* longer names are left out of drop_frames */
+/* LABEL_SQUARES is written if its value is more than this many times the value that readers would
+ * compute without it */
 #define CLEARLY 1.01
 /* limit for the locations in all threads' samples; so many take some 500 MB before zlib packs
  * them */
@@ -58,7 +58,8 @@ static void add_label(struct pprof *p, const char *key, const char *text, int64_
 	message__bytes(&p->message, SAMPLE_LABEL, p->part.bytes, p->part.len);
 }
 
-/* A number with a sign, so limited that sums of such numbers do not overflow in readers. */
+/* Rounds a value that may be negative, and limits it so that sums of such numbers do not overflow
+ * in readers. */
 static int64_t to_signed(const struct pprof *p, double value)
 {
 	double limit = (double)p->max_value;
@@ -73,7 +74,7 @@ static uint64_t take(struct pprof *p, int i, double value)
 	return n < p->max_value ? n : p->max_value;
 }
 
-/* Adds the share at an age. */
+/* Adds a label with the share at an age. */
 static void add_share(struct pprof *p, const char *label, double age_s, double share)
 {
 	_cleanup_free_ char *key = NULL;
@@ -92,7 +93,7 @@ static void add_share(struct pprof *p, const char *label, double age_s, double s
 static bool add_site_labels(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
-	struct estimate unsaid = site->live; /* as readers compute the estimate without labels */
+	struct estimate unsaid = site->live; /* the estimate that readers compute without labels */
 	size_t before = p->message.len;
 
 	unsaid.squares = 0;
@@ -197,8 +198,9 @@ static void put_sample(struct pprof *p, const struct profile_site *site,
 	pprof__put_message(p, PROFILE_SAMPLE);
 }
 
-/* Live memory belongs to the threads that hold it, and as much of the allocated memory belongs to
- * them. The rest of the allocated memory was freed again and belongs to no thread. */
+/* Puts the samples of a site. Live memory belongs to the threads that hold it. The same amount of
+ * allocated memory belongs to them. The rest of the allocated memory was freed again and belongs to
+ * no thread. */
 static void put_site(struct pprof *p, const struct profile_site *site)
 {
 	const struct profile *profile = p->profile;
@@ -206,7 +208,8 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 	double interval = profile->interval_bytes ? (double)profile->interval_bytes : 1;
 	struct share left = {{
 		/* If allocated memory is unknown, the profile has the live figures in its place.
-		 * The file gets 0, so that readers do not take them for allocated memory. */
+		 * The file gets 0, so that readers do not take live figures for allocated
+		 * memory. */
 		[VALUE_ALLOC_OBJECTS] = profile->no_allocated ? 0 : site->alloc_objects,
 		[VALUE_ALLOC_SPACE] = profile->no_allocated ? 0 : site->alloc_bytes,
 		[VALUE_INUSE_OBJECTS] = live->objects,
@@ -247,8 +250,9 @@ static void put_site(struct pprof *p, const struct profile_site *site)
 		put_sample(p, site, NULL, &left);
 }
 
-/* A thread that holds memory of a stack has a sample of its own, which repeats the whole stack. No
- * process leads to too many such samples, but a short input file can. */
+/* Would the file have too many samples if threads had their own? A thread that holds memory of a
+ * stack has a sample of its own, which repeats the whole stack. No process leads to too many such
+ * samples, but a short input file can. */
 static bool are_threads_too_many(const struct profile *profile)
 {
 	uint64_t n = 0;
@@ -258,7 +262,8 @@ static bool are_threads_too_many(const struct profile *profile)
 	return n > MAX_THREAD_LOCATIONS;
 }
 
-/* The site's figures in the interval: one sample, which has the standard values and no labels. */
+/* Puts the site's figures in the interval: one sample, which has the standard values and no
+ * labels. */
 static void put_interval_site(struct pprof *p, size_t index)
 {
 	const struct profile_site *site = &p->profile->sites[index];
@@ -301,7 +306,7 @@ static void put_sites(struct pprof *p)
 
 /* --- mappings, locations and functions --- */
 
-/* The path as the kernel shows it. */
+/* Returns the number of the mapping's path, as the kernel shows it. */
 static uint64_t mapping_name(struct pprof *p, const struct profile_mapping *mapping)
 {
 	_cleanup_free_ char *name = NULL;
@@ -334,8 +339,8 @@ static void put_mapping(struct pprof *p, size_t index)
 	pprof__put_message(p, PROFILE_MAPPING);
 }
 
-/* Puts the mappings in which a location lies. The program's is first, because readers take the
- * first one for the program. */
+/* Puts the mappings in which a location lies. The program's mapping is first, because readers take
+ * the first mapping for the program. */
 static void put_mappings(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -371,7 +376,7 @@ static void put_mappings(struct pprof *p)
 			put_mapping(p, i);
 }
 
-/* The function's number, from 1. */
+/* Returns the function's number, from 1. */
 static uint64_t function(struct pprof *p, const struct profile_location *location,
 			 const struct profile_frame *frame, bool outer)
 {
@@ -470,7 +475,7 @@ static void put_facts(struct pprof *p)
 	}
 }
 
-/* The ages, with the same digits as in LABEL_SURVIVAL. */
+/* Puts the ages, with the same digits as in LABEL_SURVIVAL. */
 static void put_survival_ages(struct pprof *p)
 {
 	char text[PROFILE_SURVIVAL_AGES * 24] = "";
@@ -481,7 +486,7 @@ static void put_survival_ages(struct pprof *p)
 	put_comment(p, COMMENT_SURVIVAL ": %s", text);
 }
 
-/* The findings are for people. memtrace finds the contradictions itself when it reads the file. */
+/* Puts the contradictions, for people. memtrace finds them itself when it reads the file. */
 static void put_findings(struct pprof *p)
 {
 	struct contradictions all = profile__contradictions(p->profile);
@@ -563,8 +568,8 @@ static void add_dropped(struct pprof *p, struct intern *names, struct message *r
 	add_quoted(regex, printable);
 }
 
-/* Allocation functions do not tell who holds memory. drop_frames lets readers leave them out, as
- * collapsed stacks do. */
+/* Puts drop_frames, which lets readers leave out allocation functions, as collapsed stacks do.
+ * These functions do not tell who holds memory. */
 static void put_drop_frames(struct pprof *p)
 {
 	const struct profile *profile = p->profile;
@@ -642,7 +647,7 @@ static int encode(const struct profile *profile, const struct encode_interval *i
 	p.max_value = (uint64_t)INT64_MAX / (n_samples + 1);
 	p.uses = calloc(profile->n_mappings + 1, sizeof(*p.uses));
 	p.named = calloc(profile->n_threads + 1, sizeof(*p.named));
-	/* 16: gzip's frame; its time stays 0, so that equal profiles are equal files */
+	/* 16 asks for gzip's frame; its time stays 0, so that equal profiles are equal files */
 	if (!p.uses || !p.named ||
 	    deflateInit2(&p.zip, Z_DEFAULT_COMPRESSION, Z_DEFLATED, MAX_WBITS + 16, 8,
 			 Z_DEFAULT_STRATEGY) != Z_OK) {

@@ -58,7 +58,7 @@ bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDE
 	return true;
 }
 
-/* Can readers compute freed from allocated and live? */
+/* Can readers compute `freed` from `allocated` and `live`? */
 static bool is_difference(double freed, double allocated, double live)
 {
 	return fabs(fmax(allocated - live, 0) - freed) <= 1 / OWN_PARTS;

@@ -27,8 +27,9 @@ struct carry {
 	uint64_t written;
 };
 
-/* The integer to write for the next value: the difference of the rounded sums, so that the total is
- * right. At most INT64_MAX; 0 if the value is not a positive number. */
+/* Returns the integer to write for the next value. It is the difference between the rounded sums
+ * with and without this value, so the total stays right. It is at most INT64_MAX, and 0 if the
+ * value is not a positive number. */
 uint64_t carry__take(struct carry *carry, double value);
 
 /* The fields that a mapping is written with. */
@@ -41,18 +42,18 @@ struct encode_interval;
 
 struct pprof {
 	const struct profile *profile;
-	const struct encode_interval *interval; /* set: the standard form of the interval; NULL: our
-						 * own */
+	/* set: the file has the standard form, for this interval; NULL: it has memtrace's form */
+	const struct encode_interval *interval;
 	struct sink *sink;
 	z_stream zip;
 	struct intern strings;
 	struct intern functions; /* three numbers: name, why it has no name (0: it has one), file */
 	struct carry carry[VALUES];
-	uint64_t max_value; /* limit for one sample, so that no sum overflows */
+	uint64_t max_value; /* limit for a value of one sample, so that no sum overflows */
 	struct message message, part;
 	struct mapping_use *uses; /* by mapping */
 	bool threads_left_out;	  /* samples name no threads: there are too many */
-	bool *named;		  /* by thread: whether a sample names it */
+	bool *named;		  /* by thread: whether a sample names the thread */
 	int error;
 };
 
@@ -87,7 +88,7 @@ uint64_t pprof__string(struct pprof *p, const char *text);
 bool pprof_own__add_remainders(struct pprof *p, const double values[OWN_REMAINDERS],
 			       const uint64_t written[OWN_REMAINDERS]);
 
-/* Adds to p->message the fields of a stack as a whole. True: something was added. */
+/* Adds the fields of a stack as a whole to p->message. True: something was added. */
 bool pprof_own__add_stack(struct pprof *p, const struct profile_site *site);
 
 /* Writes memtrace's own fields of the profile. */

@@ -18,10 +18,10 @@
 
 #define DEFAULT_TOP   20
 #define DEFAULT_WIDTH 100
-/* The most columns for a program's name: the kernel keeps 15 characters of it. Only the kernel's
- * own workers may have longer names. */
+/* At most this many columns for a program's name: the kernel keeps 15 characters of it. Only the
+ * kernel's own workers may have longer names. */
 #define COMMAND_MAX 15
-#define MIN_ROOM    20 /* fewest columns for the function, before others are left out */
+#define MIN_ROOM    20 /* if the function has fewer columns, other columns are left out */
 
 enum column {
 	PID,
@@ -86,7 +86,7 @@ struct run {
 	const struct process_table_options *options;
 	double duration_s;
 	uint64_t interval_bytes; /* R, the largest interval of a process */
-	uint64_t asked_interval_bytes, finest_interval_bytes; /* 0: the same */
+	uint64_t asked_interval_bytes, finest_interval_bytes; /* 0: equal to interval_bytes */
 	bool exact;
 	bool peaks;		   /* some process's peak is known and above its live bytes */
 	struct process *processes; /* processes in the order of the table */
@@ -135,7 +135,7 @@ static void sum__add(struct sum *sum, const struct process *process)
 
 /* --- numbers as text --- */
 
-/* False: live is exact, or its error is not known. */
+/* Finds the interval of live memory. False: live memory is exact, or its error is not known. */
 static bool live_interval(const struct run *run, const struct sum *sum, struct interval *ret)
 {
 	if (run->exact || !sum->allocated || sum->lower)
@@ -166,7 +166,8 @@ static void format_estimate(const struct run *run, const struct sum *sum, double
 	format_interval(interval, interval_text, CELL_SIZE);
 }
 
-/* If some processes were traced in windows, the sum has no interval. */
+/* Formats the growth and its interval. If some processes were traced in windows, the interval is
+ * "". */
 static void format_growth(const struct run *run, const struct sum *sum, char *text,
 			  char *interval_text)
 {
@@ -193,8 +194,8 @@ static const char *format_step(uint64_t from, uint64_t to, char *buf)
 
 /* --- rows --- */
 
-/* A printable copy of the name of the function that holds most. It is the holder (encode/where.h)
- * of the largest group of stacks that are printed the same. */
+/* Makes a printable copy of the name of the function that holds most memory. This is the holder
+ * (encode/where.h) of the largest group of stacks that are printed the same. */
 static int top_site(const struct profile *profile, bool show_runtime, char **ret_name)
 {
 	struct group *groups;
@@ -220,7 +221,7 @@ static void fill_sum(struct row *row, const struct run *run, const struct sum *s
 	snprintf(row->cells[THREADS], CELL_SIZE, "%s", with_commas(sum->threads, buf));
 }
 
-/* The process's peak, which is known only of continuous tracing. */
+/* Fills in the process's peak, which is known only if tracing was continuous. */
 static void fill_peak(struct row *row, const struct process *process)
 {
 	const struct profile *profile = process->profile;
@@ -277,7 +278,7 @@ static int fill_process(struct row *row, const struct run *run, const struct pro
 	return 0;
 }
 
-/* The row of the other processes. Ended ones hold nothing. */
+/* Fills the row that sums up the other processes. Ended ones hold nothing. */
 static int fill_rest(struct row *row, const struct run *run, const struct process *rest, size_t n)
 {
 	struct sum sum = {};
@@ -298,7 +299,7 @@ static int fill_rest(struct row *row, const struct run *run, const struct proces
 /* --- columns --- */
 
 /* Leaves out columns until the function has room, and says which. An estimate is never shown
- * without its interval, and the column sorted by stays. */
+ * without its interval, and the column that the rows are sorted by stays. */
 static void make_room(struct grid *grid, const struct process_table_options *options, size_t width,
 		      struct sink *sink)
 {
@@ -346,7 +347,7 @@ static int put_table(const struct run *run, const struct row *rows, size_t n, st
 	sink__puts(sink, color ? "\n" BOLD : "\n");
 	grid__put_titles(&grid, color ? "TOP SITE" RESET "\n" : "TOP SITE\n", sink);
 	for (size_t i = 0; i < n; i++) {
-		bool process = *rows[i].cells[PID]; /* else it is the line of the rest */
+		bool process = *rows[i].cells[PID]; /* false: the row sums up the rest */
 		_cleanup_free_ char *site = text_shorten(rows[i].site, process ? room : SIZE_MAX);
 
 		if (!site)
@@ -497,7 +498,8 @@ static void put_own(const struct run_cost *cost, struct sink *sink)
 		     format_bytes((double)cost->kernel_bytes, kernel));
 }
 
-/* The losses of all processes, in the order of their first mention, then those of the run. */
+/* Puts the losses of all processes, in the order of their first mention, then the losses of the
+ * run. */
 static int put_losses(const struct run *run, const struct profile *const *profiles,
 		      struct sink *sink)
 {
@@ -511,8 +513,8 @@ static int put_losses(const struct run *run, const struct profile *const *profil
 	return err;
 }
 
-/* Puts the contradictions of at most as many processes as the table has rows, and counts the
- * others. */
+/* Puts the contradictions of at most as many processes as the table has rows, and says how many
+ * other processes have some. */
 static int put_findings(const struct run *run, struct sink *sink)
 {
 	size_t left = run->options->top ? run->options->top : DEFAULT_TOP, more = 0;

@@ -49,7 +49,7 @@ static void format_row_interval(const struct resident *r, const struct resident_
 			 format_kib(row->interval.high, high));
 }
 
-/* Memory whose mapping was not seen. */
+/* Returns the words for memory whose mapping was not seen. */
 static const char *earlier_text(const struct resident *r)
 {
 	return !r->followed	   ? "anonymous, not followed"
@@ -58,7 +58,7 @@ static const char *earlier_text(const struct resident *r)
 				   : "anonymous, from before the run";
 }
 
-/* NULL: no memory. The caller frees it. */
+/* Returns the text of a row; NULL: no memory. The caller frees it. */
 static char *row_text(const struct resident *r, const struct resident_row *row, const char *name)
 {
 	const char *form = "%s";
@@ -106,8 +106,8 @@ static char *row_text(const struct resident *r, const struct resident_row *row, 
 	return asprintf(&text, form, name) < 0 ? NULL : text;
 }
 
-/* The row's bytes. Measured figures are whole KiB. The heap's two rows are rounded so that their
- * sum stays right. */
+/* Returns the bytes that are shown for a row. Measured figures are whole KiB. The heap's two rows
+ * are rounded so that their sum stays right. */
 static int64_t shown_bytes(const struct resident *r, const struct resident_row *row)
 {
 	if (row->kind == RESIDENT_HEAP && r->heap_split)
@@ -148,8 +148,8 @@ static const char *part_text(const struct resident *r, enum resident_part part)
 	}
 }
 
-/* The parts of the row HEAP in the table, rounded to whole KiB. The first part takes the rounding
- * of the others, so that the parts add up to the row. */
+/* Computes the parts of the row HEAP in the table, rounded to whole KiB. The first part takes the
+ * rounding of the others, so that the parts add up to the row. */
 static void round_parts(const struct resident *r, const struct resident_row *row,
 			int64_t parts[RESIDENT_PARTS])
 {
@@ -161,8 +161,8 @@ static void round_parts(const struct resident *r, const struct resident_row *row
 	}
 }
 
-/* Adds the parts of the row HEAP below it. They begin at the second column: their numbers are no
- * rows, and their texts are long. */
+/* Adds the parts of the row HEAP below it. They begin at the second column, because their numbers
+ * are not part of the sum of the first column, and their texts are long. */
 static void add_parts(struct grid *grid, const struct resident *r, const struct resident_row *row)
 {
 	int64_t parts[RESIDENT_PARTS];
@@ -199,8 +199,8 @@ static int add_named_row(struct grid *grid, const struct resident *r,
 	return 0;
 }
 
-/* Adds the rows of one kind from i on: the largest, then the others as one row. *ret_next: the
- * first row of the next kind. */
+/* Adds the rows of the kind whose first row is row i: the largest, then the others as one row.
+ * *ret_next: the first row of the next kind. */
 static int add_kind(struct grid *grid, const struct resident *r, size_t i, size_t *ret_next)
 {
 	struct resident_row others = {.kind = r->rows[i].kind};
@@ -235,7 +235,7 @@ static int add_kind(struct grid *grid, const struct resident *r, size_t i, size_
 	return 0;
 }
 
-/* What the parts do not say, or why there are none. */
+/* Puts what the parts of the heap do not say, or why there are no parts. */
 static void put_census(const struct resident *r, struct sink *sink)
 {
 	_cleanup_free_ char *why = r->census_failed ? text_printable(r->census_failed) : NULL;

@@ -27,7 +27,7 @@
 #define PAD	    4
 #define THIN	    2	 /* narrower boxes have no border */
 #define LETTER	    7.23 /* width of a letter in the labels' monospaced font */
-#define LEAST_LABEL 4	 /* columns */
+#define LEAST_LABEL 4	 /* columns; a narrower box has no label */
 #define LEAST_BOTH  16	 /* columns: from this width on, a shortened name keeps both its ends */
 
 /* Narrower boxes are folded. If there would be more than MAX_NODES boxes, wider ones are folded,
@@ -55,8 +55,8 @@ static void svg__clear(struct svg *svg)
 
 /* --- text --- */
 
-/* The text for a character in XML; NULL: the character itself. Controls and characters that XML
- * does not allow become '?'. */
+/* Returns the text for a character in XML; NULL: the character itself. Controls and characters that
+ * XML does not allow become '?'. */
 static const char *escaped(uint32_t code)
 {
 	switch (code) {
@@ -92,7 +92,8 @@ static void put_text(struct sink *sink, const char *text)
 	sink__puts(sink, run);
 }
 
-/* Counts two columns for each character from U+1100 on: those of the Far East are that wide. */
+/* Returns the columns of a text. Each character from U+1100 on counts as two columns, because
+ * characters of the Far East are that wide. */
 static size_t wide_columns(const char *printable)
 {
 	size_t n = 0;
@@ -197,8 +198,8 @@ static void frame_color(const struct tree_frame *frame, char to[8])
 
 #define PLAIN "#d5d8dd" /* the root, and changes within sampling error */
 
-/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps a small part
- * of the largest change visible. */
+/* Red: has grown; blue: has shrunk; larger changes are darker. The square root keeps a change
+ * visible that is a small part of the largest change. */
 static void change_color(double bytes, double most, char to[8])
 {
 	double share = most > 0 ? sqrt(fmin(fabs(bytes) / most, 1)) : 0;
@@ -349,7 +350,7 @@ static int put_labels(const struct svg *svg)
 	return rc;
 }
 
-/* "NAME\tMODULE" of each frame that is shown. */
+/* Puts "NAME\tMODULE" of each frame that is shown. */
 static int put_names(struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;
@@ -377,10 +378,10 @@ static int put_names(struct svg *svg)
 	return rc;
 }
 
-/* "PARENT FRAME BYTES OBJECTS" of each box. FRAME is the line of the box's name. A negative FRAME
- * says how many nodes are folded into the box. With a base, "BYTES LOW HIGH" follows: the base's
- * bytes and the interval of the change ("0 0": not known). If the box's own BYTES are an estimate,
- * "LOW HIGH" of their interval follows last. */
+/* Puts "PARENT FRAME BYTES OBJECTS" of each box. FRAME is the line of the box's name. A negative
+ * FRAME says how many nodes are folded into the box. With a base, "BYTES LOW HIGH" follows: the
+ * base's bytes and the interval of the change ("0 0": not known). If the box's own BYTES are an
+ * estimate, "LOW HIGH" of their interval follows last. */
 static void put_figures(const struct svg *svg)
 {
 	const struct tree *tree = &svg->tree;

@@ -14,7 +14,7 @@
 #include "encode/table.h"
 #include "encode/text.h"
 
-/* Columns that fit, about. */
+/* About how many columns fit into the title, and into each other line. */
 #define TITLE_COLUMNS 120
 #define COLUMNS	      175
 
@@ -58,7 +58,7 @@ static int put_process(FILE *out, const struct profile *profile)
 	return 0;
 }
 
-/* What the bytes are, in words for the title. */
+/* Returns what the bytes are, in words for the title. */
 static const char *what_it_is(const struct profile *profile)
 {
 	switch (profile->weight) {
@@ -117,7 +117,7 @@ const char *svg_unit(const struct profile *profile)
 	return profile__is_faults(profile) ? "page" : "object";
 }
 
-/* "12.0 MiB (95 %: 10.4 - 13.8 MiB) in 13,836 objects" */
+/* Puts "12.0 MiB (95 %: 10.4 - 13.8 MiB) in 13,836 objects". */
 static void put_amount(FILE *out, const struct profile *profile, const struct estimate *live)
 {
 	struct interval interval = estimate__interval(live);
@@ -237,7 +237,7 @@ static void put_change(FILE *out, const struct tree *tree)
 		      out);
 }
 
-/* What is missing from the picture: INCOMPLETE, and the counters that are not zero. */
+/* Puts what is missing from the picture: INCOMPLETE, and the counters that are not zero. */
 static int put_losses(FILE *out, const struct profile *profile, const char *whose)
 {
 	_cleanup_free_ char *text = NULL, *printable = NULL;

@@ -42,8 +42,9 @@ static const struct grid_column columns[N_COLUMNS] = {
 	[OBJECTS] = {"OBJECTS", false}, [SHARE] = {"SHARE", false},
 };
 
-/* Adds the row of a group of stacks, or of the sum of the rest without one. Readers first want to
- * know whether a stack grows at all. If its growth may be 0, the cell says so. */
+/* Adds the row of a group of stacks. If `group` is NULL, adds the row that sums up the rest.
+ * Readers first want to know whether a stack grows at all. If its growth may be 0, the cell says
+ * so. */
 static void add_row(struct grid *grid, const struct group *group, const struct estimate *live,
 		    double total, bool with_interval)
 {
@@ -91,8 +92,8 @@ static int compare_keys(const void *a, const void *b)
 	return strcmp(((const struct group *)a)->key, ((const struct group *)b)->key);
 }
 
-/* By growth. Regions that an allocator maps for its heap are not leaks in themselves, so they come
- * last. */
+/* Orders groups by growth. Regions that an allocator maps for its heap are not leaks in themselves,
+ * so they come last. */
 static int compare_growth(const void *a, const void *b)
 {
 	const struct group *x = a, *y = b;
@@ -161,7 +162,7 @@ static int scratch__add(struct scratch *scratch, const char *line)
 	return 0;
 }
 
-/* The frames of a site that are shown, each on a line. */
+/* Returns the frames of a site that are shown, each on a line. */
 static char *group_key(const struct profile *profile, const struct profile_site *site,
 		       const struct frame_slots *slots, struct scratch *scratch)
 {

@@ -27,8 +27,8 @@ struct group {
 	double alloc_objects, alloc_bytes, freed_objects, freed_bytes, peak_objects, peak_bytes;
 	double alloc_variance, alloc_common; /* as in struct profile_site */
 	struct site_life life;
-	const struct site_why *why; /* who holds the blocks of one of the sites; NULL: known of
-				     * none */
+	/* who holds the blocks of one of the sites; NULL: not known for any site */
+	const struct site_why *why;
 };
 
 /* Which sites are grouped, and how the groups are sorted. */
@@ -45,9 +45,9 @@ int group_sites(const struct profile *profile, struct group **ret_groups, size_t
 		enum groups by);
 void free_groups(struct group *groups, size_t n);
 
-/* For a table with a stack in each row, behind the columns of a grid that fits (encode/grid.h). Put
- * the titles, and a row with as much of its stack as options->width allows. put_stack_row() returns
- * 0, -ENOMEM or the sink's error. */
+/* For a table with a stack in each row, behind the columns of a grid. Call them after grid__fit()
+ * (encode/grid.h). They put the titles, or a row with as much of its stack as options->width
+ * allows. put_stack_row() returns 0, -ENOMEM or the sink's error. */
 void put_stack_titles(const struct grid *grid, const struct table_options *options,
 		      struct sink *sink);
 int put_stack_row(const struct grid *grid, size_t row, const struct profile *profile,
@@ -59,56 +59,57 @@ int put_stack_row(const struct grid *grid, size_t row, const struct profile *pro
 int put_weighed(const struct profile *profile, const struct table_options *options,
 		struct sink *sink);
 
-/* The rows of churn: for each stack how much it allocates per second, how much of this is freed
- * again, and how long the freed memory lived. 0 or negative errno. */
+/* Puts the rows of churn: for each stack how much it allocates per second, how much of this is
+ * freed again, and how long the freed memory lived. 0 or negative errno. */
 int put_churn(const struct profile *profile, const struct table_options *options,
 	      struct sink *sink);
 
-/* The rows of the table as a tree. There is a line for each function that holds memory. Its caller
+/* Puts the rows of the table as a tree. Each function that holds memory has a line. Its caller
  * follows on the same line if all its memory has the same caller, and so do further callers. Where
  * callers differ, each has a line below. 0 or negative errno. */
 int put_tree(const struct profile *profile, const struct table_options *options,
 	     const struct estimate *live, struct sink *sink);
 
-/* The cores that the process used on average, for format_cost(); 0: not known. */
+/* Returns how many cores the process used on average, for format_cost(); 0: not known. */
 double cpu_cores(const struct profile *profile);
 
-/* Puts the lines that a profile's tables begin with. With growth, they include the growth of the
- * process, where known. 0, -ENOMEM or the sink's error. */
+/* Puts the lines that a profile's tables begin with. If `growth` is set, they include the growth of
+ * the process, where known. 0, -ENOMEM or the sink's error. */
 int put_run_head(const struct profile *profile, bool growth, struct sink *sink);
 
-/* "one sample per 512 KiB": how a file of another program was sampled, if the file says so. */
+/* Puts how another program sampled its profile, if its file says so: "one sample per 512 KiB". */
 void put_foreign_sampling(const struct profile *profile, struct sink *sink);
 
-/* An upper bound of 1.96 standard errors of an estimate of this many bytes, in per cent of the
- * bytes. 0: the bytes are exact, or there are none. */
+/* Returns an upper bound of 1.96 standard errors of an estimate of this many bytes, in per cent of
+ * the bytes. 0: the bytes are exact, or there are none. */
 double sampling_error_pct(const struct profile *profile, double bytes);
 
-/* The upper end of the 95 % interval of this many estimated bytes. */
+/* Returns the upper end of the 95 % interval of this many estimated bytes. */
 double sampling_high(const struct profile *profile, double bytes);
 
-/* "lost: live_full 12,000, stacks_truncated 3": the counters that are not zero, on one line. Puts
- * nothing if all are zero. */
+/* Puts the counters of losses that are not zero, on one line: "lost: live_full 12,000,
+ * stacks_truncated 3". Puts nothing if all are zero. */
 void put_lost(const struct profile *profile, bool color, struct sink *sink);
 
-/* The sentence of a finding in the profile, printable; NULL: no memory. The caller frees it. */
+/* Returns the sentence that describes a contradiction in the profile, printable; NULL: no memory.
+ * The caller frees it. */
 char *contradiction_text(const struct profile *profile, const struct contradiction *finding);
 
-/* The word before the sentence of a finding: "CONTRADICTION: ", or "note: " if there may be another
+/* Returns the word before this sentence: "CONTRADICTION: ", or "note: " if there may be another
  * explanation. */
 const char *contradiction_word(const struct contradiction *finding);
 
-/* Puts a line for each finding in the profile: `before`, the word, the sentence. 0, -ENOMEM or the
- * sink's error. */
+/* Puts a line for each contradiction in the profile: `before`, the word, the sentence. 0, -ENOMEM
+ * or the sink's error. */
 int put_contradictions(const struct profile *profile, const char *before, struct sink *sink);
 
-/* The words before figures of live memory: "AT LEAST ", "AT MOST ", "ABOUT " with both, or "".
- * bound_sign() gives the signs for a cell: ">= ", "<= ", "~ ", or "". */
+/* Returns the words before figures of live memory: "AT LEAST ", "AT MOST ", "ABOUT " if both are
+ * true, or "". bound_sign() returns the sign for a cell: ">= ", "<= ", "~ ", or "". */
 const char *bound_words(bool lower, bool upper);
 const char *bound_sign(bool lower, bool upper);
 
-/* For several profiles: puts "profile 2: lost: ..." for each with losses, and the contradictions in
- * each. */
+/* For several profiles: puts the contradictions in each profile, and "profile 2: lost: ..." for
+ * each profile with losses. */
 int put_each_doubt(const struct profile *const *profiles, size_t n, bool color, struct sink *sink);
 
 #endif

@@ -12,7 +12,8 @@
 #include "base/path.h"
 #include "encode/encode.h"
 
-/* share of a core; if a process uses less, its limit may be a share of a core (pace/windows.h) */
+/* share of a core; if a process uses less, its cost may be limited to a share of a core
+ * (pace/windows.h) */
 #define LITTLE_CPU 0.5
 #define DEAR_PCT   1 /* per cent of CPU time; a lower cost is not put as a share of a core */
 
@@ -94,7 +95,7 @@ size_t text_columns(const char *text)
 	return n;
 }
 
-/* A copy of a C++ name without its template arguments: a<b<c>>::d -> a<..>::d. */
+/* Returns a copy of a C++ name without its template arguments: a<b<c>>::d -> a<..>::d. */
 static char *elide_arguments(const char *name)
 {
 	size_t depth = 0;
@@ -106,7 +107,7 @@ static char *elide_arguments(const char *name)
 	if (!out)
 		return NULL;
 	for (; *name; name++) {
-		if (!depth && !strncmp(name, "<>", 2)) { /* already folded */
+		if (!depth && !strncmp(name, "<>", 2)) { /* no arguments */
 			to = stpcpy(to, "<>");
 			name++;
 		} else if (*name == '<') {

@@ -15,22 +15,23 @@
  * there is no valid character (overlong, surrogate, cut short, stray byte) or the text ends. */
 size_t utf8_next(const char *text, uint32_t *ret_code);
 
-/* Would the character move the cursor, or reorder the text around it? C0, DEL, C1, line separators
- * and the bidirectional controls. */
+/* Would the character move the cursor, or reorder the text around it? C0, DEL, C1, the line
+ * separators and the bidirectional controls do. */
 bool is_control(uint32_t code);
 
 /* A copy of text with controls and bytes that are not UTF-8 replaced by '?'; NULL: no memory. */
 char *text_printable(const char *text);
 
-/* The name of a profile for people, printable: the process's name, or else its file's, or else "?".
- * NULL: no memory. */
+/* Returns the name of a profile for people, printable: the name of the process, or else of the
+ * profile's file, or else "?". NULL: no memory. */
 char *text_profile_name(const struct profile *profile);
 
-/* The number of columns of a printable text, one per character. */
+/* Returns the number of columns of a printable text, one per character. */
 size_t text_columns(const char *text);
 
 /* A copy of a printable name in at most max (>= 2) columns. Template arguments are cut first, then
- * the middle, because both the class and the method are informative. NULL: no memory. */
+ * the middle of the name, because the class at its beginning and the method at its end are both
+ * informative. NULL: no memory. */
 char *text_shorten(const char *name, size_t max);
 
 /* A copy of a printable name of C++ or Rust without template arguments. Leading parts are removed
@@ -38,8 +39,8 @@ char *text_shorten(const char *name, size_t max);
  * NULL: no memory. */
 char *text_unqualified(const char *name, size_t max);
 
-/* The frames of a site one by one, from the leaf, inlined ones in their places. To begin, set
- * profile, site and, if needed, slots, and zero the rest. */
+/* A walk over the frames of a site, from the leaf. Inlined frames are in their places. To begin,
+ * set profile, site and, if needed, slots, and zero the rest. */
 struct frame_walk {
 	const struct profile *profile;
 	const struct profile_site *site;
@@ -52,32 +53,33 @@ struct frame_walk {
 	char buf[24];
 };
 
-/* The name of the next frame, or its address in walk->buf if it has no name; NULL at the end. */
+/* Returns the name of the next frame, or, if it has no name, its address in walk->buf. NULL: the
+ * walk is at its end. */
 const char *frame_walk__next(struct frame_walk *walk);
 
-/* The first location from the leaf that is shown in outputs without allocation functions. The leaf
- * is the probed function and does not tell who holds the memory. Nor does an operator new that
- * called malloc. jeprof leaves out both. */
+/* Returns the first location from the leaf that is shown in outputs without allocation functions.
+ * The leaf is the probed function and does not tell who holds the memory. An operator new that
+ * called malloc does not tell it either. jeprof leaves out both. */
 uint32_t first_frame(const struct profile *profile, const struct profile_site *site);
 
-/* "root;caller;leaf" as in collapsed files, with characters replaced as there; NULL: no memory. The
- * caller frees it. */
+/* Returns "root;caller;leaf" as in collapsed files, with the same characters replaced; NULL: no
+ * memory. The caller frees it. */
 char *collapsed_names(const struct profile *profile, const struct profile_site *site);
 
 /* A non-negative number of bytes or objects as an integer; NaN becomes 0. */
 uint64_t to_integer(double value);
 
-/* Divides bytes by the unit in which it is shown (1023.96 KiB is 1.0 MiB) and names that unit.
+/* Divides bytes by the unit in which they are shown (1023.96 KiB is 1.0 MiB) and names that unit.
  * *ret_divisor (may be NULL) is the divisor. */
 double scale_bytes(double bytes, const char **ret_unit, double *ret_divisor);
 
 /* "one sample per 64 KiB"; "one sample per 64 KiB to 1 MiB (to keep the limit)" if the interval
  * became coarser than asked for; "one sample per 32 KiB to 512 KiB" if it became finer. interval:
- * the coarsest one. finest, asked: 0 if they are the same. */
+ * the coarsest interval. finest, asked: 0 if equal to `interval`. */
 void put_samples_per(uint64_t finest, uint64_t asked, uint64_t interval, struct sink *sink);
 
-/* What profile->alloc_calls counts, for "598 samples of N ...": "allocations", or the samples that
- * the program took itself. */
+/* Returns the word for what profile->alloc_calls counts, as in "598 samples of N allocations".
+ * Instead of allocations, it may count the samples that the program took itself. */
 const char *sampled_word(const struct profile *profile);
 
 /* "+3.1 MiB" into buf (>= 20 bytes); returns buf. */
@@ -85,14 +87,14 @@ const char *format_change(double bytes, char *buf);
 
 #define CELL_SIZE 64 /* size of a buffer that has room for any figure */
 
-/* "+3.1 to +8.9 MiB": both ends in the unit of the larger; "" if an end is not finite or there is
- * no range. */
+/* "+3.1 to +8.9 MiB": both ends in the unit of the larger; "" if an end is not finite or both ends
+ * are equal. */
 void format_range(double low, double high, char *buf, size_t size);
 
 /* "61.2 - 66.8 MiB": both ends in the unit of the larger, so that they are easy to compare. */
 void format_interval(struct interval interval, char *buf, size_t size);
 
-/* The ending of a noun that n counts: "" for 1, else "s". */
+/* Returns the ending of a noun after the number n: "" for 1, else "s". */
 const char *plural(uint64_t n);
 
 /* 1204113 -> "1,204,113" into buf (>= 32 bytes); returns buf. */

@@ -51,7 +51,7 @@ static void add_cell(struct grid *grid, const struct profile *profile, double by
 		grid__add(grid, "%s", text);
 }
 
-/* "worker-#", or the name with the tid if the pool is one thread. */
+/* Returns "worker-#", or the name with the tid if the pool is one thread. */
 static char *pool_name(const struct pool *pool)
 {
 	_cleanup_free_ char *name = text_printable(pool->name);

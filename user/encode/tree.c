@@ -25,7 +25,7 @@ static const char *const notes[NOTES] = {"[no stack]", "[truncated]", "[allocato
 /* A frame of a location, or a note. */
 struct occurrence {
 	struct tree_frame frame;
-	uint32_t index; /* index of this occurrence into builder.numbers */
+	uint32_t index; /* index of this occurrence in builder.numbers */
 };
 
 struct row {
@@ -99,7 +99,7 @@ static void add_occurrence(struct builder *b, struct tree_frame frame)
 	b->n_occurrences++;
 }
 
-/* The frames of a location, outermost first. */
+/* Adds the frames of a location, outermost first. */
 static void add_location(struct builder *b, const struct profile *profile,
 			 const struct profile_location *location, size_t *n_addresses)
 {
@@ -368,9 +368,9 @@ static int make_nodes(struct builder *b, const struct tree_node *root, size_t ma
 	return rc;
 }
 
-/* The upper end of the interval of live bytes for a stack without samples. If more bytes were live,
- * one of them would have been sampled with a probability of 97.5 %. In a continuous run one sample
- * stands for at most the interval, in windows it may stand for more. */
+/* Returns the upper end of the interval of live bytes for a stack without samples. If more bytes
+ * were live, one of them would have been sampled with a probability of 97.5 %. In a continuous run
+ * one sample stands for at most the interval, in windows it may stand for more. */
 static double unseen_bytes(const struct profile *profile, const struct estimate *live)
 {
 	double one = profile->interval_bytes > 1 ? (double)profile->interval_bytes : 0;

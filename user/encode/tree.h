@@ -14,12 +14,12 @@
 
 enum frame_kind {
 	FRAME_PROGRAM, /* the program's own code */
-	FRAME_LIBRARY, /* another file's */
+	FRAME_LIBRARY, /* code of another file */
 	/* an allocation function, or a frame between it and the function that holds the memory */
 	FRAME_ALLOCATOR,
 	FRAME_KERNEL,	 /* code that the kernel maps into each process: [vdso] */
 	FRAME_ANONYMOUS, /* code in no file: JIT code, or nothing is mapped there */
-	FRAME_NOTE,	 /* not code, but a note about the stacks above it */
+	FRAME_NOTE,	 /* not code, but a note about all stacks through this node */
 	FRAME_KINDS
 };
 
@@ -41,7 +41,7 @@ struct tree_node {
 	uint32_t first_child, n_children;
 	/* live memory of all stacks through this node, in the profile and in the older one */
 	struct estimate live, base;
-	uint32_t begin, end; /* private: range of these stacks */
+	uint32_t begin, end; /* private: the range of the stacks through this node */
 };
 
 struct tree {
@@ -51,19 +51,20 @@ struct tree {
 	struct tree_frame *frames; /* ascending by name and module */
 	size_t n_frames;
 	uint32_t depth; /* depth of the deepest node */
-	/* a node is folded if its share of all bytes is smaller, in the older profile as well */
+	/* a node is folded if its share of all bytes is smaller than this in each profile */
 	double min_share;
 	size_t gone_stacks; /* number of stacks that only the older profile has, and their bytes */
 	double gone_bytes;
 	bool unsure; /* no change has a known interval, because one profile was windowed or does not
 		      * say how it was sampled */
-	/* bytes that may be live (95 %) in a stack without samples */
+	/* upper end of the 95 % interval of live bytes for a stack without samples in the profile,
+	 * and in the older one */
 	double unseen_live, unseen_base;
 	char (*addresses)[24]; /* private: names of frames that have none */
 };
 
 struct tree_options {
-	double min_share; /* see above; 0: only nodes without bytes are folded */
+	double min_share; /* as in struct tree; 0: only nodes without bytes are folded */
 	/* min_share is raised until the tree has no more nodes than this; at least 2; 0: no
 	 * limit */
 	size_t max_nodes;
@@ -78,16 +79,17 @@ int tree__build(const struct profile *profile, const struct profile *base,
 void tree__clear(struct tree *tree);
 
 /* By how much a node has grown since the older profile, with its 95 % interval. The two profiles'
- * errors are independent, and each may be asymmetric. So each end of the change's interval follows
- * from two distances, added as squares. For the low end they are how far the new figure may be
- * lower and the old figure higher; for the high end the reverse (Zou and Donner, Statistics in
- * Medicine 27, 2008). */
+ * errors are independent, and each may be asymmetric. So the distance from the change to each end
+ * of its interval is the root of the sum of two squared distances. For the low end, these are how
+ * far the new figure may be lower, and how far the old figure may be higher. For the high end it is
+ * the reverse (Zou and Donner, Statistics in Medicine 27, 2008). */
 struct tree_change {
 	double bytes;
 	struct interval interval; /* NaN: not known */
 };
 
-/* By how many live bytes the node has grown since the older profile. Negative: it has shrunk. */
+/* Returns by how many live bytes the node has grown since the older profile. Negative: it has
+ * shrunk. */
 struct tree_change tree_node__change(const struct tree *tree, const struct tree_node *node);
 
 /* Is the change more than the sampling error? The change may still be chance, because blocks come

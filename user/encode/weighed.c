@@ -79,8 +79,8 @@ static int compare_weighed(const void *a, const void *b)
 	return strcmp(x->group->key, y->group->key);
 }
 
-/* The groups whose weight is above 0. The caller frees *ret_groups with free_groups() and *ret with
- * free(). 0 or -ENOMEM. */
+/* Finds the groups whose weight is above 0. The caller frees *ret_groups with free_groups() and
+ * *ret with free(). 0 or -ENOMEM. */
 static int weigh_all(const struct profile *profile, enum profile_weight weight,
 		     struct group **ret_groups, size_t *ret_n_groups, struct weighed **ret,
 		     size_t *ret_n)
@@ -109,11 +109,11 @@ static int weigh_all(const struct profile *profile, enum profile_weight weight,
 
 /* --- by weight --- */
 
-/* "55.0 MiB (95 %: 50.1 - 60.2 MiB) in 12,345 objects, estimated" */
+/* Puts "55.0 MiB (95 %: 50.1 - 60.2 MiB) in 12,345 objects, estimated". */
 static void put_amount(const struct profile *profile, enum profile_weight weight,
 		       const struct estimate *amount, struct sink *sink)
 {
-	/* see bpf/peak.bpf.h */
+	/* bpf/peak.bpf.h says why other threads make the figure inexact */
 	const char *exact = weight == WEIGHT_PEAK && profile->n_threads > 1
 				    ? ", exact but for what other threads did at that very moment\n"
 				    : ", exact\n";
@@ -251,7 +251,7 @@ int put_weighed(const struct profile *profile, const struct table_options *optio
 
 enum { RATE, RATE_INTERVAL, RATE_OBJECTS, SIZE, FREED, LIVED, STILL_LIVE, CHURN_CELLS };
 
-/* "< 1ms": half of the freed objects were no older than this. Returns "" or buf (>= 16 bytes). */
+/* Returns "< 1ms" in buf (>= 16 bytes): half of the freed objects were no older. Or returns "". */
 static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 {
 	double all = 0, younger = 0;
@@ -270,7 +270,7 @@ static const char *half_lived(const double ended[PROFILE_AGES], char *buf)
 	return buf;
 }
 
-/* The amount per second. */
+/* Returns the amount per second. */
 static struct estimate per_second(const struct estimate *amount, double seconds)
 {
 	struct estimate rate = *amount;

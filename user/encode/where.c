@@ -23,7 +23,7 @@
 struct story_frame {
 	char *name; /* folded and printable; owned */
 	unsigned times;
-	enum frame_owner owner; /* FRAME_OWN: counts as own */
+	enum frame_owner owner; /* FRAME_OWN: the frame counts as own */
 };
 
 /* The frames of one stack that are shown, leaf first. */
@@ -35,7 +35,7 @@ struct story {
 	 * adds something (story__tell_called()). NULL: none. Owned. */
 	char *called, *innermost;
 	bool has_own;		    /* the first frame is the program's own */
-	enum frame_owner least_own; /* frames from this one up count as own, if has_own */
+	enum frame_owner least_own; /* if has_own: owners from this one up count as own */
 	bool truncated;
 };
 
@@ -73,7 +73,7 @@ static char *readable(const char *name)
 	return printable ? fold_name(printable) : NULL;
 }
 
-/* The name of a runtime function for people: its module if the function has no name. */
+/* Returns the name of a runtime function for people: its module if it has no name. */
 static char *readable_called(const char *name)
 {
 	size_t module = function__module_length(name);
@@ -84,7 +84,7 @@ static char *readable_called(const char *name)
 	return readable(name);
 }
 
-/* std::map<..>::operator[] and std::map<..>::emplace are of one class. */
+/* Are the two functions of one class, as std::map<..>::operator[] and std::map<..>::emplace are? */
 static bool same_class(const char *a, const char *b)
 {
 	size_t len = strcspn(a, "<("), len_b = strcspn(b, "<(");
@@ -123,9 +123,9 @@ static bool is_worth_telling(const char *innermost, const char *called)
 }
 
 /* Sets called and innermost of the story. innermost distinguishes two stacks through the same
- * function: one allocates a map's nodes, the other the strings in them. If both are the runtime's,
- * the story has innermost only if both are std:: functions of different classes, and innermost is a
- * public name (without "::_"). */
+ * function: one allocates a map's nodes, the other the strings in them. If `called` and `innermost`
+ * are both the runtime's, the story has `innermost` only if both are std:: functions of different
+ * classes, and innermost is a public name (without "::_"). */
 static int story__tell_called(struct story *story, const struct calls *calls)
 {
 	bool library = calls->library && calls->native && !function__module_length(calls->native),
@@ -148,7 +148,8 @@ static int story__tell_called(struct story *story, const struct calls *calls)
 	return 0;
 }
 
-/* The owner of the frame that the walk returned last; `location` is the frame's location. */
+/* Returns the owner of the frame that the walk returned last. `location` is the frame's
+ * location. */
 static enum frame_owner owner_of(const struct frame_walk *walk, uint32_t location, const char *name)
 {
 	if (walk->slots)
@@ -210,7 +211,8 @@ static bool is_of_runtime(const struct story_frame *frame)
 	return frame->owner != FRAME_OWN;
 }
 
-/* Own code without a name because the file is stripped: mostly static functions. */
+/* Is the frame own code without a name? This is the case if the file is stripped, mostly for static
+ * functions. */
 static bool is_nameless(const struct story_frame *frame)
 {
 	return frame->owner >= FRAME_OF_INTERPRETER && function__module_length(frame->name);
@@ -284,7 +286,7 @@ static int tell_story(struct frame_walk *walk, size_t most, bool show_runtime, s
 		       : rc;
 }
 
-/* "parse x3" in about max columns. */
+/* Returns "parse x3" in about max columns. */
 static char *frame_text(const struct story_frame *frame, size_t max)
 {
 	_cleanup_free_ char *name = text_shorten(frame->name, frame->times > 1 ? max - 8 : max);
@@ -295,8 +297,8 @@ static char *frame_text(const struct story_frame *frame, size_t max)
 	return asprintf(&text, "%s x%u", name, frame->times) < 0 ? NULL : text;
 }
 
-/* " (via std::string < std::map<..>::operator[])" in at most room columns. "" if nothing was called
- * or no useful text fits. NULL: no memory. */
+/* Returns " (via std::string < std::map<..>::operator[])" in at most room columns. "" if nothing
+ * was called or no useful text fits. NULL: no memory. */
 static char *called_text(const struct story *story, size_t room)
 {
 	static const char frame[] = " (via )";

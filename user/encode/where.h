@@ -7,9 +7,9 @@
  *
  * Names are folded (encode/fold.h), printable, and shortened where one alone would fill the line.
  * The allocator's frames are left out. Of many frames of the runtime in a row, the first is named
- * and the others are counted. A stack in which no frame is the program's own begins with the first
- * frame of the interpreter or of a library; if there is none, with its first frame that is not the
- * allocator's. If there is none of these either, only its last frame is shown.
+ * and the others are counted. A stack in which no frame is the program's own begins with its first
+ * frame of the interpreter or of a library. If it has no such frame, it begins with its first frame
+ * that is not the allocator's. If all frames are the allocator's, only the last one is shown.
  *
  * With show_runtime, every stack begins with its first frame that is not the allocator's. */
 #ifndef MEMTRACE_ENCODE_WHERE_H
@@ -24,20 +24,21 @@
 
 #define WHERE_TITLE "WHERE (leaf first)"
 
-/* Puts as much of the line as fits into room (>= 24) columns. The first frame is always there,
- * shortened if necessary. The function that it called follows, then the callers that fit
+/* Puts as much of the line as fits into room (>= 24) columns. The first frame is always shown,
+ * shortened if necessary. The function that this frame called follows, then the callers that fit
  * unshortened. 0, -ENOMEM or the sink's error. */
 int put_where(const struct profile *profile, const struct profile_site *site, size_t room,
 	      bool show_runtime, struct sink *sink);
 
-/* The function that the line begins with, in at most room (>= 2) columns. Without show_runtime,
- * this is the program's function to read. NULL: no memory. */
+/* Returns the name of the function that the line begins with, in at most room (>= 2) columns.
+ * Without show_runtime, this is the function of the program whose code a person should read. NULL:
+ * no memory. */
 char *where_holder(const struct profile *profile, const struct profile_site *site, size_t room,
 		   bool show_runtime);
 
-/* The beginning of the line, as in "open_session (via std::string)", not shortened. The walk must
- * not have begun, and its site must have slots. The walk then continues behind the frames of this
- * text. NULL: no memory. */
+/* Returns the beginning of the line, as in "open_session (via std::string)", not shortened. The
+ * walk must not have begun, and its site must have slots. The walk then continues behind the frames
+ * of this text. NULL: no memory. */
 char *where_beginning(struct frame_walk *walk, bool show_runtime);
 
 #endif
