@@ -7,8 +7,8 @@
 #include "base/cleanup.h"
 #include "decode/internal.h"
 
-/* The number after the last blank: digits, perhaps with a fraction. *ret_len is the length of the
- * text before the blank. */
+/* Reads the number after the last blank: digits, perhaps with a fraction. *ret_len is the length of
+ * the text before the blank. */
 static int take_number(const struct line *line, size_t *ret_len, double *ret)
 {
 	const char *end = line->text + line->len, *blank = memrchr(line->text, ' ', line->len),
@@ -30,17 +30,17 @@ static int take_number(const struct line *line, size_t *ret_len, double *ret)
 	return pos == end ? 0 : -EINVAL;
 }
 
-/* The names of the last line. Most files are sorted, so a line often begins with the same names as
- * the line before. */
+/* The names of the previous line. Most files are sorted, so a line often begins with the same names
+ * as the previous one. */
 struct stacks {
-	/* addresses of the last line's names, MAX_STACK_FRAMES each */
+	/* addresses of the previous line's names; each array has MAX_STACK_FRAMES elements */
 	uint64_t *from_root, *from_leaf;
-	const char *text; /* the last line's names */
+	const char *text; /* the previous line's names */
 	size_t len;
 };
 
-/* With how many names of the last line the line begins. *ret_start is where its next name
- * begins. */
+/* Returns how many names at the beginning of the line are the same as in the previous line.
+ * *ret_start is where the line's first other name begins. */
 static size_t count_shared(const struct stacks *last, const char *text, size_t len,
 			   size_t *ret_start)
 {

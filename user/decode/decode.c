@@ -440,7 +440,8 @@ static bool is_gzip(const struct input *in)
 	return in->len >= 2 && !memcmp(in->bytes, "\x1f\x8b", 2);
 }
 
-/* A binary file, such as one of pprof, has near its start a byte that no text has. */
+/* Is the file text? A binary file, such as one of pprof, has a byte near its start that no text
+ * has. */
 static bool is_text(const struct input *in)
 {
 	size_t n = in->len < LOOK_AT ? in->len : LOOK_AT;

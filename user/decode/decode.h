@@ -37,7 +37,7 @@
  * file is at fault), and the reason. */
 int decode_file(const char *path, struct profile **ret_profile, struct error *err);
 
-/* decode_file() for len bytes in memory, which err calls by name. */
+/* Like decode_file(), but for len bytes in memory. `name` stands for the path in err. */
 int decode_bytes(const char *name, const void *data, size_t len, struct profile **ret_profile,
 		 struct error *err);
 

@@ -36,7 +36,7 @@
 
 static const char libraries[] = "MAPPED_LIBRARIES:";
 
-/* live and allocated, as sampled */
+/* Live and allocated memory, as sampled. */
 struct counts {
 	uint64_t objects, bytes, alloc_objects, alloc_bytes;
 };
@@ -103,7 +103,7 @@ static bool take_count(struct text *in, uint64_t *ret)
 	return !take_decimal(&in->pos, in->end, ret);
 }
 
-/* "0x" and hexadecimal digits. */
+/* Reads "0x" and hexadecimal digits. */
 static bool take_address(struct text *in, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -128,7 +128,7 @@ static bool take_address(struct text *in, uint64_t *ret)
 	return n > 0;
 }
 
-/* "1: 2 [3: 4]" */
+/* Reads "1: 2 [3: 4]". */
 static bool take_counts(struct text *in, struct counts *ret)
 {
 	return take_count(in, &ret->objects) && take_char(in, ':') && take_count(in, &ret->bytes) &&
@@ -136,7 +136,7 @@ static bool take_counts(struct text *in, struct counts *ret)
 	       take_char(in, ':') && take_count(in, &ret->alloc_bytes) && take_char(in, ']');
 }
 
-/* The addresses of a stack up to the end of the line. */
+/* Reads the addresses of a stack, up to the end of the line. */
 static int take_stack(struct heap *h, const struct line *line, struct text *in)
 {
 	uint64_t addr;
@@ -400,7 +400,7 @@ static int take_library(struct heap *h, const struct line *line, uint64_t *end, 
 	return rc;
 }
 
-/* The list of libraries, to the end of the file. */
+/* Reads the list of libraries, to the end of the file. */
 static int take_libraries(struct heap *h, struct line *line)
 {
 	uint64_t end = 0, n_broken = 0;
@@ -426,8 +426,8 @@ static const struct symbol *find_symbol(const struct heap *h, uint64_t addr)
 	return at < h->n_symbols && h->symbols[at].addr == addr ? &h->symbols[at] : NULL;
 }
 
-/* In "outer--inner": where the name of the next function begins, after the dashes. NULL: there is
- * none. The dashes of "operator--" belong to the name. */
+/* Returns where the name of the next function begins in "outer--inner", after the dashes. NULL:
+ * there is no next function. The dashes of "operator--" belong to the name. */
 static const char *next_function(const char *name, const char *end)
 {
 	static const char operator[] = "operator";
@@ -476,7 +476,8 @@ static int name_location(struct heap *h, struct profile_location *location,
 	return 0;
 }
 
-/* jeprof looks up the leaf's address as it is, and every other address minus one. */
+/* Names the locations by the file's symbols. jeprof looks up the leaf's address as it is, and every
+ * other address minus one. */
 static int name_locations(struct heap *h)
 {
 	int rc = 0;

@@ -13,7 +13,7 @@
 
 #define MAX_STACK_FRAMES 16384 /* limit for one stack */
 #define MAX_NAME_BYTES	 4096  /* longer names are cut */
-/* limit for bytes or objects of all stacks together: integer sums of them cannot overflow */
+/* limit for bytes or objects of all stacks together, so that integer sums cannot overflow */
 #define MAX_VALUE    0x1p62
 #define MAX_INTERVAL (1ULL << 40) /* bytes between samples */
 
@@ -31,7 +31,7 @@ struct decode_limits {
 
 extern const struct decode_limits decode_limits;
 
-/* decode_bytes() with other limits. */
+/* Like decode_bytes(), with other limits. */
 int decode_within(const struct decode_limits *limits, const char *name, const void *data,
 		  size_t len, struct profile **ret_profile, struct error *err);
 
@@ -51,27 +51,27 @@ int input__bad_line(const struct input *in, int code, size_t line, const char *f
 int input__bad_byte(const struct input *in, int code, size_t byte, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A line of text without its end. */
+/* A line of text without its newline. */
 struct line {
 	const char *text;
 	size_t len;
 	size_t number; /* from 1; 0: before the first */
 };
 
-/* The next line after *line; false at the end. */
+/* Finds the next line after *line; false: there is no more line. */
 bool input__next_line(const struct input *in, struct line *line);
 
 /* Does the line begin with the word? */
 bool line__starts(const struct line *line, const char *word);
 
 /* A profile while it is read. At the beginning all fields are zero except profile and limits. A
- * function below that refuses a number or an entry sets why to the reason. The reader of the format
- * knows the place in the file, and reports place and reason. */
+ * function below that refuses a number or an entry sets `why` to the reason. The reader of the
+ * format knows the place in the file, and reports place and reason. */
 struct draft {
 	struct profile *profile;
 	const struct decode_limits *limits;
 	const char *why;      /* static */
-	struct intern stacks; /* keys: addresses of stacks; number: index of the site */
+	struct intern stacks; /* key: the addresses of a stack; number: index of its site */
 	/* names of frames without an address; such a frame gets the address PROFILE_NO_ADDR +
 	 * number */
 	struct intern names;
@@ -85,10 +85,10 @@ struct draft {
 
 void draft__clear(struct draft *draft);
 
-/* Sets why and returns -EFBIG. */
+/* Sets `why` and returns -EFBIG. */
 int draft__refuse(struct draft *draft, const char *static_why);
 
-/* The site of a stack of addresses, leaf first. A stack that is new gets a new site, whose
+/* Finds the site of a stack of addresses, leaf first. A new stack gets a new site, in which
  * survival, growth and freed memory are not known. 0; -EFBIG; -ENOMEM. */
 int draft__site(struct draft *draft, const uint64_t *addrs, size_t n, size_t *ret_site);
 
@@ -97,7 +97,8 @@ int draft__site(struct draft *draft, const uint64_t *addrs, size_t n, size_t *re
 int draft__add(struct draft *draft, size_t site, const struct estimate *live, double alloc_objects,
 	       double alloc_bytes);
 
-/* An address from PROFILE_NO_ADDR on that stands for a name. 0; -EFBIG; -ENOMEM. */
+/* Finds or makes the address, from PROFILE_NO_ADDR on, that stands for a name. 0; -EFBIG;
+ * -ENOMEM. */
 int draft__name(struct draft *draft, const char *name, size_t len, uint64_t *ret_addr);
 
 #define NO_TID UINT64_MAX
@@ -130,8 +131,8 @@ struct estimate unsampled(double n, double s, uint64_t interval);
  * from draft__name(). 0; -EFBIG; -ENOMEM. */
 int draft__sort(struct draft *draft);
 
-/* At the end: names the locations that have no name yet by their offset, and checks the size of all
- * stacks written out. 0; -EFBIG; -ENOMEM. */
+/* Call it last. Names the locations that have no name yet by their offset, and checks the size of
+ * all stacks written out. 0; -EFBIG; -ENOMEM. */
 int draft__finish(struct draft *draft);
 
 /* Reads decimal digits at *pos, and moves *pos after them. 0, or -EINVAL: no digit, or the number
@@ -139,7 +140,7 @@ int draft__finish(struct draft *draft);
 int take_decimal(const char **pos, const char *end, uint64_t *ret);
 
 /* The readers of the formats. Each fills in draft->profile. 0, or negative errno with in->err set.
- * -ENOMEM, and an -EFBIG that has no place, leave in->err unset. */
+ * -ENOMEM, and an -EFBIG that no place in the file has caused, leave in->err unset. */
 int decode_pprof(const struct input *in, struct draft *draft);
 int decode_heap(const struct input *in, struct draft *draft);
 int decode_collapsed(const struct input *in, struct draft *draft);

@@ -14,7 +14,7 @@
 #define SEEN_WHAT  (1ULL << 63)
 #define OLD_FAULTS "growth" /* the word for faults in files of older versions */
 
-/* The values of COMMENT_WHAT and COMMENT_MODE. */
+/* The next two functions find the values of COMMENT_WHAT and COMMENT_MODE. */
 
 /* Returns PROFILE_WHATS if the value is none of COMMENT_WHAT's. */
 static enum profile_what find_what(const char *value)
@@ -45,7 +45,7 @@ static bool take_number(const char *text, uint64_t *ret)
 	return !take_decimal(&pos, text + strlen(text), ret) && !*pos;
 }
 
-/* The real number that a text begins with; NaN: none. */
+/* Returns the real number that a text begins with; NaN: it begins with none. */
 static double real_number(const char *text)
 {
 	char *end;
@@ -54,7 +54,7 @@ static double real_number(const char *text)
 	return end > text ? value : NAN;
 }
 
-/* The value, limited to low .. high; NaN stays. */
+/* Returns the value, limited to low .. high; NaN stays. */
 static double within(double value, double low, double high)
 {
 	return value < low ? low : value > high ? high : value;
@@ -121,13 +121,13 @@ static void set_survival_ages(struct profile *profile, const char *value)
 	}
 }
 
-/* The rest of key if key begins with word, else NULL. */
+/* Returns the rest of `key` if it begins with `word`, else NULL. */
 static const char *behind(const char *key, const char *word)
 {
 	return strncmp(key, word, strlen(word)) ? NULL : key + strlen(word);
 }
 
-/* Uses a comment if it is one of memtrace's. A value that is set already stays. So a merged profile
+/* Uses a comment if it is one of memtrace's. A value that is set already stays, so a merged profile
  * has the values of its first part. */
 static int take_comment(struct profile *profile, const char *key, const char *value, uint64_t *seen)
 {

@@ -206,7 +206,7 @@ struct resident_reader {
 	uint64_t sum; /* sum of all numbers so far */
 };
 
-/* False: the sum is larger than possible. */
+/* Adds to reader->sum. False: the sum is larger than possible. */
 static bool add_up(struct resident_reader *reader, uint64_t bytes)
 {
 	reader->sum += bytes < MAX_RESIDENT ? bytes : MAX_RESIDENT;
@@ -287,7 +287,8 @@ static int read_resident_row(struct resident_reader *reader, const struct field 
 	return rc;
 }
 
-/* Takes what a census found. Its numbers must add up: code that shows them subtracts. */
+/* Takes what a census found. Its numbers must add up, because code that shows them subtracts them
+ * from each other. */
 static int read_resident_census(struct resident_reader *reader, const struct field *field)
 {
 	const struct pprof_file *file = reader->file;
@@ -362,7 +363,8 @@ static int read_resident_numbers(struct resident_reader *reader, const struct fi
 	return take_census_failed(reader, failed);
 }
 
-/* Are the first two rows those of the heap? Code that shows the resident set relies on it. */
+/* Are the first two rows those of the heap? Code that shows the resident set relies on this
+ * order. */
 static bool has_heap_rows(const struct resident *r)
 {
 	size_t n = 0;

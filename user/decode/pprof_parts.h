@@ -18,7 +18,7 @@
 
 #define PPROF_MAX_TYPES 64
 
-/* Messages by their ids, ascending. The items point into the input. */
+/* The messages of one kind, ascending by id. The items point into the input. */
 struct pprof_table {
 	struct pprof_table_item {
 		uint64_t id;
@@ -27,7 +27,7 @@ struct pprof_table {
 	size_t n, room;
 };
 
-/* A text is an index in the table of strings. */
+/* The messages of a file. Texts are stored as indices of strings. */
 struct pprof_file {
 	const struct input *input;
 	struct draft *draft; /* the profile while it is read */
@@ -38,7 +38,7 @@ struct pprof_file {
 		uint64_t type, unit; /* indices of strings */
 	} types[PPROF_MAX_TYPES];    /* types of the values of a sample */
 	size_t n_types;
-	int value_at[VALUES]; /* index into types, or -1 */
+	int value_at[VALUES]; /* by enum pprof_value: index into types, or -1 */
 	uint64_t *comments;   /* indices of strings */
 	size_t n_comments, comments_room;
 	uint64_t drop_frames, period_type, period_unit; /* indices of strings */
@@ -48,8 +48,7 @@ struct pprof_file {
 };
 
 /* Reads all but the contents of samples, mappings, locations and functions. The caller has set
- * input and draft; the rest is zero. The result is -EINVAL also if the profile is not of a
- * heap. */
+ * input and draft; the rest is zero. Also returns -EINVAL if the profile is not of a heap. */
 int pprof_file__read(struct pprof_file *file);
 
 void pprof_file__clear(struct pprof_file *file);
@@ -59,23 +58,23 @@ void pprof_file__clear(struct pprof_file *file);
 int pprof_file__bad(const struct pprof_file *file, const uint8_t *at, const char *what);
 int pprof_file__too_much(const struct pprof_file *file, const uint8_t *at);
 
-/* A text, cut at a NUL and to MAX_NAME_BYTES. The result is empty, with pos NULL, if no string has
- * that number. */
+/* Returns the string with that number, cut at a NUL and to MAX_NAME_BYTES. If there is none, the
+ * result is empty and its pos is NULL. */
 struct bytes pprof_file__text(const struct pprof_file *file, uint64_t number);
 bool pprof_file__text_is(const struct pprof_file *file, uint64_t number, const char *word);
 
-/* A copy that the caller frees; NULL: no memory. */
+/* Returns a copy of the text, which the caller frees; NULL: no memory. */
 char *pprof_file__copy_text(const struct pprof_file *file, uint64_t number);
 
 /* A field of a message, and where to store its number. */
 struct pprof_member {
 	uint32_t field;
 	enum {
-		MEMBER_ANY,    /* a field of bytes counts as 0 */
-		MEMBER_NUMBER, /* a field of bytes is an error */
+		MEMBER_ANY,    /* number; a field of bytes counts as 0 */
+		MEMBER_NUMBER, /* number; a field of bytes is an error */
 		MEMBER_TEXT,   /* index of a string, which must exist */
 	} type;
-	/* unchanged if there is no such field; if there are several, the last counts */
+	/* *ret is unchanged if the message lacks the field; if it has several, the last counts */
 	uint64_t *ret;
 };
 
@@ -83,7 +82,7 @@ struct pprof_member {
 int pprof_file__members(const struct pprof_file *file, struct bytes message,
 			const struct pprof_member *members, size_t n);
 
-/* The index of an id, or -1. */
+/* Returns the index of the message with this id, or -1. */
 ptrdiff_t pprof_table__find(const struct pprof_table *table, uint64_t id);
 
 /* --- pprof_comments: facts about the whole profile --- */
@@ -108,7 +107,7 @@ struct pprof_location {
 	struct bytes message;
 };
 
-/* Zeroed at the beginning. */
+/* All zero at the beginning. */
 struct pprof_places {
 	struct pprof_mapping *mappings;	  /* same indices as file->mappings */
 	struct pprof_location *locations; /* same indices as file->locations */

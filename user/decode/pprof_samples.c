@@ -39,7 +39,7 @@ struct label {
 	uint64_t num;
 };
 
-/* What the labels of one sample say. */
+/* The facts that the labels of one sample state. */
 struct labels {
 	bool has_thread;
 	uint64_t thread; /* the thread's name, a text */
@@ -177,7 +177,8 @@ static double to_share(double ppm)
 	return fmin(fmax(ppm / PPM, 0), 1);
 }
 
-/* A file may have samples of several processes: pid and comm are those of the first one. */
+/* Uses a label. A file may have samples of several processes: pid and comm are those of the first
+ * one. */
 static void use_label(struct samples *samples, const struct label *label)
 {
 	struct labels *labels = &samples->labels;
@@ -260,8 +261,8 @@ static void use_label(struct samples *samples, const struct label *label)
 	}
 }
 
-/* A value of the sample, rounded as in the file. memtrace's encoder carries the rounding error of
- * one sample to the next one. So the sum of such values over all samples is right. */
+/* Returns a value of the sample, rounded as in the file. memtrace's encoder carries the rounding
+ * error of one sample to the next one. So the sum of such values over all samples is right. */
 static double rounded_of(const struct samples *samples, enum pprof_value value)
 {
 	int at = samples->file->value_at[value];
@@ -269,7 +270,7 @@ static double rounded_of(const struct samples *samples, enum pprof_value value)
 	return at < 0 ? 0 : (double)samples->values[at];
 }
 
-/* The value before it was rounded. */
+/* Returns the value before it was rounded. */
 static double value_of(const struct samples *samples, enum pprof_value value)
 {
 	double rounded = rounded_of(samples, value);
@@ -279,8 +280,8 @@ static double value_of(const struct samples *samples, enum pprof_value value)
 	return fmax(rounded + samples->remainders[value], 0);
 }
 
-/* The sample's live memory as an estimate. The error is from the file, or it is computed for
- * sampling by the file's period. */
+/* Returns the sample's live memory as an estimate. The error comes from the file, or it is computed
+ * for a profiler that sampled by the file's period. */
 static struct estimate live_of(const struct samples *samples)
 {
 	const struct labels *labels = &samples->labels;

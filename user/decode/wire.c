@@ -13,7 +13,7 @@ struct bytes wire__message(const struct input *input)
 	return (struct bytes){start, start + input->len};
 }
 
-/* The offset of a place in the input. */
+/* Returns the offset of a place in the input. */
 static size_t offset_of(const struct input *input, const uint8_t *at)
 {
 	return (size_t)((const char *)at - input->bytes);
@@ -24,8 +24,8 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 	return input__bad_byte(input, code, offset_of(input, at), "%s", what);
 }
 
-/* wire__bad() for bytes that are not even in protobuf's form. The file may then be of any kind, and
- * the message says so unless the file was gzipped. */
+/* Like wire__bad(), for bytes that are not even in protobuf's form. The file may then be of any
+ * kind, and the message says so unless the file was gzipped. */
 static int malformed(const struct input *input, const uint8_t *at, const char *what)
 {
 	return input__bad_byte(input, -EINVAL, offset_of(input, at), "%s%s", what,

@@ -23,7 +23,7 @@ struct field {
 	const uint8_t *at;  /* where the field begins in the input */
 };
 
-/* The whole input as a message. */
+/* Returns the whole input as a message. */
 struct bytes wire__message(const struct input *input);
 
 /* Sets the error "NAME: byte N: WHAT", where N is the offset of `at`, and returns code. */
@@ -33,7 +33,7 @@ int wire__bad(const struct input *input, int code, const uint8_t *at, const char
 int wire__next(const struct input *input, struct bytes *message, struct field *ret);
 
 /* Takes the next number of a repeated field: the next one of packed numbers, or the single one.
- * *done begins as false, and is set when the single one is taken. 1; 0 at the end; negative
+ * *done is false at first, and is set when the single number is taken. 1; 0 at the end; negative
  * errno. */
 int wire__next_number(const struct input *input, struct field *field, bool *done, uint64_t *ret);
 
