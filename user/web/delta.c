@@ -13,7 +13,7 @@
 #include "web/gains.h"
 #include "web/store.h"
 
-/* How much longer than its own seconds a request waits: rounds may be rare, because they are
+/* A request waits so much longer than its own seconds, because rounds may be rare: they are
  * costly. */
 #define PATIENCE_S 60
 
@@ -46,7 +46,7 @@ static void drop_file(struct deltas *deltas, struct delta *d)
 	d->size = 0;
 }
 
-/* The request waits no more. */
+/* Ends the waiting of the request, with this answer. */
 static void end(struct deltas *deltas, struct delta *d, unsigned status, const char *why)
 {
 	drop_file(deltas, d);
@@ -88,7 +88,7 @@ static void take_first(struct deltas *deltas, struct delta *d, const struct proc
 	d->due_s = now_s + d->seconds;
 }
 
-/* Writes the answer. 0 or negative errno. */
+/* Writes the body of the answer. 0 or negative errno. */
 static int write_gains(struct delta *d, const struct profile *first, const struct process *process)
 {
 	_cleanup_(gains__clear) struct gains gains = {};

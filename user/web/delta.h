@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Requests for what a process gains within some seconds, as Go's net/http/pprof answers
  * heap?seconds=S. They wait for two profiles: one that is taken after the request, and one that is
- * taken at least S seconds after that. */
+ * taken at least S seconds after the first one. */
 #ifndef MEMTRACE_WEB_DELTA_H
 #define MEMTRACE_WEB_DELTA_H
 
@@ -12,18 +12,19 @@
 
 #define DELTA_MOST_S 300
 #define DELTA_WAITS  64		/* requests that wait at a time */
-#define DELTA_BYTES  (64 << 20) /* of the first profiles of all waiting requests */
+#define DELTA_BYTES  (64 << 20) /* bytes of the first profiles of all waiting requests */
 
 struct process;
 struct store;
 
 /* A request that waits. */
 struct delta {
-	struct delta *next, **link; /* the pointer that points to it */
+	struct delta *next, **link; /* link: the pointer that points to this request */
 	pid_t pid;
 	double seconds;
 	uint64_t asked_ns;	 /* by the wall clock */
-	uint64_t from_ns;	 /* when its first profile was taken; 0: it has none yet */
+	uint64_t from_ns;	 /* when the first profile was taken; 0: the request has no profile
+				  * yet */
 	double due_s, give_up_s; /* monotonic */
 	bool asked;		 /* the second profile was asked for */
 	char *file;		 /* the first profile; owned */
@@ -50,7 +51,8 @@ struct delta *delta__new(struct deltas *deltas, pid_t pid, double seconds, uint6
 /* Frees the request, whether it still waits or not. */
 void delta__free(struct deltas *deltas, struct delta *delta);
 
-/* The process has a new profile, its latest: gives it to the requests that wait for it. */
+/* Gives the latest profile of the process to the requests that wait for it. Call it when the
+ * process has a new profile. */
 void deltas__take(struct deltas *deltas, const struct process *process, double now_s);
 
 /* Gives up requests that have waited too long, or whose process has ended. True: some request needs

@@ -15,7 +15,8 @@ static size_t longest_stack(const struct profile *profile, size_t least)
 	return least;
 }
 
-/* The number of the site's stack. addrs has room for the longest one. */
+/* Finds the number of the site's stack, or gives it the next one. addrs has room for the longest
+ * stack. */
 static int number_of(struct intern *stacks, const struct profile *profile,
 		     const struct profile_site *site, uint64_t *addrs, uint32_t *ret)
 {
@@ -45,7 +46,7 @@ int gains__between(const struct profile *before, const struct profile *now, stru
 		gains.live[i][0] = site->live.objects;
 		gains.live[i][1] = site->live.bytes;
 	}
-	/* stacks of a profile differ, so their numbers are indices */
+	/* stacks of a profile differ, so their numbers are indices of sites */
 	if (rc >= 0 && stacks.n != now->n_sites)
 		rc = -EINVAL;
 	for (size_t i = 0; i < before->n_sites && rc >= 0; i++) {

@@ -8,12 +8,12 @@
 /* By site of the later profile: objects and bytes. Owned. */
 struct gains {
 	double (*allocated)[2]; /* never negative: estimates of windows that go down are 0 */
-	double (*live)[2];	/* negative where it has shrunk */
+	double (*live)[2];	/* negative if live memory has shrunk */
 };
 
-/* A stack stays in all later profiles of its run, because they count what it has allocated. So the
- * later profile has all stacks of the earlier one. 0 (then free ret with gains__clear()), or
- * negative errno. */
+/* Computes what the stacks gained from profile `before` to profile `now`. A stack stays in all
+ * later profiles of its run, because they count what it has allocated. So `now` has all stacks of
+ * `before`. 0 (then free ret with gains__clear()), or negative errno. */
 int gains__between(const struct profile *before, const struct profile *now, struct gains *ret);
 
 void gains__clear(struct gains *gains);

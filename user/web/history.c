@@ -8,7 +8,7 @@
 #include "base/search.h"
 #include "profile/chance.h"
 
-#define MOST	    32 /* only so many of the latest moments count */
+#define MOST	    32 /* at most so many of the latest moments count */
 #define ONSET_LEAST 5  /* moments: enough to find a level, a slope and a time, and their errors */
 #define NS_PER_S    1e9
 
@@ -34,8 +34,9 @@ double moment__bytes(const struct moment *m, uint64_t id)
 	return m->complete ? 0 : NAN;
 }
 
-/* Fills in the points of id after which what it held is always known: seconds since the first
- * point, and bytes. Returns their number. */
+/* Fills in the points of `id`: seconds since the first point, and the bytes that `id` held. Only
+ * the moments after the last one at which these bytes are not known are points. Returns the number
+ * of points. */
 static size_t points_of(const struct moment *const *moments, size_t n, uint64_t id,
 			double seconds[MOST], double bytes[MOST], uint64_t *ret_begin_ns)
 {
@@ -62,7 +63,8 @@ static size_t points_of(const struct moment *const *moments, size_t n, uint64_t 
 	return k;
 }
 
-/* The quantile of Student's distribution that is exceeded with probability p, by bisection. */
+/* Finds by bisection the quantile of Student's distribution that is exceeded with probability
+ * p. */
 static double exceeded_with(double p, double df)
 {
 	double low = 0, high = 1000;
@@ -75,7 +77,8 @@ static double exceeded_with(double p, double df)
 	return (low + high) / 2;
 }
 
-/* The growth between those points. The lower end is too high only once in `one_in` times. */
+/* Estimates the growth between the points. The lower end is too high only once in `one_in`
+ * times. */
 static struct growth growth_between(const double *seconds, const double *bytes, size_t n,
 				    double quantum, double one_in)
 {
@@ -121,8 +124,8 @@ struct growth history__growth(const struct moment *const *moments, size_t n, uin
 	return growth;
 }
 
-/* The least sum of squares of a line that rises from that time on. Infinity: the best line does not
- * rise. */
+/* Returns the least sum of squares of a line that is level up to the time `since` and rises from
+ * then on. Infinity: the best line does not rise. */
 static double misfit(const double *seconds, const double *bytes, size_t n, double since)
 {
 	double x_mean = 0, y_mean = 0, xx = 0, xy = 0, yy = 0;
@@ -151,7 +154,7 @@ bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, 
 	n = points_of(moments, n, id, seconds, bytes, &begin);
 	if (n < ONSET_LEAST)
 		return false;
-	for (size_t i = 0; i + 2 < n; i++) /* at least two moments are after it */
+	for (size_t i = 0; i + 2 < n; i++) /* two moments at least are after `since` */
 		for (int step = 0; step < HISTORY_STEPS; step++) {
 			double since =
 				seconds[i] + (seconds[i + 1] - seconds[i]) * step / HISTORY_STEPS;
@@ -172,7 +175,7 @@ bool history__onset(const struct moment *const *moments, size_t n, uint64_t id, 
 		low--;
 	for (high = best; high + 1 < n_times && sums[high + 1] <= most;)
 		high++;
-	/* the time lies between two times that were tried */
+	/* each end may lie between two times that were tried */
 	low -= low > 0;
 	high += high + 1 < n_times;
 	*ret = (struct onset){.ns = begin + (uint64_t)(at[best] * NS_PER_S),

@@ -2,7 +2,7 @@
 /* What a process held at the times of its snapshots, as a whole, by stack and by thread pool. From
  * this follows how it grew recently, and when that growth began. A profile's own growth is over the
  * whole run, which finds slow leaks. But in a process that was quiet for a week, a leak that begins
- * now changes that growth too little for days. No clock, no files. */
+ * now changes the growth over the whole run too little for days. No clock, no files. */
 #ifndef MEMTRACE_WEB_HISTORY_H
 #define MEMTRACE_WEB_HISTORY_H
 
@@ -24,25 +24,27 @@ struct moment {
 	uint64_t taken_ns; /* by the wall clock */
 	struct held *held; /* ascending by id; owned */
 	size_t n;
-	bool complete; /* an id that is not here held nothing; false: what it held is not known */
+	bool complete; /* an id that is not in `held` held nothing; false: what such an id held is
+		        * not known */
 };
 
-/* Sorts what is held. */
+/* Sorts moment->held by id. */
 void moment__sort(struct moment *moment);
 
-/* What id held; NaN: not known. */
+/* Returns how many bytes `id` held; NaN: not known. */
 double moment__bytes(const struct moment *moment, uint64_t id);
 
-/* The growth of id, by profile/growth.h. It begins at the first moment after which what id held is
- * always known. Two neighbouring moments make a segment. moments: the oldest first. quantum: as for
- * growth__estimate(). All NaN: too few moments.
+/* Estimates the growth of `id` by profile/growth.h. Only the moments after the last one at which
+ * the bytes of `id` are not known count. Two neighbouring moments make a segment. moments: the
+ * oldest first. quantum: as for growth__estimate(). All NaN: too few moments.
  *
- * A leak that began in the middle of that time makes the segments differ, so it is not sure before
- * it fills most of them. So growth is also judged over the last HISTORY_SHORT and HISTORY_SHORTEST
- * moments alone, and the span with the highest lower end counts if that end is above 0. Growth is
- * judged again and again, and the lower ends of all spans together should be too high only about
- * once in HISTORY_ONE_IN times. Student's distribution tells how much wider than one of 95 % the
- * interval has to be. *ret_seconds (may be NULL): the length of the span. */
+ * A leak that began in the middle of this time makes the segments differ, so its growth is not sure
+ * before it fills most of them. Therefore growth is also judged over the last HISTORY_SHORT and
+ * HISTORY_SHORTEST moments alone, and the span with the highest lower end counts if that end is
+ * above 0. Growth is judged again and again, and the lower ends of all spans together should be too
+ * high only about once in HISTORY_ONE_IN times. Student's distribution tells how much wider than a
+ * 95 % interval the interval has to be for this. *ret_seconds (may be NULL): the length of the
+ * span. */
 #define HISTORY_SHORT	 12
 #define HISTORY_SHORTEST 8
 #define HISTORY_ONE_IN	 2000
@@ -52,7 +54,7 @@ struct growth history__growth(const struct moment *const *moments, size_t n, uin
 /* When growth began. */
 struct onset {
 	uint64_t ns, low_ns, high_ns; /* the wall clock, and its 95 % interval */
-	/* perhaps growth began before the first moment: then low_ns is the time of that moment */
+	/* growth may have begun before the first moment; low_ns is then the time of that moment */
 	bool earlier;
 };
 

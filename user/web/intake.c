@@ -10,7 +10,7 @@
 
 #define AT_ONCE 32 /* messages that are read before requests are answered again */
 
-/* The file's bytes. NULL: no memory, or the file is empty or too large. */
+/* Reads the file. NULL: no memory, or the file is empty or too large. */
 static char *read_memory(int fd, size_t *ret_size)
 {
 	_cleanup_free_ char *bytes = NULL;
@@ -55,7 +55,7 @@ static void take_profile(struct site *site, const struct feed_message *message, 
 		site->store.n_unreadable++;
 }
 
-/* The tracer sends this once, at the start. */
+/* Takes the list of receivers, which the tracer sends once, at the start. */
 static bool take_push(struct site *site, int memory)
 {
 	size_t size;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* memtrace-web: the server of `memtrace agent`, which starts it without any privileges. It has the
+/* memtrace-web: the server of `memtrace agent`, which starts it without any privileges. It gets the
  * profiles from the tracer (agent/feed.h) and answers requests on the sockets that it is given.
  *
  * usage: memtrace-web N: descriptor 3 is the feed, 4 has the TLS key and token (agent/guard.h), and
- * from 5 on there are N listening sockets. With N 0, the exit status tells if the certificate and
- * the key are fit. */
+ * from 5 on there are N listening sockets. With N 0, the exit status tells whether the certificate
+ * and the key are fit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <microhttpd.h>
@@ -28,21 +28,21 @@
 
 #define CONNECTIONS	 200 /* connections of each listening socket, at a time */
 #define CONNECTION_BYTES (32 << 10)
-#define ARGUMENTS	 64 /* in a request's query; no request of ours has more than some */
-#define CONNECTION_S	 15 /* after which a silent connection is closed */
-#define REQUEST_S	 30 /* for one request and its answer, or else the connection is shut */
-#define CROWDED_S	 5  /* the same, while over half of the socket's connections are in use */
+#define ARGUMENTS	 64 /* arguments in a request's query; memtrace's own pages use few */
+#define CONNECTION_S	 15 /* seconds after which a silent connection is closed */
+#define REQUEST_S	 30 /* seconds for one request and its answer; then the connection ends */
+#define CROWDED_S	 5  /* the same if over half of the socket's connections are in use */
 #define MEMORY_BYTES	 (1ULL << 30)
 #define TLS_VERSIONS	 "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2"
-#define IGNORED_BYTES	 (1 << 20) /* read of a too large body before the connection is closed */
+#define IGNORED_BYTES	 (1 << 20) /* bytes read of a too large body, before the connection ends */
 
 /* A request while it comes in. */
 struct incoming {
 	char *body;
 	size_t size, ignored;
 	bool too_large;
-	bool too_many;	       /* arguments in its query */
-	bool begun;	       /* its head is there */
+	bool too_many;	       /* its query has too many arguments */
+	bool begun;	       /* its head has arrived */
 	struct client *client; /* its connection; NULL: not known */
 	struct delta *delta;   /* what it waits for, or has waited for; owned */
 	bool waited;
@@ -59,12 +59,12 @@ struct entrance {
 /* A connection. The library closes silent connections. This record is for clients that send or take
  * a byte now and then, and would otherwise occupy their places for ever. */
 struct client {
-	struct client *next, **link; /* the pointer that points to it */
+	struct client *next, **link; /* link: the pointer that points to this record */
 	int fd;
 	struct entrance *entrance; /* the socket by which the connection came */
 	double since_s;		   /* monotonic: when it connected, or had its last answer */
-	/* its request, if that waits: the connection is then not closed as slow; NULL: none
-	 * waits */
+	/* the connection of its request, if the request waits; it is then not closed as slow; NULL:
+	 * no request waits */
 	struct MHD_Connection *waits;
 	struct incoming *request;
 };
@@ -122,7 +122,7 @@ static bool has_left(int fd)
 	return poll(&client, 1, 0) > 0;
 }
 
-/* Resumes requests whose answer is there, or whose client has left. */
+/* Resumes the requests that have an answer, or whose client has left. */
 static void wake_those_that_wait(struct site *site)
 {
 	for (struct client *c = clients; c; c = c->next) {
@@ -151,9 +151,9 @@ static const char *query(void *connection, const char *name)
 	return MHD_lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, name);
 }
 
-/* Does the client call us by a name that always means this host? Another site's page in a browser
- * on this host can make the browser call us by another name that resolves to this host. No
- * honest client calls a loopback address by such a name. */
+/* Does the client call this server by a name that always means this host? Another site's page in a
+ * browser on this host can make the browser use another name, which that site lets resolve to this
+ * host. No honest client calls a loopback address by such a name. */
 static bool is_for_this_host(const char *host)
 {
 	size_t len;
@@ -167,8 +167,8 @@ static bool is_for_this_host(const char *host)
 	return loopback__is_name(host, len);
 }
 
-/* May a browser have sent the request because of another site's page? With each POST, a browser
- * names the site whose page sent it: origin. host: the name by which the client calls this
+/* May a browser have sent the request because of another site's page? origin: with each POST, a
+ * browser names the site whose page sent it. host: the name by which the client calls this
  * server. */
 static bool is_from_elsewhere(const char *origin, const char *host, bool tls)
 {
@@ -229,8 +229,9 @@ static enum MHD_Result send_reply(struct MHD_Connection *connection, struct repl
 
 /* Called with a request's target, before the library makes a list of the query's arguments from it.
  * This list takes 72 bytes for each argument. If the connection's memory cannot hold it, the
- * library closes the connection without an answer. So a query that is too long is cut here, and
- * answered later. (The text is in the connection's buffer, which may be written.) */
+ * library closes the connection without an answer. So a query with too many arguments is cut here,
+ * and answered later with an error. (The text is in the connection's buffer, which may be
+ * written.) */
 static void *begin_request(void *ctx, const char *target, struct MHD_Connection *connection)
 {
 	struct incoming *in = calloc(1, sizeof(*in));
@@ -347,7 +348,7 @@ static void forget(void *ctx, struct MHD_Connection *connection, void **state,
 	*state = NULL;
 }
 
-/* Sends the requests that wait to the tracer, as long as the feed has room. */
+/* Sends the waiting wishes to the tracer, as long as the feed has room. */
 static void say_wishes(struct site *site)
 {
 	const struct feed_message ask = {.kind = FEED_ASK};
@@ -398,7 +399,7 @@ static int serve(struct site *site, struct MHD_Daemon **daemons, size_t n)
 	}
 }
 
-/* fd: the listening socket; -1: there is none. NULL: it cannot start. */
+/* Starts the library on the listening socket fd (-1: on none). NULL: the library cannot start. */
 static struct MHD_Daemon *start(struct entrance *entrance, int fd)
 {
 	const char *cert = entrance->guard ? entrance->guard->cert : NULL;
@@ -435,7 +436,7 @@ int main(int argc, char **argv)
 		fputs("memtrace-web: `memtrace agent` starts it\n", stderr);
 		return 2;
 	}
-	/* Other processes of the user nobody must not read the key in our memory. */
+	/* Other processes of the user nobody must not read the key in this process's memory. */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	prctl(PR_SET_NAME, "memtrace-web");
 	signal(SIGPIPE, SIG_IGN);

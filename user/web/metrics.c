@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* OpenMetrics 1.0 (openmetrics.io). Series are by group: the processes of one name. Series by pid
- * would be too many, and none of them lasts. The number of groups is bounded: those that hold most
- * have series of their own, the rest is "other". */
+/* OpenMetrics 1.0 (openmetrics.io). Each series is of a group: the processes of one name. Series of
+ * single processes would be too many, and none of them lasts. The number of groups is bounded:
+ * those that hold most have series of their own, the rest is "other". */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -28,7 +28,7 @@ struct pool_sum {
 struct group {
 	char name[64];
 	size_t n, windowed, inactive;
-	double windows; /* in which its processes have been traced so far */
+	double windows; /* number of windows in which its processes have been traced so far */
 	struct estimate live;
 	struct growth growth; /* NaN: not known */
 	double alloc_bytes, freed_bytes, cost_cores;
@@ -47,7 +47,8 @@ static void add_growth(struct growth *sum, const struct growth *one)
 		*sum = *one;
 }
 
-/* The pool of that name. The pool "other" if there are too many pools, or the name is "". */
+/* Finds or adds the pool of that name. If there are too many pools, or the name is "", returns the
+ * pool "other". */
 static struct pool_sum *pool_of(struct group *g, const char *name)
 {
 	size_t i = 0;
@@ -68,7 +69,7 @@ static struct pool_sum *pool_of(struct group *g, const char *name)
 	return &g->pools[i];
 }
 
-/* 0 or -ENOMEM. */
+/* Adds the process's pools to the group's. 0 or -ENOMEM. */
 static int add_pools(struct group *g, const struct process *p)
 {
 	for (size_t i = 0; i < p->n_pools; i++) {
@@ -133,7 +134,7 @@ static struct group *group_of(struct group *groups, size_t *n, const char *name)
 	return &groups[(*n)++];
 }
 
-/* The text of a label's value. */
+/* Writes the text of a label's value. */
 static void put_label(FILE *to, const char *text)
 {
 	_cleanup_free_ char *printable = text_printable(text);
@@ -151,7 +152,8 @@ struct form {
 	bool open;
 };
 
-/* The name of a counter's family ends with _total only in the older format. */
+/* Writes the head of a family of metrics. The name of a counter's family ends with _total only in
+ * the older format. */
 static void family(const struct form *form, const char *name, const char *type, const char *unit,
 		   const char *help)
 {
@@ -311,8 +313,8 @@ static int by_growth(const void *a, const void *b)
 	return order ?: x < y ? -1 : x > y;
 }
 
-/* Writes MOST_STACKS stacks of each group's largest process. A process's stacks are ordered by live
- * bytes, but for a few that were merged. */
+/* Writes MOST_STACKS stacks of each group's largest process. The first stacks of a process are
+ * ordered by live bytes, except for a few that were merged. */
 static void put_stacks(FILE *to, const struct group *groups, size_t n, bool growth)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -343,7 +345,7 @@ static void put_stacks(FILE *to, const struct group *groups, size_t n, bool grow
 	}
 }
 
-/* What this process takes. */
+/* Writes what memtrace-web itself uses. */
 static void put_server(const struct form *form)
 {
 	struct rusage usage;
@@ -420,7 +422,7 @@ static void put_own(const struct site *site, const struct form *form)
 			site->n_requests[i]);
 }
 
-/* A sample of a receiver's metric. cause: the label of that name; NULL: there is none. */
+/* Writes a sample of a receiver's metric. cause: the label of this name; NULL: no such label. */
 static void put_receiver(FILE *to, const char *name, const struct push_receiver *receiver,
 			 const char *cause, uint64_t value)
 {
@@ -473,7 +475,8 @@ static void put_push(const struct push *push, const struct form *form)
 	fprintf(to, "memtrace_push_stacks_left_out_total %" PRIu64 "\n", push->n_stacks_left_out);
 }
 
-/* Losses of all processes by name; those of the whole run count once. 0 or -ENOMEM. */
+/* Writes the losses of all processes by name. The losses of the whole run count once. 0 or
+ * -ENOMEM. */
 static int put_losses(const struct site *site, const struct form *form)
 {
 	_cleanup_(cleanup_profile) struct profile *sum = profile__new();

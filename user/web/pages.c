@@ -63,7 +63,7 @@ static int by_evidence(const void *a, const void *b)
 	return x->pid < y->pid ? -1 : 1;
 }
 
-/* The store's processes in that order; NULL: no memory. */
+/* Returns the store's processes in the order of by_evidence(); NULL: no memory. */
 static struct process **sorted(const struct site *site)
 {
 	struct process **processes = malloc((site->store.n + 1) * sizeof(struct process *));
@@ -83,7 +83,7 @@ static void put_name(FILE *to, const struct process *p)
 	put_html(to, name ?: "?");
 }
 
-/* "4.3 MiB", and its interval where it is an estimate. */
+/* Writes "4.3 MiB", and its interval if it is an estimate. */
 static void put_live(FILE *to, const struct process *p)
 {
 	const struct estimate live = p->live;
@@ -186,7 +186,7 @@ static void put_time(FILE *to, uint64_t ns)
 	fputs(text, to);
 }
 
-/* Tells if the process has more windows than others, because it surely grows. */
+/* Tells whether the process has more windows than others because it surely grows. */
 static void put_more(const struct rise *rise, FILE *to)
 {
 	switch (rise->more) {
@@ -237,7 +237,7 @@ static void put_rise(const struct rise *rise, FILE *to)
 	fputs(".</p>\n", to);
 }
 
-/* Tells if the process is traced, with a button that changes this. */
+/* Tells whether the process is traced, with a button that changes this. */
 static void put_switch(const struct site *site, const struct process *p, FILE *to)
 {
 	const struct inactive *inactive = store__inactive(&site->store, p->pid);
@@ -287,7 +287,7 @@ int page_process(const struct site *site, const struct process *p, FILE *to)
 	return rc;
 }
 
-/* The process's container, if it is in one. */
+/* Writes the process's container, if it is in one. */
 static void put_container(struct json *json, const struct process *p)
 {
 	if (*p->container.id)
@@ -386,7 +386,7 @@ static bool was_killed(const struct process *p)
 	return p->latest->out_of_memory || p->latest->killed_by_signal;
 }
 
-/* When it ended, in seconds of the wall clock. */
+/* Returns when the process ended, in seconds of the wall clock. */
 static double end_of(const struct process *p)
 {
 	return (double)p->latest->start_unix_ns / 1e9 + p->latest->duration_s;
@@ -399,7 +399,7 @@ static int by_end(const void *a, const void *b)
 	return end_of(x) < end_of(y) ? 1 : end_of(x) > end_of(y) ? -1 : x->pid - y->pid;
 }
 
-/* The killed processes of the store, the latest first; NULL: no memory. */
+/* Returns the killed processes of the store, the latest first; NULL: no memory. */
 static struct process **killed(const struct site *site, size_t *ret_n)
 {
 	struct process **found = malloc((site->store.n + 1) * sizeof(struct process *));
@@ -492,8 +492,8 @@ int list_deaths(const struct site *site, FILE *to)
 	return sink.error;
 }
 
-/* One target per process, with the path of its profiles. A scrape of a target has the argument
- * pid. */
+/* Lists one target per process, with the path of its profiles. A scrape of a target has the
+ * argument `pid`. */
 int list_discovery(const struct site *site, const struct request *request, FILE *to)
 {
 	struct sink sink = sink__to_stream(to);

@@ -88,7 +88,7 @@ void push__free(struct push *p)
 {
 	if (!p)
 		return;
-	push_http__free(p->http); /* first: it holds requests of the queues */
+	push_http__free(p->http); /* first, because it holds requests of the queues */
 	for (size_t i = 0; i < p->n_receivers; i++)
 		push_queue__clear(&p->receivers[i].queue);
 	free(p->text);
@@ -103,7 +103,7 @@ static bool is_plain(char c)
 	       c == '-' || c == '.';
 }
 
-/* Every byte becomes %XX, except plain ones and those in `also`. */
+/* Writes the text. Every byte becomes %XX, except plain ones and those in `also`. */
 static void put_percent(FILE *to, const char *text, const char *also)
 {
 	for (; *text; text++)
@@ -113,8 +113,8 @@ static void put_percent(FILE *to, const char *text, const char *also)
 			fprintf(to, "%%%02X", (unsigned char)*text);
 }
 
-/* A label's value within app{name=value,...}: without the characters that end it there, and without
- * blanks, which would be trimmed. Different names stay different. */
+/* Writes a label for app{name=value,...}. In the value, characters that would end it and blanks,
+ * which would be trimmed, become %XX. So different values stay different. */
 static void put_label(FILE *to, const char *name, const char *value)
 {
 	fprintf(to, "%s=", name);
@@ -129,7 +129,8 @@ static const char *label_of(const struct push *p, const char *name)
 	return NULL;
 }
 
-/* Pyroscope takes few characters in an application's name. The label comm has the whole name. */
+/* Writes an application's name. Pyroscope takes few characters in it. The label comm has the whole
+ * name. */
 static void put_app(FILE *to, const char *name)
 {
 	if (!*name)
@@ -140,9 +141,9 @@ static void put_app(FILE *to, const char *name)
 
 #define OWN_LABELS 5
 
-/* Fills in the labels of the process for Pyroscope, except the service's name: those that were
- * configured, and the agent's own of other names. pid: room for the value of that label. Returns
- * their number. */
+/* Fills in the labels of the process for Pyroscope, except the service's name. These are the labels
+ * that were configured, and those of the agent's own labels that have other names. pid: room for
+ * the value of the label pid. Returns their number. */
 static size_t labels_for_pyroscope(const struct push *p, const struct process *process,
 				   char pid[16],
 				   struct pyroscope_label ret[PUSH_LABELS + OWN_LABELS])
@@ -164,7 +165,7 @@ static size_t labels_for_pyroscope(const struct push *p, const struct process *p
 	return n;
 }
 
-/* "app{k=v,...}" for the process; NULL: no memory. */
+/* Returns "app{k=v,...}" for the process; NULL: no memory. */
 static char *series_name(const struct push *p, const struct process *process)
 {
 	const char *comm = process->latest->comm, *service = label_of(p, "service_name");
@@ -190,7 +191,7 @@ static char *series_name(const struct push *p, const struct process *process)
 	return name;
 }
 
-/* What each site has allocated so far; NULL: no memory. */
+/* Returns what each site has allocated so far; NULL: no memory. */
 static double (*allocated_so_far(const struct profile *profile))[2]
 {
 	double(*allocated)[2] = calloc(profile->n_sites + 1, sizeof(*allocated));
@@ -240,7 +241,7 @@ static int by_name(const void *a, const void *b)
 		      ((const struct pyroscope_label *)b)->name);
 }
 
-/* For Pyroscope's push API. id: 32 hexadecimal digits. */
+/* Encodes the body for Pyroscope's push API. id: 32 hexadecimal digits. */
 static int encode_for_rpc(const struct push *p, const struct process *process,
 			  const struct encode_interval *interval, const char *id, struct sink *sink)
 {
@@ -265,7 +266,7 @@ static int encode_for_rpc(const struct push *p, const struct process *process,
 		 id + 20);
 	push.n_labels = labels_for_pyroscope(p, process, pid, labels);
 	labels[push.n_labels++] = (struct pyroscope_label){"__name__", "memory"};
-	/* allocations are those of the interval already */
+	/* the figures of allocations count only the interval already */
 	labels[push.n_labels++] = (struct pyroscope_label){"__delta__", "false"};
 	labels[push.n_labels++] = (struct pyroscope_label){"service_name", service
 										   ?: *comm ? comm
@@ -276,7 +277,7 @@ static int encode_for_rpc(const struct push *p, const struct process *process,
 	return encode_pyroscope(&push, sink);
 }
 
-/* What follows the receiver's URL; NULL: no memory. */
+/* Returns what follows the receiver's URL; NULL: no memory. */
 static char *target_of(const struct push *p, const struct push_receiver *receiver,
 		       const struct process *process, const struct encode_interval *interval)
 {

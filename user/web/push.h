@@ -2,10 +2,11 @@
 /* Sends each new profile to receivers of profiles: Pyroscope's /ingest or its push API, and OTLP
  * over HTTP.
  *
- * A request tells of an interval of one process: from the profile before (at first: from the start
- * of tracing) to this one. Its figures of memory in use are those at the interval's end. Its
- * figures of allocations count the interval only, because receivers add intervals up. An attempt
- * whose outcome is not known is repeated with the same interval and the same id, and is counted. */
+ * A request covers an interval of one process: from its previous profile (for the first profile:
+ * from the start of tracing) to the new one. Its figures of memory in use are those at the
+ * interval's end. Its figures of allocations count the interval only, because receivers add
+ * intervals up. An attempt whose outcome is not known is repeated with the same interval and the
+ * same id, and is counted. */
 #ifndef MEMTRACE_WEB_PUSH_H
 #define MEMTRACE_WEB_PUSH_H
 
@@ -16,18 +17,19 @@
 #include "web/push_queue.h"
 #include "web/store.h"
 
-#define PUSH_STACKS 10000 /* that are sent of one profile: Pyroscope takes 16,000 samples */
+/* at most so many stacks of one profile are sent; Pyroscope takes 16,000 samples */
+#define PUSH_STACKS 10000
 
 enum push_kind { PUSH_PYROSCOPE, PUSH_OTLP, PUSH_PYROSCOPE_RPC, PUSH_KINDS };
 
 struct push_label {
-	const char *name, *value; /* within the text */
+	const char *name, *value; /* within push.text */
 };
 
 struct push_receiver {
 	enum push_kind kind;
-	const char *url;	    /* within the text, no '/' at its end */
-	const char *tenant, *token; /* within the text; NULL: none */
+	const char *url;	    /* within push.text, no '/' at its end */
+	const char *tenant, *token; /* within push.text; NULL: none */
 	struct push_queue queue;
 	char said[160]; /* why the last failed attempt failed; "": none has failed */
 };
@@ -40,20 +42,20 @@ struct push {
 	size_t n_labels;
 	char host[65];
 	uint64_t began_ns;	    /* wall clock */
-	uint64_t n_stacks_left_out; /* beyond PUSH_STACKS */
+	uint64_t n_stacks_left_out; /* stacks of profiles beyond PUSH_STACKS, so far */
 	struct push_http *http;	    /* owned; NULL: nothing is sent (unit tests) */
 };
 
-/* Takes over the text, whose last byte is a newline. now_ns: the wall clock. NULL: no memory, or
- * the text is not one of FEED_PUSH. */
+/* Reads the receivers and labels from the text, and takes over the text. Its last byte is a
+ * newline. now_ns: the wall clock. NULL: no memory, or the text is not one of FEED_PUSH. */
 struct push *push__new(char *text, size_t len, uint64_t now_ns);
 void push__free(struct push *push);
 
 /* "pyroscope", "otlp", "pyroscope-rpc" */
 const char *push_kind__name(enum push_kind kind);
 
-/* Puts the newest profile of a process into all queues. before: the profile before this one, taken
- * at process->before_ns; NULL: there was none. A profile without stacks is not sent. */
+/* Puts the newest profile of a process into all queues. before: the previous profile, taken at
+ * process->before_ns; NULL: there was none. A profile without stacks is not sent. */
 void push__add(struct push *push, const struct process *process, const struct profile *before);
 
 /* Begins to send, if it has not begun yet. 0 or -ENOMEM. */
@@ -62,8 +64,8 @@ int push__start(struct push *push);
 /* Like poll() with the timeout wait_ms, but sends meanwhile. A failure is a negative errno. */
 int push__poll(struct push *push, struct pollfd *fds, size_t n, int wait_ms);
 
-/* For people: the receivers, their state, and what waits for them. push may be NULL. Returns 0,
- * like the functions of other paths. */
+/* For people: the receivers, their state, and what waits for them. push may be NULL. Always returns
+ * 0, as the functions that answer other paths do on success. */
 int push__describe(const struct push *push, FILE *to);
 
 /* --- private to push*.c --- */

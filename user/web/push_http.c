@@ -16,11 +16,11 @@
 #define MOST_FDS   16
 #define ANSWER	   512 /* bytes of an answer that are kept */
 
-/* An attempt. */
+/* An attempt to send a request. */
 struct attempt {
 	CURL *curl; /* kept, for its connection */
 	struct curl_slist *headers;
-	struct push_request *request; /* NULL: free */
+	struct push_request *request; /* NULL: the attempt is free */
 	struct push_receiver *receiver;
 	size_t sent; /* bytes of the body that libcurl has taken */
 	unsigned char answer[ANSWER];
@@ -70,9 +70,10 @@ void push_http__free(struct push_http *h)
 	free(h);
 }
 
-/* The body. libcurl cannot send it again from the beginning, because there is no function that
- * seeks back. Otherwise, if a reused connection turns out to be closed, libcurl would send the
- * request a second time by itself, and we would neither mark nor count that. */
+/* Gives libcurl the next bytes of the body. libcurl cannot send the body again from the beginning,
+ * because it gets no function that seeks back. With such a function, libcurl would send the request
+ * a second time by itself if a reused connection turns out to be closed. The second attempt would
+ * then be neither marked nor counted. */
 static size_t give_body(char *to, size_t size, size_t n, void *ctx)
 {
 	struct attempt *a = ctx;
@@ -93,7 +94,7 @@ static size_t take_answer(char *data, size_t size, size_t n, void *ctx)
 	return len;
 }
 
-/* 0 or -ENOMEM */
+/* Adds a header to the request. 0 or -ENOMEM. */
 static int add_header(struct attempt *a, const char *name, const char *value)
 {
 	struct curl_slist *more;
@@ -144,8 +145,8 @@ static int add_headers(struct attempt *a)
 	return rc ?: add_header(a, "Expect", "");
 }
 
-/* Nothing comes from the environment: no proxy, no .netrc. Redirects are not followed: they would
- * lead the profile, and the token, to another host. */
+/* Sets libcurl's options. Nothing comes from the environment: no proxy, no .netrc. Redirects are
+ * not followed: they would lead the profile, and the token, to another host. */
 static CURLcode set_options(struct attempt *a, const char *url)
 {
 	CURL *c = a->curl;
@@ -172,13 +173,13 @@ static CURLcode set_options(struct attempt *a, const char *url)
 	return rc ?: curl_easy_setopt(c, CURLOPT_PRIVATE, a);
 }
 
-/* 0 or -ENOMEM */
+/* Prepares the attempt to send its request. 0 or -ENOMEM. */
 static int set_up(struct attempt *a)
 {
 	char *url;
 	int rc;
 
-	curl_easy_reset(a->curl); /* connections stay */
+	curl_easy_reset(a->curl); /* keeps the connection */
 	a->answered = a->sent = 0;
 	if (add_headers(a) || asprintf(&url, "%s%s", a->receiver->url, a->request->target) < 0)
 		return -ENOMEM;
@@ -195,7 +196,8 @@ static void end_attempt(struct attempt *a, enum push_result result, double asked
 	a->request = NULL;
 }
 
-/* If any of the body may have gone out, the outcome of an error is not known. */
+/* Returns how the attempt ended. If any part of the body may have been sent before an error, it is
+ * not known whether the receiver took the request. */
 static enum push_result result_of(const struct attempt *a, CURLcode code, long status)
 {
 	if (code != CURLE_OK)
@@ -207,8 +209,9 @@ static enum push_result result_of(const struct attempt *a, CURLcode code, long s
 								 : PUSH_RESULT_REFUSED;
 }
 
-/* OTLP: "taken, but for N profiles": ExportProfilesServiceResponse.partial_success.
- * rejected_profiles. Both are the first field of their message, the latter a number. */
+/* Did a receiver of OTLP take the request, but not all its profiles? ExportProfilesServiceResponse
+ * has the field partial_success, which has the field rejected_profiles, a number. Both are the
+ * first field of their message. */
 static bool is_partly_rejected(const struct attempt *a)
 {
 	const unsigned char *answer = a->answer;
@@ -278,7 +281,7 @@ static void take_results(struct push_http *h)
 		if (message->msg != CURLMSG_DONE)
 			continue;
 		curl_easy_getinfo(curl, CURLINFO_PRIVATE, &a);
-		curl_multi_remove_handle(h->all, curl); /* message is not valid any more */
+		curl_multi_remove_handle(h->all, curl); /* `message` is not valid any more */
 		take_result((struct attempt *)(void *)a, code);
 	}
 }

@@ -101,7 +101,8 @@ void push_queue__add(struct push_queue *q, struct push_request *request)
 	q->bytes += request->size;
 }
 
-/* After a failure one request at a time tries whether the receiver is back. */
+/* May another request be sent? After a failure, one request at a time tries whether the receiver is
+ * back. */
 static bool may_send(const struct push_queue *q)
 {
 	return q->n_under_way < (q->backoff.wait_s > 0 ? 1 : PUSH_AT_ONCE) && oldest_waiting(q);
@@ -126,8 +127,8 @@ double push_queue__wait_s(const struct push_queue *q, double now_s)
 	return may_send(q) ? fmax(q->not_before_s - now_s, 0) : -1;
 }
 
-/* From 0.5 to 1. Many agents that lose one receiver at the
- * same time do not come back at the same time. */
+/* Returns a random factor from 0.5 to 1, so that many agents that lose one receiver at the same
+ * time do not come back at the same time. */
 static double jitter(struct push_queue *q)
 {
 	return 0.5 + 0.5 * random__unit(&q->random);
@@ -141,7 +142,8 @@ static void wait_after_failure(struct push_queue *q, double asked_s, double now_
 	q->backoff.most_s = PUSH_WAIT_MOST_S;
 	wait = backoff__next(&q->backoff, 0) * jitter(q);
 	wait = fmax(wait, fmin(asked_s, PUSH_ASKED_MOST_S));
-	/* several that were under way fail at about the same time: the longest wait counts */
+	/* several requests that were under way fail at about the same time: the longest wait
+	 * counts */
 	q->not_before_s = fmax(q->not_before_s, now_s + wait);
 }
 

@@ -14,14 +14,14 @@
 #define PUSH_BYTES	  (16u << 20) /* bytes of their bodies */
 #define PUSH_AT_ONCE	  4	      /* requests under way at a time, while the receiver answers */
 #define PUSH_ATTEMPTS	  10	      /* attempts to send one request */
-#define PUSH_WAIT_S	  1.0	      /* after the first failure; doubled with each further one */
+#define PUSH_WAIT_S	  1.0 /* wait after the first failure; doubled with each further one */
 #define PUSH_WAIT_MOST_S  60.0
 #define PUSH_ASKED_MOST_S 600.0 /* longest wait because of Retry-After */
 
 /* Why a request was given up. */
 #define PUSH_DROPS(X)                                                                              \
-	X(QUEUE_FULL, "queue_full") /* newer ones had no room */                                   \
-	X(ATTEMPTS, "attempts")	    /* PUSH_ATTEMPTS were in vain */                               \
+	X(QUEUE_FULL, "queue_full") /* the queue had no room for all requests */                   \
+	X(ATTEMPTS, "attempts")	    /* PUSH_ATTEMPTS attempts failed */                            \
 	X(REFUSED, "refused")	  /* the receiver said never: a status like 400, or a redirect */  \
 	X(TOO_LARGE, "too_large") /* larger than the whole queue */                                \
 	X(NO_MEMORY, "no_memory") /* the request could not be made */
@@ -35,9 +35,9 @@ enum push_drop {
 
 /* How an attempt ended. */
 #define PUSH_RESULTS(X)                                                                            \
-	X(SENT, "sent")		    /* taken */                                                    \
+	X(SENT, "sent")		    /* the receiver took the request */                            \
 	X(REFUSED, "refused")	    /* never to be tried again */                                  \
-	X(BUSY, "busy")		    /* not taken now: 429, 502, 503, 504 */                        \
+	X(BUSY, "busy")		    /* not taken this time: 429, 502, 503, 504 */                  \
 	X(CONNECTION, "connection") /* no connection, so nothing was sent */                       \
 	X(UNKNOWN,                                                                                 \
 	  "outcome_unknown") /* no answer in time, or the connection broke: perhaps taken */
@@ -68,27 +68,27 @@ struct push_request {
 struct push_queue {
 	struct push_request *first, *last; /* oldest first; owned */
 	size_t n, bytes, n_under_way;
-	struct backoff backoff; /* wait_s is above 0 after a failure */
-	double not_before_s;	/* earliest time of the next attempt, after a failure */
-	uint64_t random;	/* state of the jitter; any value */
+	struct backoff backoff; /* its wait_s is above 0 after a failure */
+	double not_before_s;	/* after a failure: earliest time of the next attempt */
+	uint64_t random;	/* state of the random numbers of the jitter; any value */
 	/* counters since the start */
 	uint64_t results[PUSH_RESULTS_MAX], drops[PUSH_DROPS_MAX];
 	uint64_t n_repeated; /* attempts after one whose outcome is not known */
 };
 
-/* Adds a request, which is the queue's from now on. Where there is no room the oldest ones that are
- * not under way are dropped. */
+/* Adds a request, which the queue owns from now on. If there is no room, the oldest requests that
+ * are not under way are dropped. */
 void push_queue__add(struct push_queue *queue, struct push_request *request);
 
-/* The next request to be sent, which is then under way; NULL: none now. */
+/* Returns the next request to send, and marks it as under way; NULL: none is to be sent now. */
 struct push_request *push_queue__take(struct push_queue *queue, double now_s);
 
-/* In how many seconds push_queue__take() may give a request; negative: not before a request is
- * added, or one under way ends. */
+/* Returns in how many seconds push_queue__take() may give a request. Negative: not before a request
+ * is added, or an attempt ends. */
 double push_queue__wait_s(const struct push_queue *queue, double now_s);
 
-/* An attempt has ended. asked_s: how long the receiver asks to wait (Retry-After); 0: it does not
- * ask. Frees the request if there will be no other attempt. */
+/* Notes that an attempt has ended. asked_s: how long the receiver asks to wait (Retry-After); 0: it
+ * does not ask. Frees the request if there will be no other attempt. */
 void push_queue__end(struct push_queue *queue, struct push_request *request,
 		     enum push_result result, double asked_s, double now_s);
 

@@ -18,7 +18,7 @@
 #define TYPE_JSON  "application/json"
 #define TYPE_SVG   "image/svg+xml"
 #define TYPE_BYTES "application/octet-stream"
-/* of metrics: OpenMetrics for clients that ask for it; for others, the older text format */
+/* types of metrics: OpenMetrics for clients that ask for it; for others, the older text format */
 #define TYPE_OPEN_METRICS "application/openmetrics-text; version=1.0.0; charset=utf-8"
 #define TYPE_METRICS	  "text/plain; version=0.0.4; charset=utf-8"
 
@@ -28,13 +28,13 @@
 struct request {
 	bool post;
 	const char *path; /* decoded; begins with '/' */
-	/* The value of a query's argument; NULL: it is not there. */
+	/* returns the value of a query's argument; NULL: the query lacks it */
 	const char *(*argument)(void *ctx, const char *name);
 	void *ctx;
 	const char *host;   /* the name by which the client calls this server; NULL: it gives
 			     * none */
 	bool tls;	    /* over TLS */
-	const char *accept; /* the types that it takes; NULL: any */
+	const char *accept; /* the types that the client takes; NULL: any */
 	const char *body;   /* the body of a POST, followed by a NUL */
 	size_t body_size;
 	struct delta *delta; /* what this request has waited for; NULL: it is new */
@@ -46,24 +46,24 @@ struct reply {
 	const char *file;     /* a browser saves the body under this name; NULL: it shows the
 			       * body */
 	const char *location; /* target of a redirect, relative; points to `where` */
-	bool pprof_error;     /* as Go's handlers say it: X-Go-Pprof: 1 */
+	bool pprof_error;     /* has the header X-Go-Pprof: 1, as errors of Go's handlers do */
 	char *body;	      /* owned; NULL: it is empty */
 	size_t size;
 	FILE *stream; /* while it is written */
 	size_t room;  /* allocated bytes of the body, while it is written */
 	int error;    /* of writing the body: negative errno */
 	char where[64];
-	/* What the request waits for; the caller owns it. There is no answer yet: answer the
-	 * request again when delta->status is set. NULL: this is the answer. */
+	/* What the request waits for; the caller owns it. If set, this is not the answer yet:
+	 * answer the request again when delta->status is set. NULL: this is the answer. */
 	struct delta *delta;
 };
 
-#define SITE_WISHES 64 /* requests that the tracer has not taken yet */
+#define SITE_WISHES 64 /* at most so many wishes wait until the tracer takes them */
 
 /* What the server knows. */
 struct site {
 	struct store store;
-	struct feed_message round; /* the last one */
+	struct feed_message round; /* the message that ended the last round */
 	double begin_s;		   /* monotonic: when the server began */
 	double round_at_s;	   /* monotonic: when the last round came; 0: none has */
 	struct push *push;	   /* where profiles are sent; owned; NULL: nowhere */
@@ -82,26 +82,26 @@ struct site {
 /* Writes into the reply's body from now on; NULL: no memory. */
 FILE *reply__open(struct reply *reply, const char *type);
 
-/* Ends the body, which is what was written. 0; -ENOMEM; -EFBIG: it is more than REPLY_BODY. */
+/* Ends the writing of the body. 0; -ENOMEM; -EFBIG: the body is larger than REPLY_BODY. */
 int reply__close(struct reply *reply);
 
-/* Makes the whole answer a sentence, as text. */
+/* Replaces the whole answer by a sentence, as plain text. */
 void reply__say(struct reply *reply, unsigned status, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* Makes the whole answer say that the body could not be written, and why. */
+/* Replaces the whole answer by one that says that the body could not be written, and why. */
 void reply__fail(struct reply *reply, int error);
 
 /* Writes text, escaped for elements and attributes of HTML. */
 void put_html(FILE *to, const char *text);
 
-/* A sink for such text. */
+/* Returns a sink that writes text escaped in this way. */
 struct sink sink__to_html(FILE *to);
 
 /* Answers a request. A failure is an answer, too. */
 void site__answer(struct site *site, const struct request *request, struct reply *reply);
 
-/* --- what there is to answer, each with status 200; 0 or negative errno --- */
+/* --- write the bodies of answers with status 200; 0 or negative errno --- */
 
 int page_index(const struct site *site, FILE *to);
 int page_process(const struct site *site, const struct process *process, FILE *to);

@@ -26,7 +26,7 @@ struct route {
 	const struct process *process; /* process N, for paths below /pid/N/ */
 };
 
-/* A decimal number, and nothing else. */
+/* Reads a text that is a decimal number of at most `most`, and nothing else. */
 static bool read_number(const char *text, uint64_t most, uint64_t *ret)
 {
 	uint64_t value = 0;
@@ -49,8 +49,8 @@ static const char *argument(const struct route *r, const char *name)
 	return r->request->argument(r->request->ctx, name);
 }
 
-/* The number that an argument has. 1; 0: it is not there; -1: it is not a number, and the reply
- * says so. */
+/* Reads the number that an argument has. 1; 0: the query lacks the argument; -1: it is not a
+ * number, and the reply says so. */
 static int number_argument(const struct route *r, const char *name, uint64_t *ret)
 {
 	const char *text = argument(r, name);
@@ -63,7 +63,7 @@ static int number_argument(const struct route *r, const char *name, uint64_t *re
 	return -1;
 }
 
-/* Ends a body that was written to the reply's stream. */
+/* Ends the body that was written to the reply's stream. */
 static void end_reply(const struct route *r)
 {
 	int rc = reply__close(r->reply);
@@ -130,13 +130,13 @@ static void answer_collapsed(const struct route *r)
 	write_with(r, TYPE_TEXT, NULL, encode_collapsed);
 }
 
-/* jeprof's own format. It has no names: jeprof asks for them at pprof/symbol. */
+/* Answers with jeprof's own format. It has no names: jeprof asks for them at pprof/symbol. */
 static void answer_heap_v2(const struct route *r)
 {
 	write_with(r, TYPE_TEXT, NULL, encode_heap_v2);
 }
 
-/* The name that Go's handlers give. */
+/* Returns the name that Go's handlers give to the profile. */
 static const char *pprof_name(const struct route *r)
 {
 	return strstr(r->request->path, "allocs") ? "allocs" : "heap";
@@ -181,7 +181,8 @@ static bool is_traced(const struct route *r)
 	return !r->process->ended && !r->process->inactive;
 }
 
-/* As Go's net/http/pprof: with debug, text for people; with seconds, what changes meanwhile. */
+/* Answers as Go's net/http/pprof does: with the argument debug, text for people; with the argument
+ * seconds, what changes within these seconds. */
 static void answer_pprof(const struct route *r)
 {
 	const struct snapshot *snapshot = process__snapshot(r->process, 0);
@@ -206,7 +207,7 @@ static void answer_pprof(const struct route *r)
 		answer_table(r);
 		return;
 	}
-	/* the file as it came */
+	/* the profile's file as it came from the tracer */
 	r->reply->body = malloc(snapshot->size);
 	if (!r->reply->body) {
 		reply__fail(r->reply, -ENOMEM);
@@ -219,7 +220,7 @@ static void answer_pprof(const struct route *r)
 	r->reply->file = pprof_name(r);
 }
 
-/* jeprof takes the first word for the program. */
+/* Answers with the path of the program, because jeprof takes the first word for the program. */
 static void answer_command_line(const struct route *r)
 {
 	reply__say(r->reply, 200, "%s", *r->process->latest->exe ? r->process->latest->exe : "?");
@@ -232,7 +233,7 @@ static int by_address(const void *key, const void *element)
 	return a < b ? -1 : a > b;
 }
 
-/* "outer--inlined" in one line: two dashes are the end of a name. */
+/* Writes "outer--inlined" in one line: two dashes end a name. */
 static void put_symbol(const struct profile_location *location, FILE *to)
 {
 	for (uint32_t i = location->n_frames; i-- > 0;) {
@@ -250,7 +251,8 @@ static void put_symbol(const struct profile_location *location, FILE *to)
 	}
 }
 
-/* GET: are there any symbols? POST: "0xA+0xB+...", return addresses, or these minus 1. */
+/* GET asks whether there are any symbols. POST asks for the names of the addresses "0xA+0xB+...".
+ * These are return addresses, or return addresses minus 1. */
 static void answer_symbols(const struct route *r)
 {
 	const struct profile *profile = r->process->latest;
@@ -304,7 +306,8 @@ static void answer_snapshots(const struct route *r)
 	end_reply(r);
 }
 
-/* from, to: numbers of snapshots; without them the oldest that is kept, and the newest. */
+/* Answers with the difference of two snapshots. The arguments from and to are their numbers.
+ * Without them, these are the oldest snapshot that is kept, and the newest. */
 static void answer_diff(const struct route *r)
 {
 	_cleanup_(cleanup_profile) struct profile *from = NULL, *to = NULL;
@@ -465,7 +468,7 @@ static bool find_process(struct route *r, const char *pid)
 	return r->process;
 }
 
-/* "/pid/N/..." */
+/* Answers "/pid/N/...". */
 static void answer_process(struct route *r)
 {
 	char pid[16];
@@ -497,7 +500,7 @@ static void answer_process(struct route *r)
 	r->reply->location = r->reply->where;
 }
 
-/* Scrapers name the process by an argument. */
+/* Answers scrapers, which name the process by an argument. */
 static void answer_by_argument(struct route *r)
 {
 	const char *pid = argument(r, "pid");

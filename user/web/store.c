@@ -15,7 +15,7 @@
 #include "encode/where.h"
 #include "profile/diff.h"
 
-/* The index at which the process stands, or would stand. */
+/* Returns the index at which the process is, or would be, in s->processes. */
 static size_t place_of(const struct store *s, pid_t pid)
 {
 	return SEARCH_FIRST(i, s->n, s->processes[i]->pid >= pid);
@@ -82,8 +82,8 @@ static void remove_at(struct store *s, size_t at)
 	memmove(s->processes + at, s->processes + at + 1, (--s->n - at) * sizeof(*s->processes));
 }
 
-/* The process with the oldest snapshot, among the processes that have several. NULL: there is
- * none. */
+/* Returns the process with the oldest snapshot, among the processes that have several snapshots.
+ * NULL: none has several. */
 static struct process *with_oldest(const struct store *s)
 {
 	struct process *found = NULL;
@@ -97,7 +97,7 @@ static struct process *with_oldest(const struct store *s)
 	return found;
 }
 
-/* The process that ended first; NULL: none has ended. */
+/* Returns the process that ended first; NULL: none has ended. */
 static struct process *first_ended(const struct store *s)
 {
 	struct process *found = NULL;
@@ -111,8 +111,8 @@ static struct process *first_ended(const struct store *s)
 	return found;
 }
 
-/* Makes room for a snapshot of p, which may be NULL. As a last resort, deletes p's newest snapshot
- * for it. */
+/* Makes room for a snapshot of p, which may be NULL. As a last resort, also deletes p's newest
+ * snapshot. */
 static int make_room(struct store *s, struct process *p, size_t size)
 {
 	struct process *other;
@@ -266,7 +266,7 @@ static int note_moment(const struct process *facts, const struct profile *profil
 
 /* --- growth --- */
 
-/* The moments of the snapshots that are kept. Returns their number. */
+/* Finds the moments of the snapshots that are kept. Returns their number. */
 static size_t moments_of(const struct process *p, const struct moment *ret[STORE_KEPT])
 {
 	for (size_t i = 0; i < p->n_kept; i++)
@@ -274,7 +274,8 @@ static size_t moments_of(const struct process *p, const struct moment *ret[STORE
 	return p->n_kept;
 }
 
-/* Replaces the growth over the whole run by the recent one if that is surer. */
+/* Replaces the growth over the whole run by recent growth, if the low end of recent growth is above
+ * 0 and higher. */
 static bool prefer_recent(struct growth *growth, const struct growth *recent)
 {
 	if (!(recent->low > 0) || growth->low >= recent->low)
@@ -283,7 +284,7 @@ static bool prefer_recent(struct growth *growth, const struct growth *recent)
 	return true;
 }
 
-/* The stack that grows fastest of those that surely do; NULL: none does. */
+/* Returns the stack whose growth has the highest low end above 0; NULL: no stack surely grows. */
 static const struct stack *leader_of(const struct process *p)
 {
 	const struct stack *found = NULL;
@@ -383,8 +384,8 @@ static void judge_growth(struct store *s, struct process *p)
 	}
 }
 
-/* Computes what is asked for again and again, into *ret. take_facts() copies it into the process. 0
- * or -ENOMEM. */
+/* Computes the facts that pages and scrapes need again and again, into *ret. take_facts() copies it
+ * into the process. 0 or -ENOMEM. */
 static int summarize(const struct profile *profile, struct process *ret)
 {
 	size_t n = profile->n_sites < STORE_STACKS / 2 ? profile->n_sites : STORE_STACKS / 2;
@@ -460,7 +461,7 @@ int store__add(struct store *s, pid_t pid, uint64_t taken_ns, char *file, size_t
 		*(rc == -ENOMEM ? &s->n_evicted : &s->n_unreadable) += 1;
 		goto refused;
 	}
-	/* another process of that number, or the same one, traced anew */
+	/* another process has this pid now, or the same process is traced anew */
 	if (p && p->latest && (p->inactive || !profile__same_run(p->latest, profile))) {
 		remove_at(s, place_of(s, pid));
 		p = NULL;
@@ -520,7 +521,7 @@ void store__hold(struct store *s, pid_t pid, uint64_t taken_ns)
 		return;
 	p->before_ns = p->taken_ns;
 	p->taken_ns = taken_ns;
-	/* Growth of late is over once the process has rested for a while. */
+	/* Recent growth is over once the process has rested for a while. */
 	if (p->of_late && p->n_kept && !summarize(p->latest, &facts)) {
 		take_facts(p, &facts);
 		p->kept[p->n_kept - 1].moment.taken_ns = taken_ns;

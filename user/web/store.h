@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The profiles that the server has. Of each process it has the newest profile in decoded form, and
- * the newest and some older ones as files. Their memory is bounded. */
+ * the newest and some older ones as files. The memory of all of them is bounded. */
 #ifndef MEMTRACE_WEB_STORE_H
 #define MEMTRACE_WEB_STORE_H
 
@@ -19,7 +19,7 @@
 #define STORE_KEPT	20	    /* snapshots of each process */
 #define STORE_BYTES	(64u << 20) /* bytes of all snapshots, at most */
 #define STORE_PROFILE	(32u << 20) /* bytes of one profile, at most */
-#define STORE_STACKS	32	    /* stacks of each process that have a number */
+#define STORE_STACKS	32	    /* stacks of each process that are stored with an id */
 #define STORE_POOLS	16	    /* thread pools of each process: those that hold most */
 
 /* A profile as encode_pprof() has written it. */
@@ -33,7 +33,7 @@ struct snapshot {
 
 /* Sites whose frames have the same names: a function may allocate in several lines. */
 struct stack {
-	uint64_t id; /* the same for the same names, whatever process and run */
+	uint64_t id; /* stacks with the same names have the same id in all processes and runs */
 	size_t site; /* index of the first of these sites in the process's newest profile */
 	double live_bytes;
 	struct growth growth;
@@ -41,7 +41,7 @@ struct stack {
 
 /* Threads of a process whose names differ only in digits at their end. */
 struct pool {
-	/* the name without these digits; any bytes. "": all other threads, and those without a
+	/* the names without these digits; any bytes. "": all other threads, and those without a
 	 * name */
 	char name[16];
 	uint64_t id; /* its id in moments */
@@ -52,26 +52,28 @@ struct pool {
 /* Does a process that surely grows have more windows than others? */
 enum more_windows {
 	MORE_NONE,    /* no: it is traced all the time, or no process gets more windows */
-	MORE_WAITING, /* it waits for them: enough other processes may have them now */
+	MORE_WAITING, /* it waits for them, perhaps because enough other processes have them now */
 	MORE_NOW,
-	MORE_OVER, /* it had them */
+	MORE_OVER, /* it had them before */
 	MORE_STATES
 };
 /* "none", "waiting", "now", "over" */
 const char *more_windows__name(enum more_windows state);
 
 /* Since when a process surely grows. These profiles are kept: the last one before that time, the
- * one in which growth was noticed, and the last one that more windows have brought. */
+ * one in which growth was noticed, and the last one that was taken with more windows. */
 struct rise {
 	bool known, goes_on;
 	uint64_t noticed_ns, ended_ns; /* ended_ns 0: it goes on */
 	struct onset onset;	       /* ns 0: not known */
-	uint64_t stack;		       /* the stack that grew fastest when that was noticed */
+	uint64_t stack;		       /* the stack whose growth had the highest low end when growth
+				        * was noticed */
 	char function[100];	       /* the function that this stack leads to */
 	struct growth growth;	       /* the stack's growth at that time */
 	unsigned before, at;	       /* the two snapshots; before 0: there is none */
 	enum more_windows more;
-	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: the time for which it has them */
+	uint64_t more_ns, more_until_ns; /* MORE_NOW, MORE_OVER: from when until when the process
+					  * has them */
 	unsigned detailed;		 /* the third snapshot; 0: there is none (yet) */
 	unsigned calm;			 /* profiles in a row in which it did not grow */
 };
@@ -79,13 +81,14 @@ struct rise {
 struct process {
 	pid_t pid;
 	struct profile *latest; /* owned; never NULL */
-	/* when its figures were right, and those of the profile before (0: there was none), by the
-	 * wall clock */
+	/* when the figures of the latest profile were right, and those of the profile before it (0:
+	 * there was none), by the wall clock */
 	uint64_t taken_ns, before_ns;
-	/* of the newest profile, because each page and scrape asks for it: */
+	/* facts of the newest profile; they are stored, because each page and scrape needs them: */
 	struct estimate live;
 	bool leaks; /* it surely grows: over the whole run (profile__leaks()), or recently */
-	/* of all stacks together: recent growth if it is the surer one, else over the whole run */
+	/* of all stacks together: recent growth if its low end is higher, else growth over the
+	 * whole run */
 	struct growth growth;
 	double growth_s;		   /* seconds over which growth is judged */
 	bool of_late;			   /* growth, or the growth of a stack, is recent growth */
@@ -99,10 +102,10 @@ struct process {
 	struct snapshot kept[STORE_KEPT]; /* oldest first */
 	size_t n_kept;
 	unsigned next_id;
-	uint64_t round; /* the last one in which it had a profile */
+	uint64_t round; /* the last round in which the process had a profile */
 	struct container container;
 	bool ended;
-	bool inactive; /* the store has it among the inactive ones, too */
+	bool inactive; /* the process is also in store.inactive */
 	bool outdated; /* a newer profile came and could not be kept */
 	bool asked;    /* the tracer was asked to trace it, or not to, and has not reported on it
 			* since */
@@ -111,7 +114,7 @@ struct process {
 /* A process that is alive and is not traced for a while. */
 struct inactive {
 	pid_t pid;
-	uint64_t round; /* the last one in which the tracer named it */
+	uint64_t round; /* the last round in which the tracer named the process */
 	char why[96];	/* why it could not be traced again; "": that was not tried */
 };
 
@@ -134,14 +137,14 @@ struct store {
 	void *ctx;
 };
 
-/* Adds a profile of len bytes, which the store owns from now on. 0, or negative errno with err:
- * then it is counted as a loss. */
+/* Adds a profile of len bytes, which the store owns from now on. 0, or negative errno with err: the
+ * profile is then counted as a loss. */
 int store__add(struct store *store, pid_t pid, uint64_t taken_ns, char *file, size_t len,
 	       struct error *err);
 
-/* The process has done nothing since its newest profile, which is therefore still right at
- * taken_ns. Calls came() as for a new profile. If a newer profile came and could not be kept, the
- * store only notes that the process exists. */
+/* Notes that the process has done nothing since its newest profile, which is therefore still right
+ * at taken_ns. Calls came() as for a new profile. If a newer profile came and could not be kept,
+ * the store only notes that the process exists. */
 void store__hold(struct store *store, pid_t pid, uint64_t taken_ns);
 
 /* Notes that the process is alive and is not traced. why: as in struct inactive. */
@@ -151,21 +154,23 @@ void store__leave(struct store *store, pid_t pid, const char *why);
  * ended. */
 void store__end_round(struct store *store);
 
-/* Tells whether the process has more windows than others at present. Call it each round for each
- * process that surely grows. off: no process gets more. Should they be asked for (again)? */
+/* Notes whether the process has more windows than others at present (`has`), and from when until
+ * when. Call it each round for each process that surely grows or has grown. off: no process gets
+ * more windows. Returns whether to ask the tracer for more windows (again). */
 bool process__note_windows(struct process *process, bool has, uint64_t from_ns, uint64_t until_ns,
 			   bool off);
 
-/* NULL: there is none. */
+/* Finds a process; NULL: the store does not have it. */
 struct process *store__find(const struct store *store, pid_t pid);
 
-/* NULL: it is traced, or is not known. */
+/* Finds an inactive process; NULL: the process is traced, or is not known. */
 const struct inactive *store__inactive(const struct store *store, pid_t pid);
 
-/* The process's snapshot with that number; 0: the newest one. NULL: it is not kept (any more). */
+/* Returns the process's snapshot with that id; id 0: the newest one. NULL: it is not kept (any
+ * more). */
 const struct snapshot *process__snapshot(const struct process *process, unsigned id);
 
-/* The process's stack with that number; NULL: none has it. */
+/* Returns the process's stack with that id; NULL: no stack has it. */
 const struct stack *process__stack(const struct process *process, uint64_t id);
 
 /* Empties the store; came and ctx stay. */
