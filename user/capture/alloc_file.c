@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Reads allocators' functions out of their files.
  *
- * Calls inside an allocator must not be counted a second time. Examples: realloc that moves a block
- * calls malloc, realloc(NULL, n) jumps to malloc, aligned_alloc with a small alignment hands over
- * to malloc. In a shared C library every ordinary caller reaches malloc through the PLT, because
- * malloc can be interposed. So a direct call to malloc's entry comes from the allocator's own code.
- * The kernel side gets the return addresses of such calls ("inner") and the bodies of the functions
- * that hand over ("outer"). It compares the return address of each call with them. In a library
- * that is nothing but an allocator, any call from its code counts as inner while an outer call is
- * under way. A jump leaves no return address. So for jumps, the kernel side remembers the outer
- * call itself. A function that does nothing but jump to another one gets no probe; the other one
- * gets it.
+ * Calls inside an allocator must not be counted a second time. Examples: a realloc that moves a
+ * block calls malloc, realloc(NULL, n) jumps to malloc, and aligned_alloc with a small alignment
+ * hands the call over to malloc. In a shared C library every ordinary caller reaches malloc through
+ * the PLT, because malloc can be interposed. So a direct call to malloc's entry comes from the
+ * allocator's own code. The kernel side gets the return addresses of such calls ("inner") and the
+ * address ranges of the functions that hand calls over ("outer"). It compares the return address of
+ * each call with both. In a library that is nothing but an allocator, any call from its code counts
+ * as inner while an outer call is under way. A jump leaves no return address. So for jumps, the
+ * kernel side remembers the outer call itself. If a function does nothing but jump to another one,
+ * only the other one gets a probe.
  *
- * C++. The operators new and delete of the C++ libraries call malloc and free and are no
- * allocators. Those of tcmalloc, jemalloc and mimalloc are entry points of their own. An operator
- * new may throw, so it gets no return probe but probes on its ret instructions (elf/exits.h). */
+ * C++: the operators new and delete of the C++ libraries call malloc and free, and get no probes.
+ * The operators of tcmalloc, jemalloc and mimalloc are entry points of their own, like malloc. An
+ * operator new may throw, so it gets no return probe but probes on its ret instructions
+ * (elf/exits.h). */
 #include "capture/alloc_reader.h"
 
 #include <elf.h>
@@ -31,17 +32,17 @@
 #include "elf/forward.h"
 #include "elf/image.h"
 
-#define MAX_UNWIND_ROWS (4u << 20) /* at most, to find exits */
+#define MAX_UNWIND_ROWS (4u << 20) /* limit for the unwind table that is built to find exits */
 #define MAX_KEPT_BYTES	(8u << 20)
 
 struct alloc_files {
 	struct alloc_names names;
 	const struct binaries *binaries;
 	struct alloc_how how;
-	struct alloc_file **kept; /* by the index of the binary; NULL: not read, or freed */
+	struct alloc_file **kept; /* indexed by the binary's index; NULL: not read, or freed */
 	size_t n_kept;
 	size_t kept_bytes;
-	struct alloc_file *passing; /* the last result that is not kept */
+	struct alloc_file *passing; /* the last result, if it is not kept */
 };
 
 /* Most files offer no allocator: this stands for all of them. */
@@ -91,7 +92,7 @@ cannot(struct alloc_offer *offer, int rc, const char *fmt, ...)
 	return 0;
 }
 
-/* The highest number of an argument that the probe reads. */
+/* Returns the highest number of an argument that the probe reads. */
 static unsigned int n_args(const struct abi_func *func)
 {
 	unsigned int n = func->size_arg;
@@ -102,14 +103,14 @@ static unsigned int n_args(const struct abi_func *func)
 	return func->out_arg > n ? func->out_arg : n;
 }
 
-/* Where argument number n is at the probe. */
+/* Returns the register in which argument number n is at the probe; 0: none. */
 static uint8_t place_of(const struct probe_site *site, uint8_t n)
 {
 	return n && n <= PROBE_SITE_ALL_ARGS ? site->args[n - 1] : 0;
 }
 
-/* Is the offer the part's first allocating function (malloc)? Without its results, the other
- * functions say nothing. */
+/* Is the offer the part's first allocating function (malloc)? If its results cannot be seen, probes
+ * on the other functions are of no use. */
 static bool is_first_alloc(const struct alloc_part *part, const struct alloc_offer *offer)
 {
 	const struct alloc_offer *o = part->offers;
@@ -202,8 +203,8 @@ static int place(struct alloc_reader *r, struct alloc_offer *offer, uint64_t siz
 	return func->exits ? add_exits(r, offer) : 0;
 }
 
-/* Index of an offer with the same role, if this offer only hands its calls over to that one. Else
- * ALLOC_NOWHERE. */
+/* If the offer at `index` only hands its calls over to another offer with the same role, returns
+ * the index of the other offer. Else returns ALLOC_NOWHERE. */
 static size_t hands_over(const struct alloc_reader *r, size_t index)
 {
 	const struct alloc_offer *offers = r->part->offers;
@@ -218,8 +219,9 @@ static size_t hands_over(const struct alloc_reader *r, size_t index)
 	return ALLOC_NOWHERE;
 }
 
-/* Finds the inner calls and the outer functions of the part. It looks at all functions of the file,
- * whichever of them a process uses, because the kernel side has one table for all processes. */
+/* Finds the inner calls and the outer functions of the part, for all functions of the part. It does
+ * not matter which functions a process uses, because the kernel side has one table for all
+ * processes. */
 static void find_inner_calls(const struct alloc_reader *r, struct abi_object *o)
 {
 	if (r->alone)
@@ -351,8 +353,8 @@ static bool is_family(const struct alloc_family *f, const struct elf_image *imag
 	return false;
 }
 
-/* Does an earlier part of the file have the function already: the user's part, or that of an
- * earlier family? */
+/* Does an earlier part of the file have the function already: the part of the user's functions, or
+ * the part of an earlier family? */
 static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 {
 	for (size_t i = 0; i < file->n_parts; i++)
@@ -363,8 +365,8 @@ static bool is_taken(const struct alloc_file *file, uint64_t vaddr)
 	return false;
 }
 
-/* Are the pool's functions called? In a library they are, through the PLT. If a program never calls
- * them, the compiler has inlined them into their callers. */
+/* Are the pool's functions called? In a library they are called through the PLT. If a program never
+ * calls them, the compiler has inlined them into their callers. */
 static bool are_called(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
@@ -374,8 +376,8 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 	if (elf_image__soname(r->image))
 		return true;
 	for (; fn->name; fn++) {
-		/* judge by the first function and by those that end a pool: the others are called
-		 * more rarely */
+		/* only the first function and the functions that end a pool are checked: the others
+		 * are called more rarely */
 		if ((fn != f->functions[0] && fn->func.role != ROLE_POOL_FREE) ||
 		    elf_image__find_function(r->image, fn->name, &symbol))
 			continue;
@@ -385,8 +387,8 @@ static bool are_called(const struct alloc_reader *r, const struct alloc_family *
 	return true;
 }
 
-#define MOST_CALLERS 64 /* callers of a part of a function that are examined */
-#define MOST_PARTS   64 /* parts of functions; each takes a search of all code */
+#define MOST_CALLERS 64 /* at most so many callers of each part are examined */
+#define MOST_PARTS   64 /* at most so many parts are examined: each takes a search of all code */
 
 struct parts {
 	const struct alloc_reader *r;
@@ -406,7 +408,8 @@ static bool is_in_pool(const struct parts *p, uint64_t vaddr)
 	return false;
 }
 
-/* 1: the symbol is a part or variant of one of the pool's functions, and called by others. */
+/* Returns 1 if the symbol is a part or variant of one of the pool's functions, and code outside the
+ * pool calls it. Also returns 1 after MOST_PARTS parts. */
 static int judge_part(const struct elf_symbol *symbol, void *ctx)
 {
 	struct parts *p = ctx;
@@ -421,7 +424,7 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 	for (const struct alloc_function *fn = p->family->functions[0]; fn->name; fn++) {
 		if (strlen(fn->name) != len || memcmp(fn->name, symbol->name, len) != 0)
 			continue;
-		/* another name of the whole function, such as palloc.localalias */
+		/* the symbol is another name of the whole function, such as palloc.localalias */
 		if (!elf_image__find_function(p->r->image, fn->name, &whole) &&
 		    whole.vaddr == symbol->vaddr)
 			continue;
@@ -436,9 +439,9 @@ static int judge_part(const struct elf_symbol *symbol, void *ctx)
 }
 
 /* Has the compiler copied the beginning of one of the pool's functions into callers? GCC then makes
- * a function of the rest, which the copies call (palloc.part.0), or calls a variant of the function
- * (palloc.constprop.0). Copies of whole functions leave no such trace, nor does a file without
- * symbols. */
+ * a separate function of the rest (palloc.part.0), which the copies call, or it makes a variant of
+ * the function (palloc.constprop.0). Copies of whole functions leave no such trace. A file without
+ * symbols does not show it. */
 static bool has_called_parts(const struct alloc_reader *r, const struct alloc_family *f)
 {
 	struct parts parts = {.r = r, .family = f};
@@ -446,7 +449,8 @@ static bool has_called_parts(const struct alloc_reader *r, const struct alloc_fa
 	return elf_image__each_function(r->image, judge_part, &parts);
 }
 
-/* Adds an instruction in a copy of the pool's function name. 0 or -ENOMEM. */
+/* Adds an instruction to probe, in a copy of the pool's function that is called `name`. 0 or
+ * -ENOMEM. */
 static int add_copy(struct alloc_reader *r, const struct pymalloc_place *place, const char *name)
 {
 	struct alloc_part *part = r->part;
@@ -518,8 +522,8 @@ static void note_shift(const struct alloc_reader *r)
 		r->file->code_shift = start - off;
 }
 
-/* Do calls of the pool's functions show all of its blocks? If not, looks for the functions' copies.
- * 1, 0 or -ENOMEM. */
+/* Do calls of the pool's functions show all blocks of the pool? If not, looks for the copies of a
+ * language's functions. 1, 0 or -ENOMEM. */
 static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 {
 	const struct alloc_function *fn = f->functions[0];
@@ -535,7 +539,7 @@ static int shows_all(struct alloc_reader *r, const struct alloc_family *f)
 		file->copied = f->name;
 		return 0;
 	}
-	/* a freeing function checks nothing before it passes the call on */
+	/* a freeing function tells this best: it checks nothing before it passes the call on */
 	while (fn->func.role != ROLE_FREE)
 		fn++;
 	rc = elf_image__find_function(r->image, fn->name, &symbol);
@@ -553,7 +557,8 @@ static bool ends_at_once(const struct alloc_family *f)
 	return f->home == HOME_POOL || f->home == HOME_METHODS;
 }
 
-/* What the pool's function does in this run. Only runs without a limit follow the ends of pools. */
+/* Returns what the function does, as far as this run follows it. Only runs without a limit follow
+ * the ends of pools. */
 static struct abi_func func_in(const struct alloc_reader *r, const struct alloc_function *fn)
 {
 	struct abi_func func = fn->func;
@@ -653,7 +658,8 @@ static int read_file(const struct alloc_files *files, int fd, const char *path, 
 	rc = elf_image__open(fd, path, &image, NULL);
 	if (rc)
 		return rc == -ENOMEM ? error__set(err, rc, "out of memory") : 0;
-	/* The dynamic linker of older glibc exports a malloc for its own start. */
+	/* The dynamic linker of older glibc exports a malloc, which only serves the linker's own
+	 * start. */
 	soname = elf_image__soname(image);
 	if (soname && !strncmp(soname, "ld-linux", 8))
 		return 0;
@@ -721,7 +727,7 @@ const struct alloc_names *alloc_files__names(const struct alloc_files *files)
 	return &files->names;
 }
 
-/* The slot in which the file's offers are kept, or NULL. */
+/* Returns the slot in which the file's offers are kept, or NULL. */
 static struct alloc_file **find_kept(struct alloc_files *files, const struct file_id *id)
 {
 	const struct binary *binary = files->binaries ? binaries__find(files->binaries, id) : NULL;

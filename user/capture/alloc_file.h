@@ -26,25 +26,26 @@ struct alloc_extra {
 	struct abi_func func; /* how to read its calls, as in the table of functions */
 };
 
-/* The markers by which a program reports its own samples, as the OpenTelemetry profiler's design
- * for memory has them: otel_memory:alloc(address, size, weighted bytes), fired when the block is
- * there, and otel_memory:free(address), fired before the block is freed, for each sampled block. As
- * parts of a file they are an allocator of this family. */
+/* The markers by which a program reports its own samples, as in the OpenTelemetry profiler's design
+ * for memory. For each sampled block the program fires otel_memory:alloc(address, size, weighted
+ * bytes) when the block exists, and otel_memory:free(address) before it frees the block. The
+ * markers of a file are a struct alloc_part of this family. */
 #define ALLOC_MARKERS "otel_memory"
 
 #define ALLOC_NOWHERE SIZE_MAX
 #define ALLOC_TAKERS  PYMALLOC_ARENA_CODE
 
-/* A function, and where its probe would be. */
+/* A function of an allocator, and where its probe would be. */
 struct alloc_offer {
 	const char *name;     /* static, of the table of functions, or the user's */
 	struct abi_func func; /* how the kernel side reads the call; object is not set */
 	uint64_t bytes;	      /* size of its code; 0: unknown */
 	struct probe_site site;
 	struct code_place insn;	    /* the probed instruction */
-	size_t first_exit, n_exits; /* its ret instructions in alloc_part.exits, if it may throw */
-	/* Index of the function of the same part to which this one only hands its calls over. That
-	 * function is probed instead. ALLOC_NOWHERE: there is none. */
+	size_t first_exit, n_exits; /* its ret instructions in alloc_part.exits, if func.exits is
+				     * set */
+	/* If this function only hands its calls over to another function of the part: the index of
+	 * that function, which is probed instead. Else ALLOC_NOWHERE. */
 	size_t leads_to;
 	struct abi_marker marker; /* where a marker's arguments are */
 	uint64_t semaphore;	  /* file offset of a marker's semaphore; 0: it has none */
@@ -66,14 +67,15 @@ struct alloc_part {
 	struct alloc_alias *aliases;
 	struct code_place *exits;
 	size_t n_offers, n_aliases, n_exits;
-	struct abi_object object; /* how to recognize its calls to itself */
+	struct abi_object object; /* how to recognize the allocator's calls to itself */
 	/* other code by which the allocator takes memory from the kernel */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
-	/* the functions that end all blocks of the pool at once are left out: they cannot be
+	/* the functions that end all blocks of the pool at once get no probes: they cannot be
 	 * followed in windows */
 	bool endless;
-	bool slow; /* endless, and the run's probes are too slow for windows of so many functions */
+	bool slow; /* endless, and this run's probes come and go too slowly for windows of so many
+		    * functions */
 };
 
 struct alloc_file {
@@ -82,13 +84,13 @@ struct alloc_file {
 	struct alloc_part parts[ALLOC_FAMILIES + 2];
 	size_t n_parts;
 	bool known; /* at least one part is that of a family with a malloc */
-	/* The family (static) of a pool in the file that cannot be seen. The compiler has copied
-	 * the pool's functions into their callers, and not all copies are known. NULL: there is no
-	 * such pool. */
+	/* The family (static) of a pool in the file whose calls cannot be seen, because the
+	 * compiler has copied the pool's functions into their callers, and not all copies are
+	 * known. NULL: there is no such pool. */
 	const char *copied;
 	char why[96];	     /* why not all copies are known */
-	struct forward copy; /* what is known of one of this pool's functions */
-	/* vaddr of PHP's description of its server (sapi_module), which begins with a pointer to
+	struct forward copy; /* what is known of one function of a language's pool */
+	/* vaddr of `sapi_module`, PHP's description of its server, which begins with a pointer to
 	 * the server's name; 0: there is none */
 	uint64_t sapi;
 	uint64_t code_shift;  /* vaddr - file offset of the code, if copy or sapi is set */
@@ -104,44 +106,47 @@ struct alloc_files;
 /* What the probes of a run can do. */
 struct alloc_how {
 	/* no function gets a return probe; the results of all functions are seen at their ret
-	 * instructions, as for functions that may throw */
+	 * instructions, like those of functions that may throw */
 	bool no_returns;
-	/* many probes come and go quickly. Where the compiler has put copies of a pool's functions
-	 * into their callers, the copies are searched for; there may be hundreds */
+	/* even many probes can be placed and removed quickly. So where the compiler has put copies
+	 * of a pool's functions into their callers, the copies are searched for; there may be
+	 * hundreds */
 	bool copies;
-	/* the ends of pools are followed; else pools whose blocks all end with the pool are not
-	 * searched for */
+	/* the ends of pools are followed. If not, pools that can end all their blocks at once are
+	 * not searched for */
 	bool pools;
-	/* processes may report samples of their own by markers; else these are not searched for */
+	/* processes may report samples of their own by markers. If not, markers are not searched
+	 * for */
 	bool markers;
-	/* called after each slice of a search that takes long */
+	/* called after each slice of a long search */
 	struct pymalloc_meanwhile meanwhile;
 };
 
-/* binaries: the known files. Their offers are kept, up to some MB, as long as the files do not
- * change. The caller owns binaries and keeps them until alloc_files__free(). NULL: nothing is kept.
- * 0 or -ENOMEM. */
+/* Makes an empty store of files that were read. `binaries`: the known files. Their offers are kept,
+ * up to some MB, as long as the files do not change. The caller owns `binaries` and keeps them
+ * until alloc_files__free(). NULL: nothing is kept. 0 or -ENOMEM. */
 int alloc_files__new(const struct binaries *binaries, const struct alloc_how *how,
 		     struct alloc_files **ret);
 void alloc_files__free(struct alloc_files *files);
 
-/* The names that are searched for in every file; owned by files. */
+/* The names that are searched for in every file; owned by `files`. */
 const struct alloc_names *alloc_files__names(const struct alloc_files *files);
 
 /* Opens the very file behind a mapping of process pid. If the binaries hold the file, this works
- * even when the process is gone; else as maps__open_file(). A descriptor or negative errno. */
+ * even when the process is gone. Else it works like maps__open_file(). A descriptor or negative
+ * errno. */
 int alloc_files__open(const struct alloc_files *files, pid_t pid, const struct map_entry *entry);
 
-/* Does one of the mapped files ask for a dynamic linker? Only files that the binaries hold are
- * checked. */
+/* Does one of the mapped files ask for a dynamic linker? Checks only files that the binaries
+ * hold. */
 bool alloc_files__have_interp(const struct alloc_files *files, const struct maps *maps);
 
-/* What the file behind a mapping of process pid offers. extra: the functions in this file that the
- * user named. shared: the process has a dynamic linker. Other files then reach a C library's malloc
- * through the PLT, and a direct call of malloc comes from the library itself. A file that is gone
- * or is no ELF file offers nothing. *ret is valid until the next call. 0; a positive errno when the
- * file could not be opened and so offers nothing; -ENOENT when the file lacks a function that the
- * user named; other negative errno. */
+/* Reads what the file behind a mapping of process pid offers. `extra`: the functions in this file
+ * that the user named. `shared`: the process has a dynamic linker. Then other files reach a C
+ * library's malloc through the PLT, and a direct call of malloc comes from the library itself. A
+ * file that is gone or is no ELF file offers nothing. *ret is valid until the next call. 0; a
+ * positive errno when the file could not be opened and so offers nothing; -ENOENT when the file
+ * lacks a function that the user named; other negative errno. */
 int alloc_files__look(struct alloc_files *files, pid_t pid, const struct map_entry *entry,
 		      bool shared, const struct alloc_extra *const *extra, size_t n_extra,
 		      const struct alloc_file **ret, struct error *err);

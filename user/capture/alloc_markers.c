@@ -30,8 +30,9 @@ static struct abi_place place_of_argument(const struct stapsdt_argument *a)
 	};
 }
 
-/* The instruction at a marker is a nop of 1 byte, or one of 5 bytes. Anything else shows that the
- * note is wrong: a breakpoint might then stand inside an instruction. */
+/* Reads the instruction at a marker, which must be a nop of 1 byte or of 5 bytes. Anything else
+ * shows that the ELF note of the marker is wrong: a breakpoint might then stand inside an
+ * instruction. */
 static bool read_nop(const struct elf_image *image, uint64_t vaddr, struct probe_site *ret)
 {
 	static const uint8_t nop5[5] = {0x0f, 0x1f, 0x44, 0x00, 0x00};
@@ -59,7 +60,7 @@ no_markers(struct alloc_reader *r, const char *fmt, ...)
 #define ALLOC_ARGUMENTS 3
 #define MOST_ARGUMENTS	12
 
-/* 0; 1: the markers cannot be used; -ENOMEM. */
+/* Adds one marker to the current part. 0; 1: the markers cannot be used; -ENOMEM. */
 static int add_marker(const struct stapsdt_marker *marker, void *ctx)
 {
 	bool allocates = !strcmp(marker->name, "alloc");

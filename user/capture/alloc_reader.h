@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* One file while its allocators are read. Inside of alloc_file.c and alloc_markers.c. */
+/* One file while its allocators are read. Used only by alloc_file.c and alloc_markers.c. */
 #ifndef MEMTRACE_CAPTURE_ALLOC_READER_H
 #define MEMTRACE_CAPTURE_ALLOC_READER_H
 
@@ -13,7 +13,8 @@ struct alloc_reader {
 	bool no_table;
 	struct alloc_how how;
 	/* about the part that is being read: */
-	/* callers outside the allocator use the PLT or pointers, so direct calls are its own */
+	/* callers outside the allocator use the PLT or pointers, so direct calls are the
+	 * allocator's own */
 	bool interposed;
 	bool alone; /* the file is nothing but this allocator */
 	struct alloc_part *part;
@@ -23,13 +24,13 @@ struct alloc_reader {
 /* Begins the file's next part. */
 void alloc_reader__begin_part(struct alloc_reader *reader, const char *family);
 
-/* Adds a function to the current part; when the function is there already, only adds the name to
- * it. 0 or -ENOMEM. */
+/* Adds a function to the current part. If the function is already in the part, only adds its name.
+ * 0 or -ENOMEM. */
 int alloc_reader__add_offer(struct alloc_reader *reader, size_t name, const char *text,
 			    const struct abi_func *func, const struct elf_symbol *symbol);
 
-/* Adds the file's markers as a part, all of them or none: with some of them missing, blocks would
- * be missing, or freed blocks would look live. 0 or -ENOMEM. */
+/* Adds the file's markers as a part, all of them or none. If some markers were missing, blocks
+ * would be missing, or freed blocks would look live. 0 or -ENOMEM. */
 int alloc_reader__add_markers(struct alloc_reader *reader);
 
 #endif

@@ -18,8 +18,8 @@
 		.role = ROLE_FREE, .ptr_arg = 1                                                    \
 	}
 
-/* The common functions, with p before each name. reallocarray is left out: it checks the product
- * and calls realloc. calloc_outer: calloc calls malloc. */
+/* The common functions, with the prefix `p` before each name. reallocarray is left out: it checks
+ * the product and calls realloc. `calloc_outer`: 1 if calloc calls malloc. */
 #define MALLOC_FAMILY(p, calloc_outer)                                                             \
 	{p "malloc", ALLOC(.size_arg = 1)},                                                        \
 		{p "calloc", ALLOC(.size_arg = 2, .count_arg = 1, .outer = calloc_outer)},         \
@@ -83,7 +83,7 @@ static const struct alloc_function je_functions[] = {
 	{},
 };
 
-/* Rust's jemalloc, as a crate brings it. */
+/* The jemalloc that a crate of Rust contains. */
 static const struct alloc_function rjem_functions[] = {
 	MALLOC_FAMILY("_rjem_", 0),
 	JEMALLOC_FAMILY("_rjem_"),
@@ -187,7 +187,7 @@ static const struct alloc_function google_functions[] = {
 #define HEAP_ALLOC(...)	  ALLOC(.pool_arg = 1, __VA_ARGS__)
 #define HEAP_REALLOC(...) REALLOC(.pool_arg = 1, __VA_ARGS__)
 
-/* Most functions exist twice: for the thread's heap, and with another heap as the first
+/* Most functions of mimalloc exist twice: for the thread's own heap, and with a heap as the first
  * argument. */
 static const struct alloc_function mi_functions[] = {
 	MALLOC_FAMILY("mi_", 0),
@@ -253,10 +253,10 @@ static const struct alloc_function mi_functions[] = {
 	{},
 };
 
-/* CPython's object and mem domains. Both take blocks up to 512 bytes from pymalloc, and larger ones
- * from the raw domain, which is malloc. With PYTHONMALLOC=malloc all come from malloc. What the
- * functions take from malloc is not counted, so in each case a block counts once. Calls of the raw
- * domain (PyMem_RawMalloc) are counted as calls of malloc. */
+/* CPython's domains of memory "object" and "mem". Both take blocks up to 512 bytes from pymalloc,
+ * and larger blocks from the domain "raw", which is malloc. With PYTHONMALLOC=malloc, all blocks
+ * come from malloc. Calls of malloc inside these functions are not counted, so each block counts
+ * once. Calls of the domain "raw" (PyMem_RawMalloc) are counted as calls of malloc. */
 #define PYTHON_DOMAIN(p)                                                                           \
 	{p "Malloc", ALLOC(.size_arg = 1, .wraps = WRAPS_AWAITED)},                                \
 		{p "Calloc", ALLOC(.size_arg = 2, .count_arg = 1, .wraps = WRAPS_AWAITED)},        \
@@ -272,7 +272,7 @@ static const struct alloc_function python_functions[] = {
 	{},
 };
 
-/* Functions of a pool that can end all its blocks at once. `own`: the bytes of the pool itself. */
+/* Functions of pools that can end all their blocks at once. `own`: the bytes of the pool itself. */
 #define POOL_NEW(...) ALLOC(.wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define POOL_END                                                                                   \
 	{                                                                                          \
@@ -284,15 +284,15 @@ static const struct alloc_function python_functions[] = {
 	}
 
 /* PostgreSQL up to 15. Its memory contexts are pools. In front of each block stands a pointer to
- * its context. MemoryContextReset and MemoryContextDelete call MemoryContextDelete for each
- * child. */
+ * the block's context. MemoryContextReset and MemoryContextDelete call MemoryContextDelete for each
+ * child of the context. */
 #define PALLOC(...) ALLOC(.pool_word = ABI_POOL_WORD, .wraps = WRAPS_BY_STACK, __VA_ARGS__)
 #define REPALLOC                                                                                   \
 	{                                                                                          \
 		.role = ROLE_REALLOC, .ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_WORD,     \
 		.wraps = WRAPS_BY_STACK                                                            \
 	}
-/* used bytes of an empty context in pg_backend_memory_contexts (15; 17) */
+/* `used_bytes` of an empty context in pg_backend_memory_contexts: of PostgreSQL 15, and of 17 */
 #define CONTEXT_OWN   264
 #define CONTEXT16_OWN 240
 
@@ -308,7 +308,7 @@ static const struct alloc_function postgres_functions[] = {
 	{"repalloc", REPALLOC},
 	{"repalloc_extended", REPALLOC},
 	{"repalloc_huge", REPALLOC},
-	/* up to 10, contexts are blocks of MemoryContextAlloc */
+	/* up to PostgreSQL 10, a context is itself a block of MemoryContextAlloc */
 	{"AllocSetContextCreateExtended", POOL_NEW(.own = CONTEXT_OWN)}, /* 11 */
 	{"AllocSetContextCreateInternal", POOL_NEW(.own = CONTEXT_OWN)}, /* from 12 on */
 	{"GenerationContextCreate", POOL_NEW(.own = CONTEXT_OWN)},
@@ -321,8 +321,8 @@ static const struct alloc_function postgres_functions[] = {
 };
 
 /* PostgreSQL from 16 on. Each kind of context has its own functions. palloc, pfree,
- * MemoryContextReset and the like reach them through a table of pointers, and the end of a context
- * reaches the function of each context below it. */
+ * MemoryContextReset and the like call these functions through a table of pointers. The end of a
+ * context also calls the function of each context below it. */
 #define METHOD_ALLOC ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)
 #define METHOD_REALLOC                                                                             \
 	REALLOC(.ptr_arg = 1, .size_arg = 2, .pool_word = ABI_POOL_CHUNK, .wraps = WRAPS_BY_STACK)
@@ -353,8 +353,8 @@ static const struct alloc_function postgres16_functions[] = {
 	{},
 };
 
-/* ngx_pcalloc calls ngx_palloc. ngx_pfree only frees blocks that the pool has taken from malloc, by
- * calling free. */
+/* ngx_pcalloc calls ngx_palloc. ngx_pfree calls free, and only for blocks that the pool has taken
+ * from malloc. */
 static const struct alloc_function nginx_functions[] = {
 	{"ngx_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"ngx_pnalloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
@@ -365,7 +365,7 @@ static const struct alloc_function nginx_functions[] = {
 	{},
 };
 
-/* APR's other functions call apr_palloc. Only apr_pvsprintf takes memory without such a call. */
+/* APR's other functions allocate by calling apr_palloc. The only exception is apr_pvsprintf. */
 static const struct alloc_function apr_functions[] = {
 	{"apr_palloc", ALLOC(.size_arg = 2, .pool_arg = 1, .wraps = WRAPS_BY_STACK)},
 	{"apr_pool_create_ex", POOL_NEW(.out_arg = 1, .own = 120)}, /* sizeof(apr_pool_t) */
@@ -375,10 +375,10 @@ static const struct alloc_function apr_functions[] = {
 	{},
 };
 
-/* PHP 7 and 8. A function of its own makes, and frees, the blocks of each size class (bin). The
- * compiler knows the size where PHP's code calls these, so they have no argument for it. Source:
- * Zend/zend_alloc.h and zend_alloc_sizes.h. The pool is a global variable, in thread-safe builds
- * one of each thread. */
+/* PHP 7 and 8. Each size class (bin) has functions of its own to make and to free blocks. PHP's
+ * code calls them where the compiler knows the size, so they have no argument for the size. Source:
+ * Zend/zend_alloc.h and zend_alloc_sizes.h. The pool is a global variable; in thread-safe builds,
+ * each thread has its own. */
 #define EMALLOC(...)  ALLOC(.pool_thread = 1, __VA_ARGS__)
 #define EREALLOC(...) REALLOC(.pool_thread = 1, __VA_ARGS__)
 #define BIN(size)                                                                                  \
@@ -407,7 +407,7 @@ static const struct alloc_function php_bins[] = {
 	BIN(1280), BIN(1536), BIN(1792), BIN(2048), BIN(2560), BIN(3072), {},
 };
 
-/* tcmalloc and mimalloc define glibc's names, too, so they come first. */
+/* tcmalloc and mimalloc define glibc's names, too, so they stand before glibc. */
 const struct alloc_family alloc_families[ALLOC_FAMILIES + 1] = {
 	{"tcmalloc", {"tc_malloc"}, {plain_functions, cxx_functions, tc_functions}, HOME_LIBRARY},
 	{"tcmalloc",

@@ -20,18 +20,19 @@ struct alloc_function {
 };
 
 enum alloc_home {
-	HOME_LIBC,     /* the C library's own: other files reach it through the PLT */
-	HOME_LIBRARY,  /* its library holds nothing else; or it is a part of a program */
+	HOME_LIBC,     /* the C library's own malloc: other files reach it through the PLT */
+	HOME_LIBRARY,  /* a library that holds nothing else; or a part of a program */
 	HOME_EMBEDDED, /* always a part of another library, or of a program */
-	/* any file that replaces the C library's malloc: it exports a name of the C library's (the
-	 * marker), but is not the C library */
+	/* any file that replaces the C library's malloc: it exports a name of the C library (the
+	 * family's marker), but is not the C library */
 	HOME_PLACE,
 	HOME_POOL, /* a pool on top of other allocators, in any kind of file */
-	/* the same, but callers reach its functions through pointers only: the compiler cannot
-	 * copy these functions into callers, and a direct call is the pool's own */
+	/* a pool like HOME_POOL, but callers reach its functions through pointers only. So the
+	 * compiler cannot copy these functions into callers, and a direct call comes from the pool
+	 * itself */
 	HOME_METHODS,
-	/* PHP's pool. It takes its memory from the kernel: where it is not probed, its blocks are
-	 * in no figure. Each thread has one, and all its blocks end with the request */
+	/* PHP's pool. It takes its memory from the kernel: if it is not probed, its blocks are in
+	 * no figure. Each thread has one such pool, and all its blocks end with the request */
 	HOME_REQUEST,
 	/* a language's pool; each of its functions passes its calls on through a pointer
 	 * (elf/forward.h) */
@@ -48,11 +49,11 @@ struct alloc_family {
 	enum alloc_home home;
 };
 
-/* Ended by an empty row. When a file fits several rows, the first of them gets the functions that
- * they share. */
+/* The table, ended by an empty row. When a file fits several rows, the first of these rows gets the
+ * functions that they share. */
 extern const struct alloc_family alloc_families[ALLOC_FAMILIES + 1];
 
-/* Every name of the table once, sorted. A name's number is its index here. */
+/* Every name of the table once, sorted. A name's number is its index in `name`. */
 #define ALLOC_MAX_NAMES 640
 
 struct alloc_names {
@@ -64,20 +65,20 @@ struct alloc_names {
 /* Collects the names of the functions of all allocators: sorted, each once. */
 void alloc_names__collect(struct alloc_names *ret);
 
-/* The name's number, or SIZE_MAX when it is not in the table. */
+/* Returns the name's number, or SIZE_MAX when the name is not in the table. */
 size_t alloc_names__find(const struct alloc_names *names, const char *name);
 
-/* Is it a common name: malloc, free, ...? */
+/* Is this one of the common names: malloc, free, ...? */
 bool alloc_name__is_plain(const char *name);
 
 /* Is the family with that name a pool on top of other allocators? */
 bool alloc_family__is_pool(const char *name);
 
-/* Is it a pool whose blocks all end with the request, and in no figure unless they are seen one by
- * one? */
+/* Is this family a pool whose blocks all end with a request (PHP's)? Its blocks are in no figure
+ * unless the pool is probed. */
 bool alloc_family__is_request(const char *name);
 
-/* Is it the pool of a language whose functions pass their calls on? */
+/* Is this family a language's pool, whose functions pass their calls on? */
 bool alloc_family__is_language(const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Decides which functions a process uses, of those that the allocators in its files have. */
+/* Decides which functions a process uses, among all functions of the allocators in its files. */
 #include "capture/allocator.h"
 
 #include <errno.h>
@@ -26,7 +26,7 @@ struct search {
 	const struct alloc_extra *extra;
 	size_t n_extra;
 	enum alloc_scope scope;
-	bool late;		     /* looks for files that were mapped while tracing */
+	bool late;		     /* the search is for files that were mapped while tracing */
 	bool shared;		     /* a dynamic linker is at work */
 	char *exe;		     /* path of the program */
 	bool taken[ALLOC_MAX_NAMES]; /* an earlier file in link order exports the name */
@@ -34,7 +34,7 @@ struct search {
 
 /* --- one allocator --- */
 
-/* Has the process changed the instruction? 1, 0, or -ETIMEDOUT: unknown. */
+/* Has the process changed the instruction in its memory? 1, 0, or -ETIMEDOUT: unknown. */
 static int is_patched(const struct search *s, const struct file_id *file,
 		      const struct code_place *insn)
 {
@@ -43,8 +43,8 @@ static int is_patched(const struct search *s, const struct file_id *file,
 	return patch__find(s->pid, s->maps, file, insn, 1, &which);
 }
 
-/* Adds the places where the function returns. If one of them cannot be used, notes why the
- * function's results are lost. 0, or -ETIMEDOUT as in is_patched(). */
+/* Adds the ret instructions of a function. If one of them cannot be used, adds none and notes why
+ * the function's results are lost. 0, or -ETIMEDOUT as in is_patched(). */
 static int add_exits(const struct search *s, struct allocator *a, struct alloc_point *point,
 		     const struct code_place *exits, size_t n)
 {
@@ -168,8 +168,8 @@ static bool is_used(const struct search *s, const struct alloc_file *file,
 		return true; /* the file's own copy; or called by address; or for other processes */
 	if (s->taken[alias->name])
 		return false;
-	/* When another file's malloc is used, this file's functions that belong to its malloc are
-	 * not used either (glibc's pvalloc, when jemalloc is used). */
+	/* If the process uses another file's malloc, it uses none of the functions that belong to
+	 * this file's malloc (such as glibc's pvalloc, when jemalloc is used). */
 	return !s->taken[m] || !file->exports[m] ||
 	       !alloc_name__is_plain(s->names->name[alias->name]);
 }
@@ -188,7 +188,8 @@ static int add_allocator(struct search *s, const struct map_entry *entry,
 		if (is_used(s, file, &part->aliases[i])) {
 			size_t offer = part->aliases[i].offer;
 
-			/* follow the chain of functions that only hand over; it may be a circle */
+			/* follow the chain of functions that only hand calls over; the chain may be
+			 * a circle */
 			for (size_t n = 0; offer != ALLOC_NOWHERE && n < part->n_offers; n++) {
 				used[offer] = true;
 				offer = part->offers[offer].leads_to;
@@ -237,9 +238,9 @@ static bool is_named(const struct alloc_extra *extra, const char *exe, const cha
 	return !strcmp(extra->file, base_name(path));
 }
 
-/* Does the process use the pool that the file's code has copies of? With PYTHONMALLOC=malloc, the
- * process's table of allocators names other functions. A process that has only begun has not read
- * its environment yet. */
+/* Does the process use the pool of which the file's code has copies? With PYTHONMALLOC=malloc, the
+ * process's table of allocators names other functions. A process that has only just begun has not
+ * read its environment yet, so memtrace looks into the environment itself. */
 static bool uses_copy(const struct search *s, const struct map_entry *entry,
 		      const struct alloc_file *file)
 {
@@ -253,7 +254,7 @@ static bool uses_copy(const struct search *s, const struct map_entry *entry,
 	       function == bias + file->copy.usual;
 }
 
-/* Does PHP take its blocks from its own pool, and not each of them from malloc? */
+/* Does PHP take its blocks from its own pool, and not one by one from malloc? */
 static bool uses_request_pool(const struct search *s)
 {
 	char variable[] = "USE_ZEND_ALLOC=?";
@@ -326,8 +327,8 @@ bool allocators__are_reported(const struct allocators *all)
 	return false;
 }
 
-/* A process's own samples take the place of samples of its functions' calls: they are of the same
- * blocks. */
+/* If the process reports samples of its own, marks its other allocators as reported. Samples of
+ * their calls would be of the same blocks. */
 static void set_reported(struct allocators *all)
 {
 	bool reported = allocators__are_reported(all);
@@ -336,9 +337,10 @@ static void set_reported(struct allocators *all)
 		all->list[i]->reported = reported && !is_markers(all->list[i]->family);
 }
 
-/* Are markers of use to this search? Those of a library that was loaded later are not: until then
- * the calls of functions were traced, and from then on both would count. Nor are those of a file
- * that other processes run, too. */
+/* Are markers of use to this search? The markers of a library that was loaded later are not: until
+ * then the calls of functions were traced, and from then on both calls and markers would count. Nor
+ * are markers of use in a search of another scope than ALLOC_OWN, such as a search for all
+ * processes that run the file. */
 static bool wants_markers(const struct search *s)
 {
 	return s->scope == ALLOC_OWN && !s->late;
@@ -365,9 +367,9 @@ static bool is_one_request(const struct search *s, const struct map_entry *entry
 	       !memory__read(s->pid, name, text, sizeof(text)) && !memcmp(text, "cli", 4);
 }
 
-/* All blocks of a request end at once. In windows it is not known how many do, so blocks of ended
- * requests would look live. Perf uprobes are removed one by one, and the pool has 70: each window
- * would take seconds. */
+/* Notes that PHP's pool is not probed. All blocks of a request end at once. A run in windows does
+ * not see which blocks end, so blocks of ended requests would look live. Perf uprobes are removed
+ * one by one, and the pool has 70: each window would take seconds. */
 static void leave_requests_out(const struct search *s, const struct map_entry *entry,
 			       const struct alloc_part *part)
 {
@@ -452,7 +454,7 @@ static int read_file(struct search *s, const struct map_entry *entry, struct err
 	return 0;
 }
 
-/* The executable mapping of the file that is mapped at addr. */
+/* Returns the executable mapping of the file that is mapped at addr, or NULL. */
 static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *at = maps__find(maps, addr);
@@ -489,16 +491,16 @@ static int read_all(struct search *s, struct error *err)
 	int rc = 0;
 
 	/* A process that has ended, or has only begun, has no list of loaded files. Then its files
-	 * tell if they ask for a dynamic linker. */
+	 * are searched for one that asks for a dynamic linker. */
 	s->shared = n > 0 || !listed || (n < 0 && alloc_files__have_interp(s->files, maps));
 	for (long i = 0; i < n && !rc; i++) {
 		const struct map_entry *entry = code_of(maps, dynamics[i]);
 
 		rc = entry ? try_file(s, entry, err) : 0;
 	}
-	/* Without a list, the process is a static program, or it is still being loaded: then the
-	 * files mapped so far came in link order. With a list, files that are not on the list were
-	 * loaded in other ways. */
+	/* Without a list, the process is a static program or is still being loaded. If it is being
+	 * loaded, the files mapped so far are in link order. With a list, files that are not on it
+	 * were loaded in other ways. */
 	for (size_t i = 0; i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 
@@ -523,8 +525,8 @@ static char *read_exe(pid_t pid)
 	return strdup(path);
 }
 
-/* Begins a search. If files is NULL, the search uses files of its own, which *own is set to. The
- * caller frees search.exe and *own. 0 or -ENOMEM. */
+/* Begins a search. If `files` is NULL, makes a store of files for this search and sets *own to it.
+ * The caller frees search.exe and *own. 0 or -ENOMEM. */
 static int begin_search(struct search *s, struct alloc_files *files, struct alloc_files **own)
 {
 	if (!files) {
@@ -563,7 +565,8 @@ int allocators__find(struct alloc_files *files, pid_t pid, const struct maps *ma
 	free(search.exe);
 	set_reported(all);
 	if (allocators__are_reported(all)) {
-		/* then it does not matter which malloc the process has, or what cannot be seen */
+		/* the process reports its blocks by markers: it does not matter which malloc it
+		 * has, or which pool cannot be seen */
 		all->unknown[0] = '\0';
 		all->unseen = (struct alloc_unseen){};
 	}

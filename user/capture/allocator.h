@@ -43,7 +43,7 @@ struct allocator {
 					      * that may throw */
 	uint8_t exit_bytes[ALLOC_MAX_EXITS]; /* the file's byte at each of them */
 	size_t n_exits;
-	struct abi_object object; /* how to recognize its calls to itself */
+	struct abi_object object; /* how to recognize the allocator's calls to itself */
 	/* as in struct alloc_part */
 	struct code_range takers[ALLOC_TAKERS];
 	size_t n_takers;
@@ -51,17 +51,17 @@ struct allocator {
 
 /* Is the i-th function essential: must it be probed if any function of the allocator is? A function
  * that frees or moves blocks is essential: without it, freed blocks would look live. The first
- * allocating function is essential, too: it is the one that is called most (malloc). Without
- * another allocating function, only the blocks of that function are missing. */
+ * allocating function is essential, too, because it is called most (malloc). If any other
+ * allocating function is not probed, only the blocks of that function are missing. */
 bool alloc_point__is_essential(const struct allocator *allocator, size_t i);
 
-/* Name of a function whose code process pid has changed in its own memory. A probe would overwrite
- * the change with the file's code. maps: the process's address space. NULL: there is none, or the
- * memory cannot be read. */
+/* Returns the name of a function whose code process pid has changed in its own memory. A probe
+ * would overwrite the change with the file's code. `maps`: the process's address space. NULL: no
+ * function was changed, or the memory cannot be read. */
 const char *allocator__patched_in(const struct allocator *allocator, pid_t pid,
 				  const struct maps *maps);
 
-/* A pool that is in use, and whose calls cannot be seen. */
+/* A pool that is in use but whose calls are not seen. */
 struct alloc_unseen {
 	const char *family; /* "pymalloc"; static. NULL: there is none */
 	struct file_id file;
@@ -72,7 +72,7 @@ struct alloc_unseen {
 struct allocators {
 	struct allocator **list;
 	size_t n;
-	size_t n_attached; /* the first n_attached of these were attached: capture__attach() */
+	size_t n_attached; /* capture__attach() has attached the first n_attached of these */
 	/* how often a file or an allocator could not be used, without an entry in
 	 * capture__refusals() */
 	size_t n_refused;
@@ -81,31 +81,33 @@ struct allocators {
 	struct alloc_unseen unseen;
 	char unknown[256];     /* the file with a malloc of no known family, or "" */
 	char unopened[256];    /* the last file that could not be opened, and why, or "" */
-	char markers_why[512]; /* for people: the file whose markers cannot be used, and why; "" */
+	char markers_why[512]; /* for people: file whose markers cannot be used, and why; or "" */
 };
 
 /* Does the process report samples of its own by markers? */
 bool allocators__are_reported(const struct allocators *allocators);
 
-/* Whose calls are of interest: this decides which functions of a process's files are taken. */
+/* Which functions of a process's files are taken: it depends on whose calls are of interest. */
 enum alloc_scope {
-	ALLOC_OWN, /* the process's: the functions that its calls reach, by link order */
-	/* like ALLOC_OWN while the dynamic linker still loads files: only the files mapped so
-	 * far */
+	ALLOC_OWN, /* calls of this process: the functions that its calls reach, by link order */
+	/* like ALLOC_OWN, for a process whose dynamic linker still loads files: only the files
+	 * mapped so far */
 	ALLOC_LOADING,
-	/* all processes': all functions that the files offer, as other processes may use more of
-	 * them */
+	/* calls of all processes: all functions that the files offer, because other processes may
+	 * use other functions than this one */
 	ALLOC_ALL,
 };
 
-/* Finds the allocators in the files that pid maps; maps is its address space. When several files
- * define a function, calls reach the first one in link order, as with the dynamic linker. A copy
- * that a file keeps to itself is an allocator of its own. extra: functions that the user named.
- * files remembers the offers of files for other processes; NULL: nothing is remembered.
+/* Finds the allocators in the files that process pid has mapped. `maps`: the process's address
+ * space. When several files define a function, calls reach the first file in link order, as with
+ * the dynamic linker. A copy of a function that a file does not export belongs to an allocator of
+ * its own. `extra`: functions that the user named. `files` keeps the offers of files for other
+ * processes; NULL: nothing is kept.
  *
  * With ALLOC_ALL, a file that cannot be used is skipped and counted, even if it is the only one. A
  * malloc of no known allocator is then no error: (*ret)->unknown names its file. If the binaries
- * hold the process's files, the process may have ended. (But with extra, this gives -ESRCH.)
+ * hold the process's files, the process may already have ended. (But with `extra`, a process that
+ * has ended gives -ESRCH.)
  *
  * 0; -ENOENT when no mapped file defines an allocator; -ENOTSUP, except with ALLOC_ALL, when malloc
  * belongs to an allocator that is not in the table; other negative errno. err says what was found
@@ -122,9 +124,9 @@ static inline bool alloc_error__passes(int rc)
 	       rc == -ETIMEDOUT;
 }
 
-/* Adds the allocators in files that were mapped since, with all their functions: a program that
- * loads an allocator late asks for the addresses of its functions. A file that cannot be used is
- * skipped and counted. Returns the number of added allocators. */
+/* Adds the allocators in files that were mapped since, with all their functions. All functions are
+ * taken, because a program that loads an allocator late asks for their addresses. A file that
+ * cannot be used is skipped and counted. Returns the number of added allocators. */
 size_t allocators__find_more(struct allocators *allocators, struct alloc_files *files, pid_t pid,
 			     const struct maps *maps, const struct alloc_extra *extra,
 			     size_t n_extra);

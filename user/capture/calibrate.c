@@ -33,7 +33,7 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
  * times as much. A measured value outside these limits is noise. */
 #define AMONG_MAX 1.5
 
-/* Rare calls: each allocation and its free come this long after the last pair. */
+/* Rare calls: pairs of an allocation and its free, each pair RARE_SPIN_NS after the last one. */
 #define RARE_CALLS    50
 #define RARE_LEFT_OUT 2 /* so many of the longest pairs are left out */
 #define RARE_SPIN_NS  1e6
@@ -47,12 +47,12 @@ _Static_assert(4 * INSN_CLASSES == ABI_COSTS, "kinds of probe");
 /* Functions of the child that stand for functions of targets, by class and role. */
 #define STUBS (2 * INSN_CLASSES)
 
-/* What the child measures, in nanoseconds per call, [0] without and [1] with probes. Each stub is
- * measured in each round, in a loop of its own and among other code. A rare allocation is measured
- * together with its free. */
+/* What the child measures, in nanoseconds per call or pair of calls; [0] without and [1] with
+ * probes. Each stub is measured in each round, in a loop of its own and among other code. A rare
+ * allocation is measured together with its free. */
 struct measured {
 	double ns[2][STUBS][CALIBRATION_ROUNDS], among_ns[2][STUBS][CALIBRATION_ROUNDS], rare_ns[2];
-	double pair_ns[2]; /* with probes: an unsampled pair, and a sampled one */
+	double pair_ns[2]; /* both with probes: [0] an unsampled pair, [1] a sampled pair */
 };
 
 static int compare_double(const void *a, const void *b)
@@ -62,7 +62,7 @@ static int compare_double(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Median of one value per round. Leaves the order of rounds unchanged. */
+/* Returns the median of one value per round. Leaves the order in `rounds` unchanged. */
 static double median(const double *rounds)
 {
 	double sorted[CALIBRATION_ROUNDS];
@@ -72,9 +72,9 @@ static double median(const double *rounds)
 	return sorted[CALIBRATION_ROUNDS / 2];
 }
 
-/* CPU time per call in one round. (The limit of overhead is a share of the target's CPU time, too.)
- * Time in which another process has the CPU does not count. But what that process evicts from the
- * caches makes later calls slower, and this counts. */
+/* Returns the CPU time per call in one round. (The limit of overhead is a share of the target's CPU
+ * time, too.) Time in which another process has the CPU does not count. But that process evicts
+ * code and data from the caches, which makes later calls slower, and this counts. */
 static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -84,9 +84,9 @@ static double measure(void (*fn)(const void *arg), const void *arg, int calls)
 	return (double)(clock__now_ns(CLOCK_THREAD_CPUTIME_ID) - start) / calls;
 }
 
-/* What a call adds to the time of other code. In a program other code runs between calls, so the
- * caches are less prepared for a call than in a loop of its own. Each round measures without and
- * with the call, so a disturbance of the machine hits both. */
+/* Returns what a call adds to the time of other code. In a program other code runs between calls,
+ * so the caches are less prepared for a call than in a loop that only makes the call. The function
+ * measures without and with the call, so a disturbance of the machine hits both. */
 static double measure_among(void (*fn)(const void *arg), const void *arg, int calls)
 {
 	uint64_t start = clock__now_ns(CLOCK_THREAD_CPUTIME_ID), middle;
@@ -103,7 +103,7 @@ static double measure_among(void (*fn)(const void *arg), const void *arg, int ca
 	       calls;
 }
 
-/* The median of several rounds of measure() or measure_among(). */
+/* Returns the median of several rounds of measure() or measure_among(). */
 static double measure_rounds(double (*one)(void (*fn)(const void *arg), const void *arg, int calls),
 			     void (*fn)(const void *arg), int calls)
 {
@@ -120,9 +120,9 @@ static void spin(uint64_t steps)
 		;
 }
 
-/* Mean of all pairs but the longest ones, in which something else had the CPU. Measured by the
- * clock: to read the CPU time is a system call, which would bring the kernel's code back into the
- * caches. */
+/* Returns the mean time of all rare pairs but the longest ones, in which something else had the
+ * CPU. Measures by the clock, not by CPU time: to read the CPU time is a system call, which would
+ * bring the kernel's code back into the caches. */
 static double measure_rare(enum insn_class class)
 {
 	struct self_stub allocate = self__stub(class, 0), release = self__stub(class, 1);
@@ -156,7 +156,8 @@ static void call_stub(const void *stub)
 	((const struct self_stub *)stub)->call(64);
 }
 
-/* Allocates and frees a block; the stub returns its address. */
+/* Calls the allocating and the freeing stub. To the kernel side, this is one block: the first stub
+ * returns its argument as the block's address, and the second stub frees that address. */
 static void call_pair(const void *nothing)
 {
 	(void)nothing;
@@ -164,8 +165,8 @@ static void call_pair(const void *nothing)
 	self__stub(INSN_PUSH, 1).call(64);
 }
 
-/* Measures all stubs in each round. A disturbance of some milliseconds then hits all stubs, and
- * only a few rounds of each. */
+/* Measures all stubs in each round. So a disturbance of some milliseconds hits all stubs, but only
+ * a few rounds of each stub. */
 static void measure_stubs(struct measured *m, int probed)
 {
 	for (int round = 0; round < CALIBRATION_ROUNDS; round++)
@@ -230,7 +231,8 @@ static int ask_child(int commands, int answers)
 	return 0;
 }
 
-/* Probes on the stubs in the child, described to the kernel like an allocator's functions. */
+/* Puts probes on the stubs in the child, and describes the stubs to the kernel side like an
+ * allocator's functions. */
 static int attach_stubs(struct capture *c, pid_t pid)
 {
 	_cleanup_free_ struct capture_offsets *offsets = calloc(1, sizeof(*offsets));
@@ -263,7 +265,7 @@ static int attach_stubs(struct capture *c, pid_t pid)
 	return capture__attach_points(c, "/proc/self/exe", offsets, pid);
 }
 
-/* Time for stacks in the average call of an allocating function. */
+/* Returns the time that the average call of an allocating function takes for stacks. */
 static double stacks_ns(struct capture *c, uint32_t process)
 {
 	struct abi_process_cpu counters;
@@ -275,7 +277,8 @@ static double stacks_ns(struct capture *c, uint32_t process)
 	return calls ? (double)counters.stack_ns / (double)calls : 0;
 }
 
-/* Additional cost of each call of a pair when the time without calls before it was very long. */
+/* Returns the additional cost of each call of a pair, if the time without calls before the pair is
+ * very long. */
 static double rare_ns(const struct measured *m, const struct calibration *usual, double stacks)
 {
 	double pair = m->rare_ns[1] - m->rare_ns[0] - stacks - usual->alloc_ns[INSN_PUSH] -
@@ -284,7 +287,7 @@ static double rare_ns(const struct measured *m, const struct calibration *usual,
 	return pair > 0 ? pair / 2 / (1 - exp(-(RARE_SPIN_NS - RARE_FROM_NS) / RARE_NS)) : 0;
 }
 
-/* Lets every block of the child be a sample. Measures how much more a sampled pair costs than an
+/* Makes every block of the child a sample, and measures how much more a sampled pair costs than an
  * unsampled one, without the cost of the stack. */
 static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 			     const struct measured *m, const int *commands, const int *answers,
@@ -307,8 +310,9 @@ static int calibrate_samples(struct capture *c, pid_t pid, uint32_t process,
 	return rc;
 }
 
-/* By how much the total cost of all stubs differs between rounds: a relative standard deviation. It
- * comes from the median of the deviations, because a single round may be off by any amount. */
+/* Returns by how much the total cost of all stubs differs between rounds, as a relative standard
+ * deviation. It is computed from the median of the deviations, because a single round may be off by
+ * any amount. */
 static double spread(const struct measured *m)
 {
 	double cost[CALIBRATION_ROUNDS] = {}, middle;
@@ -511,9 +515,9 @@ static enum insn_class class_of(const struct probe_site *site)
 	return site->instruction[0] == 'j' ? INSN_JUMP : INSN_PUSH;
 }
 
-/* Numbers of the cost classes. Each class of instruction has two: the even one is for allocating
- * functions, the odd one for freeing functions. Functions that may throw have as many again, after
- * these. */
+/* Returns the number of the point's cost class. Each class of instruction has two cost classes: the
+ * even number is for allocating functions, the odd number for freeing functions. Functions that may
+ * throw have as many cost classes again, with the numbers after these. */
 uint8_t capture__cost_of(const struct alloc_point *point)
 {
 	return (uint8_t)(2 * class_of(&point->site) + abi_role__frees(point->func.role) +
@@ -524,7 +528,7 @@ static double cost_ns(const struct calibration *calibration, int cost)
 {
 	int class = cost / 2 % INSN_CLASSES;
 
-	/* no return probe, but a probe on its ret instruction */
+	/* the function has no return probe, but a probe on its ret instruction */
 	if (cost >= 2 * INSN_CLASSES)
 		return calibration->free_ns[class] + calibration->free_ns[INSN_STEP];
 	return cost & 1 ? calibration->free_ns[class] : calibration->alloc_ns[class];
@@ -532,7 +536,7 @@ static double cost_ns(const struct calibration *calibration, int cost)
 
 double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls, double over_ns)
 {
-	/* the time between two pairs of calls, less RARE_FROM_NS */
+	/* the time between two pairs of calls (an allocation and its free), minus RARE_FROM_NS */
 	double between = calls ? 2 * over_ns / (double)calls - RARE_FROM_NS : 0;
 
 	return between > 0 ? (double)calls * calibration->rare_ns * (1 - exp(-between / RARE_NS))

@@ -180,8 +180,9 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		bpf_program__set_expected_attach_type(skel->progs.heap_mark_free, multi);
 	}
 	rc = memtrace_bpf__load(skel);
-	/* libbpf tries if the kernel supports global data. If it runs out of memory in that trial,
-	 * it assumes that the kernel does not, and continues without these maps. */
+	/* libbpf tries whether the kernel supports global data. If that trial runs out of memory,
+	 * libbpf assumes that the kernel does not support global data, and continues without the
+	 * maps for it. */
 	if (!rc && (!skel->rodata || !skel->bss))
 		rc = -ENOMEM;
 	for (uint32_t id = 1; id <= max_processes && !rc; id++)
@@ -196,8 +197,8 @@ static int load_kind(struct capture *c, enum probe_kind kind, bool use_tables,
 		rc = -errno;
 		goto fail;
 	}
-	/* Without this program, deaths still tell that memory was short: only the size at the kill
-	 * is missing (capture__victims_unseen()). */
+	/* If this program is missing, reports of deaths still tell that memory was short. Only the
+	 * size at the kill is missing (capture__victims_unseen()). */
 	skel->links.task_victim = bpf_program__attach(skel->progs.task_victim);
 	c->ends = ring_buffer__new(bpf_map__fd(skel->maps.ends), on_end, c, NULL);
 	if (!c->ends) {
@@ -227,16 +228,17 @@ fail:
 	return rc;
 }
 
-/* Is memory or are descriptors missing? Then neither the program nor the kind of probe is at
- * fault. */
+/* Does the error say that memory or descriptors ran out? Then neither the program nor the kind of
+ * probe is at fault. */
 static bool is_out_of_room(int rc)
 {
 	return rc == -ENOMEM || rc == -EMFILE || rc == -ENFILE;
 }
 
-/* Unwinding by tables needs bpf_loop (Linux 5.17), and its program is the only large one. When the
- * verifier refuses that program, it still accepts the walk by frame pointers. Stacks say when they
- * come from frame pointers only. */
+/* Loads the programs with unwinding by tables, if the kernel accepts it. Unwinding by tables needs
+ * bpf_loop (Linux 5.17), and its program is the only large one. If the verifier refuses that
+ * program, loads programs that walk by frame pointers instead. A stack says when it comes from
+ * frame pointers only. */
 static int load_best(struct capture *c, enum probe_kind kind, const struct capture_options *o)
 {
 	int rc = features__tables() ? load_kind(c, kind, true, o) : -EOPNOTSUPP;
@@ -421,8 +423,8 @@ int capture__judge_program(struct capture *c, const struct abi_program *program,
 
 /* --- what is recorded, and of whom --- */
 
-/* Changes a process's settings. interval or window_ns 0, or a negative watch: this setting stays as
- * it is. */
+/* Changes a process's settings. If `interval` or `window_ns` is 0, or `watch` is negative, that
+ * setting stays as it is. */
 static int set_process(struct capture *c, pid_t pid, uint64_t interval, uint64_t window_ns,
 		       int watch)
 {

@@ -42,8 +42,8 @@ struct capture_options {
 	bool verbose;			 /* libbpf's messages on stderr */
 	const struct alloc_extra *extra; /* functions that the user named; owned by the caller */
 	size_t n_extra;
-	/* Which processes are traced besides those that are added. They are traced from their next
-	 * exec on. capture__new() fills in selection.self. */
+	/* Which processes are traced besides those of capture__add_process(). They are traced from
+	 * their next exec on. capture__new() fills in selection.self. */
 	struct abi_selection selection;
 };
 
@@ -55,30 +55,31 @@ void capture__free(struct capture *capture);
 /* The kind of probe whose programs are loaded. */
 enum probe_kind capture__kind(const struct capture *capture);
 
-/* Do the probes in a single process stop working when its main thread has ended, although its other
- * threads go on? */
+/* Do probes in a single process stop working when the main thread of the process has ended,
+ * although other threads go on? */
 bool capture__needs_main_thread(const struct capture *capture);
 
-/* Makes process pid traced: its calls are counted from activation on. *ret_process is its number.
- * All records of the process are found under this number, even when another process has the pid
- * later. 0; -EEXIST when the selection traces the process already; -E2BIG when too many processes
- * are traced; other negative errno. */
+/* Begins to trace process pid: its calls are counted from activation on. *ret_process is the number
+ * under which all records of the process are found, even when another process has the pid later. 0;
+ * -EEXIST when the selection traces the process already; -E2BIG when too many processes are traced;
+ * other negative errno. */
 int capture__add_process(struct capture *capture, pid_t pid, uint32_t *ret_process,
 			 struct error *err);
 
 /* Ends tracing process pid, which is alive: its calls are not counted any more. Its records are
- * kept, like those of a process that has ended. 0, or negative errno: it is not traced, or has
- * ended. */
+ * kept, like those of a process that has ended. 0, or negative errno when the process is not traced
+ * or has ended. */
 int capture__release_process(struct capture *capture, pid_t pid);
 
 /* Drops the mappings, the counters and the peak of a process that has ended. */
 void capture__drop_process(struct capture *capture, uint32_t process);
 
-/* Deletes the records of processes that have ended, to make room in the kernel's tables. The drain
- * holds these records. With stacks, also deletes the stacks that no site and no call of another
- * process names any more. Do not set stacks while regions are recorded: the stacks of regions have
- * no sites. The drain's stacks must ascend by lo, then hi. processes: n numbers; the function sorts
- * them. If memory runs out, stacks are left to the next call, and records of pools stay. */
+/* Deletes the records of processes that have ended, to make room in the kernel's tables. `drain`
+ * holds a copy of these records. `stacks`: also deletes the stacks that no site and no call of
+ * another process names any more. Do not set `stacks` while regions are recorded: the stacks of
+ * regions have no sites. The drain's stacks must ascend by `lo`, then `hi`. `processes`: the
+ * numbers of the n processes; the function sorts them. If memory runs out, stacks are left to the
+ * next call, and records of pools stay. */
 void capture__drop_records(struct capture *capture, const struct capture_drain *drain,
 			   uint32_t *processes, size_t n, bool stacks);
 
@@ -86,34 +87,36 @@ void capture__drop_records(struct capture *capture, const struct capture_drain *
  * processes at that time. */
 uint64_t capture__processes_refused(const struct capture *capture);
 
-/* Processes that run in the memory of a traced one, without being a thread of it: children of vfork
- * until their exec, and of clone() with CLONE_VM. What they allocate is the traced process's. Calls
- * fn for each of them. A process that has ended is forgotten after the call. */
+/* Calls fn for each process that runs in the memory of a traced process without being a thread of
+ * it (a borrower): a child of vfork() until its exec, or a child of clone() with CLONE_VM. What it
+ * allocates belongs to the traced process. A borrower that has ended is forgotten after the
+ * call. */
 void capture__borrowers(struct capture *capture,
 			void (*fn)(void *ctx, pid_t pid, const struct abi_borrower *borrower),
 			void *ctx);
-/* How often such a process has begun or ended so far (cheap), and how many could not be noted. */
+/* capture__borrowers_changes(): how often a borrower has begun or ended so far; this is cheap.
+ * capture__borrowers_lost(): how many borrowers could not be noted. */
 uint64_t capture__borrowers_changes(const struct capture *capture);
 uint64_t capture__borrowers_lost(const struct capture *capture);
 
-/* Calls fn for each event of processes since the last call, in the order in which they happened on
- * their CPUs. The struct abi_event is valid only while fn runs. 0 or negative errno. *ret_lost:
- * events of the whole run that found no room. */
+/* Calls fn for each event of processes since the last call. The events of one CPU come in the order
+ * in which they happened. The struct abi_event is valid only while fn runs. 0 or negative errno.
+ * *ret_lost: number of events of the whole run that found no room. */
 int capture__events(struct capture *capture, void (*fn)(void *ctx, const struct abi_event *event),
 		    void *ctx, uint64_t *ret_lost);
 /* A descriptor that is readable when there are events. */
 int capture__events_fd(const struct capture *capture);
 
-/* Tells the kernel side if the selection takes processes that run this file (wanted). The verdict
- * is valid while the file stays unchanged. Only for a selection with by_exe. */
+/* Tells the kernel side if the selection takes processes that run this file (`wanted`). The verdict
+ * is valid while the file stays unchanged. Only for a selection with `by_exe`. */
 int capture__judge_program(struct capture *capture, const struct abi_program *program, bool wanted);
 
 /* Tells the kernel side which code a process has mapped at which addresses. Builds the unwind
  * tables of files that are new; they work after capture__put_tables(). Call it again whenever the
- * mappings change. Only files among the binaries get tables. When there is no room for a table,
- * tables that no process uses any more are removed, the longest unused one first. If there is still
- * no room, the file gets no table. Returns how many mappings were left out (the highest ones of
- * more than ABI_MAX_MAPPINGS), or negative errno.
+ * mappings change. Only files that `binaries` holds get tables. When there is no room for a table,
+ * tables that no process uses any more are removed, the longest unused one first. If this does not
+ * make enough room, the file gets no table. Returns how many mappings were left out (the highest
+ * ones of more than ABI_MAX_MAPPINGS), or negative errno.
  *
  * When another process maps one of these files later, the kernel side finds the table by itself,
  * before this function is called for that process. */
@@ -124,72 +127,76 @@ int capture__set_mappings(struct capture *capture, const struct binaries *binari
  * 10 ms or more, so make one call for many processes, after all urgent work. */
 void capture__put_tables(struct capture *capture);
 
-/* Tells the kernel side how to find Python's frames in the process. capture__forget_mappings() also
- * forgets this. 0 or negative errno. */
+/* Tells the kernel side how to find Python's frames in the process, until
+ * capture__forget_mappings(). 0 or negative errno. */
 int capture__set_python(struct capture *capture, uint32_t process, const struct abi_python *how);
-/* The process has ended. Its unwind tables may be removed when other tables need the room. */
+/* Forgets the mappings of a process that has ended. Its unwind tables may be removed when other
+ * tables need the room. */
 void capture__forget_mappings(struct capture *capture, uint32_t process);
 
-/* Number of files for whose unwind tables max_unwind had no room at least once. */
+/* Number of files whose unwind tables at least once found no room within `max_unwind`. */
 uint32_t capture__tables_refused(const struct capture *capture);
 /* Has the kernel refused the programs that unwind by tables, although it has all that they need?
  * Then stacks come from frame pointers only. */
 bool capture__unwinding_refused(const struct capture *capture);
 
-/* Puts probes on the functions of the allocators that have none yet: in process pid or, when pid is
- * 0, in all present and future processes. (With pid 0, probes in single processes do not count.)
- * The probes do nothing until activation. 0, or negative errno with err for the first allocator
- * that could not be attached. No probe is left on this allocator, and the allocators after it need
- * another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of the allocator
- * (alloc_point__is_essential()). Other functions that the kernel refuses get no probe. */
+/* Puts probes on the functions of those allocators that have no probes yet: in process pid or, when
+ * pid is 0, in all present and future processes. (With pid 0, probes in single processes do not
+ * count.) The probes do nothing until activation. 0, or negative errno with err for the first
+ * allocator that could not be attached. Then no probe is left on this allocator, and the allocators
+ * after it need another call. -EOPNOTSUPP: the kernel takes no probe on an essential function of
+ * the allocator (alloc_point__is_essential()). Other functions that the kernel refuses get no
+ * probe. */
 int capture__attach(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
 
-/* A function of an allocator on which the kernel takes no probe, in any process. */
+/* A function of an allocator that gets no probe, in one process or in all. */
 struct capture_refusal {
 	pid_t pid; /* 0: in all processes */
 	struct file_id file;
 	const char *family; /* the allocator's; static */
 	uint64_t vaddr;	    /* the function's; 0: a ret instruction was refused */
-	bool whole; /* the whole allocator is not traced; else only the function is missing */
+	/* the whole allocator is not traced; else only this function is not traced */
+	bool whole;
 	/* the file was released: its inode number may belong to another file now */
 	bool gone;
 	char text[640]; /* for people: function, reason, consequence */
 };
-/* All refusals of the run, in order of time. Owned by the capture, and valid until the next attach
- * or resume. */
+/* All refusals of the run, in order of time. The capture owns them. They are valid until the next
+ * capture__attach(), capture__resume() or capture__refuse(). */
 const struct capture_refusal *capture__refusals(const struct capture *capture, size_t *ret_n);
 
 /* Forbids probes on the allocator in process pid or, when pid is 0, in every process. The caller
- * takes out the probes that are there already. text: as in struct capture_refusal. 0 or -ENOMEM. */
+ * takes out the probes that are already in place. text: as in struct capture_refusal. 0 or
+ * -ENOMEM. */
 int capture__refuse(struct capture *capture, const struct allocator *allocator, pid_t pid,
 		    const char *text);
 
-/* Does the file have probes for all processes? They may be out at the moment. *ret_since_ns (may be
- * NULL): when the file got its first probes, CLOCK_MONOTONIC. */
+/* Does the file have probes for all processes? A pause may have taken them out at the moment.
+ * *ret_since_ns (may be NULL): when the file got its first probes, CLOCK_MONOTONIC. */
 bool capture__probes_file(const struct capture *capture, const struct file_id *file,
 			  uint64_t *ret_since_ns);
 
-/* To be called when no traced process runs the file any more. Begins to take out the file's probes
- * for all processes. capture__probes() does not list them any more. When they are gone, other
- * allocators can use their room in the kernel's tables. */
+/* Begins to take out the file's probes for all processes. To be called when no traced process runs
+ * the file any more. capture__probes() does not list these probes any more. When they are gone,
+ * other allocators can use their room in the kernel's tables. */
 void capture__release(struct capture *capture, const struct file_id *file);
 
 /* Begins to take the probes on the allocators' functions out of process pid alone. The probes are
  * gone some 10 ms later. To close their links, the kernel waits for all CPUs. This takes 50 ms or
- * more, and seconds when a CPU is starved. pid 0: takes out the probes for all processes. While
- * these are out, capture__attach() with pid 0 only notes new probes, and capture__resume() places
- * them. */
+ * more, and seconds when a CPU is starved. pid 0: takes out the probes for all processes. While the
+ * probes for all processes are out, capture__attach() with pid 0 only notes new probes, and
+ * capture__resume() places them. */
 void capture__pause(struct capture *capture, pid_t pid);
-/* Takes out a process's probes for good, also those on its libc's functions. capture__probes() does
- * not list them any more, and the process's allocators may be freed. */
+/* Takes out a process's probes for good, also those on its libc's functions for regions.
+ * capture__probes() does not list them any more, and the process's allocators may be freed. */
 void capture__leave(struct capture *capture, pid_t pid);
 /* Number of links of process pid that are still being closed; pid -1: of all processes. With the
  * kind perf, all links of a process count as one, and an attach waits until they are closed. */
 size_t capture__pausing(struct capture *capture, pid_t pid);
-/* Puts the probes on the allocators' functions back. Links that are still being closed do not
- * matter. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
- * no error. Allocators that were never attached can be resumed, too: capture__probes() does not
+/* Puts the probes on the allocators' functions back. Does not wait for links that are still being
+ * closed. 0, or negative errno with err: then no probe is back. Refused probes stay out, which is
+ * no error. Allocators that were never attached can be resumed, too, but capture__probes() does not
  * list their probes. */
 int capture__resume(struct capture *capture, struct allocators *allocators, pid_t pid,
 		    struct error *err);
@@ -197,31 +204,33 @@ int capture__resume(struct capture *capture, struct allocators *allocators, pid_
 /* How many live samples the kernel's table has room for. */
 uint32_t capture__max_live(const struct capture *capture);
 
-/* From now on one sample is taken per interval bytes that process pid allocates. The kernel side
- * may miss an exec at this very moment. 0 or negative errno. */
+/* From now on, takes one sample per `interval` bytes that process pid allocates, on average. The
+ * kernel side may miss an exec at this very moment. 0 or negative errno. */
 int capture__set_interval(struct capture *capture, pid_t pid, uint64_t interval);
-/* For a process that is traced in windows: tells the kernel side that all its probes are in place
- * since start_ns; ABI_NO_WINDOW: that they are not. The kernel side may miss an exec at this very
- * moment. 0 or negative errno. */
+/* For a process that is traced in windows: tells the kernel side that all probes of the process are
+ * in place since `start_ns`. ABI_NO_WINDOW says that they are not in place. The kernel side may
+ * miss an exec at this very moment. 0 or negative errno. */
 int capture__set_window(struct capture *capture, pid_t pid, uint64_t start_ns);
 
-/* With watch set, the kernel side reports the ends of sampled blocks of process pid from now on,
- * and watches their addresses (struct abi_end). Blocks that have ended then stay in the live table
- * as BIRTH_ENDED until capture__forget_block(). 0 or negative errno. */
+/* Tells the kernel side whether to report the ends of sampled blocks of process pid from now on
+ * (`watch`), and to watch the addresses of these blocks (struct abi_end). With `watch`, a block
+ * that has ended stays in the live table as BIRTH_ENDED until capture__forget_block(). 0 or
+ * negative errno. */
 int capture__watch_ends(struct capture *capture, pid_t pid, bool watch);
-/* Calls fn for each reported end since the last call, in the order in which they happened on their
- * CPUs. The struct abi_end is valid only while fn runs. *ret_lost: ends of the whole run for which
- * there was no room. 0 or negative errno. */
+/* Calls fn for each reported end since the last call. The ends on one CPU come in the order in
+ * which they happened. The struct abi_end is valid only while fn runs. *ret_lost: number of ends of
+ * the whole run for which there was no room. 0 or negative errno. */
 int capture__read_ends(struct capture *capture, void (*fn)(void *ctx, const struct abi_end *end),
 		       void *ctx, uint64_t *ret_lost);
 
 /* Puts probes on the libc functions of a source in process pid. */
 int capture__attach_regions(struct capture *capture, const struct region_source *source, pid_t pid,
 			    struct error *err);
-/* Begins to take these probes out again, as capture__pause() does. */
+/* Begins to take the probes of capture__attach_regions() out again, as capture__pause() does. */
 void capture__detach_regions(struct capture *capture, pid_t pid);
-/* Sees regions at the system calls of traced processes instead, through tracepoints. Meanwhile each
- * system call of the machine takes longer (capture__calibrate_regions()). */
+/* Instead of probes in libc, uses tracepoints to see regions at the system calls of traced
+ * processes. Meanwhile each system call of the machine takes longer
+ * (capture__calibrate_regions()). */
 int capture__attach_region_syscalls(struct capture *capture, struct error *err);
 void capture__detach_region_syscalls(struct capture *capture);
 
@@ -253,7 +262,7 @@ void capture__deactivate(struct capture *capture);
 void capture__detach(struct capture *capture);
 
 /* Tells the keeper that all is well. The keeper is a process of its own. It takes all probes out
- * when memtrace dies, or when no beat comes for as long as its patience lasts. The functions that
+ * when memtrace dies, or when it gets no beat for as long as its patience lasts. The functions that
  * read tables, attach probes or add processes send beats by themselves. */
 void capture__beat(struct capture *capture);
 /* How long the keeper waits for a beat, in milliseconds; 0 (at first): for ever. */
@@ -267,15 +276,16 @@ uint64_t capture__withdrawn_ns(const struct capture *capture);
  * probe is in place, as after capture__pause() with pid 0 and capture__detach(). */
 void capture__accept_withdrawal(struct capture *capture);
 
-/* Reads the most bytes that a process held at one time. 0 or negative errno. */
+/* Reads the largest number of bytes that a process held at one time. 0 or negative errno. */
 int capture__peak(struct capture *capture, uint32_t process, struct abi_peak *ret);
 
-/* A process's counters, added up over the CPUs. until_sample and drawn_for have no meaning in
- * *ret. */
+/* Reads a process's counters, added up over the CPUs. `until_sample` and `drawn_for` have no
+ * meaning in *ret. 0 or negative errno. */
 int capture__counters(struct capture *capture, uint32_t process, struct abi_process_cpu *ret);
 
-/* Counters of all processes that hit a probe, traced or not, added up. Only calls, samples and the
- * time for their stacks (stack_ns) are counted. Needs options->machine. */
+/* Reads the counters of all processes that hit a probe, traced or not, added up. They count only
+ * calls, samples and the time for the stacks of samples (`stack_ns`). Needs options->machine. 0 or
+ * negative errno. */
 int capture__machine_counters(struct capture *capture, struct abi_process_cpu *ret);
 
 /* By how many blocks the process has grown, according to the counters: allocations that added a
@@ -286,15 +296,17 @@ int64_t capture__net_blocks(const struct abi_process_cpu *counters);
 uint64_t capture__alloc_calls(const struct abi_process_cpu *counters);
 uint64_t capture__free_calls(const struct abi_process_cpu *counters);
 
-/* True: this kernel does not report that it has chosen a victim because memory is short
- * (EVENT_VICTIM). EVENT_EXIT still has the cause of death. */
+/* Is this kernel unable to report that it has chosen a process to kill because memory is short
+ * (EVENT_VICTIM)? Even then, EVENT_EXIT has the cause of death. */
 bool capture__victims_unseen(const struct capture *capture);
 
-/* How often the kernel could not run a program because another one was running on the same CPU. */
+/* How often the kernel could not run a BPF program because another one was running on the same
+ * CPU. */
 uint64_t capture__missed_runs(struct capture *capture);
 
-/* Memory that the kernel holds for this capture, bytes. *ret_at_most: the value is what the tables
- * may grow to, because this kernel (before Linux 6.4) does not count what they hold now. */
+/* Memory that the kernel holds for this capture, bytes. *ret_at_most: the result is the size to
+ * which the tables may grow, because this kernel (before Linux 6.4) does not count their present
+ * size. */
 uint64_t capture__kernel_bytes(const struct capture *capture, bool *ret_at_most);
 
 /* The memory that the kernel will hold on a machine of so many possible CPUs, computed from the
@@ -307,8 +319,8 @@ struct capture_footprint {
 int capture__footprint(const struct capture_options *options, int cpus,
 		       struct capture_footprint *ret); /* 0 or negative errno */
 
-/* How many processes may be traced at a time: at most `wanted`. Each process has counters for each
- * CPU, so more CPUs allow fewer processes. */
+/* Returns how many processes may be traced at a time: `wanted`, or fewer on a machine of many CPUs,
+ * because each process has counters for each CPU. */
 uint32_t capture__processes_for(uint32_t wanted, int cpus);
 int capture__cpus(void); /* possible ones; 1 when the number is unknown */
 
@@ -327,7 +339,7 @@ struct capture_table {
 };
 void capture_table__free(struct capture_table *table);
 
-/* All records, read in batches. To be read after deactivation, when nothing changes. */
+/* All records of the kernel's tables. To be read after deactivation, when nothing changes. */
 struct capture_drain {
 	struct capture_table live;   /* struct abi_live_key -> struct abi_live */
 	struct capture_table sites;  /* struct abi_site_key -> struct abi_site */
@@ -350,15 +362,16 @@ void capture__forget_block(struct capture *capture, uint32_t process, uint64_t a
 void capture_drain__free(struct capture_drain *drain);
 
 /* Average cost of one call with this capture's probe, in nanoseconds, by the class of the probed
- * instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Includes the
- * time of the BPF programs; that of samples is apart. */
+ * instruction. alloc_ns: for an allocating function. free_ns: for a freeing function. Both include
+ * the time of the BPF programs. The cost of samples is in sample_ns. */
 struct calibration {
 	double alloc_ns[INSN_CLASSES], free_ns[INSN_CLASSES];
 	/* additional cost of a sampled allocation and its free (the trap at the return, the writing
-	 * of tables), without the walk of its stack. 0: each call is a sample */
+	 * of tables), without the walk of its stack. 0: each call is a sample, so alloc_ns and
+	 * free_ns include this cost */
 	double sample_ns;
-	/* additional cost of each call when calls are rare: since the last call, the caches have
-	 * lost the kernel's code and tables (calibration__rarity_ns()) */
+	/* additional cost of each call when calls are very rare: since the last call, the caches
+	 * have lost the kernel's code and tables (calibration__rarity_ns()) */
 	double rare_ns;
 	/* relative standard deviation of all these costs between rounds: other processes on the
 	 * machine disturb the measurement */
@@ -370,8 +383,9 @@ struct calibration {
 int capture__calibrate(struct capture *capture, struct calibration *ret);
 
 /* Cost of seeing regions, in nanoseconds, without the walks of stacks. libc_call_ns: a call of mmap
- * or munmap that is seen at libc's functions. syscall_call_ns: a call that is seen at the system
- * calls. syscall_other_ns: in this case, every other system call of the machine. */
+ * or munmap that is seen at libc's functions. syscall_call_ns: a call of mmap or munmap that is
+ * seen at the system calls. syscall_other_ns: any other system call of the machine while regions
+ * are seen at the system calls. */
 struct region_calibration {
 	double libc_call_ns, syscall_call_ns, syscall_other_ns;
 };
@@ -381,21 +395,22 @@ struct region_calibration {
  * errno. */
 int capture__calibrate_regions(struct capture *capture, struct region_calibration *ret);
 
-/* Cost in nanoseconds of all counted calls of mmap and the like, without their stacks. syscalls:
- * the calls were seen as system calls; the cost of the process's other system calls is not
- * included. */
+/* Cost in nanoseconds of all counted calls of mmap and the like, without the walks of their stacks.
+ * syscalls: the calls were seen as system calls. The cost of the process's other system calls is
+ * not included. */
 double region_calibration__total_ns(const struct region_calibration *calibration,
 				    const struct abi_process_cpu *counters, bool syscalls);
 
-/* Additional cost in nanoseconds of calls that are spread over over_ns, compared with as many calls
- * in a row. */
+/* Additional cost in nanoseconds of `calls` calls that are spread over `over_ns` nanoseconds,
+ * compared with as many calls in a row. */
 double calibration__rarity_ns(const struct calibration *calibration, uint64_t calls,
 			      double over_ns);
 
-/* Cost in nanoseconds of one call at a probe like this. */
+/* Cost in nanoseconds of one call that hits a probe at this point. */
 double calibration__cost_ns(const struct calibration *calibration, const struct alloc_point *point);
 
-/* Cost in nanoseconds of the counted samples and their stacks, beyond the cost of their calls. */
+/* Cost in nanoseconds of the counted samples and of the walks of their stacks, without the cost of
+ * the sampled calls themselves. */
 double calibration__samples_ns(const struct calibration *calibration,
 			       const struct abi_process_cpu *counters);
 

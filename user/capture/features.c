@@ -159,7 +159,7 @@ static void begin_trial(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
-/* Makes the probed call while exit is the only other allowed system call. */
+/* Calls the probed function while exit is the only allowed system call. */
 static void seccomp_child(int go)
 {
 	char byte;
@@ -317,16 +317,16 @@ bool features__tables(void)
 
 bool features__seccomp_kills(void)
 {
-	/* This check takes a millisecond and saves most kernels the full trial. If memtrace itself
-	 * runs under a filter, the answers may come from that filter. */
+	/* This check takes a millisecond and saves most kernels the full trial. It is left out if
+	 * memtrace itself runs under a filter, because the answers may come from that filter. */
 	if (!prctl(PR_GET_SECCOMP, 0, 0, 0, 0)) {
 		int signal = signal_of_uretprobe(false);
 
 		if (!signal || (signal > 0 && signal_of_uretprobe(true) == SIGILL))
 			return false;
 	}
-	/* The bug came with Linux 6.11. Kernels without a usable uprobe_multi are older, so their
-	 * return probes do not have the bug. */
+	/* The bug came with Linux 6.11. Kernels without a usable uprobe_multi are older than that,
+	 * so they do not have the bug. */
 	return !features__try_kind(PROBE_MULTI) && seccomp_kills();
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Computes the kernel's memory for memtrace's tables before they exist, in the way in which the
- * kernel counts it (memlock in the fdinfo of a map, since Linux 6.4). */
+/* Computes how much memory of the kernel memtrace's tables will take, before they exist. The result
+ * is what the kernel counts for them (`memlock` in the fdinfo of a map, since Linux 6.4). */
 #include <errno.h>
 
 #include "capture/internal.h"
@@ -8,8 +8,8 @@
 
 #define PER_CPU_BYTES	(64ULL << 20) /* memory of all processes' counters, on all CPUs together */
 #define LEAST_PROCESSES 64
-#define BUCKET		16 /* struct bucket */
-#define ELEMENT		64 /* struct htab_elem, and its link in a list of free ones */
+#define BUCKET		16 /* bytes of the kernel's struct bucket */
+#define ELEMENT		64 /* bytes of struct htab_elem, and of its link in a list of free ones */
 #define PAGE		4096
 
 static uint64_t whole(uint64_t bytes, uint64_t unit)

@@ -16,24 +16,25 @@ void capture__size_maps(struct memtrace_bpf *skel, const struct capture_options 
 struct known_object {
 	struct file_id file;
 	const char *family; /* NULL: this entry is free */
-	uint64_t since_ns;  /* when it got its first probes, monotonic */
-	/* It was released. When its last link is closed, its entry and those of its functions
-	 * become free. */
+	uint64_t since_ns;  /* when it got its first probes, CLOCK_MONOTONIC */
+	/* capture__release() was called. When the object's last link is closed, this entry and the
+	 * entries of the object's functions become free. */
 	bool leaving;
 };
 
-/* These stand in place of an object's index. NO_OBJECT: it belongs to no allocator. ANY_OBJECT: it
- * may belong to several allocators. */
+/* Values of a link's or a choice's `object` that are no index. NO_OBJECT: the link belongs to no
+ * allocator. ANY_OBJECT: links of all allocators, and of none. */
 #define NO_OBJECT  (-1)
 #define ANY_OBJECT (-2)
 
-/* Where to put probes: file offsets. The cookie of an offset is the index of its function. */
+/* Where to put probes: file offsets. The cookie of an offset is the index of its function in the
+ * kernel's table. */
 struct capture_offset_list {
 	uint64_t offs[ABI_MAX_FUNCS], cookies[ABI_MAX_FUNCS];
 	uint64_t semaphores[ABI_MAX_FUNCS]; /* file offsets; 0: none */
 	const struct alloc_point
 		*points[ABI_MAX_FUNCS]; /* NULL: no allocator's function, or a ret instruction */
-	bool essential[ABI_MAX_FUNCS];	/* without this probe no probe may be placed */
+	bool essential[ABI_MAX_FUNCS];	/* if this probe cannot be placed, no probe may be */
 	uint32_t n;
 };
 
@@ -55,14 +56,13 @@ enum capture_place_kind {
 
 /* What holds probes in place. */
 struct capture_link {
-	/* the keeper's slot for its descriptor: that of a link or, with the kind perf, of an
-	 * event */
+	/* the keeper's slot for the descriptor of a link or, with the kind perf, of an event */
 	int slot;
 	pid_t pid; /* in which process; 0: in all */
 	/* index of the object that the probed functions belong to; NO_OBJECT */
 	int object;
 	enum capture_place_kind on;
-	uint32_t rank; /* of the kind perf: links of lower rank are closed first */
+	uint32_t rank; /* with the kind perf: links of lower rank are closed first */
 };
 
 /* A link that is being closed. */
@@ -72,7 +72,7 @@ struct capture_closing {
 	int object; /* the link's, or ANY_OBJECT */
 };
 
-#define NEW_TABLES 64 /* new unwind tables at a time; each has a descriptor */
+#define NEW_TABLES 64 /* room for new unwind tables; each of them has a descriptor */
 
 /* The unwind tables in the kernel. */
 struct unwind_store {
@@ -85,7 +85,8 @@ struct unwind_store {
 	uint32_t refused;	     /* number of files without room so far */
 	struct unwind_part *parts;   /* ascending by key */
 	size_t n_parts;
-	/* Tables that are made but not in the kernel's array yet. */
+	/* Tables that are built but not in the kernel's array yet: number, descriptor and index in
+	 * `entries` of each. */
 	uint32_t new_numbers[NEW_TABLES];
 	int new_fds[NEW_TABLES];
 	size_t new_entries[NEW_TABLES], n_new;
@@ -99,13 +100,13 @@ struct capture {
 	enum probe_kind kind;
 	bool unwinding_refused; /* capture__unwinding_refused() */
 	struct known_object objects[ABI_MAX_OBJECTS];
-	uint32_t n_objects, n_funcs; /* entries that were ever in use; a function's entry with role
-				      * 0 is free */
+	uint32_t n_objects, n_funcs; /* numbers of entries that were ever in use; a function's entry
+				      * with role 0 is free */
 	bool any_leaving;
 	struct capture_link *links;
 	size_t n_links;
 	int *closing;			  /* room for n_links descriptors */
-	struct capture_closing *closings; /* links that helpers are closing */
+	struct capture_closing *closings; /* links that helper processes are closing */
 	size_t n_closings, closings_room;
 	struct capture_probe *probes;
 	size_t n_probes, probes_room;
@@ -128,7 +129,7 @@ struct capture {
 	void *region_ctx;
 	/* stacks that were taken out of the kernel since the last drain, ascending */
 	struct capture_table retired;
-	int cpus;			  /* possible ones: values of per-CPU maps */
+	int cpus;			  /* possible CPUs: a per-CPU map has a value for each */
 	struct abi_process_cpu *counters; /* buffer for the counters of one process */
 };
 
@@ -139,9 +140,9 @@ struct capture {
 int links__keep(struct capture *capture, int fd, pid_t pid, uint32_t rank);
 /* Closes all links but the first n_links, the last one first. */
 void links__roll_back(struct capture *capture, size_t n_links);
-/* Which links are meant. */
+/* Chooses the links that fit all members. */
 struct link_choice {
-	pid_t pid; /* -1: all */
+	pid_t pid; /* -1: all links, whatever the other members say */
 	enum capture_place_kind on;
 	int object; /* ANY_OBJECT, or only this object's links */
 };
@@ -152,24 +153,25 @@ void links__pause(struct capture *capture, const struct link_choice *choice);
 /* May a probe of the object still be in place? */
 bool links__any_of(const struct capture *capture, int object);
 
-/* Probes at file offsets of path in process pid, all or none. */
+/* Puts probes at file offsets of path in process pid, all or none. 0 or negative errno. */
 int capture__attach_points(struct capture *capture, const char *path,
 			   const struct capture_offsets *offsets, pid_t pid);
 
-/* The whole content of a map. 0 or negative errno. */
+/* Reads the whole content of a map. 0 or negative errno. */
 int capture__read_table(struct capture *capture, const struct bpf_map *map,
 			struct capture_table *ret);
 
 /* Deletes an entry of the table of live blocks, if it is there, and updates the table's filter. */
 void capture__delete_live(struct capture *capture, const struct abi_live_key *key);
 
-/* Puts back the retired stacks that a drain's sites or calls name, and forgets the other ones. */
+/* Puts the retired stacks that a drain's sites or calls name back into the kernel's table. Forgets
+ * the other retired stacks. */
 void capture__put_back(struct capture *capture, const struct capture_drain *drain);
 
 /* Deletes all records from the kernel's tables. */
 void capture__clear_tables(struct capture *capture);
 
-/* Cost class of a hit at the point: abi_func.cost. */
+/* Returns the cost class of a hit at the point, for abi_func.cost. */
 uint8_t capture__cost_of(const struct alloc_point *point);
 
 #endif

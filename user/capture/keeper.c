@@ -1,34 +1,35 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A memtrace that hangs cannot keep the limit of what its probes cost. It may be stopped (Ctrl-Z),
- * write to a terminal that nobody reads, or wait for a page of the target's memory that never
- * comes. So another process, the keeper, can take the probes out as well. Every 50 ms the keeper
- * checks whether memtrace has sent a beat ("all is well") since the last check. When no beat comes
- * for as long as the patience lasts, or memtrace has ended, the keeper closes every descriptor that
- * holds a probe.
+/* A memtrace that hangs cannot keep the cost of its probes below the limit. It may be stopped
+ * (Ctrl-Z), write to a terminal that nobody reads, or wait for a page of the target's memory that
+ * never comes. So another process, the keeper, can take the probes out as well. Every 50 ms the
+ * keeper checks whether memtrace has sent a beat ("all is well") since the last check. When no beat
+ * comes for as long as the patience lasts, or memtrace has ended, the keeper closes every
+ * descriptor that holds a probe.
  *
  * The keeper shares memtrace's table of descriptors (CLONE_FILES) and some memory, but not its
- * address space, its session or its signals. As the table is shared, no descriptor has to be handed
- * over. The keeper can close a probe as soon as its descriptor stands in a slot. The process that
- * makes the descriptor also puts it there: the helper, which a SIGSTOP of memtrace does not stop
- * (shield.c). While memtrace is well it closes its probes by itself, without asking the keeper. An
- * atomic exchange of the slot decides who closes a descriptor: the process that finds it there.
+ * address space, its session or its signals. Because the table is shared, no descriptor has to be
+ * handed over. The keeper can close a probe as soon as the probe's descriptor stands in a slot. The
+ * helper of shield.c makes the descriptor and puts it into the slot at once; a SIGSTOP for memtrace
+ * does not stop the helper. A memtrace that does not hang closes its probes by itself, without
+ * asking the keeper. An atomic exchange empties the slot: the process that finds the descriptor in
+ * the slot closes it.
  *
- * Time is counted in checks, not by a clock. So no beat is missed when a machine, or a container,
- * stands still as a whole.
+ * The keeper counts time in checks, not by a clock. So it misses no beat when a machine, or a
+ * container, stands still as a whole.
  *
- * When memtrace dies, the shared table keeps its descriptors open. So the keeper ends, too, and the
- * keeper's exit closes them. A SIGKILL that is pending while a probe is taken out would leave the
- * breakpoint in the target (shield.c). And something may kill all of memtrace's processes one after
- * the other (the end of a container does). But no SIGKILL reaches a process that is exiting
- * already. So the keeper itself starts no helper that takes out probes. When its parent dies, it
- * gets a signal that it survives, and exits by itself.
+ * When memtrace dies, the keeper's share in the table keeps the descriptors open. So the keeper
+ * ends, too, and its exit closes them. It does not start a helper to take out the probes: a SIGKILL
+ * that is pending for the helper while it takes out a probe would leave the breakpoint in the
+ * target (shield.c), and something may kill all of memtrace's processes one after the other (the
+ * end of a container does). But no SIGKILL reaches a process that is already exiting. Therefore,
+ * when memtrace dies, the keeper gets a signal that it survives, and exits by itself.
  *
  * An exit closes descriptors in the order of their numbers, memtrace's standard input and output
- * first. If one is a file on FUSE or on a network file system, its close may take for ever, and the
- * probes would stay. So helpers close these files before. If a helper hangs, it shares the table
- * and keeps it. Then the keeper forks a process with a copy of the table, without the files that
- * hang, and closes its own copies of the probes. That process ends after the keeper, and its exit
- * takes the probes out. */
+ * first. If one of them is a file on FUSE or on a network file system, its close may take for ever,
+ * and the probes would stay. So helpers close the standard files before the exit. A helper that
+ * hangs shares the table, so the table outlives the keeper. In that case the keeper forks a process
+ * with a copy of the table, in which the files that hang are missing, and closes the probes in the
+ * shared table. The forked process ends after the keeper, and its exit takes the probes out. */
 #include "capture/keeper.h"
 
 #include <errno.h>
@@ -49,14 +50,14 @@
 #include "capture/shield.h"
 
 #define LOOK_MS	   50
-#define STD_MS	   50 /* until the close of a standard file counts as hanging */
+#define STD_MS	   50 /* after so long, the close of a standard file counts as hanging */
 #define SLOTS	   65536
 #define STACK_SIZE (64 * 1024)
 
 enum state {
 	WATCHING,
-	CLOSING,   /* the keeper closes probes: nobody else leaves this state */
-	WITHDRAWN, /* until memtrace resumes */
+	CLOSING,   /* the keeper is closing probes: only the keeper ends this state */
+	WITHDRAWN, /* until keeper__resume() */
 };
 
 struct slot {
@@ -85,7 +86,7 @@ struct keeper {
 
 /* --- in the keeper's process --- */
 
-/* Takes the descriptors out of all slots. They ascend by rank. */
+/* Takes the descriptors out of all slots, and sorts them by rank, ascending. Returns how many. */
 static size_t take_all(struct shared *s, int *fds, uint32_t *ranks)
 {
 	size_t n = 0;
@@ -123,8 +124,8 @@ static void close_all(const struct keeper *k, const int *fds, size_t n)
 		shield__end_close(closer, true);
 }
 
-/* Closes all descriptors, if the state is still `from`, in which this was decided: memtrace may
- * have resumed since then. */
+/* Closes the descriptors of all slots, but only if the state is still `from`: memtrace may have
+ * called keeper__resume() since the caller decided. */
 static void withdraw(const struct keeper *k, int from)
 {
 	static uint32_t ranks[SLOTS];
@@ -161,7 +162,7 @@ static bool std_files_hang(void)
 	return hang;
 }
 
-/* Called when memtrace is dead: lets an exit close the probes. */
+/* Makes sure, when memtrace is dead, that an exit closes the probes. */
 static void leave_to_exit(struct shared *s)
 {
 	pid_t keeper = getpid(), pid;
@@ -178,7 +179,7 @@ static void leave_to_exit(struct shared *s)
 	for (uint32_t i = 0; i < atomic_load(&s->n_slots); i++) {
 		fd = atomic_exchange(&s->slots[i].held, 0) - 1;
 		if (fd >= 0)
-			close(fd); /* not the last copy, so it takes no time */
+			close(fd); /* the forked process has a copy, so this takes no time */
 	}
 }
 
@@ -191,13 +192,13 @@ static int keep(void *arg)
 	unsigned missed = 0;
 	sigset_t parents_end;
 
-	setsid(); /* Ctrl-C and Ctrl-Z do not reach us */
+	setsid(); /* Ctrl-C and Ctrl-Z do not reach the keeper */
 	prctl(PR_SET_NAME, "mt-keeper");
-	setpriority(PRIO_PROCESS, 0, -20); /* it is alone in its session, so this is enough */
+	setpriority(PRIO_PROCESS, 0, -20); /* enough, as the keeper is alone in its session */
 	/* Closing a descriptor needs no capability. */
 	capabilities__limit(0, 0);
-	/* All signals are blocked, so the signal at the parent's end only ends sigtimedwait(). And
-	 * SIGCONT lets a keeper go on that somebody has stopped. */
+	/* When the parent ends, the keeper gets SIGCONT. All signals are blocked, so SIGCONT only
+	 * ends sigtimedwait(). It also continues a keeper that somebody has stopped. */
 	sigemptyset(&parents_end);
 	sigaddset(&parents_end, SIGCONT);
 	prctl(PR_SET_PDEATHSIG, SIGCONT);
@@ -211,8 +212,8 @@ static int keep(void *arg)
 		if (patience && missed >= patience)
 			withdraw(k, WATCHING);
 	}
-	/* When memtrace is dead, the end of this process closes all descriptors: the table goes
-	 * with it. */
+	/* When memtrace is dead, the end of this process closes all descriptors, because it is the
+	 * last that uses the table. */
 	if (getppid() == k->parent) {
 		withdraw(k, WITHDRAWN);
 		withdraw(k, WATCHING);
@@ -242,8 +243,8 @@ int keeper__new(bool in_turn, struct keeper **ret)
 		rc = -errno;
 		goto fail;
 	}
-	/* The keeper keeps all signals blocked. It sends no signal when it ends, so that no wait()
-	 * for another child meets it. */
+	/* The keeper keeps all signals blocked. Its end sends memtrace no signal, so no wait() for
+	 * another child returns the keeper. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	k->pid = clone(keep, k->stack + STACK_SIZE, CLONE_FILES, k);
@@ -275,7 +276,7 @@ void keeper__free(struct keeper *k)
 		return;
 	atomic_store(&k->shared->over, true);
 	if (keeper__lives(k)) {
-		kill(k->pid, SIGCONT); /* ends its wait; and somebody may have stopped it */
+		kill(k->pid, SIGCONT); /* ends its wait, even if somebody has stopped it */
 		while (waitpid(k->pid, NULL, __WCLONE) < 0 && errno == EINTR)
 			;
 	}

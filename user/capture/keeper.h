@@ -10,8 +10,8 @@
 
 struct keeper;
 
-/* Starts the keeper. in_turn: it closes descriptors one after the other, those of lower rank first,
- * instead of many at a time. 0, or negative errno. */
+/* Starts the keeper. `in_turn`: the keeper closes descriptors one after the other, those of lower
+ * rank first, instead of many at a time. 0, or negative errno. */
 int keeper__new(bool in_turn, struct keeper **ret);
 /* Closes all descriptors that are still held, ends the keeper and waits for its end. */
 void keeper__free(struct keeper *keeper);
@@ -19,19 +19,19 @@ void keeper__free(struct keeper *keeper);
 /* Gives the descriptor of a probe to the keeper, which closes it from now on. Returns its slot; or
  * -ENOSPC, and the caller still owns the descriptor. */
 int keeper__hold(struct keeper *keeper, int fd, uint32_t rank);
-/* Takes the descriptor in the slot back: the caller closes it. -1: the keeper has closed it. The
- * slot is free afterwards. */
+/* Takes the descriptor in the slot back and returns it: the caller closes it. -1: the keeper has
+ * taken it to close it. The slot is free afterwards. */
 int keeper__take(struct keeper *keeper, int slot);
 
-/* Sends a beat: memtrace works. Beats must come more often than the patience lasts. A beat costs
- * one store. */
+/* Sends a beat, which says that memtrace works. The time between beats must be shorter than the
+ * keeper's patience. A beat costs one store. */
 void keeper__beat(struct keeper *keeper);
 /* Sets how long the keeper waits for a beat before it withdraws all probes, in steps of 50 ms; 0
  * (at first): for ever. */
 void keeper__set_patience(struct keeper *keeper, unsigned patience_ms);
 
-/* When the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not. Until keeper__resume(), it
- * withdraws new probes as well. */
+/* Returns when the keeper withdrew the probes, CLOCK_MONOTONIC; 0: it did not. After that it
+ * withdraws new probes as well, until keeper__resume(). */
 uint64_t keeper__withdrawn_ns(const struct keeper *keeper);
 /* Waits until all withdrawn probes are closed (perf events: 100 ms each). New probes stay in place
  * from now on. */

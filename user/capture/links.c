@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Links hold probes in place. This file keeps them from when they are made until they are closed.
- * memtrace waits for the closing, or goes on meanwhile. */
+/* Links hold probes in place. This file keeps links from when they are made until they are closed.
+ * memtrace either waits until a link is closed, or goes on meanwhile. */
 #include <errno.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -11,8 +11,8 @@
 
 int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 {
-	/* reserves c->closing, too, the room for descriptors of links that are closed: closing must
-	 * not fail */
+	/* also reserves room in c->closing, which takes the descriptors when links are closed:
+	 * closing must not fail */
 	int slot = VECTOR_ADD_ROOM(c->links, c->n_links) || VECTOR_ADD_ROOM(c->closing, c->n_links)
 			   ? -ENOMEM
 			   : keeper__hold(c->keeper, fd, rank);
@@ -26,8 +26,8 @@ int links__keep(struct capture *c, int fd, pid_t pid, uint32_t rank)
 	return 0;
 }
 
-/* Appends the link's descriptor to those that are to be closed, unless the keeper has closed it.
- * Returns how many are to be closed now. */
+/* Appends the link's descriptor to the n descriptors in c->closing, unless the keeper has closed
+ * it. Returns the new number of descriptors in c->closing. */
 static size_t take_back(struct capture *c, const struct capture_link *link, size_t n)
 {
 	int fd = keeper__take(c->keeper, link->slot);
@@ -64,15 +64,16 @@ void links__close(struct capture *c, const struct link_choice *choice)
 	shield__close(c->closing, n);
 }
 
-/* Perf events are closed one after the other, some 100 ms each, whoever closes them: the kernel
- * waits for all CPUs under one lock. When a link is closed, the program leaves the breakpoint at
- * once. But the breakpoint stays until its event is closed, and meanwhile calls are trapped and not
- * counted. (With links closed side by side, malloc's breakpoint stood for 1.7 s after its program
- * had gone.) So one helper closes each event together with its link. It begins with the functions
- * that are called most. */
+/* Closes the chosen links one after the other. Perf events cannot be closed side by side, even by
+ * several processes, because the kernel waits for all CPUs under one lock, some 100 ms for each
+ * event. When a link is closed, its breakpoint loses the program at once. But the breakpoint stays
+ * until its event is closed, and meanwhile calls are trapped and not counted. (When links were
+ * closed side by side, malloc's breakpoint stood for 1.7 s after its program had gone.) So one
+ * helper closes each event together with its link, beginning with the functions that are called
+ * most. */
 static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 {
-	size_t kept = 0, n = 0, n_fds = 0; /* n: entries of going, some dozens */
+	size_t kept = 0, n = 0, n_fds = 0; /* n: number of entries in `going`, some dozens */
 	struct capture_link *going = calloc(c->n_links + 1, sizeof(*going));
 	struct shield_closer *closer;
 
@@ -80,8 +81,8 @@ static void pause_in_turn(struct capture *c, const struct link_choice *choice)
 		links__close(c, choice);
 		return;
 	}
-	/* within one rank the last one first: an event before its link, an entry before its
-	 * return */
+	/* Within one rank the links that were made last come first: an event before its link, an
+	 * entry before its return. */
 	for (size_t i = c->n_links; i-- > 0;) {
 		size_t at = n;
 
@@ -110,11 +111,11 @@ void links__pause(struct capture *c, const struct link_choice *choice)
 	size_t kept = 0;
 
 	if (VECTOR_RESERVE(c->closings, c->closings_room, c->n_closings + c->n_links)) {
-		links__close(c, choice); /* does the same, but memtrace waits for it */
+		links__close(c, choice); /* the same, but memtrace waits until they are closed */
 		return;
 	}
-	/* Where one object is chosen, one helper closes its links in turn, too: nobody waits for
-	 * the end, and many objects may be released at once. */
+	/* If one object is chosen, one helper closes all its links in turn, too: nobody waits until
+	 * they are closed, and many objects may be released at once. */
 	if (c->kind == PROBE_PERF || choice->object != ANY_OBJECT) {
 		pause_in_turn(c, choice);
 		return;
@@ -192,11 +193,11 @@ uint64_t capture__withdrawn_ns(const struct capture *c)
 	return keeper__withdrawn_ns(c->keeper);
 }
 
-/* Probes that came after the withdrawn ones are closed, too: one may be half of a pair whose other
+/* Also closes probes that were placed after the withdrawal: one may be half of a pair whose other
  * half was withdrawn. */
 void capture__accept_withdrawal(struct capture *c)
 {
 	links__close(c, &(struct link_choice){-1, ON_ALLOCATORS, ANY_OBJECT});
-	capture__pause(c, 0); /* notes that they are out */
+	capture__pause(c, 0); /* notes that the probes are out */
 	keeper__resume(c->keeper);
 }

@@ -27,8 +27,8 @@ static int attach_multi(struct capture *c, struct bpf_program *prog, enum probe_
 	return fd < 0 ? fd : links__keep(c, fd, pid, 0);
 }
 
-/* rank: index of the point among those of its program. In the tables of allocators, the functions
- * that are called most stand first. */
+/* Attaches one perf probe. `rank`: index of the instruction in its list. A list begins with the
+ * functions that are called most, as the tables of allocators do. */
 static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_probe,
 		       const char *path, uint64_t off, uint64_t cookie, uint64_t semaphore,
 		       pid_t pid, uint32_t rank)
@@ -49,8 +49,8 @@ static int attach_perf(struct capture *c, struct bpf_program *prog, bool ret_pro
 
 /* --- allocators --- */
 
-/* The programs to put on a list's instructions, in this order. The return comes first: no call may
- * be seen to enter but not to leave. */
+/* A program to put on a list's instructions. A group with two programs places the return probe
+ * first: no call may be seen to enter but not to leave. */
 struct placement {
 	struct bpf_program *prog;
 	enum probe_kind kind; /* only matters for uprobe_multi links */
@@ -63,7 +63,7 @@ struct group {
 	const struct capture_offset_list *list;
 };
 
-#define EVERYBODY_MS 5000 /* patience for probes in the code of thousands of processes */
+#define EVERYBODY_MS 5000 /* the keeper's patience for probes in thousands of processes */
 
 struct attach {
 	struct capture *c;
@@ -72,8 +72,9 @@ struct attach {
 	pid_t pid;
 	bool all;      /* every function is essential */
 	size_t before; /* number of links before this work */
-	/* What the kernel refused; at: index in list. At most one of these functions is essential,
-	 * because the first essential one ends the work. */
+	/* What the kernel refused: the instruction number `at` of `list`, with the error `rc`. At
+	 * most one of these instructions is essential, because the first essential one ends the
+	 * work. */
 	struct {
 		const struct capture_offset_list *list;
 		uint32_t at;
@@ -98,7 +99,7 @@ static int attach_range(const struct attach *a, const struct placement *place,
 	return rc;
 }
 
-/* Attaches all programs of the group to these instructions, or none. */
+/* Attaches all programs of the group to n instructions of its list, or none. */
 static int attach_whole(const struct attach *a, const struct group *group, uint32_t first,
 			uint32_t n)
 {
@@ -119,9 +120,9 @@ static bool is_refusal(int rc)
 	return rc == -524 || rc == -EOPNOTSUPP || rc == -ENOEXEC || rc == -EINVAL;
 }
 
-/* Attaches the group's programs to all functions of its list at once. If the kernel refuses this,
- * attaches them one by one, to find out which are refused. Leaves these out if they may be
- * missing. */
+/* Attaches the group's programs to all instructions of its list at once. If the kernel refuses
+ * this, attaches them to one instruction after the other, to find out which are refused. Leaves a
+ * refused instruction out if it is not essential. */
 static int attach_group(struct attach *a, const struct group *group)
 {
 	const struct capture_offset_list *list = group->list;
@@ -143,9 +144,9 @@ static int attach_group(struct attach *a, const struct group *group)
 	return rc;
 }
 
-/* Freeing functions come first, and the functions that are called most come last. So every block
- * that is seen allocated is also seen freed: while probes are placed, and while they are removed
- * again because one is refused. */
+/* Attaches all groups. Freeing functions come first, and the functions that are called most come
+ * last. So every block that is seen allocated is also seen freed, both while probes are placed and
+ * while they are removed again because one is refused. */
 static int attach_points(void *arg)
 {
 	struct attach *a = arg;
@@ -205,8 +206,8 @@ const struct capture_refusal *capture__refusals(const struct capture *c, size_t 
 	return c->refusals;
 }
 
-/* The known refusal for an allocator in process pid: of this function (by its virtual address) or,
- * with NULL, of the whole allocator. */
+/* Finds the refusal of a function of the allocator (by the function's virtual address) in process
+ * pid; if `point` is NULL, the refusal of the whole allocator. Returns NULL when there is none. */
 static const struct capture_refusal *find_refusal(const struct capture *c,
 						  const struct allocator *a,
 						  const struct alloc_point *point, pid_t pid)
@@ -221,7 +222,8 @@ static const struct capture_refusal *find_refusal(const struct capture *c,
 	return NULL;
 }
 
-/* point: NULL for a ret instruction of functions that may throw. 0 or -ENOMEM. */
+/* Notes that the kernel takes no probe on a function. `point` NULL: on a ret instruction of a
+ * function that may throw. 0 or -ENOMEM. */
 static int note_refusal(struct capture *c, const struct allocator *a,
 			const struct alloc_point *point, bool whole, int reason)
 {
@@ -261,8 +263,9 @@ int capture__refuse(struct capture *c, const struct allocator *a, pid_t pid, con
 	return 0;
 }
 
-/* Frees the places of released objects whose last link is gone. If a place were free earlier, a hit
- * of the old probe would count for the next function that gets the place. */
+/* Frees the places in the kernel's tables of released objects whose last link is gone. If a
+ * function's place were free earlier, a hit of its old probe would count for the next function that
+ * gets the place. */
 static void reclaim_places(struct capture *c)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -312,7 +315,7 @@ static int register_object(struct capture *c, const struct allocator *a)
 	return (int)place;
 }
 
-/* Puts a marker's arguments into the kernel's tables. Its index there, or -ENOSPC. */
+/* Puts a marker's arguments into the kernel's tables. Returns their index there, or -ENOSPC. */
 static int register_marker(struct capture *c, const struct abi_marker *marker)
 {
 	bool used[ABI_MAX_MARKERS] = {};
@@ -331,8 +334,8 @@ static int register_marker(struct capture *c, const struct abi_marker *marker)
 	return -ENOSPC;
 }
 
-/* Puts one of the allocator's functions into the kernel's tables, once. Processes may use different
- * functions of it. */
+/* Puts one of the allocator's functions into the kernel's tables, if it is not there yet.
+ * (Processes may use different functions of one allocator.) Returns its index or -ENOSPC. */
 static int register_func(struct capture *c, int object, const struct alloc_point *point)
 {
 	struct abi_func *funcs = c->skel->bss->funcs;
@@ -373,8 +376,8 @@ static void add_offset(struct capture_offset_list *list, uint64_t off, uint64_t 
 	list->essential[list->n++] = essential;
 }
 
-/* Records what was refused. 0; -EOPNOTSUPP with err when the whole allocator is refused;
- * -ENOMEM. */
+/* Notes all refusals of attach->refused. 0; -EOPNOTSUPP with err when the whole allocator is
+ * refused; -ENOMEM. */
 static int note_refusals(struct capture *c, const struct allocator *a, const struct attach *attach,
 			 struct error *err)
 {
@@ -400,8 +403,8 @@ struct wanted {
 	int object;
 };
 
-/* Collects the wanted functions of an allocator. 0 or negative errno with err. again: the allocator
- * had probes before. */
+/* Collects the functions of an allocator that are to be probed now. `again`: the allocator had
+ * probes before. 0 or negative errno with err. */
 static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 			  struct wanted *ret, struct error *err)
 {
@@ -439,8 +442,8 @@ static int collect_wanted(struct capture *c, const struct allocator *a, pid_t pi
 	return 0;
 }
 
-/* Probes for all processes are placed in one process after the other, without a beat meanwhile. So
- * the patience is longer. */
+/* Places the probes. Probes for all processes are placed in one process after the other, without a
+ * beat meanwhile. So the keeper's patience is longer for that time. */
 static int place(struct capture *c, struct attach *attach, pid_t pid)
 {
 	unsigned usual = c->patience_ms;
@@ -456,8 +459,8 @@ static int place(struct capture *c, struct attach *attach, pid_t pid)
 	return rc;
 }
 
-/* again: the allocator had probes before, which are in capture.probes. -EOPNOTSUPP: the kernel
- * refuses the allocator. */
+/* Attaches one allocator. `again`: the allocator had probes before, which are in capture.probes. 0;
+ * -EOPNOTSUPP: probes on the allocator are refused; other negative errno. */
 static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, bool again,
 		      struct error *err)
 {
@@ -476,7 +479,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 	rc = collect_wanted(c, a, pid, again, wanted, err);
 	if (rc || !wanted->n)
 		return rc;
-	/* The descriptor names the very file, even if its path leads elsewhere by now. */
+	/* The descriptor names the very file, even if the file's path leads to another file by
+	 * now. */
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", a->fd);
 	attach.path = path;
 	attach.offsets = &wanted->offsets;
@@ -485,7 +489,8 @@ static int attach_one(struct capture *c, const struct allocator *a, pid_t pid, b
 		c->links[i].object = wanted->object;
 	noted = note_refusals(c, a, &attach, err);
 	rc = noted ? noted : rc;
-	if (rc) /* the helper was killed half-way, or there is no memory to note what was refused */
+	if (rc) /* if the helper was killed half-way, or there is no memory to note a refusal,
+		 * probes are left */
 		shield__run(undo, &attach);
 	if (rc == -ESRCH)
 		return error__set(err, rc, "pid %d has exited while the probes were being placed",
@@ -604,8 +609,8 @@ int capture__attach_regions(struct capture *c, const struct region_source *sourc
 	return 0;
 }
 
-/* Attaches a tracepoint's program. The keeper must be able to close its link as well: the
- * tracepoint may cost every process something. */
+/* Attaches a tracepoint's program. The keeper must be able to close the link of the tracepoint,
+ * too, because the tracepoint may cost every process something. */
 static int attach_program(struct capture *c, struct bpf_program *prog, enum capture_place_kind on)
 {
 	struct bpf_link *link = bpf_program__attach(prog);
@@ -615,7 +620,7 @@ static int attach_program(struct capture *c, struct bpf_program *prog, enum capt
 		return -errno;
 	fd = fcntl(bpf_link__fd(link), F_DUPFD_CLOEXEC, 0);
 	rc = fd < 0 ? -errno : links__keep(c, fd, 0, 0);
-	bpf_link__destroy(link); /* closes only its own descriptor, ours is a copy */
+	bpf_link__destroy(link); /* closes only libbpf's descriptor; fd is a copy */
 	if (!rc)
 		c->links[c->n_links - 1].on = on;
 	return rc;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* In glibc (seen in the code of 2.36) each of the four system calls is made in one place: the
- * function of its name. This includes the calls for glibc's own malloc and thread stacks. Only
- * glibc's dynamic linker has copies. Other C libraries make some of the calls in place, and so do
- * programs without a C library. */
+/* In glibc (seen in the code of 2.36), each of the four system calls mmap, munmap, mremap and brk
+ * is made in one place: in the function of the same name. Even glibc's own malloc and its code for
+ * thread stacks call these functions. Only glibc's dynamic linker has copies of them. Other C
+ * libraries make some of the system calls without these functions, and so do programs without a C
+ * library. */
 #include "capture/region_source.h"
 
 #include <elf.h>
@@ -42,7 +43,7 @@ static void say_why(struct region_source *s, const char *fmt, ...)
 	s->syscalls = true;
 }
 
-/* Finds the place of a function's probe. False: there is none. */
+/* Finds the place of a function's probe. False: no probe is possible. */
 static bool find_point(const struct elf_image *image, const char *name, struct region_point *ret)
 {
 	_cleanup_free_ uint8_t *code = NULL;
@@ -59,7 +60,7 @@ static bool find_point(const struct elf_image *image, const char *name, struct r
 	if (len <= 0 || probe_site__choose(code, (size_t)len, symbol.vaddr, symbol.size,
 					   PROBE_SITE_ALL_ARGS, &ret->site))
 		return false;
-	/* The programs read each argument from the register in which it was passed. */
+	/* The BPF programs read each argument from the register in which it was passed. */
 	for (uint8_t i = 0; i < PROBE_SITE_ALL_ARGS; i++)
 		if (ret->site.args[i] != i + 1)
 			return false;
@@ -86,8 +87,8 @@ const char *region_source__patched_in(const struct region_source *s, pid_t pid,
 	return rc < 0 ? "its code" : rc ? names[which] : NULL;
 }
 
-/* Looks at one file. 1: the search ends, because the file is the C library, or shows that only the
- * system calls will do; 0: go on; negative errno. */
+/* Examines one file. 1: the search ends, because the file is the C library, or shows that only the
+ * system calls will do; 0: the search goes on; negative errno. */
 static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 		   const struct map_entry *entry)
 {
@@ -139,7 +140,7 @@ static int examine(struct region_source *s, pid_t pid, const struct maps *maps,
 	return s->fd < 0 ? s->fd : 1;
 }
 
-/* The executable mapping of the file that holds addr. */
+/* Returns the executable mapping of the file that is mapped at addr, or NULL. */
 static const struct map_entry *code_of(const struct maps *maps, uint64_t addr)
 {
 	const struct map_entry *at = maps__find(maps, addr);
@@ -169,8 +170,9 @@ int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 
 		rc = entry ? examine(s, pid, maps, entry) : 0;
 	}
-	/* The process has no list of its files, or not yet. The mapped files may at least tell why
-	 * the system calls are needed. */
+	/* If the process has no list of its files, or not yet, all mapped files are searched. While
+	 * the process is `loading`, the C library may be among them. Else they only tell why the
+	 * system calls are needed. */
 	for (size_t i = 0; n <= 0 && i < maps->n && !rc; i++) {
 		const struct map_entry *entry = &maps->entries[i];
 

@@ -22,8 +22,8 @@ struct region_point {
 	struct probe_site site;
 };
 
-/* Either functions of the process's C library, through which all its code calls, or the system
- * calls. */
+/* Either functions of the C library, if all code of the process takes memory from the kernel
+ * through them, or the system calls themselves. */
 struct region_source {
 	bool syscalls;
 	char why[160]; /* why the C library's functions do not suffice */
@@ -34,15 +34,15 @@ struct region_source {
 	size_t n_points;
 };
 
-/* Name of the first function whose code pid has changed in its own memory: a probe would overwrite
- * the change with the file's code. NULL: there is none, or there are no probes. "its code" when the
- * memory cannot be read. */
+/* Returns the name of the first function whose code pid has changed in its own memory: a probe
+ * would overwrite the change with the file's code. NULL: there is no such function, or the source
+ * needs no probes. "its code": the memory cannot be read now. */
 const char *region_source__patched_in(const struct region_source *source, pid_t pid,
 				      const struct maps *maps);
 
-/* Finds the source for pid; maps is its address space. loading: the dynamic linker is still at
- * work, and -ENOENT means that the C library is not mapped yet. 0; other negative errno with
- * err. */
+/* Finds the source for pid. `maps`: the address space of pid. `loading`: the dynamic linker of pid
+ * is still at work, and -ENOENT means that the C library is not mapped yet. 0; other negative errno
+ * with err. */
 int region_source__find(pid_t pid, const struct maps *maps, bool loading,
 			struct region_source **ret, struct error *err);
 void region_source__free(struct region_source *source);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The registers of the threads of a process, read without a probe and without stopping it. */
+/* Reads the registers of the threads of a process, without a probe and without stopping the
+ * process. */
 #ifndef MEMTRACE_CAPTURE_REGISTERS_H
 #define MEMTRACE_CAPTURE_REGISTERS_H
 
@@ -9,15 +10,16 @@
 
 struct registers; /* opaque: a program in the kernel */
 
-/* Loads the program that reads the registers of pid (as the initial pid namespace has it). 0;
+/* Loads the program that reads the registers of pid (a pid of the initial pid namespace). 0;
  * -EPERM; other negative errno where the kernel cannot do it (before Linux 5.15, or without
  * BTF). */
 int registers__new(pid_t pid, struct registers **ret);
 void registers__free(struct registers *registers);
 
-/* Calls fn with n values for each thread: its general registers when it last entered the kernel.
- * For a thread that waits, these are its present registers. Stops when fn returns something other
- * than 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid; other negative errno. */
+/* Calls fn once for each thread. The n values are the thread's general registers when it last
+ * entered the kernel. For a thread that waits, these are its present registers. Stops when fn
+ * returns something other than 0, and returns that. 0; -ESRCH: the kernel knows no thread of pid;
+ * other negative errno. */
 int registers__read(struct registers *registers,
 		    int (*fn)(void *ctx, pid_t tid, const uint64_t *values, size_t n), void *ctx);
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Takes the records of processes that have ended out of the kernel's tables: a machine starts more
- * processes than the tables have room for.
+/* Takes the records of processes that have ended out of the kernel's tables, because a machine
+ * starts more processes than the tables have room for.
  *
- * Stacks have no owner. With addresses laid out at random each process has stacks of its own, which
- * no other process names; but a fork shares its parent's stacks. So a stack is removed when no site
+ * Stacks have no owner. When addresses are laid out at random, each process has stacks of its own;
+ * but a child shares the stacks of the parent that forked it. So a stack is removed when no site
  * and no call under way names it. At that very moment the kernel side may be about to name the
- * stack: it has found the stack in place, and makes the site a little later. Therefore removed
- * stacks are kept until the next drain, which puts back those that are named by then. */
+ * stack: it has found the stack in the table, and makes the site a little later. Therefore removed
+ * stacks are kept in memtrace until the next drain. The drain puts those stacks back that are named
+ * by then. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -43,7 +44,8 @@ static void drop(const struct bpf_map *map, const void *key)
 	bpf_map_delete_elem(bpf_map__fd(map), key);
 }
 
-/* These tables are not keyed by process: another process may have the tid by now. */
+/* Drops threads and calls under way. The keys of these tables do not name the process, and another
+ * process may have the tid by now. So the process in the present value is checked. */
 static void drop_of_threads(struct capture *c, const struct capture_drain *drain,
 			    const struct gone *gone)
 {
@@ -62,8 +64,8 @@ static void drop_of_threads(struct capture *c, const struct capture_drain *drain
 			drop(c->skel->maps.inflight, &calls[i]);
 }
 
-/* The stacks that sites and calls of the other processes name, in ascending order. NULL: out of
- * memory. */
+/* Returns the keys of the stacks that sites and calls of other processes name, in ascending order.
+ * Other processes are those that are not in `gone`. NULL: out of memory. */
 static struct abi_stack_key *named_stacks(const struct capture_drain *drain,
 					  const struct gone *gone, size_t *ret_n)
 {
@@ -97,7 +99,7 @@ static void retire_stacks(struct capture *c, const struct capture_drain *drain,
 	named = named_stacks(drain, gone, &n_named);
 	if (!named || !drain->stacks.n)
 		return;
-	/* The drain is sorted, so the kept part of it is sorted, too. */
+	/* The drain's stacks are sorted, so the stacks to remove are found in sorted order, too. */
 	keys = malloc(drain->stacks.n * sizeof(*keys));
 	if (!keys)
 		return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Small functions of memtrace. memtrace puts probes on them, to try what the kernel can do, and to
- * measure the cost of a probe on each kind of instruction. */
+/* Small functions in memtrace's own code. memtrace puts probes on them, to try what the kernel can
+ * do, and to measure the cost of a probe on each kind of instruction. */
 #ifndef MEMTRACE_CAPTURE_SELF_H
 #define MEMTRACE_CAPTURE_SELF_H
 
@@ -19,7 +19,7 @@ enum insn_class {
  * that both can be probed at the same time. */
 struct self_stub {
 	void (*call)(uint64_t arg);
-	uint32_t delta; /* offset of the instruction of that class, bytes from the entry */
+	uint32_t delta; /* bytes from the entry to the instruction of the class */
 };
 
 /* role: 0 for the allocating stub, 1 for the freeing stub. */
@@ -30,7 +30,8 @@ struct self_stub self__stub(enum insn_class class, int role);
  * program. */
 void self__other_work(void);
 
-/* File offset in /proc/self/exe of an address of memtrace's own code; 0 or negative errno. */
+/* Finds the file offset in /proc/self/exe of an address of memtrace's own code. 0 or negative
+ * errno. */
 int self__offset(const void *addr, uint64_t *ret_off);
 
 #endif

@@ -3,10 +3,10 @@
  * kernel cannot write into the target's memory: "uprobe: failed to unregister, leaking uprobe". The
  * breakpoint then stays in the target for as long as the target lives. So probes are placed and
  * taken out by a helper, which a kill of memtrace does not hit. The helper is a child that shares
- * memtrace's memory and descriptors, while memtrace waits as after vfork(). When memtrace dies
- * meanwhile, the helper finishes its work. When the helper exits, the descriptors are closed, and
- * the probes go with them. (A process that dies of SIGKILL closes its descriptors when the signal
- * is no longer pending: these are safe.) */
+ * memtrace's memory and descriptors, while memtrace waits as after vfork(). If memtrace dies
+ * meanwhile, the helper finishes its work. Then its exit closes the descriptors, and the probes go
+ * with them. (An exit closes descriptors safely, even after a SIGKILL: by then the signal is no
+ * longer pending.) */
 #include "capture/shield.h"
 
 #include <errno.h>
@@ -36,25 +36,25 @@ static int helper(void *arg)
 {
 	struct call *call = arg;
 
-	/* Whoever kills memtrace by its process group or its name must not kill this process. */
+	/* A kill of memtrace by its process group or by its name must not hit this process. */
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "mt-probes");
 	call->result = call->fn(call->arg);
 	return 0;
 }
 
-/* To change the target's code the kernel locks the target's address space, and the target's page
- * faults, mappings and probes wait for that lock. On a busy machine the holder of the lock could
- * wait for a CPU for tens of milliseconds. So the helper has a real-time priority, or else the
- * lowest nice value. The helper sends no signal when it ends, so no wait() for another child meets
- * it. */
+/* Starts a helper. To change the target's code, the kernel locks the target's address space, and
+ * the target's page faults, mappings and probes wait for that lock. On a busy machine the holder of
+ * the lock could wait for a CPU for tens of milliseconds. So the helper has a real-time priority,
+ * or else the lowest nice value. Its end sends memtrace no signal, so no wait() for another child
+ * returns the helper. */
 static pid_t clone_helper(int (*fn)(void *arg), char *stack_end, int flags, void *arg)
 {
 	int priority = getpriority(PRIO_PROCESS, 0);
 	sigset_t all, old;
 	pid_t pid;
 
-	/* The helper must not get a Ctrl-C, nor run a handler in our memory. */
+	/* The helper must neither get a Ctrl-C nor run a signal handler in memtrace's memory. */
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &old);
 	priority__lend();
@@ -89,13 +89,14 @@ int shield__run(int (*fn)(void *arg), void *arg)
 
 /* --- closing --- */
 
-/* Every step-th of the n descriptors, beginning with fds[first]. */
+/* A closer's share of n descriptors: every `step`-th of them, beginning with fds[first]. */
 struct share {
 	const int *fds;
 	size_t n, first, step;
 };
 
-/* Closers run at the same time and share everything, even errno: so only close() is called here. */
+/* Closes the descriptors of a share. Closers run at the same time and share all memory, even errno.
+ * So only close() is called here. */
 static int close_share(void *arg)
 {
 	const struct share *share = arg;
@@ -105,8 +106,8 @@ static int close_share(void *arg)
 	return 0;
 }
 
-/* Runs in the helper. The closers are the helper's children, so what keeps signals from the helper
- * keeps them from the closers, too. */
+/* Runs in the helper, and starts the closers. They are the helper's children, so they inherit its
+ * blocked signals and its process group. */
 static int close_shares(void *arg)
 {
 	const struct share *all = arg;
@@ -152,7 +153,8 @@ struct shield_closer {
 	int fds[];
 };
 
-/* Like close_share(), it makes only calls that succeed: a failure would change memtrace's errno. */
+/* Closes descriptors while memtrace goes on. Like close_share(), it makes only calls that succeed:
+ * a failure would change memtrace's errno. */
 static int close_beside(void *arg)
 {
 	const struct shield_closer *closer = arg;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Places and takes out probes so that a SIGKILL in the middle leaves nothing behind. */
+/* Places probes and takes them out so that a SIGKILL for memtrace in the middle leaves nothing
+ * behind. */
 #ifndef MEMTRACE_CAPTURE_SHIELD_H
 #define MEMTRACE_CAPTURE_SHIELD_H
 
@@ -8,12 +9,13 @@
 
 /* Runs fn(arg) in a helper process that a SIGKILL for memtrace does not hit. Returns the result of
  * fn. The helper shares memtrace's memory and descriptors, but has another pid. memtrace waits for
- * its end. */
+ * the helper's end. */
 int shield__run(int (*fn)(void *arg), void *arg);
 
-/* Closes n descriptors in such a helper, many at a time. Closing one link takes some 45 ms, in
- * which the kernel waits until all CPUs have left the probe's program. Such waits run side by side,
- * except those for perf events, which are under one lock. */
+/* Closes n descriptors in a helper as of shield__run(), many at a time. Closing one link takes some
+ * 45 ms, in which the kernel waits until all CPUs have left the probe's program. The kernel can
+ * wait for many links at the same time, but not for perf events, which are closed under one
+ * lock. */
 void shield__close(const int *fds, size_t n);
 
 /* Begins to close n descriptors in a helper, one after the other in this order, and does not wait.
@@ -21,8 +23,8 @@ void shield__close(const int *fds, size_t n);
  * are closed already. */
 struct shield_closer *shield__begin_close(const int *fds, size_t n);
 
-/* Are the descriptors closed? wait: waits until they are. When they are closed, frees the
- * closer. */
+/* Are the descriptors closed? `wait`: waits until they are, and then returns true. When they are
+ * closed, frees the closer. */
 bool shield__end_close(struct shield_closer *closer, bool wait);
 
 #endif

@@ -105,8 +105,8 @@ static uint32_t process_of(const struct capture_table *t, size_t at)
 	return process;
 }
 
-/* Index of the first key in a sorted table whose process is not below this one. process_at: offset
- * of the process in a key. */
+/* Returns the index of the first key in a sorted table whose process is not below `process`.
+ * `process_at`: offset of the process's number in a key. */
 static size_t first_of(const struct capture_table *t, size_t key_size, size_t process_at,
 		       uint32_t process)
 {

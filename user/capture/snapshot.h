@@ -15,8 +15,8 @@ int snapshot__sort_live(struct capture_table *live);
 /* Sorts these three tables of a drain, once for all processes. 0 or -ENOMEM. */
 int snapshot__sort_drain(struct capture_drain *drain);
 
-/* The part of a sorted table that belongs to one process. Both arrays belong to the table. keys
- * ascend: those of sites by stack, those of blocks by address. */
+/* The part of a sorted table that belongs to one process. Both arrays point into the table. The
+ * keys ascend: those of sites by stack, those of blocks by address. */
 struct snapshot_sites {
 	const struct abi_site_key *keys;
 	const struct abi_site *sites;
@@ -29,11 +29,11 @@ struct snapshot_live {
 	size_t n;
 };
 
-/* The rows of one process, in a table that is sorted by process. They belong to the table. */
+/* Find the entries of one process in a sorted table. */
 struct snapshot_sites snapshot__sites_of(const struct capture_table *sites, uint32_t process);
 struct snapshot_live snapshot__live_of(const struct capture_table *live, uint32_t process);
 
-/* The stack in a sorted table, or NULL. */
+/* Finds a stack in a sorted table; NULL: it is not there. */
 const struct abi_stack *snapshot__find_stack(const struct capture_table *stacks,
 					     const struct abi_stack_key *key);
 

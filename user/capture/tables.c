@@ -19,7 +19,7 @@ static int read_counters(struct capture *c, const struct bpf_map *map, uint32_t 
 	if (rc)
 		return rc;
 	memset(ret, 0, sizeof(*ret));
-	/* All fields but the countdown at the head, and marked_interval, are counts. */
+	/* All fields are counts, except the countdown at the head and `marked_interval`. */
 	for (int cpu = 0; cpu < c->cpus; cpu++) {
 		const struct abi_process_cpu *one = &cpus[cpu];
 
@@ -117,7 +117,7 @@ uint64_t capture__kernel_bytes(const struct capture *c, bool *ret_at_most)
 		if (own__fd_bytes(bpf_map__fd(map), &bytes))
 			continue;
 		sum += bytes;
-		/* the table is full to the last entry, or the kernel counts it as if it were */
+		/* either the table is full, or this kernel counts it as if it were full */
 		if (map == live &&
 		    bytes >= (uint64_t)bpf_map__max_entries(live) *
 				     (bpf_map__key_size(live) + bpf_map__value_size(live)))
@@ -146,7 +146,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 	bool first = true;
 	int rc = 0;
 
-	/* The cursor of a hash map is a bucket number, but the kernel wants room for a key. */
+	/* The position in a hash map is a bucket number, but the kernel wants room for a key. */
 	position = calloc(1, key_size < 8 ? 8 : key_size);
 	if (!position)
 		return -ENOMEM;
@@ -172,7 +172,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 					  (char *)t.values + t.n * value_size, &n, NULL);
 		if (rc && rc != -ENOENT && rc != -ENOSPC)
 			break;
-		if (rc == -ENOSPC && !n) { /* one bucket alone holds more than chunk */
+		if (rc == -ENOSPC && !n) { /* one bucket alone holds more than `chunk` entries */
 			chunk *= 2;
 			rc = 0;
 			continue;
@@ -182,7 +182,7 @@ int capture__read_table(struct capture *c, const struct bpf_map *map, struct cap
 		if (rc == -ENOSPC)
 			rc = 0;
 	}
-	if (rc == -ENOENT) { /* the end */
+	if (rc == -ENOENT) { /* that was the last batch */
 		*ret = t;
 		return 0;
 	}
@@ -193,8 +193,8 @@ no_memory:
 	return -ENOMEM;
 }
 
-/* Appends to live the blocks that were being reallocated when counting ended. Such a block is out
- * of the table until the result of its call is known, but it still exists. */
+/* Appends to `live` the blocks that were being reallocated when counting ended. Such a block still
+ * exists, but it is not in the kernel's table until the result of the reallocation is known. */
 static int add_inflight(const struct capture_table *calls, struct capture_table *live)
 {
 	const struct abi_inflight *call = calls->values;
@@ -226,8 +226,8 @@ int capture__read_live(struct capture *c, struct capture_table *ret)
 	return capture__read_table(c, c->skel->maps.live, ret);
 }
 
-/* Only the kernel side changes a pool's list of blocks, because only there the lock can be
- * taken. */
+/* Removes a block from its pool's list. A program of the kernel side does this, because user space
+ * cannot take the lock of the list. */
 static void leave_pool(struct capture *c, const struct abi_live_key *key)
 {
 	uint64_t args[] = {key->process, key->addr};
@@ -336,7 +336,8 @@ void capture__borrowers(struct capture *c,
 	int fd = bpf_map__fd(c->skel->maps.borrowers);
 	uint32_t pid, next, *from = NULL;
 
-	/* if a key is deleted meanwhile, the kernel begins anew: the bound ends the loop */
+	/* if a key is deleted meanwhile, the kernel starts again at the first key: the bound ends
+	 * the loop */
 	for (int i = 0; i < 2 * ABI_MAX_BORROWERS; i++) {
 		struct abi_borrower borrower;
 		bool last;
@@ -365,8 +366,8 @@ void capture__drop_process(struct capture *c, uint32_t process)
 	capture__forget_mappings(c, process);
 	if (!owns_row(c, process))
 		return;
-	/* The order matters: a row without an owner gets no counts, and it is empty when the next
-	 * owner gets it. */
+	/* The order matters: a row without an owner gets no counts, so it is still empty when the
+	 * next owner gets it. */
 	bpf_map__update_elem(c->skel->maps.row_owners, &row, sizeof(row), &nobody, sizeof(nobody),
 			     BPF_ANY);
 	memset(c->counters, 0, sizeof(*c->counters) * (size_t)c->cpus);

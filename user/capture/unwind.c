@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Unwind tables for the kernel side: built once per binary, shared by all processes that map it,
- * within a budget of memory. There is a budget because a target's files decide how much memory its
- * tables would take. A table that does not fit is left out and counted. A table that no process
- * uses stays until its room is needed. So programs that start again and again find their tables in
- * place, by their files. */
+/* Unwind tables for the kernel side. A table is built once per binary, and all processes that map
+ * the binary share it. All tables together have a limit of memory, because a target's files decide
+ * how much memory its tables would take. A table that does not fit is left out and counted. A table
+ * that no process uses stays until its room is needed. So when a program starts again and again,
+ * the kernel side still has the tables of its files. */
 #include "capture/internal.h"
 
 #include <bpf/bpf.h>
@@ -29,14 +29,15 @@ _Static_assert((int)UNWIND_NONE == (int)ABI_UNWIND_NONE && (int)UNWIND_SP == (in
 
 #define UNUSED_START (1ULL << 62) /* above every address: the search among mappings ends there */
 
-/* What is known of one binary's table. */
+/* What is known of the table of one binary. */
 struct unwind_entry {
 	bool tried;	   /* the table was built once: n_chunks and base are known */
 	uint32_t n_chunks; /* chunks of the table; 0: the file has no table */
 	uint32_t number;   /* the table's number in the kernel; 0: not loaded */
 	uint64_t base;	   /* vaddr at which the table's pcs begin */
 	uint32_t users;	   /* processes that map the binary */
-	uint64_t let_go;   /* when its last user went, by the store's clock */
+	uint64_t let_go;   /* when the last process that used the table went, by the store's
+			    * `clock` */
 	bool refused;	   /* there was no room for it at least once */
 };
 
@@ -47,11 +48,12 @@ struct unwind_user {
 	size_t n;
 };
 
-/* Where the kernel side finds a table by the file that a process has just mapped. */
+/* By this entry the kernel side finds the table of a part of a file that a process has just
+ * mapped. */
 struct unwind_part {
 	struct abi_file_part key;
 	struct abi_file_table table;
-	size_t entry; /* the entry whose table this is: an index of the store's */
+	size_t entry; /* index, among the store's entries, of the binary that has the table */
 };
 
 void unwind_store__free(struct unwind_store *store)
@@ -72,7 +74,7 @@ static void forget_table(struct unwind_store *store, struct unwind_entry *e)
 	e->number = 0;
 }
 
-/* From now on no process finds the table by its files. */
+/* From now on, lets no process find the entry's table by a file. */
 static void forget_parts(struct capture *c, size_t entry)
 {
 	struct unwind_store *store = &c->unwind;
@@ -90,7 +92,7 @@ static void forget_parts(struct capture *c, size_t entry)
 	store->n_parts = n;
 }
 
-/* There is no room for the table, or no memory. */
+/* Counts, once for each file, that there was no room for its table, or no memory. */
 static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 {
 	store->refused += !e->refused;
@@ -98,8 +100,9 @@ static void refuse_table(struct unwind_store *store, struct unwind_entry *e)
 }
 
 /* Puts many tables into the kernel with one call, because each call waits until all BPF programs
- * that are running have returned. If that fails, puts them one by one. A table that fails then
- * keeps its number, which leads to nothing: the kernel side has been told this number already. */
+ * that are running have returned. If that call fails, puts the tables one by one. A table that
+ * cannot be put even so keeps its number, because the kernel side already has this number. The
+ * number then leads to no table. */
 void capture__put_tables(struct capture *c)
 {
 	int fd = bpf_map__fd(c->skel->maps.unwind_tables);
@@ -157,12 +160,13 @@ static int load_table(const struct unwind_table *table)
 	return take_fd(&fd);
 }
 
-/* Takes a table out of the kernel. By now no process's mappings name the table, and no process
- * finds it by its file. The call waits until all running programs have ended: so no walk uses the
- * number any more when another table gets it. */
+/* Takes a table out of the kernel. No process's mappings name the table any more. The deletion of
+ * the table waits until all running BPF programs have ended. So no walk uses the table's number any
+ * more when another table gets this number. */
 static void unload_table(struct capture *c, size_t entry)
 {
-	capture__put_tables(c); /* else a table that waits may be put under the number of another */
+	capture__put_tables(c); /* else a table that still waits might be put later, when its number
+				 * is that of another table */
 	forget_parts(c, entry);
 	bpf_map_delete_elem(bpf_map__fd(c->skel->maps.unwind_tables),
 			    &c->unwind.entries[entry].number);
@@ -194,7 +198,7 @@ static bool make_room(struct capture *c, size_t n)
 	return true;
 }
 
-/* A number that no table has; 0: none is left. */
+/* Returns a number that no table has; 0: none is left. */
 static uint32_t free_number(const struct unwind_store *store)
 {
 	bool taken[ABI_MAX_TABLES] = {true};
@@ -207,9 +211,9 @@ static uint32_t free_number(const struct unwind_store *store)
 	return 0;
 }
 
-/* Makes the binary's table, if there is one and if there is room for it. The table is in the kernel
- * after the next capture__put_tables() at the latest. 0 or -ENOMEM. Afterwards e->number is 0 if
- * there is no table. */
+/* Builds the binary's table, if the file has one and if there is room for it. The table is in the
+ * kernel after the next capture__put_tables() at the latest. 0 or -ENOMEM. Afterwards e->number is
+ * 0 if there is no table. */
 static int provide_table(struct capture *c, const struct binary *binary, struct unwind_entry *e)
 {
 	struct unwind_store *store = &c->unwind;
@@ -255,16 +259,16 @@ static int provide_table(struct capture *c, const struct binary *binary, struct 
 
 /* --- the files by which tables are found --- */
 
-/* The index at which key stands among the parts, or would stand. */
+/* Returns the index at which `key` stands among the parts, or would stand. */
 static size_t find_part(const struct unwind_store *store, const struct abi_file_part *key)
 {
 	return SEARCH_FIRST(i, store->n_parts,
 			    memcmp(&store->parts[i].key, key, sizeof(*key)) >= 0);
 }
 
-/* Lets the kernel side find the table of a mapping by the mapping's file. If there is no room for
- * this, the table is found a little later, when capture__set_mappings() records the mappings of the
- * process. */
+/* Lets the kernel side find the table of a mapping by the mapping's file, for processes that map
+ * this file later. If there is no room for this, such a process gets the table a little later, when
+ * capture__set_mappings() records its mappings. */
 static void provide_part(struct capture *c, const struct binaries *binaries,
 			 const struct map_entry *e, const struct abi_mapping *mapping, size_t entry)
 {
@@ -331,7 +335,8 @@ static int add_user(struct unwind_store *store, uint32_t process, struct unwind_
 	return 0;
 }
 
-/* Fills in *to for a mapping, and adds the entry whose table it names to uses[]. */
+/* Fills in *to for a mapping. If the mapping has a table, adds the index of the table's entry to
+ * uses[]. */
 static int set_mapping(struct capture *c, const struct binaries *binaries,
 		       const struct map_entry *e, struct abi_mapping *to, size_t *uses,
 		       size_t *n_uses)

@@ -16,15 +16,15 @@
 
 #define UNWANTED_NS 20000000
 
-/* Pages of each CPU's buffer: BUFFER_PAGES, a power of two. With many CPUs there are fewer, so that
- * all buffers together take at most MAX_BYTES, but never fewer than LEAST_PAGES. A record has about
- * 100 bytes, and the records of the whole machine come here. */
+/* Each CPU's buffer has BUFFER_PAGES pages, a power of two. On a machine of many CPUs it has fewer,
+ * so that all buffers together take at most MAX_BYTES, but never fewer than LEAST_PAGES. A record
+ * has about 100 bytes, and the records of the whole machine come here. */
 #define BUFFER_PAGES 128
 #define LEAST_PAGES  8
 #define MAX_BYTES    (32 << 20)
 
 /* Layouts from include/uapi/linux/perf_event.h. Each record is followed by the time when it was
- * made. Of sample_id only this part is asked for. */
+ * made, the only part of `sample_id` that watch__new() asks for. */
 struct mmap2_record {
 	struct perf_event_header header;
 	uint32_t pid, tid;
@@ -77,7 +77,7 @@ static void on_mmap2(struct watch *w, const struct mmap2_record *r)
 		return;
 	memcpy(path, r->filename, room);
 	path[room - 1] = '\0';
-	if (!r->ino) { /* names such memory as /proc/PID/maps does */
+	if (!r->ino) { /* names memory without a file as /proc/PID/maps does */
 		entry.off = 0;
 		if (!strcmp(path, "//anon"))
 			*path = '\0';
@@ -111,7 +111,7 @@ static void deliver(struct watch *w, const struct pending *pending)
 	}
 }
 
-/* Keeps a record until the records of the other CPUs are there, too. */
+/* Keeps a copy of a record until the records of the other CPUs have been read, too. */
 static enum bpf_perf_event_ret on_record(void *ctx, int cpu, struct perf_event_header *header)
 {
 	struct watch *w = ctx;
@@ -142,7 +142,7 @@ static int compare_time(const void *a, const void *b)
 	return (x->time_ns > y->time_ns) - (x->time_ns < y->time_ns);
 }
 
-/* Each buffer has one more page, for its head. */
+/* Returns the memory of all buffers. Each buffer has one more page, for its head. */
 static uint64_t bytes_of(uint64_t cpus, uint64_t pages)
 {
 	return cpus * (pages + 1) * (uint64_t)sysconf(_SC_PAGESIZE);
@@ -233,8 +233,8 @@ void watch__read(struct watch *w)
 	perf_buffer__consume(w->buffer);
 }
 
-/* News of the whole machine comes here. The two kinds of records that name a process begin
- * alike. */
+/* Is the record wanted? Records of the whole machine come here. The two kinds of records that name
+ * a process begin alike. */
 static bool is_wanted(const struct watch *w, const struct perf_event_header *header)
 {
 	if (header->type != PERF_RECORD_MMAP2 && header->type != PERF_RECORD_COMM)
@@ -247,10 +247,11 @@ void watch__deliver(struct watch *w)
 {
 	size_t n = 0;
 
-	/* A process moves between CPUs, and each CPU has a buffer of its own. An exec seen on one
-	 * CPU must not come after the mappings that its program made on another. So records are
-	 * delivered in the order of their times. Records made after reading began wait for the next
-	 * time, because older records may be in buffers that had already been read. */
+	/* A process moves between CPUs, and each CPU has a buffer of its own. An exec on one CPU
+	 * must not be delivered after the mappings that the new program made on another CPU. So
+	 * records are delivered in the order of their times. Records that were made after the
+	 * reading began wait for the next reading: older records may have come into buffers that
+	 * had already been read. */
 	qsort(w->pending, w->n_pending, sizeof(*w->pending), compare_time);
 	for (size_t i = 0; i < w->n_pending; i++) {
 		struct pending *p = &w->pending[i];

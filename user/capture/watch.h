@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* News of processes from the kernel, at once: the files that they map as code, and their execs.
- * perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With them,
- * memtrace can name code of a process that maps it and ends a moment later. */
+/* News of processes, which the kernel reports at once: the files that they map as code, and their
+ * execs. perf makes its maps from the same records (PERF_RECORD_MMAP2, PERF_RECORD_COMM). With
+ * these records, memtrace can name the code of a process that maps it and ends a moment later. */
 #ifndef MEMTRACE_CAPTURE_WATCH_H
 #define MEMTRACE_CAPTURE_WATCH_H
 
@@ -13,7 +13,7 @@
 struct watch;
 
 struct watch_handlers {
-	/* Is news of pid wanted? Asked when the news would be delivered. */
+	/* Is news of pid wanted? Asked each time before news is delivered. */
 	bool (*wanted)(void *ctx, pid_t pid);
 	/* pid mapped a file, or anonymous memory (inode 0), with PROT_EXEC. entry and its path are
 	 * valid for the call only. */
@@ -21,20 +21,21 @@ struct watch_handlers {
 	/* pid replaced its program at time_ns (CLOCK_MONOTONIC): its old mappings are gone. This
 	 * call comes before the calls for its new mappings. */
 	void (*exec)(void *ctx, pid_t pid, uint64_t time_ns);
-	/* n records of unknown processes were lost; the known maps may be out of date. */
+	/* n records were lost, and nobody knows of which processes: the maps may be out of
+	 * date. */
 	void (*lost)(void *ctx, uint64_t n);
 	void *ctx;
 };
 
-/* Opens one buffer per CPU, for the whole machine. Executable mappings are rare everywhere, and
- * buffers per process would need a descriptor per thread and CPU. 0 or negative errno. */
+/* Opens one buffer per CPU, for the whole machine: executable mappings are rare, and buffers per
+ * process would need a descriptor for each thread on each CPU. 0 or negative errno. */
 int watch__new(const struct watch_handlers *handlers, struct watch **ret);
 void watch__free(struct watch *watch);
 
 /* Becomes readable when there is news. Owned by the watch. */
 int watch__fd(const struct watch *watch);
 
-/* Memory of the buffers, bytes. It is the kernel's memory. */
+/* Memory of the buffers in the kernel, bytes. */
 uint64_t watch__bytes(const struct watch *watch);
 /* Memory that the buffers will take on a machine of so many CPUs. The more CPUs, the smaller each
  * buffer. */
@@ -42,9 +43,9 @@ uint64_t watch__bytes_for(int cpus);
 
 /* Takes all records out of the kernel's buffers. */
 void watch__read(struct watch *watch);
-/* Calls the handlers for all records that have been read. memtrace may learn of a new process from
- * elsewhere, after its first mappings. So news that is not wanted is kept for later calls, for
- * 20 ms. */
+/* Calls the handlers for the records that have been read. memtrace may learn of a new process later
+ * than the first mappings of the process are reported. So news that is not wanted yet is kept for
+ * later calls, for 20 ms. */
 void watch__deliver(struct watch *watch);
 
 #endif
