@@ -3,15 +3,15 @@
  *
  *	41 31 0:38 / /sys/fs/cgroup/unified rw,relatime shared:9 - cgroup2 cgroup2 rw
  *	           |  mount point                                  type
- *	           what of the tree is mounted
+ *	           the mounted part of the tree
  *
  * memtrace tells the kernel on which level below the root a cgroup is. In a cgroup namespace, or
  * through a mount of a part of the tree, memtrace does not see the root and would count other
- * levels than the kernel does. So only a mount of the whole tree will do. Two signs together tell
- * such a mount. First, the mounted directory is the root of the tree: the cgroup with the number 1
- * (cgroup_setup_root() of the kernel insists on this number). Second, mountinfo names the mounted
- * directory "/": it is also the root of memtrace's own cgroup namespace. Then paths mean the same
- * to memtrace, to /proc/PID/cgroup and to the kernel. */
+ * levels than the kernel does. So only a mount of the whole tree will do. Two signs together show
+ * that a mount has the whole tree. First, the mounted directory is the root of the tree: the cgroup
+ * with the number 1 (cgroup_setup_root() of the kernel insists on this number). Second, mountinfo
+ * names the mounted directory "/": it is also the root of memtrace's own cgroup namespace. Then
+ * paths mean the same to memtrace, to /proc/PID/cgroup and to the kernel. */
 #include "proc/cgroup.h"
 
 #include <dirent.h>
@@ -27,7 +27,7 @@
 #include "base/vector.h"
 
 #define ROOT_ID	       1
-#define MAX_MOUNTS     100000 /* lines of mountinfo; fs.mount-max is this many in one namespace */
+#define MAX_MOUNTS     100000 /* lines of mountinfo; fs.mount-max allows as many per namespace */
 #define MAX_CGROUPS    100000
 #define MAX_DEPTH      16
 #define MAX_LISTED     5
@@ -35,7 +35,8 @@
 #define ID_CHARACTERS  "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_.-"
 #define OPEN_DIRECTORY (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Works in place. The kernel writes blanks, tabs, newlines and backslashes as \040 and the like. */
+/* Replaces the kernel's escapes in place: blanks, tabs, newlines and backslashes are \040 and the
+ * like. */
 static void unescape(char *text)
 {
 	char *to = text;
@@ -53,8 +54,8 @@ static void unescape(char *text)
 	*to = '\0';
 }
 
-/* Is this line of mountinfo a mount of cgroup2? The line is cut into pieces; *ret_root and
- * *ret_point point into the line. */
+/* Is this line of mountinfo a mount of cgroup2? Cuts the line into pieces; *ret_root and *ret_point
+ * point into the line. */
 static bool parse_mount(char *line, char **ret_root, char **ret_point)
 {
 	char *field[6], *type;
@@ -64,7 +65,7 @@ static bool parse_mount(char *line, char **ret_root, char **ret_point)
 		if (!field[i])
 			return false;
 	}
-	/* Any number of optional fields, ended by a dash. */
+	/* Skips any number of optional fields, ended by a dash. */
 	do
 		type = strsep(&line, " ");
 	while (type && strcmp(type, "-"));
@@ -85,7 +86,8 @@ static bool is_cgroup2(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/* Opens a mount point of the whole tree. Another file system may have been mounted over it. */
+/* Opens the mount point, if the whole tree is mounted there. (Another file system may have been
+ * mounted over it.) */
 static int open_root(const char *point)
 {
 	_cleanup_close_ int fd = open(point, OPEN_DIRECTORY);
@@ -96,7 +98,8 @@ static int open_root(const char *point)
 	return take_fd(&fd);
 }
 
-/* A descriptor of the root of the tree. *ret_point is the path at which it is mounted. */
+/* Opens the root of the tree. *ret_point is the path at which it is mounted. A descriptor, or
+ * negative errno with err. */
 static int find_root(char **ret_point, struct error *err)
 {
 	_cleanup_fclose_ FILE *mounts = fopen("/proc/self/mountinfo", "re");
@@ -135,7 +138,8 @@ static int find_root(char **ret_point, struct error *err)
 			  "there is no cgroup v2 here: no file system of type cgroup2 is mounted");
 }
 
-/* The path below the root: "/a//b/." -> "/a/b". Counts the levels. NULL: out of memory. */
+/* Makes a clean copy of a path below the root, "/a//b/." -> "/a/b", and counts its levels. NULL:
+ * out of memory. */
 static char *clean_path(const char *path, uint32_t *ret_level)
 {
 	char *clean = malloc(strlen(path) + 2), *to = clean;
@@ -172,7 +176,8 @@ static bool has_dotdot(const char *path)
 	return false;
 }
 
-/* The part of path below the directory top, or NULL. top has no '/' at its end unless it is "/". */
+/* Returns the part of `path` below the directory `top`, or NULL if the path is not below it. `top`
+ * has no '/' at its end unless it is "/". */
 static const char *path_below(const char *path, const char *top)
 {
 	size_t len = strcmp(top, "/") ? strlen(top) : 0;
@@ -190,7 +195,8 @@ static int open_below(int root_fd, const char *path)
 	return fd < 0 ? -errno : fd;
 }
 
-/* Fills in the cgroup of a path. Takes over path, also on failure. -ENOTDIR: it is not a cgroup. */
+/* Fills in the cgroup of a path. Takes over `path`, also on failure. 0 or negative errno. -ENOTDIR:
+ * the path is not a cgroup's. */
 static int fill(int root_fd, char *path, uint32_t level, struct cgroup *ret_cgroup)
 {
 	_cleanup_free_ char *owned = path;
@@ -249,14 +255,15 @@ int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err)
 
 /* --- the cgroup of a container --- */
 
-/* A cgroup in the list of those to search. */
+/* A cgroup in the list of cgroups to search. */
 struct node {
-	uint32_t parent; /* index */
+	uint32_t parent; /* the parent's index in the list */
 	uint32_t level;
 	char *name;
 };
 
-/* Cgroups, those nearer to the root first. The children of each are put at the end. */
+/* The list of cgroups to search, those nearer to the root first. The children of a cgroup are added
+ * at the end of the list. */
 struct walk {
 	struct node *nodes;
 	uint32_t n;
@@ -285,7 +292,7 @@ static int walk__add(struct walk *walk, uint32_t parent, uint32_t level, const c
 	return 0;
 }
 
-/* The path of a node, such as "/a/b". NULL: out of memory. */
+/* Returns the path of a node, such as "/a/b". NULL: out of memory. */
 static char *walk__path(const struct walk *walk, uint32_t i)
 {
 	const struct node *nodes = walk->nodes;
@@ -319,7 +326,7 @@ static bool is_directory(int dir_fd, const struct dirent *entry)
 }
 
 /* Adds the children of node i. A cgroup that no longer exists, or whose path is too long for the
- * kernel, counts as one without children. */
+ * kernel, has no children here. */
 static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 {
 	_cleanup_free_ char *path = walk__path(walk, i);
@@ -352,7 +359,7 @@ static int walk__descend(struct walk *walk, int root_fd, uint32_t i)
 	return 0;
 }
 
-/* Does the name show that the directory is the container's own? The program that monitors a
+/* Does the name show that the directory is that of the container? The program that monitors a
  * container has a directory beside the container's, with the same id in its name. */
 static bool names_container(const char *name, const char *id)
 {
@@ -401,8 +408,8 @@ static int not_unique(const struct walk *walk, uint32_t first, const char *id, s
 }
 
 /* Finds the nodes that name the container, on the first level that has such nodes. *ret_first is
- * the first of them. Returns how many, or negative errno. Searches whole levels, so that no number
- * of cgroups below hides one above. */
+ * the index of the first such node. Returns how many there are, or negative errno. Searches level
+ * by level, so that cgroups far below the root, however many, do not hide one near the root. */
 static int walk__search(struct walk *walk, int root_fd, const char *id, uint32_t *ret_first)
 {
 	int found = 0, err = walk__add(walk, 0, 0, "");
@@ -476,8 +483,8 @@ bool cgroup__holds(const struct cgroup *cgroup, pid_t pid)
 	file = fopen(name, "re");
 	if (!file)
 		return false;
-	/* The file has one more line for each hierarchy of version 1, and there are few
-	 * hierarchies. */
+	/* Beside the line "0::PATH", the file has a line for each hierarchy of version 1, and there
+	 * are few hierarchies. */
 	while ((len = getline(&line, &size, file)) > 0) {
 		if (strncmp(line, "0::/", 4))
 			continue;

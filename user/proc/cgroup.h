@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Control groups, version 2: which processes belong together. memtrace's BPF programs compare a
- * group's number with bpf_get_current_ancestor_cgroup_id(level); struct cgroup has both number and
- * level. Parts of the tree may be delegated to other users. They choose the names of the groups in
- * these parts, from any bytes but '/' and newline. */
+ * group's number with bpf_get_current_ancestor_cgroup_id(level). struct cgroup has this number and
+ * this level. Parts of the tree may be delegated to other users. These users choose the names of
+ * the groups in their parts, from any bytes but '/' and newline. */
 #ifndef MEMTRACE_PROC_CGROUP_H
 #define MEMTRACE_PROC_CGROUP_H
 
@@ -19,24 +19,25 @@ struct cgroup {
 			 * root's is "/"; freed with free() */
 };
 
-/* The cgroup called path: "/system.slice/x" as in /proc/PID/cgroup, or the name of its directory,
- * "/sys/fs/cgroup/system.slice/x". 0, or negative errno with err set: -EINVAL path is not absolute
- * or has a ".." in it; -ENODEV no cgroup2 file system is mounted here from its root
- * (/proc/self/mountinfo tells where); -ENOENT no such cgroup; -ENOTDIR the path names something
- * else, such as a cgroup of version 1. */
+/* Finds the cgroup called `path`: "/system.slice/x" as in /proc/PID/cgroup, or the name of the
+ * cgroup's directory, "/sys/fs/cgroup/system.slice/x". 0, or negative errno with err set. -EINVAL:
+ * the path is not absolute or has a ".." in it; -ENODEV: no cgroup2 file system is mounted here
+ * from its root (/proc/self/mountinfo tells where); -ENOENT: there is no such cgroup; -ENOTDIR: the
+ * path names something else, such as a cgroup of version 1. */
 int cgroup__open(const char *path, struct cgroup *ret_cgroup, struct error *err);
 
-/* The cgroup of the container with this id. The id has at least 8 characters of [0-9a-zA-Z_.-] and
- * is all or part of the name of the cgroup's directory (docker-ID.scope, crio-ID.scope,
- * cri-containerd-ID.scope, libpod-ID.scope, lxc.payload.ID, ID). Of several such cgroups the one
- * nearest to the root is taken. The cgroups of the container's monitor (libpod-conmon-ID.scope,
- * lxc.monitor.ID) do not count. Looks at 100,000 cgroups at most, 16 levels deep. 0, or negative
- * errno with err set: -EINVAL not an id; -ENODEV as above; -ENOENT none; -ENOTUNIQ several are
- * equally near, and err lists some; -E2BIG too many cgroups to search. */
+/* Finds the cgroup of the container with this id. The id has at least 8 characters of
+ * [0-9a-zA-Z_.-] and is all or part of the name of the cgroup's directory (docker-ID.scope,
+ * crio-ID.scope, cri-containerd-ID.scope, libpod-ID.scope, lxc.payload.ID, ID). Of several such
+ * cgroups the one nearest to the root is taken. The cgroups of the container's monitor
+ * (libpod-conmon-ID.scope, lxc.monitor.ID) do not count. Looks at 100,000 cgroups at most, 16
+ * levels deep. 0, or negative errno with err set. -EINVAL: this is no id; -ENODEV: as above;
+ * -ENOENT: there is no such cgroup; -ENOTUNIQ: several are equally near to the root, and err lists
+ * some; -E2BIG: there are too many cgroups to search. */
 int cgroup__find_container(const char *id, struct cgroup *ret_cgroup, struct error *err);
 
-/* Is the process in the cgroup or one below it, by /proc/PID/cgroup? false when there is no such
- * process. */
+/* Is the process in the cgroup or in one below it, according to /proc/PID/cgroup? false when there
+ * is no such process. */
 bool cgroup__holds(const struct cgroup *cgroup, pid_t pid);
 
 #endif

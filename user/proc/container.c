@@ -8,10 +8,10 @@
 #include "base/cleanup.h"
 
 #define HEX	   "0123456789abcdef"
-#define MOST_LINES 64 /* lines of /proc/PID/cgroup: one for each hierarchy */
+#define MOST_LINES 64 /* lines of /proc/PID/cgroup that are read: one for each hierarchy */
 
-/* Finds "pod" with a uid behind it. The uid has dashes, or underscores in names of systemd's
- * slices. Returns what follows the uid; NULL: there is no pod. */
+/* Finds "pod" with a uid behind it, and copies the uid. In names of systemd's slices the uid has
+ * underscores instead of dashes. Returns what follows the uid; NULL: there is no pod. */
 static const char *find_pod(const char *name, char ret[CONTAINER_POD + 1])
 {
 	for (const char *at = strstr(name, "pod"); at; at = strstr(at + 1, "pod")) {
@@ -28,7 +28,7 @@ static const char *find_pod(const char *name, char ret[CONTAINER_POD + 1])
 	return NULL;
 }
 
-/* Finds the first id. */
+/* Finds the first id in the path, and copies it. False: there is none. */
 static bool find_id(const char *path, char ret[CONTAINER_ID + 1])
 {
 	for (const char *at = path; *at;) {
@@ -44,8 +44,8 @@ static bool find_id(const char *path, char ret[CONTAINER_ID + 1])
 	return false;
 }
 
-/* If the node is a container itself, its id precedes the pod, and the id of the pod's container
- * follows it. */
+/* The id of the pod's container stands behind the pod in the path. If the pod's machine is a
+ * container itself, the id of the machine stands before the pod. */
 bool container__parse(const char *path, struct container *ret)
 {
 	const char *end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The container of a process, read from the path of the process's cgroup. Runtimes name the cgroup
- * of a container by its id, which is 64 hexadecimal digits; the kubelet puts this cgroup below one
- * that is named by the pod's uid:
+ * of a container by the container's id, which is 64 hexadecimal digits. The kubelet puts this
+ * cgroup below a cgroup that is named by the pod's uid:
  *
  *	/kubepods/burstable/pod<uid>/<id>                                        cgroupfs
  *	/kubepods.slice/kubepods-pod<uid>.slice/cri-containerd-<id>.scope        systemd
@@ -9,7 +9,8 @@
  *
  * Of several ids the first one behind the pod's uid counts, or the first one if there is no pod.
  * The path has no names of pods or namespaces. A process that may make cgroups can choose the path,
- * so the target can forge id and pod; but they contain only the characters given below. */
+ * so the target can forge id and pod. But id and pod can only contain the characters given
+ * below. */
 #ifndef MEMTRACE_PROC_CONTAINER_H
 #define MEMTRACE_PROC_CONTAINER_H
 
@@ -19,12 +20,12 @@
 #define CONTAINER_ID  64 /* hexadecimal digits */
 #define CONTAINER_POD 36 /* hexadecimal digits and dashes */
 
-/* Texts; "": there is none. */
+/* The container's id and its pod's uid, as texts; "": there is none. */
 struct container {
 	char id[CONTAINER_ID + 1], pod[CONTAINER_POD + 1];
 };
 
-/* Parses the path of a cgroup, from the root of the tree. False: the cgroup is not a
+/* Parses the path of a cgroup, which begins at the root of the tree. False: the cgroup is not a
  * container's. */
 bool container__parse(const char *path, struct container *ret);
 

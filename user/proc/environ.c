@@ -16,7 +16,7 @@
 #define ENV_START	 50
 #define FIRST_AFTER_COMM 3
 
-/* The addresses of the environment. 0 or -1. */
+/* Finds the addresses at which the environment begins and ends. 0 or -1. */
 static int find(pid_t pid, uint64_t *ret_start, uint64_t *ret_end)
 {
 	_cleanup_close_ int fd = -1;

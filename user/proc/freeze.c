@@ -25,7 +25,8 @@
 
 #define MAX_THREADS 65536
 
-/* The first message of the helper. The threads follow. */
+/* The first message of the helper to memtrace. If there is no error, n struct frozen_thread
+ * follow. */
 struct begun {
 	int error; /* negative errno; 0: all threads are stopped */
 	size_t n;
@@ -53,8 +54,8 @@ static bool knows(const struct helper *h, pid_t tid)
 	return false;
 }
 
-/* Waits until the thread has stopped, for PTRACE_INTERRUPT or for a signal. 0; -ESRCH: the thread
- * has ended. */
+/* Waits until the thread has stopped, because of PTRACE_INTERRUPT or of a signal. 0; -ESRCH: the
+ * thread has ended. */
 static int await_stop(struct stopped *stopped)
 {
 	int status;
@@ -80,8 +81,8 @@ static int read_registers(struct frozen_thread *thread)
 	return 0;
 }
 
-/* Has the thread ended? A main thread that has ended stays while others run, and cannot be
- * traced. */
+/* Has the thread ended? A main thread that has ended stays as a zombie while other threads run, and
+ * cannot be traced. */
 static bool has_ended(pid_t tid)
 {
 	struct process_info info;
@@ -89,7 +90,8 @@ static bool has_ended(pid_t tid)
 	return process__read_stat(tid, &info) || info.state == 'Z' || info.state == 'X';
 }
 
-/* Stops the existing threads that are not known yet. Returns how many, or negative errno. */
+/* Stops the threads that the helper does not know yet. Returns how many it has found, or negative
+ * errno. */
 static int stop_more(struct helper *h)
 {
 	_cleanup_closedir_ DIR *dir = process__open_threads(h->pid);
@@ -130,7 +132,7 @@ static bool say(int fd, const void *data, size_t len)
 	return write(fd, data, len) == (ssize_t)len;
 }
 
-/* Lets SIGALRM end us at the deadline, whatever we wait for then. */
+/* Lets SIGALRM end the helper at the deadline, whatever the helper waits for at that time. */
 static void end_at(uint64_t deadline_ns)
 {
 	uint64_t now_ns = clock__now_ns(CLOCK_MONOTONIC);
@@ -232,7 +234,7 @@ int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret)
 	}
 	freeze.helper = fork__blocked();
 	if (!freeze.helper) {
-		close(to[1]); /* else the helper would not see when our side closes the pipe */
+		close(to[1]); /* else the helper would not see when memtrace closes the pipe */
 		close(from[0]);
 		help(&h, parent, to[0], from[1]);
 	}

@@ -4,8 +4,9 @@
  * lets all threads continue. An alarm ends the helper at the deadline. The helper also ends when
  * memtrace ends.
  *
- * A system call in which a thread waits is interrupted and restarted by the kernel. The exceptions
- * are those that signal(7) lists as never restarted: epoll_wait(), for one, returns EINTR. */
+ * If a thread waits in a system call, the kernel interrupts the call and restarts it afterwards. It
+ * does not restart the calls that signal(7) lists as never restarted: epoll_wait(), for example,
+ * returns EINTR. */
 #ifndef MEMTRACE_PROC_FREEZE_H
 #define MEMTRACE_PROC_FREEZE_H
 
@@ -28,14 +29,14 @@ struct freeze {
 	size_t n;
 };
 
-/* Stops all threads of pid for at most max_ms from now on. 0, with all threads stopped: call
- * freeze__end(). -ETIMEDOUT: not all of them stopped in time; -EPERM: another debugger has the
- * process, or memtrace is not permitted to stop it; -ESRCH; other negative errno: nothing is
- * stopped. */
+/* Stops all threads of pid, until at most `max_ms` from now. 0: all threads are stopped; call
+ * freeze__end(). On a negative errno nothing stays stopped. -ETIMEDOUT: not all threads stopped in
+ * time; -EPERM: another debugger has the process, or memtrace is not permitted to stop it; -ESRCH;
+ * others. */
 int freeze__begin(pid_t pid, unsigned int max_ms, struct freeze *ret);
 
 /* Lets the process continue, and frees `freeze`. *ret_pause_ns: for how long the process was
- * stopped. 0; -ETIMEDOUT: the deadline ended the pause first. */
+ * stopped. 0; -ETIMEDOUT: the deadline had already ended the pause; other negative errno. */
 int freeze__end(struct freeze *freeze, uint64_t *ret_pause_ns);
 
 #endif

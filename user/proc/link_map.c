@@ -11,11 +11,12 @@
 
 #define MAX_PHDRS   64
 #define MAX_DYNAMIC 512
-#define AT_ONCE	    32 /* entries; real programs have some 30 */
+#define AT_ONCE	    32 /* dynamic entries in one read; real programs have some 30 */
 
-/* Run-time address of the program's dynamic section. 0: there is none, or none that a dynamic
- * linker reads. In a static PIE only the program itself reads it. glibc keeps a list of objects
- * there, too, but that list says nothing of where calls lead. */
+/* Finds the run-time address of the program's dynamic section. *ret_addr 0: there is none, or no
+ * dynamic linker reads it. In a static PIE only the program itself reads its dynamic section. In
+ * such a program, glibc keeps a list of objects, too, but that list does not tell where calls lead.
+ * 0 or negative errno. */
 static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 {
 	uint64_t phdrs_addr = process__auxv(pid, AT_PHDR), n = process__auxv(pid, AT_PHNUM);
@@ -42,8 +43,8 @@ static int find_dynamic(pid_t pid, uint64_t *ret_addr)
 	return 0;
 }
 
-/* Run-time address of struct r_debug, which the dynamic linker fills in for debuggers; 0: not
- * filled in yet. */
+/* Finds the run-time address of struct r_debug, which the dynamic linker makes for debuggers.
+ * *ret_addr 0: the dynamic linker has not written the address yet. 0 or negative errno. */
 static int find_debug(pid_t pid, uint64_t dynamic, uint64_t *ret_addr)
 {
 	Elf64_Dyn dyns[AT_ONCE];
@@ -86,7 +87,7 @@ long link_map__read(pid_t pid, uint64_t *ret_dynamics, size_t max)
 	code = find_debug(pid, addr, &debug_addr);
 	if (code)
 		return code;
-	if (!debug_addr) /* the dynamic linker has not filled it in yet */
+	if (!debug_addr) /* the dynamic linker has not written the address yet */
 		return -ENODATA;
 	code = memory__read(pid, debug_addr, &debug, sizeof(debug));
 	if (code)

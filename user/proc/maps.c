@@ -3,11 +3,11 @@
  *
  *	7f12a000-7f12c000 r-xp 00002000 fe:01 1234   /usr/lib/libc.so.6
  *
- * The kernel writes the numbers; whoever named the file chose the path. The kernel escapes the
- * newline in a path (\012) and nothing else, not even the backslash. So a file whose name really
- * holds "\012" looks as if its name held a newline, and a file really called "x (deleted)" looks
- * like a deleted file x. A path is therefore only a hint for people. The device and inode numbers
- * tell which file is meant, and maps__open_file() trusts only these numbers. */
+ * The kernel writes the numbers, but whoever named the file chose the path. In a path, the kernel
+ * escapes only the newline (\012), not even the backslash. So a file whose name really holds "\012"
+ * looks as if its name held a newline, and a file really called "x (deleted)" looks like a deleted
+ * file x. A path is therefore only a hint for people. The device and inode numbers tell which file
+ * is meant, and maps__open_file() trusts only these numbers. */
 #include "proc/maps.h"
 
 #include <fcntl.h>
@@ -27,8 +27,8 @@
 #include "base/vector.h"
 #include "proc/process.h"
 
-/* 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text is an
- * attempt to use up our memory. */
+/* bytes: 65,530 mappings (the default vm.max_map_count) with the longest paths fit. A longer text
+ * is taken for an attempt to use up memtrace's memory. */
 #define MAPS_TEXT_MAX (512u << 20)
 
 static const char deleted_suffix[] = " (deleted)";
@@ -161,7 +161,7 @@ int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret
 		int err;
 
 		err = maps__parse_line(text, line_len, &entry);
-		/* The kernel lists ascending addresses, even if the process changes its mappings
+		/* The kernel lists mappings by ascending address, even if the process changes them
 		 * meanwhile. */
 		if (!err && maps.n && entry.start < maps.entries[maps.n - 1].end) {
 			free(entry.path);
@@ -203,7 +203,7 @@ int maps__read(pid_t pid, struct maps *ret_maps)
 	return maps__parse(text, len, ret_maps, NULL);
 }
 
-/* The first entry that ends above addr; n when there is none. */
+/* Returns the index of the first entry that ends above addr; maps->n when there is none. */
 static size_t first_ending_above(const struct maps *maps, uint64_t addr)
 {
 	return SEARCH_FIRST(i, maps->n, maps->entries[i].end > addr);
@@ -260,7 +260,7 @@ int maps__insert(struct maps *maps, const struct map_entry *entry)
 	if (entry->start >= entry->end)
 		return -EINVAL;
 
-	/* Everything that can fail comes before the first change. */
+	/* Everything that can fail is done before the first change. */
 	if (copy_entry(entry, &added))
 		return -ENOMEM;
 	entries = reallocarray(maps->entries, maps->n + 2, sizeof(*entries));
@@ -270,7 +270,7 @@ int maps__insert(struct maps *maps, const struct map_entry *entry)
 	}
 	maps->entries = entries;
 
-	/* [first, last) overlap the new one. */
+	/* The entries [first, last) overlap the new one. */
 	first = first_ending_above(maps, added.start);
 	last = first;
 	while (last < maps->n && entries[last].start < added.end)
@@ -328,10 +328,10 @@ void maps__free(struct maps *maps)
 	*maps = (struct maps){0};
 }
 
-/* Opens path if it is a regular file, and touches no other file. O_PATH runs no open method of a
- * FIFO or device. The file is then opened again through this descriptor, so the name cannot come to
- * mean another file in between. O_NONBLOCK is for leases, which delay the open even of a regular
- * file. With an id, opens only the file with this id. */
+/* Opens `path` if it is a regular file, and touches no other file. An open with O_PATH does not run
+ * the open method of a FIFO or device. The file is then opened again through the O_PATH descriptor,
+ * so the name cannot come to mean another file in between. O_NONBLOCK is needed because a lease
+ * delays the open even of a regular file. `id` (may be NULL): opens only the file with this id. */
 static int open_regular(const char *path, const struct file_id *id)
 {
 	struct file_id own;
@@ -353,8 +353,8 @@ static int open_regular(const char *path, const struct file_id *id)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A copy of memtrace's own vdso: the target could have written to its own vdso, but not to this
- * one. */
+/* Makes a file in memory, a copy of memtrace's own vdso: the target may have written to its own
+ * vdso, but not to memtrace's. A descriptor or negative errno. */
 static int open_vdso(const struct map_entry *entry)
 {
 	const void *image = (const void *)getauxval(AT_SYSINFO_EHDR);
@@ -379,9 +379,9 @@ static int open_vdso(const struct map_entry *entry)
 	return take_fd(&fd);
 }
 
-/* Is the file behind fd the one that is known as id? On overlayfs and btrfs, fstat() shows another
- * device (and inode) than maps does. In that case memtrace maps the file and looks up its device
- * and inode in memtrace's own maps. */
+/* Is the file behind fd the one that /proc/PID/maps shows as `id`? On overlayfs and btrfs, fstat()
+ * shows another device (and inode) than maps does. If they differ, memtrace maps the file and looks
+ * up its device and inode in memtrace's own maps. */
 static bool is_file(int fd, const struct file_id *id)
 {
 	_cleanup_(maps__free) struct maps own = {};
@@ -405,12 +405,12 @@ static bool is_file(int fd, const struct file_id *id)
 	return is;
 }
 
-/* A mapping, as it is sent to mt-files. */
+/* A mapping whose file mt-files is asked to open. */
 struct mapped {
 	pid_t pid;
 	uint64_t start, end;
 	struct file_id file;
-	char path[8192]; /* "": no path that can be opened */
+	char path[8192]; /* "": the mapping has no path that can be opened */
 };
 
 static void name_link(const struct mapped *m, char link[96])
@@ -424,9 +424,9 @@ static int open_mapped(const struct mapped *m)
 	char link[96];
 	int fd, root_fd;
 
-	/* The kernel's own link to the mapped file. The link is right even when the file is deleted
-	 * or another file has its name. But the process may have mapped another file there
-	 * since. */
+	/* The kernel's own link to the mapped file is right even when the file is deleted or
+	 * another file has its name. But the process may have mapped another file at these
+	 * addresses since. */
 	name_link(m, link);
 	fd = open_regular(link, NULL);
 	if (fd >= 0 && !is_file(fd, &m->file)) {
@@ -436,8 +436,8 @@ static int open_mapped(const struct mapped *m)
 	if (fd >= 0 || fd == -EINVAL)
 		return fd;
 
-	/* The link could not be followed: this is not allowed (CAP_SYS_ADMIN or
-	 * CAP_CHECKPOINT_RESTORE), or the mapping has changed its extent since. */
+	/* The link could not be followed: memtrace has neither CAP_SYS_ADMIN nor
+	 * CAP_CHECKPOINT_RESTORE, or the mapping has changed its extent since. */
 	if (!*m->path)
 		return -ENOENT;
 	if (asprintf(&in_root, "/proc/%d/root%s", m->pid, m->path) < 0) {
@@ -453,7 +453,7 @@ static int open_mapped(const struct mapped *m)
 	return fd >= 0 || root_fd != -ESTALE ? fd : root_fd;
 }
 
-/* Runs in mt-files. */
+/* Runs in mt-files. Opens the file of a mapping. */
 static int open_and_keep(int none, const void *in, void *out)
 {
 	int fd = open_mapped(in);

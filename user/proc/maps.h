@@ -18,9 +18,9 @@ struct map_entry {
 	char perms[5];	     /* "r-xp" */
 	bool executable;     /* perms[2] == 'x' */
 	bool deleted; /* the kernel marked the path " (deleted)", which is stripped from path */
-	/* "" for none; "[heap]", ... The kernel writes a newline as \012, which is undone here. The
-	 * kernel escapes nothing else, not even the backslash, so a name that really holds "\012"
-	 * comes out wrong. */
+	/* the file's path, "[heap]" or the like; "": none. The kernel writes a newline as \012,
+	 * which is undone here. The kernel escapes nothing else, not even the backslash, so a name
+	 * that really holds "\012" comes out wrong. */
 	char *path;
 };
 
@@ -30,26 +30,28 @@ struct maps {
 };
 
 /* Reads /proc/PID/maps. 0; -ESRCH when there is no such process (any more); other negative errno.
- * A kernel thread or a process that has just exited has no entries: n is 0. */
+ * For a kernel thread, or a process that has just exited, ret_maps->n is 0. */
 int maps__read(pid_t pid, struct maps *ret_maps);
 
 /* Parses the text of a maps file, len bytes, not necessarily ended by a NUL. Lines that are not of
  * the kernel's form are skipped and counted in *ret_skipped (may be NULL). 0 or -ENOMEM. */
 int maps__parse(const char *text, size_t len, struct maps *ret_maps, size_t *ret_skipped);
 
-/* Parses one line of a maps file, without its newline. Such a line is also the head of a mapping in
- * smaps. The caller frees ret->path. 0; -EINVAL when it is not of the kernel's form; -ENOMEM. */
+/* Parses one line of a maps file, without its newline. In an smaps file, each mapping begins with
+ * such a line, too. The caller frees ret->path. 0; -EINVAL when the line is not of the kernel's
+ * form; -ENOMEM. */
 int maps__parse_line(const char *line, size_t len, struct map_entry *ret);
 
 /* The entry that holds addr, or NULL. */
 const struct map_entry *maps__find(const struct maps *maps, uint64_t addr);
 
-/* Does entry cover mapped code of another file, or of another part of the same file? */
+/* Does the new mapping `entry` cover mapped code of another file, or of another part of the same
+ * file? */
 bool maps__replaces_code(const struct maps *maps, const struct map_entry *entry);
 
-/* Puts a mapping into the list as the kernel would with MAP_FIXED: it cuts away the parts of other
- * mappings that it covers. The entry's path is copied. 0, -EINVAL for an empty or wrapped range,
- * -ENOMEM. */
+/* Puts a mapping into the list as the kernel would with MAP_FIXED: cuts away the parts of other
+ * mappings that the new mapping covers. Copies the entry's path. 0, -EINVAL for an empty or wrapped
+ * range, -ENOMEM. */
 int maps__insert(struct maps *maps, const struct map_entry *entry);
 
 /* A deep copy. 0 or -ENOMEM. */
@@ -58,19 +60,20 @@ int maps__copy(const struct maps *maps, struct maps *ret_maps);
 void maps__free(struct maps *maps);
 
 /* Opens the very file behind a mapping, read-only and close-on-exec: through /proc/PID/map_files,
- * else through /proc/PID/root + path, else path itself. The latter two count only if device and
- * inode agree with the entry's. Only a regular file is opened. A descriptor, or negative errno
- * (-ESTALE: another file has that name now; -EINVAL: no regular file; -ENOENT: no file at all).
- * Never blocks on a FIFO or device. For the vdso the descriptor is of a copy of memtrace's own vdso
- * in memory, because all 64-bit processes have the same one (-ENOENT when the entry's size
- * differs). For a file of FUSE the descriptor is of a copy, too (base/far.h); -ETIMEDOUT, -EBUSY:
- * the file system does not answer. */
+ * else by its path below /proc/PID/root, else by its path. A file whose device and inode are not
+ * the entry's is not returned. Only a regular file is opened. A descriptor, or negative errno.
+ * -ESTALE: another file is mapped there, or has that name, now; -EINVAL: it is no regular file;
+ * -ENOENT: there is no file at all. Never blocks on a FIFO or device. For the vdso, the descriptor
+ * is that of a copy in memory of memtrace's own vdso, because all 64-bit processes have the same
+ * one. (-ENOENT when the entry's size differs.) For a file of FUSE, the descriptor is that of a
+ * copy, too (base/far.h); -ETIMEDOUT, -EBUSY: the file system does not answer. */
 int maps__open_file(pid_t pid, const struct map_entry *entry);
 
-/* Takes over fd, from maps__open_file(), and returns a descriptor that tells the kernel where a
- * probe goes. This is fd itself, unless fd is a copy. For a copy it is an O_PATH descriptor of the
- * very file. No use of such a descriptor asks the file system anything, not even close(). On
- * failure returns negative errno; -ESTALE: another file is mapped there now. */
+/* Takes over fd, from maps__open_file(), and returns a descriptor by which the kernel can place a
+ * probe in the file. This is fd itself, unless fd is that of a copy. For a copy, it is an O_PATH
+ * descriptor of the very file. Nothing that is done with an O_PATH descriptor, not even close(),
+ * asks the file system. On failure returns negative errno; -ESTALE: another file is mapped there
+ * now. */
 int maps__to_probe(int fd, pid_t pid, const struct map_entry *entry);
 
 #endif

@@ -10,9 +10,9 @@
 #include "proc/process.h"
 
 #define BATCH 256 /* pieces in one system call; the kernel takes 1,024 */
-#define PARTS 512 /* pieces in one message */
+#define PARTS 512 /* pieces in one question to mt-files */
 
-/* The question that goes to mt-files, and the reply. */
+/* The question to mt-files, and its reply. */
 struct question {
 	pid_t pid;
 	uint32_t n;
@@ -29,8 +29,8 @@ struct reply {
 
 static uint64_t given_up;
 
-/* Runs in mt-files. If a piece of a batch is not mapped, the kernel reads only the pieces before
- * it. */
+/* Runs in mt-files, and reads the pieces of a question. If a piece of a batch is not mapped, the
+ * kernel reads only the pieces before it. */
 static int read_there(int none, const void *in, void *out)
 {
 	struct iovec local[BATCH], remote[BATCH];
@@ -62,7 +62,7 @@ static int read_there(int none, const void *in, void *out)
 	return FAR_NO_FD;
 }
 
-/* Reads as many pieces as fit into one message. Returns how many, or negative errno. */
+/* Reads as many pieces as fit into one question. Returns how many, or negative errno. */
 static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 {
 	static struct question question;
@@ -91,8 +91,8 @@ static long read_some(pid_t pid, struct memory_read *reads, size_t n)
 	work.in_bytes = offsetof(struct question, parts) + i * sizeof(question.parts[0]);
 	work.out_bytes = offsetof(struct reply, bytes) + bytes;
 	rc = far__do(&work);
-	/* A main thread that has ended has no memory any more. Another thread is looked up only
-	 * then, because this takes time. */
+	/* A main thread that has ended has no memory any more, so the read fails. Only then another
+	 * thread is looked up, because the search takes time. */
 	if (rc == -ESRCH) {
 		question.pid = process__living_thread(pid);
 		if (question.pid != pid)

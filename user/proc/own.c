@@ -31,7 +31,7 @@ uint64_t own__cpu_ns(void)
 	return own__usage_ns(&self) + own__usage_ns(&children);
 }
 
-/* Reads the beginning of a file of /proc; text ends with NUL. 0 or negative errno. */
+/* Reads the beginning of a file of /proc, and ends `text` with NUL. 0 or negative errno. */
 static int read_beginning(const char *path, char *text, size_t size)
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);

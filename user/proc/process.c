@@ -14,14 +14,15 @@
 #include "base/io.h"
 #include "base/vector.h"
 
-#define STATUS_MAX    (1 << 20)	 /* bytes; its line "Groups:" may have 65,536 numbers */
-#define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above it */
-#define PF_KTHREAD    0x00200000 /* include/linux/sched.h; part of stat's ABI through "flags" */
-/* include/linux/posix-timers_types.h: selects a process's CPU time as the scheduler counts it */
+#define STATUS_MAX    (1 << 20)	 /* bytes; the line "Groups:" may have 65,536 numbers */
+#define PID_MAX_LIMIT (4 << 20)	 /* include/linux/threads.h: no pid is above this limit */
+#define PF_KTHREAD    0x00200000 /* include/linux/sched.h; ABI, because stat shows the flags */
+/* include/linux/posix-timers_types.h: in a clock id, selects the CPU time that the scheduler
+ * counts */
 #define CPUCLOCK_SCHED 2
 
-/* Reads a small /proc file, NUL-terminated, below dir_fd or at an absolute path. Text that does not
- * fit is cut off. Returns the length or negative errno. */
+/* Reads a small /proc file, below dir_fd or at an absolute path, and ends the text with a NUL. Cuts
+ * off text that does not fit. Returns the length or negative errno. */
 static ssize_t read_text(int dir_fd, const char *path, char *buf, size_t size)
 {
 	_cleanup_close_ int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -49,8 +50,8 @@ static void copy_name(char *dst, size_t size, const char *src, size_t len)
 	dst[n] = '\0';
 }
 
-/* "PID (COMM) STATE PPID ...", fields counted from 1 in proc(5). Only COMM can hold a ')', so the
- * last one ends it. */
+/* Parses "PID (COMM) STATE PPID ...", whose fields proc(5) counts from 1. COMM may hold ')' and
+ * blanks. No other field holds a ')', so the last ')' ends COMM. */
 static int parse_stat(const char *text, struct process_info *info)
 {
 	const char *open = strchr(text, '('), *close = strrchr(text, ')');
@@ -92,8 +93,9 @@ static int parse_stat(const char *text, struct process_info *info)
 	return 0;
 }
 
-/* Finds "KEY:\t" at the start of a line of a status file; NULL when there is none. The target
- * chooses the text of one line only, Name, and there the kernel escapes newlines. */
+/* Returns what follows "KEY:" at the start of a line of a status file; NULL when there is no such
+ * line. The target chooses the text of one line only, "Name:", and in this line the kernel escapes
+ * newlines. */
 static const char *status_value(const char *text, const char *key)
 {
 	size_t len = strlen(key);
@@ -108,7 +110,8 @@ static const char *status_value(const char *text, const char *key)
 	return NULL;
 }
 
-/* The user whose rights the process has. From status: "Uid: REAL EFFECTIVE SAVED FS". */
+/* Finds the user whose rights the process has, in the line "Uid: REAL EFFECTIVE SAVED FS" of a
+ * status file. */
 static int parse_euid(const char *status, uint32_t *ret_euid)
 {
 	const char *uids = status_value(status, "Uid");
@@ -120,7 +123,7 @@ static int parse_euid(const char *status, uint32_t *ret_euid)
 	return 0;
 }
 
-/* Is the word one of the words up to the end of the line? */
+/* Is `word` one of `words`, up to the end of the line? */
 static bool is_among(const char *words, const char *word)
 {
 	size_t len = strlen(word);
@@ -139,7 +142,7 @@ static bool is_among(const char *words, const char *word)
 
 #define IDENT_BYTES (EI_CLASS + 1)
 
-/* Runs in mt-files. */
+/* Runs in mt-files. Reads the first bytes of a process's program. */
 static int read_ident(int dir_fd, const void *in, void *out)
 {
 	_cleanup_close_ int fd = openat(dir_fd, "exe", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -177,7 +180,7 @@ static bool is_headless(const struct process_info *info)
 	return has_ended(info) && info->threads > 1;
 }
 
-/* The id of a thread of pid that has not ended; 0: there is none. */
+/* Returns the id of a thread of pid that has not ended; 0: there is none. */
 static pid_t find_living(pid_t pid)
 {
 	_cleanup_closedir_ DIR *threads = process__open_threads(pid);
@@ -222,8 +225,9 @@ int process__read(pid_t pid, struct process_info *ret_info)
 	ssize_t n;
 	int err, of_memory;
 
-	/* All files are read below one directory descriptor. If the pid is reused meanwhile,
-	 * further reads fail and do not read another process. */
+	/* All files are read below one directory descriptor. If the process ends and another
+	 * process gets its pid meanwhile, further reads fail: they do not read the other
+	 * process. */
 	snprintf(text, sizeof(text), "/proc/%d", pid);
 	dir_fd = open(text, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (dir_fd < 0)
@@ -278,7 +282,8 @@ int process__read_stat(pid_t pid, struct process_info *ret_info)
 	return err;
 }
 
-/* The sum of sizes in pid's status. The first size must be there, the others need not. */
+/* Adds up sizes in pid's status. The first size must be there, the others may be missing. 0 or
+ * negative errno. */
 static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint64_t *ret_bytes)
 {
 	_cleanup_close_ int fd = process__open(pid, "status", O_RDONLY);
@@ -296,7 +301,7 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 		const char *value = status_value(text, names[i]);
 
 		if (!value && !i)
-			return -ESRCH; /* the process is about to end and has no memory any more */
+			return -ESRCH; /* the process is about to end, and has no memory any more */
 		sum += value ? strtoull(value, NULL, 10) : 0;
 	}
 	*ret_bytes = 1024 * sum;
@@ -305,8 +310,8 @@ static int read_sizes(pid_t pid, const char *const *names, size_t n_names, uint6
 
 int process__anon_bytes(pid_t pid, uint64_t *ret_bytes)
 {
-	/* HugetlbPages is needed, because no other count has the huge pages that the administrator
-	 * reserved. */
+	/* HugetlbPages is needed, because no other number includes the huge pages that the
+	 * administrator has reserved. */
 	static const char *const names[] = {"RssAnon", "VmSwap", "HugetlbPages"};
 
 	return read_sizes(pid, names, sizeof(names) / sizeof(names[0]), ret_bytes);
@@ -319,7 +324,8 @@ int process__rss_bytes(pid_t pid, uint64_t *ret_bytes)
 	return read_sizes(pid, &name, 1, ret_bytes);
 }
 
-/* Parses "running", or "NUMBER [six arguments] SP PC". The number is -1 outside of system calls. */
+/* Parses "running", or "NUMBER [six arguments] SP PC", and returns SP; 0 for "running". The number
+ * is that of a system call, or -1 outside of system calls. */
 static uint64_t parse_stack_pointer(char *text)
 {
 	char *word = text, *last = NULL, *before = NULL;
@@ -391,7 +397,7 @@ static int compare_pids(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-/* Lists the numbers among the names in /proc. */
+/* Lists the pids among the names in /proc, in ascending order. 0 or negative errno. */
 static int list_pids(pid_t **ret_pids, size_t *ret_n)
 {
 	_cleanup_closedir_ DIR *dir = opendir("/proc");
@@ -437,12 +443,13 @@ int process__cpu_time_ns(pid_t pid, uint64_t *ret_ns)
 {
 	struct timespec ts;
 
-	/* A clock id has 29 bits for the pid. Pid 0, or a pid that does not fit, would mean this
-	 * process. */
+	/* A clock id has 29 bits for the pid. Pid 0, or a pid that does not fit, would mean
+	 * memtrace itself. */
 	if (pid <= 0 || pid > PID_MAX_LIMIT)
 		return -ESRCH;
-	/* clock_getcpuclockid() is not needed. It makes the same id, and asks the kernel whether
-	 * the process exists. But the clock of a process that does not exist is invalid anyway. */
+	/* clock_getcpuclockid() is not needed. It makes the same clock id, and asks the kernel
+	 * whether the process exists. But clock_gettime() fails anyway if the process does not
+	 * exist. */
 	if (clock_gettime((clockid_t)(~(unsigned)pid << 3 | CPUCLOCK_SCHED), &ts) < 0)
 		return errno == EINVAL ? -ESRCH : -errno;
 	*ret_ns = (uint64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
@@ -478,8 +485,9 @@ uint64_t process__auxv(pid_t pid, uint64_t type)
 	return 0;
 }
 
-/* The path of the process's perf map, and the user that must own the map. From status: "NStgid: PID
- * [PID in the next namespace further in]...". */
+/* Finds the path of the process's perf map, and the user that must own the map. The pid in the path
+ * is the last one in the line "NStgid: PID [PID in the next namespace further in]..." of its status
+ * file. */
 static int perf_map_name(int dir_fd, char *path, size_t size, uid_t *ret_owner)
 {
 	_cleanup_free_ char *text = malloc(STATUS_MAX);

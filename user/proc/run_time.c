@@ -33,8 +33,8 @@ static int open_event(pid_t tid, bool disabled)
 
 /* At the first event of any thread on the machine, the kernel changes the code that switches
  * between threads. It then waits until all CPUs have seen the change: 15 ms, or hundreds of ms
- * where many threads wait for a CPU. So that this happens only once, an event that counts nothing
- * is kept open as long as memtrace runs. */
+ * where many threads wait for a CPU. To pay for this only once, the function opens an event that
+ * counts nothing, and keeps it open as long as memtrace runs. */
 static void hold_switch(void)
 {
 	static int held = -1;
@@ -43,7 +43,7 @@ static void hold_switch(void)
 		held = open_event(0, true);
 }
 
-/* Adds the event of a thread. A thread that has ended is left out, because it no longer runs. */
+/* Opens an event for a thread, except for a thread that has ended: it no longer runs. */
 static int add_thread(struct run_time *r, pid_t tid)
 {
 	int fd;
@@ -90,7 +90,8 @@ static int sum_up(const struct run_time *r, uint64_t *ret_ns)
 void run_time__begin(struct run_time *r)
 {
 	if (r->n && (sum_up(r, &r->begin_ns) || !r->begin_ns))
-		run_time__close(r); /* no thread has run since the events were opened */
+		run_time__close(r); /* the events cannot be read, or no thread has run since they
+				     * were opened */
 }
 
 bool run_time__runs(const struct run_time *r)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Measures how long a process's threads run between two moments, to the microsecond. For a running
- * thread of another process, /proc and the CPU clocks tell the time as of the last tick. That time
- * is up to 4 ms old, which is as long as a window. So perf events are used instead: the kernel
- * reads a perf event on the CPU where its thread runs, and the value is never old. */
+ * thread of another process, /proc and the CPU clocks tell the CPU time as of the last tick. This
+ * value is up to 4 ms old, which is as long as a window. So perf events are used instead: the
+ * kernel reads a perf event on the CPU where its thread runs, and the value is never old. */
 #ifndef MEMTRACE_PROC_RUN_TIME_H
 #define MEMTRACE_PROC_RUN_TIME_H
 
@@ -13,17 +13,18 @@
 #define RUN_TIME_THREADS 64
 
 struct run_time {
-	/* perf events: each counts a thread and the threads that it starts */
+	/* perf events: each counts the CPU time of a thread and of the threads that it starts */
 	int fds[RUN_TIME_THREADS];
 	int n;
-	uint64_t begin_ns; /* sum of the events at the beginning; 0: not begun */
+	uint64_t begin_ns; /* sum of the events when the measurement began; 0: it has not begun */
 };
 
 /* Gives all of a process's threads a perf event. The first call takes some hundredths of a second.
  * 0; -E2BIG: more threads than RUN_TIME_THREADS; other negative errno. `run` must be all zero
  * before the first call, and is all zero after a call that failed. */
 int run_time__open(struct run_time *run, pid_t pid);
-/* Begins to measure. If no thread has run since the events were opened, closes them instead. */
+/* Begins to measure. If no thread has run since the events were opened, or the events cannot be
+ * read, closes them instead. */
 void run_time__begin(struct run_time *run);
 /* Has the measurement begun and not ended? */
 bool run_time__runs(const struct run_time *run);
@@ -31,7 +32,7 @@ bool run_time__runs(const struct run_time *run);
  * measurement began. Returns 0; -ENODATA when it has not begun (then nothing changes); other
  * negative errno. */
 int run_time__end(struct run_time *run, uint64_t *ret_ns);
-/* Closes the events without a result: run is all zero again. */
+/* Closes the events without a result. Afterwards `run` is all zero again. */
 void run_time__close(struct run_time *run);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A mapping's head is its line of /proc/PID/maps. Lines "Name:   12 kB" follow, and other lines
- * that are not needed here. Heads begin with a lower-case hexadecimal digit, names with a capital
- * letter. */
+/* The head of a mapping is the same line as in /proc/PID/maps. Lines "Name:   12 kB" follow, and
+ * other lines that are not needed here. A head begins with a digit or a lower-case letter, every
+ * other line with a capital letter. */
 #include "proc/smaps.h"
 
 #include <errno.h>
@@ -15,14 +15,14 @@
 #include "base/io.h"
 #include "proc/process.h"
 
-/* a path has 4 KiB at most, and four times that when it is all newlines */
+/* a path has 4 KiB at most, and takes four times that if it is all newlines */
 #define LINE_MAX_BYTES (64 << 10)
 
 struct smaps_reader {
 	smaps_fn fn;
 	void *ctx;
 	struct smaps_entry entry;
-	bool open;    /* entry is a mapping for which fn was not called yet */
+	bool open;    /* `entry` is a mapping for which fn was not called yet */
 	uint64_t end; /* end of the last mapping */
 	uint64_t skipped;
 };
@@ -50,7 +50,7 @@ static int take_head(struct smaps_reader *r, const char *line, size_t len)
 	}
 	if (rc)
 		return rc;
-	/* The kernel lists ascending addresses, even if the process changes its mappings
+	/* The kernel lists mappings by ascending address, even if the process changes them
 	 * meanwhile. */
 	r->open = r->entry.map.start >= r->end;
 	if (r->open)
@@ -97,7 +97,7 @@ static void take_number(struct smaps_reader *r, const char *line, size_t len)
 
 		if (len < n || memcmp(line, fields[i].name, n))
 			continue;
-		/* no field is larger than the mapping, so sums cannot be too large */
+		/* no field may be larger than the mapping, so sums of fields cannot overflow */
 		if (parse_kilobytes(line + n, line + len, &bytes) &&
 		    bytes <= r->entry.map.end - r->entry.map.start - *field)
 			*field += bytes;
@@ -142,7 +142,7 @@ int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped)
 			line = newline + 1;
 		}
 		if (have == LINE_MAX_BYTES ||
-		    (!n && have)) { /* a line without an end tells nothing of a mapping */
+		    (!n && have)) { /* a line without a newline tells nothing of a mapping */
 			if (!rc)
 				rc = tell(&r);
 			r.skipped += !overlong;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* /proc/PID/smaps: how much of each mapping is resident. There may be a million mappings, so the
- * text is read as it comes: one mapping and one line are all that is held at a time. */
+/* Reads /proc/PID/smaps: how much of each mapping is resident. There may be a million mappings, so
+ * only one mapping and a piece of the text are held in memory at a time. */
 #ifndef MEMTRACE_PROC_SMAPS_H
 #define MEMTRACE_PROC_SMAPS_H
 
@@ -12,7 +12,7 @@
 struct smaps_entry {
 	struct map_entry map; /* its path is valid until the callback returns */
 	/* Bytes, none of them more than the mapping has: */
-	uint64_t rss;	    /* resident, shared pages in full */
+	uint64_t rss;	    /* resident bytes; shared pages count in full */
 	uint64_t anonymous; /* resident bytes in pages that belong to no file */
 	uint64_t huge;	    /* anonymous bytes in transparent huge pages */
 	uint64_t swap;	    /* swapped out: not resident */
@@ -22,12 +22,13 @@ struct smaps_entry {
 /* Called for each mapping, ascending by address. A result other than 0 ends the reading. */
 typedef int (*smaps_fn)(void *ctx, const struct smaps_entry *entry);
 
-/* Reads the text of smaps from fd to its end. A mapping is skipped if its head is not of the
- * kernel's form, or if it goes back in addresses. *ret_skipped counts these mappings and all
- * impossible numbers. 0, what fn returned, or negative errno. */
+/* Reads the text of smaps from fd to its end. Skips a mapping if its head is not of the kernel's
+ * form, or if it begins below the end of the mapping before. *ret_skipped counts these mappings and
+ * all impossible numbers. 0, what fn returned, or negative errno. */
 int smaps__read_fd(int fd, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
-/* smaps__read_fd() for a process. -ESRCH: the process does not exist (any more). */
+/* Reads the smaps of a process, as smaps__read_fd() does. -ESRCH: the process does not exist (any
+ * more). */
 int smaps__read(pid_t pid, smaps_fn fn, void *ctx, uint64_t *ret_skipped);
 
 #endif
