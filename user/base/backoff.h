@@ -10,10 +10,12 @@ struct backoff {
 	double wait_s;		/* the last wait; 0: there was none */
 };
 
-/* The process lived for lived_s seconds. Returns the wait before the next start, seconds. */
+/* Returns how many seconds to wait before the next start of a process that lived for lived_s
+ * seconds. */
 double backoff__next(struct backoff *backoff, double lived_s);
 
-/* The next wait is the shortest again: the cause of failures may be gone. */
+/* Makes the next wait the shortest one again. Call it when the cause of the failures may be
+ * gone. */
 void backoff__reset(struct backoff *backoff);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Bitmaps in words of 64 bits. The caller clears the words first, and keeps numbers of bits below
- * the size. */
+/* Bitmaps in words of 64 bits. The caller clears the words first. No function checks that the
+ * number of a bit is below the bitmap's size. */
 #ifndef MEMTRACE_BASE_BITS_H
 #define MEMTRACE_BASE_BITS_H
 
@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Words for n bits; at least one. */
+/* Returns how many words n bits need; at least one. */
 static inline size_t bits__words(size_t n)
 {
 	return n / 64 + 1;
@@ -29,8 +29,8 @@ static inline void bits__clear(uint64_t *bits, size_t i)
 	bits[i / 64] &= ~(1ULL << i % 64);
 }
 
-/* How many bits of a word are set. x86-64 without extensions has no instruction for it, and the
- * compiler's function looks bytes up in a table. */
+/* Returns how many bits of a word are set. x86-64 without extensions has no instruction for this,
+ * and the compiler's function looks bytes up in a table. */
 static inline uint32_t bits__count(uint64_t word)
 {
 	word -= word >> 1 & 0x5555555555555555ULL;
@@ -39,7 +39,8 @@ static inline uint32_t bits__count(uint64_t word)
 	return (uint32_t)(word * 0x0101010101010101ULL >> 56);
 }
 
-/* The first bit from number i on whose value is `wanted`; n if there is none below n. */
+/* Returns the number of the first bit, from number i on, whose value is `wanted`. Returns n if no
+ * bit below n has this value. */
 static inline size_t bits__next(const uint64_t *bits, size_t i, size_t n, bool wanted)
 {
 	uint64_t flip = wanted ? 0 : ~0ULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Scope cleanup: declare `_cleanup_free_ char *p = NULL;` and p is freed on every way out of the
- * scope; `return_ptr(p)` hands it to the caller instead. */
+ * scope; `return_ptr(p)` hands p to the caller instead. */
 #ifndef MEMTRACE_BASE_CLEANUP_H
 #define MEMTRACE_BASE_CLEANUP_H
 
@@ -12,7 +12,8 @@
 
 #define _cleanup_(fn) __attribute__((cleanup(fn)))
 
-/* Defines NAME, a cleanup handler for variables of type TYPE that calls FN unless they are zero. */
+/* Defines `name`, a cleanup handler for variables of this type. It calls `fn` unless the variable
+ * is zero. */
 #define DEFINE_CLEANUP(type, name, fn)                                                             \
 	static inline void name(type *p)                                                           \
 	{                                                                                          \
@@ -53,7 +54,7 @@ DEFINE_CLEANUP(DIR *, cleanup_closedir, closedir)
 		return ret__;                                                                      \
 	} while (0)
 
-/* Returns the descriptor to the caller; the scope no longer closes it. */
+/* Returns the descriptor, and sets *fd to -1, so that the scope no longer closes the descriptor. */
 static inline int take_fd(int *fd)
 {
 	int ret = *fd;

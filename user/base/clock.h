@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <time.h>
 
-/* Now by clock (CLOCK_MONOTONIC, CLOCK_REALTIME), nanoseconds. */
+/* Returns the time that `clock` (CLOCK_MONOTONIC, CLOCK_REALTIME) shows, in nanoseconds. */
 static inline uint64_t clock__now_ns(clockid_t clock)
 {
 	struct timespec ts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Errors: functions return 0 or a negative errno. If only the function that fails knows what the
- * user must be told, it also fills a struct error. The command prints that once. */
+ * user must be told, it also fills a struct error. The command prints this error once. */
 #ifndef MEMTRACE_BASE_ERROR_H
 #define MEMTRACE_BASE_ERROR_H
 

@@ -27,13 +27,14 @@
 #include "base/hash.h"
 #include "base/io.h"
 
-#define MAX_COPY   (256 << 20)
-#define LOOK_MS	   2
-#define START_MS   2000	   /* until the request begins: a busy machine may be slow */
+#define MAX_COPY (256 << 20)
+#define LOOK_MS	 2
+/* most time until mt-files begins the request: a busy machine may be slow */
+#define START_MS   2000
 #define SLOW_NS	   2000000 /* slower answers may be the fault of the file system */
-#define SLOW_SHARE 0.25	   /* share of the time that slow answers may take */
+#define SLOW_SHARE 0.25	   /* slow answers may take at most this share of the time */
 #define BURST_MS   5000	   /* most time that slow answers may take at once */
-#define HURRIED_MS 200	   /* BURST_MS while hurried */
+#define HURRIED_MS 200	   /* instead of BURST_MS while is_hurried */
 
 struct request {
 	unsigned number;
@@ -45,12 +46,12 @@ struct request {
 
 struct answer {
 	int rc;	     /* 0, FAR_NO_FD, negative errno */
-	bool waited; /* not only for a CPU */
+	bool waited; /* fn has waited for something other than a CPU */
 	char out[FAR_MAX_BYTES];
 };
 
-/* The number of the request that was begun last, in shared memory. It tells a request that still
- * waits for a CPU from one that waits for an answer. */
+/* The number of the request that mt-files began last, in shared memory. It tells a request that
+ * still waits for a CPU from a request that waits for the file system. */
 static atomic_uint *begun;
 
 /* --- messages --- */
@@ -75,8 +76,8 @@ static int send_message(int sock, const void *data, size_t len, int fd)
 	return sendmsg(sock, &message, MSG_NOSIGNAL) == (ssize_t)len ? 0 : -EPIPE;
 }
 
-/* *ret_fd: the descriptor that came with the message; -1: none. Returns the message's length; 0
- * when the other end is closed; negative errno. */
+/* Receives a message. *ret_fd: the descriptor that came with the message; -1: none. Returns the
+ * message's length; 0 when the other end is closed; negative errno. */
 static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 {
 	union {
@@ -102,7 +103,7 @@ static ssize_t receive_message(int sock, void *data, size_t len, int *ret_fd)
 
 /* --- in mt-files --- */
 
-/* How often this process had to wait for something other than a CPU. */
+/* Returns how often this process had to wait for something other than a CPU. */
 static long waits(void)
 {
 	struct rusage usage;
@@ -110,7 +111,7 @@ static long waits(void)
 	return getrusage(RUSAGE_SELF, &usage) ? 0 : usage.ru_nvcsw;
 }
 
-/* Works for memtrace until memtrace closes the socket. */
+/* Answers the requests that memtrace sends, until memtrace closes the socket. */
 static void work_for(int sock)
 {
 	static struct request request;
@@ -138,8 +139,9 @@ static void work_for(int sock)
 	}
 }
 
-/* Forks a process for each socket that arrives. A process that is left behind must not hold open a
- * file that memtrace writes to. So all descriptors but sock are closed first. */
+/* Forks a process for each socket that memtrace sends through `sock`. A process that is left behind
+ * must not hold open a file that memtrace writes to. So all descriptors except `sock` are closed
+ * first. */
 static void fork_for(int sock, uint64_t caps)
 {
 	int null = open("/dev/null", O_RDWR), fd;
@@ -171,7 +173,7 @@ static void fork_for(int sock, uint64_t caps)
 
 /* --- in memtrace --- */
 
-/* A process that was left behind. */
+/* An mt-files that was left behind. */
 struct left {
 	int sock; /* 0: none */
 	uint64_t key, request;
@@ -255,7 +257,7 @@ static int take_answer(int sock, const struct far_work *work, bool *ret_waited)
 	size_t head = offsetof(struct answer, out);
 
 	*ret_waited = false;
-	if (n < (ssize_t)head) /* the process has ended */
+	if (n < (ssize_t)head) /* mt-files has ended */
 		return -EPIPE;
 	*ret_waited = answer.waited;
 	if (answer.rc < 0)
@@ -275,7 +277,8 @@ static int give_up(const struct far_work *work, int rc)
 	return rc;
 }
 
-/* Takes a late answer, if it has come. True when it answers this request. */
+/* Takes the late answer of an mt-files that was left behind, if the answer has come. Returns true,
+ * and sets *ret, if it answers this request, too. */
 static bool take_late(struct left *l, const struct far_work *work, uint64_t request, int *ret)
 {
 	struct pollfd late = {.fd = l->sock, .events = POLLIN};
@@ -298,8 +301,8 @@ static int leave_behind(struct left *place, const struct far_work *work, uint64_
 	return give_up(work, -ETIMEDOUT);
 }
 
-/* 0: the worker has answered, or has ended. -ETIMEDOUT: it has begun and does not answer within
- * patience_ms, or it does not begin within START_MS. */
+/* Waits until the worker answers. 0: it has answered, or has ended. -ETIMEDOUT: it did not begin
+ * the request within START_MS, or did not answer within patience_ms after it began. */
 static int wait_for(unsigned number, unsigned patience_ms)
 {
 	double now = clock__monotonic_s(), end_s = now + 1e-3 * START_MS;
@@ -365,7 +368,8 @@ int far__do(const struct far_work *work)
 		return leave_behind(place, work, asked);
 	}
 	rc = rc ? rc : take_answer(worker, work, &waited);
-	/* An answer that took long without a wait shows a busy machine, not a slow file system. */
+	/* If the answer took long although fn did not wait, the machine is busy, and the file
+	 * system is not slow. */
 	slow_left_ms -= waited && took_ms * 1e6 > SLOW_NS ? took_ms : 0;
 	if (rc == -EPIPE) {
 		close(worker);

@@ -5,8 +5,9 @@
 
 #include <sys/types.h>
 
-/* Like fork(), but all signals are blocked in the child: it runs none of our handlers, and the
- * terminal's ^C does not end it. A child must unblock them before it executes another program. */
+/* Like fork(), but all signals are blocked in the child: the child runs none of memtrace's signal
+ * handlers, and the terminal's ^C does not end it. The child must unblock the signals before it
+ * executes another program. */
 pid_t fork__blocked(void);
 
 #endif

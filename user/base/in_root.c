@@ -25,9 +25,9 @@ struct sought {
 	char path[8192];
 };
 
-/* Opens an O_PATH descriptor of the file with that name, of whatever kind. The kernel returns
- * EAGAIN if anything on the machine was renamed while it walked over a "..". Usually this is
- * chance, but an attacker can provoke it again and again. So there are at most MAX_TRIES tries. */
+/* Opens an O_PATH descriptor of the file `path`, of whatever kind. The kernel returns EAGAIN if
+ * anything on the machine was renamed while it walked over a "..". Usually this is chance, but an
+ * attacker can provoke it again and again. So there are at most MAX_TRIES tries. */
 static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 {
 	struct open_how how = {
@@ -44,9 +44,10 @@ static int find(int root_fd, const char *path, bool follow, uint64_t resolve)
 	return fd < 0 ? -errno : (int)fd;
 }
 
-/* O_PATH calls no open method of a FIFO or device. The file is then opened through this descriptor,
- * so nobody can put another file in its place meanwhile. O_NONBLOCK is set because a lease would
- * delay even the opening of a regular file. */
+/* Opens the file first with O_PATH, which does not call the open method of a FIFO or device. If it
+ * is a regular file, opens it for reading through the O_PATH descriptor, so nobody can put another
+ * file in its place meanwhile. O_NONBLOCK is set because a lease would delay even the opening of a
+ * regular file. */
 static int open_there(int root_fd, const struct sought *sought, struct stat *ret_stat)
 {
 	_cleanup_close_ int handle = find(root_fd, sought->path, sought->follow, 0);
@@ -90,8 +91,8 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 
 	if (len >= sizeof(sought.path))
 		return -ENAMETOOLONG;
-	/* Most of the files sought do not exist. The kernel's cache often knows this, so the file
-	 * system need not be asked. */
+	/* Most of the files that are searched for do not exist. The kernel's cache often knows
+	 * this, so the file system need not be asked. */
 	fd = find(root_fd, path, follow, RESOLVE_CACHED);
 	if (fd == -ENOENT)
 		return fd;
@@ -99,7 +100,7 @@ int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *
 		close(fd);
 	if (statx(root_fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_INO, &root))
 		return -errno;
-	/* one key for each root; the highest bit sets it apart from a device's */
+	/* one key for each root; the highest bit sets it apart from the key of a device */
 	work.key = 1ULL << 63 | ((uint64_t)root.stx_dev_minor << 40 ^ root.stx_ino);
 	memcpy(sought.path, path, len + 1);
 	fd = far__do(&work);

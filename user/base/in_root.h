@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Opens files by name below another root directory: a container's, or "/" if the names are not
+/* Opens files by name below a given root directory: a container's, or "/" if the names are not
  * trusted. */
 #ifndef MEMTRACE_BASE_IN_ROOT_H
 #define MEMTRACE_BASE_IN_ROOT_H
@@ -7,14 +7,15 @@
 #include <stdbool.h>
 #include <sys/stat.h>
 
-/* Opens the regular file path (absolute or not) for reading, as a process whose root is root_fd
- * would find it (an O_PATH descriptor will do). Symbolic links, also absolute ones, and ".." stay
- * below the root. The links of /proc (such as /proc/PID/exe) would lead out of the root, so they
- * are refused. follow: the last component may be a symbolic link. A descriptor (close-on-exec,
- * non-blocking), with its fstat in *ret_stat (may be NULL), or negative errno: -ENOENT there is
- * none; -ELOOP a symbolic link that may not be followed; -EINVAL not a regular file; -ETIMEDOUT,
- * -EBUSY the file system does not answer. For a file of FUSE the descriptor is a copy (base/far.h).
- * The call does not block on a FIFO, and does not call a device's driver. */
+/* Opens the regular file `path` (absolute or not) for reading. It is the file that a process with
+ * the root directory root_fd would find. root_fd may be an O_PATH descriptor. Symbolic links, also
+ * absolute ones, and ".." stay below the root. The links of /proc (such as /proc/PID/exe) would
+ * lead out of the root, so they are refused. follow: the last component may be a symbolic link.
+ * Returns a descriptor (close-on-exec, non-blocking), and what fstat() says of the file in
+ * *ret_stat (may be NULL). Or returns negative errno: -ENOENT: there is no such file; -ELOOP: it is
+ * a symbolic link that may not be followed; -EINVAL: it is not a regular file; -ETIMEDOUT, -EBUSY:
+ * the file system does not answer. For a file of FUSE, the descriptor is that of a copy
+ * (far__keep()). The call does not block on a FIFO, and does not call a device's driver. */
 int in_root__open_file(int root_fd, const char *path, bool follow, struct stat *ret_stat);
 
 #endif

@@ -22,7 +22,7 @@ struct intern {
 	size_t n_slots; /* a power of two, at least twice n, at most 2^32; or 0 */
 	uint32_t n;	/* number of strings */
 	char *bytes;	/* the strings, one after the other, each after its length */
-	size_t used;	/* how much of `bytes` is used */
+	size_t used;	/* how many bytes of `bytes` are used */
 	size_t *starts; /* where each string starts in bytes */
 };
 
@@ -30,7 +30,8 @@ struct intern {
  * 0 if it was there, or -ENOMEM. */
 int intern__add(struct intern *intern, const void *data, size_t len, uint32_t *ret_number);
 
-/* The string of that number, which must exist; valid until the next one is added. */
+/* Returns the string with this number, which must exist. The pointer is valid until the next string
+ * is added. */
 const void *intern__get(const struct intern *intern, uint32_t number, size_t *ret_len);
 
 void intern__clear(struct intern *intern);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reads that are not cut short by signals or short answers. */
+/* Functions that read again after a signal or a short read(2). */
 #ifndef MEMTRACE_BASE_IO_H
 #define MEMTRACE_BASE_IO_H
 
@@ -19,7 +19,7 @@ int io__read_all(int fd, size_t max, char **ret_bytes, size_t *ret_len);
 /* Like io__read(), but reads at off; the file's position does not change. */
 ssize_t io__pread(int fd, void *buf, size_t len, uint64_t off);
 
-/* The size of the file behind fd; 0 if there is no file (-1). */
+/* The size of the file behind fd; 0 if fd is -1. */
 uint64_t io__file_bytes(int fd);
 
 #endif

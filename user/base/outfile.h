@@ -14,23 +14,23 @@ struct outfile {
 	char *temp;   /* the temporary name, owned */
 };
 
-/* Opens a file that will get the name path. Fills *out, which must be zeroed. 0, or negative errno;
- * err then names path and says what to do. */
+/* Opens a file that will get the name `path`. Fills *out, which must be zeroed. 0, or negative
+ * errno; then err names `path` and says what to do. */
 int outfile__open(struct outfile *out, const char *path, struct error *err);
 
-/* Flushes, syncs and renames. On failure the temporary file is removed, and path is as it was
- * before. Closes in both cases. */
+/* Flushes, syncs, closes and renames the file. On failure removes the temporary file, and leaves
+ * `path` as it was before. */
 int outfile__commit(struct outfile *out, struct error *err);
 
-/* For a write that failed with code, a negative errno: calls outfile__discard() and describes the
- * failure in err. Returns code. */
+/* Gives up after a write that failed with `code`, a negative errno: calls outfile__discard(), and
+ * describes the failure in err. Returns `code`. */
 int outfile__fail(struct outfile *out, int code, struct error *err);
 
 /* Closes and removes what was written; does nothing if `out` is not open. */
 void outfile__discard(struct outfile *out);
 
-/* Can files be created in the directory of path? Tries it with a temporary file, which it
- * removes. */
+/* Tries with a temporary file, which it removes, whether files can be created in the directory of
+ * `path`. 0, or negative errno as from outfile__open(). */
 int outfile__check(const char *path, struct error *err);
 
 #endif

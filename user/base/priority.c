@@ -31,7 +31,8 @@ static bool set_policy(int policy)
 	return !sched_setscheduler(0, policy, &param);
 }
 
-/* Is this process neither of low priority nor under a policy that somebody gave it? */
+/* Does this process have the usual policy and no low priority? The policy that priority__hurry()
+ * sets counts as usual. */
 static bool is_ordinary(void)
 {
 	return hurried || ((sched_getscheduler(0) & ~SCHED_RESET_ON_FORK) == SCHED_OTHER &&
@@ -47,7 +48,7 @@ bool priority__hurry(void)
 
 void priority__calm(void)
 {
-	/* The flag cannot be taken back without CAP_SYS_NICE, which may be gone by now. */
+	/* Without CAP_SYS_NICE, which may be gone by now, SCHED_RESET_ON_FORK cannot be cleared. */
 	if (hurried && !set_policy(SCHED_OTHER))
 		set_policy(SCHED_OTHER | SCHED_RESET_ON_FORK);
 	hurried = false;

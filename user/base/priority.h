@@ -13,16 +13,18 @@ void priority__restore(void);
 
 /* Nice values rank only the processes of one session: the kernel first shares the CPUs between
  * sessions (autogroups, sched(7)) and control groups. On a machine with many busy sessions,
- * memtrace waited 0.6 s for a CPU at a nice value of -15. A real-time policy ranks before all of
- * them.
+ * memtrace waited 0.6 s for a CPU at a nice value of -15. A process with a real-time policy gets a
+ * CPU before all of them.
  *
  * From priority__hurry() to priority__calm() memtrace has the lowest real-time priority, and its
- * children do not. Only for waiting and for work of a few milliseconds. false, and nothing changes:
- * without CAP_SYS_NICE, where real-time policies are forbidden, or if memtrace was started with a
- * low priority or another policy. Both may be called again and again. */
+ * children do not. Use this only for waiting and for work of a few milliseconds. priority__hurry()
+ * changes nothing and returns false without CAP_SYS_NICE, where real-time policies are forbidden,
+ * or if memtrace was started with a low priority or another policy. Both functions may be called
+ * again and again. */
 bool priority__hurry(void);
 void priority__calm(void);
-/* The same for a child that is begun between these two calls. It may give the priority back. */
+/* A child that is started after priority__lend() and before priority__take_back() has the real-time
+ * priority, too. With priority__give_back() the child gives it back. */
 void priority__lend(void);
 void priority__take_back(void);
 void priority__give_back(void);

@@ -15,13 +15,13 @@ static inline uint64_t random__mix(uint64_t x)
 	return x ^ x >> 31;
 }
 
-/* The next number of a sequence. *state: any number as the seed. */
+/* Returns the next number of a sequence. *state: at first any number, the seed. */
 static inline uint64_t random__next(uint64_t *state)
 {
 	return random__mix(*state += 0x9e3779b97f4a7c15ULL);
 }
 
-/* The same, as a number in [0, 1). */
+/* Like random__next(), but returns a number in [0, 1). */
 static inline double random__unit(uint64_t *state)
 {
 	return (double)(random__next(state) >> 11) * 0x1p-53;

@@ -19,8 +19,8 @@ int sink__write(struct sink *sink, const void *data, size_t len);
 int sink__puts(struct sink *sink, const char *text);
 int sink__printf(struct sink *sink, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* A sink that writes to a stdio stream, which stays the caller's. Errors of buffered data show at
- * the caller's fflush(). */
+/* A sink that writes to a stdio stream, which stays the caller's. If the stream still buffers data,
+ * an error shows only at the caller's fflush(). */
 struct sink sink__to_stream(FILE *stream);
 
 #endif

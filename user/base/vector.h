@@ -5,13 +5,13 @@
 
 #include <stddef.h>
 
-/* Makes room for n elements in `array`, a pointer to an allocation of `room` elements, a size_t.
- * Both change. 0; -ENOMEM: nothing has changed. */
+/* Makes room for n elements. `array` is a pointer to an allocation of `room` elements. `room` is a
+ * size_t. The macro changes both variables. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_RESERVE(array, room, n) vector__reserve(&(array), &(room), (n), sizeof(*(array)))
 
-/* Makes room for one more element behind n. The allocation doubles whenever n is a power of two, so
- * its size need not be stored. Elements of such an array may be removed, but the allocation must
- * not be shrunk. 0; -ENOMEM: nothing has changed. */
+/* Makes room for one more element behind the first n. The allocation doubles whenever n is a power
+ * of two, so its size need not be stored. Elements of such an array may be removed, but the
+ * allocation must not be shrunk. 0; -ENOMEM: nothing has changed. */
 #define VECTOR_ADD_ROOM(array, n) vector__add_room(&(array), (n), sizeof(*(array)))
 
 /* The functions behind these macros. array: the address of the pointer, of any type. */
