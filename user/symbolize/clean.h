@@ -11,7 +11,8 @@
  * few thousand. */
 #define NAME_MAX_BYTES 4096
 
-/* Length of the UTF-8 sequence at s if it is sound and printable, else 0. s ends with a NUL. */
+/* Returns the length of the UTF-8 sequence at s if it is valid and printable, else 0. s ends with a
+ * NUL. */
 static inline size_t printable_sequence(const unsigned char *s)
 {
 	size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc2 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : 4;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* libiberty does the work. The names are the target's, so two dangers remain: output that doubles
- * with every few characters of input (substitutions and back references), and deep recursion.
- * libiberty's recursion limit stays on. Its output goes to a callback, which leaves libiberty by
- * longjmp as soon as the output exceeds what anyone will read. With a callback, both demanglers
- * keep their memory on the stack, so the longjmp leaks nothing. The exception is an identifier in
- * Rust's punycode: libiberty frees it only after the callback returns. So for such an identifier
- * the callback returns, and leaves at the next piece of output. That piece is ASCII, because there
- * is an ASCII piece between any two punycode identifiers. */
+/* libiberty does the work. The names come from the target, so two dangers remain: deep recursion,
+ * and output that doubles with every few characters of input (substitutions and back references).
+ * Against recursion, libiberty's own limit stays on. Against large output, a callback takes the
+ * output, and leaves libiberty by longjmp as soon as the output is longer than NAME_MAX_BYTES. With
+ * a callback, both demanglers keep their memory on the stack, so the longjmp leaks nothing. The
+ * exception is an identifier in Rust's punycode: libiberty frees its memory only after the callback
+ * has returned. So the callback returns when it gets such an identifier, and leaves libiberty at
+ * the next piece of output. The next piece is ASCII, because there is an ASCII piece between any
+ * two punycode identifiers. */
 #include "symbolize/symtab.h"
 
 #include <setjmp.h>
@@ -24,7 +25,8 @@ struct output {
 	jmp_buf full;
 };
 
-/* In a Rust name, only pieces of punycode contain non-ASCII bytes. */
+/* Does this piece of output come from punycode? In a Rust name, no other piece contains non-ASCII
+ * bytes. */
 static bool is_punycode(const struct output *out, const char *part, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
@@ -50,8 +52,9 @@ static void take(const char *part, size_t len, void *opaque)
 	out->len += len;
 }
 
-/* DMGL_PARAMS is left out: no parameter lists, no return types. Without DMGL_VERBOSE Rust's hashes
- * are dropped. Rust comes first: its legacy names are Itanium names too. */
+/* Demangles the name. Without DMGL_PARAMS the output has no parameter lists and no return types.
+ * Without DMGL_VERBOSE it has no Rust hashes. Rust is tried first, because Rust's legacy names are
+ * Itanium names, too. */
 static bool run(const char *name, struct output *out)
 {
 	out->len = 0;
@@ -71,7 +74,7 @@ char *demangle(const char *name)
 	size_t len = strnlen(name, NAME_MAX_BYTES);
 	char *ret;
 
-	/* A name without _Z or _R is not a mangled function, and a name that was cut cannot be
+	/* A name that does not begin with _Z or _R is not mangled. A name that was cut cannot be
 	 * demangled. */
 	if (name[0] == '_' && (name[1] == 'Z' || name[1] == 'R') && len < NAME_MAX_BYTES &&
 	    run(name, &out))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the DWARF of one ELF file says about addresses: functions (inlined ones too), files and
- * lines. DWARF comes from the target and we are root. So a sandboxed child (sandbox/sandbox.h)
- * reads it, and the parent trusts nothing that the child says. */
+ * lines. DWARF comes from the target, and memtrace is root. So a sandboxed child
+ * (sandbox/sandbox.h) reads it, and the parent trusts nothing that the child says. */
 #ifndef MEMTRACE_SYMBOLIZE_DWARF_H
 #define MEMTRACE_SYMBOLIZE_DWARF_H
 
@@ -11,21 +11,21 @@
 
 #include "sandbox/stream.h"
 
-/* most frames per address; of more, the outermost inlined ones are left out */
+/* at most so many frames per address; if there are more, the outermost inlined ones are left out */
 #define DWARF_MAX_FRAMES 64
 
 /* The strings are at most NAME_MAX_BYTES long (longer ones are cut), printable UTF-8, owned. */
 struct dwarf_frame {
 	char *function; /* the linker's (mangled) name where DWARF has one, else DW_AT_name, which
 			 * is unqualified; NULL: unknown */
-	char *file; /* as compiled; a relative name gets the compilation's directory in front; NULL:
-		     * unknown */
-	uint32_t line; /* in file; 0: unknown */
+	char *file;	/* the name that the compiler got; if it is relative, the compilation's
+		     * directory is put in front; NULL: unknown */
+	uint32_t line;	/* in file; 0: unknown */
 };
 
 /* Innermost first: frames[0] is the address itself, frames[i] is the place where frames[i - 1] was
- * inlined. The last frame is the function that was compiled. n 0: DWARF has nothing about the
- * address. A single frame may have no function (for example, assembly has only lines). */
+ * inlined. The last frame is the function that was compiled. `n` is 0 if DWARF has nothing about
+ * the address. A single frame may have no function (for example, assembly has only lines). */
 struct dwarf_frames {
 	struct dwarf_frame *frames;
 	size_t n;
@@ -35,11 +35,11 @@ struct dwarf_frames {
  * it is safe on hostile files. Only for files that elf_headers__read() accepts. */
 bool dwarf__present(int fd);
 
-/* Fills ret[i] for vaddrs[i]. fd is the file that holds the DWARF: the binary or its separate debug
- * file. dwz may have moved a common part of the DWARF to a third file. That file is searched for
- * below /usr/lib/debug, by build-id and by name; without it the common part is missing. vaddrs:
- * ascending, distinct, of code (a return address minus 1). patience_s limits the whole call: when
- * it is over, the child is killed.
+/* Writes to ret[i] what DWARF says about the address vaddrs[i]. fd is the file that holds the
+ * DWARF: the binary or its separate debug file. dwz may have moved a common part of the DWARF to a
+ * third file. That file is searched for below /usr/lib/debug, by build-id and by name; without it
+ * the common part is missing. vaddrs: addresses of code (return addresses minus 1), ascending,
+ * distinct. patience_s limits the whole call: when it is over, the child is killed.
  *
  * 0; -ENODATA: no DWARF; -ETIMEDOUT; -ECHILD: the child died or sent nonsense, so the DWARF is
  * broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is available, so

@@ -28,7 +28,7 @@ static int open_regular(const char *path)
 	return fd;
 }
 
-/* .gnu_debugaltlink holds a path, NUL, a build-id. */
+/* The section .gnu_debugaltlink holds a path, a NUL and a build-id. */
 int dwarf_alternate__open(int file_fd, const char *debug_root)
 {
 	const char *root = debug_root ? debug_root : DEBUG_ROOT;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* Indexes the ranges of the compile units once and keeps only the units that hold an address.
- * .debug_aranges is not used, because clang writes none. Then walks the DIEs of each kept unit and
- * descends only into those that hold an address. If an address is then still without a function, a
- * second walk descends everywhere. */
+/* The parent asks about some addresses. The child first goes through the ranges of all compile
+ * units, and keeps the units that hold one of these addresses. .debug_aranges is not used, because
+ * clang writes none. Then the child walks the DIEs of each kept unit, and descends only into DIEs
+ * that hold one of the addresses. If this finds no function for some address, a second walk
+ * descends into all DIEs. */
 #include "symbolize/dwarf_child.h"
 
 #include <stdbool.h>
@@ -20,12 +21,13 @@
 #include "symbolize/dwarf_alternate.h"
 
 #define UNITS_AT_ONCE 64
-#define MAX_DEPTH     512 /* of nested DIEs; real ones reach some 50 */
+#define MAX_DEPTH     512 /* most levels of nested DIEs; real programs reach some 50 */
 #define NONE	      UINT32_MAX
 
 /* --- which unit holds which address --- */
 
-/* This file does not free its own memory: the child ends soon, and that frees all at once. */
+/* This file does not free its own memory: the child ends soon, and its end frees all memory at
+ * once. */
 struct unit {
 	Dwarf_Die die;
 	const char *directory;	/* or NULL */
@@ -49,22 +51,23 @@ static void *must(void *memory)
 	return memory;
 }
 
-/* First index with vaddrs[index] >= vaddr. */
+/* Returns the first index with vaddrs[index] >= vaddr. */
 static size_t lower_bound(const uint64_t *vaddrs, size_t n, uint64_t vaddr)
 {
 	return SEARCH_FIRST(i, n, vaddrs[i] >= vaddr);
 }
 
-/* A walk over the ranges of a DIE. All zero: it has not begun. libdw wants off and base back at
- * each call. */
+/* A walk over the ranges of a DIE. All zero: it has not begun. At each call, libdw needs the `off`
+ * and `base` that it returned at the last call. */
 struct ranges {
 	ptrdiff_t off;
 	Dwarf_Addr base; /* the ranges are relative to it */
 	uint64_t start, end;
 };
 
-/* The next non-empty range of a DIE, without ranges of code that the linker removed. Such a range
- * starts at 0, or at 1 where a 0 would end the list, and so overlaps real code. */
+/* Finds the next range of a DIE. Skips empty ranges, and ranges of code that the linker removed.
+ * The range of removed code starts at 0 (or at 1, where a 0 would end the list), so it overlaps
+ * real code. */
 static bool next_range(Dwarf_Die *die, struct ranges *r)
 {
 	while ((r->off = dwarf_ranges(die, r->off, &r->base, &r->start, &r->end)) > 0)
@@ -73,15 +76,15 @@ static bool next_range(Dwarf_Die *die, struct ranges *r)
 	return false;
 }
 
-/* The unit of an address, and the length of the unit's range that holds the address. Of several
- * such ranges the shortest is trusted, because wrong ranges are long. */
+/* The unit of an address, and the length of the unit's range that holds the address. If several
+ * ranges hold the address, the shortest is trusted, because wrong ranges are long. */
 struct claim {
 	uint64_t len;
 	uint32_t unit; /* index, or NONE */
 };
 
-/* Lists the offsets of the units that hold an address. Sets claims[i] for vaddrs[i]. Returns the
- * number of units listed. */
+/* Lists the offsets of the units that hold one of the addresses. Sets claims[i] for vaddrs[i].
+ * Returns the number of units listed. */
 static size_t index_units(Dwarf *dwarf, const uint64_t *vaddrs, size_t n, struct claim *claims,
 			  Dwarf_Off **ret_units)
 {
@@ -164,8 +167,9 @@ static bool block_matters(const struct unit *unit, Dwarf_Die *die, uint32_t scop
 	return false;
 }
 
-/* Walks the children of a DIE that lies in scope (NONE: in no function). everywhere: also descends
- * into functions that hold no address, because a function nested in them may hold one. */
+/* Walks the children of the DIE `parent`, which lies in `scope` (NONE: in no function). everywhere:
+ * also descends into functions that hold no address, because a function nested in them may hold
+ * one. */
 static void walk(struct unit *unit, Dwarf_Die *parent, uint32_t scope, bool everywhere, int depth)
 {
 	Dwarf_Die die;
@@ -226,7 +230,7 @@ static void set_function(struct answer *answer, Dwarf_Die *die)
 
 static void set_file(struct answer *answer, const struct unit *unit, const char *file)
 {
-	if (!file || !*file || !strcmp(file, "???")) /* libdw's name for no file */
+	if (!file || !*file || !strcmp(file, "???")) /* libdw's name for "no file" */
 		return;
 	answer->file = file;
 	answer->directory = *file == '/' ? NULL : unit->directory;
@@ -382,7 +386,7 @@ enum child_exit dwarf_child__read(FILE *out, int file_fd, int alternate_fd, void
 		sorted[ends[claims[i].unit]++] = vaddrs[i];
 	}
 	for (size_t u = 0, begin = 0; u < n_units; begin = ends[u++]) {
-		if (u % UNITS_AT_ONCE == 0) { /* free what libdw keeps of each unit */
+		if (u % UNITS_AT_ONCE == 0) { /* free what libdw keeps for each unit */
 			dwarf_end(dwarf);
 			dwarf = must(dwarf_begin_elf(elf, DWARF_C_READ, NULL));
 			if (alternate)

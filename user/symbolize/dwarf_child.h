@@ -24,7 +24,8 @@ struct dwarf_record {
 
 struct dwarf_wire_frame {
 	uint32_t line;
-	/* in bytes, no NUL, at most NAME_MAX_BYTES; DWARF_NO_STRING: NULL */
+	/* bytes of the strings without a NUL, at most NAME_MAX_BYTES; DWARF_NO_STRING: the string
+	 * is NULL */
 	uint32_t function_len, file_len;
 };
 

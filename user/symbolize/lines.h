@@ -19,12 +19,13 @@ struct lines {
 	size_t bytes; /* memory of all this */
 };
 
-/* The answer for an address, which may be empty (n 0). NULL: it was not asked yet. */
+/* Returns the answer for an address. It may be empty: then its `n` is 0. NULL: DWARF was not asked
+ * about the address yet. */
 const struct dwarf_frames *lines__find(const struct lines *lines, uint64_t vaddr);
 
-/* Adds the answers frames[i] for vaddrs[i] (ascending, none of them in lines yet) and takes
- * ownership: frames are left empty. only_found: empty answers are freed, not added. 0; on -ENOMEM
- * frames still belong to the caller. */
+/* Adds the answers frames[i] for the addresses vaddrs[i], which are ascending and not in `lines`
+ * yet. Takes ownership of the answers, and leaves each frames[i] empty. only_found: empty answers
+ * are dropped, not added. 0; -ENOMEM: the answers still belong to the caller. */
 int lines__add(struct lines *lines, const uint64_t *vaddrs, struct dwarf_frames *frames, size_t n,
 	       bool only_found);
 

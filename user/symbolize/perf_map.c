@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* The lines are painted onto the addresses from the last line to the first, each only where nothing
- * is painted yet. The sorted starts and ends of all lines cut the addresses into stretches. Once a
- * stretch is painted, it is skipped in one step (disjoint sets with path halving). So painting is
- * never more work than sorting the lines, however they overlap. */
+/* The lines are painted onto the addresses from the last line to the first. Each line is painted
+ * only where nothing is painted yet. The sorted starts and ends of all lines cut the addresses into
+ * stretches. Once a stretch is painted, it is skipped in one step (disjoint sets with path
+ * halving). So painting is never more work than sorting the lines, however they overlap. */
 #include "symbolize/perf_map.h"
 
 #include <errno.h>
@@ -17,35 +17,35 @@
 #include "symbolize/clean.h"
 
 #define MAX_FILE_BYTES (64u << 20)
-/* lines of 32 bytes that fill MAX_FILE_BYTES; real lines have 60 */
+/* as many as there are lines of 32 bytes in MAX_FILE_BYTES; real lines have 60 bytes */
 #define MAX_ENTRIES (2u << 20)
 #define NOBODY	    UINT32_MAX
 
-/* One line. */
+/* One line of the file. */
 struct entry {
 	uint64_t start, end;
-	const char *source; /* its name in the text, not ended by a NUL */
+	const char *source; /* the name in the text, not ended by a NUL */
 	size_t source_len;
 	const char *name; /* the copy of the name; NULL until it is known to be needed */
 };
 
-/* A stretch of addresses from addr up to the next edge's addr. */
+/* The stretch of addresses from `addr` up to the next edge's `addr`. */
 struct edge {
 	uint64_t addr;
-	uint32_t owner; /* an index of entries, or NOBODY */
+	uint32_t owner; /* an index in `entries`, or NOBODY */
 	uint32_t next;	/* the first unpainted edge from here on, or an edge on the way to it */
 };
 
 struct range {
 	uint64_t start, end; /* end exclusive */
-	uint64_t function;   /* START of its line */
+	uint64_t function;   /* START of the function's line */
 	const char *name;
 };
 
 struct perf_map {
 	struct range *ranges; /* ascending, disjoint */
 	size_t n;
-	char *names; /* all of them, each ended by a NUL */
+	char *names; /* all names, each ended by a NUL */
 };
 
 DEFINE_CLEANUP(struct perf_map *, cleanup_perf_map, perf_map__free)
@@ -114,8 +114,8 @@ static size_t count_newlines(const char *text, size_t len)
 	return n;
 }
 
-/* Fills entries, which has room for max, and returns their number. Adds the lines that are not used
- * to *skipped. */
+/* Fills `entries`, which has room for `max` entries, and returns their number. Adds the number of
+ * lines that are not used to *skipped. */
 static size_t parse_lines(const char *text, size_t len, struct entry *entries, size_t max,
 			  size_t *skipped)
 {
@@ -184,8 +184,8 @@ static void paint(struct edge *edges, size_t n, const struct entry *entries, siz
 		uint32_t end = edge_at(edges, n, entries[k].end);
 		uint32_t i = edge_at(edges, n, entries[k].start);
 
-		/* The last edge is an end and never painted, so an unpainted edge always
-		 * follows. */
+		/* The last edge is the end of an entry and never painted, so an unpainted edge
+		 * always follows. */
 		while ((i = first_unpainted(edges, i)) < end) {
 			edges[i].owner = (uint32_t)k;
 			edges[i].next = i + 1;
@@ -214,7 +214,7 @@ static const char *copy_name(const struct entry *entry, char **at)
 	return name;
 }
 
-/* Turns painted edges into ranges and copies the names of the entries that own one. */
+/* Turns painted edges into ranges. Copies the names of the entries that own an edge. */
 static int keep(struct perf_map *map, const struct edge *edges, size_t n, struct entry *entries)
 {
 	uint32_t before = NOBODY;
@@ -299,11 +299,12 @@ int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped)
 	text = malloc(len + 1);
 	if (!text)
 		return -ENOMEM;
-	n = io__pread(fd, text, len, 0); /* never mapped: the target may cut its file short */
+	/* read, not mapped, because the target may cut its file short */
+	n = io__pread(fd, text, len, 0);
 	if (n < 0)
 		return (int)n;
 	len = (size_t)n;
-	if (too_large) { /* the incomplete last line counts as part of the rest */
+	if (too_large) { /* the incomplete last line counts as part of the skipped rest */
 		const char *newline = memrchr(text, '\n', len);
 
 		len = newline ? (size_t)(newline - text) + 1 : 0;

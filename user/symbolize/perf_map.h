@@ -13,12 +13,12 @@
 
 struct perf_map; /* opaque */
 
-/* Parses len bytes of such a file; the text need not end with a NUL and is not needed afterwards. A
- * JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h) and cut at
- * NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. These are lines
- * of another form, without a name, or with an empty or wrapped range, and lines beyond the first 2
- * M (no real JIT writes so many). A last line without its newline is counted, too: it is only half
- * written, so its name cannot be trusted. 0 or -ENOMEM. */
+/* Parses len bytes of such a file. The text need not end with a NUL, and is not needed after the
+ * call. A JIT reuses memory: where lines overlap, the last one wins. Names are cleaned (clean.h)
+ * and cut at NAME_MAX_BYTES. *ret_skipped (may be NULL) counts the lines that were not used. A line
+ * is not used if it has another form, no name, or an empty or wrapped range. Lines beyond the first
+ * 2 Mi lines are not used, either (no real JIT writes so many). Nor is a last line without a
+ * newline: it is only half written, so its name cannot be trusted. 0 or -ENOMEM. */
 int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, size_t *ret_skipped);
 
 /* Like perf_map__parse(), for the file behind fd. Reads at most 64 MiB from the file's start,
@@ -26,8 +26,9 @@ int perf_map__parse(const char *text, size_t len, struct perf_map **ret_map, siz
  * when the file has grown. 0, -ENOMEM or another negative errno. */
 int perf_map__read(int fd, struct perf_map **ret_map, size_t *ret_skipped);
 
-/* The name of the function at a run-time address, or NULL. Owned by the map. *ret_start (may be
- * NULL): the START of the function's line, even if a later line has overwritten that start. */
+/* Returns the name of the function at a run-time address, or NULL. The map owns the name.
+ * *ret_start (may be NULL): the START of the function's line, even if a later line has overwritten
+ * that start. */
 const char *perf_map__find(const struct perf_map *map, uint64_t addr, uint64_t *ret_start);
 
 void perf_map__free(struct perf_map *map);

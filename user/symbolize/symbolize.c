@@ -15,13 +15,13 @@
 #include "symbolize/lines.h"
 #include "symbolize/symtab.h"
 
-/* bytes of answers from DWARF; if there are more, answers are forgotten */
+/* at most so many bytes of answers from DWARF; if there are more, answers are dropped */
 #define LINES_MAX_BYTES (32ULL << 20)
 /* seconds per file; libLLVM with full debug information takes several */
 #define DWARF_PATIENCE_S 20
 #define NAMES_PATIENCE_S 20  /* seconds per file; chromium takes some 5 */
-#define FAILING_S	 120 /* time for all unreadable symbol tables */
-/* per file when FAILING_S is used up; nearly all sound files need less */
+#define FAILING_S	 120 /* seconds for all symbol tables that cannot be read */
+/* seconds per file when FAILING_S is used up; nearly all sound files need less */
 #define HASTE_S 1
 
 /* What is known of a binary's names. */
@@ -83,7 +83,8 @@ void symbolizer__free(struct symbolizer *symbolizer)
 
 /* --- symbol tables --- */
 
-/* Drops the least recently used tables, but not that of in_use, until the rest fits. */
+/* Drops the least recently used tables until the others fit into max_bytes. Never drops the table
+ * of `in_use`. */
 static void evict(struct symbolizer *symbolizer, const struct names *in_use)
 {
 	while (symbolizer->bytes > symbolizer->options.max_bytes) {
@@ -141,7 +142,7 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 		return err;
 	if (err) {
 		names->reason = err == -ENOEXEC ? UNRESOLVED_BAD_ELF : UNRESOLVED_UNREAD;
-		/* the lack of a process or descriptor says nothing about the file */
+		/* a lack of processes or descriptors says nothing about the file */
 		names->passes = err == -EAGAIN || err == -EMFILE || err == -ENFILE;
 		return 0;
 	}
@@ -152,7 +153,7 @@ static int load(struct symbolizer *symbolizer, struct binary *binary)
 
 /* --- one location --- */
 
-/* "libc.so.6+0x1234", "[heap]+0x10", "[anon]+0x20"; or NULL. */
+/* Makes a name such as "libc.so.6+0x1234", "[heap]+0x10" or "[anon]+0x20". NULL: out of memory. */
 static char *offset_name(const char *module, uint64_t off)
 {
 	const char *slash = strrchr(module, '/');
@@ -178,8 +179,8 @@ static int set_build_id(struct profile_mapping *mapping, const struct binary *bi
 }
 
 /* Looks up the function that covers the byte at off of a mapped file. The symbol table owns
- * *ret_function; without a function *ret_reason says why. ret_place->binary stays NULL when the
- * location's vaddr is not known. */
+ * *ret_function. If no function is found, *ret_reason says why. ret_place->binary stays NULL if the
+ * byte's vaddr is not known. */
 static int look_up(struct symbolizer *symbolizer, struct profile_mapping *mapping, uint64_t off,
 		   struct place *ret_place, enum unresolved_reason *ret_reason,
 		   const char **ret_function)
@@ -243,7 +244,7 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	if (function) {
 		name = readable(symbolizer, function);
 	} else if (jit && !ret_place->binary && perf_map__find(jit, addr, NULL)) {
-		/* also for a JIT that maps its code from its own file */
+		/* this is so also for a JIT that maps its code from a file of its own */
 		name = strdup(perf_map__find(jit, addr, NULL));
 		reason = UNRESOLVED_NAMED;
 	} else if (mapping) {
@@ -257,7 +258,7 @@ static int name_location(struct symbolizer *symbolizer, struct profile *profile,
 	return 0;
 }
 
-/* Names a location by namer. 0; -ENOENT: the location is an address of code; -ENOMEM. */
+/* Names a location with `namer`. 0; -ENOENT: the location is an address of code; -ENOMEM. */
 static int name_by(const struct frame_namer *namer, struct profile_location *location)
 {
 	struct profile_frame frame = {}, *frames;
@@ -304,7 +305,8 @@ static char *file_name(const char *file)
 }
 
 /* Replaces the one frame of a location by the frames from DWARF. If the location has a name, the
- * outermost frame keeps it: symbol tables know the name that was linked. */
+ * outermost frame keeps this name: it comes from the symbol table, which has the name that was
+ * linked. */
 static int set_frames(const struct symbolizer *symbolizer, struct profile_location *location,
 		      const struct dwarf_frames *found)
 {
@@ -341,8 +343,8 @@ static int set_frames(const struct symbolizer *symbolizer, struct profile_locati
 	return 0;
 }
 
-/* Asks a binary's DWARF about addresses that were not asked before. Adds 1 to *failed when the
- * debug information cannot be used. 0 or -ENOMEM. */
+/* Asks a binary's DWARF about addresses about which it was not asked before. Adds 1 to *failed when
+ * the debug information cannot be used. 0 or -ENOMEM. */
 static int ask(struct symbolizer *symbolizer, const struct binary *binary, const uint64_t *vaddrs,
 	       size_t n, uint64_t *failed)
 {
@@ -378,8 +380,8 @@ out:
 	return err;
 }
 
-/* Adds inlined functions and lines to all places of one binary; places ascend by vaddr. *failed: as
- * in ask(). */
+/* Adds inlined functions and lines to the locations of all places. The places are of one binary,
+ * ascending by vaddr. *failed: as in ask(). */
 static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 		     const struct place *places, size_t n, uint64_t *failed)
 {
@@ -407,7 +409,7 @@ static int add_lines(struct symbolizer *symbolizer, struct profile *profile,
 	return err;
 }
 
-/* Bounds the memory for answers from DWARF. */
+/* Drops answers from DWARF if they take more than LINES_MAX_BYTES. */
 static void forget_lines(struct symbolizer *symbolizer)
 {
 	uint64_t bytes = 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Addresses -> names. Never fails a profile: a frame without a name says why. */
+/* Turns addresses into names. A missing name does not make a profile fail: the frame says why it
+ * has no name. */
 #ifndef MEMTRACE_SYMBOLIZE_SYMBOLIZE_H
 #define MEMTRACE_SYMBOLIZE_SYMBOLIZE_H
 
@@ -26,15 +27,16 @@ struct symbolize_options {
 			     * The table in use stays, however large */
 };
 
-/* Names frames that are not addresses of code. fn returns 0, with ret->name NULL if the name is
- * not known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the texts. */
+/* Names frames that are not addresses of code. fn returns 0, with ret->name NULL if the name is not
+ * known; -ENOENT: addr is an address of code; -ENOMEM. The caller frees the strings in *ret. */
 struct frame_namer {
 	int (*fn)(void *ctx, uint64_t addr, struct profile_frame *ret);
 	void *ctx;
 };
 
 /* A cache of symbol tables, one per binary, shared by all profiles that are symbolized with it. A
- * table is read when an address first needs it. The least recently used table is dropped first. */
+ * table is read when an address first needs it. When the tables take too much memory, the least
+ * recently used ones are dropped. */
 struct symbolizer;
 
 /* The caller keeps binaries, which must outlive the symbolizer. 0 or -ENOMEM. */
@@ -43,10 +45,11 @@ int symbolizer__new(const struct symbolize_options *options, const struct binari
 void symbolizer__free(struct symbolizer *symbolizer);
 
 /* Fills in the frames and the reason of every location, and the build_id of the locations'
- * mappings. Reads only files that are in binaries and that a location needs. jit: the process's
- * own names for code outside files, or NULL. namer: of frames of an interpreter, or NULL. Adds
- * the count "debug_info_failed" to the profile's losses: files whose debug information was
- * broken or took too long, so that inlined functions may be missing. 0 or -ENOMEM. */
+ * mappings. Reads only files that are in binaries and that a location needs. jit: the process's own
+ * names for code outside files, or NULL. namer: names the frames of an interpreter, or NULL. Adds
+ * the count "debug_info_failed" to the profile's losses. It counts the files whose debug
+ * information was broken or took too long, so that inlined functions may be missing. 0 or
+ * -ENOMEM. */
 int symbolizer__symbolize(struct symbolizer *symbolizer, struct profile *profile,
 			  const struct perf_map *jit, const struct frame_namer *namer);
 

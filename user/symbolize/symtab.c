@@ -19,14 +19,15 @@
 #include "symbolize/symtab_child.h"
 
 #define MAX_NAMES_BYTES (512ull << 20) /* chromium has some 300 MiB */
-#define WAITING_NAMES	100000	       /* names checked between two calls of waiting: some ms */
+/* names that are checked between two calls of `waiting`; takes some ms */
+#define WAITING_NAMES 100000
 
 struct symtab_test_hooks symtab__test_hooks;
 
 struct symtab {
 	struct symtab_range *ranges; /* ascending, disjoint */
 	size_t n_ranges;
-	char *names; /* all of them, each ended by a NUL */
+	char *names; /* all names, each ended by a NUL */
 	size_t names_bytes;
 };
 

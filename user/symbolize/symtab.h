@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The functions of one ELF file, or its variables, sorted for lookup by virtual address. The file
- * comes from the target and we are root. So a sandboxed child (sandbox/sandbox.h) reads it, and the
- * parent trusts nothing that the child says. */
+ * comes from the target, and memtrace is root. So a sandboxed child (sandbox/sandbox.h) reads it,
+ * and the parent trusts nothing that the child says. */
 #ifndef MEMTRACE_SYMBOLIZE_SYMTAB_H
 #define MEMTRACE_SYMBOLIZE_SYMTAB_H
 
@@ -18,29 +18,30 @@ enum symtab_kind {
 	SYMTAB_VARIABLES, /* without thread-local ones, which have no address in the file */
 };
 
-/* Reads the symbols of this kind from the ELF file behind fd: its .symtab or else that of its
- * separate debug file behind *debug_fd (-1: none), .gnu_debugdata, and .dynsym. When there is no
- * debug file and DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes a
- * descriptor of the file that the server sent. The caller owns both descriptors. patience_s limits
- * the time for reading; the server's time is not counted. waiting: NULL for none.
+/* Reads the symbols of this kind from the ELF file behind fd. The symbols are those of one .symtab
+ * and of .dynsym. The .symtab is the file's own, or else that of its separate debug file behind
+ * *debug_fd (-1: none), or else that in .gnu_debugdata. When there is no debug file and
+ * DEBUGINFOD_URLS is set, a server is asked for it, and *debug_fd becomes a descriptor of the file
+ * that the server sent. The caller owns both descriptors. patience_s limits the time for reading;
+ * the server's time is not counted. waiting: NULL for none.
  *
- * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent
- * nonsense, so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no
- * sandbox is available, so nothing was read; -ENOMEM, or the error of fork or pipe. The caller
- * must not ignore SIGCHLD. */
+ * 0; -ENOEXEC: no sound ELF of this machine; -ETIMEDOUT; -ECHILD: the child died or sent nonsense,
+ * so the file is broken or hostile, or needs more than a few GiB of memory; -EPERM: no sandbox is
+ * available, so nothing was read; -ENOMEM, or the error of fork or pipe. The caller must not ignore
+ * SIGCHLD. */
 int symtab__open(int fd, int *debug_fd, enum symtab_kind kind, double patience_s,
 		 const struct stream_waiting *waiting, struct symtab **ret_symtab);
 void symtab__free(struct symtab *symtab);
 
 /* The mangled name of the function or variable that covers vaddr, or NULL. A symbol without a size
- * covers up to the next symbol, within its section. Of several symbols at one address, the order of
- * preference is: with a size, not local, without leading underscores, global over weak, the
- * shortest, the first in strcmp order, the one that ends first. The name has 1 to NAME_MAX_BYTES
- * printable bytes and is owned by the symtab. *ret_start (may be NULL): where the function or
- * variable begins, at most vaddr. */
+ * covers the addresses up to the next symbol, within its section. Of several symbols at one
+ * address, one is chosen by these rules, the first one first: with a size, not local, without
+ * leading underscores, global over weak, the shortest name, the first name in strcmp order, the
+ * symbol that ends first. The name has 1 to NAME_MAX_BYTES printable bytes and is owned by the
+ * symtab. *ret_start (may be NULL): where the function or variable begins, at or before vaddr. */
 const char *symtab__find(const struct symtab *symtab, uint64_t vaddr, uint64_t *ret_start);
 
-/* True when the file has no such symbols at all. */
+/* Does the file have no symbols of this kind at all? */
 bool symtab__empty(const struct symtab *symtab);
 
 /* Bytes of memory that the symtab needs. */

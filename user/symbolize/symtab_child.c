@@ -31,16 +31,20 @@
 struct table {
 	Elf *elf;
 	Elf_Data *symbols;
-	Elf_Data *indexes; /* for each symbol its section, if that is SHN_XINDEX; or NULL */
+	/* for each symbol the index of its section, which counts if st_shndx is SHN_XINDEX; NULL:
+	 * there are none */
+	Elf_Data *indexes;
 	Elf_Data *names;
 };
 
 /* A symbol while it is collected. */
 struct raw {
 	uint64_t start;
-	uint64_t end;	    /* 0: no size given */
-	uint64_t limit;	    /* end of its section */
-	const char *source; /* in a string table; source_len bytes, up to its NUL or the limit */
+	uint64_t end;	/* 0: no size given */
+	uint64_t limit; /* end of its section or segment */
+	/* the name in a string table: source_len bytes, up to the NUL, but at most
+	 * NAME_MAX_BYTES */
+	const char *source;
 	size_t source_len;
 	const char *name; /* the copy of the name, once it is made */
 	size_t name_len;
@@ -57,7 +61,7 @@ struct content {
 	enum symtab_kind kind;
 	struct symtab_range *ranges; /* ascending, disjoint */
 	size_t n_ranges;
-	char *names; /* all of them, each ended by a NUL */
+	char *names; /* all names, each ended by a NUL */
 	size_t names_bytes;
 	Elf64_Phdr loads[MAX_LOADS];
 	size_t n_loads;
@@ -106,8 +110,9 @@ static Elf_Data *section_data(Elf_Scn *scn)
 	return data && data->d_buf ? data : NULL;
 }
 
-/* The bytes of the section of this type, and the index of the section that belongs to it. Only the
- * first section of a type counts: a thousand could claim the same bytes. */
+/* Returns the bytes of the first section of this type. *ret_link: the index of the section that
+ * belongs to it. Further sections of the type do not count: a thousand could claim the same
+ * bytes. */
 static Elf_Data *find_section(Elf *elf, GElf_Word type, size_t *ret_link)
 {
 	Elf_Scn *scn = NULL;
@@ -138,7 +143,7 @@ static bool find_table(Elf *elf, GElf_Word type, struct table *ret)
 	return ret->names;
 }
 
-/* The bytes at vaddr, if they are in one segment and in the file, or NULL. */
+/* Returns the `size` bytes at vaddr. NULL: they are not all in one segment and in the file. */
 static Elf_Data *data_at(const struct content *content, Elf *elf, uint64_t vaddr, uint64_t size,
 			 Elf_Type type)
 {
@@ -165,7 +170,8 @@ static uint64_t dynamic_value(Elf_Data *dynamic, int64_t tag)
 }
 
 /* Finds .dynsym in a file without section headers. No field holds the table's size. But ld, gold,
- * lld and mold put one of the others behind it, and it ends where that one begins. */
+ * lld and mold put one of the tables in `others` behind .dynsym, and .dynsym ends where that table
+ * begins. */
 static bool find_dynamic(const struct content *content, Elf *elf, struct table *ret)
 {
 	static const int64_t others[] = {DT_STRTAB, DT_VERSYM, DT_GNU_HASH, DT_HASH};
@@ -189,9 +195,9 @@ static bool find_dynamic(const struct content *content, Elf *elf, struct table *
 }
 
 /* Unpacks the ELF image in .gnu_debugdata. The buffer grows with the bytes that come out, because
- * the sizes in the data are as hostile as the rest. *ret_elf is NULL if the section is missing or
- * broken, else the caller ends it and then frees *ret_bytes. 0; -ENOEXEC: the image has more than
- * SYMTAB_MAX_UNPACKED bytes; -ENOMEM. */
+ * the sizes in the data may be false. *ret_elf stays NULL if the section is missing or broken. Else
+ * the caller calls elf_end(*ret_elf), and then frees *ret_bytes. 0; -ENOEXEC: the image has more
+ * than SYMTAB_MAX_UNPACKED bytes; -ENOMEM. */
 static int open_debugdata(const struct elf_headers *headers, Elf *elf, unsigned char **ret_bytes,
 			  Elf **ret_elf)
 {
@@ -230,8 +236,8 @@ static int open_debugdata(const struct elf_headers *headers, Elf *elf, unsigned 
 
 /* --- collecting symbols --- */
 
-/* The highest end of a symbol at vaddr: the end of its section, or else of its segment. 0 when
- * vaddr lies in neither. */
+/* Returns the highest address at which a symbol at vaddr can end: the end of its section, or else
+ * of its segment. 0: vaddr lies in neither. */
 static uint64_t symbol_limit(const struct content *content, Elf *elf, size_t section,
 			     uint64_t vaddr)
 {
@@ -362,7 +368,8 @@ static int copy_names(struct content *content, struct raws *raws)
 
 /* --- building the ranges --- */
 
-/* Ascending by address, the best name of each address first. */
+/* Orders symbols by address, ascending. Of several symbols at one address, the one with the best
+ * name comes first. */
 static int by_start(const void *a, const void *b)
 {
 	const struct raw *x = a, *y = b;
@@ -385,7 +392,8 @@ static int by_start(const void *a, const void *b)
 	order = x->name == y->name ? 0 : strcmp(x->name, y->name);
 	if (order)
 		return order;
-	/* The same name from two tables. The one that claims less is more likely to be right. */
+	/* Both symbols have the same name, from two tables. The one that claims fewer addresses is
+	 * more likely to be right. */
 	if (x->end != y->end)
 		return x->end < y->end ? -1 : 1;
 	return (x->limit > y->limit) - (x->limit < y->limit);
@@ -400,8 +408,8 @@ static void add_range(struct content *content, uint64_t start, uint64_t end, con
 
 /* Functions may nest and overlap; ranges may not. The loop sweeps over the starts and keeps the
  * functions that are still open on a stack. Each stretch of addresses goes to the open function
- * that began last. The start and the end of a function each add one range at most, so there are at
- * most two for each function. */
+ * that began last. The start and the end of a function each add at most one range, so there are at
+ * most two ranges for each function. */
 static int build_ranges(struct content *content, struct raws *raws)
 {
 	_cleanup_free_ const struct raw **open = NULL;

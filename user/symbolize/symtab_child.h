@@ -13,9 +13,9 @@
 #include "sandbox/child.h"
 #include "symbolize/symtab.h"
 
-/* per file, each of at most two ranges; chromium has 3 million */
+/* symbols per file, each with at most two ranges; chromium has 3 million symbols */
 #define SYMTAB_MAX_SYMBOLS 10000000
-/* bytes of unpacked .gnu_debugdata; unpacking takes 1 s */
+/* bytes of unpacked .gnu_debugdata; to unpack so many takes 1 s */
 #define SYMTAB_MAX_UNPACKED (128u << 20)
 
 struct symtab_wire {
@@ -23,11 +23,12 @@ struct symtab_wire {
 	uint64_t names_bytes;
 };
 
-/* A range of addresses of one function. Ranges are ascending and disjoint. */
+/* A range of addresses of one function or variable. Ranges are ascending and disjoint. */
 struct symtab_range {
 	uint64_t start, end; /* virtual addresses, end exclusive */
-	uint64_t function;   /* where its function starts, at most start */
-	uint64_t name;	     /* offset of its name in the names, each of which ends with a NUL */
+	uint64_t function;   /* where the function or variable starts, at or before `start` */
+	/* offset of its name in the sent names, each of which ends with a NUL */
+	uint64_t name;
 };
 
 /* Callback for struct child_task; ctx: an enum symtab_kind. debug_fd: the separate debug file,

@@ -19,7 +19,7 @@
 struct file {
 	struct file_id id;
 	struct symtab *symtab; /* NULL: could not be read */
-	uint64_t bias;	       /* what is added to a vaddr to give an address */
+	uint64_t bias;	       /* the address of a byte minus its vaddr */
 	bool known;	       /* bias is known */
 };
 
@@ -80,8 +80,8 @@ static const struct map_entry *data_entry(const struct maps *maps, uint64_t addr
 	return entry && entry->file.inode ? entry : NULL;
 }
 
-/* Finds out where the file of entry was loaded, from the mapping of its code. Only for this mapping
- * does the offset in the file give the vaddr without doubt. */
+/* Finds out where the file of `entry` was loaded, from the mapping of the file's code. Only in this
+ * mapping does the offset in the file give the vaddr without doubt. */
 static void find_bias(const struct variables *variables, const struct map_entry *entry,
 		      const struct elf_image *image, struct file *file)
 {

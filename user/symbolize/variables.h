@@ -12,10 +12,11 @@
 struct variables; /* opaque; a cache of the symbol tables that were needed */
 
 struct variable {
-	/* "cache", demangled; NULL: no symbol covers the address, or the file could not be read */
-	const char *name; /* owned by struct variables, until the next call */
-	/* of the address in the variable; without a name: the address's vaddr or, if the file could
-	 * not be read, its offset in the file */
+	/* demangled, for example "cache"; NULL: no symbol covers the address, or the file could not
+	 * be read */
+	const char *name; /* owned by struct variables; valid until the next call */
+	/* the address's offset in the variable; without a name: the address's vaddr or, if the file
+	 * could not be read, its offset in the file */
 	uint64_t off;
 	const char *path; /* of the file; the maps own it */
 };
