@@ -15,11 +15,11 @@
 #define NONE	   UINT32_MAX
 /* bytes of a glibc block's header that the preceding block does not use */
 #define HEADER	    8
-#define STEP_BLOCKS 256		 /* blocks to visit between two steps (gentle.h) */
+#define STEP_BLOCKS 256		 /* blocks to visit between two calls of gentle__step() */
 #define MAX_SPAN    (1ULL << 35) /* bytes: a slot of a SPAN_WALKED has to fit into 32 bits */
 #define LAND_GAP    (64 * PAGE)	 /* bytes; spans at most this far apart share one table */
 
-/* Spans close to each other, with a table that tells the span of each page. */
+/* Spans that lie close to each other, and a table with the span of each page. */
 struct land {
 	uint64_t start, end;
 	uint32_t *span; /* by page: 1 + index of the span, 0: none */
@@ -301,8 +301,8 @@ struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr)
 	return number ? &blocks->spans[number - 1] : NULL;
 }
 
-/* The first start behind slot. Finds the end of a large block by bisection: page_start never
- * decreases from page to page. */
+/* Returns the first start behind `slot`. If the start is not on the same page, finds its page by
+ * bisection: `page_start` never decreases from page to page. */
 static size_t start_after(const struct span *span, size_t slot)
 {
 	size_t pages = span->n_slots / PAGE_SLOTS;
@@ -339,7 +339,7 @@ static size_t start_before(const struct span *span, size_t slot)
 }
 
 /* Fills in the block that begins at the slot `slot` of a SPAN_WALKED and ends before the slot
- * `next`. False: there is none, only memory without blocks. */
+ * `next`. False: memory without blocks begins at the slot. */
 static bool walked_block(const struct span *span, size_t slot, size_t next, struct block *ret)
 {
 	uint64_t end = span->start + next * BLOCK_GRANULE;
@@ -403,7 +403,8 @@ bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot)
 		return addr >= span->first && slot < span->n_slots;
 	}
 	slot = (size_t)((addr - span->start) / BLOCK_GRANULE);
-	/* Only the size of the next block lies behind the usable bytes of a block. */
+	/* Behind the usable bytes of a block lie only the 8 bytes that hold the size of the next
+	 * block. */
 	if (addr % BLOCK_GRANULE >= HEADER && slot + 1 < span->n_slots &&
 	    bits__test(span->starts, slot + 1))
 		return false;

@@ -15,7 +15,8 @@
 #include "profile/heap.h"
 
 #define BLOCK_GRANULE 16 /* bytes: each block of a SPAN_WALKED begins at a multiple of this */
-#define BLOCK_LINKS   32 /* bytes of links in a free block of glibc: malloc_trim() keeps them */
+/* bytes of links at the start of a free block of glibc: malloc_trim() keeps them */
+#define BLOCK_LINKS 32
 
 enum span_kind {
 	SPAN_WALKED, /* blocks of any size one after the other: a slot for every 16 bytes */
@@ -29,19 +30,19 @@ struct span {
 	uint64_t start, end; /* addresses: multiples of 4096 */
 	enum span_kind kind;
 	enum heap_allocator allocator;
-	uint32_t arena;	     /* index in the arenas of struct heap_found */
+	uint32_t arena;	     /* index in `arenas` of struct heap_found */
 	uint64_t first;	     /* SLAB, SINGLE: address of the first block */
 	uint64_t block_size; /* SLAB, SINGLE: usable bytes of a block */
 	size_t n_slots;
 	size_t first_slot; /* set by blocks__finish() */
 
 	/* Bitmaps with a bit per slot, owned by struct blocks. WALKED: a bit of `starts` is set
-	 * where a block begins (as malloc() returns it), or where memory without blocks begins.
-	 * Such memory has in_use clear at its first slot and set at its second. A block ends 8
+	 * where a block begins (as malloc() returns it), or where memory without blocks begins. For
+	 * such memory, `in_use` is clear at the first slot and set at the second. A block ends 8
 	 * bytes before the next start, because glibc stores the next block's size there. SLAB:
-	 * starts is NULL. SINGLE, FREE: both are NULL. */
+	 * `starts` is NULL. SINGLE, FREE, OWN: both are NULL. */
 	uint64_t *starts, *in_use;
-	/* WALKED: for each page, the slot of the last start at or before its first byte;
+	/* WALKED: for each page, the slot of the last start at or before the page's first byte;
 	 * UINT32_MAX: none. Set by blocks__finish(). */
 	uint32_t *page_start;
 };
@@ -59,41 +60,43 @@ struct blocks; /* opaque */
 int blocks__new(struct blocks **ret); /* 0 or -ENOMEM */
 void blocks__free(struct blocks *blocks);
 
-/* Adds a span with empty bitmaps. The caller marks its blocks through *ret_span, which is valid
- * until the next call of this function. `span` must have kind, allocator, arena, start and end; for
- * SLAB also first, block_size and n_slots; for SINGLE also first and block_size. 0; -EINVAL: the
- * addresses or sizes are not possible, or a WALKED span is larger than 32 GiB; -ENOMEM. */
+/* Adds a span with empty bitmaps. The caller marks the span's blocks through *ret_span, which is
+ * valid until the next call of this function. `span` must have kind, allocator, arena, start and
+ * end; for SLAB also first, block_size and n_slots; for SINGLE also first and block_size. 0;
+ * -EINVAL: the addresses or sizes are not possible, or a WALKED span is larger than 32 GiB;
+ * -ENOMEM. */
 int blocks__add(struct blocks *blocks, const struct span *span, struct span **ret_span);
 
-/* Both are for a SPAN_WALKED: a block, or memory without blocks, begins at addr. Addresses must
- * ascend, and be at least 32 bytes apart. */
+/* Record what begins at addr in a SPAN_WALKED: a block, or memory without blocks (void). The
+ * addresses of all calls must ascend, and be at least 32 bytes apart. */
 void span__add_block(struct span *span, uint64_t addr, bool in_use);
 void span__add_void(struct span *span, uint64_t addr);
-/* Marks a block in use as free. False, and nothing is changed: no block in use of this usable size
- * is at addr, or no other start follows it. */
+/* Marks the block in use at addr of a SPAN_WALKED as free. Changes nothing and returns false if no
+ * block in use of this usable size is at addr, or if no other start follows the block. */
 bool span__set_free(struct span *span, uint64_t addr, uint64_t size);
 
 /* Marks a block in use of a SPAN_SLAB or SPAN_SINGLE as free; a SPAN_SINGLE becomes a SPAN_FREE. */
 void span__free_fixed(struct span *span, uint64_t addr);
-/* The block of a SPAN_SINGLE is none of the program's: the span becomes a SPAN_OWN. */
+/* Turns a SPAN_SINGLE into a SPAN_OWN, because its block does not belong to the program. */
 void span__own(struct span *span);
 
 /* Sorts the spans. Drops each span that overlaps the one before it; ret_dropped counts the dropped
  * spans by allocator. 0 or -ENOMEM. */
 int blocks__finish(struct blocks *blocks, size_t ret_dropped[HEAP_ALLOCATORS]);
 
-/* After blocks__finish(): the numbers of slots and of spans, and span i < n_spans, by address. */
+/* To be called after blocks__finish(). They return the number of slots, the number of spans, and
+ * the span with index i in the order of addresses. */
 size_t blocks__n_slots(const struct blocks *blocks);
 size_t blocks__n_spans(const struct blocks *blocks);
 const struct span *blocks__span(const struct blocks *blocks, size_t i);
 /* The span that holds addr; NULL: none. Before blocks__finish() this is a linear search. */
 struct span *blocks__find_span(const struct blocks *blocks, uint64_t addr);
 
-/* The block that holds addr, in use or free. An address behind the usable bytes of a block belongs
- * to no block. */
+/* Finds the block, in use or free, that holds addr. An address behind the usable bytes of a block
+ * belongs to no block. */
 bool blocks__find(const struct blocks *blocks, uint64_t addr, struct block *ret);
 
-/* The slot of the block, or of the memory without blocks, that holds addr. Much faster than
+/* Finds the slot of the block, or of the memory without blocks, that holds addr. Much faster than
  * blocks__find(). False: addr is in neither. */
 bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
 
@@ -101,9 +104,9 @@ bool blocks__slot(const struct blocks *blocks, uint64_t addr, size_t *ret_slot);
  * that of addr's block; SIZE_MAX: addr is in no SPAN_WALKED. */
 size_t blocks__prefetch(const struct blocks *blocks, uint64_t addr);
 
-/* The start of the last block, or memory without blocks, that begins at or before addr in addr's
- * span. Faster than blocks__find(): addr may lie behind the block's usable bytes. False: there is
- * none. */
+/* Finds the last block, or memory without blocks, that begins at or before addr in addr's span.
+ * *ret: where it begins. Faster than blocks__find(), because addr may lie behind the block's usable
+ * bytes. False: nothing begins there. */
 bool blocks__find_start(const struct blocks *blocks, uint64_t addr, uint64_t *ret);
 
 /* Calls fn for every block in ascending order, until fn returns a value other than 0. Returns that
@@ -115,7 +118,7 @@ int span__each(const struct span *span, int (*fn)(const struct block *block, voi
 /* The number of blocks in use. *ret_bytes: their usable bytes. */
 uint64_t blocks__in_use(const struct blocks *blocks, uint64_t *ret_bytes);
 
-/* Bytes of memory that the tables need. */
+/* Returns how many bytes of memory the tables of `blocks` need. */
 size_t blocks__bytes(const struct blocks *blocks);
 
 #endif

@@ -21,11 +21,12 @@ struct counting {
 	struct census *census;
 	struct shapes *shapes;	 /* NULL: no block is labelled */
 	const struct span *span; /* the span that is counted */
-	uint16_t *live;		 /* by page of the span: bytes of blocks in use */
+	uint16_t *live;		 /* for each page of the span, the bytes of blocks in use */
 	size_t room;
 };
 
-/* Calls fn for each page of [start, end) with the part of the page that lies within. */
+/* A loop over the pages of [start, end). `page` is the number of the page. `part` is how many bytes
+ * of the page lie in [start, end). */
 #define EACH_PAGE(start, end, page, part)                                                          \
 	for (uint64_t at_ = (start), page, part;                                                   \
 	     at_ < (end) &&                                                                        \
@@ -56,7 +57,7 @@ static uint16_t *live_on(struct counting *c, uint64_t page)
 	return &c->live[page - c->span->start / HEAP_PAGE];
 }
 
-/* Bytes of [start, end) on resident pages. */
+/* Returns how many bytes of [start, end) are on resident pages. */
 static uint64_t resident_bytes(struct image *image, uint64_t start, uint64_t end)
 {
 	uint64_t bytes = 0, run_start, run_end;
@@ -117,8 +118,8 @@ static bool is_resident(struct image *image, uint64_t page)
 	return image__run(image, page * HEAP_PAGE, (page + 1) * HEAP_PAGE, &start, &end);
 }
 
-/* *ret: the block's share of the free bytes on the sparse pages on which it lies. False: none of
- * its pages is sparse. */
+/* Sets *ret to the block's share of the free bytes on the sparse pages on which the block lies.
+ * False: none of its pages is sparse. */
 static bool holds_pages(struct counting *c, const struct block *block, uint64_t *ret)
 {
 	bool holds = false;
@@ -298,15 +299,15 @@ static enum child_exit send(const struct scan_view *view, FILE *out, void *ctx)
 	return CHILD_DONE;
 }
 
-/* *ret: n elements, owned by the caller, also after an error. */
+/* Reads a list of n elements. The caller owns *ret, also after an error. */
 static int receive_list(struct stream *stream, uint64_t n, size_t size, void **ret)
 {
 	*ret = calloc((size_t)n + 1, size);
 	return *ret ? stream__read_all(stream, *ret, (size_t)n * size) : -ENOMEM;
 }
 
-/* Are all indexes within their lists, does each name end with NUL, and are parts no larger than
- * their whole? */
+/* Are all indexes within their lists, does each name end with NUL, and are the parts of `slack` no
+ * larger than the whole? */
 static bool is_sound(const struct census *c)
 {
 	if (!heap_slack__adds_up(&c->slack))

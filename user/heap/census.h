@@ -19,8 +19,8 @@
 struct census_options {
 	const struct shape_label *labels; /* known blocks (shapes.h); NULL: none */
 	size_t n_labels;
-	/* what their pages hold is counted in census.slack; ascending, without overlap; NULL:
-	 * nothing is counted there but `cached` */
+	/* census.slack counts what the pages of these ranges hold; ascending, without overlap;
+	 * NULL: only `cached` of census.slack is counted */
 	const struct heap_range *ranges;
 	size_t n_ranges;
 	double patience_s; /* for the whole census; 0: SCAN_PATIENCE_S */
@@ -31,14 +31,14 @@ struct census_options {
 int census__count(const struct scan_view *view, const struct census_options *options,
 		  struct census *ret);
 
-/* Takes a census of pid. maps: of pid, just read by the caller. 0, or negative errno with err: an
- * error of scan__start() or scan__end(), or -EPROTO: the child sent invalid data. The caller
- * releases ret with census__clear(). */
+/* Takes a census of pid. maps: the maps of pid, which the caller has just read. 0, or negative
+ * errno with err: an error of scan__start() or scan__end(), or -EPROTO: the child sent invalid
+ * data. The caller releases ret with census__clear(). */
 int census__take(pid_t pid, const struct maps *maps, const struct census_options *options,
 		 struct census *ret, struct error *err);
 
 /* Scans pid, and writes a line "ADDRESS SIZE" for each block in use: the address in hexadecimal,
- * the usable bytes in decimal. Errors: as above, and those of the sink. */
+ * the usable bytes in decimal. Errors: those of census__take(), and those of the sink. */
 int census__list(pid_t pid, const struct maps *maps, struct sink *sink, struct error *err);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
-/* A record: LEB128 of (number of targets << 4 | block % EDGES_STRIDE). Then, for each target, the
- * difference to the preceding target (for the first target, to the block itself), in zigzag form,
- * as protobuf's sint64. A block that was added twice has two records. */
+/* A record begins with the LEB128 of (number of targets << 4 | block % EDGES_STRIDE). For each
+ * target it has the difference to the preceding target (for the first target: to the block itself),
+ * in zigzag form, as protobuf's sint64. A block that was added twice has two records. */
 #include "heap/edges.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include "base/bits.h"
 #include "base/vector.h"
 
-#define MAX_LEB 10 /* bytes of the longest number */
+#define MAX_LEB 10 /* bytes of the longest number in LEB128 */
 
 int edges__init(struct edges *edges, uint32_t n_blocks)
 {

@@ -17,8 +17,8 @@ struct edges {
 	unsigned char *bytes;
 	size_t n_bytes, room;
 	uint64_t *has;	  /* a bit per block; set: the block has pointers */
-	uint64_t *starts; /* where the records of every EDGES_STRIDE-th block begin */
-	uint32_t filled;  /* number of elements of starts that are set */
+	uint64_t *starts; /* where in `bytes` each group of EDGES_STRIDE blocks begins */
+	uint32_t filled;  /* number of elements of `starts` that are set */
 	uint64_t n;	  /* pointers that were added */
 };
 
@@ -28,12 +28,12 @@ struct edges {
 int edges__init(struct edges *edges, uint32_t n_blocks);
 void edges__clear(struct edges *edges);
 
-/* Adds n pointers from a block. Blocks must be added in ascending order; one may be added again
- * with more pointers. 0 or -ENOMEM. */
+/* Adds n pointers, from the block `from` to the blocks in `to`. Blocks must be added in ascending
+ * order. The last block may be added again, with more pointers. 0 or -ENOMEM. */
 int edges__add(struct edges *edges, uint32_t from, const uint32_t *to, size_t n);
 
-/* A walk over the pointers of one block that were added so far. edges__from() begins it. A call of
- * edges__add() makes it invalid. */
+/* A walk over the pointers that were added so far from one block. edges__from() begins it. A call
+ * of edges__add() makes it invalid. */
 struct edge_walk {
 	const unsigned char *at, *end;
 	uint32_t from;	  /* the block whose pointers are wanted */
@@ -45,7 +45,7 @@ struct edge_walk {
 /* Begins a walk over the blocks to which block number `from` points. */
 struct edge_walk edges__from(const struct edges *edges, uint32_t from);
 
-/* The next target. false: there is none. */
+/* Finds the next target. False: there is none. */
 bool edge_walk__next(struct edge_walk *walk, uint32_t *ret_to);
 
 #endif

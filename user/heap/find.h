@@ -15,8 +15,8 @@ struct maps;
 struct heap_arena {
 	enum heap_allocator allocator;
 	uint64_t addr;
-	/* bytes of the allocator's own structure at addr, which lies outside of spans and holds no
-	 * roots; 0: not known */
+	/* size of the allocator's own structure at `addr`; the structure lies outside of spans and
+	 * holds no roots; 0: not known */
 	uint64_t own_bytes;
 	struct heap_count count[HEAP_PLACES][HEAP_SIZES];
 };
@@ -33,7 +33,8 @@ struct heap_found {
 int heap__find_blocks(struct image *image, struct blocks *blocks, struct heap_found *ret);
 void heap_found__clear(struct heap_found *found);
 
-/* The name of an allocator whose library is mapped, but whose blocks cannot be found; or NULL. */
+/* Returns the name of an allocator whose library is mapped, but which memtrace cannot read; or
+ * NULL. */
 const char *heap__unread_allocator(const struct maps *maps);
 
 /* For the readers of allocators: adds an arena. NULL: out of memory. */

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Finds the arenas. The main arena is in the writable data of the C library (or of a static
  * program). It is recognized by its 127 bins: each is a list head, and the heads of empty lists
- * point to themselves. The other arenas are linked with it in a ring, and each is at the start of a
- * heap that was mapped for it. */
+ * point to themselves. The other arenas are linked with the main arena in a ring, and each is at
+ * the start of a heap that was mapped for it. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -10,21 +10,21 @@
 #include "base/vector.h"
 
 #define WINDOW	      (256u << 10)
-#define MIN_EMPTY     4	   /* least number of empty bins of a main arena; most have dozens */
+#define MIN_EMPTY     4	   /* a main arena has at least so many empty bins; most have dozens */
 #define MAX_ARENAS    4096 /* glibc makes eight for each CPU */
 #define MAX_HEAPS     (1 << 16)
 #define HEAP_MAX_SIZE (64ULL << 20) /* also the alignment of heaps, without huge pages */
 
-/* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, 48 later. */
+/* Offsets in struct heap_info. Its size is 32 bytes up to glibc 2.34, and 48 bytes later. */
 enum { HEAP_ARENA = 0, HEAP_PREV = 8, HEAP_SIZE = 16, HEAP_BYTES = 24 };
 
-/* Offsets in struct malloc_par from n_mmaps on. The fields before n_mmaps differ by version. From
- * glibc 2.35 on, n_mmaps is the second half of a word, so the fields from PARAMS_MMAPPED on lie 4
- * bytes farther from it. */
+/* Offsets in struct malloc_par, counted from n_mmaps. The fields before n_mmaps differ by version.
+ * From glibc 2.35 on, n_mmaps is the second half of a word, so the fields from PARAMS_MMAPPED on
+ * lie 4 bytes farther from it. */
 enum {
 	PARAMS_MMAPS_MAX = 4,
 	PARAMS_MAX_N_MMAPS = 8,
-	PARAMS_MMAPPED = 16, /* + 4 from 2.35 on; so are all offsets below */
+	PARAMS_MMAPPED = 16, /* 4 more from 2.35 on, as are all offsets below */
 	PARAMS_MAX_MMAPPED = 24,
 	PARAMS_SBRK_BASE = 32,
 	PARAMS_TCACHE_BINS = 40,
@@ -34,8 +34,8 @@ enum {
 #define MAX_TCACHE_MAX	  ((4u << 20) + 1)
 #define DEFAULT_MMAPS_MAX 65536
 
-/* Does not search the maps for the top, which may lie in memory that was mapped after they were
- * read. */
+/* May `next` and `top` of an arena be addresses? Does not search the maps for the top, because it
+ * may lie in memory that was mapped after the maps were read. */
 static bool has_sound_links(const unsigned char *bytes)
 {
 	uint64_t next = glibc__word(bytes + TOP_NEXT), top = glibc__word(bytes);
@@ -266,8 +266,8 @@ static int add_arena(struct glibc *g, uint64_t addr, const unsigned char *bytes,
 	count = heap_found__add_arena(g->found, HEAP_GLIBC, addr);
 	if (!count)
 		return -ENOMEM;
-	/* The arena holds no roots: its bins point to free chunks, whose addresses lie within the
-	 * preceding block. */
+	/* The arena's structure holds no roots. Its bins only seem to point to blocks: the address
+	 * of a free chunk lies within the preceding block. */
 	count->own_bytes = g->top_off + TOP_BYTES;
 	g->arenas[g->n_arenas++] =
 		(struct glibc_arena){.addr = addr,
@@ -300,7 +300,8 @@ static int add_ring(struct glibc *g, uint64_t addr)
 		uint64_t top = glibc__word(bytes);
 		int err = add_arena(g, next, bytes, next == addr);
 
-		if (!err && top != next + g->top_off) /* an arena without memory has its own top */
+		/* the top of an arena without memory is in the arena itself */
+		if (!err && top != next + g->top_off)
 			err = next == addr ? add_main_ranges(g, number, top)
 					   : add_heaps(g, number, top);
 		if (err)

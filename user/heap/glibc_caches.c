@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that the program has freed, but whose chunks still look in use: those in thread caches and
- * fast bins. Both are singly linked lists, last in, first out. From glibc 2.32 on a link is stored
- * as link ^ (its own address >> 12).
+ * fast bins. Both are singly linked lists, last in, first out. From glibc 2.32 on, a link that is
+ * stored at address `at` has the form link ^ (at >> 12).
  *
  * A block is free if it is on such a list. While the program runs, a list may change too fast to be
  * followed to its end. Then a block of the list's size counts as free on two conditions: it has the
@@ -14,8 +14,8 @@
 #include "base/cleanup.h"
 #include "base/vector.h"
 
-#define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, of several sizes each */
-/* most blocks of a thread cache's list; glibc's default is 7, or 16 */
+#define TCACHE_BINS_242 76 /* 12 of them are for larger blocks, each for several sizes */
+/* most blocks in a list of a thread cache; glibc's default is 7 or 16 */
 #define MAX_SLOTS 4096
 #define MAX_FAST  (1 << 24) /* most chunks of a fast bin */
 #define TRIES	  8
@@ -24,14 +24,15 @@
 /* struct tcache_perthread_struct. */
 struct tcache {
 	size_t n_bins;
-	/* How many blocks each list has. From glibc 2.42 on: how many more it has room for. */
+	/* How many blocks each list has. From glibc 2.42 on: for how many more blocks it has
+	 * room. */
 	uint16_t counts[TCACHE_BINS_242];
 	uint64_t entries[TCACHE_BINS_242];
 };
 
 struct list {
 	uint64_t head_addr; /* where the address of the first block is stored */
-	uint64_t offset;    /* from the address in a link to the one that malloc() returns */
+	uint64_t offset;    /* from the address in a link to the address that malloc() returned */
 	uint64_t size;	    /* of each chunk, or ANY_SIZE */
 	uint64_t key;	    /* the key that each block has; 0: none */
 	size_t max;
@@ -81,9 +82,9 @@ static int follow(struct glibc *g, struct list *list, uint64_t addr, bool safe)
 	return 0;
 }
 
-/* Collects a list as it is at one moment: as long as the first block stays the same, no block
- * behind it has left the list. 0; -ENOENT: the list changes too fast, and `blocks` has those that
- * the last try reached; -ENOMEM. */
+/* Collects the blocks that are on a list at one moment. If the first block is the same before and
+ * after, no block behind it has left the list meanwhile. 0; -ENOENT: the list changes too fast, and
+ * list->blocks has the blocks that the last try reached; -ENOMEM. */
 static int read_list(struct glibc *g, struct list *list)
 {
 	uint64_t head, again;
@@ -136,7 +137,7 @@ static uint64_t size_of_bin(size_t bin)
 	return bin < TCACHE_BINS ? CHUNK_MIN + 16 * bin : ANY_SIZE;
 }
 
-/* Where the entries of the cache in the block begin. */
+/* Returns the address of the entries of the thread cache in this block. */
 static uint64_t entries_addr(const struct glibc_block *block, size_t n_bins)
 {
 	return block->addr + n_bins * sizeof(uint16_t);
@@ -156,7 +157,8 @@ static bool read_tcache(struct glibc *g, const struct glibc_block *block, struct
 	for (size_t i = 0; i < ret->n_bins; i++) {
 		if (ret->counts[i] > MAX_SLOTS || ret->entries[i] % CHUNK_ALIGN)
 			return false;
-		/* glibc 2.31 has a count of 0 for an entry that is about to be stored. */
+		/* In glibc 2.31 the count is still 0 while the first block of a list is being
+		 * stored. */
 		if (ret->n_bins == TCACHE_BINS && !ret->counts[i])
 			ret->entries[i] = 0;
 		any = any || ret->entries[i];
@@ -172,8 +174,9 @@ static bool first_block(struct glibc *g, const struct tcache *tcache, size_t bin
 	       (!size || (head & ~(CHUNK_PREV_USED | CHUNK_NON_MAIN)) == size);
 }
 
-/* The key that the first blocks of all lists have; 0: they have no common key. At least one list
- * must have blocks of one size: in the other lists any words would do. */
+/* The key that the first blocks of all lists have; 0: they have no common key. At least one of the
+ * lists must be for blocks of one size: in a list for any size, any words would look like a
+ * block. */
 static uint64_t key_of(struct glibc *g, const struct tcache *tcache)
 {
 	uint64_t key = 0, word;
@@ -217,7 +220,8 @@ static bool is_tcache(struct glibc *g, const struct tcache *tcache, uint64_t key
 	return false;
 }
 
-/* broken: the bit of a size is set if some list of this size could not be followed to its end. */
+/* Counts the blocks in a thread cache as free. broken: the bit of a size is set if a list of this
+ * size could not be followed to its end. */
 static int free_tcache(struct glibc *g, const struct glibc_block *block, struct list *list,
 		       uint64_t *broken)
 {
@@ -247,7 +251,7 @@ static int free_tcache(struct glibc *g, const struct glibc_block *block, struct 
 
 struct hinting {
 	struct glibc *g;
-	uint64_t broken; /* as above */
+	uint64_t broken; /* as in free_tcache() */
 };
 
 /* Does the link in the block at addr end a list, or lead to a chunk of this size? */

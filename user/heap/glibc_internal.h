@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared by the files of glibc.h. A chunk is a block with its header. The first word is the size of
- * the preceding chunk, if the preceding chunk is free. The second word is the chunk's own size,
- * with three flags in the low bits. Behind these two words is the memory that malloc() returns. */
+/* Shared by the files of glibc.h. A chunk is a block with its header. The first word of the header
+ * is the size of the preceding chunk, if the preceding chunk is free. The second word is the
+ * chunk's own size, with three flags in the low bits. Behind these two words is the memory that
+ * malloc() returns. */
 #ifndef MEMTRACE_HEAP_GLIBC_INTERNAL_H
 #define MEMTRACE_HEAP_GLIBC_INTERNAL_H
 
@@ -39,7 +40,7 @@ struct glibc_arena {
 	uint64_t addr;
 	uint64_t top_addr; /* address of its member `top` */
 	bool is_main;
-	uint64_t own_bytes; /* bytes: its member system_mem */
+	uint64_t own_bytes; /* bytes: member system_mem of struct malloc_state */
 	struct heap_arena *count;
 };
 
@@ -52,7 +53,7 @@ struct glibc_range {
 
 struct glibc_block {
 	uint64_t addr; /* the address that malloc() returned */
-	uint64_t size; /* of its chunk */
+	uint64_t size; /* of the block's chunk */
 };
 
 struct glibc {
@@ -66,25 +67,25 @@ struct glibc {
 	struct glibc_range *ranges;
 	size_t n_ranges, ranges_room;
 
-	/* counts of struct malloc_par. has_params is false if that struct was not found */
+	/* From struct malloc_par. `has_params` is false if that struct was not found. */
 	bool has_params;
 	uint64_t n_mmapped, mmapped_bytes, sbrk_base;
 
-	/* The key: word 1 of each block in a thread cache; 0: unknown, or glibc before 2.34. The
-	 * key alone proves nothing. Up to glibc 2.42, a thread that ends leaves the key in the
-	 * blocks that its cache gives back. malloc() clears it only in blocks that it takes from a
-	 * cache. */
+	/* The key, which is word 1 of each block in a thread cache; 0: unknown, or glibc before
+	 * 2.34. The key alone does not prove that a block is in a cache. Up to glibc 2.42, a thread
+	 * that ends leaves the key in the blocks that its cache gives back. malloc() clears the key
+	 * only in blocks that it takes from a cache. */
 	uint64_t key;
 	/* blocks in use that have the size of a thread cache's own structure */
 	struct glibc_block *caches;
 	size_t n_caches, caches_room;
-	bool caches_missing; /* there are more such blocks */
+	bool caches_missing; /* there are more such blocks than `caches` holds */
 };
 
 /* Sizes of the chunk with struct tcache_perthread_struct. */
 #define TCACHE_CHUNK	 0x290ULL
 #define TCACHE_CHUNK_242 0x300ULL /* glibc 2.42 */
-#define TCACHE_CHUNK_243 0x310ULL /* glibc 2.43, which sometimes rounds up twice */
+#define TCACHE_CHUNK_243 0x310ULL /* glibc 2.43, which sometimes rounds the size up twice */
 
 static inline bool glibc__may_be_cache(uint64_t size)
 {

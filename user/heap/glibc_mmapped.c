@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Blocks that have a mapping of their own. The kernel merges neighbouring mappings, so a header may
  * lie on any page. Only the header's two words show that a block is there. But glibc counts the
- * bytes of such blocks, so the result can be checked: own_large and found_large of struct
- * heap_quality. */
+ * bytes of such blocks. So the result can be checked, by a comparison of `own_large` and
+ * `found_large` of struct heap_quality. */
 #include "heap/glibc_internal.h"
 
 #include <errno.h>
@@ -13,7 +13,7 @@
 #define MAX_ALIGN_LOG 40
 
 /* glibc 2.43 leaves room for a header behind the chunk, and has a flag for huge pages in the first
- * word. */
+ * word of the header. */
 #define MMAP_TAIL 16ULL
 #define MMAP_HUGE 1ULL
 
@@ -31,7 +31,7 @@ struct mapped {
 	uint64_t addr, usable, end;
 };
 
-/* Is there a chunk at addr whose mapping begins at `start` and ends before limit? */
+/* Is there a chunk at addr whose mapping begins at `start` and ends at or before `limit`? */
 static bool read_chunk(struct glibc *g, uint64_t addr, uint64_t start, uint64_t limit,
 		       struct mapped *ret)
 {
@@ -68,7 +68,7 @@ static int add_chunk(struct glibc *g, const struct mapped *chunk, uint64_t start
 	return 0;
 }
 
-/* The chunk of a mapping that begins at `start` and ends before limit. */
+/* Finds the chunk of a mapping that begins at `start` and ends at or before `limit`. */
 static bool find_chunk(struct glibc *g, uint64_t start, uint64_t limit, struct mapped *ret)
 {
 	struct mapped moved;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: BSD-2-Clause
 /* Walks the chunks of a heap from header to header, while the process continues to allocate.
  *
- * Memory is read in windows. A window counts only if all its headers make sense. If a header has
- * changed while it was read, the window is read again. If a header makes no sense in all tries, the
- * walk continues at the next chain of eight headers.
+ * Memory is read in windows. A window counts only if all its headers make sense. If a header makes
+ * no sense, it may have changed while it was read, so the window is read again. If the header makes
+ * no sense in any of the tries, the walk continues at the next chain of eight headers.
  *
  * A chunk of 64 KiB or more is proved with memory that is read again. Without this proof, a stale
  * header among some block's bytes could lead the walk past most of an arena. */
@@ -92,7 +92,8 @@ static bool read_header(const struct walk *walk, uint64_t addr, uint64_t header[
 	return !image__peek(walk->g->image, addr, header, 16);
 }
 
-/* Does a chain begin at addr: CHAIN chunks whose headers agree, or fewer that end with the top? */
+/* Does a chain begin at addr: CHAIN chunks whose headers agree, or fewer before a fencepost or the
+ * top? */
 static bool is_chain(const struct walk *walk, uint64_t addr)
 {
 	uint64_t header[2], size = 0;
@@ -197,9 +198,9 @@ static enum outcome load(struct walk *walk, uint64_t addr)
 	return WALK_ON;
 }
 
-/* Ends the window at the chunk at addr. If the chunk is the top, no chunk follows; else the outcome
- * is `otherwise`. The heap may have changed since the maps were read, so the top may end
- * anywhere. */
+/* Ends the window at the chunk at addr. If this chunk is the top, no chunk follows. If it is not
+ * the top, the outcome is `otherwise`. The heap may have changed since the maps were read, so the
+ * top may end anywhere. */
 static enum outcome end_at(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size,
 			   enum outcome otherwise)
 {
@@ -221,8 +222,9 @@ static bool has_grown(const struct walk *walk)
 	       top - walk->end < BIG * (uint64_t)BIG;
 }
 
-/* The chunk at addr, of less than BIG bytes, has pages that are not resident. It is, or was, a
- * buffer that was hardly written to. The next header tells whether it is in use. */
+/* Handles the chunk at addr, which has less than BIG bytes, and pages that are not resident. The
+ * chunk is, or was, a buffer that was hardly written to. The next header tells whether it is in
+ * use. */
 static enum outcome pass_hole(struct walk *walk, uint64_t *at, uint64_t addr, uint64_t size)
 {
 	uint64_t next[2];

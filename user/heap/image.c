@@ -31,7 +31,7 @@ struct image {
 	uint64_t read_bytes, looked_pages;
 	int spent;
 	int missed;		   /* the first error of image__look() */
-	struct cached_page *cache; /* CACHE_PAGES */
+	struct cached_page *cache; /* CACHE_PAGES elements */
 };
 
 static bool starts_with(const char *text, const char *prefix)

@@ -44,8 +44,8 @@ struct image_limits {
 
 struct image; /* opaque */
 
-/* The image refers to maps and to source->ctx, which the caller keeps and which must outlive it. 0
- * or -ENOMEM. */
+/* Makes an image. It refers to maps and to source->ctx, which the caller keeps and which must
+ * outlive the image. 0 or -ENOMEM. */
 int image__new(const struct maps *maps, const struct image_source *source,
 	       const struct image_limits *limits, struct image **ret);
 void image__free(struct image *image);
@@ -56,7 +56,7 @@ struct image_region *image__region(const struct image *image, size_t i);
 /* The region that holds addr, or NULL. */
 struct image_region *image__find(const struct image *image, uint64_t addr);
 
-/* Is the mapping of IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd or System V, or
+/* Is the mapping an IMAGE_PLAIN: writable memory of /dev/zero, /dev/shm, memfd or System V, or
  * read-only anonymous memory? Other shared mappings are never read: a file could be larger than
  * memory, and take hours to read. */
 bool image__is_plain(const struct map_entry *entry);
@@ -68,18 +68,19 @@ bool image__data(const struct image *image, size_t *i, uint64_t *ret_start, uint
 /* Can memory of the region be read at all? */
 bool image_region__readable(const struct image_region *region);
 
-/* Reads once from pagemap which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages;
- * -ETIMEDOUT; or the source's error. After an error the region has no resident pages. */
+/* Reads once from pagemap which pages of the region are resident. 0; -ENOMEM; -EFBIG: limits.pages
+ * is exceeded; -ETIMEDOUT; or the source's error. After an error the region has no resident
+ * pages. */
 int image__look(struct image *image, struct image_region *region);
 
-/* The first run of resident pages in [addr, end), which may span several regions that touch each
- * other. Calls image__look() as needed. False: there is none, or a limit of the image is
+/* Finds the first run of resident pages in [addr, end). The run may span several regions that touch
+ * each other. Calls image__look() as needed. False: there is none, or a limit of the image is
  * exceeded. */
 bool image__run(struct image *image, uint64_t addr, uint64_t end, uint64_t *ret_start,
 		uint64_t *ret_end);
 
 /* Copies len bytes. 0; -EFAULT: not all of them are in resident pages of readable regions;
- * -ETIMEDOUT: the deadline; -EFBIG: limits.read_bytes. */
+ * -ETIMEDOUT: the deadline is over; -EFBIG: limits.read_bytes is exceeded. */
 int image__read(struct image *image, uint64_t addr, void *to, size_t len);
 
 /* Like image__read(), for many short reads close to each other. Pages that were read before may

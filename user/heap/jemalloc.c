@@ -16,15 +16,16 @@
 #define SAMPLES	     1024      /* most sample pages of each GiB */
 #define STEPS	     64	       /* most samples of each region */
 #define MAX_GIBS     64	       /* most GiBs that have samples */
-#define MAX_TRIES    (1 << 16) /* tries to find the root: words times GiBs */
+#define MAX_TRIES    (1 << 16) /* most tries to find the root; a try is one word for one GiB */
 #define MAX_EXTENT   (1ULL << 40)
 #define MAX_REGIONS  512 /* most blocks of a slab */
 #define WINDOW_WORDS 4096
 #define N_SIZES	     232
 #define MAX_ARENA    4096
 
-/* A leaf's entry: the size's number, the extent, its state and kind. With three levels an entry is
- * two words, which are joined when they are read. */
+/* An entry of a leaf holds the number of the size class, the address of the extent, and the
+ * extent's state and kind. With three levels an entry is two words, which are joined when they are
+ * read. */
 #define LEAF_SIZE(entry) ((entry) >> 48 & 0xff)
 #define LEAF_SLAB(entry) ((entry)&1)
 
@@ -40,7 +41,7 @@ enum { EDATA_BITS, EDATA_ADDR, EDATA_SIZE, EDATA_BITMAP = 8, EDATA_WORDS = 16 };
 struct layout {
 	uint64_t extent_mask, state_mask;
 	int state, szind, n_free;
-	/* log2 of the bytes that an entry of the root, and a leaf, cover */
+	/* log2 of the bytes that one entry of the root covers, and that one leaf covers */
 	int root_shift, leaf_shift;
 	int index_bits; /* of each level */
 };
@@ -71,17 +72,19 @@ struct jemalloc {
 	const struct layout *layout;
 	uint64_t root;
 	size_t tries;
-	/* Large blocks have a page more than they need, within which jemalloc shifts their start.
-	 * (If it was built without that, no block has.) */
+	/* Each large block has a page more than it needs, within which jemalloc shifts the block's
+	 * start. (False if jemalloc was built without that.) */
 	bool pads;
-	/* Large blocks that fill their extent, unless `pads` tells that their size class is too
-	 * large by a page (5.3.1). They are added when all others have been seen. */
+	/* Large blocks whose size class is as large as their extent. If `pads` is true, the size
+	 * class is too large by a page (5.3.1). Only when all extents have been seen is `pads`
+	 * certain, so these blocks are added last. */
 	struct extent *full;
 	size_t n_full;
 	uint32_t arenas[MAX_ARENA]; /* by jemalloc's number: 1 + index in found->arenas */
 };
 
-/* sc.h: 8; 16 to 64 by 16; then four for each doubling. */
+/* The size classes of sc.h: 8; then 16 to 64 in steps of 16; then four classes for each
+ * doubling. */
 uint64_t jemalloc__size_of(uint64_t number)
 {
 	uint64_t i = number - 1;
@@ -98,7 +101,8 @@ static uint64_t state_of(const struct jemalloc *j, uint64_t bits)
 	return bits >> j->layout->state & j->layout->state_mask;
 }
 
-/* Reads the extent that the leaf's entry leads to. False: the two do not agree. */
+/* Reads the extent to which an entry of a leaf leads. False: the entry and the extent do not
+ * agree. */
 static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 {
 	uint64_t *words = ret->words, at = entry & j->layout->extent_mask, bits, size, szind;
@@ -121,8 +125,8 @@ static bool read_extent(struct jemalloc *j, uint64_t entry, struct extent *ret)
 	ret->block_size = jemalloc__size_of(szind);
 	if (ret->block_size <= ret->end - ret->addr)
 		return true;
-	/* jemalloc 5.3.1 rounds large blocks up to pages, and the number of pages up to the next
-	 * size class. It adds one page, as older versions do. */
+	/* jemalloc 5.3.1 rounds the size of a large block up to pages only, but notes the next
+	 * larger size class. The extent has one page more than the block, as in older versions. */
 	if (EDATA_SLAB(bits) || ret->block_size > size + size / 4 || size <= HEAP_PAGE)
 		return false;
 	ret->block_size = size - HEAP_PAGE;
@@ -223,8 +227,8 @@ static void take_samples(struct image *image, struct samples *samples)
 	}
 }
 
-/* How many sample pages of a GiB are in the tree? from_root: the root's entry for them. Stops at
- * max. */
+/* Returns how many sample pages of a GiB are in the tree, but at most `max`. from_root: the root's
+ * entry for these pages. */
 static size_t agreeing(struct jemalloc *j, const struct samples *samples, size_t gib,
 		       uint64_t from_root, size_t max)
 {
@@ -309,8 +313,8 @@ static size_t judge(struct jemalloc *j, const struct samples *samples)
 	return n;
 }
 
-/* Finds the root and the layout. The layout with which most pages are found is the right one:
- * another layout may fit some pages by chance. */
+/* Finds the root and the layout. The layout with which the most sample pages are found is the right
+ * one: another layout may fit some pages by chance. */
 static bool find_tree(struct jemalloc *j, const struct samples *samples)
 {
 	const struct layout *best = NULL;
@@ -407,7 +411,7 @@ static int add_extent(struct jemalloc *j, const struct extent *extent)
 	return 0;
 }
 
-/* Is it a large block that by its size class is as long as the extent? */
+/* Does the extent hold a large block whose size class is as large as the extent? */
 static bool is_full(const struct jemalloc *j, const struct extent *extent)
 {
 	uint64_t bits = extent->words[EDATA_BITS];

@@ -13,7 +13,8 @@
  * there is no jemalloc or the time is over; -ENOMEM. */
 int jemalloc__find(struct image *image, struct blocks *blocks, struct heap_found *found);
 
-/* The bytes of a size class. number: jemalloc's, from 0 on. */
+/* Returns how many bytes a block of a size class has. number: jemalloc's number of the class, from
+ * 0 on. */
 uint64_t jemalloc__size_of(uint64_t number);
 
 #endif

@@ -9,12 +9,14 @@
  *		unused (5.3.0)
  *
  * The slots of all bins lie one after the other in one block of jemalloc's. A word 0x7a7a... is
- * before them. In 5.3.0, a word 0xa7a7... is behind them. A bin is filled from its end downwards.
+ * before the slots. In 5.3.0, a word 0xa7a7... is behind the slots. A bin is filled from its end
+ * downwards.
  *
- * The caches are searched for in all memory that no allocator owns. A place is a cache if its bins
- * adjoin each other, if the word before them is there, and the one behind them or the right number
- * of slots in each bin, and if the slots begin in a block in use. Slots that are not filled have
- * stale pointers, so nobody should follow the pointers in the block.
+ * The caches are searched for in all memory that no allocator owns. A place is a cache on four
+ * conditions. The slots of its bins adjoin each other. The word 0x7a7a... is before the slots. The
+ * word 0xa7a7... is behind the slots, or each bin has the right number of slots. The slots are in a
+ * block in use. Slots that are not filled hold stale pointers, so nobody should follow the pointers
+ * in this block.
  *
  * In 5.2 (tcache_s, cache_bin_s) a bin is:
  *
@@ -22,9 +24,9 @@
  *	word 1	statistics
  *	word 2	the address of the end
  *
- * The bins of the 36 classes of slabs are at the beginning, the others 984 bytes after it. Two
- * words between them have the addresses of both arrays: no other place has its own address
- * there. */
+ * The bins of the 36 classes of slabs are an array at the beginning of the cache. The other bins
+ * are an array 984 bytes after the beginning. Two words between the arrays hold the addresses of
+ * both arrays. No other place in memory has its own address there. */
 #include "heap/jemalloc_caches.h"
 
 #include "base/search.h"
@@ -38,18 +40,18 @@
 #define AFTER	     0xa7a7a7a7a7a7a7a7ULL
 #define WINDOW_WORDS 4096	   /* little enough for a burst (sandbox/gentle.h) */
 #define MAX_SEARCHED (4ULL << 30)  /* bytes */
-#define SLOTS	     (0x10000 / 8) /* of a bin, at most */
+#define SLOTS	     (0x10000 / 8) /* most slots of a bin */
 #define TRIES	     4
 
-/* Of 5.2. Bytes from the cache's beginning to the two addresses, and to the second array. */
+/* For 5.2: bytes from the cache's beginning to the two addresses, and to the second array. */
 #define OLD_ADDRESSES 920
 #define OLD_LARGE     984
 #define OLD_SMALL     36	/* bins in the first array */
-#define OLD_BLOCKS    (1 << 15) /* in a bin, at most */
+#define OLD_BLOCKS    (1 << 15) /* most blocks in a bin */
 
 struct bin {
 	uint64_t first, head, end; /* addresses of slots */
-	bool counted;		   /* the bin has the number of its slots */
+	bool counted;		   /* the bin has the right number of slots */
 };
 
 /* Where a cache is. */
@@ -65,7 +67,8 @@ struct caches {
 	uint64_t searched;
 };
 
-/* Reads a bin of 5.2. It does not tell where its slots begin: `first` is set to its head. */
+/* Reads a bin of 5.2. Such a bin does not tell where its slots begin, so `first` is set to the
+ * head. */
 static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 {
 	uint64_t n = words[0] >> 32;
@@ -75,7 +78,7 @@ static bool read_old_bin(const uint64_t words[BIN_WORDS], struct bin *ret)
 	return words[2] % 8 == 0 && n < OLD_BLOCKS && words[2] > 8 * n;
 }
 
-/* Reads the bin of that number. False: it is none, or has no slots. */
+/* Reads bin number i. False: the words there are no bin, or a bin without slots. */
 static bool read_bin(struct caches *c, struct place cache, size_t i, struct bin *ret)
 {
 	uint64_t at = cache.at + i * BIN_WORDS * 8, words[BIN_WORDS];
@@ -126,7 +129,7 @@ static size_t read_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS]
 		       : 0;
 }
 
-/* The same for 5.2. */
+/* Like read_bins(), for 5.2. */
 static size_t read_old_bins(struct caches *c, uint64_t at, struct bin bins[MAX_BINS])
 {
 	size_t n = 0;
@@ -148,7 +151,7 @@ static void move_count(struct caches *c, const struct block *block)
 	heap_arena__count(arena, PLACE_THREAD_CACHE, block->size);
 }
 
-/* Frees the block, if a block in use of this size is there. */
+/* Marks the block at addr as free, if it is a block in use of this size. */
 static void free_block(struct caches *c, uint64_t addr, uint64_t size)
 {
 	struct block block;
@@ -160,8 +163,8 @@ static void free_block(struct caches *c, uint64_t addr, uint64_t size)
 	span__free_fixed(blocks__find_span(c->blocks, addr), addr);
 }
 
-/* Reads the filled slots of the bin of that number. As long as the head stays the same, or moves
- * down, the blocks above it stay in the bin. *ret_n: how many there are. */
+/* Reads the filled slots of bin number i. As long as the head stays the same, or moves down, the
+ * blocks above the head stay in the bin. *ret_n: how many slots are filled. */
 static void read_slots(struct caches *c, struct place cache, size_t i, struct bin bin,
 		       uint64_t slots[SLOTS], size_t *ret_n)
 {
@@ -182,7 +185,7 @@ static void read_slots(struct caches *c, struct place cache, size_t i, struct bi
 	}
 }
 
-/* jemalloc's size classes are those of its bins, from the smallest on. */
+/* Marks the blocks in the cache as free. Bin number i has the blocks of size class i. */
 static void free_cache(struct caches *c, struct place cache, const struct bin *bins, size_t n)
 {
 	static uint64_t slots[SLOTS];
@@ -215,7 +218,8 @@ static bool may_be_addresses(const uint64_t *words, uint64_t at)
 	return words[0] == at - OLD_ADDRESSES && words[1] == words[0] + OLD_LARGE;
 }
 
-/* Takes what is at `at`, if it is a cache. words: 2 * BIN_WORDS words that are there. */
+/* Handles the cache at `at`, or the cache of 5.2 whose two addresses are at `at`, if there is one.
+ * words: the 2 * BIN_WORDS words at `at`. */
 static void take_cache(struct caches *c, uint64_t at, const uint64_t *words)
 {
 	struct bin bins[MAX_BINS];

@@ -58,7 +58,8 @@ void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *re
 		return;
 	*ret_lowest = blocks__span(blocks, 0)->start;
 	*ret_highest = blocks__span(blocks, n - 1)->end + LATE_NEAR;
-	/* A heap at low addresses grows upwards. Values below it are mostly numbers. */
+	/* A heap at low addresses grows upwards. Values below the heap are mostly numbers, not
+	 * pointers. */
 	if (*ret_lowest >= LOW_ADDRS)
 		*ret_lowest -= LATE_NEAR;
 }

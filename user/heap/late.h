@@ -22,19 +22,19 @@
 
 struct image;
 
-/* most different values, and most pointers to follow; more are only counted */
+/* most different values, and most pointers to follow; further pointers are only counted */
 #define LATE_VALUES (1u << 20)
 #define LATE_VISITS (1u << 18) /* most late blocks that are visited */
 /* most words that are read of a late block, from the pointer's target on */
 #define LATE_WORDS 128
-/* Bytes. Memory that was mapped after the maps were read counts if it is this close to known memory
- * of an allocator. */
+/* Bytes. Memory that was mapped after the maps were read may hold late blocks if it is this close
+ * to known memory of an allocator. */
 #define LATE_NEAR (256ULL << 20)
 
 /* A pointer to follow. */
 struct late_pointer {
 	uint64_t value;
-	/* the block or root that holds the pointer, as in parents of struct reach; in a recheck:
+	/* the block or root that holds the pointer, as in `parents` of struct reach; in a recheck:
 	 * 0 */
 	uint32_t from;
 };
@@ -59,8 +59,9 @@ struct late {
 	uint64_t beyond; /* pointers that were not followed because there was no room */
 };
 
-/* The addresses from the first span to the last, and their vicinity: other values point to no
- * block, known or late. No spans: both are 0. */
+/* Finds the range of addresses from the first span to the last, with their vicinity. A value
+ * outside of the range points to no block, known or late. If there are no spans, both results are
+ * 0. */
 void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *ret_highest);
 
 /* May the value point to a late block? Yes, if it points into an allocator's memory, or to memory
@@ -68,8 +69,8 @@ void late__range(const struct blocks *blocks, uint64_t *ret_lowest, uint64_t *re
  * into no block in use. */
 bool late__may_be(const struct image *image, const struct blocks *blocks, uint64_t value);
 
-/* Adds such a value to late->seen, if there is room. 1: the caller should follow it; 0: should not;
- * -ENOMEM. */
+/* Adds a value that may point to a late block to late->seen, if there is room. 1: the caller should
+ * follow the value; 0: it should not; -ENOMEM. */
 int late__note(struct late *late, uint64_t value);
 /* Adds a pointer to late->pointers. 0 or -ENOMEM. */
 int late__follow(struct late *late, uint64_t value, uint32_t from);
@@ -79,11 +80,11 @@ int late__follow(struct late *late, uint64_t value, uint32_t from);
  * image__spent(). */
 int late__visit(struct late *late, struct image *image, uint64_t value, uint64_t *words);
 
-/* Sorts late->seen.list, ascending. After that, late__note() must not be called. */
+/* Sorts late->seen.list, ascending. late__note() must not be called afterwards. */
 void late__sort(struct late *late);
 void late__clear(struct late *late);
 
-/* Bytes of memory that the tables need. */
+/* Returns how many bytes of memory the tables of `late` need. */
 size_t late__bytes(const struct late *late);
 
 #endif

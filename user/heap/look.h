@@ -2,8 +2,9 @@
 /* What a block looks like: its usable size, and the kinds of its first words. Of a number or a
  * text, only the kind counts. Of a pointer to a file's memory (a vtable, a type object, a function,
  * a constant) or into the block itself, the exact target counts. Of a pointer to another block, the
- * distance from that block's start counts, because a pointer past a header differs from one to the
- * start. A block's last word may lie behind the requested size, so its distance does not count. */
+ * distance from that block's start counts, because a pointer to the memory behind a block's header
+ * differs from a pointer to the block's start. A block's last word may lie behind the requested
+ * size. So if it is a pointer, its distance does not count. */
 #ifndef MEMTRACE_HEAP_LOOK_H
 #define MEMTRACE_HEAP_LOOK_H
 
@@ -20,7 +21,7 @@ struct image;
 #define LOOK_LARGE 1024 /* bytes: a block of this size or more may be SHAPE_LARGE */
 
 /* In each of struct look's words, the kind is the top byte. The other bytes are the target for
- * FILE, the offset for SELF, and the distance for HEAP. */
+ * LOOK_FILE, the offset for LOOK_SELF, and the distance for LOOK_HEAP. */
 enum look_kind {
 	LOOK_NONE, /* behind the block's end */
 	LOOK_ZERO,
@@ -28,7 +29,8 @@ enum look_kind {
 	LOOK_INT,   /* below 2^32 */
 	LOOK_TEXT,
 	LOOK_OTHER,
-	LOOK_HEAP,   /* a pointer to another block's memory; in fine looks only to its start */
+	/* a pointer to another block's memory; in fine looks only a pointer to the block's start */
+	LOOK_HEAP,
 	LOOK_MEMORY, /* a pointer to other memory without a file */
 	LOOK_SELF,   /* a pointer into the block */
 	LOOK_FILE,   /* a pointer to code or data of a file */
@@ -52,13 +54,13 @@ struct look look__of(struct image *image, const struct blocks *blocks, const str
 bool look__read(struct first_words *reader, const struct blocks *blocks, const struct block *block,
 		struct look *ret);
 
-/* The look of which shapes are made: distances are less exact. */
+/* Returns the fine look, of which shapes are made: distances are less exact. */
 struct look look__fine(const struct look *look);
-/* The first four words. Zero and most pointers are one kind, because a pointer may be NULL. Data
- * are another kind. */
+/* Returns the rough look: the first four words. Zero and most pointers are one kind, because a
+ * pointer may be NULL. Data are another kind. */
 struct look look__rough(const struct look *look);
-/* The first four words, without the block's last word. Data are one kind. Zero and pointers are
- * different kinds. */
+/* Returns the first four words, without the block's last word. Data are one kind. Zero and pointers
+ * are different kinds. */
 struct look look__pointers(const struct look *look);
 
 /* The class of a fine or rough look. Never SHAPE_ALONE. */

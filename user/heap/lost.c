@@ -18,7 +18,7 @@ struct listing {
 	const struct reach *reach;
 	struct image *image;
 	const struct lost *before;
-	size_t i; /* index in before */
+	size_t i; /* index in before->list */
 	size_t max, room;
 	uint32_t number;
 	struct lost lost;
@@ -92,7 +92,7 @@ int lost__list(const struct reach *reach, struct image *image, const struct lost
 
 /* --- what leads to what --- */
 
-/* Members are indexed by the lost block's index in the list. */
+/* Each array has an element for each lost block, in the order of the list. */
 struct grouping {
 	const struct edges *edges;
 	const struct lost *lost;
@@ -142,7 +142,7 @@ static void lead(struct grouping *g, uint32_t from)
 	}
 }
 
-/* Makes each block to which no other lost block points a leader. */
+/* Makes a leader of each block to which no other lost block points. */
 static void lead_from_heads(struct grouping *g)
 {
 	for (uint32_t i = 0; i < g->lost->n; i++)
@@ -152,10 +152,11 @@ static void lead_from_heads(struct grouping *g)
 			lead(g, i);
 }
 
-/* Blocks to which no head leads are in cycles, or cycles lead to them. One cycle may lead to
- * another, so a block that is met first need not stay a leader. But no block that was met leads to
- * one that was met later. So a second round, from the last met block to the first, finds leaders to
- * which no other leader leads (as in Kosaraju's algorithm for strongly connected components). */
+/* Blocks to which no head leads are in cycles, or cycles lead to them. A first round makes leaders
+ * of some of these blocks, and lists them in `met`. One cycle may lead to another, so not each
+ * block in `met` stays a leader. But no block in `met` leads to a later block in `met`. So a second
+ * round, from the last block in `met` to the first, finds leaders to which no other leader leads
+ * (as in Kosaraju's algorithm for strongly connected components). */
 static int find_leaders(struct grouping *g)
 {
 	_cleanup_free_ uint32_t *met = NULL;

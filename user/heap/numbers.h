@@ -17,14 +17,15 @@
 struct numbers {
 	const struct blocks *blocks; /* the caller's */
 	uint64_t *used;		     /* a bit per slot; set: its block has a number */
-	uint32_t *before;	     /* for each word of used: number of bits set before it */
+	/* for each word of `used`: how many bits are set in the words before it */
+	uint32_t *before;
 	size_t n_words;
 	uint32_t n; /* blocks with a number */
 };
 
 /* To number blocks, call numbers__open(); then numbers__take() for each block in use that gets a
  * number, in any order; then numbers__close(). `blocks` must be finished, and outlive the numbers.
- * 0; -ENOMEM; -EFBIG: more than 2^31 blocks. */
+ * 0; -ENOMEM; -EFBIG: 2^31 blocks or more. */
 int numbers__open(struct numbers *numbers, const struct blocks *blocks);
 void numbers__take(struct numbers *numbers, const struct block *block);
 int numbers__close(struct numbers *numbers);

@@ -9,9 +9,10 @@
 
 #define MOST_READ (1u << 20) /* bytes at a block's start that are searched for a pointer */
 #define PIECE	  4096
-#define STEP_HOPS 128 /* blocks on a path between two steps (gentle.h) */
+#define STEP_HOPS 128 /* blocks on a path between two calls of gentle__step() */
 
-/* The offset in the block at addr at which a pointer to [target, target + size) lies. */
+/* Returns the offset, in the block at addr, of a pointer to [target, target + target_size).
+ * PATH_NO_OFF: there is none. */
 static uint64_t find_pointer(struct image *image, uint64_t addr, uint64_t block_size,
 			     uint64_t target, uint64_t target_size)
 {

@@ -11,9 +11,9 @@
 
 struct image;
 
-#define PATH_STEPS    16 /* most steps; of a longer path, the middle is left out */
+#define PATH_STEPS    16 /* most steps of a path; the middle of a longer path is left out */
 #define PATH_NO_OFF   UINT64_MAX
-#define PATH_MAX_HOPS 10000000 /* blocks on a path: mostly nodes of a long list */
+#define PATH_MAX_HOPS 10000000 /* most blocks on a path; so many are mostly nodes of a long list */
 
 /* A block on the path, or several consecutive blocks of one size, such as the nodes of a list. */
 struct path_step {
@@ -28,7 +28,7 @@ struct path_step {
 	uint64_t word;
 };
 
-/* From a root down to the block itself, which is the last step. */
+/* The path from a root down to the block itself, which is the last step. */
 struct path {
 	struct root_word root;
 	struct path_step steps[PATH_STEPS];
@@ -36,10 +36,10 @@ struct path {
 	bool cut; /* steps in the middle are missing */
 };
 
-/* The path to a reachable block. `reach` must have parents. Reads the blocks again to find where
- * the pointers lie. *hops is the most blocks that the path may have. It is reduced by the path's
- * length, so several calls can share PATH_MAX_HOPS. 0; -E2BIG: the path is too long; -EINVAL: the
- * block is not reachable. */
+/* Finds the path to a reachable block. `reach` must have parents. Reads the blocks again to find
+ * where the pointers lie. *hops: how many blocks the path may have at most. The call subtracts the
+ * path's length from *hops, so several calls can share PATH_MAX_HOPS. 0; -E2BIG: the path is too
+ * long; -EINVAL: the block is not reachable. */
 int reach__path(const struct reach *reach, struct image *image, uint32_t number, uint64_t *hops,
 		struct path *ret);
 

@@ -16,14 +16,14 @@
 #define LATE_ROUNDS  16
 #define LARGE	     (64u << 10)
 #define PREFETCH     32	   /* words from the current one to the one that is prefetched */
-#define STEP_BLOCKS  128   /* blocks to visit between two steps (gentle.h) */
-#define AHEAD_BLOCKS 32768 /* most blocks that are read ahead */
+#define STEP_BLOCKS  128   /* blocks to visit between two calls of gentle__step() */
+#define AHEAD_BLOCKS 32768 /* most small blocks that are read ahead */
 
 /* A block of LARGE bytes or more, such as a hash table. */
 struct large {
 	struct block block;
 	uint32_t number;
-	bool read; /* was read before the other blocks */
+	bool read; /* the block was read before the other blocks */
 };
 
 /* One scan. Blocks are visited once each: a marked block goes into the queue. If the queue is full,
@@ -36,7 +36,7 @@ struct scanning {
 	uint64_t lowest, highest; /* addresses of all spans and their vicinity */
 	bool all;		  /* store all pointers, and parents */
 	bool ahead;		  /* read_ahead() is running */
-	bool again;		  /* what is read will be read again */
+	bool again;		  /* the block that is read will be read again */
 	bool dropped;		  /* push_ahead() had no room for a block */
 
 	/* Number of the block up to which the heap was read. Later blocks are visited when they are
@@ -49,14 +49,14 @@ struct scanning {
 	uint32_t n_waiting;
 
 	struct window window;
-	uint64_t gap; /* nothing is resident from here to the window's start */
+	uint64_t gap; /* nothing is resident from this address to the window's start */
 
-	struct large *large; /* ascending */
+	struct large *large; /* ascending by number */
 	size_t n_large, large_room;
-	size_t next_large; /* the first one that was not passed yet */
+	size_t next_large; /* index of the first large block that was not passed yet */
 
-	uint32_t number;   /* of the block that is read */
-	uint32_t *targets; /* WINDOW_WORDS */
+	uint32_t number;   /* the number of the block that is read */
+	uint32_t *targets; /* room for WINDOW_WORDS */
 };
 
 /* --- marking --- */
@@ -139,7 +139,7 @@ static bool may_point(const struct scanning *s, uint64_t value)
 	return value - s->lowest < s->highest - s->lowest;
 }
 
-/* Adds a root that leads to a block. *ret_parent: its value for parents. 0 or -ENOMEM. */
+/* Adds a root that leads to a block. *ret_parent: the root's value in `parents`. 0 or -ENOMEM. */
 static int add_root_word(struct scanning *s, const struct root_word *word, uint32_t *ret_parent)
 {
 	struct reach *reach = s->reach;
@@ -208,8 +208,8 @@ static int read_root(struct scanning *s, const struct root *root)
 	return err ? err : image__spent(s->image);
 }
 
-/* Reads the roots of one kind. If all pointers are known, also visits the blocks to which they
- * lead. */
+/* Reads the roots of one kind. If all pointers are stored, also visits the blocks to which the
+ * roots lead. */
 static int read_roots(struct scanning *s, const struct roots *roots, enum root_kind kind)
 {
 	int err = 0;
@@ -269,7 +269,8 @@ static int take_words(struct scanning *s, const uint64_t *words, size_t n)
 	return edges__add(&reach->edges, s->number, s->targets, n_targets);
 }
 
-/* Reads the block whose number is s->number, and memory up to `to`, which the next blocks need. */
+/* Reads the block whose number is s->number. May read on, up to `to`, because the next blocks need
+ * that memory. */
 static int read_words(struct scanning *s, const struct block *block, uint64_t to)
 {
 	uint64_t at = (block->start + WORD - 1) / WORD * WORD;
@@ -332,7 +333,8 @@ static int read_one_ahead(struct scanning *s, uint32_t number, const struct bloc
 	forget_window(s);
 	err = read_words(s, block, (block->start + block->size) / WORD * WORD);
 	if (s->again)
-		s->window.unread_bytes = unread_bytes; /* counted when it is read again */
+		/* these bytes are counted when the block is read again */
+		s->window.unread_bytes = unread_bytes;
 	s->again = false;
 	return err;
 }
@@ -345,8 +347,8 @@ static int read_large(struct scanning *s, struct large *large)
 	return read_one_ahead(s, large->number, &large->block);
 }
 
-/* Reads the large blocks in the queue, and up to *budget small ones, and so on with the blocks to
- * which they lead. */
+/* Reads the large blocks in the queue, and up to *budget small ones. The blocks to which these lead
+ * come into the queue, and are read in the same way. */
 static int read_queue(struct scanning *s, uint32_t *budget)
 {
 	int err = 0;
@@ -368,7 +370,7 @@ static int read_queue(struct scanning *s, uint32_t *budget)
 
 /* Reads large blocks before all others, if few steps lead from a root to them. A large table may
  * lead to most of a heap, and often lies at its end. If such a table were read last, the pointers
- * of all these blocks would have to be stored first, and then followed in the table's order. */
+ * of all blocks before it would have to be stored first, and then followed in the table's order. */
 static int read_ahead(struct scanning *s)
 {
 	uint32_t budget = s->reach->numbers.n / 64;
@@ -415,7 +417,7 @@ static int take_late_word(struct scanning *s, uint64_t value, uint32_t from)
 }
 
 /* Visits a late block. The late block lies in memory that was one free block, or ends where a known
- * block begins. *ret_any: set if it was not visited before. */
+ * block begins. Sets *ret_any if the late block was not visited before. */
 static int visit_late(struct scanning *s, const struct late_pointer *pointer, bool *ret_any)
 {
 	uint64_t words[LATE_WORDS], at = pointer->value / WORD * WORD;

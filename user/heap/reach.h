@@ -3,16 +3,16 @@
  * points to a block, or into one, counts as a pointer. So pointers with tags in their low bits
  * count, too; pointers that are stored in another form (XOR, compressed) do not.
  *
- * The heap is read in the order of addresses. There are two ways:
- * - Marking alone. Roots are read first. Large blocks that are found from there are read next, and
- * some of the small blocks on the way to them, which are then read once more. While the heap is
- * read, the targets of a marked block are marked at once. Only the pointers of unmarked blocks to
- * unmarked blocks are stored, because such a block may be marked later. At the end, all pointers
- * between unreachable blocks are stored.
+ * The heap is read in the order of addresses. There are two ways to mark:
+ * - Marking alone. Roots are read first. Large blocks to which the roots lead are read next, with
+ * some of the small blocks on the way to them. These small blocks are later read once more. While
+ * the heap is read, the targets of a marked block are marked at once. Only the pointers of unmarked
+ * blocks to unmarked blocks are stored, because the block that holds such a pointer may be marked
+ * later. So at the end, all pointers between unreachable blocks are stored.
  * - With parents. Each block is read once, and all pointers are stored. Then the blocks are visited
  * breadth-first, from roots of the best kind (roots.h) first. A block that can be reached from a
- * root of one kind is never explained by a root of a worse kind, even if the path from there is
- * shorter. */
+ * root of one kind is never explained by a root of a worse kind, even if the path from the worse
+ * root is shorter. */
 #ifndef MEMTRACE_HEAP_REACH_H
 #define MEMTRACE_HEAP_REACH_H
 
@@ -46,8 +46,8 @@ struct reach {
 	uint32_t n_marked;
 	struct edges edges;
 
-	/* With parents only. By number: 1 + the number of the block that leads to it; or
-	 * PARENT_ROOT with an index. */
+	/* With parents only. By number: 1 + the number of the block that leads to this block; or
+	 * PARENT_ROOT with an index in `root_words`. */
 	uint32_t *parents;
 	struct root_word *root_words;
 	size_t n_root_words, root_words_room;
@@ -56,14 +56,15 @@ struct reach {
 	uint64_t unread_bytes; /* bytes of roots and blocks that could not be read */
 };
 
-/* The caller keeps all arguments. blocks must be finished, and outlive ret. late: NULL if the
- * process is stopped. parents: fill in parents, too; late blocks are left out of paths. 0; -ENOMEM;
- * -EFBIG or -ETIMEDOUT: a limit of the image was exceeded, and nothing is known. */
+/* Finds the reachable blocks. The caller keeps all arguments. `blocks` must be finished, and
+ * outlive ret. late: NULL if the process is stopped. parents: also fills in ret->parents, in which
+ * late blocks are left out. 0; -ENOMEM; -EFBIG or -ETIMEDOUT: a limit of the image was exceeded,
+ * and nothing is known. */
 int reach__scan(struct image *image, const struct blocks *blocks, const struct roots *roots,
 		struct late *late, bool parents, struct reach *ret);
 void reach__clear(struct reach *reach);
 
-/* Bytes of memory that the tables need. */
+/* Returns how many bytes of memory the tables of `reach` need. */
 size_t reach__bytes(const struct reach *reach);
 
 static inline bool reach__has(const struct reach *reach, uint32_t number)

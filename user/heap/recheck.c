@@ -14,13 +14,13 @@
 #define FILTER	      (1u << 20) /* bits; a power of two */
 #define EDGES_AT_ONCE 1024
 
-/* Bytes at the start of a free block in which glibc keeps links: two, or four in a chunk that is
- * large enough for the bins that are sorted by size. */
+/* glibc keeps links in the first bytes of a free block: LINKS bytes, or LARGE_LINKS in a chunk that
+ * is large enough for the bins that are sorted by size. */
 #define LINKS	     16
 #define LARGE_LINKS  32
 #define LARGE_CHUNK  (1024 - WORD) /* usable bytes */
 #define CHUNK_HEADER 16
-#define PREV_INUSE   1 /* bit of the word behind a block: its chunk is in use */
+#define PREV_INUSE   1 /* a bit of the word behind a block; set: the block's chunk is in use */
 
 struct checking {
 	struct image *image;
@@ -39,7 +39,7 @@ struct checking {
 	uint64_t *filter;    /* a bit per page, modulo FILTER; set: the page may hold a candidate */
 
 	struct window window;
-	struct late late; /* memory that was mapped meanwhile */
+	struct late late; /* pointers to memory that was mapped after the maps were read */
 	size_t stale_room;
 };
 
@@ -162,7 +162,7 @@ static int note_late(struct checking *c, uint64_t value)
 	n = c->late.seen.n;
 	err = late__note(&c->late, value);
 	if (err < 0 || (c->late.seen.n == n && n < LATE_VALUES))
-		return err; /* it was noted before */
+		return err; /* the value was noted before */
 	return late__follow(&c->late, value, 0);
 }
 
@@ -229,8 +229,8 @@ static int read_late(struct checking *c)
 
 /* --- what follows from it --- */
 
-/* Handles the words in free memory that the preceding recheck has not seen: their targets are not
- * lost. */
+/* Finds the words in free memory that the preceding recheck has not seen. Takes their targets off
+ * the list: these blocks are not lost. */
 static int judge_stale(struct checking *c, const struct stale_words *before)
 {
 	const struct stale_words *stale = &c->to->stale;
@@ -277,8 +277,8 @@ static int each_target(struct checking *c, const struct lost_block *block,
 	return err;
 }
 
-/* A candidate that was taken off the list may hold pointers to other candidates. Takes these off,
- * too. */
+/* Follows the pointers in the candidates that were taken off the list. Takes the targets off the
+ * list, too. */
 static int follow(struct checking *c)
 {
 	int err = 0;
@@ -314,8 +314,8 @@ static int flush_edges(struct checking *c)
 	return err;
 }
 
-/* Adds a pointer from c->from. A large block may be full of pointers, so few of them are kept at a
- * time, and a block that is full of one pointer has one. */
+/* Adds a pointer from c->from. A large block may be full of pointers. So at most EDGES_AT_ONCE of
+ * them are kept at a time, and equal pointers in a row are added once. */
 static int collect(struct checking *c, uint32_t to)
 {
 	if (bits__test(c->off, to) || to == c->from || to == c->last)
@@ -327,7 +327,8 @@ static int collect(struct checking *c, uint32_t to)
 	return c->n_queue < EDGES_AT_ONCE ? 0 : flush_edges(c);
 }
 
-/* Uses the candidates' numbers. A candidate that is not lost gets no edges, from it or to it. */
+/* Adds the pointers between lost candidates, by the candidates' numbers. No edge leads from or to a
+ * candidate that is not lost. */
 static int find_edges(struct checking *c)
 {
 	int err = edges__init(&c->to->edges, c->numbers.n);
@@ -368,11 +369,13 @@ static int look(struct checking *c, const struct roots *roots, const struct stal
 	return err || !leaks ? err : find_edges(c);
 }
 
-/* Bytes of memory of all tables, before they are freed. before: length of the list that came in. */
+/* Bytes of memory of all tables, before they are freed. before: how many blocks recheck__scan() has
+ * got in its `before`. */
 static size_t table_bytes(const struct checking *c, size_t before)
 {
 	const struct recheck *to = c->to;
-	size_t slots = (c->numbers.n_words + to->numbers.n_words) * 64; /* one of them is empty */
+	/* one of the two is empty */
+	size_t slots = (c->numbers.n_words + to->numbers.n_words) * 64;
 
 	return slots / 8 + slots / 16 + (before + c->candidates.n) * sizeof(struct lost_block) +
 	       before / 8 + c->queue_room * sizeof(*c->queue) + FILTER / 8 + WINDOW_BYTES +

@@ -2,11 +2,11 @@
 /* Looks again for pointers to the blocks that a scan could not reach (lost.h).
  *
  * A full scan, which marks all reachable blocks, takes long, and in a large heap it finds few
- * unreachable ones: the candidates. To confirm these, nothing has to be marked, because only lost
- * blocks point to a lost block. So a recheck reads all memory in the order of addresses, and
- * compares each word with the candidates. A pointer outside of the candidates takes its target off
- * the list, and all candidates to which the target leads. This is so even if the pointer is in an
- * unreachable block. So the test is stricter than that of a full scan.
+ * unreachable blocks: the candidates. To confirm the candidates, nothing has to be marked, because
+ * only lost blocks point to a lost block. So a recheck reads all memory in the order of addresses,
+ * and compares each word with the candidates. A pointer outside of the candidates takes its target
+ * off the list, together with all candidates to which the target leads. A pointer in an unreachable
+ * block does so, too. So the test is stricter than that of a full scan.
  *
  * Free memory is full of stale pointers, because the content of a freed block stays. But memory
  * that was free when the blocks were listed may have been allocated since, for example for a list's
@@ -27,7 +27,8 @@
 
 struct image;
 
-#define RECHECK_STALE (1u << 20) /* most stale words; further ones count as pointers */
+/* most stale words that are listed; further ones count as pointers */
+#define RECHECK_STALE (1u << 20)
 
 /* A word in free memory that points to a candidate. */
 struct stale_word {
@@ -35,7 +36,7 @@ struct stale_word {
 };
 
 struct stale_words {
-	struct stale_word *list; /* ascending by at */
+	struct stale_word *list; /* ascending by `at` */
 	size_t n;
 };
 
@@ -43,11 +44,12 @@ struct stale_words {
 struct recheck {
 	struct lost lost; /* the candidates that are left: no pointer leads to them */
 	struct stale_words stale;
-	/* with leaks: a number for each block of `lost`, and the pointers between these blocks */
+	/* if leaks are wanted: a number for each block of `lost`, and the pointers between these
+	 * blocks */
 	struct numbers numbers;
 	struct edges edges;
 	uint64_t root_bytes, unread_bytes; /* as in struct reach */
-	size_t table_bytes;   /* memory that all tables took, those that were freed included */
+	size_t table_bytes;   /* memory of all tables, including those that were freed */
 	uint64_t late_beyond; /* pointers to newly mapped memory that were not followed */
 };
 

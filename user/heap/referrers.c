@@ -14,7 +14,7 @@
 
 #define PAGE_WORDS (HEAP_PAGE / sizeof(uint64_t))
 #define NAMED_BITS (1u << 18) /* 32 KiB: few cache misses */
-/* reads from one reading of the clock to the next; a read is at most a page */
+/* reads of memory between two readings of the clock; a read is at most a page */
 #define CLOCK_EVERY 4096
 
 struct finding {
@@ -25,8 +25,8 @@ struct finding {
 	struct first_words reader;
 	uint64_t n_wanted;	  /* blocks of the wanted sizes */
 	uint64_t lowest, highest; /* addresses of all spans */
-	/* A bit by the hash of a page; set: a named block begins on the page. Other pages may have
-	 * the same bit: their blocks get colours that nobody needs. */
+	/* A bit for each hash of a page; set: a named block begins on the page. Other pages may
+	 * have the same bit: their blocks get colours that nobody needs. */
 	uint64_t named[NAMED_BITS / 64];
 	uint64_t deadline_ns;
 	unsigned int pieces; /* reads since the clock was read */
@@ -63,7 +63,8 @@ static bool may_be_chosen(const struct finding *f, uint64_t addr)
 	       (addr % HEAP_PAGE < REFERRERS_SIZES && is_chosen(f, addr - REFERRERS_SIZES));
 }
 
-/* Colours have no key, so that the same heap always gets the same ones: the smallest one counts. */
+/* Returns the colour of a referrer, without the index of a pointer. The hash has no key, so the
+ * same heap always gets the same colours. This matters because the smallest colour counts. */
 static uint64_t colour_of(struct finding *f, const struct block *block)
 {
 	struct look look = {.size = block->size};

@@ -6,14 +6,14 @@
  * 1968): a block's colour becomes the pair of its own colour and its neighbours' colours.
  *
  * A referrer's colour is made of its size, its pointers (look__pointers()), and the index of the
- * word that holds the pointer. All words behind the first LOOK_WORDS have one index, as they are
- * often elements of an array. If several blocks point to one block, the smallest colour counts. So
- * the same kinds of referrers give the same colour, in any order of addresses. Pointers in globals
- * and on stacks do not count.
+ * word that holds the pointer. All words behind the first LOOK_WORDS have one common index, because
+ * they are often elements of an array. If several blocks point to one block, the smallest colour
+ * counts. So the same kinds of referrers give the same colour, in any order of addresses. Pointers
+ * in globals and on stacks do not count.
  *
  * To look up every pointer of a large heap takes longer than everything else. So if more than
- * REFERRERS_EXACT blocks are wanted, only some get a colour: those on the chosen pages, which are
- * one in n by their hash, and those that the caller names. */
+ * REFERRERS_EXACT blocks are wanted, only some get a colour: those that begin on chosen pages, and
+ * those that the caller names. One in `every` pages is chosen, by its hash. */
 #ifndef MEMTRACE_HEAP_REFERRERS_H
 #define MEMTRACE_HEAP_REFERRERS_H
 
@@ -41,10 +41,10 @@ struct referrers_options {
 	 * their size is wanted. An element that is 0 is ignored. */
 	const uint64_t *addrs;
 	size_t n_addrs;
-	/* if no more blocks are wanted, all get a colour; 0: REFERRERS_EXACT */
+	/* if at most so many blocks are wanted, all get a colour; 0: REFERRERS_EXACT */
 	uint32_t exact;
-	uint32_t max_blocks; /* most wanted blocks; 0: REFERRERS_MAX_BLOCKS */
-	uint64_t max_ns;     /* most time; 0: REFERRERS_MAX_NS */
+	uint32_t max_blocks; /* limit for the number of wanted blocks; 0: REFERRERS_MAX_BLOCKS */
+	uint64_t max_ns;     /* limit for the time; 0: REFERRERS_MAX_NS */
 };
 
 #define REFERRERS_SIZES	     1024
@@ -52,14 +52,14 @@ struct referrers_options {
 #define REFERRERS_MAX_BLOCKS (1u << 26)
 #define REFERRERS_MAX_NS     (20ULL * 1000 * 1000 * 1000)
 
-/* Reads all blocks in use. `blocks` must be finished, and outlive ret. If a limit is exceeded,
- * returns 0 with nothing known. Else 0 or -ENOMEM. */
+/* Finds the colours. Reads all blocks in use. `blocks` must be finished, and outlive ret. If a
+ * limit is exceeded, returns 0 with nothing known. Else 0 or -ENOMEM. */
 int referrers__find(struct image *image, const struct blocks *blocks,
 		    const struct referrers_options *options, struct referrers *ret);
 void referrers__clear(struct referrers *referrers);
 
-/* How many blocks this one stands for: `every` if it begins on a chosen page, else 0. If nothing is
- * known, 1. */
+/* Returns how many blocks this block stands for: `every` if it begins on a chosen page, else 0.
+ * Returns 1 if nothing is known. */
 uint32_t referrers__weight(const struct referrers *referrers, const struct block *block);
 
 /* The colour of the referrer of a wanted block in use; 0: no block points to it, or nothing is

@@ -46,8 +46,8 @@ void root_threads__clear(struct root_threads *threads)
 	*threads = (struct root_threads){};
 }
 
-/* text: a thread's /proc/PID/task/TID/syscall. It is "running", "-1 SP PC" (blocked outside of a
- * system call), or "NUMBER six arguments SP PC". */
+/* Takes what `text` says of a thread. It is the content of /proc/PID/task/TID/syscall: "running",
+ * "-1 SP PC" (blocked outside of a system call), or "NUMBER six arguments SP PC". */
 static int take_thread(struct root_threads *threads, pid_t tid, const char *text)
 {
 	uint64_t words[8];
@@ -268,8 +268,8 @@ int roots__find(const struct maps *maps, const struct root_threads *threads,
 
 		if (root.kind == ROOT_KINDS)
 			continue;
-		/* This is done only for memory without a file. A stack in a file's data has other
-		 * data around it, which counts as well. */
+		/* Only memory without a file is split into stacks. A stack in a file's data has
+		 * other data around it, which counts as well. */
 		if (to > from && root.kind != ROOT_DATA)
 			err = add_stack(&list, root, !is_stack(maps, i), sps + from, to - from,
 					owned, n_owned);

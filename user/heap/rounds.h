@@ -11,7 +11,7 @@
  * these took no block off the list. With fewer scans, a block whose pointer moves may be called
  * lost. */
 #define ROUNDS_LEAST 3
-#define ROUNDS_MORE  9 /* at most so many scans more than that */
+#define ROUNDS_MORE  9 /* at most so many scans more than `least` */
 #define ROUNDS_CALM  2
 
 struct rounds {
@@ -19,15 +19,18 @@ struct rounds {
 	unsigned int n;		  /* scans that were made */
 	/* how many of the last scans, in a row, took no block off the list */
 	unsigned int calm;
-	uint64_t left;	    /* blocks on the list */
-	uint64_t beyond;    /* blocks for which the list had no room */
-	uint64_t taken_off; /* blocks that the last scan which took any off the list took off */
+	uint64_t left;	 /* blocks on the list */
+	uint64_t beyond; /* blocks for which the list had no room */
+	/* how many blocks came off the list in the last scan in which any did */
+	uint64_t taken_off;
 };
 
-/* least: number of scans to make at least. If it is below ROUNDS_LEAST, it is also the most. */
+/* least: the least number of scans. If it is below ROUNDS_LEAST, it is also the greatest number of
+ * scans. */
 struct rounds rounds__begin(unsigned int least);
 
-/* Time is up: the next scan is the last one, unless fewer than `least` scans would be made. */
+/* To be called when time is up. Makes the next scan the last one, unless fewer than `least` scans
+ * would be made. */
 void rounds__hurry(struct rounds *rounds);
 
 /* Is the next scan a full one? Else it is a recheck. The first scan is full. If the list has no
@@ -38,12 +41,13 @@ bool rounds__is_full(const struct rounds *rounds);
 /* May the next scan be the last one? */
 bool rounds__may_end(const struct rounds *rounds);
 
-/* Records a scan, whose list has `left` blocks and no room for `beyond` others. True: this was the
- * last scan. */
+/* Records a scan. Its list has `left` blocks, and had no room for `beyond` other blocks. True: this
+ * was the last scan. */
 bool rounds__add(struct rounds *rounds, uint64_t left, uint64_t beyond);
 
-/* 0: the list is final, or fewer than ROUNDS_LEAST scans were wanted. Else the search ended before
- * ROUNDS_CALM scans in a row took no block off the list: how many blocks came off it last. */
+/* Returns 0 if the list is final, or if fewer than ROUNDS_LEAST scans were wanted. Else the search
+ * ended before ROUNDS_CALM scans in a row took no block off the list. Then returns how many blocks
+ * came off the list last. */
 uint64_t rounds__unsettled(const struct rounds *rounds);
 
 #endif

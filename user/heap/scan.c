@@ -13,7 +13,7 @@
 #include "proc/process.h"
 #include "sandbox/gentle.h"
 
-#define MAX_READ  (32u << 10)  /* bytes to read between two steps (gentle.h) */
+#define MAX_READ  (32u << 10)  /* bytes to read between two calls of gentle__step() */
 #define MAX_PAGES (1ULL << 25) /* most pages to look up in pagemap: 128 GiB of address space */
 
 struct scan {
@@ -70,7 +70,7 @@ static enum child_exit run(FILE *out, int mem_fd, int pagemap_fd, void *ctx)
 		view.found = &found;
 		status = work->task.fn(&view, out, work->task.ctx);
 	}
-	/* The child ends now, so nothing is freed: that takes time. */
+	/* The child ends now, so nothing is freed: to free memory takes time. */
 	return status;
 }
 

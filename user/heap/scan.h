@@ -26,8 +26,8 @@ struct scan_view {
 };
 
 struct scan_task {
-	/* Runs in the sandboxed child after the blocks were found. There it cannot open files or
-	 * start processes. The parent reads from scan__stream() what fn writes to out. */
+	/* Runs in the sandboxed child after the blocks were found. In this child, fn cannot open
+	 * files or start processes. The parent reads from scan__stream() what fn writes to out. */
 	enum child_exit (*fn)(const struct scan_view *view, FILE *out, void *ctx);
 	void *ctx;
 
@@ -45,8 +45,8 @@ struct scan_task {
 
 struct scan; /* opaque */
 
-/* Starts a scan. maps: of pid, read by the caller just before (maps__read()); not needed after this
- * call. 0, or negative errno with the reason in err. */
+/* Starts a scan. maps: the maps of pid, which the caller has just read (maps__read()); not needed
+ * after this call. 0, or negative errno with the reason in err. */
 int scan__start(pid_t pid, const struct maps *maps, const struct scan_task *task, struct scan **ret,
 		struct error *err);
 /* The stream of what fn writes; owned by scan. Read it up to its end, because scan__end() kills a

@@ -14,9 +14,9 @@
 #include "heap/look.h"
 #include "heap/referrers.h"
 
-/* The most bytes by which a block may be larger than what was asked for, besides a quarter:
- * jemalloc rounds up by a quarter at most, glibc by a few bytes. A block that is larger still has
- * replaced the sampled one. */
+/* A block may be larger than the requested size by a quarter of this size and MOST_EXCESS bytes:
+ * jemalloc rounds up by at most a quarter, glibc by a few bytes. A block that is even larger is not
+ * the sampled block, but has replaced it. */
 #define MOST_EXCESS 64
 
 struct shape {
@@ -38,7 +38,7 @@ struct shapes {
 	struct first_words words;
 	struct referrers referrers;
 	struct look *looks; /* by label; size 0: the label's block is not in use */
-	struct table sizes; /* of looks: one entry per size */
+	struct table sizes; /* index of a look by its size; one entry per size */
 	struct shape_list fine, rough;
 	uint32_t *shape_of; /* by label */
 	size_t n_labels;
@@ -94,8 +94,8 @@ static struct shape rough_shape_of(const struct shapes *s, const struct block *b
 	return with_colour(s, block, &rough);
 }
 
-/* rough: index of the rough shape; CENSUS_NO_SHAPE: the key is itself a rough shape. *ret: index of
- * the key, which is added if it is new. 0 or -ENOMEM. */
+/* Finds a key in the list, or adds it. *ret: the key's index. rough: index of the key's rough
+ * shape; CENSUS_NO_SHAPE: the key is itself a rough shape. 0 or -ENOMEM. */
 static int add_key(struct shape_list *list, const struct shape *key, uint32_t rough, uint32_t *ret)
 {
 	int rc = table__reserve(&list->table, list->n + 1);
@@ -254,7 +254,8 @@ void shapes__count(struct shapes *s, const struct block *block, uint64_t pinned)
 	struct shape shape;
 	struct look look;
 
-	/* The referrers of blocks on other pages are not known. */
+	/* The weight is 0 on pages that are not chosen: the referrers of their blocks are not
+	 * known. */
 	if (block->size < LOOK_LARGE)
 		weight = referrers__weight(&s->referrers, block);
 	if (!weight || !s->fine.n || !*slot_of_size(s, block->size) ||

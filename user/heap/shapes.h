@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Which blocks are alike. A block's shape is its fine look (look.h): its usable size and the kinds
  * of its first eight words. Blocks that one function allocates have few shapes. So known blocks
- * (the sampled ones of a run) tell where other blocks of the same shape may come from. A rough
+ * (those that a run has sampled) tell where other blocks of the same shape may come from. A rough
  * shape is the rough look: four words, less exact.
  *
  * Blocks of numbers or text look alike, whichever code made them. So the shape and the rough shape
@@ -18,8 +18,8 @@
 
 struct image;
 
-/* A known block. It must begin at addr, and have as many usable bytes as malloc(size) gives: these
- * may be a few more than size, or a quarter more. */
+/* A known block. It must begin at addr, and have as many usable bytes as malloc(size) gives: a few
+ * more than size, or up to a quarter more. */
 struct shape_label {
 	uint64_t addr, size;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counts what the resident pages of given ranges hold: blocks in use, free pages, free blocks
  * between blocks in use. The ranges are the mappings that the resident set (profile/resident.h)
- * calls the heap, so that both add up to the same sum. */
+ * calls the heap, so that the counts add up to the heap of the resident set. */
 #ifndef MEMTRACE_HEAP_SLACK_H
 #define MEMTRACE_HEAP_SLACK_H
 
@@ -15,10 +15,10 @@ struct slack {
 	struct image *image;
 	const struct heap_range *ranges; /* ascending; they do not overlap */
 	size_t n_ranges;
-	struct heap_slack *sum; /* all but `cached` is added to */
+	struct heap_slack *sum; /* all its members but `cached` are added to */
 };
 
-/* Adds a span. live: by page of the span: bytes of blocks in use. */
+/* Adds a span. live: for each page of the span, the bytes of blocks in use. */
 void slack__add_span(const struct slack *slack, const struct span *span, const uint16_t *live);
 
 #endif

@@ -24,7 +24,7 @@ struct judged {
 struct counting {
 	struct image *image;
 	struct first_words words;
-	struct table table; /* of judged, by word */
+	struct table table; /* index in `judged`, by word */
 	struct judged *judged;
 	size_t n_judged, judged_room;
 	struct census_type *types;
@@ -69,7 +69,7 @@ static bool read_text(struct image *image, uint64_t addr, char *to, size_t size)
 /* Fills in the name. False: no type_info is at addr. */
 static bool read_type_info(struct image *image, uint64_t addr, char name[CENSUS_TYPE_NAME])
 {
-	uint64_t words[2]; /* vtable of the kind of type_info; name */
+	uint64_t words[2]; /* the vtable of this kind of type_info, and the name */
 
 	if (addr % 8 || !in_file(image, addr) || image__peek(image, addr, words, sizeof(words)) ||
 	    words[0] % 8 || !in_file(image, words[0]) || !in_file(image, words[1]))
@@ -132,7 +132,8 @@ static int make_room(struct counting *c)
 	return 0;
 }
 
-/* *ret: the class whose vtable the word points to, or NO_TYPE. */
+/* Finds the class to whose vtable the word points. *ret: its index in `types`; NO_TYPE: there is
+ * none. */
 static int find_type(struct counting *c, uint64_t word, uint32_t *ret)
 {
 	char name[CENSUS_TYPE_NAME];
@@ -183,7 +184,7 @@ bool first_words__read(struct first_words *w, const struct block *block, uint64_
 		return false;
 	if (addr < w->from || addr + len > w->to) {
 		w->from = w->to = 0;
-		/* no further than will be read: a run may be as long as the heap */
+		/* Looks up no more pages than will be read: a run may be as long as the heap. */
 		end = (addr + most + HEAP_PAGE - 1) & ~(HEAP_PAGE - 1);
 		if (end > block->span->end)
 			end = block->span->end;

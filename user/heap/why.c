@@ -25,11 +25,11 @@ struct looking {
 	bool first;   /* this scan is the first one */
 	bool recheck; /* this scan is a recheck */
 	bool leaks;   /* this scan may be the last one */
-	bool paths;   /* verdicts and paths are wanted of this scan */
+	bool paths;   /* this scan is to make verdicts and paths */
 	struct lost lost;
 	uint64_t *late; /* values that the last full scan has seen, ascending (late.h) */
 	size_t n_late;
-	struct stale_words stale; /* what the last recheck has seen */
+	struct stale_words stale; /* stale words that the last recheck has seen */
 	bool rechecked;		  /* there was a recheck */
 	struct why why;
 };
@@ -108,8 +108,9 @@ static bool is_same_block(const struct lost_block *a, const struct lost_block *b
 	return a->addr == b->addr && a->size == b->size && a->content == b->content;
 }
 
-/* Does the list ascend, and agree with the sums? After the first scan, was each of its blocks on
- * the list before? Without new verdicts, is it one that was asked for as before? */
+/* Is the list of lost blocks sound? It must ascend, and agree with the sums. After the first scan,
+ * each of its blocks must have been on the list before. If the scan made no verdicts, each block
+ * must have the flag `asked` that it had before. */
 static bool is_lost_sound(const struct looking *l, const struct received *r)
 {
 	const struct why_sums *sums = &r->sums;
@@ -196,7 +197,8 @@ static void take_lost(struct looking *l, struct received *r)
 	r->groups = NULL;
 }
 
-/* Sums are those of the last scan, but what an earlier scan could not see stays unseen. */
+/* Takes over the sums of this scan. What an earlier scan could not see stays counted, and sums that
+ * this scan did not make stay as they were. */
 static void take_sums(struct looking *l, const struct why_sums *from)
 {
 	struct why_sums *to = &l->why.sums, old = *to;
@@ -253,7 +255,7 @@ static void take_seen(struct looking *l, struct received *r)
 	}
 }
 
-/* After an error, the results of the previous scan stay. */
+/* Takes over what a scan writes. After an error, the results of the previous scan stay. */
 static int receive(struct looking *l, struct stream *stream)
 {
 	_cleanup_(received__clear) struct received r = {};
@@ -336,7 +338,8 @@ static int run_scan(struct looking *l, const struct maps *maps, const struct roo
 	return end && rc != -ETIMEDOUT ? end : rc;
 }
 
-/* Tries again if no allocator is found: one try may miss structures that change all the time. */
+/* Scans, and tries again if no allocator is found: one try may miss structures that change all the
+ * time. */
 static int try_scan(struct looking *l, const struct maps *maps, const struct root_threads *threads,
 		    struct error *err)
 {
@@ -402,7 +405,7 @@ static int look_frozen(struct looking *l, struct error *err)
 	return 0;
 }
 
-/* After an error, the results of the previous scan stay. */
+/* Scans the process while it runs. After an error, the results of the previous scan stay. */
 static int look_once(struct looking *l, struct error *err)
 {
 	_cleanup_(root_threads__clear) struct root_threads threads = {};
@@ -422,7 +425,7 @@ static int look_once(struct looking *l, struct error *err)
 		return rc;
 	l->why.registers = registers;
 	l->why.threads_running = threads.running;
-	if (l->paths) { /* they name the roots */
+	if (l->paths) { /* the maps name the roots */
 		maps__free(&l->why.maps);
 		l->why.maps = maps;
 		maps = (struct maps){};
@@ -454,8 +457,8 @@ static int scan_next(struct looking *l, struct error *err)
 	return o->freeze_ms ? look_frozen(l, err) : look_once(l, err);
 }
 
-/* Corrects the last verdicts on blocks that were asked for: some that were called lost were held in
- * a later scan. Are there such blocks? */
+/* Corrects the last verdicts on blocks that were asked for: a block that was called lost, but was
+ * held in a later scan, is in doubt. Returns whether there are such blocks. */
 static bool settle_asked(struct looking *l)
 {
 	struct why_sums *sums = &l->why.sums;
@@ -527,7 +530,8 @@ int why__run(pid_t pid, const struct why_options *options, struct why *ret, stru
 	double start_s = clock__monotonic_s();
 	int rc;
 
-	/* The children of all scans inherit one key for the hashes of contents (lost.h). */
+	/* Makes the key for the hashes of contents (lost.h) now, so that the children of all scans
+	 * inherit the same key. */
 	hash__keyed("", 0);
 	rc = search(&l, start_s, err);
 	free(l.lost.list);

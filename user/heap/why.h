@@ -23,8 +23,8 @@
 #define WHY_APART_S   0.5
 #define WHY_MAX_ADDRS 4096
 #define WHY_MAX_PATHS 1000	 /* most blocks whose paths are reported */
-#define WHY_MAX_TYPES 1024	 /* classes of blocks on paths; further ones have no name */
-#define WHY_MAX_LOST  (4u << 20) /* blocks; more are only counted */
+#define WHY_MAX_TYPES 1024	 /* most classes of blocks on paths; further classes have no name */
+#define WHY_MAX_LOST  (4u << 20) /* most lost blocks on the list; further ones are only counted */
 
 /* Which blocks are asked for. All zero: none, and only lost blocks are reported. */
 struct why_choice {
@@ -42,16 +42,19 @@ struct why_choice {
 struct why_options {
 	struct why_choice choice;
 	unsigned int scans; /* `least` of rounds__begin(); 0: ROUNDS_LEAST */
-	double apart_s;	    /* from the beginning of a scan to that of the next; 0: WHY_APART_S */
-	double patience_s;  /* for one scan; 0: SCAN_PATIENCE_S */
-	/* no scan begins that would end after this time, unless `scans` needs it; 0: no limit */
+	/* from the beginning of a scan to the beginning of the next; 0: WHY_APART_S */
+	double apart_s;
+	double patience_s; /* for one scan; 0: SCAN_PATIENCE_S */
+	/* no scan begins that would end after this time, unless fewer than `scans` were made; 0: no
+	 * limit */
 	double within_s;
 	uint64_t max_memory; /* of the child; 0: SCAN_MAX_MEMORY */
 
 	/* Adds what is known of the threads' registers when a scan begins. 0, or negative errno:
 	 * why.registers becomes false. NULL: nothing is known. */
 	int (*registers)(pid_t pid, struct root_threads *threads, void *ctx);
-	/* Called before each scan. True: why__run() ends with -ECANCELED. NULL: it never does. */
+	/* Called before each scan. True: why__run() ends with -ECANCELED. NULL: why__run() cannot
+	 * be cancelled. */
 	bool (*cancelled)(void *ctx);
 	/* Stops the process for at most this time, for one exact scan (proc/freeze.h). Then `scans`
 	 * and `registers` are ignored. 0: the process runs. */
@@ -73,12 +76,13 @@ enum why_verdict {
 };
 
 /* Numbers of a result. From the last scan: quality, arenas, blocks in use, roots and swapped bytes.
- * From all scans: lost blocks, and what is said below. From the last full scan: unreached blocks
- * and pointers. From the last scan that followed paths: the blocks that were asked for. */
+ * From all scans: lost blocks, and the members that say so below. From the last full scan:
+ * unreached blocks and pointers. From the last scan that followed paths: the blocks that were asked
+ * for. */
 struct why_sums {
 	struct heap_quality quality[HEAP_ALLOCATORS];
 	uint64_t arenas[HEAP_ALLOCATORS];
-	/* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none were in any scan */
+	/* why blocks may be missing: -ETIMEDOUT, -EFBIG; 0: none were missing in any scan */
 	int stopped;
 	uint64_t blocks, bytes;	   /* in use */
 	uint64_t lost, lost_bytes; /* in all scans */
@@ -90,9 +94,9 @@ struct why_sums {
 	/* of all scans: pointers to late blocks (late.h), for which there was no room */
 	uint64_t late_beyond;
 	uint64_t root_bytes;
-	uint64_t unread_bytes;	/* of roots and blocks; most in a scan */
+	uint64_t unread_bytes;	/* of roots and blocks, in the scan that has the most */
 	uint64_t swapped_bytes; /* of roots and of the heap: pointers in them are not seen */
-	uint64_t table_bytes;	/* memory that the scan's tables took; most in a scan */
+	uint64_t table_bytes;	/* memory of the tables, in the scan that has the most */
 	/* blocks that were asked for; WHY_MISSING: addresses without a block */
 	uint64_t chosen[WHY_VERDICTS], chosen_bytes[WHY_VERDICTS];
 	/* usable size of the blocks that why_choice.size chooses; 0: there are none */

@@ -25,7 +25,7 @@ struct why_work {
 	const uint64_t *late; /* values that the last full scan has seen (late.h) */
 	size_t n_late;
 	bool recheck; /* this scan is a recheck of `before` (recheck.h), not a full scan */
-	/* what the previous recheck has seen; NULL: there was none */
+	/* stale words that the previous recheck has seen; NULL: there was no recheck */
 	const struct stale_words *stale;
 	bool stopped; /* the process is stopped */
 	bool paths;   /* verdicts on the choice, and paths, are wanted; not in a recheck */

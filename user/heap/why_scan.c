@@ -174,7 +174,7 @@ static enum why_verdict verdict_of(const struct scanned *s, uint32_t number, uin
 					     : WHY_IN_DOUBT;
 }
 
-/* Judges the blocks at the addresses. */
+/* Judges the blocks at the addresses that were asked for. */
 static int judge_addrs(struct scanned *s)
 {
 	const struct why_choice *choice = s->work->choice;
@@ -205,7 +205,7 @@ static int judge(struct scanned *s)
 {
 	struct {
 		uint64_t hops, paths;
-	} left[2]; /* [0]: of FAR_PATHS paths; [1]: of the others */
+	} left[2]; /* what is left [0]: for FAR_PATHS paths; [1]: for the other paths */
 	uint64_t n_held = 0, held = 0, n = 0, wanted, every;
 
 	for (size_t i = 0; i < s->chosen.n; i++)
@@ -239,7 +239,7 @@ static int judge(struct scanned *s)
 		if (n_held > WHY_MAX_PATHS &&
 		    held * WHY_MAX_PATHS / n_held == before * WHY_MAX_PATHS / n_held)
 			continue;
-		/* A path may use only its share of hops, or none would be left for later paths.
+		/* A path may use only its share of hops, or no hops would be left for later paths.
 		 * FAR_PATHS of the paths get a large share, to find the holder of a long list,
 		 * too. */
 		near = n++ % every != 0;
@@ -260,7 +260,8 @@ static int judge(struct scanned *s)
 
 /* --- classes of the blocks on the paths --- */
 
-/* *ret: is `word` the vtable of a class that is in the list, or was just added? */
+/* Finds `word` in the list of classes, or adds it if it is the vtable of a class. *ret: is it in
+ * the list now? */
 static int is_type(struct scanned *s, uint64_t word, bool *ret)
 {
 	char name[CENSUS_TYPE_NAME];
@@ -428,8 +429,8 @@ static int own_block(const struct block *block, void *ctx)
 	return own(ctx, block->start - header, block->start + block->size);
 }
 
-/* The ranges that belong to allocators and so hold no roots: ascending, disjoint. Memory that a
- * walk has skipped is not included, because its owner is not known. */
+/* Lists the ranges that belong to allocators, and so hold no roots: ascending, disjoint. Memory
+ * that a walk has skipped is not included, because its owner is not known. */
 static int own_ranges(const struct scan_view *view, struct root_range **ret, size_t *ret_n)
 {
 	const struct heap_found *found = view->found;
